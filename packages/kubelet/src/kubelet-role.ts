@@ -8,7 +8,7 @@ import { RuntimeOperationMetrics } from './runtime/instrumented-runtime.ts';
 import { KubeletServer } from './server/kubelet-server.ts';
 import { registerVolumeClaimMetrics } from './server/stats/volume-claim-metrics.ts';
 
-/** The role `kubelet`: the kubelet of this process and its server. */
+/** The role `kubelet`, which runs the kubelet of this process and its HTTPS server. */
 export class KubeletRole implements Role, Lifecycle {
   readonly name = 'kubelet';
   readonly kubelet: Kubelet;

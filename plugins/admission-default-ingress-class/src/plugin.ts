@@ -10,7 +10,10 @@ const old = 'kubernetes.io/ingress.class';
 const creationTime = ({ metadata }: IngressClass) => parseTime(metadata?.creationTimestamp ?? '') ?? 0;
 const nameOf = ({ metadata }: IngressClass) => metadata?.name ?? '';
 
-/** Sets the default IngressClass of Ingresses without one (DefaultIngressClass): of several defaults the newest, then the first by name. */
+/**
+ * Sets the default IngressClass of Ingresses without a class (DefaultIngressClass). Among several defaults, the newest class wins, then the first by
+ * name.
+ */
 export default Admission.plugin({
   id: 'admission-default-ingress-class',
   config: z.strictObject({}),

@@ -11,7 +11,7 @@ const old = 'volume.beta.kubernetes.io/storage-class';
 const creationTime = ({ metadata }: StorageClass) => parseTime(metadata?.creationTimestamp ?? '') ?? 0;
 const nameOf = ({ metadata }: StorageClass) => metadata?.name ?? '';
 
-/** Returns the name of the default class: of several defaults the newest, then the first by name. */
+/** Returns the name of the default StorageClass, or undefined. Among several defaults, the newest class wins, then the first by name. */
 function defaultClassOf(classes: readonly StorageClass[]): string | undefined {
   const [first] = classes
     .filter(({ metadata }) => defaultClassAnnotations.some((mark) => metadata?.annotations?.[mark] === 'true'))
@@ -19,7 +19,7 @@ function defaultClassOf(classes: readonly StorageClass[]): string | undefined {
   return first && nameOf(first);
 }
 
-/** Sets the default StorageClass of claims without one (DefaultStorageClass). */
+/** Sets the default StorageClass of PersistentVolumeClaims without a class (DefaultStorageClass). */
 export default Admission.plugin({
   id: 'admission-default-storage-class',
   config: z.strictObject({}),

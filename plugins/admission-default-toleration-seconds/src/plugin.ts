@@ -4,7 +4,7 @@ import { z } from 'zod';
 
 const seconds = z.int().min(0);
 
-/** Adds tolerations for not-ready and unreachable nodes, 300 seconds by default, to pods without them (DefaultTolerationSeconds). */
+/** Adds tolerations of the taints not-ready and unreachable, by default for 300 seconds, to pods that lack them (DefaultTolerationSeconds). */
 export default Admission.plugin({
   id: 'admission-default-toleration-seconds',
   config: z.strictObject({ notReadySeconds: seconds.default(300), unreachableSeconds: seconds.default(300) }),

@@ -2,7 +2,7 @@ import type { Service } from '@oarlock/api/types/core-v1';
 import { Admission, allow, deny } from '@oarlock/spi/admission';
 import { z } from 'zod';
 
-/** Rejects new external IPs of Services (DenyServiceExternalIPs); existing ones can stay. */
+/** Rejects external IPs that are added to Services (DenyServiceExternalIPs). Existing external IPs are accepted. */
 export default Admission.plugin({
   id: 'admission-deny-service-external-ips',
   config: z.strictObject({}),

@@ -18,10 +18,10 @@ interface EventLike extends KubeObject {
 
 const limit = z.strictObject({
   type: z.enum(['Server', 'Namespace', 'User', 'SourceAndObject']),
-  /** Events per second; `burst` is the maximum at once. */
+  /** The rate limit in events per second. `burst` is the size of the token bucket. */
   qps: z.number().positive(),
   burst: z.int().min(1),
-  /** Maximum number of keys with a token bucket; the least recently used one is evicted. */
+  /** The maximum number of keys with a token bucket. The least recently used bucket is evicted. */
   cacheSize: z.int().min(1).max(65_536).default(4096),
 });
 type Limit = z.output<typeof limit>;
@@ -48,7 +48,7 @@ interface TokenBucket {
   at: number;
 }
 
-/** A token bucket for each key. */
+/** The token buckets of one limit, keyed by namespace, user or source. */
 class TokenBuckets {
   readonly #limit: Limit;
   readonly #clock: Clock;

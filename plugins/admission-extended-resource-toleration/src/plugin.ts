@@ -2,7 +2,7 @@ import type { Pod, Toleration } from '@oarlock/api/types/core-v1';
 import { Admission, allow } from '@oarlock/spi/admission';
 import { z } from 'zod';
 
-/** Returns true for an extended resource: a name with a domain other than Kubernetes' own. */
+/** Returns true if the name is that of an extended resource: its domain is not one of Kubernetes' domains. */
 function isExtended(name: string): boolean {
   const slash = name.indexOf('/');
   if (slash < 0 || name.startsWith('requests.')) return false;
@@ -10,7 +10,7 @@ function isExtended(name: string): boolean {
   return domain !== 'kubernetes.io' && !domain.endsWith('.kubernetes.io');
 }
 
-/** Adds tolerations of taints named after the extended resources that a pod requests (ExtendedResourceToleration). */
+/** Adds tolerations of the taints that are named after the extended resources that a pod requests (ExtendedResourceToleration). */
 export default Admission.plugin({
   id: 'admission-extended-resource-toleration',
   config: z.strictObject({}),

@@ -17,7 +17,7 @@ interface Review {
   readonly audit: Readonly<Record<string, string>>;
 }
 
-/** Returns the spec of the ImageReview: images, annotations for the webhook, the namespace. */
+/** Returns the spec of the ImageReview: the pod's images, the annotations for the webhook, and the namespace. */
 function specOf({ metadata, spec }: Pod, namespace: string): Readonly<Record<string, unknown>> {
   const containers = [...(spec?.containers ?? []), ...(spec?.initContainers ?? []), ...(spec?.ephemeralContainers ?? [])].map(
     ({ image }) => ({ image: image ?? '' }),
@@ -36,17 +36,17 @@ function reviewOf(body: unknown): Review {
   };
 }
 
-/** Queries an external webhook whether the images of a pod are allowed (ImagePolicyWebhook). */
+/** Calls an external webhook that decides whether the images of a pod are allowed (ImagePolicyWebhook). */
 export default Admission.plugin({
   id: 'admission-image-policy-webhook',
   config: z
     .strictObject({
       ...jsonEndpointKeys,
-      /** Seconds for which a positive decision is cached. */
+      /** How long an allowed image review is cached, in seconds. */
       allowTTL: z.number().min(0).max(1800).default(50),
       denyTTL: z.number().min(0).max(1800).default(50),
       timeoutSeconds: z.number().positive().max(30).default(10),
-      /** Allows pods if the webhook is not available. */
+      /** True to allow pods if the webhook is not available. */
       defaultAllow: z.boolean().default(false),
     })
     .refine(hasOneEndpoint, oneEndpointMessage),

@@ -3,7 +3,7 @@ import type { Container, LimitRange, Pod, ResourceRequirements } from '@oarlock/
 const annotation = 'kubernetes.io/limit-ranger';
 type ResourceList = NonNullable<ResourceRequirements['requests']>;
 
-/** Returns the defaults for missing resources, and the completed list. */
+/** Returns the names of the resources that got a default value, and the complete list of resources. */
 function mergeResources(
   held: ResourceList = {},
   resources: ResourceList,
@@ -12,7 +12,7 @@ function mergeResources(
   return { names, amounts: names.length === 0 ? held : { ...resources, ...held } };
 }
 
-/** Returns the pod with the defaults of a LimitRange and an annotation that lists them; the same pod if nothing is missing. */
+/** Returns the pod with the defaults of a LimitRange, and with an annotation that lists the defaults; the same pod if no value is missing. */
 export function withDefaults(pod: Pod, { spec: range }: LimitRange): Pod {
   const requests: Record<string, string | number> = {};
   const limits: Record<string, string | number> = {};

@@ -57,7 +57,7 @@ function joinViolations(faults: Iterable<string | undefined>): string | undefine
   return found.length > 1 ? `[${found.join(', ')}]` : found[0];
 }
 
-/** Returns how a pod violates a LimitRange, in upstream's words; undefined if it does not. */
+/** Returns how a pod violates a LimitRange, in upstream's words; undefined if the pod does not violate it. */
 export function podLimitViolation(pod: Pod, { spec: range }: LimitRange): string | undefined {
   const { spec } = pod;
   return joinViolations(
@@ -76,7 +76,7 @@ export function podLimitViolation(pod: Pod, { spec: range }: LimitRange): string
   );
 }
 
-/** As `podLimitViolation` for a claim, of which only requests are limited. */
+/** Returns how a PersistentVolumeClaim violates a LimitRange; undefined if it does not. Only the requests of a claim are limited. */
 export function claimLimitViolation({ spec }: PersistentVolumeClaim, { spec: range }: LimitRange): string | undefined {
   const request = (name: string) => spec?.resources?.requests?.[name];
   return joinViolations(

@@ -6,14 +6,17 @@ import { z } from 'zod';
 import { withDefaults } from './defaults.ts';
 import { claimLimitViolation, podLimitViolation } from './limits.ts';
 
-/** Applies the LimitRanges of a namespace to new pods and to claims (LimitRanger). */
+/** Applies the LimitRanges of a namespace to new pods and to PersistentVolumeClaims (LimitRanger). */
 export default Admission.plugin({
   id: 'admission-limit-ranger',
   config: z.strictObject({}),
   needs: { client: Client, informers: Informers },
   create({ client, informers }) {
     const known = informers.forResource(limitRanges);
-    /** Synchronous if the cache is synced, as it is except at startup. */
+    /**
+     * Calls `use` with the LimitRanges of the namespace: synchronously from the synced cache, or asynchronously from the API server
+     * until the cache is synced.
+     */
     const withRanges = <T>(namespace: string, use: (ranges: readonly LimitRange[]) => T): T | Promise<T> =>
       known.hasSynced ? use(known.list(namespace)) : client.list(limitRanges, { namespace }).then(({ items }) => use(items));
     return {

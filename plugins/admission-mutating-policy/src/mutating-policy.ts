@@ -19,7 +19,7 @@ export interface CompiledMutatingPolicy extends CompiledPolicy {
   readonly faults: readonly ExpressionError[];
 }
 
-/** Compiles the expressions of a policy; called once per version. */
+/** Compiles the CEL expressions of a policy. Called once per version of the policy. */
 export function compilePolicy({ metadata, spec = {} }: MutatingAdmissionPolicy): CompiledMutatingPolicy {
   const faults: ExpressionError[] = [];
   const params = spec.paramKind !== undefined;

@@ -2,7 +2,7 @@ import { dyn, string, type ObjectType } from '@oarlock/cel/types/type';
 
 const anyField = /^Object(?:\.[A-Za-z_][A-Za-z0-9_]*)*$/;
 
-/** The type of an apply configuration or a part of it: any field may be set. */
+/** Returns the CEL type of an apply configuration or of a part of one, in which any field may be set. */
 const applied = (name: string): ObjectType => ({ kind: 'object', name, field: () => dyn, fields: () => [] });
 
 export const objectType = applied('Object');
@@ -14,7 +14,7 @@ export const jsonPatchType: ObjectType = {
   fields: () => Object.keys(patchFields),
 };
 
-/** Returns the struct types of mutation expressions: `Object`, `Object.spec.template`, `JSONPatch`. */
+/** Returns the CEL struct type with this name in mutation expressions: `Object`, `Object.spec.template`, `JSONPatch`; undefined for other names. */
 export function mutationStruct(name: string): ObjectType | undefined {
   if (name === 'JSONPatch') return jsonPatchType;
   if (name === 'Object') return objectType;

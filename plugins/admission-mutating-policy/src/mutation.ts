@@ -11,12 +11,15 @@ import { CelError } from '@oarlock/cel/values/cel-error';
 import { toJson } from '@oarlock/cel/values/json-value';
 import type { Value } from '@oarlock/cel/values/value';
 
-/** Thrown if a mutation cannot be applied. */
+/** The error of a mutation that cannot be applied. */
 export class MutationError extends Error {}
 
 const types = new BuiltinTypes();
 
-/** Returns the object with an apply configuration merged into it, as server-side apply does. @throws MutationError */
+/**
+ * Returns the object with an apply configuration merged into it, as server-side apply does.
+ * @throws MutationError if the value is not an apply configuration, or if it would replace an atomic list, map or struct
+ */
 export function applyConfiguration(object: KubeObject, value: Value): KubeObject {
   const config = json(value, 'Object');
   if (!isObject(config)) throw new MutationError('the expression must evaluate to an object');
@@ -38,7 +41,7 @@ export function applyConfiguration(object: KubeObject, value: Value): KubeObject
   };
 }
 
-/** Returns the object after the operations of a JSON patch. @throws MutationError */
+/** Returns the object after the operations of a JSON patch. @throws MutationError if the patch cannot be applied */
 export function applyPatch(object: KubeObject, value: Value): KubeObject {
   const operations = json(value, 'JSONPatch');
   if (!Array.isArray(operations)) throw new MutationError('the expression must evaluate to a list of JSONPatch');
@@ -69,7 +72,7 @@ function json(value: Value, root: string): unknown {
   }
 }
 
-/** Returns the path of an atomic list, map or struct that a configuration would replace. */
+/** Returns the path of an atomic list, map or struct that the apply configuration would replace; undefined if there is none. */
 function atomicPath(type: FieldType, config: unknown, path: string): string | undefined {
   if (type === deducedType) return undefined;
   if (Array.isArray(config)) {

@@ -13,7 +13,7 @@ import { z } from 'zod';
 import { compileBinding, compilePolicy } from './mutating-policy.ts';
 import { PolicyMutator } from './policy-mutator.ts';
 
-/** Mutates objects by MutatingAdmissionPolicies and their bindings. */
+/** Mutates objects according to MutatingAdmissionPolicies and their bindings. */
 export default Admission.plugin({
   id: 'admission-mutating-policy',
   config: z.strictObject({}),

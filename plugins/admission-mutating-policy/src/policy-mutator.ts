@@ -19,7 +19,7 @@ import { applyConfiguration, applyPatch, MutationError } from './mutation.ts';
 
 export type MutatingPolicyHooks = readonly PolicyHook<CompiledMutatingPolicy, CompiledBinding>[];
 
-/** Mutates objects by the policies that match a request. */
+/** Mutates objects with the MutatingAdmissionPolicies that match a request. */
 export class PolicyMutator {
   readonly #dependencies: DispatchDependencies;
 
@@ -27,7 +27,7 @@ export class PolicyMutator {
     this.#dependencies = dependencies;
   }
 
-  /** Returns the mutated object, or a denial. */
+  /** Returns the object after all matching policies have mutated it, or the denial of a policy. */
   async mutate(request: AdmissionRequest, submitted: KubeObject, hooks: MutatingPolicyHooks): Promise<KubeObject | AdmissionDecision> {
     const run = new MutationRun(request, submitted, ReinvocationContext.of(request.mutation, this));
     await dispatch(
@@ -42,7 +42,7 @@ export class PolicyMutator {
   }
 }
 
-/** The mutation of one request. */
+/** The state of the mutation of one request: the object as mutated so far, and the first denial. */
 class MutationRun {
   readonly #request: AdmissionRequest;
   readonly #reinvocation: ReinvocationContext;
@@ -81,7 +81,7 @@ class MutationRun {
     }
   }
 
-  /** Returns the result, and ends the pass for the reinvocation context. */
+  /** Returns the mutated object or the denial, and ends the pass in the reinvocation context. */
   end(): KubeObject | AdmissionDecision {
     this.#reinvocation.end(this.object);
     const message = this.#denialMessage;
@@ -97,7 +97,10 @@ function nameOf({ params }: RequestBindings): string {
   return `${namespace}/${name}`;
 }
 
-/** Applies the mutations of a policy in order; returns undefined if its match conditions exclude the request. @throws MutationError */
+/**
+ * Applies the mutations of a policy in order. Returns undefined if the policy's match conditions exclude the request.
+ * @throws MutationError if a mutation cannot be applied
+ */
 async function applyMutations(
   policy: CompiledMutatingPolicy,
   bindings: RequestBindings,

@@ -6,8 +6,8 @@ import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
 
 /**
- * Rejects creates in namespaces that do not exist or are terminating, and deletes of system namespaces (NamespaceLifecycle). Checks creates in
- * the mutating phase, as upstream does, so that a missing namespace is reported before errors of other plugins.
+ * Rejects creates in namespaces that do not exist or are terminating, and deletes of system namespaces (NamespaceLifecycle). As upstream, creates
+ * are checked in the mutating phase, so that a missing namespace is reported before the errors of other plugins.
  */
 export default Admission.plugin({
   id: 'admission-namespace-lifecycle',

@@ -4,7 +4,7 @@ import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oar
 
 const ofKubelets: ReadonlySet<string> = new Set(['kubernetes.io/kube-apiserver-client-kubelet', 'kubernetes.io/kubelet-serving']);
 
-/** Allows a node to request client certificates only in its own name. */
+/** Allows a node to request client certificates only for its own node name. */
 export async function admitCertificateSigningRequest(node: string, { operation, object }: AdmissionRequest): Promise<AdmissionDecision> {
   const { spec } = (object ?? {}) as CertificateSigningRequest;
   if (operation !== 'CREATE' || !ofKubelets.has(spec?.signerName ?? '')) return allow;

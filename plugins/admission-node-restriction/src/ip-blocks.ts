@@ -8,7 +8,7 @@ import type { Client } from '@oarlock/spi/client';
 // Nodes that share IP pools write their claims into the same IPBlock objects (docs/adr/0020). These rules restrict each node to its own
 // claims.
 
-/** The part of an IPBlock with claims and node: see plugins/network-calico. */
+/** The fields of an IPBlock that contain claims and the node. plugins/network-calico defines the kind. */
 interface Block extends KubeObject {
   readonly spec?: {
     readonly cidr?: string;
@@ -22,7 +22,8 @@ type IsGone = (name: string) => Promise<boolean>;
 const quoted = JSON.stringify;
 
 /**
- * Allows a node to claim unclaimed addresses, to release its own, and to take over blocks and claims without a node or of a deleted node.
+ * Allows a node to claim unclaimed addresses, to release its own claims, and to take over blocks and claims that belong to no node or to a
+ * deleted node.
  */
 export async function admitIPBlock(client: Client, node: string, { operation, object, old }: AdmissionRequest): Promise<AdmissionDecision> {
   const isGone: IsGone = async (name) => {
@@ -42,7 +43,7 @@ export async function admitIPBlock(client: Client, node: string, { operation, ob
 
 type Spec = NonNullable<Block['spec']>;
 
-/** Returns the change that affects another node, or undefined if there is none. */
+/** Returns the change of an IPBlock that affects another node; undefined if there is none. */
 async function foreignAllocation(node: string, before: Spec, after: Spec, isGone: IsGone, whole: boolean): Promise<string | undefined> {
   if (before.cidr !== after.cidr || before.pool !== after.pool) return 'change the range of an IPBlock';
   const [was = '', is = ''] = [before.node, after.node];

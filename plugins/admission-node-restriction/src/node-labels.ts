@@ -17,7 +17,7 @@ const kubelets: ReadonlySet<string> = new Set([
 ]);
 const within = (namespace: string, domain: string) => namespace === domain || namespace.endsWith(`.${domain}`);
 
-/** Returns true if a node must not set the label on itself. */
+/** Returns true if a node must not set the label on its own Node object. */
 export function isForbidden(label: string): boolean {
   const slash = label.indexOf('/');
   if (slash < 0) return false;
@@ -29,7 +29,7 @@ export function isForbidden(label: string): boolean {
 
 type Labels = Readonly<Record<string, string>>;
 
-/** Returns the keys of labels that differ, sorted. */
+/** Returns the sorted keys of the labels that differ. */
 export function changedLabels(next: Labels = {}, old: Labels = {}): string[] {
   return [...new Set([...Object.keys(next), ...Object.keys(old)])].filter((label) => next[label] !== old[label]).sort();
 }

@@ -19,7 +19,7 @@ const prefix = 'system:node:';
 const leaseNamespace = 'kube-node-lease';
 const quoted = JSON.stringify;
 
-/** Returns the node name of an identity; empty for a node without a name, undefined for identities that are not nodes. */
+/** Returns the node name of a node's identity, or an empty string if the identity has no node name; undefined for identities of other users. */
 function nodeOf({ name, groups }: Identity): string | undefined {
   return groups.includes('system:nodes') && name.startsWith(prefix) ? name.slice(prefix.length) : undefined;
 }
@@ -64,7 +64,7 @@ function admitResourceSlice(node: string, { operation, object, old }: AdmissionR
   return nodeName(old) === node ? allow : deny('can only access ResourceSlice with the same NodeName as the requesting node');
 }
 
-/** Allows a node to write the EndpointSlice of its own DNS server behind the Service kube-dns. */
+/** Allows a node to write the EndpointSlice of the node's own DNS server behind the Service kube-dns. */
 function admitEndpointSlice(node: string, { operation, namespace, name, object }: AdmissionRequest): AdmissionDecision {
   const own = `kube-dns-${node}`;
   const requested = operation === 'CREATE' ? (object?.metadata?.name ?? '') : name;
@@ -88,7 +88,7 @@ const reported: ReadonlySet<string> = new Set([
   'modifyVolumeStatus',
 ]);
 
-/** Allows a node to report the expansion of a claim in its status, and no other change. */
+/** Allows a node to report the expansion of a volume in the status of its PersistentVolumeClaim, and rejects any other change. */
 function admitPVCStatus(node: string, { operation, object, old }: AdmissionRequest): AdmissionDecision {
   if (operation !== 'UPDATE') return deny(`unexpected operation ${quoted(operation)}`);
   const rest = (claim: PersistentVolumeClaim) => ({
@@ -101,7 +101,7 @@ function admitPVCStatus(node: string, { operation, object, old }: AdmissionReque
     : deny(`node ${quoted(node)} is not allowed to update fields other than status quantity and status conditions`);
 }
 
-/** The resources whose writes by nodes are restricted. */
+/** The resources to which the write access of nodes is restricted. */
 const restrictedResources = [
   'pods',
   'pods/status',
@@ -130,7 +130,7 @@ const restrictedResources = [
   'certificatesigningrequests.certificates.k8s.io',
 ];
 
-/** Admits a request of a node by the rules of its resource. */
+/** Admits a node's request according to the rules of the request's resource. */
 function admitNodeRequest(
   node: string,
   request: AdmissionRequest,
@@ -183,7 +183,7 @@ function admitNodeRequest(
   }
 }
 
-/** Restricts nodes to their own objects and to those of the pods that are bound to them (NodeRestriction). */
+/** Restricts nodes to their own objects and to the objects of pods that are bound to them (NodeRestriction). */
 export default Admission.plugin({
   id: 'admission-node-restriction',
   config: z.strictObject({}),

@@ -18,7 +18,7 @@ function namesSecret({ secret, projected, azureFile, cephfs, cinder, csi, flexVo
 const namesConfigMap = ({ configMap, projected }: Volume): boolean =>
   configMap !== undefined || projected?.sources?.some((source) => source.configMap !== undefined) === true;
 
-/** Returns the kind of object that a volume references, other than Secrets and ConfigMaps. */
+/** Returns the kind of object, other than Secrets and ConfigMaps, that a volume references; undefined if it references none. */
 function referencedObject({ csi, glusterfs, persistentVolumeClaim, ephemeral, projected }: Volume): string | undefined {
   if (csi !== undefined) return 'csidrivers (via CSI volumes)';
   if (glusterfs !== undefined) return 'endpoints (via glusterFS volumes)';
@@ -32,7 +32,10 @@ function referencedObject({ csi, glusterfs, persistentVolumeClaim, ephemeral, pr
   return undefined;
 }
 
-/** Returns the kind of API object that a pod references, in upstream's words: mirror pods must not reference any. */
+/**
+ * Returns the kind of API object that a pod references, in upstream's words; undefined if the pod references none. Mirror pods must not
+ * reference API objects.
+ */
 export function referenceOf({ spec }: Pod): string | undefined {
   if (spec === undefined) return undefined;
   if (spec.serviceAccountName) return 'serviceaccounts';

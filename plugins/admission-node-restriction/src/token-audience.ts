@@ -7,7 +7,7 @@ import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oar
 import { authorizeChain, type Authorizer } from '@oarlock/spi/authz';
 import type { Client, ObjectName } from '@oarlock/spi/client';
 
-/** CSI drivers that serve the volumes of in-tree plugins. */
+/** The CSI drivers that replace in-tree volume plugins. */
 const migrated = [
   ['awsElasticBlockStore', 'ebs.csi.aws.com'],
   ['azureDisk', 'disk.csi.azure.com'],
@@ -19,8 +19,9 @@ const migrated = [
 ] as const satisfies readonly (readonly [keyof Volume & keyof PersistentVolumeSpec, string])[];
 
 /**
- * Admits the audience of a token that a node requests for one of its pods: none, which means the API server, an audience of a projected volume of the
- * pod, one that the CSI driver of a volume of the pod requests, or one that the node is authorized for (KEP-4412).
+ * Admits the audience of a token that a node requests for one of its pods. Allowed are no audience, which means the API server; an audience of a
+ * projected volume of the pod; an audience that the CSI driver of a volume of the pod requests; and an audience that the node is authorized for
+ * (KEP-4412).
  */
 export async function admitTokenAudience(
   { client, authz }: { readonly client: Client; readonly authz: readonly Authorizer[] },

@@ -23,7 +23,7 @@ const uses = {
   nodeExpandSecretRef: 'node-expand',
 } as const satisfies Readonly<Record<string, SecretUse>>;
 
-/** Admits the PersistentVolume that a provisioner on this node makes for a claim, as the claim and its StorageClass require it. */
+/** Admits a PersistentVolume that a provisioner on this node creates, if it matches its PersistentVolumeClaim and the claim's StorageClass. */
 export async function admitNewVolume(client: Client, node: string, volume: PersistentVolume): Promise<AdmissionDecision> {
   const { claimRef, storageClassName = '' } = volume.spec ?? {};
   const rejected = (why: string) => deny(`node ${JSON.stringify(node)} can only create PersistentVolumes ${why}`);
@@ -41,7 +41,7 @@ export async function admitNewVolume(client: Client, node: string, volume: Persi
   return hasSecretsOf(volume, claim, storageClass) ? allow : rejected("with the secrets of the claim's StorageClass");
 }
 
-/** What an update by a node leaves as it is. */
+/** Returns the fields of a PersistentVolume that an update by a node must not change. */
 export function fixedFields({ metadata, spec, status }: PersistentVolume): unknown {
   const { capacity: _capacity, volumeAttributesClassName: _attributes, ...fixed } = spec ?? {};
   const annotations = deletionSecretKeys.map((key) => metadata?.annotations?.[key] ?? '');
@@ -64,7 +64,10 @@ function isFor({ metadata, spec }: PersistentVolumeClaim, volume: PersistentVolu
   return uid !== '' && volume.spec?.claimRef?.uid === uid && name === `pvc-${uid}` && (!spec?.volumeName || spec.volumeName === name);
 }
 
-/** The scheduler writes the annotation; nodes may not set it. Classes that bind at once leave the choice to the provisioners. */
+/**
+ * Returns true if the node may provision the claim: the scheduler has selected the node in the claim's annotation, which nodes may not set, or
+ * the StorageClass has volumeBindingMode Immediate and no node is selected.
+ */
 function isProvisionedBy(node: string, { metadata }: PersistentVolumeClaim, { volumeBindingMode }: StorageClass): boolean {
   const selected = metadata?.annotations?.[selectedNode];
   return selected === undefined ? volumeBindingMode !== 'WaitForFirstConsumer' : selected === node;

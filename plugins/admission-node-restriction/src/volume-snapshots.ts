@@ -24,13 +24,13 @@ const contents = resource<Content>('snapshot.storage.k8s.io', 'v1', 'volumesnaps
 
 const quoted = JSON.stringify;
 export const managedBy = 'snapshot.storage.kubernetes.io/managed-by';
-/** Finalizers of the snapshot controllers. */
+/** The finalizers that the snapshot controllers set. */
 const held: ReadonlySet<string> = new Set([
   'snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection',
   'snapshot.storage.kubernetes.io/volumesnapshot-bound-protection',
 ]);
 
-/** Allows a node to add finalizers, the class and the status to snapshots of its own volumes. */
+/** Allows a node to set the finalizers, the class and the status of VolumeSnapshots of the node's own volumes. */
 export async function admitVolumeSnapshot(client: Client, node: string, request: AdmissionRequest): Promise<AdmissionDecision> {
   const { operation, subresource, object, old } = request;
   if (operation !== 'UPDATE') return deny(`unexpected operation ${quoted(operation)}`);
@@ -44,7 +44,7 @@ export async function admitVolumeSnapshot(client: Client, node: string, request:
     : deny(`node ${quoted(node)} can only update VolumeSnapshots of volumes that no other node reaches`);
 }
 
-/** Returns the fields that a node must not change. The class may be set if the snapshot has none. */
+/** Returns the fields of a VolumeSnapshot that a node must not change. The class may be set if the VolumeSnapshot has none. */
 function plain({ metadata, spec = {}, ...others }: Snapshot, before: Snapshot): unknown {
   const { finalizers = [], ...rest }: ObjectMeta = metadata ?? {};
   const { volumeSnapshotClassName, ...wanted } = spec;
@@ -76,7 +76,7 @@ async function isReachableFromNode(client: Client, node: string, { metadata, spe
   return volume === undefined || isOnNode(node, volume);
 }
 
-/** Allows a node to write the CSIStorageCapacities of its own topology. */
+/** Allows a node to write the CSIStorageCapacities of the node's own topology. */
 export function admitStorageCapacity(node: string, { operation, object, old }: AdmissionRequest): AdmissionDecision {
   const places = [...(operation === 'DELETE' ? [] : [object]), ...(operation === 'CREATE' ? [] : [old])] as readonly (
     | CSIStorageCapacity

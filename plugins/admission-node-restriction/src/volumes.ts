@@ -11,7 +11,7 @@ import { admitNewVolume, fixedFields } from './volume-secrets.ts';
 
 const quoted = JSON.stringify;
 
-/** Returns true for a volume of a CSI driver that only this node can access. */
+/** Returns true if the volume belongs to a CSI driver and only this node can access it. */
 export function isOnNode(node: string, { spec }: PersistentVolume): boolean {
   const terms = spec?.nodeAffinity?.required?.nodeSelectorTerms ?? [];
   return (
@@ -23,7 +23,7 @@ export function isOnNode(node: string, { spec }: PersistentVolume): boolean {
   );
 }
 
-/** Admits writes of PersistentVolumes that only this node reaches, and restricts their secrets to those of the claim's StorageClass. */
+/** Admits writes of PersistentVolumes that only this node can access. Their secrets must be those of the claim's StorageClass. */
 export async function admitPersistentVolume(
   client: Client,
   node: string,
@@ -40,8 +40,8 @@ export async function admitPersistentVolume(
   return deny(`node ${quoted(node)} can only update the capacity, the attributes class and the metadata of PersistentVolumes`);
 }
 /**
- * Allows a node to clear the selected node of a claim that it cannot provision, and to set the snapshot finalizer; it must not change the
- * spec.
+ * Allows a node to clear the selected node of a PersistentVolumeClaim that the node cannot provision, and to set the snapshot finalizer. The
+ * spec must not change.
  */
 export function admitPersistentVolumeClaim(node: string, { operation, object, old }: AdmissionRequest): AdmissionDecision {
   if (operation !== 'UPDATE') return deny(`unexpected operation ${quoted(operation)}`);
@@ -66,7 +66,10 @@ export function admitVolumeAttachment(node: string, { object, old }: AdmissionRe
 
 const snapshotSecretKeys = ['name', 'namespace'].map((end) => `snapshot.storage.kubernetes.io/deletion-secret-${end}`);
 
-/** A VolumeSnapshotContent belongs to the node in its label. A pre-provisioned one belongs to the node whose driver has the snapshot. */
+/**
+ * Admits writes of VolumeSnapshotContents that belong to the node. A content belongs to the node in its label; a pre-provisioned content belongs
+ * to the node whose driver has the snapshot.
+ */
 export function admitVolumeSnapshotContent(node: string, { operation, object, old }: AdmissionRequest): AdmissionDecision {
   const secret = (content: KubeObject | undefined) => snapshotSecretKeys.map((key) => content?.metadata?.annotations?.[key] ?? '');
   // a central snapshotter with its own permissions would read the Secret for the driver

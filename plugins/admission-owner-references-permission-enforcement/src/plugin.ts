@@ -5,7 +5,7 @@ import { Admission, allow, deny, type AdmissionRequest, type AdmissionDecision }
 import { Authz, authorizeChain, type Authorizer } from '@oarlock/spi/authz';
 import { z } from 'zod';
 
-/** Checks the permission to delete the object: a user that can set owners can have the object deleted by the garbage collector. */
+/** Returns true if the user may delete the object. Setting an ownerReference is equivalent: the garbage collector may then delete the object. */
 async function mayDelete(
   authz: readonly Authorizer[],
   { identity, resource, subresource, namespace, name }: AdmissionRequest,
@@ -24,7 +24,7 @@ async function mayDelete(
   return decision === 'allow' ? allow : deny(`cannot set an ownerRef on a resource you can't delete: ${because ?? ''}, <nil>`);
 }
 
-/** Checks the permission to update the finalizers of the owner: blockOwnerDeletion delays its deletion like a finalizer. */
+/** Returns true if the user may update the owner's finalizers, because blockOwnerDeletion delays the owner's deletion as a finalizer does. */
 async function mayBlock(
   authz: readonly Authorizer[],
   { identity, namespace }: AdmissionRequest,
@@ -50,7 +50,10 @@ async function mayBlock(
     : deny(`cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: ${because ?? ''}, <nil>`);
 }
 
-/** Requires permission to delete the object to set owners, and to update finalizers of an owner to block its deletion (OwnerReferencesPermissionEnforcement). */
+/**
+ * Requires the permission to delete the object for setting ownerReferences, and the permission to update the owner's finalizers for setting
+ * blockOwnerDeletion (OwnerReferencesPermissionEnforcement).
+ */
 export default Admission.plugin({
   id: 'admission-owner-references-permission-enforcement',
   config: z.strictObject({}),

@@ -10,7 +10,10 @@ const sizeOf = ({ spec }: PersistentVolumeClaim) => spec?.resources?.requests?.[
 const classOf = ({ spec, metadata }: PersistentVolumeClaim) =>
   metadata?.annotations?.['volume.beta.kubernetes.io/storage-class'] ?? spec?.storageClassName ?? '';
 
-/** Allows expansion only of bound claims whose StorageClass has allowVolumeExpansion (PersistentVolumeClaimResize). */
+/**
+ * Allows the expansion of a PersistentVolumeClaim only if it is bound and its StorageClass has allowVolumeExpansion
+ * (PersistentVolumeClaimResize).
+ */
 export default Admission.plugin({
   id: 'admission-persistent-volume-claim-resize',
   config: z.strictObject({}),

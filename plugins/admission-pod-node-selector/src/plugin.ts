@@ -9,7 +9,7 @@ import { z } from 'zod';
 const annotation = 'scheduler.alpha.kubernetes.io/node-selector';
 type Labels = Readonly<Record<string, string>>;
 
-/** Parses `a=b,c=d` to labels. @throws Error for any other syntax */
+/** Parses labels in the format `a=b,c=d`. @throws Error if the text has another format */
 function labelsOf(text: string): Labels {
   const labels: Record<string, string> = {};
   for (const { key, operator, values } of parseLabelSelector(text).requirements) {
@@ -28,13 +28,13 @@ const selector = z.string().transform((text, context) => {
   }
 });
 
-/** Merges the node selector of the namespace into pods and restricts their own (PodNodeSelector). */
+/** Adds the node selector of the namespace to its pods, and rejects pods whose own node selector conflicts with it (PodNodeSelector). */
 export default Admission.plugin({
   id: 'admission-pod-node-selector',
   config: z.strictObject({
-    /** The node selector of namespaces without the annotation: `env=dev,disk=ssd`. */
+    /** The node selector of namespaces without the annotation, in the format `env=dev,disk=ssd`. */
     clusterDefaultNodeSelector: selector.prefault(''),
-    /** The labels that pods of a namespace may select. */
+    /** The node labels that pods may select, keyed by namespace. */
     namespaces: z.record(z.string(), selector).default({}),
   }),
   needs: { client: Client, informers: Informers },

@@ -1,7 +1,7 @@
 import type { Container, EphemeralContainer } from '@oarlock/api/types/core-v1';
 import { containersNamed, plural, quoted, type PodView, type Violation } from './pod-view.ts';
 
-/** A check; returns undefined if the pod passes. `minor` is the Kubernetes version of the policy. */
+/** A check of the Pod Security Standards. Returns undefined if the pod passes. `minor` is the minor Kubernetes version of the policy. */
 export type Rule = (pod: PodView, minor: number) => Violation | undefined;
 type Any = Container | EphemeralContainer;
 
@@ -37,7 +37,7 @@ const sysctls: readonly (readonly [since: number, names: readonly string[]])[] =
   [32, ['net.ipv4.tcp_rmem', 'net.ipv4.tcp_wmem']],
 ];
 const unique = (list: readonly string[]): string[] => [...new Set(list)].sort();
-/** Returns the subject of a message: `pod and containers "a", "b"`. */
+/** Returns the subject of a violation message: `pod and containers "a", "b"`. */
 const subjects = (pod: boolean, containers: readonly Any[]): string =>
   [...(pod ? ['pod'] : []), ...(containers.length > 0 ? [containersNamed(containers)] : [])].join(' and ');
 
@@ -153,7 +153,7 @@ const seLinuxOptions: Rule = ({ spec, containers }, minor) => {
   };
 };
 
-/** Returns the forbidden seccomp profile types of pod and containers. */
+/** Returns the forbidden seccomp profile types of the pod and its containers as a violation; undefined if there are none. */
 export function seccompViolation({ spec, containers }: PodView): {
   readonly pod: string | undefined;
   readonly containers: readonly Any[];
@@ -208,7 +208,7 @@ const hostProcess: Rule = ({ spec, containers }) => {
     : undefined;
 };
 
-/** The checks of `baseline`, ordered by their upstream names; `replaced` names the check of `restricted` that overrides one. */
+/** The checks of the level `baseline`, ordered by their upstream names. `replaced` is the name of a check that a `restricted` check overrides. */
 export const baseline: readonly {
   readonly rule: Rule;
   readonly since: number;

@@ -4,15 +4,15 @@ export const prefix = 'pod-security.kubernetes.io/';
 export const modes = ['enforce', 'audit', 'warn'] as const;
 export type Mode = (typeof modes)[number];
 export type Policies = Readonly<Record<Mode, LevelVersion>>;
-/** The policies of namespaces without labels. */
+/** The level and version of each mode for namespaces without policy labels. */
 export type PolicyDefaults = Readonly<Record<Mode, (typeof levels)[number]>> & Readonly<Record<`${Mode}-version`, string>>;
 
 const noLabels: Readonly<Record<string, string>> = Object.freeze({});
 
-/** Returns the policies that the labels of a namespace select. */
+/** Parses and caches the policies that the labels of namespaces select. */
 export class NamespacePolicies {
   readonly #defaults: PolicyDefaults;
-  /** Policies by the labels object of the namespace, which stays the same object until the namespace changes. */
+  /** The policies, keyed by the labels object of a namespace. That object is replaced whenever the namespace changes. */
   readonly #cache = new WeakMap<Readonly<Record<string, string>>, Policies>();
 
   constructor(defaults: PolicyDefaults) {

@@ -12,7 +12,7 @@ const version = z
   .default('latest');
 const names = z.array(z.string().min(1)).default([]);
 
-/** Enforces the Pod Security Standards selected by the labels of the namespace (PodSecurity). */
+/** Enforces the Pod Security Standards that the labels of the namespace select (PodSecurity). */
 export default Admission.plugin({
   id: 'admission-pod-security',
   config: z.strictObject({

@@ -8,10 +8,10 @@ import type { Client, Informer } from '@oarlock/spi/client';
 import { modes, NamespacePolicies, prefix, type Policies, type PolicyDefaults } from './namespace-policies.ts';
 import { described, levels, named, parseLevel, parseVersion, violations, type LevelVersion } from './policy.ts';
 
-/** Maximum number of existing pods checked when the policy of a namespace becomes stricter. */
+/** The maximum number of existing pods to check when the policy of a namespace becomes stricter. */
 const maxPods = 3000;
 
-/** The pod template of each workload kind. */
+/** Returns the pod template of an object, keyed by the kind of the workload. */
 export const templates: Readonly<Record<string, (object: KubeObject) => Pick<Pod, 'metadata' | 'spec'> | undefined>> = {
   podtemplates: (object) => (object as { readonly template?: PodTemplateSpec }).template,
   ...Object.fromEntries(
@@ -27,7 +27,7 @@ export const templates: Readonly<Record<string, (object: KubeObject) => Pick<Pod
       ?.spec?.template,
 };
 
-/** Validates the policy labels of a namespace; errors are upstream's. */
+/** Validates the policy labels of a namespace. Returns a denial with upstream's message, or undefined if the labels are valid. */
 function labelFault(labels: Readonly<Record<string, string>>): AdmissionDecision {
   for (const mode of modes) {
     const text = labels[`${prefix}${mode}`];
@@ -46,7 +46,7 @@ function labelFault(labels: Readonly<Record<string, string>>): AdmissionDecision
   return allow;
 }
 
-/** Compares the fields that checks use, to skip updates of other fields by kubelets and the scheduler. */
+/** Returns true if two versions of a pod are equal in the fields that the checks read. Updates of other fields need no check. */
 const sameSpec = (a: Pod, b: Pod): boolean =>
   jsonEqual(a.spec, b.spec) && jsonEqual(a.metadata?.annotations ?? {}, b.metadata?.annotations ?? {});
 const isOpen = ({ enforce, audit, warn }: Policies) => [enforce, audit, warn].every((policy) => policy.level === 'privileged');
@@ -57,7 +57,7 @@ export interface Exemptions {
   readonly namespaces: readonly string[];
 }
 
-/** Evaluates pods, workloads and namespaces by the Pod Security Standards. */
+/** Evaluates pods, workloads and namespaces against the Pod Security Standards. */
 export class PodSecurity {
   readonly #client: Client;
   readonly #namespaces: Informer<Namespace>;
@@ -129,7 +129,7 @@ export class PodSecurity {
     return allow;
   }
 
-  /** Returns warnings about existing pods that violate a stricter policy. */
+  /** Returns warnings about the existing pods of a namespace that violate its stricter policy. */
   async #warnOfPods(request: AdmissionRequest, policy: LevelVersion): Promise<void> {
     const { items, metadata } = await this.#client.list(pods, { namespace: request.name, limit: maxPods });
     const found = new Map<string, string[]>();
@@ -153,7 +153,7 @@ export class PodSecurity {
     for (const line of lines.sort()) request.warn(line);
   }
 
-  /** Validates the labels of a namespace, and warns about existing pods if its policy becomes stricter. */
+  /** Validates the policy labels of a namespace, and warns about existing pods if its enforced policy becomes stricter. */
   async #validateNamespace(request: AdmissionRequest): Promise<AdmissionDecision> {
     const labels = request.object?.metadata?.labels ?? {};
     const before = request.old?.metadata?.labels ?? {};

@@ -1,13 +1,13 @@
 import type { Container, EphemeralContainer, Pod, PodSpec } from '@oarlock/api/types/core-v1';
 
-/** The parts of a pod that checks use. */
+/** The parts of a pod that the checks read. */
 export interface PodView {
   readonly annotations: Readonly<Record<string, string>>;
   readonly spec: PodSpec;
-  /** All containers: init, regular and ephemeral, in the order of messages. */
+  /** All init, regular and ephemeral containers, in the order in which messages list them. */
   readonly containers: readonly (Container | EphemeralContainer)[];
   readonly windows: boolean;
-  /** True for hostUsers=false: users of the pod are not users of the host (KEP-127). */
+  /** True if `hostUsers` is false, so that the pod's users are not users of the host (KEP-127). */
   readonly hasUserNamespace: boolean;
 }
 
@@ -21,7 +21,7 @@ export function viewOf({ metadata, spec = { containers: [] } }: Pick<Pod, 'metad
   };
 }
 
-/** The result of a failed check: `host namespaces (hostNetwork=true)` is a reason and a detail. */
+/** The reason and the detail of a failed check: `host namespaces (hostNetwork=true)` has the reason `host namespaces`. */
 export interface Violation {
   readonly reason: string;
   readonly detail: string;
@@ -29,6 +29,6 @@ export interface Violation {
 
 export const quoted = (names: readonly string[]): string => names.map((name) => JSON.stringify(name)).join(', ');
 export const plural = (one: string, count: number): string => (count === 1 ? one : `${one}s`);
-/** Formats `container "a"` or `containers "a", "b"`. */
+/** Formats container names as `container "a"` or `containers "a", "b"`. */
 export const containersNamed = (list: readonly { readonly name: string }[]): string =>
   `${plural('container', list.length)} ${quoted(list.map(({ name }) => name))}`;

@@ -5,17 +5,17 @@ import { restricted } from './restricted.ts';
 
 export const levels = ['privileged', 'baseline', 'restricted'] as const;
 export type Level = (typeof levels)[number];
-/** The minor version of this server. */
+/** The minor Kubernetes version of this API server, which the policy version `latest` means. */
 export const latest = 36;
 
 export interface LevelVersion {
   readonly level: Level;
-  /** The minor version of `v1.minor`; undefined for `latest`. */
+  /** The minor version of a policy version `v1.<minor>`; undefined for `latest`. */
   readonly minor: number | undefined;
 }
 
 export const parseLevel = (text: string): Level | undefined => levels.find((level) => level === text);
-/** Parses `latest` or `v1.24`. */
+/** Parses a policy version, `latest` or for example `v1.24`. Returns undefined for other text. */
 export function parseVersion(text: string): { readonly minor: number | undefined } | undefined {
   if (text === 'latest') return { minor: undefined };
   const minor = /^v1\.([0-9]{1,4})$/.exec(text)?.[1];
@@ -23,7 +23,7 @@ export function parseVersion(text: string): { readonly minor: number | undefined
 }
 export const named = ({ level, minor }: LevelVersion): string => `${level}:${minor === undefined ? 'latest' : `v1.${minor}`}`;
 
-/** Returns the violations of a policy by a pod, in upstream's order of checks. */
+/** Returns the pod's violations of a policy, in the order of upstream's checks. */
 export function violations({ level, minor = latest }: LevelVersion, pod: Pick<Pod, 'metadata' | 'spec'>): readonly Violation[] {
   if (level === 'privileged') return [];
   const view = viewOf(pod);
@@ -36,5 +36,5 @@ export function violations({ level, minor = latest }: LevelVersion, pod: Pick<Po
   return rules.flatMap(({ rule }) => rule(view, minor) ?? []);
 }
 
-/** Formats violations: `host namespaces (hostNetwork=true), privileged (container "a" must not ...)` */
+/** Formats violations as `host namespaces (hostNetwork=true), privileged (container "a" must not ...)`. */
 export const described = (found: readonly Violation[]): string => found.map(({ reason, detail }) => `${reason} (${detail})`).join(', ');

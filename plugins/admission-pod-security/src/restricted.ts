@@ -97,7 +97,7 @@ const seccomp: Rule = (pod, minor) => {
   return details.length === 0 ? undefined : { reason: 'seccompProfile', detail: details.join(', ') };
 };
 
-/** The checks that `restricted` adds to `baseline`, ordered by their upstream names. */
+/** The checks that the level `restricted` adds to `baseline`, ordered by their upstream names. */
 export const restricted: readonly {
   readonly rule: Rule;
   readonly since: number;

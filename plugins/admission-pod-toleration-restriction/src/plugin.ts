@@ -35,11 +35,14 @@ const isBestEffort = ({ spec }: Pod): boolean =>
     [resources?.requests, resources?.limits].every((amounts) => !('cpu' in (amounts ?? {})) && !('memory' in (amounts ?? {}))),
   );
 
-/** Adds the tolerations of the namespace to its pods and restricts their own (PodTolerationRestriction). */
+/**
+ * Adds the default tolerations of the namespace to its pods, and rejects pods with tolerations outside the namespace's whitelist
+ * (PodTolerationRestriction).
+ */
 export default Admission.plugin({
   id: 'admission-pod-toleration-restriction',
   config: z.strictObject({
-    /** The default tolerations of namespaces without annotation. */
+    /** The default tolerations of namespaces without the annotation. */
     default: list.default([]),
     whitelist: list.default([]),
   }),

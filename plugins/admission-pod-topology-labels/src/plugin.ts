@@ -5,10 +5,13 @@ import { Admission, allow } from '@oarlock/spi/admission';
 import { Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
 
-/** Topology labels that are copied from nodes (KEP-4742). */
+/** The topology labels that are copied from Nodes to pods (KEP-4742). */
 const keys = ['topology.kubernetes.io/zone', 'topology.kubernetes.io/region'] as const;
 
-/** Copies the topology labels of the node to a pod, on its binding or on create with a node name (PodTopologyLabels). Unknown nodes add none. */
+/**
+ * Copies the topology labels of the Node to a pod when the pod is bound, or created with a node name (PodTopologyLabels). Copies none if the Node
+ * does not exist.
+ */
 export default Admission.plugin({
   id: 'admission-pod-topology-labels',
   config: z.strictObject({}),

@@ -7,7 +7,7 @@ import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
 import { PriorityResolver, withOldPriority } from './priority-resolver.ts';
 
-/** Sets the priority of pods from their PriorityClass and allows one default class (Priority). */
+/** Sets the priority of pods from their PriorityClass, and allows only one default PriorityClass (Priority). */
 export default Admission.plugin({
   id: 'admission-priority',
   config: z.strictObject({}),

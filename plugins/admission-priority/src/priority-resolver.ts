@@ -9,10 +9,10 @@ import type { Client, Informer } from '@oarlock/spi/client';
 
 const lowerPreemptionPolicy = 'PreemptLowerPriority';
 
-/** The result for an object: the object with its priority, or a denial. A promise if its class is read from the API server. */
+/** The object with its priority, or a denial. It is a promise if the PriorityClass has to be read from the API server. */
 type Resolution<T> = T | AdmissionDecision | Promise<T | AdmissionDecision>;
 
-/** Resolves PriorityClasses of new pods and pod groups. */
+/** Resolves the PriorityClasses of new pods and PodGroups. */
 export class PriorityResolver {
   readonly #client: Client;
   readonly #classes: Informer<PriorityClass>;
@@ -34,7 +34,7 @@ export class PriorityResolver {
       : this.#class(name).then((found) => withGroupPriority(group, found));
   }
 
-  /** Denies a default class if another one exists. */
+  /** Denies a default PriorityClass if another default PriorityClass exists. */
   async checkOnlyDefault(defaultClass: KubeObject | undefined): Promise<AdmissionDecision> {
     const { items } = await this.#client.list(priorityClasses);
     const other = items.find(({ globalDefault, metadata }) => globalDefault === true && metadata?.name !== defaultClass?.metadata?.name);
@@ -54,7 +54,7 @@ export class PriorityResolver {
     }
   }
 
-  /** Returns the default class; the one with the lowest value if several exist for a moment. */
+  /** Returns the default PriorityClass; undefined if there is none. If several exist for a moment, returns the one with the lowest value. */
   #defaultClass(): PriorityClass | undefined {
     return this.#classes
       .list()
@@ -105,7 +105,7 @@ function withGroupPriority(group: PodGroup, found: PriorityClass | undefined): P
   return { ...group, spec: { ...spec, priority, ...(priorityClassName !== undefined && { priorityClassName }) } };
 }
 
-/** Returns the updated pod with the priority fields that old clients omit. */
+/** Returns the updated pod, with the old pod's priority fields if an old client omitted them. */
 export function withOldPriority(pod: Pod, old: Pod | undefined): Pod {
   const { spec } = pod;
   const before = old?.spec;

@@ -18,15 +18,15 @@ const scope = z.strictObject({
   values: z.array(z.string()).default([]),
 });
 
-/** `limitedResources` of a ResourceQuotaConfiguration (`apiserver.config.k8s.io/v1`). */
+/** The schema of `limitedResources` in a ResourceQuotaConfiguration (`apiserver.config.k8s.io/v1`). */
 export const limitedResources = z
   .array(
     z.strictObject({
       apiGroup: z.string().default(''),
       resource: z.string().min(1),
-      /** Usage of resources whose name contains one of these substrings requires a quota. */
+      /** Resources whose name contains one of these substrings can be used only if a ResourceQuota covers them. */
       matchContains: z.array(z.string().min(1)).default([]),
-      /** Objects in these scopes require a quota with the same scope. */
+      /** Objects in these scopes can be created only if a ResourceQuota has the same scope. */
       matchScopes: z.array(scope).default([]),
     }),
   )
@@ -35,7 +35,7 @@ export type LimitedResource = z.output<typeof limitedResources>[number];
 
 export const nameOf = ({ apiGroup, resource }: LimitedResource): string => (apiGroup === '' ? resource : `${resource}.${apiGroup}`);
 
-/** Returns the error for a limited resource that no quota covers. */
+/** Returns the error for a limited resource that no ResourceQuota covers; undefined if all are covered. */
 export function uncoveredLimitedResource(
   rules: readonly LimitedResource[],
   resource: string,
@@ -54,7 +54,7 @@ export function uncoveredLimitedResource(
   return uncovered.length > 0 ? `insufficient quota to consume: ${uncovered.sort().join(',')}` : undefined;
 }
 
-/** Compares scope names only: a quota for some values of a scope covers the scope. */
+/** Returns true if the scope names are equal. A ResourceQuota for some values of a scope covers the whole scope. */
 const isSame = (held: ScopeSelectorRequirement, required: ScopeSelectorRequirement): boolean => held.scopeName === required.scopeName;
 const scopeText = ({ scopeName, operator, values = [] }: ScopeSelectorRequirement): string =>
   `{${scopeName} ${operator} [${values.join(' ')}]}`;

@@ -6,15 +6,15 @@ import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oar
 import type { Client } from '@oarlock/spi/client';
 import { chargedQuota, isDenial, quotaDelta } from './quota-usage.ts';
 
-/** Maximum attempts of a quota update with conflicts. */
+/** The maximum number of attempts to update a ResourceQuota after conflicts. */
 const attempts = 32;
 const nameOf = ({ metadata }: ResourceQuota) => metadata?.name ?? '';
 
-/** Charges requests to the quotas of a namespace, one request of a namespace at a time. */
+/** Adds the usage of requests to the ResourceQuotas of a namespace. Only one request per namespace is charged at a time. */
 export class QuotaCharger {
   readonly #client: Client;
   readonly #clock: Pick<Clock, 'now'>;
-  /** The end of the last charge, by namespace. */
+  /** The last pending charge of each namespace, which the next charge waits for. */
   readonly #charges = new Map<string, Promise<unknown>>();
 
   constructor(client: Client, clock: Pick<Clock, 'now'>) {
@@ -22,7 +22,7 @@ export class QuotaCharger {
     this.#clock = clock;
   }
 
-  /** Charges all quotas, or returns the denial of the first that is exceeded. */
+  /** Adds the usage of the request to all ResourceQuotas. Returns the denial of the first ResourceQuota that would be exceeded. */
   charge(quotas: readonly ResourceQuota[], request: AdmissionRequest): Promise<AdmissionDecision> {
     const { namespace } = request;
     // a global order by name prevents deadlocks of requests that update several quotas
@@ -69,7 +69,7 @@ export class QuotaCharger {
     return deny(`the quota ${name} is charged by too many at once`, { reason: 'Conflict' });
   }
 
-  /** Returns false after a conflict. A deleted quota needs no charge. */
+  /** Updates the status of a ResourceQuota. Returns false after a conflict, and true if it was updated or no longer exists. */
   async #update(quota: ResourceQuota): Promise<boolean> {
     try {
       await this.#client.update(resourceQuotas, quota, { subresource: 'status' });

@@ -23,7 +23,7 @@ const printed = (amounts: Iterable<readonly [string, unknown]>): string =>
     .sort()
     .join(',');
 
-/** Returns the limited resources that a pod does not specify, by container: `must specify limits.cpu for: a,b`. */
+/** Returns the limited resources that a pod does not specify, with the containers: `must specify limits.cpu for: a,b`. */
 function missingRequiredResources({ spec: { hard = {} } = {} }: ResourceQuota, { spec }: Pod): string | undefined {
   const missing: string[] = [];
   for (const name of Object.keys(hard)
@@ -40,13 +40,16 @@ function missingRequiredResources({ spec: { hard = {} } = {} }: ResourceQuota, {
   return missing.length === 0 ? undefined : `must specify ${missing.join('; ')}`;
 }
 
-/** The usage that a request adds to a quota. */
+/** The usage that a request adds to a ResourceQuota. */
 export interface QuotaDelta {
   readonly quota: ResourceQuota;
   readonly delta: Resources;
 }
 
-/** Returns the usage that a request adds to a quota; undefined if the quota does not match. `now`: milliseconds since the epoch. */
+/**
+ * Returns the usage that a request adds to a ResourceQuota; undefined if the ResourceQuota does not match the object. `now` is in milliseconds
+ * since the epoch.
+ */
 export function quotaDelta(
   quota: ResourceQuota,
   { resource, object, old }: AdmissionRequest,
@@ -66,7 +69,7 @@ export function quotaDelta(
   return delta.size === 0 ? undefined : { quota, delta };
 }
 
-/** Returns the quota with the added usage, or the denial. */
+/** Returns the ResourceQuota with the added usage, or the denial if the usage would exceed its hard limits. */
 export function chargedQuota({ quota, delta }: QuotaDelta): ResourceQuota | AdmissionDecision {
   const { hard = {}, used = {} } = quota.status ?? {};
   const name = quota.metadata?.name ?? '';

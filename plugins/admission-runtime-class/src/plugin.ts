@@ -9,7 +9,7 @@ import { z } from 'zod';
 
 const differs = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
-/** Returns the pod with the overhead and scheduling constraints of its RuntimeClass. */
+/** Returns the pod with the overhead and the scheduling constraints of its RuntimeClass, or a denial if the pod conflicts with them. */
 function applyRuntimeClass(pod: Pod, { overhead, scheduling }: RuntimeClass): Pod | AdmissionDecision {
   let spec = pod.spec ?? { containers: [] };
   if (overhead !== undefined) {
@@ -31,7 +31,7 @@ function applyRuntimeClass(pod: Pod, { overhead, scheduling }: RuntimeClass): Po
   return spec === pod.spec ? pod : { ...pod, spec };
 }
 
-/** Adds overhead, node selector and tolerations of the RuntimeClass to pods (RuntimeClass). */
+/** Adds the overhead, the node selector and the tolerations of a pod's RuntimeClass to the pod (RuntimeClass). */
 export default Admission.plugin({
   id: 'admission-runtime-class',
   config: z.strictObject({}),

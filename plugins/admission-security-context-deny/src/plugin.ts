@@ -2,7 +2,10 @@ import type { Container, Pod } from '@oarlock/api/types/core-v1';
 import { Admission, allow, deny } from '@oarlock/spi/admission';
 import { z } from 'zod';
 
-/** Rejects pods that set users, groups or SELinux labels (SecurityContextDeny). Kubernetes removed it in 1.30 in favor of Pod Security Standards. */
+/**
+ * Rejects pods that set users, groups or SELinux labels (SecurityContextDeny). Kubernetes 1.30 removed this plugin in favor of the Pod Security
+ * Standards.
+ */
 export default Admission.plugin({
   id: 'admission-security-context-deny',
   config: z.strictObject({}),

@@ -1,10 +1,10 @@
 import type { Pod, ServiceAccount } from '@oarlock/api/types/core-v1';
 
 const enforced = 'kubernetes.io/enforce-mountable-secrets';
-/** The texts that Go's strconv.ParseBool reads as true. */
+/** The values that Go's strconv.ParseBool parses as true. */
 const yes: ReadonlySet<string> = new Set(['1', 't', 'T', 'true', 'TRUE', 'True']);
 
-/** Returns true if pods of the account may reference only its own Secrets. */
+/** Returns true if pods of the service account may reference only Secrets that the service account lists. */
 export const enforcesMountableSecrets = ({ metadata }: ServiceAccount): boolean => yes.has(metadata?.annotations?.[enforced] ?? '');
 
 interface Naming {
@@ -32,7 +32,7 @@ function containersSecretError(kind: string, containers: readonly Naming[], own:
 
 const namesOf = (references: readonly { readonly name?: string }[] = []) => new Set(references.map(({ name = '' }) => name));
 
-/** Returns the error for the first Secret of a new pod that the account does not list, in Kubernetes' words. */
+/** Returns the error for the first Secret of a new pod that the service account does not list, in Kubernetes' words; undefined if there is none. */
 export function secretReferenceError({ spec }: Pod, { metadata, secrets, imagePullSecrets }: ServiceAccount): string | undefined {
   const account = metadata?.name ?? '';
   const own = namesOf(secrets);
@@ -50,6 +50,6 @@ export function secretReferenceError({ spec }: Pod, { metadata, secrets, imagePu
   return undefined;
 }
 
-/** As `secretReferenceError` for ephemeral containers that are added to a pod. */
+/** Returns the error of `secretReferenceError` for ephemeral containers that are added to a pod. */
 export const ephemeralSecretReferenceError = ({ spec }: Pod, { metadata, secrets }: ServiceAccount): string | undefined =>
   containersSecretError('ephemeral container', spec?.ephemeralContainers ?? [], namesOf(secrets), metadata?.name ?? '');

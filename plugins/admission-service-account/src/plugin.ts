@@ -12,7 +12,7 @@ const tokenPath = '/var/run/secrets/kubernetes.io/serviceaccount';
 const mirror = 'kubernetes.io/config.mirror';
 const alphabet = 'bcdfghjklmnpqrstvwxz2456789'; // apimachinery's alphabet of generated names: no vowels, no similar characters
 
-/** The projected volume with token, CA and namespace. Frozen and shared by all pods. */
+/** The projected volume with the token, the CA certificate and the namespace. The object is frozen and shared by all pods. */
 const projected: NonNullable<Volume['projected']> = deepFreeze({
   defaultMode: 0o644,
   sources: [
@@ -29,7 +29,7 @@ const mountIn =
       ? container
       : { ...container, volumeMounts: [...(container.volumeMounts ?? []), { name, readOnly: true, mountPath: tokenPath }] };
 
-/** Returns the same pod if nothing is missing. */
+/** Returns the pod with its service account name, token volume and imagePullSecrets; the same pod if nothing is missing. */
 function withServiceAccount(pod: Pod, name: string, account: ServiceAccount, suffix: () => string): Pod {
   const original = pod.spec ?? { containers: [] };
   let spec =
@@ -56,7 +56,7 @@ function withServiceAccount(pod: Pod, name: string, account: ServiceAccount, suf
   return spec === pod.spec ? pod : { ...pod, spec };
 }
 
-/** Returns the error for references to API objects by a mirror pod, which its node creates without checks. */
+/** Returns the error of a mirror pod that references API objects; undefined for other pods. Nodes create mirror pods without further checks. */
 function mirrorPodError({ spec }: Pod): string | undefined {
   if (spec?.serviceAccountName) return 'a mirror pod may not reference service accounts';
   const containers = [...(spec?.containers ?? []), ...(spec?.initContainers ?? []), ...(spec?.ephemeralContainers ?? [])];
@@ -83,7 +83,7 @@ function newSuffix(): string {
   return suffix;
 }
 
-/** Sets the service account of pods, mounts its token, and rejects pods whose account does not exist (ServiceAccount). */
+/** Sets the service account of pods, mounts its token, and rejects pods whose service account does not exist (ServiceAccount). */
 export default Admission.plugin({
   id: 'admission-service-account',
   config: z.strictObject({}),
@@ -112,7 +112,7 @@ export default Admission.plugin({
       const name = pod.spec?.serviceAccountName || pod.spec?.serviceAccount || 'default';
       return withAccountOf(namespace, name, (account) => withServiceAccount(pod, name, account, newSuffix));
     };
-    /** Reads the account from the cache, or from the API server if the cache does not have it. */
+    /** Calls a function with the service account from the cache, or from the API server if the cache does not contain it. */
     function withAccountOf<T>(
       namespace: string,
       name: string,
@@ -125,7 +125,7 @@ export default Admission.plugin({
       const cached = known.get(`${namespace}/${name}`);
       return cached === undefined ? find(namespace, name).then(useAccount) : useAccount(cached);
     }
-    /** Checks Secret references of accounts with the annotation, after mutation by other plugins. */
+    /** Checks the Secret references of pods whose service account has the annotation enforce-mountable-secrets, after all plugins have mutated the pod. */
     const validate = ({ object, namespace, subresource }: AdmissionRequest): AdmissionDecision | Promise<AdmissionDecision> => {
       const pod: Pod = object ?? {};
       if (pod.metadata?.annotations?.[mirror] !== undefined && subresource === '') return allow;

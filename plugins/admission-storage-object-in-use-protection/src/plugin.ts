@@ -7,11 +7,14 @@ const finalizers: Readonly<Record<string, string>> = {
   volumeattributesclasses: 'kubernetes.io/vac-protection',
 };
 
-/** Adds protection finalizers to claims and volumes (StorageObjectInUseProtection); controllers remove them when the object is unused. */
+/**
+ * Adds protection finalizers to PersistentVolumeClaims and PersistentVolumes (StorageObjectInUseProtection). Controllers remove the finalizer when
+ * the object is not in use.
+ */
 export default Admission.plugin({
   id: 'admission-storage-object-in-use-protection',
   config: z.strictObject({
-    /** Also protects VolumeAttributesClasses; requires the controller that removes their finalizer. */
+    /** True to also protect VolumeAttributesClasses, which requires the controller that removes their finalizer. */
     volumeAttributesClasses: z.boolean().default(false),
   }),
   create: ({ config }) => ({

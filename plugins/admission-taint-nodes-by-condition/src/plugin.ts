@@ -4,7 +4,7 @@ import { z } from 'zod';
 
 const key = 'node.kubernetes.io/not-ready';
 
-/** Adds the not-ready taint to new nodes (TaintNodesByCondition); the node lifecycle controller removes it. */
+/** Adds the taint not-ready to new Nodes (TaintNodesByCondition). The node lifecycle controller removes the taint. */
 export default Admission.plugin({
   id: 'admission-taint-nodes-by-condition',
   config: z.strictObject({}),

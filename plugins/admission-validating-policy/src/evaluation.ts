@@ -5,7 +5,7 @@ import type { RequestBindings } from '@oarlock/admission-rules/request-bindings'
 import type { CompiledValidatingPolicy, CompiledValidation } from './validating-policy.ts';
 
 export interface Denial {
-  /** The index of the validation; -1 for errors of the policy itself. */
+  /** The index of the validation in the policy; -1 for an error of the policy itself. */
   readonly index: number;
   readonly message: string;
   readonly reason: string;
@@ -20,7 +20,7 @@ const maxAnnotation = 10 * 1024;
 const outOfBudget = 'validation failed due to running out of cost budget, no further validation rules will be run';
 const nothing: PolicyEvaluation = { denials: [], annotations: [] };
 
-/** Evaluates a policy for a request. Errors of expressions are denials, unless the `failurePolicy` is Ignore. */
+/** Evaluates a policy for a request. Errors of expressions are denials unless the failurePolicy is Ignore. */
 export async function evaluatePolicy(policy: CompiledValidatingPolicy, bindings: RequestBindings): Promise<PolicyEvaluation> {
   const evaluation = new Evaluation(bindings as unknown as Bindings);
   bindings.variables = policy.variables.bind(bindings as unknown as Bindings, (cost) => evaluation.spend(cost));
@@ -49,7 +49,7 @@ export async function evaluatePolicy(policy: CompiledValidatingPolicy, bindings:
 const faultOf = ({ source }: Program, { code, message }: NonNullable<EvaluationResult['error']>): string =>
   code === 'budget' ? outOfBudget : `expression '${source}' resulted in error: ${message}`;
 
-/** An evaluation with one cost budget for all expressions of a policy. */
+/** The evaluation of a policy, in which all expressions share one cost budget. */
 class Evaluation {
   readonly #bindings: Bindings;
   #left = runtimeBudget;

@@ -12,7 +12,7 @@ import { runTypeCheckingController } from './policy-status.ts';
 import { validateByPolicies } from './policy-validator.ts';
 import { compileBinding, compilePolicy } from './validating-policy.ts';
 
-/** Validates requests by ValidatingAdmissionPolicies and their bindings. */
+/** Validates requests against ValidatingAdmissionPolicies and their bindings. */
 export default Admission.plugin({
   id: 'admission-validating-policy',
   config: z.strictObject({}),

@@ -6,7 +6,10 @@ import type { Logger } from '@oarlock/primitives/logger';
 import type { Client, Informers } from '@oarlock/spi/client';
 import { customNames, typeChecking } from './type-checking.ts';
 
-/** Writes type-checking warnings to the status of policies, once per generation (the validatingadmissionpolicy-status controller upstream). */
+/**
+ * Runs the controller that writes type-checking warnings to the status of policies, once per generation (validatingadmissionpolicy-status
+ * controller upstream).
+ */
 export function runTypeCheckingController(client: Client, informers: Informers, log: Logger): void {
   const write = async (policy: ValidatingAdmissionPolicy, observedGeneration: number): Promise<void> => {
     const definitions = await Promise.all(customNames(policy).map((definition) => find(client, definition)));

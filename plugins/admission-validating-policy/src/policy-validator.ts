@@ -10,7 +10,7 @@ interface Denied {
 }
 const failureKey = 'validation.policy.admission.k8s.io/validation_failure';
 
-/** Validates a request by the policies that match it, and applies the validation actions of their bindings. */
+/** Validates a request against the policies that match it, and applies the validationActions of the policies' bindings. */
 export async function validateByPolicies(
   request: AdmissionRequest,
   hooks: ValidatingPolicyHooks,

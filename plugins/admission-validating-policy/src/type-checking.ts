@@ -9,12 +9,12 @@ import { compile } from '@oarlock/cel/program';
 import { typeOfSchema, type StructuralSchema } from '@oarlock/cel/types/schema-type';
 import { string, type Type } from '@oarlock/cel/types/type';
 
-/** Maximum number of kinds that are checked per policy. */
+/** The maximum number of kinds that are checked per policy. */
 const maxKinds = 10;
 
 /**
- * Type-checks the expressions of a policy against the kinds that its rules name, as Kubernetes does for `status.typeChecking`. Rules with
- * wildcards are not checked. `definitions` provide the schemas of custom resources.
+ * Type-checks the CEL expressions of a policy against the kinds in the policy's rules, for `status.typeChecking`. Rules with wildcards are not
+ * checked. `definitions` are the CustomResourceDefinitions, which provide the schemas of custom resources.
  */
 export function typeChecking({ spec = {} }: ValidatingAdmissionPolicy, definitions: readonly CustomResourceDefinition[]): TypeChecking {
   const params = spec.paramKind !== undefined;
@@ -75,7 +75,7 @@ function customKind({ group, version, resource }: Named, definitions: readonly C
   return { kind, type: { ...type, field: (name) => common.get(name) ?? type.field(name), fields } };
 }
 
-/** Returns the schema of ObjectMeta, taken from a built-in kind. */
+/** Returns the schema of ObjectMeta, which is taken from the schema of Pod. */
 const podMetadata = (): Schema | undefined => schemaOf({ group: '', version: 'v1', kind: 'Pod' })?.properties?.get('metadata');
 
 interface NamedRule {
@@ -96,7 +96,7 @@ function named({ matchConstraints }: NonNullable<ValidatingAdmissionPolicy['spec
   return [...found.values()];
 }
 
-/** Returns the possible names of CustomResourceDefinitions that a policy matches: `foos.example.com`. */
+/** Returns the possible names of the CustomResourceDefinitions that a policy matches, such as `foos.example.com`. */
 export function customNames({ spec = {} }: ValidatingAdmissionPolicy): readonly string[] {
   const names = named(spec).filter((resource) => kindOfResource(resource) === undefined && resource.group.includes('.'));
   return [...new Set(names.map(({ group, resource }) => `${resource}.${group}`))];

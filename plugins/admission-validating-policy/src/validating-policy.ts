@@ -27,7 +27,7 @@ export interface CompiledValidatingBinding extends CompiledBinding {
   readonly actions: readonly string[];
 }
 
-/** Compiles the expressions of a policy; called once per version. */
+/** Compiles the CEL expressions of a policy. Called once per version of the policy. */
 export function compilePolicy({ metadata, spec = {} }: ValidatingAdmissionPolicy): CompiledValidatingPolicy {
   const faults: ExpressionError[] = [];
   const params = spec.paramKind !== undefined;

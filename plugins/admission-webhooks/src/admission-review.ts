@@ -6,11 +6,11 @@ import { admissionRequestValue } from '@oarlock/admission-rules/admission-reques
 import type { AdmissionRequest } from '@oarlock/spi/admission';
 import { WebhookError } from './webhook-error.ts';
 
-/** The validated response of a webhook. */
+/** The validated AdmissionReview response of a webhook. */
 export interface ReviewResponse {
   readonly allowed: boolean;
   readonly status: Partial<Status> | undefined;
-  /** A JSON patch; mutating webhooks only. */
+  /** The JSON patch of a mutating webhook; undefined without one. */
   readonly patch: unknown;
   readonly warnings: readonly string[];
   readonly annotations: Readonly<Record<string, string>>;
@@ -19,7 +19,7 @@ export interface ReviewResponse {
 const maxWarning = 256;
 const maxWarnings = 4096;
 
-/** Returns the AdmissionReview for a webhook. */
+/** Returns the AdmissionReview request for a webhook. */
 export function reviewOf(request: AdmissionRequest, uid: string, version: string): unknown {
   return {
     kind: 'AdmissionReview',
@@ -32,14 +32,14 @@ const invalid = (message: string) => new WebhookError('response', `received inva
 
 const uncallable = (message: string) => new WebhookError('call', `failed to call webhook: ${message}`);
 
-/** Formats a group, version and kind as Go does. */
+/** Formats an apiVersion and kind as Go formats a GroupVersionKind. */
 const gvkText = (apiVersion: string, kind: string) => {
   const slash = apiVersion.indexOf('/');
   return `${apiVersion.slice(0, Math.max(slash, 0))}/${apiVersion.slice(slash + 1)}, Kind=${kind}`;
 };
 const typeOfMeta = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }';
 
-/** Decodes the body as JSON. Upstream reads other bodies as YAML, in which nearly every text is a string. */
+/** Decodes the response body as JSON. Upstream also accepts YAML, in which nearly every text is a valid string. */
 function decoded(body: Buffer): Readonly<Record<string, unknown>> {
   const text = body.toString();
   const begins = text.trimStart().startsWith('{');
@@ -52,7 +52,7 @@ function decoded(body: Buffer): Readonly<Record<string, unknown>> {
   );
 }
 
-/** Validates the response. @throws WebhookError */
+/** Parses and validates the AdmissionReview response. @throws WebhookError if the response is invalid */
 export function parseReviewResponse(body: Buffer, uid: string, version: string, mutating: boolean): ReviewResponse {
   const { apiVersion = '', kind = '', response } = decoded(body);
   const responseKind = gvkText(String(apiVersion), String(kind));
@@ -97,7 +97,7 @@ function patchOf({ patch, patchType }: Readonly<Record<string, unknown>>, versio
   return operations;
 }
 
-/** Truncates warnings to the size of response headers. */
+/** Truncates warnings so that they fit into the response headers. */
 function bounded(warnings: readonly unknown[]): string[] {
   let total = 0;
   return warnings.flatMap((warning) => {

@@ -126,7 +126,7 @@ class WebhookAdmission implements AdmissionPlugin {
     return all.some((webhook) => shouldCallHook(webhook, request)) ? this.#validate(request, all) : allow;
   }
 
-  /** A delete has no object to mutate, but mutating webhooks can deny it, and are called first. */
+  /** Admits a delete request. Mutating webhooks are called before validating webhooks: a delete has no object to mutate, but they can deny it. */
   async #removal(request: AdmissionRequest): Promise<AdmissionDecision> {
     const answer: KubeObject | AdmissionDecision | undefined = await this.#mutate(
       request,
@@ -150,7 +150,7 @@ class WebhookAdmission implements AdmissionPlugin {
   }
 }
 
-/** Rejects new match conditions that do not compile; existing ones can stay. */
+/** Rejects new match conditions that do not compile. Existing match conditions are accepted. */
 function configurationFault({ resource, subresource, object, old }: AdmissionRequest): AdmissionDecision | undefined {
   if (
     resource.group !== configurationGroup ||

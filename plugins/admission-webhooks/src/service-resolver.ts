@@ -12,7 +12,7 @@ export interface ServiceEndpoint {
 
 /**
  * Returns the address of a ready endpoint of a Service, because the host may not reach cluster IPs (webhook.ServiceResolver).
- * @throws WebhookError call
+ * @throws WebhookError `call` if the Service, its port or a ready endpoint does not exist
  */
 export async function resolveService(
   client: Client,

@@ -17,7 +17,7 @@ interface CallTarget {
   readonly options: RequestOptions;
 }
 
-/** Sends reviews to webhooks over pooled connections. */
+/** Sends AdmissionReviews to webhooks over pooled connections. */
 export class WebhookClient {
   readonly #client: Client;
   readonly #clock: Clock;
@@ -31,7 +31,10 @@ export class WebhookClient {
     this.#random = random;
   }
 
-  /** Returns the body of the response. @throws WebhookError call */
+  /**
+   * Sends a request and returns the response body.
+   * @throws WebhookError `call` if the call fails, times out or is answered with another status than 2xx
+   */
   async post(config: WebhookClientConfig, body: Buffer, timeoutMs: number): Promise<Buffer> {
     const { url, options } = await this.#where(config, timeoutMs);
     const late = new AbortController();
@@ -80,7 +83,7 @@ export class WebhookClient {
     };
   }
 
-  /** Decodes a CA bundle once, because the connection pool compares CAs by identity of the text. */
+  /** Returns the CA bundle as text. Each CA bundle is decoded once, because the connection pool compares CA texts by identity. */
   #bundle(caBundle: string): string {
     let pem = this.#bundles.get(caBundle);
     if (pem === undefined) {
@@ -101,7 +104,7 @@ export class WebhookClient {
   }
 }
 
-/** The server closed an idle pooled connection before it received the request. */
+/** The error of a request on an idle pooled connection that the server closed before it received the request. */
 class StaleConnectionError extends Error {}
 
 function attempt(options: RequestOptions, body: Buffer, signal: AbortSignal): Promise<Buffer> {
@@ -121,7 +124,7 @@ function attempt(options: RequestOptions, body: Buffer, signal: AbortSignal): Pr
   });
 }
 
-/** The response is not usable: too large or not a 2xx status. */
+/** The error of a response that is too large or has another status than 2xx. */
 class UnusableResponseError extends Error {}
 
 async function answerOf(response: IncomingMessage): Promise<Buffer> {

@@ -48,11 +48,11 @@ const skipped: WebhookResult = { outcome: 'skipped' };
 const denialResult = (status: Status): WebhookResult => ({ outcome: 'rejected', verdict: deny(status.message ?? '', { status }) });
 const rejectionResult = ({ status }: StatusError): WebhookResult => denialResult(status);
 
-/** Returns true if the rules of a webhook match by operation and resource; no lookups (ShouldCallHook upstream). */
+/** Returns true if the rules of a webhook match the operation and the resource of the request. Needs no lookups (ShouldCallHook upstream). */
 export const shouldCallHook = ({ matcher }: CompiledWebhook, request: AdmissionRequest): boolean =>
   !isExempt(request) && matcher.covers(request);
 
-/** Calls one webhook if its selectors and match conditions match the request. */
+/** Calls one webhook if the webhook's selectors and match conditions match the request. */
 export async function dispatchWebhook(
   webhook: CompiledWebhook,
   request: AdmissionRequest,
@@ -104,7 +104,7 @@ export async function dispatchWebhook(
   }
 }
 
-/** Evaluates the match conditions. Returns undefined if the webhook is to be called. */
+/** Evaluates the match conditions of a webhook. Returns undefined if the webhook must be called. */
 async function matchConditionResult(
   webhook: CompiledWebhook,
   { request, seen }: { readonly request: AdmissionRequest; readonly seen: AdmissionRequest },
@@ -131,7 +131,7 @@ async function call(
 
 const internal = (message: string) => failure('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] });
 
-/** Applies a patch and decodes the result as a request body: unknown fields are dropped, values of the wrong type are an error. */
+/** Applies a JSON patch and decodes the result as a request body: unknown fields are dropped, and values of the wrong type are errors. */
 function patched(object: KubeObject, patch: unknown): KubeObject {
   try {
     const next = applyJsonPatch(object, patch);
@@ -148,7 +148,7 @@ function patched(object: KubeObject, patch: unknown): KubeObject {
   }
 }
 
-/** Returns the status of a denial by a webhook. */
+/** Returns the Status of a request that a webhook denied. */
 function denial(name: string, status: Partial<Status> | undefined): Status {
   const by = `admission webhook ${JSON.stringify(name)} denied the request`;
   const { code = 0, message = '', reason = '' } = status ?? {};

@@ -1,10 +1,10 @@
 /**
- * `call`: the webhook could not be called. `response`: the response is invalid. `patch`: the patch cannot be applied, which no `failurePolicy`
- * ignores.
+ * The cause of a WebhookError. `call`: the webhook could not be called. `response`: the response is invalid. `patch`: the JSON patch cannot be
+ * applied; no failurePolicy ignores this error.
  */
 export type WebhookErrorCode = 'call' | 'response' | 'patch';
 
-/** Why a webhook returned no decision. */
+/** The error of a webhook that returned no valid decision. */
 export class WebhookError extends Error {
   override readonly name = 'WebhookFault';
   readonly code: WebhookErrorCode;

@@ -11,10 +11,10 @@ export interface WebhookCallLabels {
   readonly mutating: boolean;
   readonly operation: Operation;
 }
-/** `no_error`: the webhook denied the request. */
+/** The cause of a rejected request. `no_error` means that the webhook denied the request. */
 export type RejectionCause = 'calling_webhook_error' | 'apiserver_internal_error' | 'no_error';
 
-/** Duration and result of webhook calls, under upstream's metric names. */
+/** The duration and result of webhook calls, under upstream's metric names. */
 export class WebhookMetrics {
   readonly #durations: Histogram<'name' | 'type' | 'operation' | 'rejected'>;
   readonly #requests: Counter<'name' | 'type' | 'operation' | 'code' | 'rejected'>;
@@ -51,7 +51,7 @@ export class WebhookMetrics {
     });
   }
 
-  /** Records a call. `code` is 0 if there was no response. */
+  /** Records a webhook call. `code` is the HTTP status code, or 0 if there was no response. */
   observe({ name, mutating, operation }: WebhookCallLabels, seconds: number, code: number, rejection: RejectionCause | undefined): void {
     const type = typeOf(mutating);
     const rejected = String(rejection !== undefined);

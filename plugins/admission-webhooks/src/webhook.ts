@@ -7,9 +7,9 @@ import { Matcher } from '@oarlock/admission-rules/matcher';
 import { compile } from '@oarlock/cel/program';
 import { bool } from '@oarlock/cel/types/type';
 
-/** A compiled webhook of a configuration. */
+/** A webhook of a configuration with compiled match conditions. */
 export interface CompiledWebhook {
-  /** Unique: the configuration, the name, and the index among webhooks of the same name. */
+  /** The unique id: the name of the configuration, the name of the webhook, and the index among webhooks of the same name. */
   readonly id: string;
   readonly name: string;
   readonly configuration: string;
@@ -20,7 +20,7 @@ export interface CompiledWebhook {
   readonly client: WebhookClientConfig;
   readonly takesDryRun: boolean;
   readonly reinvokes: boolean;
-  /** The newest AdmissionReview version that both sides support. */
+  /** The newest AdmissionReview version that the webhook and this server support; undefined if there is none. */
   readonly version: 'v1' | 'v1beta1' | undefined;
 }
 
@@ -55,7 +55,7 @@ export function compileWebhooks({ metadata, webhooks = [] }: WebhookConfiguratio
   });
 }
 
-/** Returns the match conditions that do not compile. */
+/** Returns the errors of match conditions that do not compile. */
 export function matchConditionErrors({ webhooks = [] }: WebhookConfiguration): readonly ExpressionError[] {
   return webhooks.flatMap(({ matchConditions = [] }, i) =>
     matchConditions.flatMap(({ expression }, j): ExpressionError[] => {

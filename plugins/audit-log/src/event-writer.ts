@@ -6,34 +6,34 @@ import { LineBuffer } from './line-buffer.ts';
 export interface EventWriterOptions {
   readonly mode: 'blocking' | 'blocking-strict' | 'batch';
   readonly bufferSize: number;
-  /** Maximum size of all buffered events in `batch` mode, in bytes; further ones are dropped. */
+  /** The maximum size of all buffered events in mode `batch`, in bytes. Events beyond the limit are dropped. */
   readonly maxBufferedBytes?: number;
-  /** In `batch` mode, how long a write waits for further events. Absent or 0: not at all. */
+  /** How long a write waits for further events in mode `batch`. With undefined or 0, a write does not wait. */
   readonly batchMaxWaitMs?: number;
-  /** Required with `batchMaxWaitMs`. */
+  /** The clock, which `batchMaxWaitMs` requires. */
   readonly clock?: Clock;
-  /** Appends lines. The bytes are valid until the promise settles. */
+  /** Appends lines to the file. The caller keeps the bytes unchanged until the promise settles. */
   append(lines: Uint8Array): Promise<void>;
-  /** Called for lost events; without error if the buffer is full. */
+  /** Called when events are lost. `error` is undefined if they were dropped because the buffer is full. */
   onLost(events: number, error?: unknown): void;
 }
 
-/** Default bound of the buffered events: events of level RequestResponse contain whole objects. */
+/** The default limit of the buffered events in bytes. Events of level RequestResponse contain whole objects. */
 const defaultMaxBufferedBytes = 64 * 1024 * 1024;
-/** Events that are written without waiting for further ones in `batch` mode. */
+/** The number of buffered events at which a write in mode `batch` starts without waiting for more. */
 const batchMaxSize = 1000;
 
-/** Writes events in order. Events that arrive during a write, or in `batch` mode within `batchMaxWaitMs`, are combined in the next write. */
+/** Writes events in order. Events that arrive during a write, or in mode `batch` within `batchMaxWaitMs`, are combined in the next write. */
 export class EventWriter implements AuditSink {
   readonly #options: EventWriterOptions;
   #lines = new LineBuffer();
-  /** The lines of the current write; the buffers take turns. */
+  /** The lines of the current write. After the write, this buffer and the buffer of new lines are swapped. */
   #writing = new LineBuffer();
   #inFlight = 0;
   #open = false;
-  /** Ends the wait for further events. */
+  /** Ends the current wait for further events; undefined if no write waits. */
   #endWait: (() => void) | undefined;
-  /** The write that will take the buffered events. */
+  /** The pending write that will contain the buffered events; undefined if there is none. */
   #next: Promise<void> | undefined;
   #current: Promise<void> = Promise.resolve();
 

@@ -1,12 +1,12 @@
 const initialBytes = 64 * 1024;
-/** A larger buffer is not kept for the next lines. */
+/** The maximum size of a buffer that is reused for the next lines. */
 const keptBytes = 1024 * 1024;
-/** UTF-8 bytes of a UTF-16 code unit, at most. */
+/** The maximum number of UTF-8 bytes of a UTF-16 code unit. */
 const bytesPerUnit = 3;
 
 /**
- * Lines as bytes outside of the JavaScript heap. Strings that wait for a write would survive garbage collections of the young generation, which
- * then take longer than the serialization of the events.
+ * A buffer of lines outside of the JavaScript heap. Strings that wait for a write would survive garbage collections of the young generation,
+ * which would then take longer than the serialization of the events.
  */
 export class LineBuffer {
   #buffer = Buffer.allocUnsafeSlow(initialBytes);
@@ -16,11 +16,11 @@ export class LineBuffer {
   get lines(): number {
     return this.#lines;
   }
-  /** In bytes. */
+  /** The size of all lines in bytes. */
   get size(): number {
     return this.#used;
   }
-  /** The bytes of all lines; valid until `clear`. */
+  /** The bytes of all lines. They are valid until `clear` is called. */
   get bytes(): Uint8Array {
     return this.#buffer.subarray(0, this.#used);
   }

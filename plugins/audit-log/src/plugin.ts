@@ -8,22 +8,28 @@ import { RotatingFile } from './rotating-file.ts';
 
 const dayMs = 86_400_000;
 
-/** Writes each audit event as a line of JSON to a file, as kube-apiserver's `--audit-log-path`. */
+/** Writes each audit event as a line of JSON to a file, as kube-apiserver does with `--audit-log-path`. */
 export default Audit.plugin({
   id: 'audit-log',
   config: z.strictObject({
-    /** Absent: `audit.log` in the data directory of the plugin. The directory is created if it is missing. */
+    /** The path of the log file; by default `audit.log` in the plugin's data directory. A missing directory is created. */
     path: z.string().min(1).optional(),
     maxSizeMegabytes: z.number().positive().max(100_000).default(100),
-    /** Maximum age in days, and number, of rotated files; 0 keeps all. The defaults are those of the CIS Kubernetes Benchmark (1.2.17 to 1.2.19). */
+    /**
+     * The maximum age in days and the maximum number of rotated files; 0 keeps all files. The defaults are those of the CIS Kubernetes Benchmark
+     * (1.2.17 to 1.2.19).
+     */
     maxAgeDays: z.int().min(0).default(30),
     maxBackups: z.int().min(0).default(10),
     compress: z.boolean().default(false),
-    /** `blocking`: requests wait until their events are written; `blocking-strict`: and fail if the first event cannot be written. */
+    /**
+     * `blocking`: requests wait until their events are written. `blocking-strict`: as `blocking`, and a request fails if its first event cannot be
+     * written. `batch`: events are buffered and requests do not wait.
+     */
     mode: z.enum(['blocking', 'blocking-strict', 'batch']).default('blocking'),
-    /** In `batch` mode, the maximum number of buffered events; further ones are dropped and counted. */
+    /** The maximum number of buffered events in mode `batch`. Events beyond the limit are dropped and counted. */
     bufferSize: z.int().min(1).max(1_000_000).default(10_000),
-    /** In `batch` mode, how long a write waits for further events, in milliseconds: a process that is killed loses as much. */
+    /** How long a write waits for further events in mode `batch`, in milliseconds. A killed process loses the events of this time. */
     batchMaxWaitMs: z.int().min(0).max(60_000).default(100),
   }),
   create({ config }, { clock, log, metrics, dataDir }) {

@@ -6,18 +6,18 @@ import { createGzip } from 'node:zlib';
 
 export interface RotationOptions {
   readonly file: string;
-  /** A file is rotated before it exceeds this size. */
+  /** The maximum size of a file. The file is rotated before a write would exceed it. */
   readonly maxBytes: number;
-  /** Maximum number of rotated files; 0 keeps all. */
+  /** The maximum number of rotated files; 0 keeps all files. */
   readonly maxBackups: number;
-  /** Maximum age of rotated files; 0 keeps them. */
+  /** The maximum age of rotated files; 0 keeps files of any age. */
   readonly maxAgeMs: number;
   readonly compress: boolean;
   readonly now: () => number;
 }
 
 /**
- * A text file with rotation by size. Rotated files have the time in their name: `audit-2026-01-01T00-00-00.000.log`. The mode of all files is
+ * A text file that is rotated by size. The name of a rotated file contains the time: `audit-2026-01-01T00-00-00.000.log`. All files have the mode
  * 0600. Writes must not overlap.
  */
 export class RotatingFile {

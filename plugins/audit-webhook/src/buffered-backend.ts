@@ -1,24 +1,27 @@
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 
-/** Default bound of the buffered events, in characters of JSON: 10,000 events of the maximum length would take 1 GB. */
+/** The default limit of the buffered events, in characters of JSON. 10,000 events of the maximum length would take 1 GB. */
 export const defaultMaxBufferedLength = 64 * 1024 * 1024;
 
 export interface BufferedBackendOptions {
-  /** Maximum number of buffered events; further ones are dropped. */
+  /** The maximum number of buffered events. Events beyond the limit are dropped. */
   readonly bufferSize: number;
-  /** Maximum length of all buffered events, in characters of JSON; further ones are dropped. */
+  /** The maximum length of all buffered events, in characters of JSON. Events beyond the limit are dropped. */
   readonly maxBufferedLength?: number;
   readonly maxSize: number;
-  /** How long the first event of a batch waits for more. */
+  /** How long the first event of a batch waits for further events. */
   readonly maxWaitMs: number;
-  /** Batches per second, and the maximum at once. Undefined: no limit. */
+  /** The rate limit in batches per second, and the burst; undefined for no limit. */
   readonly throttle?: { readonly qps: number; readonly burst: number } | undefined;
   readonly clock: Clock;
-  /** Sends a batch; never rejects. An aborted signal means that there is no time for another attempt. */
+  /** Sends a batch. Never rejects. If `signal` aborts, a failed attempt is not repeated. */
   send(batch: readonly string[], signal: AbortSignal): Promise<void>;
 }
 
-/** Collects events into batches (plugin/buffered upstream): a batch is sent when it is full or old enough, one at a time. */
+/**
+ * Collects events into batches (plugin/buffered upstream). A batch is sent when it is full or its first event is old enough. Batches are sent one
+ * at a time.
+ */
 export class BufferedBackend {
   readonly #options: BufferedBackendOptions;
   #waiting: string[] = [];
@@ -36,7 +39,7 @@ export class BufferedBackend {
     this.#filledAt = options.clock.monotonic();
   }
 
-  /** Returns false if the buffer is full. */
+  /** Adds an event to the buffer. Returns false if the buffer is full. */
   add(line: string): boolean {
     const { bufferSize, maxBufferedLength = defaultMaxBufferedLength, maxSize, maxWaitMs, clock } = this.#options;
     if (this.#abort.signal.aborted || this.#waiting.length + this.#inFlight >= bufferSize) return false;
@@ -49,7 +52,7 @@ export class BufferedBackend {
     return true;
   }
 
-  /** Sends the buffered events immediately. */
+  /** Stops the backend after sending the buffered events without further delay. */
   async stop(): Promise<void> {
     this.#abort.abort();
     this.#begin();
@@ -76,7 +79,7 @@ export class BufferedBackend {
     if (this.#waiting.length > 0) this.#timer = clock.after(maxWaitMs, () => this.#begin());
   }
 
-  /** Waits for the rate limiter; does not wait during shutdown. */
+  /** Waits for the rate limiter. Does not wait during shutdown. */
   async #turn(): Promise<void> {
     const { throttle, clock } = this.#options;
     if (throttle === undefined) return;
@@ -89,7 +92,7 @@ export class BufferedBackend {
   }
 }
 
-/** Sleeps until the time has passed or the signal is aborted. */
+/** Resolves when the time has passed or the signal aborts. */
 export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   return clock.sleep(ms, signal).catch((error: unknown) => {
     if (!signal.aborted) throw error;

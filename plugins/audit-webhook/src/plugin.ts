@@ -16,21 +16,24 @@ export default Audit.plugin({
   config: z
     .strictObject({
       ...jsonEndpointKeys,
-      /** `blocking`: requests wait until their events are sent; `blocking-strict`: and fail if the first event cannot be sent. */
+      /**
+       * `batch`: events are buffered and requests do not wait. `blocking`: requests wait until their events are sent. `blocking-strict`: as
+       * `blocking`, and a request fails if its first event cannot be sent.
+       */
       mode: z.enum(['batch', 'blocking', 'blocking-strict']).default('batch'),
       timeoutSeconds: z.number().positive().max(60).default(10),
-      /** The delay before the second attempt; it grows with each attempt. A batch is dropped after five attempts. */
+      /** The delay before the second attempt, in seconds. The delay grows with each attempt. A batch is dropped after five attempts. */
       initialBackoffSeconds: z.number().positive().max(300).default(10),
-      /** In `batch` mode, the maximum number of buffered events; further ones are dropped and counted. */
+      /** The maximum number of buffered events in mode `batch`. Events beyond the limit are dropped and counted. */
       bufferSize: count.max(1_000_000).default(10_000),
       maxBatchSize: count.max(10_000).default(400),
       maxBatchWaitSeconds: z.number().min(0).max(300).default(30),
-      /** Batches per second; `burst` is the maximum at once. */
+      /** The rate limit in batches per second. `burst` is the number of batches that may be sent at once. */
       throttle: z
         .strictObject({ qps: z.number().positive().default(10), burst: count.default(15) })
         .nullable()
         .prefault({}),
-      /** Longer events are sent without their objects, or dropped if they are still too long. */
+      /** The maximum length of an event. The objects of a longer event are omitted; an event that is still too long is dropped. */
       maxEventBytes: z.int().min(1024).max(3_000_000).default(102_400),
     })
     .refine(hasOneEndpoint, oneEndpointMessage),

@@ -1,11 +1,11 @@
 import { abstained, anonymous, Authn, authenticated } from '@oarlock/spi/authn';
 import { z } from 'zod';
 
-/** Authenticates requests without credentials as `system:anonymous`. Must be the last authenticator; authorization limits what the user may do. */
+/** Authenticates requests without credentials as `system:anonymous`. Must be the last authenticator. Authorization limits the access of that user. */
 export default Authn.plugin({
   id: 'authn-anonymous',
   config: z.strictObject({
-    /** Exact paths that allow anonymous requests; empty: every path. */
+    /** The exact paths for which anonymous requests are accepted. An empty list accepts every path. */
     paths: z.array(z.string().startsWith('/')).default(['/livez', '/readyz', '/healthz', '/version', '/oarlock/v1/ca']),
   }),
   create({ config }) {

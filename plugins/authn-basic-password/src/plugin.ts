@@ -9,7 +9,7 @@ interface User {
   readonly result: AuthnResult;
 }
 
-/** Parses lines of `password,user,uid,"group1,group2"`. */
+/** Parses a file with lines of `password,user,uid,"group1,group2"`. */
 function parse(text: string, file: string): ReadonlyMap<string, User> {
   const users = new Map<string, User>();
   for (const [index, line] of text.split('\n').entries()) {
@@ -27,7 +27,7 @@ function parse(text: string, file: string): ReadonlyMap<string, User> {
 
 const emptyDigest = digest('');
 
-/** Authenticates `Authorization: Basic` with users and passwords from a file, which is read once at startup. */
+/** Authenticates `Authorization: Basic` requests with the users and passwords of a file, which is read once at startup. */
 export default Authn.plugin({
   id: 'authn-basic-password',
   config: z.strictObject({ file: z.string().min(1) }),

@@ -10,7 +10,7 @@ const form = /^([a-z0-9]{6})\.([a-z0-9]{16})$/;
 const field = (secret: Secret, key: string): string => Buffer.from(secret.data?.[key] ?? '', 'base64').toString('utf8');
 const same = (a: string, b: string) => a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b));
 
-/** Authenticates bootstrap tokens of new nodes: Secrets of type `bootstrap.kubernetes.io/token` in kube-system. */
+/** Authenticates bootstrap tokens of new nodes, which are Secrets of type `bootstrap.kubernetes.io/token` in kube-system. */
 export default Authn.plugin({
   id: 'authn-bootstrap-token',
   config: z.strictObject({}),

@@ -2,7 +2,7 @@ import type { X509Certificate } from 'node:crypto';
 import { abstained, Authn, authenticated, rejected, type Authenticator } from '@oarlock/spi/authn';
 import { z } from 'zod';
 
-/** Decodes the escapes of RFC 4514, section 2.4: `\\,` is a comma, `\\0A` the byte 0A of a UTF-8 text. */
+/** Decodes the escapes of RFC 4514, section 2.4: `\\,` is a comma, `\\0A` is the byte 0A of a UTF-8 text. */
 function unescape(value: string): string {
   const bytes: Buffer[] = [];
   for (const [, hex, escaped, plain] of value.matchAll(/\\([0-9A-Fa-f]{2})|\\(.)|([^\\]+)/gsu))
@@ -10,7 +10,10 @@ function unescape(value: string): string {
   return Buffer.concat(bytes).toString('utf8');
 }
 
-/** Parses a subject as Node.js prints it, `CN=a\nO=x\nOU=b + L=c`: one RDN per line, usually with one attribute. Special characters are escaped. */
+/**
+ * Parses a certificate subject as Node.js prints it, `CN=a\nO=x\nOU=b + L=c`: one RDN per line, usually with one attribute. Special characters are
+ * escaped.
+ */
 function attributes(subject: string): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, string[]>();
   for (const rdn of subject.split('\n')) {
@@ -22,7 +25,7 @@ function attributes(subject: string): ReadonlyMap<string, readonly string[]> {
   return found;
 }
 
-/** Authenticates client certificates: the common name is the user, the organizations are the groups. TLS has verified the chain. */
+/** Authenticates client certificates: the common name is the user name, the organizations are the groups. TLS has already verified the chain. */
 export class ClientCertificateAuthenticator implements Authenticator {
   // by certificate object: all requests of a connection share one
   readonly #known = new WeakMap<X509Certificate, ReturnType<typeof authenticated>>();

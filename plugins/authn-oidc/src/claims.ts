@@ -17,14 +17,11 @@ interface MappedClaim {
 }
 /** Returns the mapped values, or the reason why they cannot be mapped. */
 type ClaimMapping = (claims: JWTPayload) => MappedClaim | string;
-/** Returns the reason of a rejection, or undefined. */
+/** A validation rule. Returns the reason why the rule rejects the token, or undefined if the rule accepts the token. */
 type Rule<T> = (subject: T) => string | undefined;
 type MappingSource = { readonly claim: string; readonly prefix?: string } | { readonly expression: string };
 
-/**
- * A mapper from the claims of a verified token to a user (claimMappings, claimValidationRules and userValidationRules of a JWT
- * authenticator). It compiles all CEL expressions when it is created.
- */
+/** Maps the claims of a verified ID token to a Kubernetes user, by the claim mappings and validation rules of a JWT authenticator. */
 export class ClaimMapper {
   readonly #username: ClaimMapping;
   readonly #groups: ClaimMapping;
@@ -33,7 +30,10 @@ export class ClaimMapper {
   readonly #claimRules: readonly Rule<JWTPayload>[];
   readonly #userRules: readonly Rule<Value>[];
 
-  /** @throws Error for an expression that does not compile, or that uses an email address without its verification */
+  /**
+   * Compiles the CEL expressions of the configuration. @throws Error if an expression does not compile, or if the username comes from the
+   * claim `email` and no expression uses `email_verified`
+   */
   constructor(config: JwtConfig) {
     const { username, groups, uid, extra } = config.claimMappings;
     requireVerifiedEmail(config);

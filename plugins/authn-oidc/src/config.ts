@@ -11,9 +11,9 @@ const jwt = z.strictObject({
   issuer: z.strictObject({
     url: z.string().refine(isSafeUrl, 'an https:// URL'),
     discoveryURL: z.string().refine(isSafeUrl, 'an https:// URL').optional(),
-    /** The path of a PEM file. */
+    /** The path of a PEM file with the CA certificates of the issuer. */
     certificateAuthorityFile: z.string().min(1).optional(),
-    /** The PEM text, as in upstream's configuration file. */
+    /** The PEM text of the issuer's CA certificates, as in upstream's configuration file. */
     certificateAuthority: z.string().min(1).optional(),
     audiences: z.array(z.string().min(1)).min(1),
     audienceMatchPolicy: z.literal('MatchAny').default('MatchAny'),

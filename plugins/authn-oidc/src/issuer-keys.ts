@@ -3,24 +3,24 @@ import type { Clock } from '@oarlock/primitives/clock';
 import { isSafeUrl } from '@oarlock/webhook-client/endpoint-config';
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } from 'jose';
 
-/** Fetches JSON with a GET request. @throws Error */
+/** Fetches JSON with a GET request. @throws Error if the request fails */
 export type Fetch = (url: string) => Promise<unknown>;
 
 export interface IssuerKeysOptions {
-  /** The issuer, exactly as in the claim `iss`. */
+  /** The issuer URL, exactly as in the claim `iss`. */
   readonly issuer: string;
-  /** Default: the well-known path below the issuer. */
+  /** The URL of the discovery document; by default the well-known path below the issuer URL. */
   readonly discoveryUrl?: string | undefined;
   readonly fetch: Fetch;
   readonly clock: Clock;
 }
 
-/** The shortest time between two attempts to fetch keys. Milliseconds. */
+/** The minimum time between two attempts to fetch keys. Milliseconds. */
 const fetchIntervalMs = 10_000;
-/** Issuers publish a few keys; each token is compared with all of them. */
+/** The maximum number of keys per issuer. A token may be compared with each of them. */
 const maxKeys = 100;
 
-/** The public keys of one issuer, from its discovery document (OpenID Connect Discovery 1.0). */
+/** The public keys of one issuer, read through the issuer's discovery document (OpenID Connect Discovery 1.0). */
 export class IssuerKeys {
   readonly #options: IssuerKeysOptions;
   #known: JWTVerifyGetKey | undefined;
@@ -32,7 +32,10 @@ export class IssuerKeys {
     this.#options = options;
   }
 
-  /** Returns the key that a token names. Fetches the keys at the first token, and again for an unknown key, at most once in `fetchIntervalMs`. */
+  /**
+   * Returns the key that a token's header names. Fetches the keys at the first token, and again for an unknown key, at most once per
+   * `fetchIntervalMs`.
+   */
   readonly get: JWTVerifyGetKey = async (header, token) => {
     const known = this.#known ?? (await this.#first());
     try {
@@ -47,7 +50,10 @@ export class IssuerKeys {
     return this.#options.clock.monotonic() - this.#fetchedAt < fetchIntervalMs;
   }
 
-  /** Tokens that arrive after a failure are rejected at once: otherwise each would wait for the timeout of an unreachable issuer. */
+  /**
+   * Fetches the keys for the first token. Rejects immediately if a recent attempt failed: otherwise each token would wait for the timeout of an
+   * unreachable issuer.
+   */
   #first(): Promise<JWTVerifyGetKey> {
     if (this.#fetching === undefined && this.#failure !== undefined && this.#fetchedRecently())
       return Promise.reject(new Error(`the keys of ${this.#options.issuer} could not be fetched`, { cause: this.#failure }));

@@ -9,7 +9,7 @@ import type { JwtConfig } from './config.ts';
 import { IssuerKeys } from './issuer-keys.ts';
 
 const compactJws = /^[\w-]+\.[\w-]+\.[\w-]+$/; // RFC 7515, section 7.1
-/** Asymmetric algorithms only: with a symmetric one, the published key would sign tokens. */
+/** The accepted signature algorithms. All are asymmetric, because with a symmetric algorithm the published key could sign tokens. */
 const algorithms = ['RS256', 'RS384', 'RS512', 'ES256', 'ES384', 'ES512', 'PS256', 'PS384', 'PS512'];
 const maxTokenLength = 65_536;
 const maxCachedTokens = 10_000;
@@ -21,7 +21,7 @@ export interface OidcOptions {
   readonly clock: Clock;
 }
 
-/** One configured issuer. */
+/** A configured issuer with its keys and claim mapper. */
 interface Issuer {
   readonly audiences: string[];
   readonly client: JsonClient;
@@ -29,13 +29,13 @@ interface Issuer {
   readonly mapper: ClaimMapper;
 }
 
-/** Authenticates tokens of the configured issuers. Successes are cached for `cacheMs`, by the hash of the token. */
+/** Authenticates ID tokens of the configured issuers. A success is cached for `cacheMs` by the hash of the token. */
 export class OidcAuthenticator implements Authenticator {
   readonly #issuers: ReadonlyMap<string, Issuer>;
   readonly #clock: Clock;
   readonly #cache: ExpiringCache<string, AuthnResult>;
 
-  /** @throws Error for an expression that does not compile */
+  /** @throws Error if a CEL expression of the configuration does not compile */
   constructor({ jwt, timeoutSeconds, clock }: OidcOptions) {
     this.#issuers = new Map(jwt.map((config) => [config.issuer.url, issuerOf(config, timeoutSeconds * 1000, clock)]));
     this.#clock = clock;
@@ -66,7 +66,7 @@ export class OidcAuthenticator implements Authenticator {
     return result;
   }
 
-  /** @throws JOSEError if the token is not valid; other errors if the issuer's keys are not available */
+  /** Verifies a token's signature and claims. @throws JOSEError if the token is invalid; another error if the issuer's keys are not available */
   async #verify(token: string, url: string, { audiences, keys }: Issuer): Promise<JWTPayload> {
     const options: JWTVerifyOptions = {
       issuer: url,
@@ -108,7 +108,7 @@ function issuerOf(config: JwtConfig, timeoutMs: number, clock: Clock): Issuer {
   };
 }
 
-/** Returns the claim `iss` of a token without verifying it; undefined if it is not a JWT. */
+/** Returns the claim `iss` of a token without verifying the token; undefined if the token is not a JWT. */
 function issuerClaimOf(token: string): string | undefined {
   try {
     const { iss } = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8')) as { readonly iss?: unknown };

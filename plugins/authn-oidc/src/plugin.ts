@@ -2,7 +2,7 @@ import { Authn } from '@oarlock/spi/authn';
 import { config } from './config.ts';
 import { OidcAuthenticator } from './oidc-authenticator.ts';
 
-/** Authenticates tokens of OpenID Connect issuers, with Kubernetes' structured authentication configuration (KEP-3331). */
+/** Authenticates ID tokens of OpenID Connect issuers, with the `jwt` section of Kubernetes' AuthenticationConfiguration (KEP-3331). */
 export default Authn.plugin({
   id: 'authn-oidc',
   config,

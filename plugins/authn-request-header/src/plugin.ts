@@ -7,7 +7,7 @@ const header = z
   .transform((name) => name.toLowerCase());
 const commonName = /(?:^|\n)CN=([^\n]*)/;
 
-/** Returns the values of headers in order; repeated headers are joined with commas. */
+/** Returns the values of the named headers in order. The values of a repeated header are joined with commas. */
 function valuesOf({ headers }: Credentials, names: readonly string[]): readonly string[] {
   for (const name of names) {
     const value = headers[name];
@@ -18,7 +18,7 @@ function valuesOf({ headers }: Credentials, names: readonly string[]): readonly 
   return [];
 }
 
-/** Decodes a percent-encoded key; returns it unchanged if it is not valid. */
+/** Decodes a percent-encoded key. Returns the key unchanged if its encoding is invalid. */
 function unescapeKey(key: string): string {
   try {
     return decodeURIComponent(key);
@@ -28,7 +28,7 @@ function unescapeKey(key: string): string {
 }
 
 const configSchema = z.strictObject({
-  /** Common names of the proxies' certificates, which the front-proxy CA must have issued. */
+  /** The accepted common names of proxy certificates, which the front-proxy CA must have issued. */
   allowedNames: z.array(z.string().min(1)).min(1),
   usernameHeaders: z.array(header).min(1).default(['x-remote-user']),
   uidHeaders: z.array(header).default(['x-remote-uid']),
@@ -37,7 +37,7 @@ const configSchema = z.strictObject({
 });
 type RequestHeaderConfig = z.output<typeof configSchema>;
 
-/** Authenticates the user that headers name, if a front proxy sent the request. Headers of other clients are ignored. */
+/** Authenticates the user that request headers name, if a front proxy sent the request. Ignores these headers of other clients. */
 class RequestHeaderAuthenticator implements Authenticator {
   readonly #config: RequestHeaderConfig;
   readonly #allowedNames: ReadonlySet<string>;
@@ -64,7 +64,7 @@ class RequestHeaderAuthenticator implements Authenticator {
     });
   }
 
-  /** A map, because the proxy's client chooses the keys: `extra['__proto__'] = values` would set the prototype and lose the values. */
+  /** Returns the extra attributes of the user as a map. An object would be unsafe: clients choose the keys, and `__proto__` would set its prototype. */
   #extraOf(credentials: Credentials): ReadonlyMap<string, readonly string[]> {
     const extra = new Map<string, readonly string[]>();
     for (const name in credentials.headers) {
@@ -75,7 +75,7 @@ class RequestHeaderAuthenticator implements Authenticator {
   }
 }
 
-/** Authenticates requests of an authenticating proxy: its client certificate is of the front-proxy CA, and request headers name the user. */
+/** Authenticates requests of an authenticating proxy: the front-proxy CA issued the proxy's client certificate, and request headers name the user. */
 export default Authn.plugin({
   id: 'authn-request-header',
   config: configSchema,

@@ -13,7 +13,7 @@ export interface BoundTokensOptions {
   readonly issuer: string;
   readonly client: Client;
   readonly clock: Clock;
-  /** Returns the public keys that verify service account tokens. A key rotation changes the result, so the caller must not keep it. */
+  /** Returns the current public keys that verify tokens. */
   keys(): readonly KeyObject[];
 }
 
@@ -21,21 +21,24 @@ interface ObjectReference {
   readonly name: string;
   readonly uid: string;
 }
-/** The claim `kubernetes.io` of KEP-1205. */
+/** The private claim `kubernetes.io` (KEP-1205). */
 interface PrivateClaims {
   readonly namespace: string;
   readonly serviceaccount: ObjectReference;
   readonly pod?: ObjectReference;
   readonly secret?: ObjectReference;
   readonly node?: ObjectReference;
-  /** Seconds since the epoch after which the client should have replaced the token. */
+  /** The time after which the client should have replaced the token, in seconds since the epoch. */
   readonly warnafter?: number;
 }
 
 const resources = { serviceaccount: serviceAccounts, pod: pods, secret: secrets, node: nodes } as const satisfies Record<string, Resource>;
 const invalidToken = rejected('the service account token is not valid');
 
-/** Verifies tokens of the TokenRequest API (KEP-1205): valid for one audience, until they expire or an object that they are bound to is deleted. */
+/**
+ * Verifies tokens of the TokenRequest API (KEP-1205). A token is valid for its audience until it expires or an object that it is bound to is
+ * deleted.
+ */
 export class BoundTokens {
   readonly #options: BoundTokensOptions;
 
@@ -65,7 +68,7 @@ export class BoundTokens {
     };
   }
 
-  /** Returns the kind of the first object of the token that does not exist, in the words of messages. */
+  /** Returns the kind of the first bound object that does not exist, as messages name it; undefined if all exist. */
   async #missingObject({ namespace, serviceaccount, pod, secret, node }: PrivateClaims): Promise<string | undefined> {
     if (!(await this.#exists('serviceaccount', namespace, serviceaccount))) return 'service account';
     if (pod && !(await this.#exists('pod', namespace, pod))) return 'pod';
@@ -97,7 +100,7 @@ export class BoundTokens {
 const isReference = (value: unknown): value is ObjectReference =>
   typeof (value as ObjectReference | undefined)?.name === 'string' && typeof (value as ObjectReference).uid === 'string';
 
-/** Returns the private claims, or undefined if they are malformed or do not match the subject. */
+/** Returns the private claims of a token; undefined if the claims are malformed or do not match the token's subject. */
 function privateClaims(payload: JWTPayload | undefined): PrivateClaims | undefined {
   const claims = payload?.['kubernetes.io'] as Partial<PrivateClaims> | undefined;
   if (typeof claims?.namespace !== 'string' || !isReference(claims.serviceaccount)) return undefined;

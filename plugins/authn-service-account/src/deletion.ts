@@ -1,9 +1,9 @@
 import type { KubeObject } from '@oarlock/api/object';
 import type { Clock } from '@oarlock/primitives/clock';
 
-/** Time after the end of an object's deletion during which its tokens stay valid, as upstream. */
+/** How long after an object's deletion its tokens stay valid, as upstream. */
 const leewayMs = 60_000;
 
-/** Reports whether the object should have been gone for longer than the leeway. */
+/** Returns true if the object's deletionTimestamp is longer ago than the leeway. */
 export const isDeleted = ({ metadata }: KubeObject, clock: Pick<Clock, 'now'>): boolean =>
   metadata?.deletionTimestamp !== undefined && Date.parse(metadata.deletionTimestamp) < clock.now() - leewayMs;

@@ -12,7 +12,7 @@ import { VerifyingKeys } from './verifying-keys.ts';
 
 export interface ServiceAccountAuthenticatorOptions {
   readonly keys: Pick<ClusterKeys, 'serviceAccount'>;
-  /** Tokens for one of these audiences are accepted; default: the issuer. */
+  /** The accepted audiences, of which a token must have at least one; by default the issuer. */
   readonly audiences?: readonly string[] | undefined;
   readonly cacheMs: number;
   readonly client: Client;
@@ -24,7 +24,7 @@ const maxCachedTokens = 10_000;
 const maxTokenLength = 16_384;
 const compactJws = /^[\w-]+\.[\w-]+\.[\w-]+$/; // RFC 7515, section 7.1
 
-/** Authenticates tokens of service accounts. Caches successes by the hash of the token; a rotation of the keys empties the cache. */
+/** Authenticates service account tokens. Successes are cached by the hash of the token. A rotation of the keys clears the cache. */
 export class ServiceAccountAuthenticator implements Authenticator {
   readonly #issuer: string;
   readonly #audiences: readonly string[];
@@ -73,7 +73,7 @@ export class ServiceAccountAuthenticator implements Authenticator {
   }
 }
 
-/** Returns the claims of a token without verifying it; undefined if it is not a JWT. */
+/** Returns the claims of a token without verifying the token; undefined if the token is not a JWT. */
 function claimsOf(token: string): JWTPayload | undefined {
   try {
     return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8')) as JWTPayload;

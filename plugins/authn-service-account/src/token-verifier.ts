@@ -3,11 +3,11 @@ import type { JWTPayload, JWTVerifyOptions } from 'jose';
 
 const algorithmOf = (key: KeyObject): 'RS256' | 'ES256' => (key.asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256');
 
-/** Errors after which another key may verify the token. */
+/** The error codes after which another key may still verify the token. */
 const otherKeyErrors = new Set(['ERR_JWS_SIGNATURE_VERIFICATION_FAILED', 'ERR_JOSE_ALG_NOT_ALLOWED']);
 const mayHaveOtherKey = (error: unknown): boolean => otherKeyErrors.has((error as { readonly code?: string }).code ?? '');
 
-/** Returns the payload of a token that one of the keys signed and that satisfies `options`, or undefined. */
+/** Returns the payload of a token if one of the keys signed it and it satisfies `options`; undefined otherwise. */
 export async function verifyWithKeys(
   token: string,
   keys: readonly KeyObject[],

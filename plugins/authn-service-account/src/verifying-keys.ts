@@ -1,13 +1,13 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
 
-/** The public keys that verify tokens. A rotation replaces them while the server runs. */
+/** The public keys that verify service account tokens. A key rotation replaces them while the server runs. */
 export class VerifyingKeys {
   readonly #keys: Pick<ClusterKeys, 'serviceAccount'>;
   readonly #onRotation: () => void;
   #parsed: { readonly from: readonly string[]; readonly keys: readonly KeyObject[] } | undefined;
 
-  /** `onRotation` is called before other keys than those of the previous call are returned. */
+  /** @param onRotation called when the keys have changed, before the new keys are returned */
   constructor(keys: Pick<ClusterKeys, 'serviceAccount'>, onRotation: () => void) {
     this.#keys = keys;
     this.#onRotation = onRotation;

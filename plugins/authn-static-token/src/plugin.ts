@@ -5,7 +5,7 @@ import { z } from 'zod';
 
 const digest = (token: string) => createHash('sha256').update(token).digest('base64');
 
-/** Parses lines of `token,user,uid,"group1,group2"`, the format of kube-apiserver's --token-auth-file. */
+/** Parses a file with lines of `token,user,uid,"group1,group2"`, the format of kube-apiserver's --token-auth-file. */
 function parse(text: string, file: string): Map<string, AuthnResult> {
   const users = new Map<string, AuthnResult>();
   for (const [index, line] of text.split('\n').entries()) {
@@ -21,7 +21,7 @@ function parse(text: string, file: string): Map<string, AuthnResult> {
   return users;
 }
 
-/** Authenticates bearer tokens from a file, which is read once at startup. Tokens are stored and looked up by hash. */
+/** Authenticates bearer tokens of a file, which is read once at startup. Only hashes of the tokens are stored. */
 export default Authn.plugin({
   id: 'authn-static-token',
   config: z.strictObject({ file: z.string().min(1) }),

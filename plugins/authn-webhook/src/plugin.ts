@@ -4,18 +4,18 @@ import { JsonClient } from '@oarlock/webhook-client/json-client';
 import { z } from 'zod';
 import { WebhookAuthenticator } from './webhook-authenticator.ts';
 
-/** Authenticates bearer tokens by TokenReviews of an external webhook. */
+/** Authenticates bearer tokens with TokenReviews of an external webhook. */
 export default Authn.plugin({
   id: 'authn-webhook',
   config: z
     .strictObject({
       ...jsonEndpointKeys,
-      /** The audiences of which the token must have one; also those of a token if the webhook returns none. */
+      /** The accepted audiences, of which a token must have at least one. A token has all of them if the webhook returns no audiences. */
       audiences: z.array(z.string()).default([]),
       timeoutSeconds: z.number().positive().max(60).default(10),
-      /** Seconds for which a success is cached. */
+      /** How long a successful authentication is cached, in seconds. */
       cacheSeconds: z.number().min(0).max(3600).default(120),
-      /** Seconds for which another result is cached. */
+      /** How long a rejected token is cached, in seconds. */
       refusedCacheSeconds: z.number().min(0).max(3600).default(10),
     })
     .refine(hasOneEndpoint, oneEndpointMessage),

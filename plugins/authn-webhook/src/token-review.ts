@@ -14,13 +14,13 @@ export function tokenReviewOf(token: string, audiences: readonly string[]): obje
 }
 
 export interface AudienceCheck {
-  /** The audiences of which the token must have one; empty: any. */
+  /** The accepted audiences, of which a token must have at least one. An empty list accepts any audience. */
   readonly required: readonly string[];
-  /** The audiences of a token if the webhook returns none. */
+  /** The audiences that a token has if the webhook returns none. */
   readonly implicit: readonly string[];
 }
 
-/** Returns the result of a TokenReview that a webhook returned. */
+/** Returns the authentication result of a TokenReview that a webhook returned. */
 export function resultOf(review: unknown, audienceCheck: AudienceCheck): AuthnResult {
   const status = isObject(review) && isObject(review['status']) ? review['status'] : {};
   if (status['authenticated'] !== true)
@@ -32,7 +32,7 @@ export function resultOf(review: unknown, audienceCheck: AudienceCheck): AuthnRe
   return { outcome: 'authenticated', identity, ...(audiences.length > 0 && { audiences }) };
 }
 
-/** Returns the audiences that the token has and that are required, or undefined if there are none. */
+/** Returns the required audiences that the token has; undefined if it has none of them. */
 function audiencesOf(returned: readonly string[], { required, implicit }: AudienceCheck): readonly string[] | undefined {
   if (required.length === 0) return returned;
   const held = returned.length > 0 ? returned : implicit;

@@ -12,18 +12,18 @@ export interface WebhookAuthenticatorOptions {
   readonly webhook: JsonClient;
   readonly audiences: readonly string[];
   readonly timeoutMs: number;
-  /** Time for which a success is cached. Milliseconds. */
+  /** How long a successful authentication is cached, in milliseconds. */
   readonly cacheMs: number;
-  /** Time for which another result is cached. Milliseconds. */
+  /** How long a rejected token is cached, in milliseconds. */
   readonly rejectionCacheMs: number;
   readonly clock: Clock;
 }
 
-/** Authenticates bearer tokens by TokenReviews of a webhook. Results are cached by the hash of the token. */
+/** Authenticates bearer tokens with TokenReviews of a webhook. Results are cached by the hash of the token. */
 export class WebhookAuthenticator implements Authenticator {
   readonly #options: WebhookAuthenticatorOptions;
   readonly #cache: ExpiringCache<string, AuthnResult>;
-  /** Reviews in progress: concurrent requests with the same token share one. */
+  /** The reviews in progress. Concurrent requests with the same token share one review. */
   readonly #reviews = new Map<string, Promise<AuthnResult>>();
 
   constructor(options: WebhookAuthenticatorOptions) {

@@ -3,7 +3,7 @@ import { Authz, noOpinion } from '@oarlock/spi/authz';
 import { z } from 'zod';
 import { policyMatches, parsePolicies, type Policy } from './policy.ts';
 
-/** Attribute-based access control (ABAC) with a policy file, which is read once at startup. */
+/** Authorizes requests by attribute-based access control (ABAC) with a policy file, which is read once at startup. */
 export default Authz.plugin({
   id: 'authz-abac',
   config: z.strictObject({ file: z.string().min(1) }),

@@ -18,7 +18,7 @@ const policy = z.strictObject({
 });
 export type Policy = z.output<typeof policy>['spec'];
 
-/** Parses a file with one JSON policy per line. @throws Error with the number of an invalid line */
+/** Parses a file with one JSON policy per line. @throws Error with the line number if a line is invalid */
 export function parsePolicies(content: string, file: string): readonly Policy[] {
   const policies: Policy[] = [];
   for (const [index, line] of content.split('\n').entries()) {
@@ -35,7 +35,7 @@ export function parsePolicies(content: string, file: string): readonly Policy[] 
 const readVerbs: ReadonlySet<string> = new Set(['get', 'list', 'watch']);
 const matches = (rule: string, value: string) => rule === '*' || rule === value;
 
-/** `*` matches every authenticated user. If a policy has a user and a group, both must match. */
+/** Returns true if the policy's user and group match. `*` matches every authenticated user. A policy with a user and a group requires both. */
 function subjectMatches({ user, group }: Policy, { name, groups }: Identity): boolean {
   if (user === '' && group === '') return false;
   const isAuthenticated = groups.includes('system:authenticated');

@@ -1,11 +1,11 @@
 import { Authz } from '@oarlock/spi/authz';
 import { z } from 'zod';
 
-/** Allows every request. For test clusters without secrets. */
+/** Allows every request. For test clusters without sensitive data. */
 export default Authz.plugin({
   id: 'authz-always-allow',
   config: z.strictObject({
-    /** Restricts the plugin to members of these groups. */
+    /** The groups to which the plugin applies; by default all users. */
     groups: z.array(z.string().min(1)).min(1).default(['system:authenticated', 'system:unauthenticated']),
   }),
   create({ config }) {

@@ -1,7 +1,7 @@
 import { Authz, noOpinion } from '@oarlock/spi/authz';
 import { z } from 'zod';
 
-/** Allows every request of members of `system:masters`, independent of later authorizers. */
+/** Allows every request of members of `system:masters`, regardless of later authorizers. */
 export default Authz.plugin({
   id: 'authz-masters',
   config: z.strictObject({ groups: z.array(z.string()).default(['system:masters']) }),

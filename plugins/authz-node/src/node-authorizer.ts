@@ -6,7 +6,7 @@ import type { NodeObjects } from './node-objects.ts';
 import { nodeRulesAllow } from './node-rules.ts';
 import type { ReferencedResource } from './pod-references.ts';
 
-/** Decides a request of a node for one resource. */
+/** Decides a node's request for one resource. */
 type ResourceRule = (node: string, attributes: ResourceAttributes) => Decision | Promise<Decision>;
 
 const userPrefix = 'system:node:';
@@ -20,13 +20,13 @@ const noRelationship = (node: string) => none(`no relationship found between nod
 const ownObject = allow('it is the object of the node itself');
 const individualOnly = none('can only get individual resources of this type');
 const namespacedOnly = none('can only read namespaced object of this type');
-/** The reason for a list, for which upstream requires an object name as well. */
+/** The decision on a list request, for which upstream also requires an object name. */
 const nameRequired = none('No Object name found');
 
-/** Authorizes nodes, as upstream's Node authorizer: by the name of the node and by the pods that are bound to it. */
+/** Authorizes nodes as upstream's Node authorizer does: by the node's name and by the pods that are bound to the node. */
 export class NodeAuthorizer implements Authorizer {
   readonly #objects: NodeObjects;
-  /** By `resource[/subresource][.group]`; other resources have the rules that all nodes share. */
+  /** The rules of resources, keyed by `resource[/subresource][.group]`. Other resources have the rules that all nodes share. */
   readonly #rules: ReadonlyMap<string, ResourceRule>;
 
   constructor(objects: NodeObjects) {
@@ -66,7 +66,7 @@ export class NodeAuthorizer implements Authorizer {
     ]);
   }
 
-  /** Returns a rule that allows the verbs for objects that pods of the node refer to, and `otherwise` for other verbs. */
+  /** Returns a rule that allows `verbs` for objects that the node's pods reference, and returns `otherwise` for all other verbs. */
   #referenced(verbs: ReadonlySet<string>, otherwise: Decision): ResourceRule {
     return async (node, { verb, resource, namespace, name }) => {
       if (!verbs.has(verb)) return otherwise;
@@ -114,7 +114,7 @@ export class NodeAuthorizer implements Authorizer {
   }
 }
 
-/** Returns the node that an identity authenticates, or undefined. */
+/** Returns the node name of a node's identity; undefined for identities of other users. */
 function nodeNameOf({ name, groups }: Identity): string | undefined {
   const isNode = name.startsWith(userPrefix) && name.length > userPrefix.length && groups.includes('system:nodes');
   return isNode ? name.slice(userPrefix.length) : undefined;
@@ -123,7 +123,7 @@ function nodeNameOf({ name, groups }: Identity): string | undefined {
 const resourceOf = ({ resource, subresource }: ResourceAttributes): string =>
   subresource === '' ? resource : `${resource}/${subresource}`;
 
-/** Allows what every node may do. */
+/** Allows the requests that every node may make. */
 function sharedRule(_node: string, attributes: ResourceAttributes): Decision {
   return nodeRulesAllow(attributes.verb, attributes.group, resourceOf(attributes)) ? allow('allowed for every node') : noOpinion;
 }

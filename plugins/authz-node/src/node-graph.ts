@@ -11,15 +11,15 @@ interface Volume {
 }
 
 /**
- * The paths from nodes to objects: from a node over its pods to the objects that they refer to, and from a claim over its volume to the
- * secrets of the volume. References are counted: one is removed with the last pod that has it.
+ * The graph of references from nodes through their pods to the objects that the pods reference, and from PersistentVolumeClaims through their
+ * volumes to the volumes' Secrets. References are counted: a reference is removed with the last pod that has it.
  */
 export class NodeGraph {
   readonly #pods = new Map<string, BoundPod>();
-  /** The number of pods that refer to an object, by node. */
+  /** The number of pods that reference an object, keyed by node. */
   readonly #reach = new Map<string, Map<Reference, number>>();
   readonly #volumes = new Map<string, Volume>();
-  /** The volumes that refer to a secret. */
+  /** The names of the volumes that reference a Secret. */
   readonly #bySecret = new Map<Reference, Set<string>>();
 
   putPod(pod: Pod): void {
@@ -61,11 +61,11 @@ export class NodeGraph {
     this.#volumes.delete(name);
   }
 
-  /** Reports whether the pod is bound to the node. */
+  /** Returns true if the pod is bound to the node. */
   isBound(node: string, namespace: string, name: string): boolean {
     return this.#pods.get(`${namespace}/${name}`)?.node === node;
   }
-  /** Reports whether a pod of the node refers to the object, or to the claim of a volume that refers to it. */
+  /** Returns true if a pod of the node references the object, or references the claim of a volume that references the object. */
   reaches(node: string, reference: Reference): boolean {
     const reach = this.#reach.get(node);
     if (reach === undefined) return false;
@@ -73,7 +73,7 @@ export class NodeGraph {
     for (const volume of this.#bySecret.get(reference) ?? []) if (this.reachesVolume(node, volume)) return true;
     return false;
   }
-  /** Reports whether a pod of the node uses the claim that the volume is bound to. */
+  /** Returns true if a pod of the node uses the PersistentVolumeClaim that the volume is bound to. */
   reachesVolume(node: string, volume: string): boolean {
     const claim = this.#volumes.get(volume)?.claim;
     return claim !== undefined && this.#reach.get(node)?.has(claim) === true;
@@ -96,7 +96,7 @@ export class NodeGraph {
 
 const keyOf = ({ metadata }: Pod) => `${metadata?.namespace ?? ''}/${metadata?.name ?? ''}`;
 
-/** Returns the secrets that a node needs to mount a volume. A reference without a namespace is in the namespace of the claim. */
+/** Returns the Secrets that a node needs to mount a volume. A reference without a namespace uses the namespace of the PersistentVolumeClaim. */
 function secretsOf({ spec }: PersistentVolume, namespace: string): readonly Reference[] {
   const references = [
     spec?.csi?.nodePublishSecretRef,

@@ -6,8 +6,8 @@ import { NodeGraph } from './node-graph.ts';
 import { referencesOf, type Reference } from './pod-references.ts';
 
 /**
- * Answers which objects a node has a relationship to. Reads the graph, which informers keep up to date; if the graph has no path, reads the
- * API, because an informer may lag behind.
+ * Determines which objects are related to a node. Reads the graph, which informers keep current; if the graph has no path, reads the API, because an
+ * informer may lag.
  */
 export class NodeObjects {
   readonly #client: Client;
@@ -28,12 +28,12 @@ export class NodeObjects {
     });
   }
 
-  /** Reports whether a pod of the node refers to the object of the namespace. */
+  /** Returns true if a pod of the node references the object in the namespace. */
   async reaches(node: string, namespace: string, reference: Reference): Promise<boolean> {
     return this.#graph.reaches(node, reference) || this.#reachesNow(node, namespace, reference);
   }
 
-  /** Reports whether a pod of the node uses the claim that the volume is bound to. */
+  /** Returns true if a pod of the node uses the PersistentVolumeClaim that the volume is bound to. */
   async reachesVolume(node: string, name: string): Promise<boolean> {
     if (this.#graph.reachesVolume(node, name)) return true;
     const volume = await this.#find(this.#client.get(persistentVolumes, { name }));
@@ -43,7 +43,7 @@ export class NodeObjects {
     );
   }
 
-  /** Returns the relationship of the node to a pod. */
+  /** Returns whether the pod is bound to the node, is unrelated to the node, or does not exist. */
   async podBinding(node: string, namespace: string, name: string): Promise<'bound' | 'unrelated' | 'not-found'> {
     if (this.#graph.isBound(node, namespace, name)) return 'bound';
     const pod = await this.#find(this.#client.get(pods, { namespace, name }));
@@ -51,7 +51,7 @@ export class NodeObjects {
     return pod.spec?.nodeName === node ? 'bound' : 'unrelated';
   }
 
-  /** Reports whether `spec.nodeName` of a cluster-scoped object is the node. */
+  /** Returns true if `spec.nodeName` of a cluster-scoped object is the name of the node. */
   async isNodeNameOf(node: string, resource: Resource, name: string): Promise<boolean> {
     const object = await this.#find(this.#client.get(resource, { name }));
     return (object as { readonly spec?: { readonly nodeName?: string } } | undefined)?.spec?.nodeName === node;

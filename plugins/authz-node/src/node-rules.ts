@@ -1,4 +1,4 @@
-/** What every node may do, independent of its name: `verbs group resources`. From upstream's ClusterRole `system:node`. */
+/** The rules that all nodes share, as `verbs group resources`. From upstream's ClusterRole `system:node`. */
 const rows: readonly string[] = [
   'create authentication.k8s.io tokenreviews',
   'create authorization.k8s.io localsubjectaccessreviews,subjectaccessreviews',

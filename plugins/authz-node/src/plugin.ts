@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { NodeAuthorizer } from './node-authorizer.ts';
 import { NodeObjects } from './node-objects.ts';
 
-/** Authorizes nodes by their name and by the pods that are bound to them. */
+/** Authorizes nodes by their name and by the pods that are bound to them (Node authorizer). */
 export default Authz.plugin({
   id: 'authz-node',
   config: z.strictObject({}),

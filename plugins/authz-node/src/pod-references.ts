@@ -1,11 +1,11 @@
 import type { Pod, Volume } from '@oarlock/api/types/core-v1';
 
-/** Resources that pods refer to by name. */
+/** The resources that pods reference by name. */
 export type ReferencedResource = 'secrets' | 'configmaps' | 'persistentvolumeclaims' | 'serviceaccounts' | 'resourceclaims';
-/** The key of an object in the graph: `secrets namespace/name`. */
+/** The key of an object in the graph, `secrets namespace/name`. */
 export type Reference = `${ReferencedResource} ${string}/${string}`;
 
-/** Returns the objects of its namespace that a pod refers to, and that its node may therefore read. */
+/** Returns the objects in the pod's namespace that the pod references, and that the pod's node may therefore read. */
 export function referencesOf({ metadata, spec, status }: Pod): ReadonlySet<Reference> {
   const { namespace = '', name: podName = '', annotations } = metadata ?? {};
   const references = new Set<Reference>();

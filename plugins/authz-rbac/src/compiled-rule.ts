@@ -3,7 +3,7 @@ import { ruleAllowsPath } from '@oarlock/api/rbac/policy-rules';
 
 const star = '*';
 
-/** A small set of strings: most rules have few values, for which comparing is faster than hashing. */
+/** A set of strings that compares instead of hashing, which is faster because most rules have few values. */
 class OneOf {
   readonly #any: boolean;
   readonly #list: readonly string[];
@@ -22,14 +22,14 @@ class OneOf {
 export interface ResourceRequest {
   readonly verb: string;
   readonly group: string;
-  /** Includes the subresource: `pods/log`. */
+  /** The resource, including the subresource: `pods/log`. */
   readonly resource: string;
-  /** `*\/log` for the subresource `log`; '' without a subresource. */
+  /** The wildcard of the subresource: `*\/log` for `log`; empty without a subresource. */
   readonly anyResource: string;
   readonly name: string;
 }
 
-/** A policy rule compiled for fast evaluation. */
+/** An RBAC policy rule that is compiled for fast evaluation. */
 export class CompiledRule {
   readonly rule: PolicyRule;
   readonly #verbs: OneOf;

@@ -1,6 +1,6 @@
 import type { BindingRow } from './default-rows.ts';
 
-/** The subjects of the default ClusterRoles. Each controller's service account is bound to the ClusterRole of its name. */
+/** The subjects of the default ClusterRoleBindings. The service account of each controller is bound to the ClusterRole of the controller's name. */
 export const clusterBindingRows: readonly BindingRow[] = [
   { name: 'cluster-admin', to: ['group system:masters'] },
   { name: 'system:basic-user', to: ['group system:authenticated'] },
@@ -58,13 +58,13 @@ export const clusterBindingRows: readonly BindingRow[] = [
   { name: 'oarlock:node-proxier', role: 'system:node-proxier', to: ['group system:nodes'] },
 ];
 
-/** For nodes that enforce NetworkPolicies with the certificates of their kubelets. Kubernetes does not allow nodes to list pods of other nodes. */
+/** The binding for nodes that enforce NetworkPolicies with their kubelets' certificates. Kubernetes does not let nodes list the pods of other nodes. */
 export const nodePoliciesRow: BindingRow = { name: 'oarlock:node-network-policies', to: ['group system:nodes'] };
 
-/** For nodes that create local volumes, as csi-hostpath does; admission-node-restriction limits them to their own volumes. */
+/** The binding for nodes that create local volumes, as csi-hostpath does. admission-node-restriction limits each node to its own volumes. */
 export const nodeVolumesRow: BindingRow = { name: 'oarlock:node-volumes', to: ['group system:nodes'] };
 
-/** The subjects of the default Roles of the same namespace. */
+/** The subjects of the default RoleBindings, whose Roles are in the same namespace. */
 export const namespaceBindingRows: readonly BindingRow[] = [
   { namespace: 'kube-system', name: 'system:oarlock:dns', to: ['user system:oarlock:dns'] },
   { namespace: 'kube-system', name: 'oarlock:node-dns', to: ['group system:nodes'] },

@@ -44,13 +44,13 @@ const clusterBinding = ({ name, role = name, to }: BindingRow): ClusterRoleBindi
 });
 
 export interface DefaultsOptions {
-  /** Nodes enforce NetworkPolicies and may list the objects that policies select. */
+  /** True to let nodes list the objects that NetworkPolicies select, so that they can enforce the policies. */
   readonly nodePolicies?: boolean;
-  /** Nodes create and delete their own local volumes. */
+  /** True to let nodes create and delete their own local volumes. */
   readonly nodeVolumes?: boolean;
 }
 
-/** Returns the default roles and bindings, created anew for each call. */
+/** Returns the default roles and bindings. Each call returns new objects. */
 export function defaultObjects({ nodePolicies = false, nodeVolumes = false }: DefaultsOptions = {}): {
   readonly clusterRoles: readonly ClusterRole[];
   readonly clusterRoleBindings: readonly ClusterRoleBinding[];

@@ -3,7 +3,7 @@ import type { Identity } from '@oarlock/spi/authn';
 import { noOpinion, type Attributes, type Decision, type SubjectRules } from '@oarlock/spi/authz';
 import type { Grant, GrantIndex } from './grants.ts';
 
-/** Returns upstream's reason: `RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to Group "g"`. */
+/** Returns the reason of an allowed request, as upstream: `RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to Group "g"`. */
 function allowReason({ binding, subject }: Grant): string {
   const { kind = '', roleRef, metadata } = binding;
   const name = metadata?.namespace ? `${metadata.name ?? ''}/${metadata.namespace}` : (metadata?.name ?? '');
@@ -13,7 +13,7 @@ function allowReason({ binding, subject }: Grant): string {
   return `RBAC: allowed by ${bindingKind} ${JSON.stringify(name)} of ${roleRef.kind} ${JSON.stringify(roleRef.name)} to ${subject.kind} ${JSON.stringify(subjectName)}`;
 }
 
-/** Returns the decision by the roles and bindings of the index. Without a grant, the reason names roles that do not exist, as upstream. */
+/** Returns the decision of the roles and bindings in the index. As upstream, the reason of a request that is not allowed names missing roles. */
 export function evaluateGrants(index: GrantIndex, attributes: Attributes): Decision {
   const missingRoles = new Set<string>();
   const grant = findGrant(index, attributes, ({ binding: { roleRef } }) => {
@@ -40,7 +40,7 @@ function findGrant(index: GrantIndex, attributes: Attributes, onMissingRole: (gr
   });
 }
 
-/** Returns the rules of all grants of a user in a namespace. */
+/** Returns the rules of all roles that are bound to a user in a namespace. */
 export function rulesOf(index: GrantIndex, identity: Identity, namespace: string): SubjectRules {
   const resources: PolicyRule[] = [];
   const paths: PolicyRule[] = [];

@@ -2,9 +2,9 @@ import type { ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subje
 import type { Identity } from '@oarlock/spi/authn';
 import { CompiledRule } from './compiled-rule.ts';
 
-/** A binding for one of its subjects. */
+/** The grant of a role to one subject of a binding. */
 export interface Grant {
-  /** The role, in the form of `roleKey`. */
+  /** The key of the role, as returned by `roleKey`. */
   readonly role: string;
   readonly binding: ClusterRoleBinding | RoleBinding;
   readonly subject: Subject;
@@ -12,9 +12,9 @@ export interface Grant {
 
 export interface GrantQuery {
   readonly identity: Identity;
-  /** '' for requests across all namespaces and for cluster-scoped resources. */
+  /** The namespace; empty for requests across all namespaces and for cluster-scoped resources. */
   readonly namespace: string;
-  /** Called for each grant of the user whose role does not exist. */
+  /** Called for each binding of the user whose role does not exist. */
   readonly onMissingRole?: (grant: Grant) => void;
 }
 type GrantVisitor = (rules: readonly CompiledRule[], grant: Grant) => boolean;
@@ -27,7 +27,7 @@ const roleKey = ({ kind, name }: RoleRef, namespace: string) => (kind === 'Clust
 const keyOf = ({ metadata }: Role | ClusterRole | RoleBinding) =>
   metadata?.namespace ? `${metadata.namespace}/${metadata.name ?? ''}` : (metadata?.name ?? '');
 
-/** Returns the index key of a subject: a user, a group or a service account. */
+/** Returns the index key of a user, a group or a service account. */
 function subjectKey({ kind, name, namespace = '' }: Subject, bindingNamespace: string): string | undefined {
   if (kind === 'User') return `u${name}`;
   if (kind === 'Group') return `g${name}`;
@@ -36,12 +36,12 @@ function subjectKey({ kind, name, namespace = '' }: Subject, bindingNamespace: s
 }
 
 /**
- * An index of roles and bindings by subject and namespace: an authorization check visits only the bindings of the user's name and groups, in the
- * cluster and in one namespace. Updated incrementally.
+ * An index of roles and bindings by subject and namespace. An authorization check visits only the bindings of the user's name and groups, in the
+ * cluster and in one namespace. The index is updated incrementally.
  */
 export class GrantIndex {
   readonly #roles = new Map<string, readonly CompiledRule[]>();
-  /** By namespace ('' for the cluster), then subject, then binding. */
+  /** The grants, keyed by namespace (empty for the cluster), subject and binding. */
   readonly #grants = new Map<string, Map<string, Grants>>();
 
   putRole(role: Role | ClusterRole): void {
@@ -82,7 +82,7 @@ export class GrantIndex {
     if (here.size === 0) this.#grants.delete(namespace);
   }
 
-  /** Returns the first grant for which `visit` returns true, cluster-wide grants first. */
+  /** Returns the first grant for which `visit` returns true; undefined if there is none. Visits cluster-wide grants first. */
   find({ identity: { name, groups }, namespace, onMissingRole: missing }: GrantQuery, visit: GrantVisitor): Grant | undefined {
     const account = name.startsWith('system:serviceaccount:') ? accountName.exec(name) : null;
     const scopes = namespace === '' ? [''] : ['', namespace];

@@ -4,16 +4,19 @@ import { z } from 'zod';
 import { RbacAuthorizer } from './rbac-authorizer.ts';
 import { RoleCaches } from './role-caches.ts';
 
-/** Role-based access control (RBAC) with Kubernetes' default roles. Decides by caches of roles and bindings; waits until they are synced. */
+/**
+ * Authorizes requests by role-based access control (RBAC) with Kubernetes' default roles. Reads roles and bindings from caches; requests wait until
+ * the caches are synced.
+ */
 export default Authz.plugin({
   id: 'authz-rbac',
   declares: { bootstrapPolicy: true },
   config: z.strictObject({
-    /** Creates and completes the default roles and bindings at startup. */
+    /** True to create and complete the default roles and bindings at startup. */
     defaults: z.boolean().default(true),
-    /** Allows nodes to list pods, namespaces and policies, to enforce NetworkPolicies. Set by a composition with `policy`. */
+    /** True to let nodes list pods, namespaces and NetworkPolicies, so that they can enforce NetworkPolicies. A composition with `policy` sets it. */
     nodePolicies: z.boolean().default(false),
-    /** Allows nodes to create local volumes. Set by a composition with `volume-csi`. */
+    /** True to let nodes create local volumes. A composition with `volume-csi` sets it. */
     nodeVolumes: z.boolean().default(false),
   }),
   needs: { client: Client, informers: Informers },

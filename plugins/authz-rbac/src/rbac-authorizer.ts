@@ -10,7 +10,7 @@ import { reconcileDefaults } from './reconcile-defaults.ts';
 import type { RoleCaches } from './role-caches.ts';
 
 export interface RbacConfig extends DefaultsOptions {
-  /** Create and complete the default roles and bindings. */
+  /** True to create and complete the default roles and bindings. */
   readonly defaults: boolean;
 }
 
@@ -23,16 +23,16 @@ export interface RbacAuthorizerOptions {
   readonly signal: AbortSignal;
 }
 
-/** Milliseconds after startup until the default roles are created, unless a request needs them earlier. */
+/** The delay after startup before the default roles are created, unless a request needs them earlier. Milliseconds. */
 const openDelayMs = 500;
 const minRetryMs = 10;
 const maxRetryMs = 5_000;
-/** Milliseconds of retry delay after which requests no longer wait for the default roles. */
+/** The retry delay from which on requests no longer wait for the default roles. Milliseconds. */
 const maxWaitForDefaultsMs = 1_000;
 const masters = 'system:masters';
 const controlPlaneUsers = /^system:(?:kube-|oarlock:|serviceaccount:kube-system:)/;
 
-/** Authorizes by roles and bindings. Requests wait until the caches are synced and the default roles exist. */
+/** Authorizes requests by roles and bindings. Requests wait until the caches are synced and the default roles exist. */
 export class RbacAuthorizer implements Authorizer {
   readonly #options: RbacAuthorizerOptions;
   readonly #index: GrantIndex;
@@ -46,8 +46,8 @@ export class RbacAuthorizer implements Authorizer {
   }
 
   /**
-   * Creates the default roles in the background, because the API server that it calls starts later; and with a delay, because only members
-   * of `system:masters` send requests during startup.
+   * Starts to create the default roles in the background, because the API server that stores them starts later. The creation is delayed, because
+   * only members of `system:masters` send requests during startup.
    */
   async start(): Promise<void> {
     const { clock, signal, log } = this.#options;
@@ -73,7 +73,7 @@ export class RbacAuthorizer implements Authorizer {
     return rulesOf(this.#index, identity, namespace);
   }
 
-  /** Decides by the default roles alone until the caches are synced, so that control plane components start before the roles are written. */
+  /** Evaluates only the default roles. Used until the caches are synced, so that control plane components can start before the roles are stored. */
   #evaluateDefaults(attributes: Attributes): Decision {
     const { config } = this.#options;
     if (!config.defaults || !controlPlaneUsers.test(attributes.identity.name)) return noOpinion;
@@ -95,7 +95,7 @@ export class RbacAuthorizer implements Authorizer {
     return this.#opening;
   }
 
-  /** Reconciles the default roles until it succeeds. After `maxWaitForDefaultsMs` requests are decided by the roles that exist. */
+  /** Reconciles the default roles and retries until that succeeds. After `maxWaitForDefaultsMs`, requests are decided by the roles that exist. */
   async #createDefaults(): Promise<void> {
     const { client, config, caches, clock, log, signal } = this.#options;
     for (let retryMs = minRetryMs; ; retryMs = Math.min(retryMs * 2, maxRetryMs)) {

@@ -17,13 +17,13 @@ interface BindingLike extends KubeObject {
   readonly subjects?: readonly Subject[];
 }
 
-/** Enough to be fast without delaying other startup work. */
+/** The maximum number of concurrent writes, which is limited so that other startup work is not delayed. */
 const maxConcurrentWrites = 16;
 
 /**
- * Reconciles the default roles and bindings: creates missing ones and adds missing rules, subjects, labels and annotations; additions by users
- * stay. Objects with the annotation `rbac.authorization.kubernetes.io/autoupdate: "false"` are not changed.
- * @returns the keys of all of them, by resource
+ * Reconciles the default roles and bindings: creates missing objects and adds missing rules, subjects, labels and annotations. Additions by users
+ * are kept. Objects with the annotation `rbac.authorization.kubernetes.io/autoupdate: "false"` are not changed.
+ * @returns the keys of all default objects, by resource
  */
 export async function reconcileDefaults(
   client: Client,
@@ -52,7 +52,7 @@ export async function reconcileDefaults(
   return keys;
 }
 
-/** Returns the existing object with what it lacks; the same object if it lacks nothing; `replace` if it must be created again. */
+/** Returns the existing object with the missing parts added; the same object if nothing is missing; `replace` if it must be deleted and created. */
 type Complete = (wanted: never, found: never) => KubeObject | 'replace';
 interface Endpoint {
   readonly client: Client;
@@ -108,7 +108,7 @@ async function reconcileObject(
 
 const objectName = (namespace: string | undefined, name: string) => ({ ...(namespace !== undefined && { namespace }), name });
 
-/** Adds missing labels and annotations; existing values win. Returns undefined if nothing is missing. */
+/** Returns the metadata with missing labels and annotations added; existing values win. Returns undefined if nothing is missing. */
 function reconcileMetadata(wanted: KubeObject, found: KubeObject): KubeObject['metadata'] | undefined {
   const labels = { ...wanted.metadata?.labels, ...found.metadata?.labels };
   const annotations = { ...wanted.metadata?.annotations, ...found.metadata?.annotations };

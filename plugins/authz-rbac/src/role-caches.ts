@@ -4,7 +4,7 @@ import type { Resource } from '@oarlock/api/resource';
 import type { Informer, Informers } from '@oarlock/spi/client';
 import { GrantIndex } from './grants.ts';
 
-/** Informers of roles and bindings, and the index that they keep up to date. */
+/** The informers of roles and bindings, and the index that the informers keep current. */
 export class RoleCaches {
   readonly index = new GrantIndex();
   readonly #informers = new Map<Resource, Informer>();
@@ -28,7 +28,7 @@ export class RoleCaches {
     await Promise.all([...this.#informers.values()].map((informer) => informer.whenSynced(signal)));
   }
 
-  /** Resolves when the caches contain every key. A key that is deleted meanwhile is removed by the next object that arrives. */
+  /** Resolves when each key has been in the caches at least once. */
   async whenCached(keys: ReadonlyMap<Resource, readonly string[]>): Promise<void> {
     await Promise.all([...keys].map(([resource, wanted]) => this.#whenCached(resource, wanted)));
   }

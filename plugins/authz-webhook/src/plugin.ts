@@ -10,7 +10,7 @@ import { WebhookAuthorizer } from './webhook-authorizer.ts';
 const compileCondition = (expression: string) =>
   compile(expression, kubernetesEnvironment({ variables: { request: dyn } }), { expect: [bool] });
 
-/** Authorizes requests by SubjectAccessReviews of an external webhook, with a cache of decisions. */
+/** Authorizes requests with SubjectAccessReviews of an external webhook, and caches the decisions. */
 export default Authz.plugin({
   id: 'authz-webhook',
   config: z
@@ -19,9 +19,9 @@ export default Authz.plugin({
       timeoutSeconds: z.number().positive().max(30).default(10),
       authorizedCacheSeconds: z.number().min(0).max(3600).default(300),
       unauthorizedCacheSeconds: z.number().min(0).max(3600).default(30),
-      /** The decision if the webhook is not available. */
+      /** The decision if the webhook does not answer. */
       failurePolicy: z.enum(['NoOpinion', 'Deny']).default('NoOpinion'),
-      /** CEL expressions over `request`, the spec of the review; the webhook is called if all are true. */
+      /** CEL expressions over `request`, the spec of the SubjectAccessReview. The webhook is called if all of them are true. */
       matchConditions: z
         .array(z.strictObject({ expression: z.string().min(1) }))
         .max(64)

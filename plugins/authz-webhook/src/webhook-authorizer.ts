@@ -9,17 +9,17 @@ import { noOpinion, type Attributes, type Authorizer, type Decision, type Subjec
 import type { JsonClient } from '@oarlock/webhook-client/json-client';
 
 const maxCachedDecisions = 10_000;
-/** The cost limit of a match condition. */
+/** The CEL cost limit of a match condition. */
 const conditionBudget = 1_000_000;
 
 export interface WebhookAuthorizerOptions {
   readonly webhook: JsonClient;
-  /** The webhook is called if all are true. */
+  /** The compiled match conditions. The webhook is called if all of them are true. */
   readonly matchConditions: readonly Program[];
   readonly timeoutMs: number;
-  /** Time for which an allowed request is cached. Milliseconds. */
+  /** How long the decision on an allowed request is cached, in milliseconds. */
   readonly authorizedCacheMs: number;
-  /** Time for which another decision is cached. Milliseconds. */
+  /** How long any other decision is cached, in milliseconds. */
   readonly unauthorizedCacheMs: number;
   readonly failurePolicy: 'NoOpinion' | 'Deny';
   readonly clock: Clock;
@@ -28,7 +28,7 @@ export interface WebhookAuthorizerOptions {
 
 type ReviewSpec = Readonly<Record<string, unknown>>;
 
-/** Authorizes requests by SubjectAccessReviews of a webhook, and caches its decisions. */
+/** Authorizes requests with SubjectAccessReviews of a webhook, and caches the decisions. */
 export class WebhookAuthorizer implements Authorizer {
   readonly #options: WebhookAuthorizerOptions;
   readonly #cache: ExpiringCache<string, Decision>;
@@ -79,7 +79,7 @@ export class WebhookAuthorizer implements Authorizer {
   }
 }
 
-/** Returns the spec of the SubjectAccessReview. */
+/** Returns the spec of the SubjectAccessReview for a request. */
 function specOf(attributes: Attributes): ReviewSpec {
   const { name: user, uid, groups, extra } = attributes.identity;
   const subject = { user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) };

@@ -3,11 +3,14 @@ import { parseIPNumber, familyOf, formatIPNumber, type IPFamily } from '@oarlock
 
 const maxOfRange = 65_536n;
 
-/** Addresses of CIDRs (without the network's own and, for IPv4, the broadcast address), of `first-last`, and single ones, in order. */
+/**
+ * The addresses of a list of ranges, in order. A range is a CIDR (without the network address and, for IPv4, the broadcast address), `first-last` or
+ * a single address.
+ */
 export class AddressPool {
   readonly #ranges: readonly { readonly family: IPFamily; readonly first: bigint; readonly last: bigint }[];
 
-  /** @throws RangeError for an invalid range, or one of more than 65,536 addresses */
+  /** @throws RangeError if a range is invalid or has more than 65,536 addresses */
   constructor(ranges: readonly string[]) {
     this.#ranges = ranges.map((text) => {
       const [from = '', to = from] = text.includes('/') ? cidr(text) : text.split('-');

@@ -6,7 +6,7 @@ import type { AddressPool } from './address-pool.ts';
 
 export interface LocalOptions {
   readonly pool: AddressPool;
-  /** The Services, whose status contains the addresses that an earlier process assigned. */
+  /** The lister of Services, whose status contains the addresses that an earlier process assigned. */
   readonly services: Pick<Lister<Service>, 'list'>;
   readonly class?: string;
 }
@@ -22,13 +22,13 @@ interface Assignment {
 }
 
 /**
- * Assigns Services addresses of a pool; the service proxies of the nodes accept traffic to them. Each Service has its own address while the
- * pool has free ones; after that, Services with different ports share addresses.
+ * Assigns addresses of a pool to Services of type LoadBalancer. The nodes' service proxies accept traffic to these addresses. Each Service has its
+ * own address while the pool has free addresses; after that, Services with different ports share addresses.
  */
 export class LocalLoadBalancers implements CloudLoadBalancers {
   readonly class?: string;
   readonly #options: LocalOptions;
-  /** Assignments that may not be in a status yet. */
+  /** The assignments of this process, which the status of the Services may not contain yet. */
   readonly #assignments = new Map<string, Assignment>();
 
   constructor(options: LocalOptions) {
@@ -81,7 +81,7 @@ export class LocalLoadBalancers implements CloudLoadBalancers {
     return shared;
   }
 
-  /** Returns the ports in use, by address. */
+  /** Returns the ports in use, keyed by address, without those of the Service `except`. */
   #portsInUse(except: string): Map<string, Set<string>> {
     const portsInUse = new Map<string, Set<string>>();
     const take = (addresses: readonly string[], ports: readonly string[]) => {

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { AddressPool } from './address-pool.ts';
 import { LocalLoadBalancers } from './local-load-balancers.ts';
 
-/** Default range if Services have loopback addresses: loopback addresses too. */
+/** The default range of addresses if the cluster's Services have loopback addresses. */
 const ipv4Range = '127.111.0.0/24';
 const farRange = '10.111.255.0/24';
 
@@ -21,14 +21,14 @@ const isRange = (text: string): boolean => {
 };
 
 /**
- * Cloud provider of a single machine: Services of type LoadBalancer get addresses of configured ranges, to which the nodes' service proxies
+ * The cloud provider of a single machine. Services of type LoadBalancer get addresses of the configured ranges, to which the nodes' service proxies
  * accept traffic.
  */
 export default Cloud.plugin({
   id: 'cloud-local',
   config: z.strictObject({
     addresses: z.array(z.string().refine(isRange, 'a range such as 10.0.0.240/28 or 10.0.0.240-10.0.0.250')).min(1).max(64).optional(),
-    /** Additional `loadBalancerClass` to serve. */
+    /** The loadBalancerClass that this plugin serves, in addition to Services without a class. */
     class: z.string().min(1).max(253).default('oarlock.dev/local'),
   }),
   needs: { informers: Informers, facts: Cluster },

@@ -13,12 +13,12 @@ const labels = { 'k8s-app': 'metrics-server' };
 const metadata = { name: service, namespace, labels };
 
 /**
- * Addresses that an EndpointSlice must not contain: the Service is then of type ExternalName, which only the API server on this machine can
- * resolve.
+ * Returns true for an address that an EndpointSlice must not contain. The Service then has the type ExternalName, which only the API server on this
+ * machine can resolve.
  */
 const isLocalAddress = (host: string): boolean => isIP(host) === 0 || host.startsWith('127.') || host === '::1';
 
-/** Returns the objects through which the API server finds the metrics API: Service, EndpointSlice and APIService. */
+/** Returns the objects through which the API server finds the metrics API: a Service, an EndpointSlice and an APIService. */
 export function apiServiceObjects(
   host: string,
   port: number,
@@ -79,7 +79,7 @@ export function apiServiceObjects(
   return objects;
 }
 
-/** Creates an object, or merges it into the existing one. Idempotent. */
+/** Creates an object, or merges `desired` into the existing object. Idempotent. */
 export async function ensure(client: Client, resource: Resource, desired: KubeObject): Promise<void> {
   const { name = '', namespace: within } = desired.metadata ?? {};
   const at = { name, ...(within !== undefined && { namespace: within }) };
@@ -100,7 +100,7 @@ export async function ensure(client: Client, resource: Resource, desired: KubeOb
   if (!jsonEqual(next, present)) await client.update(resource, next);
 }
 
-/** Merges `wanted` into the present object; fields that the API server set stay. */
+/** Merges `desired` into the existing object. Fields that only the existing object has are kept. */
 function mergeObjects<T>(present: unknown, desired: T): T {
   if (typeof desired !== 'object' || desired === null || typeof present !== 'object' || present === null) return desired;
   if (Array.isArray(desired)) {

@@ -13,7 +13,7 @@ export interface KubeletAddress {
   readonly port: number;
 }
 
-/** Returns the address of a node's kubelet, from the node's status. */
+/** Returns the address and port of a node's kubelet from the node status; undefined if the status has none. */
 export function kubeletAddress({ status }: Node): KubeletAddress | undefined {
   const port = status?.daemonEndpoints?.kubeletEndpoint?.Port;
   for (const type of types) {
@@ -24,13 +24,13 @@ export function kubeletAddress({ status }: Node): KubeletAddress | undefined {
 }
 export const addressText = ({ host, port }: KubeletAddress): string => `${host} ${port}`;
 
-/** Scrapes kubelets with the same client certificate that the API server uses for logs. */
+/** A client that scrapes kubelets with a client certificate of the group `system:masters`. */
 export class KubeletClient {
   readonly #keys: ClusterKeys;
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   #agent: Promise<Agent> | undefined;
-  /** Kubelets without `/metrics/resource`. */
+  /** The addresses of kubelets that do not serve `/metrics/resource`. */
   readonly #old = new Set<string>();
 
   constructor(keys: ClusterKeys, clock: Clock, timeoutMs: number) {
@@ -39,7 +39,10 @@ export class KubeletClient {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Scrapes one kubelet. @throws Error if the kubelet does not respond in time, or without metrics */
+  /**
+   * Returns the resource metrics of one kubelet from `/metrics/resource`, or from `/stats/summary` if the kubelet answers 404.
+   * @throws Error if the request fails or times out, or if the kubelet responds with another status than 200
+   */
   async scrape(place: KubeletAddress, signal: AbortSignal): Promise<Scrape> {
     const key = addressText(place);
     if (!this.#old.has(key)) {

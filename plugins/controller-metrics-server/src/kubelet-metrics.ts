@@ -1,13 +1,13 @@
-/** Resource metrics at one time: cumulative CPU time in seconds since the start, memory in bytes. */
+/** The resource metrics of a node or container at one time: the cumulative CPU time since the start in seconds, and the memory in bytes. */
 export interface Sample {
   readonly cpuSeconds: number;
   readonly memoryBytes: number;
-  /** Milliseconds since the epoch. */
+  /** The time of the sample, in milliseconds since the epoch. */
   readonly at: number;
-  /** Start time of the container; the CPU counter restarts with it. Milliseconds since the epoch, 0 if unknown. */
+  /** The start time of the container, with which the CPU counter restarts. Milliseconds since the epoch; 0 if unknown. */
   readonly startedAt: number;
 }
-/** The metrics of a kubelet: of its node and of its containers, by `namespace/pod` and container. */
+/** The metrics that one kubelet reports: samples of the node, and of containers keyed by `namespace/pod` and container name. */
 export interface Scrape {
   readonly node: Sample | undefined;
   readonly pods: ReadonlyMap<string, ReadonlyMap<string, Sample>>;
@@ -33,10 +33,7 @@ const fields: Readonly<Record<string, 'cpuSeconds' | 'memoryBytes' | 'startedAt'
 const completeSample = ({ cpuSeconds, memoryBytes, at, startedAt }: PartialSample): Sample | undefined =>
   cpuSeconds === undefined || memoryBytes === undefined ? undefined : { cpuSeconds, memoryBytes, at, startedAt };
 
-/**
- * Parses `/metrics/resource` of a kubelet (KEP-727), in Prometheus text format. Samples without a timestamp get `now`. Other metrics are
- * ignored.
- */
+/** Parses a kubelet's `/metrics/resource` (KEP-727) in the Prometheus text format. Samples without a timestamp get `now`. Ignores other metrics. */
 export function parseResourceMetrics(text: string, now: number): Scrape {
   const node: PartialSample = { at: now, startedAt: 0 };
   const pods = new Map<string, Map<string, PartialSample>>();
@@ -89,7 +86,7 @@ const sampleOf = (cpu: Cpu = {}, memory: Memory = {}, startTime = '', now: numbe
         startedAt: Date.parse(startTime) || 0,
       };
 
-/** Parses `/stats/summary`, for kubelets without `/metrics/resource`. */
+/** Parses the `/stats/summary` of a kubelet that does not serve `/metrics/resource`. */
 export function parseSummary({ node, pods = [] }: Summary, now: number): Scrape {
   const found = new Map<string, ReadonlyMap<string, Sample>>();
   for (const { podRef, containers = [] } of pods) {

@@ -13,7 +13,7 @@ export const version = 'v1beta1';
 export const root = `/apis/${group}/${version}`;
 const apiVersion = `${group}/${version}`;
 
-/** Returns the usage of a node, and of a pod's containers; undefined if it is unknown. */
+/** Reads the usage of nodes and of pods' containers. The usage is undefined if it is not known. */
 export interface UsageReader {
   ofNode(node: Node): Usage | undefined;
   ofPod(pod: Pod): ReadonlyMap<string, Usage> | undefined;
@@ -42,7 +42,7 @@ const groupDocument = {
   preferredVersion: { groupVersion: apiVersion, version },
 };
 
-/** Formats resource quantities as metrics-server does: nanocores, and whole KiB. */
+/** Formats resource quantities as metrics-server does: CPU in nanocores, memory in whole KiB. */
 const usageResources = (cores: number, memoryBytes: number) => ({
   cpu: cores < 5e-10 ? '0' : `${Math.round(cores * 1e9)}n`,
   memory: `${Math.floor(memoryBytes / 1024)}Ki`,
@@ -54,7 +54,7 @@ interface Selectors {
   readonly fields: FieldSelector;
 }
 
-/** Serves `metrics.k8s.io/v1beta1`, read-only. The API server has authorized the requests. */
+/** Serves the API group `metrics.k8s.io/v1beta1`, which is read-only. The API server has already authorized the requests. */
 export class MetricsApi {
   readonly #parts: MetricsApiOptions;
 
@@ -62,7 +62,7 @@ export class MetricsApi {
     this.#parts = parts;
   }
 
-  /** @throws StatusError */
+  /** Returns the response of a request. @throws StatusError MethodNotAllowed or NotFound if the request cannot be served */
   handle(method: string, url: URL): object {
     const path = url.pathname.replace(/\/$/, '');
     if (method !== 'GET' && method !== 'HEAD')

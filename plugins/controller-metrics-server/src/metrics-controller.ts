@@ -27,7 +27,7 @@ export interface MetricsControllerOptions {
   readonly log: Logger;
 }
 
-/** The queue key of the API registration; all other keys are kubelets. */
+/** The workqueue key of the API registration. All other keys are addresses of kubelets. */
 const api = 'api';
 const nodesByAddress = 'nodes-of-kubelet';
 const byNode = 'pods-of-node';
@@ -39,7 +39,7 @@ const nodeAddresses = (node: Node): readonly string[] => {
 };
 
 /**
- * Scrapes kubelets. A key is a kubelet's address and port; it is scraped again after the resolution. One process may be the kubelet of
+ * Scrapes kubelets once per resolution period. The workqueue key of a kubelet is its address and port, because one process may be the kubelet of
  * several nodes.
  */
 export class MetricsController implements Controller, Lifecycle {
@@ -50,11 +50,11 @@ export class MetricsController implements Controller, Lifecycle {
   readonly #usages = new UsageStore();
   readonly #kubelets: KubeletClient;
   readonly #listener: MetricsEndpoint;
-  /** Time of each kubelet's last scrape, on the monotonic clock. */
+  /** The time of each kubelet's last scrape on the monotonic clock, keyed by the kubelet's address. */
   readonly #lastScrapes = new Map<string, number>();
   #port = 0;
 
-  /** `listener` replaces the HTTPS server. */
+  /** @param listener replaces the HTTPS server in tests */
   constructor(parts: MetricsControllerOptions, listener?: MetricsEndpoint) {
     this.#parts = parts;
     const { nodes, pods, authentication, keys, clock, log, timeoutMs } = parts;
@@ -78,7 +78,7 @@ export class MetricsController implements Controller, Lifecycle {
     ];
   }
 
-  /** Starts the server. Requests are rejected until the API server's front proxy certificate is known. */
+  /** Starts the server. The server rejects requests until the front proxy certificate of the API server is known. */
   async start(): Promise<void> {
     const { keys, host, port, log } = this.#parts;
     if (keys.trustOnly === true) {
@@ -129,7 +129,7 @@ export class MetricsController implements Controller, Lifecycle {
     return { requeueAfterMs: resolutionMs };
   }
 
-  /** Returns the usage of one node; for a kubelet of several nodes, the sum of the node's pods. */
+  /** Returns the usage of one node; undefined if it is not known. If the kubelet serves several nodes, the usage is the sum of the node's pods. */
   #ofNode(node: Node): Usage | undefined {
     const { nodes, pods, resolutionMs, clock } = this.#parts;
     const [place = ''] = nodeAddresses(node);

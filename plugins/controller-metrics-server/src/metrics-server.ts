@@ -8,16 +8,16 @@ import { serverTls } from '@oarlock/primitives/tls-policy';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { MetricsApi } from './metrics-api.ts';
 
-/** Identifies the API servers that proxy requests, from kube-system/extension-apiserver-authentication. */
+/** The certificates of the API servers that proxy requests, from the ConfigMap kube-system/extension-apiserver-authentication. */
 export interface FrontProxy {
-  /** PEM. */
+  /** The CA certificates in PEM. */
   readonly ca: string;
-  /** Allowed common names; if empty, every certificate of the CA. */
+  /** The accepted common names. An empty list accepts every certificate of the CA. */
   readonly names: readonly string[];
 }
 const maxConnections = 512;
 
-/** HTTPS server of the metrics API. Only the cluster's API server is accepted: it has authorized the request. */
+/** The HTTPS server of the metrics API. Accepts connections only from the cluster's API server, which has authorized the requests. */
 export class MetricsServer {
   readonly #api: MetricsApi;
   readonly #log: Logger;
@@ -44,7 +44,7 @@ export class MetricsServer {
       this.#server?.setSecureContext({ cert: this.#keyPair.certificate, key: this.#keyPair.key, ca: front.ca, ...serverTls });
   }
 
-  /** Listens and returns the port. @throws Error if the port is in use */
+  /** Starts to listen and returns the port. @throws Error if the port is in use */
   async listen(pair: KeyPair, host: string, port: number): Promise<number> {
     this.#keyPair = pair;
     const server = createServer({

@@ -5,15 +5,15 @@ import { Controllers } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { MetricsController } from './metrics-controller.ts';
 
-/** Scrapes resource metrics from kubelets and serves them as `metrics.k8s.io` through the API server. */
+/** Scrapes resource metrics from kubelets and serves them as the API group `metrics.k8s.io` through the API server. */
 export default Controllers.plugin({
   id: 'controller-metrics-server',
   declares: { loop: 'metrics-server' },
   config: z.strictObject({
-    /** Interval of scrapes. */
+    /** The period between two scrapes of a kubelet, in seconds. */
     resolutionSeconds: z.number().min(1).max(3600).default(15),
     timeoutSeconds: z.number().positive().max(60).default(10),
-    /** Address at which the API server reaches this process. Default: the address of the API server. */
+    /** The address at which the API server reaches this process; by default the address of the API server. */
     address: z.string().min(1).optional(),
     /** Port 0 selects a free port. */
     port: z.int().min(0).max(65_535).default(0),

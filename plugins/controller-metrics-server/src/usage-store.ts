@@ -1,10 +1,10 @@
 import type { Sample, Scrape } from './kubelet-metrics.ts';
 
-/** Usage within a window: average cores, bytes at the end. */
+/** The usage within a time window: the average CPU usage in cores, and the memory at the end in bytes. */
 export interface Usage {
   readonly cores: number;
   readonly memoryBytes: number;
-  /** End of the window, in milliseconds since the epoch. */
+  /** The end of the window, in milliseconds since the epoch. */
   readonly at: number;
   readonly windowMs: number;
 }
@@ -16,7 +16,7 @@ interface Pair {
 
 const maxAgeMs = 10_000;
 
-/** Computes usage from two samples. After a container restart, the window begins at the restart. */
+/** Returns the last two samples, from which the usage is computed. If the container has restarted between them, the window begins at the restart. */
 function next(before: Pair | undefined, sample: Sample): Pair {
   const last = before?.last;
   if (last !== undefined && sample.at <= last.at) return before ?? { last: sample };
@@ -39,12 +39,12 @@ interface KubeletUsage {
   pods: Map<string, Map<string, Pair>>;
 }
 
-/** Keeps the last two samples of each node and container, by kubelet. */
+/** Stores the last two samples of each node and container, keyed by the kubelet that reported them. */
 export class UsageStore {
   readonly #byKubelet = new Map<string, KubeletUsage>();
   readonly #kubeletOf = new Map<string, string>();
 
-  /** Stores a scrape; pods that it no longer contains are removed. */
+  /** Stores the scrape of a kubelet, and removes pods that the scrape no longer contains. */
   put(place: string, { node, pods }: Scrape): void {
     const before = this.#byKubelet.get(place);
     const now: KubeletUsage = { node: node && next(before?.node, node), pods: new Map() };
@@ -66,7 +66,7 @@ export class UsageStore {
     return this.#byKubelet.get(place)?.node?.usage;
   }
 
-  /** Returns the usage of each container of a pod (`namespace/name`), or undefined until all are known. */
+  /** Returns the usage of each container of the pod `namespace/name`; undefined until the usage of all containers is known. */
   pod(key: string): ReadonlyMap<string, Usage> | undefined {
     const containers = this.#byKubelet.get(this.#kubeletOf.get(key) ?? '')?.pods.get(key);
     if (containers === undefined) return undefined;

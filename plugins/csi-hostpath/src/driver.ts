@@ -10,31 +10,31 @@ import { VolumeStore } from './store/volume-store.ts';
 
 export interface DriverOptions {
   readonly name: string;
-  /** Path of the driver's socket. */
+  /** The path of the driver's CSI socket. */
   readonly endpoint: string;
   readonly nodeId: string;
-  /** The directory of volumes and their state. */
+  /** The directory of the volumes and of their state files. */
   readonly dataDir: string;
-  /** The capacity that all volumes together may have. Bytes. */
+  /** The total capacity of all volumes in bytes. */
   readonly capacityBytes: number;
   readonly version: string;
-  /** True if volumes have to be attached before they are used. */
+  /** True if a volume must be attached to a node (ControllerPublishVolume) before the node can use it. */
   readonly attach?: boolean;
-  /** True if all nodes share the data directory: volumes are accessible from each, and one process is the controller of all. */
+  /** True if all nodes share the data directory. Volumes are then accessible from every node, and one process serves the controller service. */
   readonly shared?: boolean;
-  /** Names of parameters that ControllerModifyVolume may change. */
+  /** The names of the parameters that ControllerModifyVolume may change. */
   readonly mutable?: readonly string[];
-  /** How many volumes a node may have; 0 for no limit. */
+  /** The maximum number of volumes per node; 0 for no limit. */
   readonly maxVolumes?: number;
-  /** True if directories require NodeExpandVolume as well, as file systems on devices do. */
+  /** True if volumes that are directories require NodeExpandVolume, as file systems on devices do. */
   readonly nodeExpansion?: boolean;
-  /** Faults to inject, for tests. */
+  /** The faults to inject into CSI calls, for tests. */
   readonly faults?: Faults;
   now(): number;
   failed?(path: string, error: unknown): void;
 }
 
-/** Serves a CSI driver whose volumes are directories and files of this machine, until closed. */
+/** Serves a CSI driver whose volumes are directories and files of this machine. The returned object stops the driver. */
 export async function driver(options: DriverOptions): Promise<{ close(): Promise<void> }> {
   const { name, endpoint, nodeId, dataDir, capacityBytes, version, now, failed, faults } = options;
   const { attach = false, shared = false, mutable = [], maxVolumes = 0, nodeExpansion = false } = options;

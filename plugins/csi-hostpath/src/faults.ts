@@ -6,26 +6,29 @@ import type { Methods } from '@oarlock/grpc/unix-server';
 
 /** A fault that is injected into calls of one method. */
 export interface Fault {
-  /** The call fails with this code. */
+  /** The CSI call fails with this gRPC code. */
   readonly code?: GrpcCode;
-  /** The process kills itself, before the work of the call or after it and before the response. */
+  /** The process kills itself: `before` the CSI call is handled, or `after` the handler returned and before the response is sent. */
   readonly kill?: 'before' | 'after';
   /**
-   * The call creates the file `FILE.METHOD` and waits until it is removed: before its work, within it while it holds the lock of its volume,
-   * or after it.
+   * The CSI call creates the file `FILE.METHOD` and waits until that file is removed: `before` the handler runs, `within` the handler while the
+   * handler holds the lock of the volume, or `after` the handler.
    */
   readonly hold?: 'before' | 'within' | 'after';
-  /** `caller`: kills the parent process instead, which then receives no response. */
+  /** `caller` kills the parent process instead of this process. The parent process then receives no response. */
   readonly of?: 'caller';
-  /** How many calls the fault applies to; 1 by default. */
+  /** The number of CSI calls that the fault applies to; 1 by default. */
   readonly times?: number;
 }
 
-/** Injects faults for tests. They are read from a JSON file that may change at any time: `{"NodeStageVolume": {"kill": "after"}}`. A used fault is removed from the file. */
+/**
+ * Injects faults into CSI calls for tests. Each call reads the faults from a JSON file, which tests may change at any time, such as
+ * `{"NodeStageVolume": {"kill": "after"}}`. The file keeps a fault until the fault has been injected `times` times.
+ */
 export class Faults {
   readonly #file: string;
   readonly #kill: (of: 'caller' | undefined) => void;
-  /** The method whose call holds within its work. */
+  /** The name of the CSI method whose call waits while it holds the lock of its volume. */
   readonly #within = new AsyncLocalStorage<string>();
 
   constructor(
@@ -36,7 +39,7 @@ export class Faults {
     this.#kill = kill;
   }
 
-  /** Wraps methods with the faults of the file. */
+  /** Returns handlers that inject the faults of the file into the given handlers. */
   around(methods: Methods): Methods {
     return Object.fromEntries(
       Object.entries(methods).map(([method, handler]) => [
@@ -55,13 +58,13 @@ export class Faults {
     );
   }
 
-  /** Called when a call has taken the lock of its volume: holds the call if it has such a fault. */
+  /** Waits as the fault demands if the current CSI call has a fault with `hold: 'within'`. The handler calls it while it holds the volume's lock. */
   async within(): Promise<void> {
     const method = this.#within.getStore();
     if (method !== undefined) await this.#hold(method);
   }
 
-  /** Kills a process. Never resolves: the caller gets no response. */
+  /** Kills this process or its parent. Never resolves, so that the caller gets no response. */
   #end({ of }: Fault): Promise<never> {
     this.#kill(of);
     return new Promise(() => {});

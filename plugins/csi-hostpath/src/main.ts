@@ -10,19 +10,19 @@ const { values } = parseArgs({
     'node-id': { type: 'string' },
     'data-dir': { type: 'string' },
     name: { type: 'string', default: 'hostpath.csi.oarlock.dev' },
-    /** In bytes; by default the size of the data directory's file system. */
+    /** The total capacity of all volumes in bytes; by default the size of the data directory's file system. */
     capacity: { type: 'string' },
-    /** Volumes have to be attached to a node before they are used there. */
+    /** True if a volume must be attached to a node before the node can use it. */
     attach: { type: 'boolean', default: false },
-    /** All nodes share the data directory. */
+    /** True if all nodes share the data directory. */
     shared: { type: 'boolean', default: false },
-    /** A parameter that ControllerModifyVolume may change. */
+    /** The name of a parameter that ControllerModifyVolume may change. */
     mutable: { type: 'string', multiple: true, default: [] },
-    /** Directories require NodeExpandVolume as well. */
+    /** True if volumes that are directories require NodeExpandVolume. */
     'node-expansion': { type: 'boolean', default: false },
-    /** How many volumes a node may have; 0 for no limit. */
+    /** The maximum number of volumes per node; 0 for no limit. */
     'max-volumes': { type: 'string', default: '0' },
-    /** A JSON file with faults to inject, for tests. */
+    /** The path of a JSON file with faults to inject, for tests. */
     faults: { type: 'string' },
   },
 });

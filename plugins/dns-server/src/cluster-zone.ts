@@ -2,13 +2,16 @@ import { isIPv4, isIPv6 } from 'node:net';
 import type { Answer } from 'dns-packet';
 import type { DnsChanges, DnsRecord } from '@oarlock/spi/dns';
 
-/** `NoName`: the name does not exist (NXDOMAIN). A response without records means that the name exists with records of other types (NODATA). */
+/**
+ * The result of a lookup. `NoName` means that the name does not exist (NXDOMAIN). An empty list of records means that the name exists with records of
+ * other types (NODATA).
+ */
 export type LookupResult =
   | { readonly answers: readonly Answer[]; readonly additionals: readonly Answer[] }
   | { readonly elsewhere: string }
   | 'NoName';
 
-/** Version of the DNS schema, served at `dns-version.<domain>`. */
+/** The version of the Kubernetes DNS schema, which is served at `dns-version.<domain>`. */
 const schemaVersion = '1.1.0';
 const podName = /^(?<address>[0-9a-f-]+)\.(?<namespace>[a-z0-9-]+)\.pod$/;
 
@@ -20,18 +23,18 @@ interface Service {
 }
 
 /**
- * The records of the cluster domain (Kubernetes DNS-Based Service Discovery 1.1), by lowercase names relative to it. Changes are applied between
- * two queries, so that a response reflects one state.
+ * The records of the cluster domain (Kubernetes DNS-Based Service Discovery 1.1), keyed by lowercase names relative to the domain. Changes are
+ * applied between two queries, so that a response reflects one state.
  */
 export class ClusterZone {
   readonly #domain: string;
   readonly #ttl: number;
   #records = new Map<string, DnsRecord>();
-  /** SRV records by name, such as `_http._tcp.web.default.svc`. */
+  /** SRV records, keyed by names such as `_http._tcp.web.default.svc`. */
   #services = new Map<string, readonly Service[]>();
-  /** Number of names at or below each name. */
+  /** The number of names at or below each name. */
   #names = new Map<string, number>();
-  /** Names by address, for names with one address per family. */
+  /** Names for reverse lookup, keyed by address. Only names with one address per family are included. */
   #reverse = new Map<string, Set<string>>();
   #turn = 0;
 
@@ -51,7 +54,7 @@ export class ClusterZone {
     }
   }
 
-  /** Returns the records of `name`; `asked` is the name as queried, because responses repeat its case. */
+  /** Returns the records of `name`. `queryName` is the name as queried, because responses repeat its case. */
   find(name: string, type: string, queryName: string): LookupResult {
     if (name === 'dns-version')
       return this.#data(type === 'TXT' ? [{ type: 'TXT', name: queryName, ttl: this.#ttl, data: schemaVersion }] : []);
@@ -65,7 +68,7 @@ export class ClusterZone {
     return name === '' || this.#names.has(name) ? this.#data([]) : 'NoName';
   }
 
-  /** Returns the name for an address if it is unique; that of an endpoint is preferred to that of its Service. */
+  /** Returns the name of an address; undefined unless the name is unique. The name of an endpoint takes precedence over the name of its Service. */
   nameOf(address: string): string | undefined {
     const names = [...(this.#reverse.get(address) ?? [])];
     return names.sort((a, b) => b.split('.').length - a.split('.').length || (a < b ? -1 : 1))[0];
@@ -127,7 +130,7 @@ export class ClusterZone {
     }
   }
 
-  /** Returns the address that a pod name encodes, whether or not the pod exists: the name reveals nothing new. */
+  /** Returns the address that a pod's DNS name encodes, whether or not the pod exists. */
   #pod(dashed: string, type: string, queryName: string): LookupResult {
     const address = isIPv4(dashed.replaceAll('-', '.')) ? dashed.replaceAll('-', '.') : dashed.replaceAll('-', ':');
     if (!isIPv4(address) && !isIPv6(address)) return 'NoName';
@@ -136,7 +139,7 @@ export class ClusterZone {
     );
   }
 
-  /** Rotates the addresses for each response, because many clients use the first one. */
+  /** Returns the address records in a different order for each response, because many clients use only the first address. */
   #addresses(record: DnsRecord, type: 'A' | 'AAAA', queryName: string): Answer[] {
     const addresses = record.addresses.filter((address) => isOfType(address, type));
     const from = addresses.length === 0 ? 0 : this.#turn++ % addresses.length;
@@ -165,7 +168,7 @@ export class ClusterZone {
   }
 }
 
-/** Returns the addresses for reverse lookup: none for a name with several endpoints. */
+/** Returns the addresses of a name for reverse lookup; none if the name has several endpoints. */
 function ownAddresses({ addresses }: DnsRecord): readonly string[] {
   return [addresses.filter((address) => isIPv4(address)), addresses.filter((address) => isIPv6(address))].flatMap((family) =>
     family.length === 1 ? family : [],

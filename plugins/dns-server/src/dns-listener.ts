@@ -9,11 +9,11 @@ import { errorReply, type Responder } from './responder.ts';
 
 export interface ListenerOptions {
   readonly address: string;
-  /** Port for UDP and TCP; 0: any free port. */
+  /** The port for UDP and TCP; 0 selects a free port. */
   readonly port: number;
-  /** Clients that may query: an open resolver can be abused for amplification attacks. */
+  /** The address ranges of accepted clients. An open resolver could be abused for amplification attacks. */
   readonly clients: BlockList;
-  /** Further clients, which may change: queries of pods of other nodes may come from their node's address. */
+  /** Returns true for the address of a node, which is also accepted: queries of pods on other nodes may have their node's address. */
   readonly isNode: (address: string) => boolean;
   readonly responder: Responder;
   readonly log: Logger;
@@ -25,11 +25,11 @@ const plainDatagram = 512; // RFC 1035, 4.2.1
 const maxConnections = 256;
 const idleMs = 10_000;
 const maxQueryBytes = 4096;
-/** Maximum number of concurrent queries of one connection. */
+/** The maximum number of concurrent queries per TCP connection. */
 const maxPipelined = 64;
 const attempts = 20;
 
-/** Serves DNS over UDP and TCP on one address and port. */
+/** A DNS server for UDP and TCP on one address and port. */
 export class DnsListener {
   readonly #options: ListenerOptions;
   #udp: DatagramSocket | undefined;
@@ -44,7 +44,7 @@ export class DnsListener {
     return this.#udp?.address().port ?? this.#options.port;
   }
 
-  /** @throws Error if it cannot listen on the address */
+  /** Starts to listen. @throws Error if the address or port is not available */
   async start(): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -170,7 +170,7 @@ export class DnsListener {
     });
   }
 
-  /** Returns undefined for messages that are not queries: they get no response. */
+  /** Returns the response to a message; undefined if the message is not a query and gets no response. */
   async #answer(message: Buffer, anySize: boolean): Promise<Buffer | undefined> {
     if (message.length < headerBytes || ((message[2] ?? 0) & isResponse) !== 0) return undefined;
     const query = decodeMessage(message);
@@ -188,7 +188,7 @@ export class DnsListener {
   }
 }
 
-/** Returns a truncated response without records: the client repeats the query over TCP. */
+/** Returns a truncated response without records, after which the client repeats the query over TCP. */
 function truncate(packet: Packet): Packet {
   return {
     ...packet,

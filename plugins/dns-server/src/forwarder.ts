@@ -11,14 +11,14 @@ export interface Upstream {
 }
 export interface ForwarderOptions {
   readonly upstreams: readonly Upstream[];
-  /** Servers by domain, in lower case without the trailing dot. The longest matching domain applies. */
+  /** The upstream servers of domains, keyed by domain in lower case without the trailing dot. The longest matching domain applies. */
   readonly stubDomains: ReadonlyMap<string, readonly Upstream[]>;
   readonly clock: Clock;
   readonly timeoutMs: number;
-  /** Maximum number of cached responses; each is cached for the TTL of its records, at most `longestMs`. */
+  /** The maximum number of cached responses. A response is cached for the TTL of its records, but at most for `longestMs`. */
   readonly cached: number;
   readonly longestMs: number;
-  /** Maximum number of concurrent queries; more are rejected. */
+  /** The maximum number of concurrent queries. Further queries are rejected. */
   readonly maxConcurrent: number;
   readonly randomId: () => number;
 }
@@ -31,7 +31,10 @@ interface CacheEntry {
   readonly since: number;
 }
 
-/** Forwards queries to servers, one after another until one answers, and caches the responses. Equal concurrent queries are sent once. */
+/**
+ * Forwards queries to upstream servers, one server after the other until one answers, and caches the responses. Equal concurrent queries are sent
+ * only once.
+ */
 export class Forwarder {
   readonly #options: ForwarderOptions;
   readonly #cache = new Map<string, CacheEntry>();
@@ -42,7 +45,7 @@ export class Forwarder {
     this.#options = options;
   }
 
-  /** @throws Error if no server answered: the name may exist */
+  /** Returns the response of the first upstream server that answers. @throws Error if no server answers; the queried name may exist nevertheless */
   async ask(question: Question, dnssec: boolean): Promise<DecodedPacket> {
     const key = `${question.name.toLowerCase()} ${question.type} ${dnssec}`;
     const known = this.#cached(key);
@@ -62,7 +65,7 @@ export class Forwarder {
     return answer;
   }
 
-  /** Aborts the queries in flight. */
+  /** Stops the forwarder: aborts the queries that are in progress and rejects later queries to upstream servers. */
   stop(): void {
     this.#stopping.abort(new Error('the server is stopping'));
   }
@@ -109,7 +112,7 @@ export class Forwarder {
     return ((packet.flags ?? 0) & truncated) === 0 ? packet : this.#byTcp(upstream, query, isAnswer);
   }
 
-  /** Uses a new socket for each query: a forged response would have to guess its random port (RFC 5452). */
+  /** Sends a query over UDP. Each query uses a new socket, so that a forged response would have to guess the random port (RFC 5452). */
   async #byUdp({ host, port }: Upstream, query: Buffer, isAnswer: (packet: DecodedPacket) => boolean): Promise<DecodedPacket> {
     const socket = createSocket(isIPv6(host) ? 'udp6' : 'udp4');
     const { clock, timeoutMs } = this.#options;

@@ -18,19 +18,19 @@ import { Responder } from './responder.ts';
 const range = z.string().refine((text) => parseCIDR(text) !== undefined, 'an address range such as 10.0.0.0/8');
 
 const config = z.strictObject({
-  /** Address to listen on; by default the machine's first non-loopback address. */
+  /** The address to listen on; by default the machine's first non-loopback address. */
   address: z
     .string()
     .refine((text) => isIP(text) !== 0, 'an IP address')
     .optional(),
-  /** Port to listen on; 0: any free port. Pods always use port 53 of the Service. */
+  /** The port to listen on; 0 selects a free port. Pods always use port 53 of the DNS Service. */
   port: z.number().int().min(0).max(65_535).default(0),
-  /** Servers for names outside the cluster; by default those of /etc/resolv.conf. */
+  /** The upstream servers for names outside the cluster; by default the servers of /etc/resolv.conf. */
   upstreams: z
     .array(z.string().refine((text) => upstreamOf(text) !== undefined, 'an address such as 10.0.0.2 or 10.0.0.2:5353'))
     .max(8)
     .optional(),
-  /** Servers for specific domains: `{ "corp.example": ["10.1.0.53"] }`. */
+  /** The upstream servers for specific domains: `{ "corp.example": ["10.1.0.53"] }`. */
   stubDomains: z
     .record(
       z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, 'a domain in lower case'),
@@ -40,7 +40,7 @@ const config = z.strictObject({
         .max(8),
     )
     .default({}),
-  /** Further ranges of clients, besides this machine, pods and Services. */
+  /** The address ranges of clients that are accepted in addition to this machine, pods and Services. */
   clients: z.array(range).max(64).default([]),
   ttlSeconds: z.number().int().min(0).max(3600).default(5),
   cachedAnswers: z.number().int().min(0).max(1_000_000).default(10_000),
@@ -50,7 +50,7 @@ const config = z.strictObject({
 
 const maxConcurrentQuestions = 1000;
 
-/** A DNS server in this process: it needs no image and no pod, and answers before any pod runs. */
+/** A DNS server that runs in this process. It needs no image and no pod, so it answers before any pod runs. */
 export default Dns.plugin({
   id: 'dns-server',
   config,
@@ -116,7 +116,7 @@ export default Dns.plugin({
   },
 });
 
-/** Addresses of all nodes, kept up to date. */
+/** Returns the set of all node addresses, which the informer keeps current. */
 function addressesOf(informer: Informer<Node>): ReadonlySet<string> {
   const known = new Set<string>();
   const each = (node: Node, change: (address: string) => unknown) => {

@@ -11,7 +11,7 @@ export function upstreamOf(text: string): Upstream | undefined {
   return { host, port: Number(port) };
 }
 
-/** Returns the name servers of the machine (resolv.conf(5)); none if there is no such file. */
+/** Returns the name servers of the machine (resolv.conf(5)); none if the file does not exist. */
 export async function systemUpstreams(file = '/etc/resolv.conf'): Promise<readonly Upstream[]> {
   let text: string;
   try {

@@ -9,7 +9,7 @@ const authoritative = 0x0400;
 const recursionDesired = 0x0100;
 const recursionAvailable = 0x0080;
 const opcodeMask = 0x7800;
-/** Maximum length of a CNAME chain; a longer one is treated as a loop. */
+/** The maximum length of a CNAME chain. A longer chain is treated as a loop. */
 const longestChain = 8;
 
 export interface ResponderOptions {
@@ -17,7 +17,7 @@ export interface ResponderOptions {
   readonly domain: string;
   readonly ttlSeconds: number;
   readonly forwarder: Forwarder;
-  /** Address ranges of the cluster: reverse queries for them are not forwarded. */
+  /** The address ranges of the cluster. Reverse queries for their addresses are not forwarded. */
   readonly ownRanges: BlockList;
   readonly onFailure: (name: string, error: unknown) => void;
 }
@@ -30,7 +30,7 @@ interface Reply {
   readonly additionals?: readonly Answer[];
 }
 
-/** Answers queries of any transport. Never rejects. */
+/** Answers DNS queries of any transport. Never rejects. */
 export class Responder {
   readonly #options: ResponderOptions;
 
@@ -60,7 +60,7 @@ export class Responder {
     return replyOf(await this.#options.forwarder.ask(question, dnssec));
   }
 
-  /** Returns the name relative to the cluster domain, or undefined if it is outside. */
+  /** Returns the name relative to the cluster domain; undefined if the name is outside the domain. */
   #inCluster(name: string): string | undefined {
     const { domain } = this.#options;
     if (name === domain) return '';
@@ -112,7 +112,7 @@ export class Responder {
     return own ? { rcode: rcodes.NXDOMAIN, authoritative: true, authorities: [this.#soa()] } : undefined;
   }
 
-  /** Returns the SOA record, which limits negative caching (RFC 2308). */
+  /** Returns the SOA record, which determines how long negative responses are cached (RFC 2308). */
   #soa(): Answer {
     const { domain, ttlSeconds } = this.#options;
     return {

@@ -24,7 +24,7 @@ import { networkPlugins } from './network-list.ts';
 
 export interface BridgeNetworkConfig {
   readonly binDirs: readonly string[];
-  /** If null, no conflist is written. */
+  /** The directory of the CNI configuration; null to write no conflist. */
   readonly confDir: string | null;
   readonly confFile: string;
   readonly name: string;
@@ -41,12 +41,15 @@ export interface BridgeNetworkConfig {
 }
 type Context = Pick<PluginContext, 'log' | 'clock' | 'tracer' | 'dataDir'>;
 
-/** Maximum number of concurrent operations; more would only wait for locks of the kernel and iptables. */
+/** The maximum number of concurrent CNI operations. More would only wait for locks of the kernel and of iptables. */
 const parallel = 8;
 const usualMtu = 1500;
 const requiredPlugins = ['bridge', 'host-local', 'portmap', 'loopback'];
 
-/** A bridge network of the standard CNI plugins: a conflist for runtimes that call CNI themselves, executed here for the others. */
+/**
+ * A bridge network that uses the standard CNI plugins. Writes a conflist for runtimes that call CNI themselves, and executes the CNI plugins for all
+ * other runtimes.
+ */
 export class BridgeNetwork implements NetworkDriver, Lifecycle {
   readonly traits: NetworkDriver['traits'];
   readonly #config: BridgeNetworkConfig;
@@ -157,7 +160,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
   }
 }
 
-/** host-local does not assign the network, gateway and broadcast addresses. */
+/** Returns the number of addresses of a CIDR that host-local assigns: all but the network, gateway and broadcast addresses. */
 function addressesOf(cidr: string): bigint {
   const range = parseCIDR(cidr);
   const all = range === undefined ? 0n : cidrSize(range);

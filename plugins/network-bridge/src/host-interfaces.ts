@@ -10,8 +10,8 @@ interface CniInterface {
 }
 
 /**
- * Removes the host's ends of an attachment's veth pairs. For a namespace without a path, where the bridge plugin does nothing and the kernel
- * removes the pairs only when the last process inside ends, by when another pod may have the address.
+ * Removes the host ends of an attachment's veth pairs. Used if the network namespace has no path: the bridge plugin then does nothing, and the kernel
+ * removes the pairs only when the last process in the namespace ends, when another pod may already have the address.
  */
 export async function removeHostInterfaces(clock: Clock, result: CniResult): Promise<void> {
   const interfaces = Array.isArray(result['interfaces']) ? (result['interfaces'] as readonly (CniInterface | null)[]) : [];

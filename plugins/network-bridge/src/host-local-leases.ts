@@ -10,8 +10,8 @@ export interface Lease {
 }
 
 /**
- * Reads the leases of the host-local plugin: one file per address, with container and interface on one line each. To free a lease, the plugin
- * has to be called: it locks the directory.
+ * Reads the leases of the host-local plugin: one file per address, which contains the container id and the interface name on one line each. Only the
+ * plugin may release a lease, because it locks the directory.
  */
 export async function hostLocalLeases(directory: string): Promise<readonly Lease[]> {
   const leases = await Promise.all(
@@ -42,5 +42,5 @@ async function names(directory: string): Promise<string[]> {
   }
 }
 
-/** On file systems without colons in names, host-local writes IPv6 addresses with underscores. */
+/** Returns the address of a lease file. On file systems without colons in names, host-local writes IPv6 addresses with underscores. */
 const addressOf = (name: string) => name.replaceAll('_', ':');

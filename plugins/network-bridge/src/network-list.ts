@@ -3,21 +3,21 @@ import { familyOf } from '@oarlock/network-cni/routing/cidr';
 import { NetworkError, type NodeNetwork } from '@oarlock/spi/network';
 
 export interface BridgeOptions {
-  /** Name of the network in conflist and IPAM. */
+  /** The name of the network in the conflist and in the IPAM data. */
   readonly name: string;
   readonly bridge: string;
   readonly mtu?: number;
   readonly hairpin: boolean;
   readonly isGateway: boolean;
-  /** Masquerading by the bridge plugin, one chain per pod. */
+  /** True if the bridge plugin masquerades, with one chain per pod. */
   readonly ipMasq: boolean;
   readonly bandwidth: boolean;
   readonly ipamDir: string;
 }
 
 /**
- * Returns the CNI plugin configurations of the network's conflist, in the order of ADD.
- * @throws NetworkError `InvalidConfig` if a pod CIDR of the node is invalid
+ * Returns the configurations of the bridge network's CNI plugins in the order of the CNI command ADD: bridge, portmap and, if enabled, bandwidth.
+ * @throws NetworkError `InvalidConfig` if the node has no pod CIDR
  */
 export function networkPlugins(
   { bridge, mtu, hairpin, isGateway, ipMasq, bandwidth, ipamDir }: BridgeOptions,

@@ -37,7 +37,7 @@ export default Network.plugin({
     ipamDir: directory.optional(),
     timeoutSeconds: z.number().min(1).max(600).default(60),
     gcGraceSeconds: z.number().min(0).max(86_400).default(300),
-    /** How pods of other nodes are reached: via routes to their nodes, over VXLAN, or not managed by this plugin. */
+    /** The way to pods of other nodes: routes to their nodes (`direct`), a VXLAN (`vxlan`), or not managed by this plugin (`none`). */
     routes: z.enum(['direct', 'vxlan', 'none']).default('direct'),
     vxlan: z
       .strictObject({

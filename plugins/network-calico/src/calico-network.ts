@@ -50,13 +50,13 @@ interface ActiveNode {
   off?(): void;
 }
 
-/** Connects each pod with a veth pair and host routes, without a bridge. IPAM assigns addresses from blocks of IP pools. */
+/** A network that connects each pod with a veth pair and host routes, without a bridge. IPAM assigns addresses from blocks of IP pools. */
 export class CalicoNetwork implements NetworkDriver, Lifecycle {
   readonly traits: NetworkDriver['traits'];
   readonly #config: CalicoConfig;
   readonly #context: Context;
   readonly #api: Api | undefined;
-  /** Whether all nodes assign addresses from the same pools. */
+  /** True if all nodes assign addresses from the same pools. */
   readonly #shared: boolean;
   readonly #plugins: CniPlugins;
   readonly #plane: DataPlane;
@@ -192,7 +192,10 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     return { allocator, socket: new CniSocket(socketPath(dataDir), this.#handler, clock, log) };
   }
 
-  /** Runs after the API server serves ipblocks: an informer of an unserved resource would never sync. */
+  /**
+   * Starts to follow the blocks and routes of the cluster. Must run after the API server serves ipblocks, because an informer of an unserved resource
+   * would never sync.
+   */
   #follow(serving: ActiveNode): RouteManager {
     const { log, clock, dataDir } = this.#context;
     const informers = this.#api?.informers;
@@ -204,9 +207,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     return new RouteManager({ config: this.#config, allocator: serving.allocator, peers, informers, clock, log, dataDir });
   }
 
-  /**
-   * Removes records of endpoints that have neither a network namespace nor a host interface: they are from before the machine's last boot.
-   */
+  /** Removes the records of endpoints that have neither a network namespace nor a host interface, because they precede the machine's last boot. */
   async #removeStaleRecords(): Promise<void> {
     for (const endpoint of this.#records.all) {
       if (!(await isNamespace(endpoint.netns)) && !(await this.#plane.has(endpoint.hostInterface))) await this.#records.remove(endpoint);
@@ -220,7 +221,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
   }
 }
 
-/** Returns the directories that exist, or the first one if none exists. */
+/** Returns the directories that exist; the first directory if none exists. */
 async function existing(directories: readonly string[]): Promise<readonly string[]> {
   const found = await Promise.all(
     directories.map((directory) =>

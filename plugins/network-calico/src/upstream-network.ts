@@ -17,12 +17,12 @@ import type { CalicoConfig } from './config/calico-config.ts';
 
 const parallel = 8;
 const required = ['calico', 'portmap', 'loopback'];
-/** The version in upstream's manifests. */
+/** The CNI version in the conflist of Calico's manifests. */
 const conflistVersion = '0.3.1';
 
 /**
- * Connects pods with Calico's own binaries: writes a conflist for runtimes that call CNI themselves and runs the binaries for other
- * runtimes. Routes and pools are managed by their calico-node.
+ * A network that Calico's own binaries provide. Writes a conflist for runtimes that call CNI themselves, and runs the binaries for all other
+ * runtimes. Calico's calico-node manages routes and pools.
  */
 export class UpstreamNetwork implements NetworkDriver, Lifecycle {
   readonly traits: NetworkDriver['traits'];

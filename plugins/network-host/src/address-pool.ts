@@ -1,8 +1,8 @@
 import type { AddressRange } from './loopback-range.ts';
 
 /**
- * Allocates addresses of some ranges in constant time per call. Unused addresses come first, in order, then released ones, the one released
- * longest ago first, so that an address is not reused while clients still talk to its previous pod.
+ * A pool of IPv4 addresses with constant time per call. Assigns never used addresses first, in order, and released addresses afterwards, the longest
+ * released first, so that an address is not reused while clients still talk to its previous pod.
  */
 export class AddressPool {
   readonly #allocated = new Set<number>();
@@ -11,7 +11,7 @@ export class AddressPool {
   #next = 0;
   #returned = new Set<number>();
 
-  /** Replaces the ranges. Allocated addresses stay allocated, even outside the ranges. */
+  /** Replaces the ranges. Allocated addresses stay allocated, even outside the new ranges. */
   use(ranges: readonly AddressRange[]): void {
     if (ranges.map(({ cidr }) => cidr).join() === this.#ranges.map(({ cidr }) => cidr).join()) return;
     this.#ranges = ranges;
@@ -20,7 +20,7 @@ export class AddressPool {
     this.#returned = new Set();
   }
 
-  /** Allocates an address. Returns undefined if all are in use. */
+  /** Allocates an address. Returns undefined if all addresses are in use. */
   take(): number | undefined {
     for (let range = this.#ranges[this.#range]; range; range = this.#ranges[++this.#range], this.#next = range?.first ?? 0) {
       while (this.#next <= range.last) {

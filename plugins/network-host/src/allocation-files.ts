@@ -12,8 +12,8 @@ export interface Allocation {
 const partial = '.new-';
 
 /**
- * Stores allocations in one file per address. A file is created atomically and only if it does not exist, so two processes never hold the same
- * address, and a crash leaves no partial allocation. Files are not flushed to disk: after a power failure the pods are lost too.
+ * Stores allocations in one file per address. A file is created atomically and only if it does not exist, so that two processes never hold the same
+ * address and a crash leaves no partial allocation. Files are not flushed to disk, because a power failure ends the pods too.
  */
 export class AllocationFiles {
   readonly #directory: string;
@@ -21,7 +21,7 @@ export class AllocationFiles {
     this.#directory = directory;
   }
 
-  /** Reads all allocations and removes partial files of a crash. */
+  /** Reads all allocations, and removes the partial files that a crash left. */
   async load(): Promise<ReadonlyMap<string, Allocation>> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
     const held = new Map<string, Allocation>();

@@ -14,10 +14,10 @@ import { AllocationFiles } from './allocation-files.ts';
 import { formatAddress, isLoopbackRange, loopbackRange, parseAddress } from './loopback-range.ts';
 
 export interface HostNetworkOptions {
-  /** Range for a node whose pod CIDRs are not in 127.0.0.0/8. */
+  /** The range for a node whose pod CIDRs are not in 127.0.0.0/8. */
   readonly podCIDR: string;
   readonly serviceCIDR: string;
-  /** Directory from which conflists of other network plugins of this node are removed. If null, none is. */
+  /** The directory from which the conflists of this node's other network plugins are removed; null to remove none. */
   readonly confDir: string | null;
   /** Returns true if a server can listen on this address. */
   canBind(address: string): Promise<boolean>;
@@ -30,7 +30,7 @@ type Key = Pick<Attachment, 'containerId' | 'ifName'>;
 
 const keyOf = ({ containerId, ifName }: Key) => `${containerId} ${ifName}`;
 
-/** A network in which pods share the host's network; each has a loopback address of its own if the platform can bind any of them. */
+/** A network in which pods share the host's network. Each pod has its own loopback address if the platform can bind any loopback address. */
 export class HostNetwork implements NetworkDriver, Lifecycle {
   readonly traits: NetworkDriver['traits'];
   readonly #options: HostNetworkOptions;
@@ -38,7 +38,7 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
   readonly #files: AllocationFiles;
   readonly #pool = new AddressPool();
   readonly #held = new Map<string, HeldAddress>();
-  /** The latest operation on each attachment; the next one waits for it. */
+  /** The latest operation on each attachment, which the next operation on the attachment waits for. */
   readonly #busy = new Map<string, Promise<unknown>>();
   #mode: 'unset' | 'own' | 'shared' = 'unset';
 
@@ -124,7 +124,7 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
     await Promise.all([...this.#held.keys()].filter((key) => !keep.has(key)).map((key) => this.#release(key)));
   }
 
-  /** Removes conflists of this node's other network plugins, which runtimes would use. Directories that cannot be read are skipped. */
+  /** Removes the conflists of this node's other network plugins, because runtimes would use them. Skips directories that cannot be read. */
   async #removeConflists(): Promise<void> {
     const { confDir } = this.#options;
     const { dataDir, log } = this.#context;
@@ -165,7 +165,7 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
     });
   }
 
-  /** Runs one operation per attachment at a time. */
+  /** Runs operations on the same attachment one after the other. */
   async #serialize<T>(key: string, work: () => Promise<T>): Promise<T> {
     const before = this.#busy.get(key);
     const run = before ? before.then(work, work) : work();

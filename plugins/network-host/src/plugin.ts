@@ -16,7 +16,7 @@ function usable(cidr: string): boolean {
   }
 }
 
-/** Tries to bind: Linux can bind all of 127.0.0.0/8, macOS only addresses that were added to lo0. */
+/** Returns true if a server can bind the address. Linux can bind all of 127.0.0.0/8, macOS only addresses that were added to lo0. */
 function canBind(address: string): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer();

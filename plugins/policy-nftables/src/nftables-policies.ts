@@ -22,7 +22,7 @@ export interface NftablesPoliciesOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly tracer: Tracer;
-  /** A program and its arguments that run nft in another network namespace. */
+  /** The program and arguments that run nft in another network namespace; undefined for this namespace. */
   readonly enter?: readonly string[];
 }
 
@@ -31,7 +31,7 @@ const patienceMs = 20_000;
 const maxSpanContexts = 32;
 const bridgeSwitches = ['/proc/sys/net/bridge/bridge-nf-call-iptables', '/proc/sys/net/bridge/bridge-nf-call-ip6tables'];
 
-/** Enforces policies with nftables sets and chains. A change of a pod changes only elements; a change of a policy changes rules. */
+/** Enforces NetworkPolicies with nftables sets and chains. A change of a pod changes only set elements; a change of a policy changes rules. */
 export class NftablesPolicies implements NetworkPolicies {
   readonly #options: NftablesPoliciesOptions;
   readonly #policies: Informer<NetworkPolicy>;
@@ -108,7 +108,7 @@ export class NftablesPolicies implements NetworkPolicies {
     await this.#apply();
   }
 
-  /** Waits until the policies that existed before the pod are known. @throws Error after a timeout */
+  /** Waits until all NetworkPolicies that existed before the pod are known. @throws Error if they are not listed within the timeout */
   async #known(namespace: string, callSignal: AbortSignal | undefined): Promise<void> {
     const enough = new AbortController();
     const signal = AbortSignal.any([enough.signal, this.#stop.signal, ...(callSignal ? [callSignal] : [])]);
@@ -124,7 +124,7 @@ export class NftablesPolicies implements NetworkPolicies {
     }
   }
 
-  /** The rules stay, so that pods remain isolated while no process runs. */
+  /** Stops to follow changes. The rules stay in the kernel, so that pods remain isolated while no process runs. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the node is stopping'));
     for (const off of this.#off) off();
@@ -133,7 +133,7 @@ export class NftablesPolicies implements NetworkPolicies {
     await this.#applying?.catch(() => undefined);
   }
 
-  /** Removes all rules. */
+  /** Removes all rules from the kernel. */
   async clear(): Promise<void> {
     await nft(`table inet ${table} {}\ndelete table inet ${table}\n`, this.#options.enter);
     this.#ruleset = undefined;
@@ -170,7 +170,7 @@ export class NftablesPolicies implements NetworkPolicies {
     });
   }
 
-  /** Applies changes, one transaction at a time. Callers that arrive during one wait for the next. */
+  /** Applies pending changes, one transaction at a time. Calls during a transaction wait for the next transaction. */
   async #apply(): Promise<void> {
     while (this.#applying !== undefined) await this.#applying.catch(() => undefined);
     if (!this.#due) return;
@@ -181,7 +181,10 @@ export class NftablesPolicies implements NetworkPolicies {
     await this.#applying;
   }
 
-  /** Applies the difference to the rules in the kernel, or replaces them if they are unknown or for other address families. */
+  /**
+   * Returns the commands of the next transaction: the difference to the rules in the kernel, or all rules if the rules in the kernel are unknown or
+   * cover other address families.
+   */
   #next(): { readonly ruleset: Ruleset; readonly commands: string } {
     const touched = this.#engine.takeChanges();
     const present = this.#ruleset;
@@ -213,7 +216,7 @@ export class NftablesPolicies implements NetworkPolicies {
   }
 }
 
-/** Makes packets between pods on one bridge pass the forward hook, which br_netfilter enables. */
+/** Enables the br_netfilter switches, so that packets between pods on the same bridge pass the forward hook. */
 async function passBridges(log: Logger): Promise<void> {
   for (const path of bridgeSwitches) {
     try {

@@ -12,7 +12,7 @@ export interface PolicyCacheSyncOptions {
   readonly log: Logger;
 }
 
-/** Interval of further lists: a policy that was created and deleted meanwhile never appears in the cache. */
+/** The period of further lists. A policy that was created and deleted between two lists never appears in the cache. */
 const relistMs = 1_000;
 
 interface PendingLists {
@@ -21,12 +21,12 @@ interface PendingLists {
 }
 
 /**
- * Waits until the cache of policies is as new as the call. A watch may lag: the event of a policy that was written before a pod may arrive
- * after that of the pod.
+ * Waits until the cache of NetworkPolicies is current. A watch may lag: the event of a policy that was written before a pod may arrive after the
+ * pod's event.
  */
 export class PolicyCacheSync {
   readonly #options: PolicyCacheSyncOptions;
-  /** By namespace: callers that arrive during a list share the next one. */
+  /** The pending lists, keyed by namespace. Calls during a list share the next list. */
   readonly #lists = new Map<string, PendingLists>();
   readonly #waiting = new Set<() => void>();
   readonly #off: () => void;
@@ -44,8 +44,8 @@ export class PolicyCacheSync {
   }
 
   /**
-   * Resolves when the cache has all policies of a namespace that were written before this call. If the API does not answer, it resolves with the
-   * current cache, so that pods of a disconnected node can start. Rejects when the signal aborts.
+   * Resolves when the cache contains all policies of a namespace that were written before this call. If the API server does not answer, resolves with
+   * the current cache, so that pods of a disconnected node can start. Rejects when the signal aborts.
    */
   async waitUntilCurrent(namespace: string, signal: AbortSignal): Promise<void> {
     for (;;) {

@@ -8,7 +8,7 @@ type Family = 4 | 6;
 const families: readonly Family[] = [4, 6];
 const protocolOf = { 4: 'ip', 6: 'ip6' } as const;
 const typeOf = { 4: 'ipv4_addr', 6: 'ipv6_addr' } as const;
-/** The fields of a packet that hold the pod and its peer, by direction. */
+/** The packet fields that contain the addresses of the pod and of its peer, by direction. */
 const addressFields = { ingress: { pod: 'daddr', peer: 'saddr' }, egress: { pod: 'saddr', peer: 'daddr' } } as const;
 const familyOf = (element: string): Family => (isIPv6(element.split(/[ /]/, 1)[0] ?? '') ? 6 : 4);
 const setName = (set: string, family: Family) => `${set}-v${family}`;
@@ -16,8 +16,9 @@ const typeOfSet = (set: string, family: Family) =>
   set.startsWith('doors-') ? `${typeOf[family]} . inet_proto . inet_service` : typeOf[family];
 
 /**
- * Returns the fixed part, which replaces the table. A packet passes egress, then ingress: two base chains, because `accept` ends only one of
- * them and `drop` ends all. Packets between a node and its own pods are not forwarded and pass neither.
+ * Returns the constant part of the rules, which replaces the table. A packet passes the egress chain and then the ingress chain. They are separate
+ * base chains, because `accept` ends only one base chain while `drop` ends all. Packets between a node and its own pods are not forwarded and pass
+ * neither chain.
  */
 export function baseRules(): string {
   const chain = (direction: Direction, priority: number) => `  chain ${direction} {
@@ -40,7 +41,7 @@ ${families.map((family) => `  set ${setName('self', family)} { type ${typeOf[fam
 }
 
 /**
- * The rules in the kernel, and the commands of the transaction that brings them to the state of an engine. Sets and rules exist only for the
+ * The rules in the kernel, and the commands of the transaction that updates them to the state of a policy engine. Sets and rules exist only for the
  * address families of the isolated pods.
  */
 export class Ruleset {
@@ -50,19 +51,19 @@ export class Ruleset {
   readonly #isolations = new Set<string>();
   readonly #guarded: Readonly<Record<Direction, Map<string, string>>> = { ingress: new Map(), egress: new Map() };
 
-  /** Address families of the rules. */
+  /** @param addresses the addresses of pods, whose address families the rules cover */
   constructor(addresses: Iterable<string>) {
     const present = new Set(Array.from(addresses, familyOf));
     this.#families = families.filter((family) => present.has(family));
   }
 
-  /** Returns true if the rules cover these addresses. */
+  /** Returns true if the rules cover the families of these addresses. */
   supports(addresses: Iterable<string>): boolean {
     for (const address of addresses) if (!this.#families.includes(familyOf(address))) return false;
     return true;
   }
 
-  /** Returns the commands, one per line; none if nothing differs. The ruleset assumes that they are applied. */
+  /** Returns the nft commands of the changes, one per line; empty if nothing differs. The ruleset assumes that the caller applies the commands. */
   update(engine: PolicyEngine, touched: PolicyChanges): string {
     const first: string[] = [];
     const middle: string[] = [];
@@ -160,7 +161,7 @@ function define(
 
 const rulesOf = ({ chains }: Isolation): string[] => [...chains.map((chain) => `jump ${chain}`), 'drop'];
 
-/** Returns the rules of one condition: one for each address family and each protocol of its ports. */
+/** Returns the rules of one condition, with one rule for each address family and each protocol of the condition's ports. */
 function ruleOf(
   { peers, block, portRanges: ranges, endpoints: endpointSet }: AllowRule,
   direction: Direction,
@@ -192,7 +193,7 @@ function portMatches(ranges: readonly PortRange[]): string[] {
   });
 }
 
-/** Merges ranges: nftables rejects overlapping intervals. */
+/** Merges overlapping ranges, because nftables rejects overlapping intervals. */
 function disjoint(ranges: readonly PortRange[]): string[] {
   const sorted = ranges.map(({ from = 0, to = from }) => ({ from, to })).sort((one, other) => one.from - other.from);
   const joined: { from: number; to: number }[] = [];

@@ -6,7 +6,7 @@ import type { ServicePort } from '@oarlock/spi/proxy';
 import { chains, has, restore } from './iptables.ts';
 import { dispatches, dispatchRule, hooks, noLines, portLines, prefix, removal, replacement, textOf, type Hook } from './ruleset.ts';
 
-/** Programs Services as iptables chains: for machines whose other rules use iptables, and for kernels without nftables maps. */
+/** Programs Services as iptables chains, for machines whose other rules use iptables and for kernels without nftables maps. */
 export const iptablesProxy = ({ log, ...options }: KernelProxyOptions & { readonly log: Logger }): KernelProxy =>
   new KernelProxy(new IptablesRules(options), options.families, log);
 
@@ -24,7 +24,7 @@ class IptablesRules implements RuleWriter {
     this.#masqueradeAll = await masqueradesAll(this.#options);
   }
 
-  /** Flushes chains of an earlier process, and removes those that are not created again. */
+  /** Replaces the rules of an earlier process: flushes its chains, and removes the chains that no Service needs any more. */
   async replace(ports: readonly ServicePort[]): Promise<void> {
     for (const family of this.#options.families) {
       const inUse = dispatchRule(this.#dispatch[family]);

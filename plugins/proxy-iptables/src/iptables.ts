@@ -3,7 +3,7 @@ import { runProgram, type ProgramResult } from '@oarlock/primitives/run-program'
 import type { Family } from '@oarlock/service-rules/port-rules';
 
 const timeoutMs = 60_000;
-/** Limit of the output of iptables-save, whose size grows with the number of Services. */
+/** The maximum size of the output of iptables-save, which grows with the number of Services. */
 const maxRulesBytes = 1 << 28;
 const waitSeconds = '10';
 
@@ -38,7 +38,7 @@ async function run(file: string, args: readonly string[], input = ''): Promise<b
   throw new IptablesError('Failed', `${file} failed (exit code ${exitCode}): ${stderr.split('\n').slice(0, 4).join(' ')}`);
 }
 
-/** Runs iptables-restore without flushing other chains. Each table changes atomically. @throws IptablesError */
+/** Runs iptables-restore without flushing other chains. Each table changes atomically. @throws IptablesError if iptables-restore fails */
 export async function restore(family: Family, text: string): Promise<void> {
   await run(`${commands[family]}-restore`, ['-w', waitSeconds, '--noflush'], text);
 }
@@ -48,7 +48,7 @@ export function has(family: Family, table: string, chain: string, rule: readonly
   return run(commands[family], ['-w', waitSeconds, '-t', table, '-C', chain, ...rule]);
 }
 
-/** Returns the chains of a table whose names have a prefix. */
+/** Returns the chains of a table whose names start with the prefix. */
 export async function chains(family: Family, table: string, prefix: string): Promise<readonly string[]> {
   const { stdout, exitCode } = await execute(`${commands[family]}-save`, ['-t', table]);
   if (exitCode !== 0) return []; // the kernel has no such table

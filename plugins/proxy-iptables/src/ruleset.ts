@@ -3,7 +3,7 @@ import type { PortChange } from '@oarlock/service-rules/kernel-proxy';
 import { endpointName, ofFamily, buildPortRules, type Family, type PortRules } from '@oarlock/service-rules/port-rules';
 import type { ProxyEndpoint, ServicePort } from '@oarlock/spi/proxy';
 
-/** Prefix of all chains of this proxy. */
+/** The prefix of the names of all chains of this proxy. */
 export const prefix = 'OARLOCK-';
 const services = `${prefix}SERVICES`;
 const nodePorts = `${prefix}NODEPORTS`;
@@ -11,18 +11,21 @@ const postrouting = `${prefix}POSTROUTING`;
 const mark = `${prefix}MARK`;
 const rejectChain = `${prefix}REFUSE`;
 const rejectNodePortsChain = `${prefix}REFUSE-NODE`;
-/** Bit of the packet mark for packets to masquerade. */
+/** The bit of the packet mark that selects packets for masquerading. */
 const masqueradeBit = '0x4000';
 const notMasqueraded = '0xffffbfff';
 
 export interface RulesetOptions {
   readonly family: Family;
-  /** Pod ranges: packets to a cluster IP from other addresses are masqueraded. */
+  /** The address ranges of pods. Packets to a cluster IP from other addresses are masqueraded. */
   readonly podCIDRs: readonly string[];
   readonly masqueradeAll: boolean;
-  /** Ranges of node addresses that node ports listen on; if empty, all but loopback. */
+  /** The ranges of the node addresses that accept node ports; an empty list means all addresses except loopback. */
   readonly nodePortAddresses: readonly string[];
-  /** The chain that dispatches Service addresses to ports. It has two names, so that a new one can be filled while the old one is in use. */
+  /**
+   * The chain that dispatches Service addresses to the chains of ports. It alternates between two names, so that a new chain can be filled while the
+   * old chain is in use.
+   */
   readonly dispatch: string;
 }
 export const dispatches = [`${prefix}DISPATCH-0`, `${prefix}DISPATCH-1`] as const;
@@ -38,7 +41,7 @@ export interface Hook {
 }
 
 const comment = ['-m', 'comment', '--comment', 'oarlock services'];
-/** The hooks from which packets enter the chains of this proxy. */
+/** The netfilter hooks from which packets enter the chains of this proxy. */
 export const hooks: readonly Hook[] = [
   { table: 'nat', chain: 'PREROUTING', rule: [...comment, '-j', services] },
   { table: 'nat', chain: 'OUTPUT', rule: [...comment, '-j', services] },
@@ -48,9 +51,9 @@ export const hooks: readonly Hook[] = [
   ),
 ];
 
-/** Lines of `iptables-restore` in order: fill chains, redirect packets to them, remove unreferenced chains. */
+/** The lines for iptables-restore in their order: fill chains, redirect packets to the chains, remove unreferenced chains. */
 export interface Lines {
-  /** Chain declarations, before the rules that refer to them; a declaration flushes the chain. */
+  /** The declarations of chains, which precede the rules that refer to the chains. A declaration flushes the chain. */
   readonly declare: string[];
   readonly release: string[];
   readonly build: string[];
@@ -62,19 +65,19 @@ export const noLines = (): Lines => ({ declare: [], release: [], build: [], open
 
 const tableText = (name: string, lines: readonly string[]) => (lines.length === 0 ? '' : `*${name}\n${lines.join('\n')}\nCOMMIT\n`);
 
-/** Returns all changes as one transaction per table. */
+/** Returns the text of all changes for iptables-restore, with one transaction per table. */
 export function textOf({ declare, release, build, open, drop, filter }: Lines): string {
   return tableText('nat', [...declare, ...release, ...build, ...open, ...drop]) + tableText('filter', filter);
 }
 
 const emptied = (chain: string) => `:${chain} - [0:0]`;
-/** iptables over nf_tables is much slower for many lines in one transaction than for the same lines in several. */
+/** The number of ports per transaction. iptables over nf_tables is much slower for many lines in one transaction than in several. */
 const portsAtOnce = 250;
 const linesAtOnce = 1000;
 
 /**
- * Yields the texts that replace the rules of all ports, to be applied in order. Chains are filled first; `SERVICES` then switches to the
- * new dispatch chain in one step. `stale`: existing chains of the nat table.
+ * Yields the texts that replace the rules of all ports, to be applied in order. The chains are filled first; `SERVICES` then switches to the new
+ * dispatch chain in one step. `stale` are the existing chains of the nat table.
  */
 export function* replacement(ports: readonly ServicePort[], options: RulesetOptions, stale: readonly string[]): Generator<string> {
   const { family, nodePortAddresses, dispatch } = options;
@@ -116,7 +119,7 @@ export function* replacement(ports: readonly ServicePort[], options: RulesetOpti
   );
 }
 
-/** Removes chains. All are flushed before the first is deleted, because they refer to each other. */
+/** Yields the lines that remove chains. All chains are flushed before the first is deleted, because chains refer to each other. */
 export function* removal(table: Hook['table'], chains: readonly string[]): Generator<string> {
   for (const lines of [chains.map(emptied), chains.map((chain) => `-X ${chain}`)])
     for (let from = 0; from < lines.length; from += linesAtOnce) yield tableText(table, lines.slice(from, from + linesAtOnce));
@@ -128,13 +131,13 @@ interface CompiledPort {
   readonly plan: PortRules;
   readonly inner: string;
   readonly outer: string | undefined;
-  /** The chain for local traffic to external frontends, which uses all endpoints. */
+  /** The chain for node-local traffic to external frontends, which uses all endpoints; undefined if it is not needed. */
   readonly all: string | undefined;
-  /** The chain that forwards allowed load balancer sources to `outer`. */
+  /** The chain that passes the allowed sources of a load balancer to `outer`; undefined if all sources are allowed. */
   readonly gate: string | undefined;
-  /** Endpoints by the name of their chain. */
+  /** The endpoints, keyed by the name of their chain. */
   readonly endpoints: ReadonlyMap<string, ProxyEndpoint>;
-  /** Rules that lead to the chains, and rules for packets that no chain translated. */
+  /** The rules that direct packets to the chains, and the rules for packets that no chain has translated. */
   readonly frontends: ReadonlySet<string>;
   readonly rejections: ReadonlySet<string>;
 }
@@ -173,7 +176,7 @@ function compilePort(port: PortChange['before'], { family, dispatch }: RulesetOp
 const entryChains = ({ inner, outer, all, gate }: CompiledPort) => [inner, outer, all, gate].filter((chain) => chain !== undefined);
 const chainsOf = (one: CompiledPort | undefined) => (one === undefined ? [] : [...entryChains(one), ...one.endpoints.keys()]);
 
-/** Adds the lines that change one port from the programmed state to the desired one. Unchanged endpoint chains are not declared. */
+/** Adds the lines that change one port from the programmed state to the desired state. Unchanged endpoint chains are not declared. */
 export function portLines(change: PortChange, options: RulesetOptions, lines: Lines): void {
   const before = compilePort(change.before, options);
   const after = compilePort(change.after, options);

@@ -5,7 +5,10 @@ import type { KernelProxyOptions } from '@oarlock/service-rules/kernel-proxy-con
 import type { ServicePort } from '@oarlock/spi/proxy';
 import { inOrder, noSteps, portRules, table, tableText, type RulesetOptions } from './ruleset.ts';
 
-/** Programs Services as nftables maps: one lookup finds the chain of a Service, whatever their number. A change affects only its own chains. */
+/**
+ * Programs Services as nftables maps: one lookup finds the chain of a Service, regardless of the number of Services. A change of a Service affects
+ * only the Service's own chains.
+ */
 export const nftablesProxy = ({ log, ...options }: KernelProxyOptions & { readonly log: Logger }): KernelProxy =>
   new KernelProxy(new NftablesRules(options), options.families, log);
 

@@ -4,16 +4,16 @@ import { endpointName, ofFamily, buildPortRules, type Family, type PortRules } f
 import type { ProxyEndpoint, ServicePort } from '@oarlock/spi/proxy';
 
 export const table = 'oarlock-services';
-/** Bit of the packet mark for packets to masquerade. */
+/** The bit of the packet mark that selects packets for masquerading. */
 const masqueradeBit = '0x4000';
 
 export interface RulesetOptions {
   readonly family: Family;
-  /** Pod ranges: packets to a cluster IP from other addresses are masqueraded. */
+  /** The address ranges of pods. Packets to a cluster IP from other addresses are masqueraded. */
   readonly podCIDRs: readonly string[];
-  /** Also masquerade pods of this node: required if bridged replies do not pass the rules. */
+  /** True to masquerade packets of this node's pods as well, which is required if replies over the bridge do not pass the rules. */
   readonly masqueradeAll: boolean;
-  /** Ranges of node addresses that node ports listen on; if empty, all. */
+  /** The ranges of the node addresses that accept node ports; an empty list means all addresses. */
   readonly nodePortAddresses: readonly string[];
 }
 
@@ -21,10 +21,10 @@ const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 const endpointChain = (id: string, { ip, port }: Pick<ProxyEndpoint, 'ip' | 'port'>) => `ep-${digest(`${id} ${ip} ${port}`)}`;
 const affinitySet = (chain: string) => `aff-${chain.slice(3)}`;
 
-/** Returns one element, or an anonymous set of several: creating anonymous sets is slow. */
+/** Returns a single element, or an anonymous set of several elements. Anonymous sets are slow to create. */
 const oneOf = (values: readonly string[]) => (values.length === 1 ? (values[0] ?? '') : `{ ${values.join(', ')} }`);
 
-/** Returns the complete table: hooks, the maps from frontends to chains, and the chains of all ports. Replaces the previous table. */
+/** Returns the complete nftables table, which replaces the previous table: hooks, maps from frontends to chains, and the chains of all ports. */
 export function tableText(ports: readonly ServicePort[], options: RulesetOptions): string {
   const { family, nodePortAddresses } = options;
   const own = nodePortAddresses.filter(ofFamily(family));
@@ -82,8 +82,8 @@ ${onNode('@unserved-node-ports reject')}  }
 const chainText = (chain: string, rules: readonly string[]) => `  chain ${chain} {\n${rules.map((rule) => `    ${rule}\n`).join('')}  }\n`;
 
 /**
- * nft commands in order: addresses released by one Service may be used by another in the same transaction; a chain is filled before packets
- * can reach it, and unreferenced before it is deleted.
+ * The nft commands of a transaction in their order. The order lets one Service use the addresses that another releases, fills a chain before packets
+ * can reach it, and removes all references to a chain before the chain is deleted.
  */
 export interface Steps {
   readonly release: string[];
@@ -96,16 +96,17 @@ export const inOrder = ({ release, build, open, drop }: Steps): readonly string[
 
 type ElementPlace = 'services' | 'node-ports' | 'unserved' | 'unserved-node-ports';
 
-/** The elements and chains of one port. */
+/** The map elements and chains of one port. */
 interface CompiledPort {
   readonly plan: PortRules;
-  /** Chains of single endpoints, with the declaration of the set of clients with session affinity. */
+  /** The chains of single endpoints, each with the declaration of its set of clients if session affinity is enabled. */
   readonly endpoints: ReadonlyMap<string, { readonly rules: readonly string[]; readonly affinity: string | undefined }>;
   /**
-   * Chains that select endpoints: for cluster IPs, for all other frontends, and for local traffic to the latter, which uses all endpoints.
+   * The chains that select an endpoint: one for cluster IPs, one for all other frontends, and one for node-local traffic to other frontends, which uses
+   * all endpoints.
    */
   readonly entries: ReadonlyMap<string, readonly string[]>;
-  /** Elements of the maps and sets in which packets are looked up. */
+  /** The elements of the maps and sets in which packets are looked up. */
   readonly frontends: ReadonlyMap<string, { readonly place: ElementPlace; readonly key: string; readonly text: string }>;
 }
 
@@ -135,7 +136,7 @@ function compilePort(port: ServicePort | undefined, options: RulesetOptions): Co
   };
 }
 
-/** Adds the commands that change one port from the programmed state to the desired one, as part of one transaction. */
+/** Adds the nft commands that change one port from the programmed state to the desired state within one transaction. */
 export function portRules(change: PortChange, options: RulesetOptions, { release, build, open, drop }: Steps): void {
   const t = `${options.family} ${table}`;
   const before = compilePort(change.before, options);
@@ -214,7 +215,10 @@ function entryRules(
   return entries.set(`ext-${id}`, [...outer, ...choose(plan.externalEndpoints)]);
 }
 
-/** Each chain gets its share of the remaining probability. An anonymous map needs one lookup, but takes ten times as long to create. */
+/**
+ * Returns the rules that distribute packets among the chains; each rule takes its share of the remaining probability. An anonymous map would need
+ * only one lookup, but takes ten times as long to create.
+ */
 function balance(chains: readonly string[], { affinitySeconds }: PortRules, family: Family): string[] {
   // other nodes may have endpoints, this node has none
   if (chains.length === 0) return ['drop'];

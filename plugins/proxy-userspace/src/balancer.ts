@@ -6,18 +6,21 @@ import type { ProxyEndpoint, ServicePort } from '@oarlock/spi/proxy';
 const maxAffinities = 100_000;
 
 /**
- * The kind of frontend of a connection: external ones and node ports have their own traffic policy, load balancer addresses also source
- * ranges.
+ * The kind of frontend that a connection arrived at. External frontends and node ports have a separate traffic policy; load balancer addresses also
+ * have source ranges.
  */
 export type Frontend = 'cluster' | 'external' | 'load-balancer';
 
-/** If undefined, all sources are allowed. */
+/** Returns the allowed source ranges of a port; undefined if all sources are allowed. */
 function sourcesOf({ loadBalancerSourceRanges: ranges }: ServicePort): BlockList | undefined {
   if (ranges.length === 0) return undefined;
   return blockListOf(ranges);
 }
 
-/** Selects endpoints of a port in turn; with session affinity, a client keeps its endpoint while it exists and the timeout has not passed. */
+/**
+ * Selects the endpoints of a port in turn. With session affinity, a client keeps its endpoint until the endpoint is removed or the
+ * timeout has passed.
+ */
 export class Balancer {
   readonly #clock: Clock;
   #port: ServicePort;
@@ -39,7 +42,7 @@ export class Balancer {
     this.#sources = sourcesOf(port);
   }
 
-  /** Selects an endpoint. Returns undefined if there is none on this node, or if the client's address is not allowed. */
+  /** Selects an endpoint. Returns undefined if the port has no endpoint for this node, or if the client's address is not allowed. */
   pick(client: string, frontend: Frontend): ProxyEndpoint | undefined {
     if (frontend === 'load-balancer' && this.#sources?.check(client, isIPv6(client) ? 'ipv6' : 'ipv4') === false) return undefined;
     const { endpoints, affinitySeconds, internalLocal, externalLocal } = this.#port;

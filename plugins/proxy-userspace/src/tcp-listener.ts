@@ -4,7 +4,7 @@ import type { Balancer, Frontend } from './balancer.ts';
 const connectTimeoutMs = 5_000;
 const attempts = 3; // number of endpoints to try before the connection is closed
 
-/** Forwards connections of one address and port. Connections survive changes of endpoints that they do not use. */
+/** Forwards the TCP connections of one address and port. A connection survives changes of endpoints other than its own. */
 export class TcpListener {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -13,7 +13,7 @@ export class TcpListener {
     this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => this.#serve(client, balancer, frontend));
   }
 
-  /** Listens. @throws the error of listen(2): the address is not local, in use, or requires a privilege */
+  /** Starts to listen. @throws the error of listen(2) if the address is not local, in use, or requires a privilege */
   static async open(ip: string, port: number, balancer: Balancer, frontend: Frontend): Promise<TcpListener> {
     const listener = new TcpListener(balancer, frontend);
     await new Promise<void>((resolve, reject) => {

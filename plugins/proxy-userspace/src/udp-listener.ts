@@ -17,8 +17,8 @@ interface Flow {
 }
 
 /**
- * Forwards datagrams of one address and port. A client's datagrams go to one endpoint while its flow exists; flows of removed endpoints are
- * closed.
+ * Forwards the UDP datagrams of one address and port. The datagrams of a client go to one endpoint while the client's flow exists. Flows to removed
+ * endpoints are closed.
  */
 export class UdpListener {
   readonly #socket: Socket;
@@ -35,7 +35,7 @@ export class UdpListener {
     socket.on('message', (data, from) => this.#pass(data, from));
   }
 
-  /** Opens the socket. @throws the error of bind(2) */
+  /** Opens the socket. @throws the error of bind(2) if the address is not local, in use, or requires a privilege */
   static async open(ip: string, port: number, balancer: Balancer, frontend: Frontend, clock: Clock): Promise<UdpListener> {
     const socket = createSocket({ type: isIPv6(ip) ? 'udp6' : 'udp4' });
     await new Promise<void>((resolve, reject) => {
@@ -51,7 +51,7 @@ export class UdpListener {
     return new UdpListener(socket, balancer, frontend, clock);
   }
 
-  /** Ends flows to endpoints that no longer exist. */
+  /** Closes the flows to endpoints that no longer exist. */
   prune(): void {
     for (const [key, flow] of this.#flows) if (!this.#balancer.has(flow.endpoint)) this.#end(key, flow);
   }

@@ -15,7 +15,7 @@ interface Address {
   readonly frontend: Frontend;
 }
 
-/** Proxies Services by listening on their addresses, which this host must be able to bind. */
+/** Proxies Services by listening on their addresses. This host must be able to bind the addresses. */
 export class UserspaceProxy implements ServiceProxy {
   readonly mode = 'userspace';
   readonly #served = new Map<string, ServedPort>();
@@ -52,7 +52,7 @@ export class UserspaceProxy implements ServiceProxy {
     }
   }
 
-  /** Closes listeners on addresses that a port no longer has. */
+  /** Closes the listeners of a removed port, and the listeners on addresses that a port no longer has. */
   async #removePort(port: ServicePort): Promise<void> {
     const listeners = this.#served.get(port.key)?.listeners;
     if (listeners === undefined) return;
@@ -74,7 +74,7 @@ export class UserspaceProxy implements ServiceProxy {
     return new Map(all.map((address) => [`${protocol} ${address.frontend} ${address.ip} ${address.port}`, address]));
   }
 
-  /** Opens a listener. A failure affects only this address; it is tried again when the Service changes. */
+  /** Opens a listener. A failure affects only this address; the next change of the Service retries it. */
   async #listen(served: ServedPort, name: string, port: ServicePort, { ip, port: number, frontend }: Address): Promise<void> {
     try {
       if (port.protocol === 'TCP') served.listeners.set(name, await TcpListener.open(ip, number, served.balancer, frontend));

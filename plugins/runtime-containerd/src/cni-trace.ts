@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { startSpan, type SpanContext } from '@oarlock/kernel/tracing';
 import type { Tracer } from '@opentelemetry/api';
 
-/** The cache in which libcni stores the result of every ADD until the DEL: one file per network, container and interface. */
+/** The cache in which libcni stores the result of an ADD until the DEL: one file per network, container and interface. */
 const cniResultsDir = '/var/lib/cni/results';
 
 interface CachedResult {
@@ -15,8 +15,8 @@ interface CachedResult {
 }
 
 /**
- * Adds a span for the CNI ADD that the runtime runs inside RunPodSandbox. The span starts when the network namespace was created and ends
- * when libcni wrote the result. Tracing never fails the call: if the files cannot be read, there is no span.
+ * Adds a trace span for the CNI ADD that the runtime executes during RunPodSandbox. The span starts when the network namespace was created and ends
+ * when libcni wrote the result. If the files cannot be read, there is no span; tracing never fails the call.
  */
 export async function traceCniAdd(
   tracer: Tracer,

@@ -35,7 +35,7 @@ import { ExecProcesses } from './streaming/exec-processes.ts';
 import { containerdEvents, criEvents } from './events/event-sources.ts';
 import { isNotFound, required, ignoreNotFound } from './cri/runtime-errors.ts';
 
-/** Without a tracer, no spans are made. */
+/** The context of the runtime. No spans are created without a tracer. */
 export type RuntimeContext = Pick<PluginContext, 'log' | 'clock'> & Partial<Pick<PluginContext, 'tracer'>>;
 
 export interface ContainerdRuntimeConfig {
@@ -45,7 +45,7 @@ export interface ContainerdRuntimeConfig {
   readonly streamIdleSeconds: number;
 }
 
-/** A RuntimeDriver for runtimes that serve CRI v1 on a unix socket. */
+/** A RuntimeDriver for runtimes that serve CRI v1 on a Unix socket. */
 export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   readonly traits = { invokesCni: true, images: true, survivesRestart: true, networkNamespaces: true };
   readonly #config: ContainerdRuntimeConfig;
@@ -54,7 +54,7 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   readonly #events: EventBroadcaster;
   readonly #images: CriImageService;
   readonly #streaming: StreamingClient;
-  /** The sandbox id of each container and each sandbox (itself). Neither ever changes. */
+  /** The sandbox id of each container and of each sandbox (its own id). These ids never change. */
   readonly #sandboxes = new Map<string, string>();
   readonly #stopping = new AbortController();
   #running: Promise<void> | undefined;
@@ -86,7 +86,7 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
     );
   }
 
-  /** Waits until the runtime answers or the signal aborts. */
+  /** Connects to the runtime. Resolves when the runtime answers or the signal aborts. */
   async start(signal: AbortSignal): Promise<void> {
     for (let pause = 50; ; pause = Math.min(pause * 2, 1000)) {
       try {
@@ -130,7 +130,7 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
     return wire.features(runtimeHandlers, features);
   }
 
-  /** Returns the runtime's cgroup driver. It is read once: the runtime has to restart to change it. */
+  /** Returns the runtime's cgroup driver. It is read only once, because the runtime must restart to change it. */
   cgroupDriver(): Promise<CgroupDriver> {
     this.#cgroupDriver ??= detectCgroupDriver(this.#client).catch((error: unknown) => {
       this.#cgroupDriver = undefined;

@@ -4,12 +4,12 @@ import { ContainerdRuntime } from './containerd-runtime.ts';
 import { probeSocket } from './probe.ts';
 
 const config = z.strictObject({
-  /** containerd's socket, or CRI-O's: `/run/crio/crio.sock`. */
+  /** The socket of containerd, or of CRI-O: `/run/crio/crio.sock`. */
   socket: z.string().startsWith('/').default('/run/containerd/containerd.sock'),
-  /** For every call but image pulls; RunPodSandbox gets twice this, StopContainer gets it in addition to its grace period. */
+  /** The timeout of every call except image pulls. RunPodSandbox gets twice this time; StopContainer gets it in addition to the grace period. */
   requestTimeoutSeconds: z.number().positive().default(120),
   imagePullTimeoutSeconds: z.number().positive().default(3_600),
-  /** Streaming sessions (exec, attach, port-forward) without traffic for this long are closed. */
+  /** The time without traffic after which a streaming session (exec, attach, port-forward) is closed. */
   streamIdleSeconds: z.number().positive().default(14_400),
 });
 

@@ -3,10 +3,10 @@ import { available, type Availability, unavailable } from '@oarlock/kernel/plugi
 import { RuntimeError } from '@oarlock/spi/runtime';
 import { CriClient } from './cri/cri-client.ts';
 
-/** Milliseconds. On a machine where many processes start at once the runtime may take seconds to answer. */
+/** The timeout of the probe in milliseconds. If many processes start at once, the runtime may take seconds to answer. */
 const probeTimeoutMs = 20_000;
 
-/** Checks whether a server of CRI v1 answers on the socket within `timeoutMs`. */
+/** Returns whether a server of CRI v1 answers on the socket within `timeoutMs`. */
 export async function probeSocket(socket: string, timeoutMs = probeTimeoutMs): Promise<Availability> {
   try {
     if (!(await stat(socket)).isSocket()) return unavailable(`${socket} is not a socket`);

@@ -52,7 +52,7 @@ export interface DockerRuntimeConfig {
 }
 type Context = Pick<PluginContext, 'log' | 'clock' | 'dataDir'>;
 
-/** A RuntimeDriver on the Docker Engine. All state is in the engine or in the records of the sandboxes' networks. */
+/** A RuntimeDriver for the Docker Engine. All state is in the engine or in the network records of the sandboxes. */
 export class DockerRuntime implements RuntimeDriver, Lifecycle {
   readonly traits = { invokesCni: false, images: true, survivesRestart: true, networkNamespaces: true };
   readonly #config: DockerRuntimeConfig;
@@ -123,7 +123,7 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
     });
   }
 
-  /** Waits until the engine answers or the signal aborts, then continues to copy the logs of existing containers. */
+  /** Waits until the engine answers or the signal aborts, and then continues to copy the logs of existing containers. */
   async start(signal: AbortSignal): Promise<void> {
     const broken = await this.#records.load();
     if (broken.length > 0)

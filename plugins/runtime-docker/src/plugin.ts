@@ -6,16 +6,16 @@ import { DockerRuntime } from './docker-runtime.ts';
 import { probeSocket } from './probe.ts';
 
 const config = z.strictObject({
-  /** The engine's socket. */
+  /** The socket of the Docker engine. */
   socket: z.string().startsWith('/').default('/var/run/docker.sock'),
   /** The sandbox image; by default a built-in image of a few bytes. */
   sandboxImage: z.string().min(1).optional(),
-  /** For every call but image pulls; stopping a container gets it in addition to its grace period. */
+  /** The timeout of every call except image pulls. Stopping a container gets this time in addition to the grace period. */
   requestTimeoutSeconds: z.number().positive().default(120),
   imagePullTimeoutSeconds: z.number().positive().default(3_600),
 });
 
-/** Runs pods on the Docker Engine, 20.10 and newer. */
+/** Runs pods on the Docker Engine, version 20.10 and newer. */
 export default Runtime.plugin({
   id: 'runtime-docker',
   config,

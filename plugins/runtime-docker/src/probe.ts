@@ -3,10 +3,10 @@ import { systemClock } from '@oarlock/primitives/clock';
 import { available, unavailable, type Availability } from '@oarlock/kernel/plugin';
 import { EngineClient } from './engine/engine-client.ts';
 
-/** Milliseconds. On a machine where many processes start at once the engine may take seconds to answer. */
+/** The timeout of the probe in milliseconds. If many processes start at once, the engine may take seconds to answer. */
 const probeTimeoutMs = 20_000;
 
-/** Checks whether a docker engine of a supported version answers on the socket within `timeoutMs`. */
+/** Returns whether a Docker engine of a supported version answers on the socket within `timeoutMs`. */
 export async function probeSocket(socket: string, timeoutMs = probeTimeoutMs): Promise<Availability> {
   try {
     if (!(await stat(socket)).isSocket()) return unavailable(`${socket} is not a socket`);

@@ -4,7 +4,7 @@ import { RuntimeError, type Streams } from '@oarlock/spi/runtime';
 import { encodeFrame, encodeFrames, FrameReader, type Frame } from './protocol/session-frames.ts';
 import type { ErrorResponse } from './protocol/supervisor-protocol.ts';
 
-/** A session's connection after the supervisor's welcome. `rest` are bytes that arrived together with it. */
+/** The connection of a session after the supervisor's welcome message. `rest` contains the bytes that arrived together with that message. */
 export interface SessionConnection {
   readonly socket: Socket;
   readonly rest: Buffer;
@@ -64,7 +64,7 @@ export async function runSession(
   }
 }
 
-/** Calls `handle` for each frame. Pauses the socket until the output of `writing` is accepted by its consumer. */
+/** Calls `handle` for each frame. Pauses the socket until the consumer has accepted the output of `writing`. */
 function readFrames(socket: Socket, rest: Buffer, handle: (frame: Frame) => void, writing: () => Promise<void> | undefined): void {
   const reader = new FrameReader();
   const push = (chunk: Buffer) => {

@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 
 const maxBytes = 16 * 1024 * 1024;
 
-/** Returns a stream that keeps the first 16 MiB and discards the rest. */
+/** Returns a stream that collects the first 16 MiB of its input and discards the rest. */
 export function collectedOutput(): { readonly stream: PassThrough; bytes(): Buffer } {
   const chunks: Buffer[] = [];
   let size = 0;

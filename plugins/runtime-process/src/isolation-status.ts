@@ -34,7 +34,7 @@ export class IsolationStatus {
     return found.mode === 'none' ? { enforced: false, reason: found.reason } : { enforced: true, reason: '' };
   }
 
-  /** @throws RuntimeError `FailedPrecondition` if the config requires isolation and pods cannot be isolated */
+  /** Checks the isolation. @throws RuntimeError `FailedPrecondition` if the configuration requires isolation and pods cannot be isolated */
   async verify(): Promise<void> {
     if (this.#options.isolation !== 'required') return;
     const { enforced, reason } = await this.status();

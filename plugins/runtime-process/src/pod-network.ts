@@ -22,7 +22,10 @@ export class PodNetwork {
     return `${directory}/oarlock-${sandboxId.slice(0, 24)}`;
   }
 
-  /** @throws RuntimeError; `disconnect` removes what a failed call created */
+  /**
+   * Creates and connects the network namespace of a sandbox. After an error, `disconnect` removes what the call created.
+   * @throws RuntimeError if the network plugin fails
+   */
   async connect(sandboxId: string, config: PodSandboxConfig, { signal, spanContext }: RuntimeCallOptions): Promise<readonly string[]> {
     const sysctls = Object.entries(config.linux.sysctls ?? {});
     const foreign = sysctls.find(([name]) => !/^net\.[\w.-]+$/.test(name));
@@ -36,7 +39,7 @@ export class PodNetwork {
     return (await this.#network.add(this.#attachment(sandboxId, config), { ...(signal && { signal }), spanContext })).ips;
   }
 
-  /** Deletes the attachment and the namespace. May be called repeatedly, also if nothing is connected. */
+  /** Deletes the network attachment and the network namespace of a sandbox. Idempotent. */
   async disconnect(sandboxId: string, config: PodSandboxConfig, { spanContext }: RuntimeCallOptions): Promise<void> {
     await this.#network.del(this.#attachment(sandboxId, config), { spanContext });
     if (

@@ -326,7 +326,7 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     return all.filter((item) => (id ?? item.id) === item.id && (state ?? item.state) === item.state && hasLabels(item.labels, labels));
   }
 
-  /** @throws RuntimeError `NotFound` if there is no supervisor, and so no container; does not start one */
+  /** Checks that a supervisor runs, without starting one. @throws RuntimeError `NotFound` if there is no supervisor and therefore no container */
   async #requireSupervisor(id: string, signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted();
     if (!(await this.#supervisor.connectIfAny())) throw new RuntimeError('NotFound', `there is no container ${id}`);

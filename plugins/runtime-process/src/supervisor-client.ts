@@ -75,7 +75,7 @@ export class SupervisorClient {
     return true;
   }
 
-  /** Makes a call; starts a supervisor if there is none. @throws RuntimeError with the supervisor's error; the signal's reason */
+  /** Makes a call, and starts a supervisor if there is none. @throws RuntimeError with the supervisor's error, or the signal's reason if it aborts */
   async call<K extends CallName>(call: K, args: Calls[K]['in'], signal?: AbortSignal): Promise<Calls[K]['out']> {
     signal?.throwIfAborted();
     const { socket, pending } = await abortable(this.#connected(), signal);
@@ -99,7 +99,7 @@ export class SupervisorClient {
     }
   }
 
-  /** Closes the connection; the supervisor keeps running. */
+  /** Closes the connection to the supervisor, which keeps running. */
   stop(): void {
     this.#stopped = true;
     this.#connection?.socket.destroy();

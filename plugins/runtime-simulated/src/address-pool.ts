@@ -7,7 +7,7 @@ export class AddressPool {
   readonly #allocated = new Set<number>();
   #next = 0;
 
-  /** `range`: for example `10.128.0.0/9`; its first and last address are not allocated. @throws RuntimeError `InvalidArgument` */
+  /** @param range for example `10.128.0.0/9`; the first and last address are not allocated. @throws RuntimeError `InvalidArgument` if it is invalid */
   constructor(range: string) {
     const match = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})\/(\d{1,2})$/.exec(range);
     const parts = match?.slice(1).map(Number) ?? [];
@@ -19,7 +19,7 @@ export class AddressPool {
     this.#first = base - (base % 2 ** (32 - bits)) + 1;
   }
 
-  /** @throws RuntimeError `Unavailable` if all addresses are allocated */
+  /** Allocates an address. @throws RuntimeError `Unavailable` if all addresses are allocated */
   take(): string {
     if (this.#allocated.size >= this.#size) throw new RuntimeError('Unavailable', 'no simulated address is left');
     while (this.#allocated.has(this.#next)) this.#next = (this.#next + 1) % this.#size;

@@ -23,7 +23,7 @@ export class ImageStore {
     return this.#byId.get(reference) ?? this.#byName.get(reference) ?? this.#byName.get(qualify(reference));
   }
 
-  /** @throws RuntimeError `NotFound` */
+  /** Pulls an image. @throws RuntimeError `NotFound` if the configuration lists the image as missing */
   pull(reference: string): Image {
     const known = this.find(reference);
     if (known) return known;

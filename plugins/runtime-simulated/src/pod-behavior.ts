@@ -6,20 +6,20 @@ export const annotationPrefix = 'simulated.oarlock.dev/';
 
 /** The behavior of one container. Times are milliseconds. */
 export interface ContainerBehavior {
-  /** From start until it runs. */
+  /** The time from the start of a container until it runs. */
   readonly startDelay: number;
-  /** From running until it exits; undefined if it does not exit. */
+  /** The time from running until the container exits; undefined if it does not exit. */
   readonly exitAfter: number | undefined;
   readonly exitCode: number;
-  /** Only this many attempts exit; later attempts keep running. */
+  /** The number of attempts that exit. Later attempts keep running. */
   readonly exits: number;
   /** Probes fail until this time, counted from running. */
   readonly readyAfter: number;
   /** Probes fail from this time, counted from running; undefined if they do not. */
   readonly unhealthyAfter: number | undefined;
-  /** From the stop signal until it exits; if it is longer than the grace period, the container is killed. */
+  /** The time from the stop signal until the container exits. If it exceeds the grace period, the container is killed. */
   readonly stopDelay: number;
-  /** CPU usage while it runs. */
+  /** The CPU usage of the running container in millicores. */
   readonly millicores: number;
   readonly memoryMib: number;
   readonly failCreate: string | undefined;

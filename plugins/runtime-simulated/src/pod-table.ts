@@ -43,21 +43,21 @@ export class PodTable {
     return this.#containers.get(id);
   }
 
-  /** @throws RuntimeError `NotFound` */
+  /** Returns a sandbox. @throws RuntimeError `NotFound` if the sandbox does not exist */
   sandbox(id: string): SimulatedSandbox {
     const sandbox = this.#sandboxes.get(id);
     if (!sandbox) throw new RuntimeError('NotFound', `sandbox ${id} not found`);
     return sandbox;
   }
 
-  /** @throws RuntimeError `NotFound` */
+  /** Returns a container. @throws RuntimeError `NotFound` if the container does not exist */
   container(id: string): SimulatedContainer {
     const container = this.#containers.get(id);
     if (!container) throw new RuntimeError('NotFound', `container ${id} not found`);
     return container;
   }
 
-  /** @throws RuntimeError `NotFound`, `FailedPrecondition` */
+  /** Returns a running container. @throws RuntimeError `NotFound` if it does not exist, `FailedPrecondition` if it does not run */
   running(id: string): SimulatedContainer {
     const container = this.container(id);
     if (container.state !== 'RUNNING') throw new RuntimeError('FailedPrecondition', `container ${id} is not running`);

@@ -18,8 +18,8 @@ export type Job =
 const maxBatchBytes = 4 * 1024 * 1024;
 
 /**
- * Commits that are checked one after the other, each against the result of those before it, and written to the disk together. None of
- * them is visible before all are on the disk.
+ * A batch of commits that are checked one after the other, each against the result of the earlier commits, and written to the disk together. No
+ * commit is visible before all commits of the batch are on the disk.
  */
 export class CommitBatch {
   readonly #store: MvccStore;

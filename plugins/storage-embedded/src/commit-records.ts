@@ -3,7 +3,7 @@ import { frameBytes, headerBytes, sealFrame } from './frames.ts';
 
 /** A write with the time at which its key expires. */
 export interface LoggedWrite extends Write {
-  /** Milliseconds since the Unix epoch; 0: never. */
+  /** The expiration time in milliseconds since the Unix epoch; 0 means never. */
   readonly deadline: number;
 }
 

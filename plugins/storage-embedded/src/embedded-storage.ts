@@ -26,7 +26,7 @@ import { Snapshotter } from './snapshotter.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
 export interface EmbeddedStorageOptions extends Partial<MvccLimits> {
-  /** A directory for this store only; created if absent. */
+  /** The directory of this store, which no other process may use. Created if it does not exist. */
   readonly directory: string;
   readonly maxValueBytes?: number;
   /** Maximum size of one file of the log, in bytes. */
@@ -35,7 +35,7 @@ export interface EmbeddedStorageOptions extends Partial<MvccLimits> {
   readonly snapshotBytes?: number;
   readonly clock?: Clock;
   readonly log?: Logger;
-  /** Replaced by tests that inject faults. */
+  /** The file system operations; tests inject faults here. */
   readonly disk?: Disk;
 }
 
@@ -78,7 +78,7 @@ export class EmbeddedStorage implements StorageDriver {
     this.#store = new MvccStore({ ...limits, onExpired: (due) => this.#enqueue({ type: 'expire', due }) });
   }
 
-  /** For metrics. `steps`: index entries visited. */
+  /** Statistics for metrics. `steps` is the number of index entries visited. */
   get stats() {
     return {
       ...this.#store.stats,
@@ -122,7 +122,7 @@ export class EmbeddedStorage implements StorageDriver {
     this.#locked = false;
   }
 
-  /** Finishes the commits in progress first. */
+  /** Stops the store after the commits in progress have finished. */
   async stop(): Promise<void> {
     this.#stopping = true;
     await this.#flushing;

@@ -39,7 +39,7 @@ export class Recovery {
     this.#log = log;
   }
 
-  /** @throws StorageError `Corrupt`, naming file and offset */
+  /** Recovers the data directory. @throws StorageError `Corrupt` with the file and offset if a file is damaged */
   async run(): Promise<RecoveredState> {
     const names = [...(await this.#disk.list(this.#directory))].sort();
     for (const name of names) if (name.endsWith('.tmp')) await this.#disk.remove(this.#path(name));

@@ -68,7 +68,7 @@ export class Snapshotter {
     await this.#running;
   }
 
-  /** Cancels the snapshot in progress. */
+  /** Stops the snapshotter and cancels the snapshot in progress. */
   async stop(): Promise<void> {
     this.#stopped = true;
     await this.#running;

@@ -93,7 +93,7 @@ export class WriteAheadLog {
     await this.#begin(revision, next);
   }
 
-  /** Resolves when the frame is on the disk. If it rejects, nothing of it is on the disk, unless `clean` is false. */
+  /** Appends a frame and resolves when the frame is on the disk. If the call rejects, no part of the frame is on the disk, unless `clean` is false. */
   async append(frame: Buffer): Promise<void> {
     const segment = this.#current;
     try {

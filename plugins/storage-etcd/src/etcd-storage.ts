@@ -86,12 +86,12 @@ export class EtcdStorage implements StorageDriver {
     this.#watches = new WatchBroadcaster(this.#connection, this.#keys, { bytes: watchBytes, changes: watchChanges }, { clock, log });
   }
 
-  /** For metrics. */
+  /** Statistics for metrics. */
   get stats() {
     return { calls: this.#connection.calls, watches: this.#watches.size, feeds: this.#watches.feeds, member: this.#health.state };
   }
 
-  /** @throws StorageError `Unavailable` if no quorum responds within the request timeout */
+  /** Connects to etcd. @throws StorageError `Unavailable` if no quorum responds within the request timeout */
   async start(signal: AbortSignal = new AbortController().signal): Promise<void> {
     await beforeAbort(this.#newest(), signal, () => new StorageError('Unavailable', 'the start was canceled', { cause: signal.reason }));
     this.#health.start();

@@ -39,7 +39,7 @@ export class MemoryStorage implements StorageDriver {
     });
   }
 
-  /** For metrics. `steps`: index entries visited. */
+  /** Statistics for metrics. `steps` is the number of index entries visited. */
   get stats() {
     return this.#store.stats;
   }

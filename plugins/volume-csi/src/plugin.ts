@@ -3,7 +3,7 @@ import { Volumes } from '@oarlock/spi/volume';
 import { volumeCsiConfig } from './driver/config.ts';
 import { VolumeCsi } from './volume-csi.ts';
 
-/** Volumes of CSI drivers, with the work of the CSI sidecars. */
+/** Provides volumes of CSI drivers, and does the work of the CSI sidecars. */
 export default Volumes.plugin({
   id: 'volume-csi',
   config: volumeCsiConfig,

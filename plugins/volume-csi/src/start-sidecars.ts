@@ -17,9 +17,8 @@ export interface SidecarsOptions extends SidecarOptions {
 }
 
 /**
- * Starts the work of all sidecars that the driver has capabilities for. A part whose lease a Kubernetes sidecar holds is left to it,
- * as long as it holds the lease. A driver that the plugin runs has no other sidecars.
- * @throws StatusError
+ * Starts the work of all CSI sidecars that the driver has capabilities for. While a Kubernetes sidecar holds the Lease for a part of the work, that
+ * sidecar does it. A driver that the plugin runs has no other sidecars. @throws StatusError if a request to the API server fails
  */
 export async function startSidecars(options: SidecarsOptions): Promise<readonly Sidecar[]> {
   const { driver, client, informers, clock, log } = options;
@@ -50,7 +49,7 @@ function sidecarFactories(options: SidecarsOptions): readonly (readonly [Sidecar
   ];
 }
 
-/** A node that may not read leases has no way to see external sidecars. */
+/** Returns false after a Forbidden error: a node that may not read Leases cannot detect external sidecars. @throws any other error */
 function falseIfForbidden(error: unknown): false {
   if (isStatus(error, 'Forbidden')) return false;
   throw error;

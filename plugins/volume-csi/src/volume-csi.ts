@@ -36,10 +36,13 @@ export interface VolumeCsiOptions {
 }
 
 const retryDelayMs = 1_000;
-/** How long a pod's start waits for an attachment before it is retried. Milliseconds. */
+/** How long a pod start waits for an attachment before the start is retried. Milliseconds. */
 const attachTimeoutMs = 120_000;
 
-/** The CSI drivers of a node: starts configured drivers, connects to all of them, registers them in the API, mounts their volumes and provisions for them. */
+/**
+ * The CSI drivers of a node. Starts the configured drivers, connects to all drivers, registers them in the API, mounts their volumes and provisions
+ * volumes for them.
+ */
 export class VolumeCsi implements VolumeDriver {
   readonly #options: VolumeCsiOptions;
   readonly #drivers = new Map<string, CsiDriver>();
@@ -79,7 +82,7 @@ export class VolumeCsi implements VolumeDriver {
     });
   }
 
-  /** Creates cluster-scoped objects wherever the plugin runs and may, also in a process without a node. */
+  /** Creates the cluster-scoped objects of the drivers, also in a process without a node, if the process may create them. */
   async start(): Promise<void> {
     for (const driver of this.#options.config.drivers)
       if (isOwn(driver))
@@ -108,7 +111,7 @@ export class VolumeCsi implements VolumeDriver {
     }
   }
 
-  /** Names of the connected drivers. */
+  /** The names of the connected CSI drivers. */
   get names(): readonly string[] {
     return [...this.#drivers.keys()];
   }
@@ -140,7 +143,7 @@ export class VolumeCsi implements VolumeDriver {
     );
   }
 
-  /** Marks the volumes that were staged before the restart as in use. */
+  /** Marks the volumes as in use that were staged before this process started. */
   async #adopt(inUse: VolumesInUse): Promise<void> {
     const staged = (await this.#staging.list()).filter(({ attachable }) => attachable);
     for (const { driver, volumeHandle } of staged) inUse.adopt(driver, volumeHandle);
@@ -163,7 +166,7 @@ export class VolumeCsi implements VolumeDriver {
     await this.#addDriver(driver, nodeName, provisions, (work) => this.#retry(work));
   }
 
-  /** Creates the API objects of csi-hostpath, whose name is known before it has answered. */
+  /** Creates the API objects of csi-hostpath before the driver has answered, because its name is known. */
   async #announceOwn(config: DriverConfig): Promise<void> {
     const { client } = this.#options;
     await this.#retry(() => createDriverObjects(ownName, config, true, client));
@@ -171,7 +174,7 @@ export class VolumeCsi implements VolumeDriver {
     await this.#retry(() => createSnapshotClass(ownName, config, client));
   }
 
-  /** Watches for drivers that register with node-driver-registrar. */
+  /** Watches for CSI drivers that node-driver-registrar registers. */
   async #watchPlugins(directory: string, nodeName: string): Promise<void> {
     const { clock, log, client, config } = this.#options;
     const watcher = new PluginWatcher({
@@ -208,7 +211,7 @@ export class VolumeCsi implements VolumeDriver {
     await this.#addDriver(driver, nodeName, provision, (work) => work());
   }
 
-  /** `withRetry`: runs the registration in the API, with or without retries. */
+  /** @param withRetry runs the registration in the API, with or without retries */
   async #addDriver(
     driver: CsiDriver,
     nodeName: string,
@@ -262,14 +265,14 @@ export class VolumeCsi implements VolumeDriver {
     if (removed) await stopSidecars();
   }
 
-  /** Creates the snapshot CRDs, once for all drivers. */
+  /** Creates the snapshot CustomResourceDefinitions once for all drivers. */
   #defineSnapshots(): Promise<void> {
     const { client, informers } = this.#options;
     this.#snapshotDefinitions ??= this.#retry(() => defineSnapshots(client, informers, this.#stop.signal));
     return this.#snapshotDefinitions;
   }
 
-  /** Retries until the work succeeds or the node stops. */
+  /** Runs work and retries it until it succeeds or the node stops. */
   async #retry<T>(work: () => Promise<T>): Promise<T> {
     const { clock, log } = this.#options;
     for (;;) {
@@ -284,7 +287,7 @@ export class VolumeCsi implements VolumeDriver {
     }
   }
 
-  /** Returns false on a node that joined, which may not write PersistentVolumes unless a role permits it. */
+  /** Returns true if this node may write PersistentVolumes. A node that joined may not, unless a role permits it. */
   #canProvision(): Promise<boolean> {
     this.#provisionPermission ??= this.#retry(() => this.#probeProvisionPermission());
     return this.#provisionPermission;

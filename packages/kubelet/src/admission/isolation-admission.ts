@@ -8,9 +8,9 @@ import type { AdmissionRejection } from '../pod-util/admission-rejection.ts';
 const enforceLabel = 'pod-security.kubernetes.io/enforce';
 
 /**
- * Rejects a pod whose namespace enforces the Pod Security Standard `restricted` if its runtime cannot isolate pods from the node: such a
- * pod could read the keys of the cluster. Static pods are exempt: they come from the node's own files.
- * @throws the API server's error if the namespace cannot be read; the pod is not admitted then
+ * Rejects a pod in a namespace that enforces the Pod Security Standard `restricted` if the pod's runtime cannot isolate pods from the node,
+ * because such a pod could read the cluster's keys. Static pods are exempt: their manifests come from the node's own files.
+ * @throws the API server's error if the namespace cannot be read; the pod is then not admitted
  */
 export async function isolationRejection(
   pod: Pod,

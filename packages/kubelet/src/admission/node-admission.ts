@@ -12,7 +12,7 @@ import { podRequest, type Resources } from '../pod-util/resources.ts';
 import { forbiddenSysctl } from '../pod-util/sysctls.ts';
 
 const standardResources = ['cpu', 'memory', 'ephemeral-storage'] as const;
-/** What a pod takes of the node: millicores of cpu, bytes, or units of a resource; and host ports. */
+/** The resources of the node that a pod uses: host ports, and quantities in millicores of CPU, bytes, or units of another resource. */
 interface Usage {
   readonly resources: ReadonlyMap<string, number>;
   readonly ports: readonly string[];
@@ -20,13 +20,13 @@ interface Usage {
 const units = (name: string, amount: ParsedQuantity) => (name === 'cpu' ? milliValue(amount) : quantityValue(amount));
 
 /**
- * Decides whether a pod that was bound to the node may run on it, and accounts the resources of admitted pods. Catches what the scheduler
- * could not know: pods that were bound manually, or while the node changed.
+ * Decides whether a pod that is bound to this node may run, and accounts for the resources of admitted pods. Rejects pods that the scheduler
+ * did not check: pods that were bound manually, or bound while the node changed.
  */
 export class NodeAdmission {
   readonly #pods = new Map<string, Usage>();
   readonly #used = new Map<string, number>();
-  /** The number of pods per host port: pods that were found running may collide. */
+  /** The number of pods that use each host port. The number may exceed 1, because pods found running at startup may conflict. */
   readonly #ports = new Map<string, number>();
   readonly #allocatable: () => Resources;
   readonly #node: () => Node | undefined;
@@ -57,12 +57,12 @@ export class NodeAdmission {
   get pods(): number {
     return this.#pods.size;
   }
-  /** Returns true if the pod is accounted. */
+  /** Returns true if the pod's resources are accounted for. */
   has(uid: string): boolean {
     return this.#pods.has(uid);
   }
 
-  /** Admits and accounts the pod, or returns why it is rejected. */
+  /** Admits the pod and accounts for its resources, or returns why the pod is rejected. */
   admit(pod: Pod): AdmissionRejection | undefined {
     if (this.#shuttingDown()) return { reason: 'NodeShutdown', message: 'Pod was rejected as the node is shutting down.' };
     const usage = usageOf(pod);
@@ -110,7 +110,7 @@ export class NodeAdmission {
     return undefined;
   }
 
-  /** Returns how much of each resource is missing for a pod. */
+  /** Returns the quantity of each resource that the node lacks to run the pod. */
   insufficientResources(pod: Pod): ReadonlyMap<string, number> {
     const insufficient = new Map<string, number>();
     for (const [name, requested] of [...usageOf(pod).resources, ['pods', 1] as const]) {
@@ -121,7 +121,7 @@ export class NodeAdmission {
     return insufficient;
   }
 
-  /** Returns undefined for a resource that the node does not have: it may have been removed after the pod was bound. */
+  /** Returns the node's allocatable quantity, or undefined if the node lacks the resource: a device plugin may have gone after the pod was bound. */
   #capacityOf(name: string): number | undefined {
     const own = this.#allocatable()[name];
     if (isStandardResource(name)) return own === undefined ? 0 : units(name, own);
@@ -134,7 +134,7 @@ export class NodeAdmission {
     return this.#used.get(name) ?? 0;
   }
 
-  /** Accounts other resources for an admitted pod, or returns why the resize is rejected. A decrease always fits. */
+  /** Accounts for the resized resources of an admitted pod, or returns why the resize is rejected. A decrease is always accepted. */
   resize(pod: Pod): ResizeRejection | undefined {
     const usage = usageOf(pod);
     const accounted = this.#pods.get(podUid(pod)) ?? noUsage;
@@ -162,7 +162,7 @@ export class NodeAdmission {
     return undefined;
   }
 
-  /** Accounts a pod that already runs. */
+  /** Accounts for the resources of a pod that already runs, without admission checks. */
   addRunningPod(pod: Pod): void {
     if (!this.#pods.has(podUid(pod))) this.#add(pod, usageOf(pod));
   }
@@ -186,7 +186,7 @@ export class NodeAdmission {
   }
 }
 
-/** Returns the pressure condition that keeps the pod from the node. Under memory pressure only best-effort pods are rejected. */
+/** Returns the pressure condition that prevents the pod's admission, or undefined. Memory pressure prevents only BestEffort pods. */
 function underPressure(pod: Pod, { memory, disk, pids }: NodePressure): string | undefined {
   if ((!memory && !disk && !pids) || isCriticalPod(pod)) return undefined;
   if (disk) return 'DiskPressure';
@@ -195,7 +195,7 @@ function underPressure(pod: Pod, { memory, disk, pids }: NodePressure): string |
   return qosClass(pod.spec) === 'BestEffort' && !tolerates ? 'MemoryPressure' : undefined;
 }
 
-/** Returns true for resources that the node itself reports. */
+/** Returns true for resources that the node itself reports, as opposed to extended resources. */
 const isStandardResource = (name: string) =>
   name === 'pods' || (standardResources as readonly string[]).includes(name) || name.startsWith('hugepages-');
 

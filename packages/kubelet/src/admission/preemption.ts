@@ -4,17 +4,17 @@ import type { Pod } from '@oarlock/api/types/core-v1';
 import { podRequest } from '../pod-util/resources.ts';
 import { isCriticalPod } from '../pod-util/pods.ts';
 
-/** The missing quantity of each insufficient resource: millicores of cpu, else whole units. */
+/** The missing quantity of each insufficient resource: millicores of CPU, whole units of any other resource. */
 export type InsufficientResources = ReadonlyMap<string, number>;
 
 const amountOf = (pod: Pod, name: string) =>
   name === 'pods' ? 1 : name === 'cpu' ? milliValue(podRequest(pod, name)) : quantityValue(podRequest(pod, name));
 
-/** Returns true if `pod` may preempt `other`. */
+/** Returns true if `pod` may preempt `other` on this node. */
 const precedes = (pod: Pod, other: Pod) =>
   (isCriticalPod(pod) && !isCriticalPod(other)) || (pod.spec?.priority ?? 0) > (other.spec?.priority ?? 0);
 
-/** Returns what is still insufficient after these pods are gone. */
+/** Returns the quantities that are still insufficient after the given pods are removed. */
 export function subtractRequests(insufficient: InsufficientResources, pods: readonly Pod[]): InsufficientResources {
   const left = new Map<string, number>();
   for (const [name, amount] of insufficient) {
@@ -24,7 +24,7 @@ export function subtractRequests(insufficient: InsufficientResources, pods: read
   return left;
 }
 
-/** Returns how far the pod's requests are from covering all insufficient resources; 0 if they do (distance upstream). */
+/** Returns how far the pod's requests are from covering all insufficient resources; 0 if the requests cover all (distance upstream). */
 const distanceToRequirements = (pod: Pod, insufficient: InsufficientResources) =>
   [...insufficient].reduce((sum, [name, amount]) => sum + (Math.max(0, amount - amountOf(pod, name)) / amount) ** 2, 0);
 const smaller = (a: Pod, b: Pod) => amountOf(a, 'memory') - amountOf(b, 'memory') || amountOf(a, 'cpu') - amountOf(b, 'cpu');
@@ -41,8 +41,8 @@ function nearest(pods: readonly Pod[], insufficient: InsufficientResources): rea
 }
 
 /**
- * Selects the pods to preempt for a critical pod: guaranteed pods only if the others do not free enough, then burstable, then best-effort
- * pods. Returns undefined if all of them together do not free enough.
+ * Selects the pods to preempt for a critical pod: BestEffort pods before Burstable pods before Guaranteed pods. Returns undefined if
+ * preempting all of them would not free enough.
  * https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/
  */
 export function selectPodsToPreempt(pod: Pod, others: Iterable<Pod>, insufficient: InsufficientResources): readonly Pod[] | undefined {

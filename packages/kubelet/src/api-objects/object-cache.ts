@@ -22,7 +22,7 @@ export interface ObjectReference {
 
 const resources: { readonly [K in ObjectKind]: Resource<ObjectTypes[K]> } = { ConfigMap: configMaps, Secret: secrets };
 
-/** Receives changes of a watched object. Not called for the first list unless `get` returned another version before. */
+/** Called when a watched object changes. The initial list calls it only if the object's version differs from the version that `get` returned before. */
 export type ObjectChangeListener = (reference: ObjectReference, spanContext: SpanContext | undefined) => void;
 
 export interface ObjectCacheOptions {
@@ -33,8 +33,8 @@ export interface ObjectCacheOptions {
 }
 
 /**
- * Caches the ConfigMaps and Secrets that pods of this process refer to. Each object has its own watch, as long as a pod uses it: the Node
- * authorizer lets a node read only the objects that its pods refer to.
+ * Caches the ConfigMaps and Secrets that pods of this process reference. Each object has its own watch while a pod uses the object, because the
+ * Node authorizer lets a node read only the objects that its pods reference.
  */
 export class ObjectCache {
   readonly #options: ObjectCacheOptions;
@@ -48,7 +48,7 @@ export class ObjectCache {
     return this.#watched.size;
   }
 
-  /** Watches an object until the returned function is called. */
+  /** Watches an object. The returned function ends the watch for this listener. */
   watch(reference: ObjectReference, listener: ObjectChangeListener): () => void {
     const id = `${reference.kind} ${reference.key}`;
     let watched = this.#watched.get(id);
@@ -68,7 +68,10 @@ export class ObjectCache {
     };
   }
 
-  /** Returns the current object, from the cache if it is watched; undefined if it does not exist. @throws StatusError */
+  /**
+   * Returns the current object, or undefined if the object does not exist. A watched object is read from the cache, any other from the API server.
+   * @throws StatusError if the API server returns another error than NotFound
+   */
   async get<K extends ObjectKind>(kind: K, key: ObjectKey): Promise<ObjectTypes[K] | undefined> {
     const watched = this.#watched.get(`${kind} ${key}`);
     if (watched?.synced) return watched.object as ObjectTypes[K] | undefined;
@@ -92,7 +95,7 @@ class WatchedObject implements ReflectorStore<KubeObject> {
   readonly #stop = new AbortController();
   object: KubeObject | undefined;
   synced = false;
-  /** The resource version that `get` returned before the first list. */
+  /** The resource version that `get` returned before the watch received its initial list. */
   returnedVersion: string | undefined;
 
   constructor(reference: ObjectReference, { client, clock, random, log }: ObjectCacheOptions) {
@@ -138,7 +141,7 @@ class WatchedObject implements ReflectorStore<KubeObject> {
     for (const listener of [...this.listeners]) listener(this.#reference, spanContext);
   }
 
-  /** Stops the watch of an immutable object. */
+  /** Stops the watch if the object is immutable. */
   #closeIfImmutable(): void {
     if ((this.object as ConfigMap | undefined)?.immutable === true) this.close();
   }

@@ -9,7 +9,7 @@ import { VolumeError, type ServiceAccountToken } from '@oarlock/spi/volume';
 
 interface Token {
   readonly value: string;
-  /** RFC 3339. */
+  /** The expiration time, in RFC 3339. */
   readonly expires: string;
   readonly refreshAt: number;
 }
@@ -19,7 +19,7 @@ export interface TokenOptions {
   readonly expirationSeconds?: number;
 }
 
-/** A token is refreshed after this fraction of its lifetime, but at least daily, as upstream. */
+/** The fraction of its lifetime after which a token is refreshed. As upstream, a token is refreshed at least daily. */
 const renewAfter = 0.8;
 const longestMs = 24 * 3600 * 1000;
 
@@ -34,12 +34,18 @@ export class TokenManager {
     this.#clock = clock;
   }
 
-  /** @throws VolumeError `Failed` if the API server issues none */
+  /**
+   * Returns a service account token of the pod, from the cache if it need not be refreshed yet.
+   * @throws VolumeError `Failed` if the API server issues no token and no earlier token is cached
+   */
   async token(pod: Pod, request: TokenOptions): Promise<string> {
     return (await this.tokenWithExpiry(pod, request)).token;
   }
 
-  /** Returns the token and its expiry. @throws VolumeError `Failed` if the API server issues none */
+  /**
+   * Returns a service account token of the pod and the token's expiration time.
+   * @throws VolumeError `Failed` if the API server issues no token and no earlier token is cached
+   */
   async tokenWithExpiry(pod: Pod, request: TokenOptions): Promise<ServiceAccountToken> {
     const { value, expires } = await this.#get(pod, request);
     return { token: value, expirationTimestamp: expires };
@@ -86,7 +92,7 @@ export class TokenManager {
     }
   }
 
-  /** Returns when the first of the pod's tokens must be refreshed. */
+  /** Returns when the first of the pod's tokens must be refreshed; undefined if the pod has none. */
   dueAt(uid: string): number | undefined {
     const tokens = this.#byPod.get(uid);
     return tokens && Math.min(...[...tokens.values()].map(({ refreshAt }) => refreshAt));

@@ -11,8 +11,8 @@ const certificates = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTI
 type Listener = (spanContext: SpanContext | undefined) => void;
 
 /**
- * Returns trust anchors by ClusterTrustBundle name, or by signer and labels (KEP-3257). The API is optional: its informer starts when the
- * first pod needs it.
+ * Provides the trust anchors of ClusterTrustBundles, selected by name or by signer and labels (KEP-3257). The ClusterTrustBundle API is optional:
+ * the informer starts when the first pod needs a bundle.
  */
 export class TrustBundleManager {
   readonly #client: Client;
@@ -27,15 +27,15 @@ export class TrustBundleManager {
     this.#signal = signal;
   }
 
-  /** Calls the listener after every change of any bundle until the returned function is called. */
+  /** Calls the listener after every change of a ClusterTrustBundle. The returned function removes the listener. */
   watch(listener: Listener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
   /**
-   * Returns the deduplicated certificates of the selected bundles in a stable order; undefined if none match and the source is optional.
-   * @throws VolumeError `NotFound` if none match, `Failed` if the API is not served
+   * Returns the deduplicated certificates of the selected bundles in a stable order; undefined if no bundle matches and the source is optional.
+   * @throws VolumeError `NotFound` if no bundle matches, `Failed` if the API server does not serve ClusterTrustBundles
    */
   async certificates({ name, signerName, labelSelector, optional }: ClusterTrustBundleProjection): Promise<Buffer | undefined> {
     const all = await this.#all();
@@ -84,7 +84,7 @@ export class TrustBundleManager {
   }
 }
 
-/** Normalizes to lines of 64 characters, so that equal certificates have equal text. */
+/** Normalizes a PEM block to lines of 64 characters, so that equal certificates have equal text. */
 function tidy(block: string): string {
   const body = block.replace(/-----[A-Z ]+-----|\s/g, '');
   return `-----BEGIN CERTIFICATE-----\n${body.replace(/.{1,64}/g, '$&\n')}-----END CERTIFICATE-----\n`;

@@ -4,7 +4,7 @@ import { isNamespacedSysctl } from '../pod-util/sysctls.ts';
 const milliseconds = (least: number) => z.number().int().min(least).max(86_400_000);
 const quantities = z.record(z.string(), z.string());
 const threshold = z.string().regex(/^(\d+(\.\d+)?%|\d+(\.\d+)?([kMGTPE]i?)?)$/, 'a quantity, or a percentage such as 10%');
-/** An optional value per eviction threshold. */
+/** Returns the schema of an optional value for each eviction threshold. */
 const perThreshold = <T extends z.ZodType>(one: T) =>
   z
     .strictObject({
@@ -23,36 +23,39 @@ const taint = z.strictObject({
 });
 
 export const kubeletConfig = z.strictObject({
-  /** The node's name; with `count`, the prefix of the nodes' names. */
+  /** The node's name. With `count`, the prefix of all node names. */
   nodeName: z.string().regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/, 'a DNS name in lower case'),
-  /** The number of nodes `<nodeName>-<i>` in this process. Requires simulated runtimes. */
+  /** The number of nodes in this process, named `<nodeName>-<i>`. Requires simulated runtimes. */
   count: z.number().int().min(1).max(10_000).optional(),
   /** The node's address; by default the machine's first external address, or 127.0.0.1 if the API server is on a loopback address. */
   address: z.string().min(1).optional(),
-  /** Where the kubelet's API listens; by default all addresses, or the node's if that is a loopback address. Port 0: any free port. */
+  /**
+   * The address that the kubelet's API listens on; by default all addresses, or the node's address if that is a loopback address. Port 0 selects
+   * any free port.
+   */
   serverAddress: z.string().min(1).optional(),
   port: z.number().int().min(0).max(65_535).default(10_250),
-  /** PEM files of the serving certificate; by default the cluster's CA issues one. */
+  /** The PEM files of the serving certificate and key; by default the cluster's CA issues the certificate. */
   tls: z.strictObject({ certificateFile: z.string().min(1), keyFile: z.string().min(1) }).optional(),
-  /** The directory of volumes and files of pods; by default the plugin's data directory. */
+  /** The directory of pods' volumes and files; by default the plugin's data directory. */
   rootDir: z.string().min(1).optional(),
   /** The directory of container logs; by default `logs` below `rootDir`. */
   logDir: z.string().min(1).optional(),
-  /** A directory in memory for secrets and tokens; by default they are below `rootDir`, which has mode 0700. */
+  /** An in-memory directory for Secrets and tokens; by default these files are in `rootDir`, which has mode 0700. */
   volatileDir: z.string().min(1).optional(),
   labels: z.record(z.string(), z.string()).default({}),
   taints: z.array(taint).default([]),
   registerNode: z.boolean().default(true),
-  /** The pod CIDR until the Node object has one. */
+  /** The node's pod CIDR until the Node object has `spec.podCIDR`. */
   podCIDR: z.string().optional(),
   maxPods: z.number().int().min(1).max(10_000).default(110),
-  /** Overrides the machine's capacity: `{ cpu: "4" }`. */
+  /** Overrides the machine's capacity, for example `{ cpu: "4" }`. */
   capacity: quantities.default({}),
   /** Resources that are not allocatable to pods. */
   reserved: quantities.default({}),
   /**
-   * Hard eviction thresholds. Below one of them the node reports pressure and evicts pods, one at a time. A quantity or a percentage: `100Mi`,
-   * `10%`; 0 turns a threshold off. `disk` is the file system of pods, `image` that of the runtime's images.
+   * Hard eviction thresholds. If less is available, the node reports the pressure condition and evicts pods, one at a time. A threshold is a
+   * quantity (`100Mi`) or a percentage (`10%`); 0 disables the threshold. `disk` is the file system of pods, `image` the file system of images.
    */
   evictionHard: z
     .strictObject({
@@ -64,17 +67,17 @@ export const kubeletConfig = z.strictObject({
       pidAvailable: threshold.default('0'),
     })
     .prefault({}),
-  /** Soft eviction thresholds: they must be met for some time, and evicted pods get a grace period. */
+  /** Soft eviction thresholds. A soft threshold takes effect after it was met for `forSeconds`; the evicted pods get a grace period. */
   evictionSoft: perThreshold(z.strictObject({ below: threshold, forSeconds: z.number().int().min(1).max(86_400) })),
-  /** How much must be available beyond a threshold before it is no longer met. */
+  /** The quantity that must be available beyond a threshold before the threshold is no longer met. */
   evictionMinimumReclaim: perThreshold(threshold),
-  /** The longest grace period of pods that a soft threshold evicts. */
+  /** The maximum grace period of pods that a soft eviction threshold evicts. */
   evictionMaxPodGraceSeconds: z.number().int().min(0).max(86_400).default(0),
-  /** How long a pressure condition stays after its threshold is no longer met. */
+  /** The minimum time that a pressure condition stays True after its threshold was last met. */
   evictionPressureTransitionSeconds: z.number().int().min(0).max(86_400).default(300),
   /**
-   * Image garbage collection: above `highPercent` of disk usage unused images are removed until `lowPercent` is reached. Images younger than
-   * `minimumAgeSeconds` are kept; images unused for `maximumAgeSeconds` are removed in any case (0: never).
+   * Image garbage collection. If disk usage exceeds `highPercent`, unused images are removed until disk usage is `lowPercent`. Images younger
+   * than `minimumAgeSeconds` are kept. Images unused for `maximumAgeSeconds` are always removed; 0 disables this rule.
    */
   imageGc: z
     .strictObject({
@@ -86,27 +89,27 @@ export const kubeletConfig = z.strictObject({
     })
     .refine(({ highPercent, lowPercent }) => lowPercent < highPercent, 'lowPercent must be below highPercent')
     .prefault({}),
-  /** The runtime of pods without a RuntimeClass; by default the first one. */
+  /** The name of the runtime for pods without a RuntimeClass; by default the first configured runtime. */
   runtime: z.string().min(1).optional(),
-  /** Sysctls that pods may set besides the safe ones: names, or `prefix*`. */
+  /** The sysctls that pods may set in addition to the safe sysctls: names, or prefixes that end with `*`. */
   allowedUnsafeSysctls: z
     .array(z.string().min(1).max(253).refine(isNamespacedSysctl, 'this sysctl is not namespaced: it cannot be allowed'))
     .default([]),
-  /** Creates cgroups per pod and QoS class; otherwise runtimes place containers themselves. */
+  /** Creates a cgroup per pod and per QoS class. If false, the runtimes place the containers. */
   cgroupsPerQos: z.boolean().default(true),
-  /** The parent cgroup of `kubepods`, of this kubelet only: upstream's default is `/`. By default derived from the node's identity. */
+  /** The parent cgroup of `kubepods` (upstream's default is `/`). No other kubelet may use it. By default derived from the node's identity. */
   cgroupRoot: z.string().startsWith('/').optional(),
-  /** The maximum number of processes and threads of a pod; -1: no limit. */
+  /** The maximum number of processes and threads of a pod; -1 for no limit. */
   podPidsLimit: z.number().int().min(-1).default(-1),
-  /** The directory that `/logs/` serves. */
+  /** The directory that the kubelet's endpoint `/logs/` serves. */
   systemLogDir: z.string().startsWith('/').default('/var/log'),
   resolvConf: z.string().default('/etc/resolv.conf'),
   maxParallelImagePulls: z.number().int().min(1).max(100).default(5),
   containerLogMaxSize: z.string().default('10Mi'),
   containerLogMaxFiles: z.number().int().min(2).max(100).default(5),
   /**
-   * Graceful node shutdown: the grace period of all pods, its last part for critical pods; or a grace period per priority. 0: pods are not
-   * terminated before the machine shuts down.
+   * Graceful node shutdown: `graceSeconds` for all pods, of which the last `criticalGraceSeconds` are for critical pods; or a grace period per
+   * priority. With 0, pods are not terminated before the machine shuts down.
    */
   shutdown: z
     .strictObject({
@@ -122,11 +125,14 @@ export const kubeletConfig = z.strictObject({
       'criticalGraceSeconds must not exceed graceSeconds',
     )
     .prefault({}),
-  /** Where device plugins register (`kubelet.sock`), as upstream's /var/lib/kubelet/device-plugins; by default none can. */
+  /**
+   * The directory of the device plugin registration socket `kubelet.sock` (upstream: /var/lib/kubelet/device-plugins). By default, no device
+   * plugin can register.
+   */
   devicePluginDir: z.string().startsWith('/').max(90).optional(),
-  /** Where DRA drivers register, as upstream's /var/lib/kubelet/plugins_registry; by default none can. */
+  /** The directory in which DRA drivers register (upstream: /var/lib/kubelet/plugins_registry). By default, no DRA driver can register. */
   pluginRegistryDir: z.string().startsWith('/').max(90).optional(),
-  /** Static pods: a directory of manifests (or one file), and a URL that returns a Pod or a PodList. */
+  /** Static pods: `path` is a directory of manifests or one manifest, `url` returns a Pod or a PodList. */
   staticPods: z
     .strictObject({
       path: z.string().startsWith('/').optional(),
@@ -135,17 +141,17 @@ export const kubeletConfig = z.strictObject({
       everyMs: milliseconds(100).default(20_000),
     })
     .prefault({}),
-  /** How often the node's state is collected, and how often an unchanged status is reported. */
+  /** How often the node's status is computed. `nodeStatusReportMs` is how often an unchanged status is reported. */
   nodeStatusUpdateMs: milliseconds(100).default(10_000),
   nodeStatusReportMs: milliseconds(1000).default(300_000),
   nodeLeaseDurationSeconds: z.number().int().min(1).max(3600).default(40),
-  /** The relist period of the runtimes. */
+  /** The period of the PLEG's relist of the runtimes. */
   syncFrequencyMs: milliseconds(1000).default(300_000),
   /** How long the measured usage of a pod's volumes is valid. */
   volumeStatsAggPeriodMs: milliseconds(1000).default(60_000),
-  /** Records Normal events; by default only if the process has one node. */
+  /** Records Normal events. By default, they are recorded only if the process has one node. */
   normalEvents: z.boolean().optional(),
-  /** Makes volumes, hosts files and log directories; by default unless the runtime is simulated. */
+  /** Creates volumes, hosts files and log directories. By default true, except for simulated runtimes. */
   files: z.boolean().optional(),
 });
 export type KubeletConfig = z.output<typeof kubeletConfig>;

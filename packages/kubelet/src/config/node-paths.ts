@@ -13,7 +13,7 @@ export class NodePaths {
   readonly logs: string;
   readonly volatile: string;
 
-  /** `volatile` is a directory in memory for secrets; by default the root directory. */
+  /** @param volatile an in-memory directory for Secrets and tokens; by default the root directory */
   constructor(root: string, logs: string = join(root, 'logs'), volatile: string = root) {
     this.root = root;
     this.logs = logs;
@@ -26,7 +26,7 @@ export class NodePaths {
   pod(uid: string): string {
     return join(this.pods, safePart(uid));
   }
-  /** The pod's directory below the volatile directory; equal to `pod` without one. */
+  /** Returns the pod's directory in the volatile directory. Without a volatile directory, it is the same directory as `pod`. */
   volatilePod(uid: string): string {
     return join(this.volatile, 'pods', safePart(uid));
   }
@@ -45,7 +45,7 @@ export class NodePaths {
   terminationLog(uid: string, container: string, attempt: number): string {
     return join(this.pod(uid), 'containers', safePart(container), `${attempt}.termination`);
   }
-  /** `<namespace>_<name>_<uid>`, as log collectors expect. */
+  /** Returns the pod's log directory, named `<namespace>_<name>_<uid>` as log collectors expect. */
   podLogs({ metadata }: Pod): string {
     return join(this.logs, safePart(`${metadata?.namespace}_${metadata?.name}_${metadata?.uid}`));
   }

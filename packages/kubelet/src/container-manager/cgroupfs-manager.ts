@@ -2,41 +2,41 @@ import { constants } from 'node:fs';
 import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-/** The limits of one cgroup. Undefined: unchanged; Infinity: no limit. */
+/** The limits of one cgroup. An undefined limit is left unchanged; Infinity means no limit. */
 export interface ResourceConfig {
-  /** 2 to 262,144, as in cgroup v1. */
+  /** CPU shares from 2 to 262,144, as in cgroup v1. */
   readonly cpuShares?: number;
-  /** Microseconds of cpu per period of 100 ms. */
+  /** The CPU quota in microseconds per period of 100 ms. */
   readonly cpuQuota?: number;
-  /** Bytes. */
+  /** The memory limit in bytes. */
   readonly memory?: number;
-  /** Number of processes and threads. */
+  /** The maximum number of processes and threads. */
   readonly pids?: number;
-  /** Bytes of huge pages by the kernel's name of their size: `2MB`. */
+  /** Huge page limits in bytes, keyed by the kernel's name of the page size, such as `2MB`. */
   readonly hugepages?: Readonly<Record<string, number>>;
 }
 
-/** Manages the cgroups of a machine, by paths such as `/kubepods/burstable`. All methods throw the kernel's errors. */
+/** Manages the cgroups of a machine, addressed by paths such as `/kubepods/burstable`. All methods throw the kernel's errors. */
 export interface CgroupManager {
-  /** Creates the cgroup and its parents if they are missing. */
+  /** Creates the cgroup and its missing parents, and sets the limits of the cgroup. */
   create(path: string, bounds: ResourceConfig): Promise<void>;
   update(path: string, bounds: ResourceConfig): Promise<void>;
   resourceConfig(path: string): Promise<Required<Pick<ResourceConfig, 'cpuQuota' | 'memory'>>>;
-  /** Returns memory that cannot be reclaimed immediately, in bytes; 0 if the cgroup does not exist. */
+  /** Returns the memory of the cgroup that cannot be reclaimed immediately, in bytes; 0 if the cgroup does not exist. */
   memoryUsage(path: string): Promise<number>;
-  /** Returns the processes of the cgroup and its descendants. */
+  /** Returns the process ids of the cgroup and its descendants. */
   pids(path: string): Promise<readonly number[]>;
-  /** Returns the names of the direct children. */
+  /** Returns the names of the cgroup's direct children. */
   children(path: string): Promise<readonly string[]>;
-  /** Removes the cgroup with its descendants. Returns false if a process still runs in it. */
+  /** Removes the cgroup and its descendants. Returns false if a process still runs in one of them. */
   destroy(path: string): Promise<boolean>;
 }
 
 const period = 100_000;
-/** The controllers that limit pods. Runtimes create cgroups of the other ones. */
+/** The cgroup controllers that limit pods. Runtimes create the cgroups of all other controllers. */
 const podControllers = ['cpu', 'memory', 'pids', 'hugetlb'] as const;
 type Controller = (typeof podControllers)[number];
-/** cgroup v1 writes this many bytes or more for no limit: the largest number of whole pages. */
+/** The lowest memory limit that cgroup v1 treats as no limit. The kernel reports the largest number of whole pages. */
 const unlimitedBytes = 2 ** 62;
 
 /** Overwrites an existing file and never creates one. */
@@ -46,7 +46,7 @@ const textOf = (file: string) => readFile(file, 'utf8').catch(() => '');
 const numberIn = (text: string, key: string) => Number(new RegExp(`^${key} (\\d+)$`, 'm').exec(text)?.[1] ?? 0);
 
 /**
- * Converts cpu shares to the weight of cgroup v2: 2 is 1, 1024 is 100, 262,144 is 10,000.
+ * Converts CPU shares to the CPU weight of cgroup v2: 2 to 1, 1024 to 100, 262,144 to 10,000.
  * https://kubernetes.io/docs/concepts/architecture/cgroups/
  */
 export function cpuWeight(shares: number): number {
@@ -56,11 +56,11 @@ export function cpuWeight(shares: number): number {
   return Math.min(10_000, Math.ceil(10 ** ((l * l + 125 * l) / 612 - 7 / 34)));
 }
 
-/** Manages cgroups of either version through the cgroup file system. */
+/** Manages cgroups v1 or v2 through the cgroup file system. */
 export class CgroupfsManager implements CgroupManager {
   readonly version: 1 | 2;
   readonly #root: string;
-  /** Mount points of the hierarchies; one with cgroup v2. */
+  /** The mount points of the cgroup hierarchies; exactly one with cgroup v2. */
   readonly #hierarchies: readonly string[];
   readonly #enabledBelow = new Set<string>();
 
@@ -70,7 +70,7 @@ export class CgroupfsManager implements CgroupManager {
     this.#hierarchies = hierarchies;
   }
 
-  /** Returns undefined if the machine has no cgroups. */
+  /** Detects the machine's cgroup version. Returns undefined if the machine has no cgroups. */
   static async open(root = '/sys/fs/cgroup'): Promise<CgroupfsManager | undefined> {
     const names: readonly string[] = await readdir(root).catch(() => []);
     if (names.includes('cgroup.controllers')) return new CgroupfsManager(2, root, [root]);
@@ -138,7 +138,7 @@ export class CgroupfsManager implements CgroupManager {
     return this.version === 2 ? join(this.#root, path, file) : join(this.#root, controller, path, file);
   }
 
-  /** As upstream, a controller that the kernel does not have limits nothing. */
+  /** Writes a limit. As upstream, ignores limits of controllers that the kernel lacks. */
   async #write(file: string, value: string): Promise<void> {
     try {
       await writeFile(file, value, { flag: overwrite });
@@ -148,7 +148,7 @@ export class CgroupfsManager implements CgroupManager {
     }
   }
 
-  /** Enables the controllers of a v2 cgroup in all of its ancestors. @throws Error if cpu or memory cannot be enabled */
+  /** Enables the controllers of a cgroup v2 in all of its ancestors. @throws Error if the cpu or memory controller cannot be enabled */
   async #enableControllers(path: string): Promise<void> {
     if (this.#enabledBelow.has(path)) return;
     if (path !== '/' && path !== '.') await this.#enableControllers(dirname(path));

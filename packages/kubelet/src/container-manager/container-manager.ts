@@ -9,14 +9,14 @@ import { SystemdCgroupManager } from './systemd-cgroup-manager.ts';
 
 type Driver = 'cgroupfs' | 'systemd';
 
-/** What the container manager needs to know of a runtime. */
+/** The properties of a runtime that the container manager reads. */
 export interface CgroupRuntime {
   readonly pleg: { readonly simulated: boolean; readonly cgroupDriver: Driver };
 }
 
 export interface ContainerManagerOptions {
   readonly config: Pick<KubeletConfig, 'cgroupsPerQos' | 'cgroupRoot' | 'reserved' | 'podPidsLimit'>;
-  /** An id of this node that is unique among the kubelets of the machine. */
+  /** The id of this node, which is unique among the kubelets of the machine. */
   readonly owner: string;
   readonly clock: Pick<Clock, 'sleep'>;
   readonly log: Logger;
@@ -33,12 +33,12 @@ export class ContainerManager {
     this.#options = options;
   }
 
-  /** Returns undefined if the kubelet does not manage the cgroups of the runtime's pods. */
+  /** Returns the manager of the runtime's pod cgroups; undefined if the kubelet does not manage them. */
   podContainerManager(runtime: CgroupRuntime | undefined): PodContainerManager | undefined {
     return runtime && !runtime.pleg.simulated ? this.#byDriver.get(runtime.pleg.cgroupDriver) : undefined;
   }
 
-  /** Creates the node's cgroups. Call it after the runtimes are connected. `capacity` is the machine's. */
+  /** Creates the cgroups of the node. Requires connected runtimes. `capacity` is the machine's capacity. */
   async open(runtimes: Iterable<CgroupRuntime>, capacity: Resources): Promise<void> {
     const { config, log } = this.#options;
     const drivers = new Set([...runtimes].filter(({ pleg }) => !pleg.simulated).map(({ pleg }) => pleg.cgroupDriver));

@@ -11,9 +11,9 @@ import { podResourceConfig } from './resource-config.ts';
 
 export interface PodContainerManagerOptions {
   readonly cgroups: CgroupManager;
-  /** The parent of `kubepods`: `/`, or a cgroup of this node. */
+  /** The parent cgroup of `kubepods`: `/`, or a cgroup of this node. */
   readonly root: string;
-  /** The limits of all pods of the node together. */
+  /** The limits of the cgroup `kubepods`, which contains all pods of the node. */
   readonly node: ResourceConfig;
   /** The maximum number of processes and threads of a pod. */
   readonly maxPids: number;
@@ -21,18 +21,19 @@ export interface PodContainerManagerOptions {
   readonly log: Logger;
 }
 
-/** The longest wait until killed processes leave their cgroup. Milliseconds. */
+/** The maximum time to wait until killed processes have left their cgroup. Milliseconds. */
 const longestWaitMs = 1000;
 const classes: Readonly<Record<QosClass, string>> = { Guaranteed: '', Burstable: 'burstable', BestEffort: 'besteffort' };
 
 /**
- * Manages the cgroups of a node's pods, as upstream with `--cgroups-per-qos`: `kubepods`, below it one per QoS class Burstable and BestEffort,
- * and one per pod, below which runtimes create those of containers. https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
+ * Manages the cgroups of a node's pods, as upstream with `--cgroups-per-qos`: `kubepods`, in it one cgroup for each of the QoS classes Burstable and
+ * BestEffort, and one cgroup per pod. Runtimes create the containers' cgroups in the pod's cgroup.
+ * https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
  */
 export class PodContainerManager {
   readonly #options: PodContainerManagerOptions;
   readonly #all: string;
-  /** The cpu requests of burstable pods by uid. Millicores. */
+  /** The CPU requests of Burstable pods in millicores, keyed by pod uid. */
   readonly #burstable = new Map<string, number>();
   #sum = 0;
   #shares: number | undefined;
@@ -43,7 +44,7 @@ export class PodContainerManager {
     this.#all = join(options.root, 'kubepods');
   }
 
-  /** Creates the cgroups above those of pods. @throws Error if the process lacks the permission */
+  /** Creates the parent cgroups of the pods' cgroups. @throws Error if the process lacks the permission */
   async open(): Promise<void> {
     const { cgroups, root, node } = this.#options;
     if (root !== '/') await cgroups.create(root, { ...(node.cpuShares !== undefined && { cpuShares: node.cpuShares }) });
@@ -52,18 +53,18 @@ export class PodContainerManager {
     await cgroups.create(join(this.#all, classes.Burstable), { cpuShares: cpuShares(0) });
   }
 
-  /** Returns for example `/kubepods/burstable/pod<uid>`. */
+  /** Returns the path of the pod's cgroup, for example `/kubepods/burstable/pod<uid>`. */
   podCgroupPath(pod: Pod): string {
     return join(this.#all, classes[qosClass(pod.spec)], `pod${podUid(pod)}`);
   }
 
-  /** Creates the pod's cgroup. Call it before the sandbox is created. Idempotent. @throws the kernel's error */
+  /** Creates the pod's cgroup. Must be called before the sandbox is created. Idempotent. @throws the kernel's error */
   async ensureExists(pod: Pod): Promise<void> {
     this.trackPod(pod);
     await this.#options.cgroups.create(this.podCgroupPath(pod), this.#boundsOf(pod));
   }
 
-  /** Adds the cpu request of a running or resized pod to those of its QoS class. */
+  /** Adds the CPU request of a running or resized pod to the total of its QoS class. */
   trackPod(pod: Pod): void {
     if (qosClass(pod.spec) !== 'Burstable') return;
     const uid = podUid(pod);
@@ -73,7 +74,7 @@ export class PodContainerManager {
     this.#updateBurstableShares();
   }
 
-  /** Raises limits before containers get more resources; does not lower any. */
+  /** Raises the limits of the pod's cgroup before its containers get more resources. Lowers no limit. */
   async raiseLimits(pod: Pod): Promise<void> {
     const bounds = this.#boundsOf(pod);
     const { cpuQuota, memory } = await this.#options.cgroups.resourceConfig(this.podCgroupPath(pod));
@@ -84,7 +85,7 @@ export class PodContainerManager {
     });
   }
 
-  /** Applies the limits after the containers were resized. @throws Error if the pod's memory usage exceeds its limit */
+  /** Applies the pod's cgroup limits after its containers were resized. @throws Error if the pod's memory usage exceeds the new limit */
   async applyLimits(pod: Pod): Promise<void> {
     const { cgroups } = this.#options;
     const path = this.podCgroupPath(pod);
@@ -97,7 +98,7 @@ export class PodContainerManager {
     this.trackPod(pod);
   }
 
-  /** Kills the remaining processes of the pod and removes its cgroup. Idempotent. @throws Error if processes stay */
+  /** Kills the remaining processes of the pod and removes its cgroup. Idempotent. @throws Error if processes remain */
   async destroy(pod: Pod): Promise<void> {
     const uid = podUid(pod);
     this.#sum -= this.#burstable.get(uid) ?? 0;
@@ -109,7 +110,7 @@ export class PodContainerManager {
     for (const path of paths) await this.#remove(path);
   }
 
-  /** Removes the cgroups of pods that `known` does not return true for. */
+  /** Removes the cgroups of pods for which `known` returns false. */
   async removeOrphanedPodCgroups(known: (uid: string) => boolean): Promise<void> {
     const { cgroups, log } = this.#options;
     for (const name of Object.values(classes)) {
@@ -127,7 +128,7 @@ export class PodContainerManager {
     return this.#options.cgroups.pids(this.podCgroupPath(pod));
   }
 
-  /** Removes cgroups without pods; a restarted kubelet uses the others. */
+  /** Removes the cgroups that contain no pod. A restarted kubelet uses the remaining cgroups. */
   async close(): Promise<void> {
     const { cgroups, root, log } = this.#options;
     await this.#writing;
@@ -157,7 +158,7 @@ export class PodContainerManager {
     }
   }
 
-  /** Sets the shares of the burstable cgroup to the sum of its pods' requests. Writes are serialized; the newest value wins. */
+  /** Sets the CPU shares of the Burstable cgroup to the sum of its pods' requests. Writes do not overlap; the newest value wins. */
   #updateBurstableShares(): void {
     const { cgroups, log } = this.#options;
     this.#writing = this.#writing.then(async () => {

@@ -6,7 +6,7 @@ import type { ResourceConfig } from './cgroupfs-manager.ts';
 
 const hugepages = 'hugepages-';
 
-/** Returns the pod's limits of huge pages, by the kernel's names of their sizes. */
+/** Returns the pod's huge page limits in bytes, keyed by the kernel's name of the page size. */
 function hugepagesOf(pod: Pod): Readonly<Record<string, number>> {
   const { containers = [], initContainers = [], resources } = pod.spec ?? {};
   const names = new Set(
@@ -20,8 +20,8 @@ function hugepagesOf(pod: Pod): Readonly<Record<string, number>> {
 }
 
 /**
- * Returns the limits of a pod's cgroup: the sum of its requests, and the sum of its limits if every container has one, or its pod-level
- * resources (KEP-2837). `maxPids` is the node's limit per pod.
+ * Returns the limits of a pod's cgroup from its pod-level resources (KEP-2837), or else from the sum of its containers' requests, and of their
+ * limits if every container has one. `maxPids` is the node's limit per pod.
  */
 export function podResourceConfig(pod: Pod, maxPids: number): Required<ResourceConfig> {
   const none = { cpuQuota: Infinity, memory: Infinity, pids: maxPids, hugepages: hugepagesOf(pod) };
@@ -36,7 +36,7 @@ export function podResourceConfig(pod: Pod, maxPids: number): Required<ResourceC
   };
 }
 
-/** Returns the limits of all pods of a machine together: its capacity minus the reserved resources. */
+/** Returns the limits of the cgroup of all pods: the machine's capacity minus the reserved resources. */
 export function nodeResourceConfig(
   capacity: Readonly<Record<string, { toString(): string }>>,
   reserved: Readonly<Record<string, string>>,

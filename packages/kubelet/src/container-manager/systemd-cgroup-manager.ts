@@ -2,11 +2,11 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { cpuWeight, type ResourceConfig, type CgroupManager } from './cgroupfs-manager.ts';
 
-/** Runs a program. @throws Error with its output if it fails */
+/** Runs a program. @throws Error with the program's output if the program fails */
 export type Run = (file: string, args: readonly string[]) => Promise<unknown>;
 const run: Run = (file, args) => promisify(execFile)(file, [...args], { timeout: 30_000 });
 
-/** Returns the nested slices of a path: for `/kubepods/pod1-2` `kubepods.slice` and `kubepods-pod1_2.slice`. */
+/** Returns the nested systemd slices of a cgroup path: `kubepods.slice` and `kubepods-pod1_2.slice` for `/kubepods/pod1-2`. */
 function slicesOf(path: string): readonly string[] {
   const names = path
     .split('/')
@@ -15,7 +15,7 @@ function slicesOf(path: string): readonly string[] {
   return names.map((_, index) => `${names.slice(0, index + 1).join('-')}.slice`);
 }
 
-/** Manages cgroups as systemd slices: created through systemctl, and read through the cgroup file system. */
+/** Manages cgroups as systemd slices: creates them with systemctl and reads them through the cgroup file system. */
 export class SystemdCgroupManager implements CgroupManager {
   readonly #files: CgroupManager & { readonly version: 1 | 2 };
   readonly #run: Run;

@@ -20,17 +20,20 @@ export interface EnvironmentSources {
   readonly services: Variables;
   readonly facts: DownwardApiValues;
   readonly allocatable: Resources;
-  /** Reads a file of one of the pod's volumes; undefined if it does not exist. @throws Error if it is not a regular file of the volume */
+  /**
+   * Reads a file of one of the pod's volumes. Returns undefined if the file does not exist.
+   * @throws Error if the path is not a regular file of the volume
+   */
   fileIn(volume: string, path: string): Promise<string | undefined>;
-  /** Called with the keys of an envFrom source that are not valid variable names. */
+  /** Called with the keys of an `envFrom` source that are not valid environment variable names. */
   invalidNames?(names: readonly string[], source: string): void;
 }
 
-/** Printable ASCII characters except `=` (KEP-4369). */
+/** Names of printable ASCII characters except `=` (KEP-4369). */
 const variableName = /^[\x20-\x3c\x3e-\x7e]+$/;
 const none: ReadonlyMap<string, string> = new Map();
 
-/** Returns the ConfigMaps and Secrets that the environment of a pod's containers refers to. */
+/** Returns references to the ConfigMaps and Secrets that the `env` and `envFrom` of a pod's containers use. */
 export function environmentObjectReferences(pod: Pod): readonly ObjectReference[] {
   const { initContainers = [], containers = [], ephemeralContainers = [] } = pod.spec ?? {};
   const found = new Map<string, ObjectReference>();
@@ -53,8 +56,8 @@ export function environmentObjectReferences(pod: Pod): readonly ObjectReference[
 }
 
 /**
- * Returns the variables of a container, ordered by first assignment: envFrom, env, Services.
- * @throws Error with the message of the container's waiting state
+ * Returns the environment variables of a container: those of `envFrom`, then `env`, then Services; an earlier assignment keeps its position.
+ * @throws Error with the message of the container's waiting state, if a required source is missing or invalid
  */
 export async function containerEnvironment(
   pod: Pod,

@@ -13,7 +13,7 @@ const maxSearches = 32;
 const maxSearchLength = 2048;
 const unique = (items: readonly string[]) => [...new Set(items)];
 
-/** Parses a resolv.conf. As in the resolver, the last `search` line counts. */
+/** Parses a resolv.conf. As in the C library's resolver, the last `search` line takes effect. */
 export function parseResolvConf(text: string): ResolverConfig {
   const servers: string[] = [];
   let searches: string[] = [];
@@ -27,7 +27,7 @@ export function parseResolvConf(text: string): ResolverConfig {
   return { servers, searches, options };
 }
 
-/** Returns the resolver configuration of a pod by its dnsPolicy and dnsConfig; `omitted` has messages about omitted entries. */
+/** Returns the resolver configuration of a pod from its dnsPolicy and dnsConfig. `omitted` contains a message about each omitted entry. */
 export function podDnsConfig(
   pod: Pod,
   cluster: { readonly domain: string; readonly dnsServiceIP: string },

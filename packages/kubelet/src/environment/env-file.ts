@@ -1,13 +1,13 @@
-/** The longest value (KEP-3721). Bytes. */
+/** The maximum length of a value (KEP-3721). Bytes. */
 const longestValue = 32 * 1024;
 const longestKey = 128;
 
 const assignment = /^([^=\s][^=]*)=(.*)$/s;
 
 /**
- * Returns the value of a key in an environment file (KEP-3721), or undefined if the key does not exist. A line is `KEY='value'`; the quoted
- * text is taken literally and may span lines. Comments and empty lines are skipped; `KEY= ...` is an empty value.
- * @throws Error for an invalid line before the key, and for keys and values that are too long
+ * Returns the value of a key in an environment file (KEP-3721), or undefined if the file does not contain the key. In a line `KEY='value'` the
+ * quoted text is literal and may span lines. Comments and empty lines are skipped; `KEY= ...` is an empty value.
+ * @throws Error for an invalid line before the key, or if a key or value is too long
  */
 export function envFileValue(text: string, key: string): string | undefined {
   if (key.length > longestKey)
@@ -26,7 +26,7 @@ export function envFileValue(text: string, key: string): string | undefined {
   return undefined;
 }
 
-/** Returns the value of an assignment and the index of its last line. */
+/** Returns the value of a quoted assignment and the index of the line on which the value ends. */
 function quoted(rest: string, lines: readonly string[], first: number): { readonly value: string; readonly last: number } {
   if (rest === '' || /^\s/.test(rest)) return { value: '', last: first };
   if (!rest.startsWith("'")) throw new Error(`line ${first + 1}: the value must be in single quotes`);

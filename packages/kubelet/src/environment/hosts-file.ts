@@ -1,14 +1,14 @@
 import type { HostAlias, Pod } from '@oarlock/api/types/core-v1';
 import { isHostNetwork } from '../pod-util/pods.ts';
 
-/** Truncates a host name to the kernel's maximum of 63 bytes. */
+/** Truncates a host name to 63 bytes, the maximum of the kernel. */
 function shorten(name: string): string {
   return name.slice(0, 63).replace(/[-.]+$/, '');
 }
 
 export interface PodHostname {
   readonly hostname: string;
-  /** Empty unless the pod has a subdomain. */
+  /** The pod's domain; empty unless the pod has a subdomain. */
   readonly domain: string;
 }
 
@@ -26,7 +26,7 @@ function aliasLines(aliases: readonly HostAlias[] | undefined): string {
   return `\n# Entries added by HostAliases.\n${aliases.map(({ ip, hostnames }) => `${ip}\t${(hostnames ?? []).join('\t')}\n`).join('')}`;
 }
 
-/** Returns the /etc/hosts of a pod with its own network. */
+/** Returns the content of /etc/hosts for a pod that is not on the host network. */
 export function hostsFile(pod: Pod, podIPs: readonly string[], { hostname, domain }: PodHostname): string {
   const local = [
     '127.0.0.1\tlocalhost',
@@ -41,7 +41,7 @@ export function hostsFile(pod: Pod, podIPs: readonly string[], { hostname, domai
   return `# Kubernetes-managed hosts file.\n${[...local, ...own].join('\n')}\n${aliasLines(pod.spec?.hostAliases)}`;
 }
 
-/** Returns the node's /etc/hosts with the pod's aliases, for pods on the host network. */
+/** Returns the node's /etc/hosts with the pod's hostAliases appended, for a pod on the host network. */
 export function nodeHostsFile(pod: Pod, nodeFile: string): string {
   return `# Kubernetes-managed hosts file (host network).\n${nodeFile}${aliasLines(pod.spec?.hostAliases)}`;
 }

@@ -7,7 +7,7 @@ export type Variables = ReadonlyMap<string, string>;
 const upper = (text: string) => text.toUpperCase().replaceAll('-', '_');
 const hostPort = (host: string, port: number) => (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
 
-/** The variables of one Service, in the format of Docker links. */
+/** Yields the environment variables of one Service, in the format of Docker links. */
 function* variablesOf(name: string, ip: string, ports: readonly ServicePort[]): Generator<[string, string]> {
   const prefix = upper(name);
   const [first] = ports;
@@ -27,7 +27,10 @@ function* variablesOf(name: string, ip: string, ports: readonly ServicePort[]): 
   }
 }
 
-/** The environment variables of Services, cached per namespace until a Service of it changes: pods start far more often than Services change. */
+/**
+ * Provides the environment variables of Services. They are cached per namespace until a Service of the namespace changes, because pods start far
+ * more often than Services change.
+ */
 export class ServiceEnvironment {
   readonly #services: Lister<Service>;
   readonly #facts: Pick<ClusterFacts, 'kubernetesServiceIP'>;
@@ -39,7 +42,7 @@ export class ServiceEnvironment {
     this.#facts = facts;
   }
 
-  /** Call it after each change of a Service. */
+  /** Drops cached variables. Must be called after each change of a Service. */
   changed({ metadata }: Service): void {
     this.#links.delete(metadata?.namespace ?? '');
     if (metadata?.namespace === 'default') {
@@ -48,7 +51,7 @@ export class ServiceEnvironment {
     }
   }
 
-  /** Returns the variables of the API server and, with `links`, of all Services of the namespace. */
+  /** Returns the variables of the API server. With `links` (enableServiceLinks), adds the variables of all Services of the namespace. */
   variables(namespace: string, links: boolean): Variables {
     if (!links) return (this.#api ??= new Map(this.#apiServer()));
     let known = this.#links.get(namespace);
@@ -67,7 +70,7 @@ export class ServiceEnvironment {
     }
   }
 
-  /** Uses the cluster's facts until the Service `kubernetes` exists. */
+  /** Yields the variables of the Service `kubernetes`, from the cluster's configuration until that Service exists. */
   *#apiServer(): Generator<[string, string]> {
     const spec = this.#services.get('default/kubernetes')?.spec;
     yield* variablesOf(

@@ -15,15 +15,15 @@ import type { MetThreshold } from './thresholds.ts';
 export interface EvictionManagerOptions {
   readonly log: Logger;
   readonly signal: AbortSignal;
-  /** The longest grace period of pods that a soft threshold evicts. Seconds. */
+  /** The maximum grace period of pods that a soft eviction threshold evicts. Seconds. */
   readonly maxGraceSeconds: number;
   pods(): Iterable<PodWorker>;
   stats(signal: AbortSignal): Promise<ReadonlyMap<string, ContainerStats>>;
-  /** Frees disk space that no pod uses. */
+  /** Frees disk space without evicting pods: removes unused images. */
   reclaimDisk(): Promise<void>;
-  /** Returns the thresholds that are still met after something was freed. */
+  /** Returns the eviction thresholds that are still met after resources were reclaimed. */
   measureAgain(): Promise<readonly MetThreshold[]>;
-  /** Records an event about the node. */
+  /** Records an event for the Node object. */
   recordNodeEvent(reason: string, message: string): void;
 }
 
@@ -32,7 +32,7 @@ interface WorkerCandidate extends EvictionCandidate {
 }
 
 /**
- * Evicts pods before the node runs out of a resource, one at a time in the order of `rankPodsForEviction`, and pods that exceed their
+ * Evicts pods before the node runs out of a resource, one at a time in the order of `rankPodsForEviction`. Also evicts pods that exceed their
  * limits of local storage.
  */
 export class EvictionManager {
@@ -61,7 +61,7 @@ export class EvictionManager {
     await this.#evictOne(active, worst);
   }
 
-  /** Returns the thresholds that are still met after unused images were removed. */
+  /** Removes unused images if a disk threshold is met. Returns the eviction thresholds that are still met. */
   async #reclaimNodeResources(thresholds: readonly MetThreshold[]): Promise<readonly MetThreshold[]> {
     const { reclaimDisk, measureAgain, recordNodeEvent } = this.#options;
     const [worst] = thresholds;

@@ -16,7 +16,7 @@ function excess({ pod, usage }: EvictionCandidate, resource: ReclaimableResource
   return resource === 'inodes' ? usage.inodes : (usage.processes ?? 0);
 }
 
-/** Sorts pods in eviction order: first those that exceed their requests, then by lower priority, then by higher usage above requests. */
+/** Returns the pods in eviction order: pods whose usage exceeds their requests first, then by lower priority, then by higher usage above requests. */
 export function rankPodsForEviction(candidates: readonly EvictionCandidate[], resource: ReclaimableResource): readonly EvictionCandidate[] {
   const counted = resource === 'memory' || resource === 'ephemeral-storage';
   const ranked = candidates.map((candidate) => {
@@ -27,7 +27,7 @@ export function rankPodsForEviction(candidates: readonly EvictionCandidate[], re
   return ranked.map(({ candidate }) => candidate);
 }
 
-/** Returns the eviction message, in upstream's words. */
+/** Returns the message of the pod's eviction, in upstream's words. */
 export function evictionMessage({ resource, limit, available }: MetThreshold, { pod, usage }: EvictionCandidate): string {
   let message = `The node was low on resource: ${resource}. Threshold quantity: ${limit}, available: ${available}. `;
   if (resource !== 'memory' && resource !== 'ephemeral-storage') return message;
@@ -42,7 +42,7 @@ export function evictionMessage({ resource, limit, available }: MetThreshold, { 
   return message;
 }
 
-/** Returns why a pod exceeds its limits of local storage; undefined if it does not. */
+/** Returns which limit of local storage the pod exceeds; undefined if the pod exceeds none. */
 export function localStorageLimitExceeded({ pod, usage }: EvictionCandidate): string | undefined {
   for (const { name, emptyDir } of pod.spec?.volumes ?? []) {
     const limit = emptyDir?.sizeLimit;
@@ -70,7 +70,7 @@ export function localStorageLimitExceeded({ pod, usage }: EvictionCandidate): st
   return undefined;
 }
 
-/** Returns true if the pod has an emptyDir size limit or a container limit of ephemeral storage. */
+/** Returns true if the pod has a size limit of an emptyDir volume or a container limit of ephemeral-storage. */
 export function hasLocalStorageLimits({ spec }: Pod): boolean {
   return (
     spec?.volumes?.some(({ emptyDir }) => emptyDir?.sizeLimit !== undefined && emptyDir.medium !== 'Memory') === true ||

@@ -2,7 +2,7 @@ import type { StatsFs } from 'node:fs';
 import { readFile, statfs } from 'node:fs/promises';
 import { freemem, totalmem } from 'node:os';
 
-/** Upstream's eviction signals. */
+/** The names of upstream's eviction signals. */
 export type EvictionSignal =
   | 'memory.available'
   | 'nodefs.available'
@@ -14,7 +14,7 @@ export interface SignalObservation {
   readonly available: number;
   readonly capacity: number;
 }
-/** Bytes, inodes or process ids. A signal that cannot be observed is absent. */
+/** The observation of each eviction signal in bytes, inodes or process ids. A signal that cannot be observed is absent. */
 export type SignalObservations = Partial<Readonly<Record<EvictionSignal, SignalObservation>>>;
 
 const textOf = (file: string) =>
@@ -23,7 +23,7 @@ const textOf = (file: string) =>
     () => '',
   );
 
-/** Reads the current value of each signal. `imageDir` is the directory of the runtime's images, if it has any. */
+/** Reads the current value of each eviction signal. `imageDir` is the image directory of the runtime; undefined if the runtime has none. */
 export async function observeSignals(rootDir: string, imageDir: string | undefined): Promise<SignalObservations> {
   const [meminfo, nodefs, imagefs, loadavg, pidMax] = await Promise.all([
     textOf('/proc/meminfo'),

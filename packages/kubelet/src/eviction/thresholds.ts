@@ -3,11 +3,11 @@ import type { KubeletConfig } from '../config/kubelet-config.ts';
 import type { NodePressure } from '../pod-util/node-pressure.ts';
 import type { SignalObservations, EvictionSignal } from './signal-observations.ts';
 
-/** The resource that is short, under the name in eviction messages. */
+/** The resource that an eviction reclaims, by its name in eviction messages. */
 export type ReclaimableResource = 'memory' | 'ephemeral-storage' | 'inodes' | 'pids';
 type Key = keyof KubeletConfig['evictionHard'];
 
-/** Config key, signal, resource and node condition of each threshold, most urgent first. */
+/** The config key, eviction signal, resource and node condition of each threshold, most urgent first. */
 const thresholdDefinitions: readonly (readonly [
   key: Key,
   signal: EvictionSignal,
@@ -28,22 +28,22 @@ interface Threshold {
   readonly condition: keyof NodePressure;
   readonly limit: string;
   readonly reclaim: string;
-  /** How long the threshold must be met before it counts; 0 for hard thresholds. Milliseconds. */
+  /** How long the threshold must be met before pods are evicted; 0 for a hard threshold. Milliseconds. */
   readonly graceMs: number;
   readonly soft: boolean;
 }
 
-/** A threshold that has been met for its grace period. */
+/** An eviction threshold that has been met for its grace period. */
 export interface MetThreshold {
   readonly signal: EvictionSignal;
   readonly resource: ReclaimableResource;
   readonly soft: boolean;
-  /** The threshold and the available quantity, as messages show them. */
+  /** The threshold and the available quantity, formatted for eviction messages. */
   readonly limit: string;
   readonly available: string;
 }
 
-/** Returns a quantity, or a percentage of `capacity` if `text` ends with `%`. */
+/** Parses a threshold: a quantity, or a percentage of `capacity` if `text` ends with `%`. */
 export function thresholdValue(text: string, capacity: number): number {
   return text.endsWith('%') ? (capacity * Number(text.slice(0, -1))) / 100 : quantityValue(parseQuantity(text));
 }
@@ -56,13 +56,13 @@ export type ThresholdConfig = Pick<
   'evictionHard' | 'evictionSoft' | 'evictionMinimumReclaim' | 'evictionPressureTransitionSeconds'
 >;
 
-/** Tracks since when each eviction threshold is met. */
+/** Tracks which eviction thresholds are met, and for how long. */
 export class EvictionThresholds {
   readonly #all: readonly Threshold[];
   readonly #transitionMs: number;
-  /** When each threshold was first met; absent if it is not met. */
+  /** The time at which each threshold was first met. A threshold that is not met has no entry. */
   readonly #since = new Map<Threshold, number>();
-  /** When each condition was last met. */
+  /** The time at which each pressure condition was last met. */
   readonly #last = new Map<keyof NodePressure, number>();
   #met: readonly MetThreshold[] = [];
 
@@ -78,12 +78,12 @@ export class EvictionThresholds {
     });
   }
 
-  /** The thresholds met at the last update, most urgent first. */
+  /** The eviction thresholds that were met at the last update, most urgent first. */
   get metThresholds(): readonly MetThreshold[] {
     return this.#met;
   }
 
-  /** Applies new observations and returns the node's pressure. A condition stays for the transition period, to avoid flapping. */
+  /** Applies new observations and returns the node's pressure conditions. A condition stays True for the transition period, to avoid flapping. */
   update(observations: SignalObservations, now: number): NodePressure {
     const found: MetThreshold[] = [];
     for (const threshold of this.#all) {

@@ -7,17 +7,17 @@ export interface ImageGCManagerOptions {
   readonly driver: RuntimeDriver;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Percent of disk usage: above the high threshold images are removed until the low threshold is reached. */
+  /** Percentages of disk usage. If usage exceeds the high threshold, images are removed until usage is at the low threshold. */
   readonly highThresholdPercent: number;
   readonly lowThresholdPercent: number;
-  /** Younger images are not removed: a pod may be about to use them. Milliseconds. */
+  /** The minimum age of an image to be removed, because a pod may be about to use a younger image. Milliseconds. */
   readonly minAgeMs: number;
-  /** Images that were unused for so long are removed in any case; 0: never. Milliseconds. */
+  /** Images that were unused for this long are always removed; 0 disables the rule. Milliseconds. */
   readonly maxAgeMs: number;
   imagesRemoved(): void;
-  /** Records an event about the node. */
+  /** Records an event for the Node object. */
   recordNodeEvent(reason: string, message: string): void;
-  /** Returns size and free bytes of a file system. */
+  /** Returns the size and the free bytes of the file system that contains the path. */
   readonly disk?: (path: string) => Promise<{ readonly capacity: number; readonly available: number }>;
 }
 
@@ -31,7 +31,7 @@ async function diskOf(path: string) {
   return { capacity: blocks * bsize, available: bavail * bsize };
 }
 
-/** Removes images that no container uses, least recently used first, when the disk is full (image GC manager upstream). */
+/** Removes images that no container uses, least recently used first, when the disk is full (ImageGCManager upstream). */
 export class ImageGCManager {
   readonly #options: ImageGCManagerOptions;
   readonly #imageRecords = new Map<string, ImageRecord>();
@@ -40,7 +40,7 @@ export class ImageGCManager {
     this.#options = options;
   }
 
-  /** Removes unused images if disk usage exceeds the high threshold. @throws RuntimeError */
+  /** Removes unused images if disk usage exceeds the high threshold, and images beyond the maximum age. @throws RuntimeError if the runtime fails */
   async garbageCollect(signal: AbortSignal): Promise<void> {
     const { driver, highThresholdPercent: high, lowThresholdPercent: low, maxAgeMs, clock, recordNodeEvent, disk = diskOf } = this.#options;
     const unused = await this.#unused(signal);
@@ -68,7 +68,7 @@ export class ImageGCManager {
     await this.#remove(await this.#unused(signal), Number.POSITIVE_INFINITY, signal);
   }
 
-  /** Returns images without containers, least recently used first. */
+  /** Returns the images that no container uses, least recently used first. */
   async #unused(signal: AbortSignal): Promise<readonly Image[]> {
     const { driver, clock } = this.#options;
     const [images, containers] = await Promise.all([driver.listImages({ signal }), driver.listContainers({}, { signal })]);

@@ -10,11 +10,11 @@ import { podUid } from '../pod-util/pods.ts';
 import { RestartBackoff } from '../pod-util/restart-backoff.ts';
 import { Semaphore } from '@oarlock/primitives/semaphore';
 
-/** An image that cannot be used. `reason`: `ErrImagePull`, `ImagePullBackOff`, `ErrImageNeverPull`, `InvalidImageName`, `ImageInspectError`. */
+/** The reason why an image cannot be used: `ErrImagePull`, `ImagePullBackOff`, `ErrImageNeverPull`, `InvalidImageName` or `ImageInspectError`. */
 export class ImageError extends Error {
   override readonly name = 'ImageError';
   readonly reason: string;
-  /** Milliseconds until a retry makes sense; undefined: the pod or another object must change first. */
+  /** The delay before a retry, in milliseconds; undefined if a retry is useless until the pod or another object changes. */
   readonly retryMs: number | undefined;
   constructor(reason: string, message: string, retryMs: number | undefined, options?: ErrorOptions) {
     super(message, options);
@@ -38,7 +38,7 @@ export interface ImageManagerOptions {
   readonly tracer: Tracer;
   /** The maximum number of concurrent pulls. */
   readonly maxParallelPulls: number;
-  /** Called when the node's images changed. */
+  /** Called when the images of the node changed. */
   imagesChanged(): void;
 }
 
@@ -48,15 +48,15 @@ interface Failures {
 }
 
 export interface ResolvedImage {
-  /** The image id that containers are created from. */
+  /** The id of the image, from which containers are created. */
   readonly reference: string;
   readonly image: Image | undefined;
 }
 
-/** How long the reason is ErrImagePull before it becomes ImagePullBackOff. Milliseconds. */
+/** How long the waiting reason is ErrImagePull before it becomes ImagePullBackOff. Milliseconds. */
 const errImagePullVisibleMs = 3000;
 
-/** Pulls images by the containers' pull policy. Failed pulls are retried after 10 s, doubling to 300 s. */
+/** Pulls images according to the containers' imagePullPolicy. Failed pulls are retried after 10 s; the delay doubles up to 300 s. */
 export class ImageManager {
   readonly #driver: RuntimeDriver;
   readonly #objects: Pick<ObjectCache, 'get'>;
@@ -64,7 +64,7 @@ export class ImageManager {
   readonly #tracer: Tracer;
   readonly #pulls: Semaphore;
   readonly #pulled: () => void;
-  /** Pull failures by pod uid; most pods have none. */
+  /** The pull failures of each pod, keyed by pod uid. Most pods have no entry. */
   readonly #failures = new Map<string, Failures>();
 
   constructor(driver: RuntimeDriver, { objects, clock, tracer, maxParallelPulls: parallel, imagesChanged: pulled }: ImageManagerOptions) {
@@ -76,7 +76,7 @@ export class ImageManager {
     this.#pulled = pulled;
   }
 
-  /** @throws ImageError */
+  /** Pulls the image if the pull policy requires a pull, and returns the image. @throws ImageError if the image cannot be used */
   async ensureImageExists(request: ImageRequest): Promise<ResolvedImage> {
     const { container, pod, event, signal } = request;
     const requested = container.image ?? '';
@@ -197,7 +197,7 @@ export class ImageManager {
 
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-/** Formats a duration like Go, rounded to milliseconds. */
+/** Formats a duration as Go does, rounded to milliseconds. */
 function formatSpan(ms: number): string {
   const rounded = Math.round(ms);
   if (rounded < 1000) return `${rounded}ms`;

@@ -18,7 +18,7 @@ interface Entry {
 const maxSize = 1024 * 1024;
 const textOr = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined);
 
-/** Parses a Secret of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg. @throws Error if it is malformed */
+/** Parses a Secret of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg. @throws Error if the Secret's content is malformed */
 export function credentialsOf(secret: Secret): readonly Credential[] {
   const json = secret.data?.['.dockerconfigjson'];
   const legacy = secret.data?.['.dockercfg'];
@@ -58,10 +58,13 @@ function pairOf(entry: Entry): readonly [string | undefined, string | undefined]
   return at < 0 ? [decoded, undefined] : [decoded.slice(0, at), decoded.slice(at + 1)];
 }
 
-/** Docker Hub has several host names. */
+/** The host names of Docker Hub, which share credentials. */
 const hubNames = new Set(['docker.io', 'index.docker.io', 'registry-1.docker.io']);
 
-/** `*.example.com/team` matches `eu.example.com/team/app`: a star matches within a part of the host, the path is a prefix. */
+/**
+ * Returns true if a credential's pattern matches a repository: `*.example.com/team` matches `eu.example.com/team/app`. A star matches within
+ * one label of the host name; the path is a prefix.
+ */
 function matches(pattern: string, repository: string): boolean {
   const [wantedHost = '', ...wantedPath] = pattern.split('/');
   const [host = '', ...path] = repository.split('/');

@@ -6,7 +6,7 @@ import type { PodWorker } from '../pod-worker/pod-worker.ts';
 
 const rotationPeriodMs = 10_000;
 
-/** Creates the log manager of these pods' containers. Not started. */
+/** Creates the log manager for the containers of the given pods. The log manager is not started. */
 export function createContainerLogManager(
   workers: () => Iterable<PodWorker>,
   { clock, log, signal }: Pick<ProcessContext, 'clock' | 'log' | 'signal'>,
@@ -23,7 +23,7 @@ export function createContainerLogManager(
   });
 }
 
-/** Returns the logs of running containers. */
+/** Yields the log of each running container. */
 function* activeLogs(workers: Iterable<PodWorker>): Generator<ActiveLog> {
   for (const { record } of workers) {
     const { runtime, state } = record;

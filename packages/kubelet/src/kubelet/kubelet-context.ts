@@ -46,23 +46,23 @@ export interface KubeletDependencies {
   readonly volumes: ReadonlyMap<string, VolumeDriver>;
   readonly facts: ClusterFacts;
   readonly keys: ClusterKeys;
-  /** Where the API server of this process finds local kubelets; undefined: it connects to the listener. */
+  /** The registry in which an API server of this process finds local kubelets. Undefined: the API server connects to the kubelet's listener. */
   readonly local?: LocalNodes | undefined;
   readonly config: KubeletConfig;
 }
 export type KubeletEnvironment = Pick<PluginContext, 'clock' | 'log' | 'tracer' | 'signal' | 'dataDir'> & {
   readonly random?: () => number;
-  /** Replaces the observation of the machine's eviction signals. */
+  /** Overrides how the machine's eviction signals are observed. */
   readonly observe?: NodeStateManagerOptions['observe'];
 };
 
-/** What the shared components need from the Kubelet that creates them. */
+/** The callbacks that the shared components need from the Kubelet that creates them. */
 export interface KubeletCallbacks {
   runtimeFor(pod: Pod): Promise<{ readonly runtime: PodRuntime; readonly handler: string }>;
   downwardApiValues(pod: Pod): DownwardApiValues;
   allocatable(pod: Pod): Resources;
   emptyDirOnDisk(pod: Pod, volume: Volume, why: string): void;
-  /** Called if a local volume has another group than the pod's fsGroup. */
+  /** Called if a local volume already belongs to another group than the pod's fsGroup. */
   localVolumeGroupConflict(pod: Pod, volume: Volume, message: string): void;
   imagesChanged(): void;
   devicesChanged(): void;
@@ -79,7 +79,7 @@ export function nodeNames({ nodeName, count }: KubeletConfig): readonly string[]
   return count === undefined ? [nodeName] : Array.from({ length: count }, (_, index) => `${nodeName}-${index}`);
 }
 
-/** Creates the components that all kubelets of the process share. No I/O. @throws Error if the runtimes do not fit the config */
+/** Creates the components that all kubelets of the process share, without I/O. @throws Error if the runtimes do not match the configuration */
 export function createKubeletComponents(
   needs: KubeletDependencies,
   { clock, log, tracer, dataDir, random = Math.random }: KubeletEnvironment,

@@ -10,7 +10,7 @@ function* podWorkersOf(kubelet: Kubelet): Generator<PodWorker> {
 
 const isStatic = ({ metadata }: Pod) => (metadata?.annotations?.[configSourceAnnotation] ?? 'api') !== 'api';
 
-/** Registers the kubelet's metrics, with upstream's names where they mean the same. Values are collected at scrape time. */
+/** Registers the kubelet's metrics, under upstream's names where the meaning is the same. Values are collected at scrape time. */
 export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): void {
   const registers = [registry];
   new Gauge({
@@ -59,7 +59,7 @@ export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): vo
   measureStarts(kubelet, registers);
 }
 
-/** Upstream's buckets: half a second to an hour. Seconds. */
+/** Upstream's buckets of the pod start duration, from half a second to an hour. Seconds. */
 const startBuckets = [0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600];
 
 function measureStarts(kubelet: Kubelet, registers: Registry[]): void {

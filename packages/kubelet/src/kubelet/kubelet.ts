@@ -34,9 +34,9 @@ import type { StaticPodSource } from '../pod-sources/static-pod-source.ts';
 import { podUid } from '../pod-util/pods.ts';
 import { Semaphore } from '@oarlock/primitives/semaphore';
 
-/** The number of nodes that register concurrently. */
+/** The maximum number of nodes that register concurrently. */
 const maxParallelRegistrations = 64;
-/** The tick of lease renewals that many nodes share. Milliseconds. */
+/** The tick of the lease renewal timers that many nodes share. Milliseconds. */
 const leaseTickMs = 100;
 const isLoopback = (host: string) => host === 'localhost' || host === '::1' || host.startsWith('127.');
 
@@ -55,14 +55,14 @@ export class Kubelet {
   #network: NodeNetworkSetup | undefined;
   #containerLogManager: ContainerLogManager | undefined;
   #housekeeping: Housekeeping | undefined;
-  /** Undefined if graceful node shutdown is off. */
+  /** The manager of graceful node shutdown; undefined if graceful node shutdown is disabled. */
   shutdown: NodeShutdownManager | undefined;
   #shutdownInhibitor: ShutdownInhibitor | undefined;
   #static: StaticPodSource | undefined;
   #initialized: Promise<void> | undefined;
   #ready = false;
 
-  /** Wires; no I/O. @throws Error for a config that the runtimes cannot fulfil */
+  /** Creates the kubelet's components without I/O. @throws Error if the configured runtimes do not support the configuration */
   constructor(needs: KubeletDependencies, environment: KubeletEnvironment) {
     this.#dependencies = needs;
     const { config, facts } = needs;
@@ -104,7 +104,7 @@ export class Kubelet {
     return this.#components.runtimes.values();
   }
 
-  /** Starts the kubelet; `port` is that of its API. Resolves before nodes are registered: see `ready`. */
+  /** Starts the kubelet. `port` is the port of the kubelet's API. Resolves before the nodes are registered; `ready` waits for the registration. */
   async start(port: number): Promise<void> {
     const { paths, clock, log, signal, network } = this.context;
     const { config, facts } = this.#dependencies;
@@ -142,7 +142,7 @@ export class Kubelet {
     });
   }
 
-  /** Resolves when all nodes are registered and their pods have workers. */
+  /** Resolves when all nodes are registered and each of their pods has a worker. */
   async ready(): Promise<void> {
     await this.#initialized;
   }
@@ -237,7 +237,7 @@ export class Kubelet {
     await this.#shutdownInhibitor.start();
   }
 
-  /** Starts static pods before the first request to the API server, which may be one of them. */
+  /** Starts the static pods before the first request to the API server, because a static pod may be the API server. */
   async #startStaticPods(source: ApiServerSource): Promise<void> {
     const [agent] = this.agents.values();
     this.#static = agent && createStaticPodSource(this.config, this.context, agent, source);

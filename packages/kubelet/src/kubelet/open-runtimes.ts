@@ -1,7 +1,7 @@
 import { Backoff } from '@oarlock/primitives/backoff';
 import type { ProcessContext, PodRuntime } from '../pod/node-context.ts';
 
-/** Connects to all runtimes, one after the other. Retries each until it answers, or the kubelet stops. */
+/** Connects to the runtimes one after the other. Retries each runtime until it answers, or the kubelet stops. */
 export async function connectRuntimes(
   runtimes: Iterable<PodRuntime>,
   { clock, log, random, signal }: Pick<ProcessContext, 'clock' | 'log' | 'random' | 'signal'>,

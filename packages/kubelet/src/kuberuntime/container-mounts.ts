@@ -11,16 +11,16 @@ import { supportsImageVolumes } from '../volumes/image-volume.ts';
 import { canChangeOwner } from '../volumes/fs-group.ts';
 import { prepareSafeSubPath } from '../volumes/sub-path.ts';
 
-/** The container whose mounts are generated, and what they depend on. */
+/** The container whose mounts are generated, and the inputs of its mounts. */
 export interface MountRequest {
   readonly pod: Pod;
   readonly container: Container | EphemeralContainer;
   readonly restartCount: number;
   readonly podIPs: readonly string[];
   readonly volumes: PodVolumes;
-  /** Images to mount, by volume name. */
+  /** The images of image volumes to mount, keyed by volume name. */
   readonly mountedImages?: ReadonlyMap<string, string>;
-  /** The handler of the pod's RuntimeClass; empty without one. */
+  /** The runtime handler of the pod's RuntimeClass; empty without a RuntimeClass. */
   readonly handler?: string;
   readonly runtime: {
     readonly pleg: {
@@ -32,7 +32,7 @@ export interface MountRequest {
   readonly node: { readonly paths: NodePaths; readonly hostname: string; readonly facts: { readonly domain: string } };
 }
 
-/** Returns the container's block devices. @throws Error if a volume does not exist */
+/** Returns the container's volumeDevices as CRI devices. @throws Error if a volume does not exist */
 export function blockDevices({ container, volumes }: MountRequest): readonly Device[] {
   return (container.volumeDevices ?? []).map(({ name, devicePath }) => {
     const volume = volumes.get(name);
@@ -46,11 +46,11 @@ const propagations: Readonly<Record<string, NonNullable<Mount['propagation']>>> 
   Bidirectional: 'BIDIRECTIONAL',
 };
 
-/** Returns true if mounts below this read-only mount must be read-only as well, where the runtime supports it (KEP-3857). */
+/** Returns true if the mounts below this read-only mount must be read-only as well, provided that the runtime supports it (KEP-3857). */
 export const wantsRecursiveReadOnly = ({ recursiveReadOnly }: Pick<VolumeMount, 'recursiveReadOnly'>): boolean =>
   recursiveReadOnly === 'Enabled' || recursiveReadOnly === 'IfPossible';
 
-/** Returns the container's mounts: volumes, the pod's hosts file and the termination message file, which it creates. */
+/** Returns the container's mounts: its volumes, the pod's hosts file, and the termination message file, which this function creates. */
 export async function generateMounts(
   request: MountRequest,
   lookup: (name: string) => string | undefined,

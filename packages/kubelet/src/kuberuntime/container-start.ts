@@ -17,9 +17,9 @@ import type { SyncPass } from '../pod/sync-pass.ts';
 import { pullVolumeImages } from '../volumes/image-volume.ts';
 
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
-/** The retry delay after errors that no event follows up. Milliseconds. */
+/** The retry delay after errors that no later event resolves. Milliseconds. */
 const retryMs = 10_000;
-/** Attempts kept per container: the latest and the previous one. */
+/** The number of attempts that are kept per container: the latest and the previous one. */
 const keptAttempts = 2;
 
 /** Returns true if the container's restart back-off has not expired. */
@@ -58,7 +58,7 @@ function nextRestartCount({ record }: SyncPass, { container, kind }: SpecContain
 
 type EventRecorder = (type: 'Normal' | 'Warning', reason: string, message: string) => void;
 
-/** One container to start, and where. */
+/** A container to start, and the sandbox and runtime to start the container in. */
 interface ContainerStart {
   readonly pass: SyncPass;
   readonly specContainer: SpecContainer;
@@ -70,15 +70,15 @@ interface ContainerStart {
 
 interface PulledImages {
   readonly image: ResolvedImage;
-  /** Images of image volumes, by volume name. */
+  /** The images of image volumes, keyed by volume name. */
   readonly mountedImages: ReadonlyMap<string, string>;
 }
 
-/** A failed step of a start, with the reason of the container's waiting state. */
+/** The error of a failed step of a container start, with the reason of the container's waiting state. */
 class StartStepError extends Error {
   override readonly name = 'StartStepError';
   readonly reason: string;
-  /** Undefined: the pod or another object must change first. Milliseconds. */
+  /** The delay before a retry, in milliseconds; undefined if a retry is useless until the pod or another object changes. */
   readonly retryMs: number | undefined;
   constructor(reason: string, cause: unknown, retry: number | undefined) {
     super(messageOf(cause), { cause });
@@ -88,8 +88,8 @@ class StartStepError extends Error {
 }
 
 /**
- * Starts one container: pulls images, generates the config, creates and starts the container, runs postStart. Returns true if it runs. A
- * failure is recorded as an event and as the container's start failure, and the pass gets a retry time.
+ * Starts one container: pulls its images, generates its config, creates and starts the container, runs the postStart hook. Returns true if
+ * the container runs. A failure is recorded as an event and as the container's start failure, and schedules a retry of the pass.
  */
 export async function startContainer(
   pass: SyncPass,
@@ -177,7 +177,7 @@ async function generateConfig(start: ContainerStart, { image, mountedImages }: P
   }
 }
 
-/** Returns the id of the container whose process namespace an ephemeral container shares. */
+/** Returns the id of the container whose process namespace an ephemeral container shares; undefined if the container does not share one. */
 function targetContainerId(container: Container | EphemeralContainer, state: RuntimePodStatus): string | undefined {
   return 'targetContainerName' in container && container.targetContainerName
     ? state.latestContainer(container.targetContainerName)?.id
@@ -213,7 +213,7 @@ async function createContainer(start: ContainerStart, config: ContainerConfig, i
   return id;
 }
 
-/** Starts a created container and reads its status. */
+/** Starts a created container and reads the container's status from the runtime. */
 async function runContainer({ pass, specContainer, runtime, event }: ContainerStart, id: string): Promise<void> {
   const { record } = pass;
   const { state, node } = record;
@@ -268,7 +268,7 @@ async function runPostStartHook(pass: SyncPass, specContainer: SpecContainer, id
   }
 }
 
-/** Removes old attempts with their logs. */
+/** Removes old attempts of a container and their logs. */
 async function removeOldAttempts({ record, signal }: SyncPass, name: string): Promise<void> {
   const { runtime, state, node, pod } = record;
   for (const { id, metadata, state: now } of state.containerAttempts(name).slice(keptAttempts)) {

@@ -14,21 +14,21 @@ export interface ContainerToKill {
   readonly reason: ContainerKillReason;
 }
 
-/** What to do to bring a pod from its actual to its desired state. */
+/** The actions that bring a pod from its actual state to its desired state. */
 export interface PodActions {
-  /** Stop all containers and the sandbox first. */
+  /** True if all containers and the sandbox must be stopped first. */
   killPod: boolean;
   createSandbox: boolean;
   /** The attempt number of the sandbox to create. */
   attempt: number;
   containersToKill: ContainerToKill[];
-  /** In this order; only those that may start now. */
+  /** The indexes of the init containers that may start now, in start order. */
   initContainersToStart: number[];
   containersToStart: number[];
   ephemeralContainersToStart: number[];
 }
 
-/** Returns true if a container must restart to get its allocated resources. */
+/** Returns true if the container must restart to get its allocated resources. */
 export type RequiresRestartForResize = (id: string) => boolean;
 const never: RequiresRestartForResize = () => false;
 
@@ -39,7 +39,10 @@ const isChanged = (container: AnyContainer, status: ContainerStatus) =>
   status.annotations[runtimeLabels.hash] !== undefined && status.annotations[runtimeLabels.hash] !== containerHash(container);
 const succeeded = (status: ContainerStatus | undefined) => status?.state === 'EXITED' && (status.exitCode ?? 0) === 0;
 
-/** Returns true if the pod needs a new sandbox: it has not exactly one that is ready, or its sandbox has no address. */
+/**
+ * Returns whether the pod needs a new sandbox, and the sandbox's attempt number. A pod keeps its sandbox if exactly one sandbox is ready and has
+ * an address.
+ */
 function sandboxChanged(pod: Pod, state: RuntimePodStatus): { readonly changed: boolean; readonly attempt: number } {
   const [latest] = state.sandboxes;
   if (latest === undefined) return { changed: true, attempt: 0 };
@@ -50,7 +53,7 @@ function sandboxChanged(pod: Pod, state: RuntimePodStatus): { readonly changed: 
   return { changed: false, attempt: latest.metadata.attempt };
 }
 
-/** Computes the actions from the pod, its runtime status and probe results. Pure. */
+/** Computes the actions from the pod, its runtime status and its probe results. Pure. */
 export function computePodActions(
   pod: Pod,
   state: RuntimePodStatus,
@@ -156,9 +159,9 @@ function killReasonOf(
 }
 
 /**
- * Computes the actions for init containers, which run one after the other; sidecars keep running. It iterates from the last to the first,
- * because completed init containers may have been removed from the runtime: the latest known one shows the progress. Returns true if the
- * regular containers may run.
+ * Computes the actions for init containers, which run one after the other; sidecars keep running. Iterates from the last init container to the
+ * first: completed init containers may have been removed from the runtime, so the last one that the runtime knows shows the progress.
+ * Returns true if the regular containers may run.
  */
 function computeInitContainerActions(
   pod: Pod,

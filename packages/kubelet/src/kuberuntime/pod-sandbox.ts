@@ -8,7 +8,7 @@ import type { PodLifecycleListener } from '../runtime/pleg.ts';
 import type { SyncPass } from '../pod/sync-pass.ts';
 import { killContainersWithSyncResult } from './internal/container-kill.ts';
 
-/** Returns the CNI attachment of a sandbox whose address the kubelet obtains. It does not depend on the sandbox's id. */
+/** Returns the CNI attachment of a sandbox whose address the kubelet obtains. The attachment's id does not depend on the sandbox's id. */
 export function networkAttachmentOf(
   { uid, namespace, name, pod }: Pick<PodRecord, 'uid' | 'namespace' | 'name' | 'pod'>,
   attempt: number,
@@ -22,7 +22,7 @@ export function networkAttachmentOf(
   };
 }
 
-/** Returns the addresses that the runtime does not provide; undefined if it does. */
+/** Obtains the pod's addresses if the runtime does not provide them; returns undefined if the runtime does or the pod is on the host network. */
 async function podIPsFor(pass: SyncPass, attempt: number): Promise<readonly string[] | undefined> {
   const { record } = pass;
   const { node, pod, runtime } = record;
@@ -39,7 +39,7 @@ async function podIPsFor(pass: SyncPass, attempt: number): Promise<readonly stri
   return runtime.pleg.driver.traits.networkNamespaces || runtime.pleg.simulated ? undefined : node.addresses;
 }
 
-/** Applies network policies before any container of the sandbox starts. On an error the sandbox is stopped. */
+/** Applies network policies before any container of the sandbox starts. If that fails, the sandbox is stopped. */
 async function applyNetworkPolicies(pass: SyncPass, { id, ips }: PodSandboxStatus): Promise<void> {
   const { node, pod, runtime, namespace, name, uid } = pass.record;
   const { networkPolicies: policy } = node;
@@ -53,7 +53,7 @@ async function applyNetworkPolicies(pass: SyncPass, { id, ips }: PodSandboxStatu
   }
 }
 
-/** Creates a sandbox and reads its addresses. Returns the config that containers are created with. */
+/** Creates a sandbox and reads its addresses. Returns the sandbox config, which the creation of containers needs. */
 export async function createSandbox(pass: SyncPass, attempt: number, listener: PodLifecycleListener): Promise<PodSandboxConfig> {
   const { record } = pass;
   const { node, pod, runtime, handler } = record;
@@ -78,7 +78,7 @@ export async function createSandbox(pass: SyncPass, attempt: number, listener: P
   }
 }
 
-/** Stops all containers and sandboxes and releases addresses. The stopped containers stay in the runtime. Idempotent. */
+/** Stops all containers and sandboxes of the pod and releases the pod's addresses. The runtime keeps the stopped containers. Idempotent. */
 export async function killPod(
   record: PodRecord,
   options: { readonly grace?: number | undefined; readonly signal: AbortSignal; readonly preStopHooksRun?: Set<string> },
@@ -107,7 +107,7 @@ export async function killPod(
   }
 }
 
-/** Removes the stopped containers and sandboxes from the runtime. */
+/** Removes the pod's stopped containers and sandboxes from the runtime. */
 export async function removePod(record: PodRecord, signal: AbortSignal): Promise<void> {
   const { runtime, state } = record;
   if (!runtime) return;

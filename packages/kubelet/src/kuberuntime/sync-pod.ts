@@ -16,12 +16,12 @@ import { VolumeMountErrors } from '../volumes/volume-manager.ts';
 
 const none = { startup: () => undefined, readiness: () => undefined, liveness: () => undefined } as const;
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
-/** The retry delay after a failed sandbox or failed claims. Milliseconds. */
+/** The retry delay after a sandbox or ResourceClaim failed. Milliseconds. */
 const sandboxRetryMs = 5_000;
 
 export const probeResultsOf = ({ probes }: PodRecord) => probes ?? none;
 
-/** Mounts the pod's volumes. Returns true if all are mounted; records an event for each that failed. */
+/** Mounts the pod's volumes. Returns true if all volumes are mounted; records an event for each volume that failed. */
 export async function mountVolumes(pass: SyncPass): Promise<boolean> {
   const { record } = pass;
   const { node, pod, runtime, volumes } = record;
@@ -40,7 +40,7 @@ export async function mountVolumes(pass: SyncPass): Promise<boolean> {
   }
 }
 
-/** Brings the pod's containers to the desired state, as far as possible in this pass (SyncPod of kuberuntime upstream). */
+/** Brings the pod's containers as close to the desired state as one pass can (SyncPod of kuberuntime upstream). */
 export async function syncPod(pass: SyncPass, listener: PodLifecycleListener): Promise<void> {
   const { record, signal } = pass;
   const { state } = record;
@@ -110,7 +110,7 @@ async function startPod(pass: SyncPass, actions: PodActions, listener: PodLifecy
   for (const index of actions.containersToStart) await run('regular', index, containers[index]);
 }
 
-/** Prepares the pod's resource claims. Returns false after a failure, which it records as an event. */
+/** Prepares the pod's ResourceClaims. Records a failure as an event and returns false. */
 async function prepareResourceClaims(pass: SyncPass): Promise<boolean> {
   const { record } = pass;
   const { node, pod } = record;
@@ -128,7 +128,7 @@ async function prepareResourceClaims(pass: SyncPass): Promise<boolean> {
   }
 }
 
-/** Removes the init containers of the previous sandbox: initialization starts over in a new one. */
+/** Removes the init containers of the previous sandbox, because initialization starts over in a new sandbox. */
 async function removeInitContainers({ record, signal }: SyncPass): Promise<void> {
   const { runtime, state, pod } = record;
   for (const { name } of pod.spec?.initContainers ?? []) {
@@ -139,7 +139,7 @@ async function removeInitContainers({ record, signal }: SyncPass): Promise<void>
   }
 }
 
-/** Drops start failures of containers that will not be started any more. */
+/** Drops the start failures of containers that will not be started any more. */
 export function clearObsoleteStartFailures(record: PodRecord): void {
   for (const name of record.startFailures.keys()) {
     const container = [...(record.pod.spec?.initContainers ?? []), ...(record.pod.spec?.containers ?? [])].find((one) => one.name === name);

@@ -18,11 +18,11 @@ export interface ContainerLogManagerOptions {
   readonly log: Logger;
   readonly signal: AbortSignal;
   readonly maxSizeBytes: number;
-  /** The number of files per container, including the current one. */
+  /** The maximum number of log files per container, including the current file. */
   readonly maxFiles: number;
-  /** Milliseconds. */
+  /** The period in which the sizes of logs are checked. Milliseconds. */
   readonly periodMs: number;
-  /** Returns the logs of running containers. */
+  /** Returns the logs of all running containers. */
   logs(): Iterable<ActiveLog>;
 }
 
@@ -31,10 +31,13 @@ const missing = (error: unknown): undefined => {
   throw error;
 };
 
-/** For example `20260131-120000`: names sort by time. */
+/** Returns the suffix of a rotated file, for example `20260131-120000`, so that names sort by time. */
 const stamp = (now: number) => new Date(now).toISOString().slice(0, 19).replaceAll(/[-:]/g, '').replace('T', '-');
 
-/** Rotates container logs by size, as upstream: keeps the last few files and compresses all but the newest. Sizes are polled. */
+/**
+ * Rotates container logs by size, as upstream: keeps the newest files of each container and compresses all but the newest rotated file. The sizes
+ * are polled.
+ */
 export class ContainerLogManager {
   readonly #options: ContainerLogManagerOptions;
   #timer: Timer | undefined;

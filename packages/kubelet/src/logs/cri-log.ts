@@ -1,16 +1,16 @@
 /** One record of a container log in CRI format: `TIME STREAM TAG TEXT`. */
 export interface LogRecord {
-  /** RFC 3339 with nanoseconds, unparsed. */
+  /** The time as text, in RFC 3339 with nanoseconds. */
   readonly time: string;
   readonly stream: 'stdout' | 'stderr';
-  /** True if the line continues in the next record. */
+  /** True if the log line continues in the next record. */
   readonly partial: boolean;
   readonly text: Buffer;
 }
 
 const blank = 0x20;
 
-/** Parses one line without its newline; undefined if it is not a record. */
+/** Parses one line without its newline. Returns undefined if the line is not a CRI log record. */
 export function parseLogRecord(line: Buffer): LogRecord | undefined {
   const afterTime = line.indexOf(blank);
   const afterStream = line.indexOf(blank, afterTime + 1);

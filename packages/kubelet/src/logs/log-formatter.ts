@@ -1,7 +1,7 @@
 import { parseLogRecord } from './cri-log.ts';
 
 export interface LogFormat {
-  /** Older records are skipped. Milliseconds since the epoch. */
+  /** The time before which records are skipped, in milliseconds since the epoch. */
   readonly since: number | undefined;
   readonly timestamps: boolean;
   readonly limitBytes: number | undefined;
@@ -10,7 +10,7 @@ export interface LogFormat {
 
 const end = Buffer.from('\n');
 
-/** Converts records of a log file to the text that clients get. */
+/** Converts the records of a log file to the text that clients receive. */
 export class LogFormatter {
   readonly #format: LogFormat;
   #left: number;
@@ -21,7 +21,7 @@ export class LogFormatter {
     this.#left = format.limitBytes ?? Number.POSITIVE_INFINITY;
   }
 
-  /** True when `limitBytes` are reached. */
+  /** True when the output has reached `limitBytes`. */
   get full(): boolean {
     return this.#left <= 0;
   }

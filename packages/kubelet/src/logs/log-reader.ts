@@ -3,15 +3,15 @@ import { open, stat, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 const blockSize = 64 * 1024;
-/** The longest line: a record has at most about 16 KiB, so a longer line is not a CRI log. */
+/** The maximum length of a line. A CRI record has at most about 16 KiB, so a longer line does not belong to a CRI log. */
 const maxLine = 1024 * 1024;
 const newline = 0x0a;
 
 export interface ReadLogOptions {
   readonly path: string;
-  /** The number of last lines; undefined: all. */
+  /** The number of last lines to read; undefined for all lines. */
   readonly tailLines?: number | undefined;
-  /** Continue with lines that are written later. */
+  /** True to continue with lines that are written later. */
   readonly follow: boolean;
   readonly signal: AbortSignal;
   /** Resolves when the container no longer writes to the log. */
@@ -24,8 +24,8 @@ const missing = (error: unknown): undefined => {
 };
 
 /**
- * Yields the lines of a log file, without newlines, in blocks. Follows the file by file system events, also over rotations: the rotated
- * file is read to its end before the new one.
+ * Yields the lines of a log file without newlines, in blocks. With `follow`, waits for file system events; after a rotation the rotated file is
+ * read to its end before the new file.
  */
 export async function* readLogLines({ path, tailLines, follow, signal, ended }: ReadLogOptions): AsyncGenerator<readonly Buffer[]> {
   const changes = follow ? new LogFileWatcher(path, ended, signal) : undefined;
@@ -82,7 +82,7 @@ function split(rest: Buffer, block: Buffer): { readonly lines: readonly Buffer[]
   return left.length > maxLine ? { lines: [...lines, left], left: Buffer.alloc(0) } : { lines, left };
 }
 
-/** Returns the offset of the last `count` lines. */
+/** Returns the offset at which the last `count` lines start. */
 async function tailStart(handle: FileHandle, count: number): Promise<number> {
   const { size } = await handle.stat();
   if (count <= 0) return size;
@@ -101,13 +101,13 @@ async function tailStart(handle: FileHandle, count: number): Promise<number> {
   return 0;
 }
 
-/** Opens the file at the path if it is not the open one any more. */
+/** Opens the file at the path if it is not the file that is already open, for example after a rotation. */
 async function openIfReplaced(path: string, handle: FileHandle): Promise<FileHandle | undefined> {
   const [there, here] = await Promise.all([stat(path).catch(missing), handle.stat()]);
   return there === undefined || there.ino === here.ino ? undefined : open(path, 'r').catch(missing);
 }
 
-/** Wakes a reader after a change in the file's directory, at the end of the log, and when the signal aborts. */
+/** Resolves a reader's wait after a change in the file's directory, when the log ends, and when the signal aborts. */
 class LogFileWatcher {
   over = false;
   readonly #watcher: FSWatcher;

@@ -1,13 +1,13 @@
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 
 /**
- * Runs timers of many nodes on shared ticks: timers that expire in the same tick run together. A time is rounded to the nearest tick, so
- * that periodic timers that run together stay together.
+ * Runs the timers of many nodes on shared ticks, so that timers that expire in the same tick fire together. Times are rounded to the nearest
+ * tick, so that periodic timers that fire together stay together.
  */
 export class CoalescedTimers {
   readonly #clock: Clock;
   readonly #tickMs: number;
-  /** By tick number. */
+  /** The callbacks to call, keyed by tick number. */
   readonly #due = new Map<number, Set<() => void>>();
 
   constructor(clock: Clock, tickMs: number) {

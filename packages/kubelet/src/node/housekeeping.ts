@@ -72,7 +72,7 @@ export class Housekeeping {
     this.#timer?.cancel();
   }
 
-  /** Evicts pods for the thresholds that are met. One call at a time. */
+  /** Evicts pods because of eviction thresholds that are met. Calls must not overlap. */
   async synchronizeEvictions(shortages: readonly MetThreshold[]): Promise<void> {
     await this.#evictionManager.synchronize(shortages);
   }

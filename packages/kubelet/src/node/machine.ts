@@ -57,7 +57,7 @@ export async function readMachine(rootDir: string): Promise<MachineFacts> {
   };
 }
 
-/** Returns the machine's huge pages by resource name. */
+/** Returns the capacity of huge pages, keyed by resource name such as `hugepages-2Mi`. */
 export async function hugepagesOf(directory: string): Promise<Resources> {
   const found: Record<string, ParsedQuantity> = { 'hugepages-1Gi': ParsedQuantity.of(0), 'hugepages-2Mi': ParsedQuantity.of(0) };
   for (const name of await readdir(directory).catch(() => [])) {
@@ -69,7 +69,7 @@ export async function hugepagesOf(directory: string): Promise<Resources> {
   return found;
 }
 
-/** Returns the first address that other machines can reach, IPv4 before IPv6; else a non-loopback address of `lo`. */
+/** Returns the machine's first external address, IPv4 before IPv6. Without one, returns a non-loopback address of the interface `lo`. */
 export function defaultAddress(): string {
   const all = Object.values(networkInterfaces())
     .flatMap((list) => list ?? [])

@@ -15,7 +15,7 @@ import { PodWorkers } from './pod-workers.ts';
 import type { NodePressure } from '../pod-util/node-pressure.ts';
 import { generateNodeStatus, nodeStatusPatch, sameNodeStatus, type NodeStatusInputs } from './internal/node-status.ts';
 
-/** The current state that the nodes of a process have in common. */
+/** The current state that all nodes of a process share. */
 export interface NodeState extends Omit<NodeStatusInputs, 'hostname' | 'advertisedCapacity'> {
   readonly networkReady: boolean;
   readonly networkNotReadyMessage: string;
@@ -25,18 +25,18 @@ export interface NodeState extends Omit<NodeStatusInputs, 'hostname' | 'advertis
 export interface NodeAgentOptions {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** True if the kubelet's server has a certificate of the cluster's CA. */
+  /** True if the cluster's CA issued the certificate of the kubelet's server. */
   readonly servesClusterCertificate: boolean;
   readonly taints: readonly Taint[];
   readonly podCIDR: string | undefined;
-  /** Milliseconds. */
+  /** The period of lease renewals. Milliseconds. */
   readonly leasePeriodMs: number;
   readonly leaseDurationSeconds: number;
-  /** The timers of lease renewals, if nodes share them. */
+  /** The timers of lease renewals that nodes share; undefined if the process has one node. */
   readonly timers?: Pick<Clock, 'after'> | undefined;
   readonly statusReportMs: number;
   readonly registerNode: boolean;
-  /** True for one of many nodes of the process: it records no events about itself. */
+  /** True if the process runs many nodes, which then record no events about themselves. */
   readonly suppressNodeEvents: boolean;
   readonly recorder: EventRecorder;
   nodeState(): NodeState;
@@ -56,7 +56,7 @@ export class NodeAgent {
   #node: Node | undefined;
   #reported: NodeStatus | undefined;
   #nextReport = 0;
-  /** The inputs of the last report that found nothing to send. */
+  /** The inputs of the last status report that found no change to send. */
   #unchanged: readonly [Node, NodeState] | undefined;
   #sending: Promise<void> | undefined;
   #cidrs: readonly string[] = [];
@@ -119,7 +119,7 @@ export class NodeAgent {
   get owner(): string {
     return this.context.owner;
   }
-  /** The Node object; undefined until it is registered. */
+  /** The Node object; undefined until the node is registered. */
   get node(): Node | undefined {
     return this.#node;
   }
@@ -127,7 +127,7 @@ export class NodeAgent {
     return this.#node !== undefined;
   }
 
-  /** Registers the node and starts the lease. Retries until it succeeds or the signal aborts. */
+  /** Registers the node and starts its Lease. Retries until the registration succeeds or the signal aborts. */
   async start(): Promise<void> {
     const { clock, random, signal } = this.#shared;
     const backoff = new Backoff({ firstMs: 100, longestMs: 7000, jitter: 0.5, random });
@@ -161,7 +161,7 @@ export class NodeAgent {
     this.#options.podCIDRsChanged(cidrs);
   }
 
-  /** Reports the status if it changed or the report period has passed. */
+  /** Reports the node status if the status changed or the report period has passed. */
   async report(): Promise<void> {
     if (this.#sending || this.#node === undefined) return this.#sending;
     const now = this.#shared.clock.monotonic();
@@ -249,7 +249,7 @@ export class NodeAgent {
     if (!current) await this.report();
   }
 
-  /** Updates the kubelet's labels and annotations of an existing node and keeps those of others. */
+  /** Updates the labels and annotations of an existing Node object that the kubelet owns, and keeps all others. */
   async #reconcile(client: Client, node: Node): Promise<Node> {
     const own = { labels: this.#ownLabels(), annotations: { [kubeletCertificate.annotation]: null, ...this.#ownAnnotations() } };
     const { labels = {}, annotations = {} } = node.metadata ?? {};
@@ -276,7 +276,7 @@ export class NodeAgent {
     };
   }
 
-  /** Records an event for each condition that changed. */
+  /** Records an event for each node condition that changed. */
   #recordConditionChanges(before: NodeStatus | undefined, after: NodeStatus): void {
     if (this.#options.suppressNodeEvents) return;
     const reasons: Readonly<Record<string, readonly [string, string]>> = {
@@ -292,7 +292,7 @@ export class NodeAgent {
     }
   }
 
-  /** Records an event about the node. As upstream, the uid is the node's name; `kubectl describe node` looks for both. */
+  /** Records an event about the node. As upstream, involvedObject.uid is the node's name; `kubectl describe node` searches for the uid as well. */
   recordNodeEvent(type: 'Normal' | 'Warning', reason: string, message: string): void {
     this.#options.recorder.event({ apiVersion: 'v1', kind: 'Node', metadata: { name: this.name, uid: this.name } }, type, reason, message);
   }

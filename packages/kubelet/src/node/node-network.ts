@@ -13,15 +13,18 @@ export interface NodeNetworkSetupOptions {
   readonly log: Logger;
   readonly random: () => number;
   readonly signal: AbortSignal;
-  /** Returns the attachments whose addresses must stay allocated, those of other kubelets included. Called before any pod of this node starts. */
+  /**
+   * Returns the network attachments whose addresses must stay allocated, including attachments of other kubelets. Called before any pod of this
+   * node starts.
+   */
   heldAttachments(signal: AbortSignal): Promise<readonly HeldAttachment[]>;
-  /** Called when the plugin can assign addresses. */
+  /** Called when the network plugin can assign addresses. */
   ready(): Promise<void>;
 }
 
 export type HeldAttachment = Pick<Attachment, 'containerId' | 'ifName'>;
 
-/** Configures the network plugin with the node's pod CIDRs, initially and after each change. */
+/** Configures the network plugin with the node's pod CIDRs, at startup and after each change of the pod CIDRs. */
 export class NodeNetworkSetup {
   readonly #options: NodeNetworkSetupOptions;
   #wanted: readonly string[] | undefined;
@@ -32,13 +35,16 @@ export class NodeNetworkSetup {
     this.#options = options;
   }
 
-  /** True if the plugin needs no pod CIDR of the node: it assigns addresses of its own. */
+  /** True if the network plugin needs no pod CIDR, because it assigns other addresses. */
   get worksWithoutPodCIDR(): boolean {
     const { namespace, ownAddresses = false } = this.#options.network.traits;
     return namespace === 'node' || ownAddresses;
   }
 
-  /** Resolves when the plugin has these ranges, or newer ones. Retries until it succeeds or the signal aborts. */
+  /**
+   * Configures the network plugin with these pod CIDRs, and resolves when these or newer pod CIDRs are configured. Retries until the plugin succeeds
+   * or the signal aborts.
+   */
   async setPodCIDRs(podCIDRs: readonly string[]): Promise<void> {
     this.#wanted = podCIDRs;
     if (this.#running) return;
@@ -69,7 +75,10 @@ export class NodeNetworkSetup {
     if (!signal.aborted) await ready();
   }
 
-  /** Releases addresses of sandboxes that no longer exist. Runs once, before the first pod gets an address: later it might release a new one. */
+  /**
+   * Releases the addresses of sandboxes that no longer exist. Runs once, before the first pod gets an address, because a later run could release the
+   * address of a new pod.
+   */
   async #collect(): Promise<void> {
     const { network, heldAttachments: held, log, signal } = this.#options;
     this.#collected = true;

@@ -6,7 +6,7 @@ import type { KubeletConfig } from '../config/kubelet-config.ts';
 import { LinkedSignal } from '@oarlock/primitives/linked-signal';
 import type { PodWorker } from '../pod-worker/pod-worker.ts';
 
-/** The shutdown grace period of pods with this priority or more, up to the next group's. */
+/** The shutdown grace period of pods whose priority is at least `priority` and lower than that of the next group. */
 export interface ShutdownGroup {
   readonly priority: number;
   readonly seconds: number;
@@ -14,7 +14,7 @@ export interface ShutdownGroup {
 const critical = 2_000_000_000;
 const message = 'Pod was terminated in response to imminent node shutdown.';
 
-/** Returns the groups of a config in ascending priority; empty: graceful node shutdown is off (KEP-2000, KEP-2712). */
+/** Returns the shutdown groups of a configuration in ascending priority. Returns none if graceful node shutdown is disabled (KEP-2000, KEP-2712). */
 export function shutdownGroups({ shutdown }: Pick<KubeletConfig, 'shutdown'>): readonly ShutdownGroup[] {
   const { graceSeconds, criticalGraceSeconds, byPriority } = shutdown;
   if (byPriority.length > 0) return [...byPriority].sort((a, b) => a.priority - b.priority);
@@ -35,7 +35,10 @@ export interface NodeShutdownManagerOptions {
   changed(): void;
 }
 
-/** Terminates pods in ascending priority before the machine shuts down. A group starts when the previous one has ended or its time is over. */
+/**
+ * Terminates pods in ascending priority before the machine shuts down. A group of pods starts to terminate when the previous group has terminated
+ * or the previous group's grace period has passed.
+ */
 export class NodeShutdownManager {
   readonly #options: NodeShutdownManagerOptions;
   #running: Promise<void> | undefined;
@@ -45,18 +48,18 @@ export class NodeShutdownManager {
     this.#options = options;
   }
 
-  /** True while the machine shuts down: no pods are admitted. */
+  /** True while the machine shuts down. The node then admits no pods. */
   get active(): boolean {
     return this.#active;
   }
 
-  /** Resolves when every pod has terminated, or its time is over. */
+  /** Terminates all pods, and resolves when every pod has terminated or its grace period has passed. */
   run(): Promise<void> {
     this.#active = true;
     this.#running ??= this.#stopAll();
     return this.#running;
   }
-  /** Handles a cancelled shutdown. */
+  /** Ends the shutdown state after the machine's shutdown was cancelled. */
   cancel(): void {
     this.#active = false;
     this.#running = undefined;
@@ -99,7 +102,10 @@ const inhibitor = '/usr/bin/systemd-inhibit';
 const monitor = '/usr/bin/dbus-monitor';
 const watched = "type='signal',interface='org.freedesktop.login1.Manager',member='PrepareForShutdown'";
 
-/** Starts the shutdown manager on logind's PrepareForShutdown, which it delays with an inhibitor lock, or without logind on SIGPWR. */
+/**
+ * Runs the shutdown manager when logind signals PrepareForShutdown, and delays the shutdown with a logind inhibitor lock. Without logind, the
+ * shutdown manager runs on SIGPWR.
+ */
 export class ShutdownInhibitor {
   readonly #log: Logger;
   readonly #shutdown: NodeShutdownManager;
@@ -134,7 +140,7 @@ export class ShutdownInhibitor {
     this.#child?.kill();
   }
 
-  /** Spawns one child that holds the inhibitor lock and monitors the signal. The end of the child releases the lock. */
+  /** Spawns one child process that holds the inhibitor lock and monitors the logind signal. The lock is released when the child process ends. */
   #listen(): void {
     const child = spawn(
       inhibitor,
@@ -153,7 +159,7 @@ export class ShutdownInhibitor {
   }
 }
 
-/** Returns the shutdown manager of a config; undefined if graceful node shutdown is off. */
+/** Returns the shutdown manager of a configuration; undefined if graceful node shutdown is disabled. */
 export function createNodeShutdownManager(
   config: KubeletConfig,
   context: Pick<NodeShutdownManagerOptions, 'clock' | 'log' | 'signal'>,

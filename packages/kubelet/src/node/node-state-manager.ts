@@ -21,23 +21,23 @@ export interface NodeStateManagerOptions {
   readonly addresses: readonly string[];
   readonly port: number;
   readonly rootDir: string;
-  /** The runtime of pods without a RuntimeClass. */
+  /** The PLEG of the default runtime, which runs pods without a RuntimeClass. */
   readonly pleg: PLEG;
   readonly network: NetworkDriver | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   readonly signal: AbortSignal;
   readonly devices?: Pick<DeviceManager, 'resources'> | undefined;
-  /** Observes eviction signals; by default those of this machine. */
+  /** Observes eviction signals; by default the eviction signals of this machine. */
   readonly observe?: ((rootDir: string, imageDir: string | undefined) => Promise<SignalObservations>) | undefined;
 }
 
 const shutdownProblem = 'node is shutting down';
 /** The period between lists of images, unless a pull changes them. Milliseconds. */
 const imageListPeriodMs = 300_000;
-/** A runtime that does not answer for so long is down, as upstream. Milliseconds. */
+/** A runtime that has not answered for this long is considered down, as upstream. Milliseconds. */
 const runtimeTimeoutMs = 30_000;
-/** The capacity of a simulated node, unless the config sets it. */
+/** The capacity of a simulated node, unless the configuration sets one. */
 const simulatedCapacity = { cpu: '32', memory: '256Gi', 'ephemeral-storage': '1Ti' } as const;
 
 /** Maintains the state of the machine and its runtime, which all nodes of the process report. */
@@ -46,10 +46,10 @@ export class NodeStateManager {
   #current: NodeState;
   #images: readonly Image[] = [];
   #imagesDue = 0;
-  /** The directory of the runtime's images; undefined until the runtime reports it. */
+  /** The image directory of the runtime; undefined until the runtime reports it. */
   #imageDir: string | undefined;
   readonly #thresholds: EvictionThresholds;
-  /** True once this process has configured the network, and without a network plugin. */
+  /** True once this process has configured the network plugin, or if there is no network plugin. */
   #networkIsConfigured: boolean;
 
   constructor(options: NodeStateManagerOptions) {
@@ -87,18 +87,18 @@ export class NodeStateManager {
     return this.#current;
   }
 
-  /** The eviction thresholds met at the last check. */
+  /** The eviction thresholds that were met at the last check. */
   get metThresholds(): readonly MetThreshold[] {
     return this.#thresholds.metThresholds;
   }
 
-  /** Sets or clears the shutdown state. */
+  /** Sets whether the machine is shutting down. */
   setShuttingDown(is: boolean): void {
     const others = this.#current.problems.filter((problem) => problem !== shutdownProblem);
     this.#current = { ...this.#current, shuttingDown: is, problems: is ? [...others, shutdownProblem] : others };
   }
 
-  /** Updates the resources of device plugins. */
+  /** Updates the node's capacity and allocatable from the device plugins. */
   devicesChanged(): void {
     const { devices } = this.#options;
     if (!devices) return;
@@ -117,7 +117,7 @@ export class NodeStateManager {
     this.#imagesDue = 0;
   }
 
-  /** Collects the whole state again. */
+  /** Collects all inputs of the node status again. */
   async refresh(): Promise<void> {
     const { pleg, clock, log } = this.#options;
     const { problems, networkProblem } = await this.#collectProblems();
@@ -141,7 +141,7 @@ export class NodeStateManager {
     });
   }
 
-  /** Observes eviction signals. Returns the thresholds that are met, most urgent first. */
+  /** Observes the eviction signals and returns the eviction thresholds that are met, most urgent first. */
   async checkThresholds(): Promise<readonly MetThreshold[]> {
     const { pleg, rootDir, clock, observe } = this.#options;
     // simulated nodes do not share the machine's pressure
@@ -154,7 +154,7 @@ export class NodeStateManager {
     return this.#thresholds.metThresholds;
   }
 
-  /** Updates the state. Unchanged state stays the same object, so that nodes need not compare it. */
+  /** Updates the state. The state object changes only if a value changed, so that nodes can compare by identity. */
   #update(seen: Partial<NodeState>): void {
     const next = { ...this.#current, ...seen };
     const differs = (name: keyof NodeState) =>
@@ -173,7 +173,7 @@ export class NodeStateManager {
     return this.#imageDir;
   }
 
-  /** @throws Error if the runtime does not answer in time */
+  /** Sends a request to the runtime. @throws Error if the runtime does not answer within the timeout */
   async #withTimeout<T>(request: (call: { readonly signal: AbortSignal }) => Promise<T>): Promise<T> {
     const { clock, signal } = this.#options;
     const late = new AbortController();

@@ -7,8 +7,8 @@ const [retryFromMs, retryMostMs] = [1_000, 60_000];
 export type OrphanedPodDirsContext = Pick<ProcessContext, 'clock' | 'log' | 'signal'> & Pick<VolumeServices, 'paths' | 'volumeManager'>;
 
 /**
- * Removes the directories of pods that no worker knows: the previous kubelet ended before their cleanup. A volume may need a driver that
- * is not available yet, so failed removals are retried.
+ * Removes the directories of pods without a worker, which a previous kubelet did not clean up. Failed removals are retried, because a volume may
+ * need a driver that is not available yet.
  */
 export class OrphanedPodDirs {
   readonly #context: OrphanedPodDirsContext;
@@ -20,7 +20,7 @@ export class OrphanedPodDirs {
     this.#known = known;
   }
 
-  /** Resolves when each removal was tried once; failed ones are retried in the background until the context's signal aborts. */
+  /** Resolves when each removal was tried once. Failed removals are retried in the background until the context's signal aborts. */
   async cleanup(): Promise<void> {
     const { volumeManager: volumes, paths } = this.#context;
     const logs = await this.#logs();
@@ -40,7 +40,7 @@ export class OrphanedPodDirs {
     log.info({ directory }, 'the directories of orphaned pods are removed');
   }
 
-  /** Deletes the removed pods from `left`. */
+  /** Removes the pods' directories and deletes each removed pod from `left`. */
   async #remove(left: Map<string, readonly string[]>): Promise<void> {
     const { volumeManager: volumes, signal, log } = this.#context;
     for (const [uid, logs] of left) {
@@ -55,7 +55,7 @@ export class OrphanedPodDirs {
     }
   }
 
-  /** Returns log directories by pod uid. Directories outside the kubelet's root are skipped: they may belong to others. */
+  /** Returns the pods' log directories, keyed by pod uid. Skips directories outside the kubelet's root directory, which other kubelets may own. */
   async #logs(): Promise<ReadonlyMap<string, readonly string[]>> {
     const { root, logs } = this.#context.paths;
     const found = new Map<string, string[]>();

@@ -15,11 +15,11 @@ export interface PodNetworkOptions {
   readonly runtimes: () => Iterable<PodRuntime>;
   readonly nodeState: () => Pick<NodeStateManager, 'networkConfigured' | 'refresh' | 'current'> | undefined;
   readonly agents: ReadonlyMap<string, { readonly pods: Pick<NodeAgent['pods'], 'wakeSyncingPods'>; report(): Promise<void> }>;
-  /** The attachments of this kubelet's pods that were found at start. */
+  /** The network attachments of this kubelet's pods that were found at startup. */
   readonly heldAttachments: readonly HeldAttachment[];
 }
 
-/** Creates the network setup of this process: it configures the plugin and then waits until the runtimes report the network ready. */
+/** Creates the network setup of this process, which configures the network plugin and then waits until the runtimes report the network ready. */
 export function createNodeNetworkSetup(options: PodNetworkOptions): NodeNetworkSetup {
   const { context, network, nodeName, facts, addresses, heldAttachments: ours } = options;
   const { clock, log, random, signal } = context;
@@ -37,13 +37,13 @@ export function createNodeNetworkSetup(options: PodNetworkOptions): NodeNetworkS
   });
 }
 
-/** Lists all sandboxes of the runtimes: other kubelets may share a runtime and its network. */
+/** Lists all sandboxes of the runtimes, including those of other kubelets, because kubelets may share a runtime and its network. */
 async function sandboxes({ runtimes }: PodNetworkOptions, signal: AbortSignal): Promise<readonly HeldAttachment[]> {
   const lists = await Promise.all([...runtimes()].map(({ pleg }) => pleg.driver.listPodSandbox({}, { signal })));
   return lists.flat().map(({ id }) => ({ containerId: id, ifName: 'eth0' }));
 }
 
-/** Marks the network configured and waits until the runtime reports it ready. */
+/** Records that the network is configured and waits until the runtime reports the network ready. */
 async function isReady({ context: { clock, log, signal }, nodeState: current, agents }: PodNetworkOptions): Promise<void> {
   const nodeState = current();
   if (!nodeState) return;

@@ -15,14 +15,14 @@ export interface AdoptedPod {
   readonly found: RuntimePod;
 }
 
-/** The pods of one node: one worker per pod, from its binding until its cleanup is complete. */
+/** The pods of one node, with one worker per pod from the pod's binding until the pod's cleanup is complete. */
 export class PodWorkers {
   readonly #node: NodeContext;
   readonly #admission: NodeAdmission;
   readonly #workers = new Map<string, PodWorker>();
-  /** By `namespace/name`, for requests that name a pod. The newest worker if one replaces another. */
+  /** The workers, keyed by `namespace/name`, for requests that name a pod. While one pod replaces another of the same name, the newest worker. */
   readonly #byKey = new Map<string, PodWorker>();
-  /** Pods that wait for free resources: deferred resizes and critical pods, in order of arrival. */
+  /** The workers that wait for free resources, because of a deferred resize or a critical pod, in order of arrival. */
   readonly #deferred = new Set<PodWorker>();
   #gone: ((key: string) => void) | undefined;
 
@@ -48,7 +48,7 @@ export class PodWorkers {
     return this.#workers.get(uid);
   }
 
-  /** `found` is what the runtime had of the pod when the kubelet started. */
+  /** Adds a pod that is bound to the node. `found` is the pod's state in the runtime when the kubelet started. */
   podAdded(pod: Pod, spanContext: SpanContext | undefined, found?: AdoptedPod, isStatic = false): void {
     const uid = podUid(pod);
     const known = this.#workers.get(uid);
@@ -72,19 +72,19 @@ export class PodWorkers {
     worker.wake(spanContext);
   }
 
-  /** Adds a pod from a manifest. */
+  /** Adds a static pod. `found` is the pod's state in the runtime when the kubelet started. */
   staticPodAdded(pod: Pod, found: AdoptedPod | undefined): void {
     this.podAdded(pod, undefined, found, true);
   }
-  /** Sets the mirror pod of a static pod. */
+  /** Sets the mirror pod of a static pod; undefined if the mirror pod does not exist. */
   mirrorPodUpdated(uid: string, mirror: Pod | undefined): void {
     this.#workers.get(uid)?.mirrorPodUpdated(mirror);
   }
-  /** Returns true if a worker of that `namespace/name` exists. */
+  /** Returns true if a pod with the key `namespace/name` has a worker. */
   isNameTaken(key: string): boolean {
     return this.#byKey.has(key);
   }
-  /** Sets the listener that is called when the last pod of a name is gone. */
+  /** Sets the listener, which is called when the last pod of a `namespace/name` has been removed. */
   onNameReleased(listener: (key: string) => void): void {
     this.#gone = listener;
   }
@@ -97,7 +97,7 @@ export class PodWorkers {
     this.#workers.get(podUid(pod))?.podDeleted(spanContext);
   }
 
-  /** Stops and removes a pod that exists only in the runtime. */
+  /** Stops and removes a pod that exists in the runtime, but in no pod source. */
   terminateOrphan(uid: string, found: AdoptedPod): void {
     const labels = found.found.sandboxes[0]?.labels ?? found.found.containers[0]?.labels ?? {};
     const pod: Pod = {
@@ -141,7 +141,7 @@ export class PodWorkers {
     return 'later';
   }
 
-  /** Preempts lower-priority pods for a critical pod. Returns true if that frees enough. */
+  /** Preempts pods of lower priority to admit a critical pod. Returns true if the preemption frees enough resources. */
   #preempt(pod: Pod): boolean {
     const byPod = new Map<Pod, PodWorker>();
     const going: Pod[] = [];
@@ -174,7 +174,7 @@ export class PodWorkers {
     this.#retryDeferred();
   }
 
-  /** Wakes waiting pods, by priority and then by arrival. */
+  /** Wakes the workers that wait for free resources, by priority and then by arrival. */
   #retryDeferred(): void {
     if (this.#deferred.size === 0) return;
     const waiting = [...this.#deferred].sort((a, b) => (b.record.pod.spec?.priority ?? 0) - (a.record.pod.spec?.priority ?? 0));

@@ -15,7 +15,7 @@ import type { Attachment } from '@oarlock/spi/network';
 type ApiServerSourceContext = OrphanedPodDirsContext & Pick<ApiAccess, 'serviceEnvironment'>;
 type OwnedRuntimePod = AdoptedPod & { readonly owner: string };
 
-/** The pod source `api`: passes pods to the nodes that they are bound to, together with what the runtimes had of them at start. */
+/** The pod source `api`, which passes each pod to the node that the pod is bound to, together with the pod's state in the runtime at startup. */
 export class ApiServerSource {
   readonly #context: ApiServerSourceContext;
   readonly #agents: ReadonlyMap<string, NodeAgent>;
@@ -28,7 +28,7 @@ export class ApiServerSource {
     this.#agents = agents;
   }
 
-  /** Lists what the runtimes have of this process's pods. Returns the attachments of pods in the node's network namespace. */
+  /** Lists the pods of this process's nodes in the runtimes. Returns the network attachments of pods that use the node's network namespace. */
   async listRuntimePods(runtimes: Iterable<PodRuntime>): Promise<readonly Attachment[]> {
     const held: Attachment[] = [];
     for (const runtime of runtimes) {
@@ -49,19 +49,22 @@ export class ApiServerSource {
     return held;
   }
 
-  /** Removes and returns what the runtimes had of a pod at start. */
+  /** Removes and returns the state that a pod had in the runtime at startup; undefined if the runtime did not have the pod. */
   takeRuntimePod(uid: string): AdoptedPod | undefined {
     const found = this.#runtimePods.get(uid);
     this.#runtimePods.delete(uid);
     return found;
   }
 
-  /** Sets the receiver of mirror pods. */
+  /** Sets the static pod source, which receives mirror pods. */
   setMirrorHandler(pods: StaticPodSource): void {
     this.#static = pods;
   }
 
-  /** Watches pods and Services. Resolves when the first state was passed on and orphans are terminated. `nodeName`: only this node's pods. */
+  /**
+   * Watches pods and Services. Resolves when the initial pods were passed on and orphaned pods are being terminated. `nodeName` limits the watch to
+   * the pods of one node.
+   */
   async start(informers: Informers, nodeName: string | undefined): Promise<void> {
     const { signal, serviceEnvironment: environment } = this.#context;
     const serviceInformer = informers.forResource(services);

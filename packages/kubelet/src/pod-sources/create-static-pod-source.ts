@@ -3,7 +3,7 @@ import type { NodeAgent } from '../node/node-agent.ts';
 import type { ApiServerSource } from './api-server-source.ts';
 import { StaticPodSource, type StaticPodSourceOptions } from './static-pod-source.ts';
 
-/** Creates the source of a node's static pods; undefined if the config has none, or many nodes. Not started. */
+/** Creates the source of a node's static pods, without starting it. Returns undefined if none is configured, or if the process has many nodes. */
 export function createStaticPodSource(
   { staticPods: { path, url, urlHeaders, everyMs }, count }: KubeletConfig,
   context: StaticPodSourceOptions['context'],

@@ -17,7 +17,7 @@ export interface StaticPodManifest {
 }
 export interface ManifestReadResult {
   readonly found: readonly StaticPodManifest[];
-  /** Files that could not be read, with the reason. */
+  /** The files that could not be read, each with the reason. */
   readonly problems: readonly string[];
 }
 
@@ -25,7 +25,7 @@ const maxManifestBytes = 10 * 1024 * 1024;
 const gvk = { group: '', version: 'v1', kind: 'Pod' } as const;
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-/** Reads the manifests of a directory, or one file. Names that start with a dot are skipped. */
+/** Reads one manifest file, or all manifests of a directory. Skips files whose name starts with a dot. */
 export async function readManifests(path: string, nodeName: string, now: string): Promise<ManifestReadResult> {
   const found: StaticPodManifest[] = [];
   const problems: string[] = [];
@@ -40,7 +40,7 @@ export async function readManifests(path: string, nodeName: string, now: string)
   return { found, problems };
 }
 
-/** Where to fetch manifests. */
+/** The URL from which manifests are fetched, and its request headers. */
 export interface ManifestUrl {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -122,7 +122,7 @@ function manifest(item: object, nodeName: string, { source, from, now }: Origin)
   return { pod, hash };
 }
 
-/** Returns what the pod refers to that only the API has; undefined if it refers to nothing of it. */
+/** Returns the kind of API object that the pod references, which static pods must not do; undefined if the pod references none. */
 function apiReference({ spec }: Pod): string | undefined {
   if (spec?.serviceAccountName) return 'serviceaccounts';
   if (spec?.ephemeralContainers?.length) return 'ephemeral containers';

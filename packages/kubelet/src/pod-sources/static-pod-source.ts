@@ -16,15 +16,15 @@ export interface StaticPodSourceOptions {
   readonly context: Pick<ProcessContext, 'clock' | 'log' | 'random' | 'signal'> & Pick<ApiAccess, 'client'>;
   readonly nodeName: string;
   readonly pods: PodWorkers;
-  /** A directory of manifests, or one file; read after a change in it and once per period. */
+  /** A directory of manifests, or one manifest. Read once per period and after each file system change. */
   readonly path: string | undefined;
   readonly url: string | undefined;
   readonly urlHeaders: Readonly<Record<string, string>>;
-  /** Milliseconds. */
+  /** The period of reads. Milliseconds. */
   readonly periodMs: number;
-  /** Removes and returns what the runtime had of a pod at start. */
+  /** Removes and returns the state that a pod had in the runtime at startup; undefined if the runtime did not have the pod. */
   takeRuntimePod(uid: string): AdoptedPod | undefined;
-  /** Returns the Node object; undefined until it is registered. */
+  /** Returns the Node object; undefined until the node is registered. */
   node(): Node | undefined;
 }
 
@@ -37,15 +37,15 @@ interface Static {
 const keyOf = ({ metadata }: Pod) => `${metadata?.namespace}/${metadata?.name}`;
 
 /**
- * Runs the pods of a directory and a URL, with or without an API server, and creates a mirror pod of each in the API. A changed manifest is
- * a new pod, which starts when the old one has terminated.
+ * Runs the static pods of a directory and a URL, with or without an API server, and creates a mirror pod for each in the API. A changed manifest
+ * is a new pod, which starts when the previous pod has terminated.
  */
 export class StaticPodSource {
   readonly #options: StaticPodSourceOptions;
   readonly #byKey = new Map<string, Static>();
-  /** New pods whose name is taken by a terminating one. */
+  /** Manifests of new pods whose name a terminating pod still uses. */
   readonly #waiting = new Map<string, StaticPodManifest>();
-  /** Mirror pods by name, including those without a static pod. */
+  /** The mirror pods of this node, keyed by name, including mirror pods without a static pod. */
   readonly #mirrors = new Map<string, Pod>();
   #last = new Map<'path' | 'url', readonly StaticPodManifest[]>();
   #watcher: FSWatcher | undefined;
@@ -58,7 +58,7 @@ export class StaticPodSource {
     this.#options = options;
   }
 
-  /** Resolves when the manifests were read once. */
+  /** Starts to watch the manifests. Resolves when the manifests were read once. */
   async start(): Promise<void> {
     const { path, context } = this.#options;
     this.#options.pods.onNameReleased((key) => this.#onNameReleased(key));
@@ -81,14 +81,14 @@ export class StaticPodSource {
     this.#timer?.cancel();
   }
 
-  /** Handles the end of the first list of mirror pods: deletes those without a static pod. */
+  /** Handles the end of the initial list of mirror pods: deletes the mirror pods that have no static pod. */
   mirrorPodsSynced(): void {
     this.#synced = true;
     for (const mirror of this.#mirrors.values()) if (!this.#byKey.has(keyOf(mirror))) void this.#deleteMirror(mirror);
     for (const one of this.#byKey.values()) this.#createMirrorPod(one);
   }
 
-  /** Handles an added or changed mirror pod of this node. */
+  /** Handles a mirror pod of this node that was added or changed. */
   mirrorPodUpdated(pod: Pod): void {
     this.#mirrors.set(keyOf(pod), pod);
     const one = this.#byKey.get(keyOf(pod));
@@ -118,7 +118,7 @@ export class StaticPodSource {
     });
   }
 
-  /** Reads the manifests, one read at a time; a call during a read leads to another. */
+  /** Reads the manifests. Reads do not overlap: a call during a read starts another read afterwards. */
   #readManifests(): Promise<void> {
     if (this.#looking) {
       this.#again = true;
@@ -178,7 +178,7 @@ export class StaticPodSource {
     else if (this.#synced) this.#createMirrorPod(one);
   }
 
-  /** Starts the pod that waits for the name. */
+  /** Starts the pod that waits for the released name. */
   #onNameReleased(key: string): void {
     const next = this.#waiting.get(key);
     if (next) {
@@ -190,7 +190,7 @@ export class StaticPodSource {
     if (mirror && !this.#byKey.has(key)) void this.#deleteMirror(mirror);
   }
 
-  /** Creates the mirror pod if it does not exist. Retries until it succeeds or the static pod is gone. */
+  /** Creates the static pod's mirror pod if it does not exist. Retries until the creation succeeds or the static pod is removed. */
   #createMirrorPod(one: Static): void {
     const node = this.#options.node();
     const { context, nodeName } = this.#options;

@@ -1,4 +1,4 @@
-/** Why the kubelet rejects a pod (a rejected PodAdmitResult upstream): `reason` and `message` of the pod's Failed status. */
+/** The result of a pod that the kubelet does not admit (PodAdmitResult upstream): `reason` and `message` of the pod's Failed status. */
 export interface AdmissionRejection {
   readonly reason: string;
   readonly message: string;

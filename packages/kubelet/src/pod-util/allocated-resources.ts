@@ -5,7 +5,7 @@ import type { Quantity } from '@oarlock/api/types/meta-v1';
 import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
 import { containerStatusesOf, findContainerStatus } from './pods.ts';
 
-/** Resources that can be resized in place, of containers and of pods (KEP-1287, KEP-5419). */
+/** The resources of containers and pods that can be resized in place (KEP-1287, KEP-5419). */
 export const resizableResources = ['cpu', 'memory'] as const;
 const parts = ['requests', 'limits'] as const;
 export const noResources: ResourceRequirements = {};
@@ -14,13 +14,13 @@ function sameQuantity(a: Quantity | undefined, b: Quantity | undefined): boolean
   if (a === b) return true;
   return a !== undefined && b !== undefined && parseQuantity(a).compare(parseQuantity(b)) === 0;
 }
-/** Returns true if the request or limit of the resource differs. */
+/** Returns true if the request or the limit of the named resource differs. */
 export const resourceDiffers = (name: (typeof resizableResources)[number], a: ResourceRequirements, b: ResourceRequirements) =>
   parts.some((part) => !sameQuantity(a[part]?.[name], b[part]?.[name]));
 export const sameResources = (a: ResourceRequirements = noResources, b: ResourceRequirements = noResources) =>
   a === b || jsonEqual(a, b) || !resizableResources.some((name) => resourceDiffers(name, a, b));
 
-/** Returns `resources` with the resizable resources of `from`. */
+/** Returns `resources`, with the resizable resources replaced by those of `from`. */
 function withResizableResources(resources: ResourceRequirements = noResources, from: ResourceRequirements): ResourceRequirements {
   const result: Record<string, unknown> = { ...resources };
   for (const part of parts) {
@@ -69,13 +69,13 @@ function withResources(
   };
 }
 
-/** Returns the pod with the resources allocated in `earlier`, an earlier version of it; the same object if nothing differs. */
+/** Returns the pod with the resources that are allocated in `earlier`, an earlier version of the pod; the same object if no resource differs. */
 export function withAllocatedResources(pod: Pod, earlier: Pod): Pod {
   const allocated = new Map([...resizableContainers(earlier)].map(({ name, resources }) => [name, resources ?? noResources]));
   return withResources(pod, ({ name }) => allocated.get(name), earlier.spec?.resources);
 }
 
-/** Returns the pod with the resources in its status: the allocated resources when a kubelet starts. */
+/** Returns the pod with the resources that its status reports, which are the allocated resources when a kubelet starts. */
 export function withReportedResources(pod: Pod): Pod {
   if (pod.status?.containerStatuses === undefined) return pod;
   return withResources(
@@ -91,7 +91,7 @@ export function withReportedResources(pod: Pod): Pod {
   );
 }
 
-/** Returns the resources that apply to a container: its own limits, or else the pod's. */
+/** Returns the resources that limit a container: the container's own, or else the pod-level resources. */
 export function effectiveResources(
   { resources = noResources }: Container,
   ofPod: ResourceRequirements = noResources,

@@ -3,7 +3,7 @@ import type { Container, EphemeralContainer, ObjectFieldSelector, Pod, ResourceF
 import { findContainer } from './pods.ts';
 import type { Resources } from './resources.ts';
 
-/** Values of the downward API that are not in the pod. */
+/** The downward API values that the pod object does not contain. */
 export interface DownwardApiValues {
   readonly podIPs: readonly string[];
   readonly hostIPs: readonly string[];
@@ -20,7 +20,7 @@ function formatMap(map: Readonly<Record<string, string>> | undefined): string {
     .join('\n');
 }
 
-/** Returns the value of a `fieldRef`; empty if it is not known yet. @throws Error if the path is not supported */
+/** Returns the value of a `fieldRef`; empty if the value is not known yet. @throws Error if the field path is not supported */
 export function fieldValue(pod: Pod, { fieldPath }: ObjectFieldSelector, facts: DownwardApiValues): string {
   const { metadata, spec } = pod;
   const match = keyed.exec(fieldPath);
@@ -53,15 +53,15 @@ export function fieldValue(pod: Pod, { fieldPath }: ObjectFieldSelector, facts: 
   }
 }
 
-/** Divides and rounds up, as the downward API does. */
+/** Divides a quantity by the divisor and rounds up, as the downward API does. */
 function divide(amount: ParsedQuantity, divisor: ParsedQuantity, milli: boolean): string {
   const scale = milli ? 1000 : 1;
   return String(Math.ceil(amount.scaled(scale) / (divisor.sign === 0 ? scale : divisor.scaled(scale))));
 }
 
 /**
- * Returns the value of a `resourceFieldRef`. The default of a limit is the node's allocatable quantity.
- * @throws Error if the container or resource is unknown
+ * Returns the value of a `resourceFieldRef`. A missing limit defaults to the node's allocatable quantity.
+ * @throws Error if the container or the resource does not exist
  */
 export function resourceValue(
   pod: Pod,

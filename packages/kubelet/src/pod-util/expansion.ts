@@ -1,5 +1,5 @@
 /**
- * Replaces `$(NAME)` by the result of `lookup` and `$$` by `$`. Unknown names and other text stay unchanged
+ * Replaces `$(NAME)` with the result of `lookup`, and `$$` with `$`. Leaves `$(NAME)` unchanged if `lookup` returns undefined
  * (https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/).
  */
 export function expand(text: string, lookup: (name: string) => string | undefined): string {

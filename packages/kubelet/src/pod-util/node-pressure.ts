@@ -1,4 +1,4 @@
-/** The pressure conditions of a node: MemoryPressure, DiskPressure, PIDPressure. */
+/** The pressure conditions of a node: MemoryPressure, DiskPressure and PIDPressure. */
 export interface NodePressure {
   readonly memory: boolean;
   readonly disk: boolean;

@@ -2,20 +2,20 @@ import type { ContainerStatus as RuntimeContainerStatus } from '@oarlock/spi/run
 import { configHashAnnotation } from './config-source.ts';
 import type { Container, ContainerStatus, EphemeralContainer, Pod, PodStatus } from '@oarlock/api/types/core-v1';
 
-/** The list of the spec that a container belongs to. */
+/** The container list of the pod spec that a container belongs to. */
 export type ContainerType = 'init' | 'regular' | 'ephemeral';
 
 export const podUid = (pod: Pod): string => pod.metadata?.uid ?? '';
-/** Returns `name_namespace(uid)`, as kubelet messages name a pod. */
+/** Returns `name_namespace(uid)`, the format of pods in kubelet messages. */
 export const formatPod = ({ metadata }: Pod): string => `${metadata?.name}_${metadata?.namespace}(${metadata?.uid})`;
 
-/** An init container with restartPolicy Always: a sidecar (KEP-753). */
+/** Returns true if the phase is Succeeded or Failed. */
 
 export const isTerminalPhase = (phase: string | undefined): boolean => phase === 'Succeeded' || phase === 'Failed';
 /** The lowest priority of the system priority classes. */
 const systemCriticalPriority = 2_000_000_000;
 
-/** Returns true if evictions spare the pod: static pods and pods of a system priority class (IsCriticalPod upstream). */
+/** Returns true if the pod must not be evicted: static pods and pods with a system priority (IsCriticalPod upstream). */
 export function isCriticalPod({ metadata, spec }: Pod): boolean {
   // users can set annotations, but not the uid
   const isStatic = metadata?.uid !== undefined && metadata.annotations?.[configHashAnnotation] === metadata.uid;
@@ -31,7 +31,7 @@ export interface SpecContainer {
   readonly container: Container | EphemeralContainer;
 }
 
-/** Returns every container of a spec, init containers first. */
+/** Yields every container of a pod, init containers first. */
 export function* allContainers(pod: Pod): Generator<SpecContainer> {
   const { initContainers = [], containers = [], ephemeralContainers = [] } = pod.spec ?? {};
   for (const [index, container] of initContainers.entries()) yield { kind: 'init', index, container };
@@ -44,7 +44,7 @@ export function findContainer(pod: Pod, name: string): SpecContainer | undefined
   return undefined;
 }
 
-/** Returns the field path of an event about one container, for example `spec.containers{web}`. */
+/** Returns the fieldPath of events about one container, for example `spec.containers{web}`. */
 export function fieldPath({ kind, container }: Pick<SpecContainer, 'kind' | 'container'>): string {
   const list = kind === 'init' ? 'spec.initContainers' : kind === 'regular' ? 'spec.containers' : 'spec.ephemeralContainers';
   return `${list}{${container.name}}`;
@@ -58,12 +58,12 @@ export function containerStatusesOf(status: PodStatus | undefined, kind: Contain
   return (kind === 'regular' ? status?.containerStatuses : status?.ephemeralContainerStatuses) ?? [];
 }
 
-/** Returns the container's own restart policy (KEP-5307), or else the pod's. */
+/** Returns the container's own restartPolicy (KEP-5307), or else the pod's restartPolicy. */
 export function restartPolicyOf(pod: Pod, container: Pick<Container, 'restartPolicy'>): string {
   return container.restartPolicy ?? pod.spec?.restartPolicy ?? 'Always';
 }
 
-/** Returns the action of the first matching restart rule for an exit code (KEP-5307, KEP-5532); undefined if none matches. */
+/** Returns the action of the first restartPolicyRule that matches the exit code (KEP-5307, KEP-5532); undefined if no rule matches. */
 export function matchingRestartRule(
   { restartPolicyRules = [] }: Pick<Container, 'restartPolicyRules'>,
   exitCode: number,
@@ -72,20 +72,20 @@ export function matchingRestartRule(
     ({ exitCodes }) => exitCodes !== undefined && (exitCodes.values?.includes(exitCode) === true) === (exitCodes.operator === 'In'),
   )?.action;
 }
-/** Returns true if a rule of some container restarts all containers. */
+/** Returns true if a restartPolicyRule of any container has the action RestartAllContainers. */
 export function hasRestartAllContainersRule({ spec }: Pod): boolean {
   const asks = ({ restartPolicyRules }: Container) => restartPolicyRules?.some(({ action }) => action === 'RestartAllContainers') === true;
   return spec?.containers.some(asks) === true || spec?.initContainers?.some(asks) === true;
 }
 
-/** Returns true if a container that exited with this code is started again. */
+/** Returns true if a container that exited with this code is restarted. */
 export function restartsAfterExit(pod: Pod, container: Pick<Container, 'restartPolicy' | 'restartPolicyRules'>, exitCode: number): boolean {
   if (matchingRestartRule(container, exitCode) !== undefined) return true;
   const policy = restartPolicyOf(pod, container);
   return policy === 'Always' || (policy === 'OnFailure' && exitCode !== 0);
 }
 
-/** Returns true if the kubelet should start a missing, unfinished or exited container (ShouldContainerBeRestarted upstream). */
+/** Returns true if the kubelet should start a container that is missing, not finished or exited (ShouldContainerBeRestarted upstream). */
 export function shouldContainerBeStarted(
   pod: Pod,
   container: Container | EphemeralContainer,
@@ -98,7 +98,7 @@ export function shouldContainerBeStarted(
   return restartsAfterExit(pod, container, status.exitCode ?? 0);
 }
 
-/** Resolves a port number, or the name of one of the container's ports. @throws Error if there is no such port */
+/** Returns a port number, resolving the name of one of the container's ports. @throws Error if the container has no port of that name */
 export function resolvePort(container: Container | EphemeralContainer, port: number | string): number {
   const found =
     typeof port === 'number'

@@ -7,15 +7,15 @@ import type { LinuxResources, PodSandboxConfig } from '@oarlock/spi/runtime';
 
 export type Resources = Readonly<Record<string, ParsedQuantity>>;
 
-/** Returns a container's request; its default is the limit. */
+/** Returns a container's request of a resource, which defaults to the container's limit. */
 export function requestOf(resources: ResourceRequirements | undefined, name: string): ParsedQuantity {
   return parseQuantity(resources?.requests?.[name] ?? resources?.limits?.[name] ?? '0');
 }
 
-/** Returns the pod's request, with overhead. */
+/** Returns the pod's total request of a resource, including the pod overhead. */
 export const podRequest = (pod: Pod, name: string): ParsedQuantity => podResources(pod, 'requests').get(name) ?? zeroQuantity;
 
-/** Returns the pod's limit, with overhead; undefined if one of its containers has none. */
+/** Returns the pod's total limit of a resource, including the pod overhead; undefined if a container has no limit. */
 export function podLimit(pod: Pod, name: string): ParsedQuantity | undefined {
   const { containers = [], initContainers = [], resources } = pod.spec ?? {};
   const hasLimit = (one: ResourceRequirements | undefined) => parseQuantity(one?.limits?.[name] ?? '0').sign > 0;
@@ -23,7 +23,7 @@ export function podLimit(pod: Pod, name: string): ParsedQuantity | undefined {
   return podResources(pod, 'limits').get(name);
 }
 
-/** Returns the resources of a sandbox, for runtimes with one virtual machine per pod. */
+/** Returns the CRI resources of a sandbox, for runtimes that run one virtual machine per pod. */
 export function sandboxResources(pod: Pod): Pick<PodSandboxConfig['linux'], 'resources' | 'overhead'> {
   const { overhead } = pod.spec ?? {};
   const bare: Pod = overhead === undefined || pod.spec === undefined ? pod : { ...pod, spec: { ...pod.spec, overhead: {} } };
@@ -42,7 +42,7 @@ const cpuAndMemoryLimits = (cpu: Quantity | ParsedQuantity | undefined, memory: 
 const minShares = 2;
 const maxShares = 262_144;
 const period = 100_000;
-/** Microseconds: the kernel accepts no smaller quota. */
+/** The smallest CPU quota that the kernel accepts. Microseconds. */
 const minQuota = 1000;
 
 export function cpuShares(milliCpu: number): number {
@@ -52,7 +52,7 @@ export function cpuQuota(milliCpu: number): number {
   return Math.max(minQuota, Math.floor((milliCpu * period) / 1000));
 }
 
-/** Returns the OOM score adjustment: the kernel kills containers with 1000 first and those with -997 last. */
+/** Returns the OOM score adjustment of a container. The kernel kills containers with 1000 first and containers with -997 last. */
 export function oomScoreAdjust(pod: Pod, container: Container | EphemeralContainer, memoryCapacity: number): number {
   if ((pod.spec?.priority ?? 0) >= 2_000_000_000) return -997;
   const qos = qosClass(pod.spec);
@@ -64,7 +64,7 @@ export function oomScoreAdjust(pod: Pod, container: Container | EphemeralContain
 }
 
 const hugepages = 'hugepages-';
-/** Returns the kernel's name of a huge page size: `2MB` for `2Mi`. */
+/** Returns the kernel's name of a huge page size, for example `2MB` for `2Mi`. */
 export const hugepageSize = (size: string): string => size.replace(/i$/, 'B');
 
 function hugepageLimits({ limits: of = {} }: ResourceRequirements = {}): Pick<LinuxResources, 'hugepageLimits'> {

@@ -1,7 +1,7 @@
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { isHostNetwork } from './pods.ts';
 
-/** Kubernetes' safe sysctls: they affect only the pod. */
+/** The safe sysctls of Kubernetes, which affect only the pod that sets them. */
 const safe: readonly string[] = [
   'kernel.shm_rmid_forced',
   'net.ipv4.ip_local_port_range',
@@ -17,7 +17,7 @@ const safe: readonly string[] = [
   'net.ipv4.tcp_wmem',
 ];
 
-/** Prefixes of namespaced sysctls. */
+/** The namespace (ipc or net) of each prefix of namespaced sysctls. */
 const namespaced: Readonly<Record<string, 'ipc' | 'net'>> = {
   'kernel.sem': 'ipc',
   'kernel.shm': 'ipc',
@@ -26,7 +26,10 @@ const namespaced: Readonly<Record<string, 'ipc' | 'net'>> = {
   'net.': 'net',
 };
 
-/** Normalizes the separators: `net/ipv4/conf/eth0.1/forwarding` and `net.ipv4.conf.eth0/1.forwarding` are one name; the first separator decides. */
+/**
+ * Returns the sysctl's name with dots as separators. The first separator decides: `net/ipv4/conf/eth0.1/forwarding` and
+ * `net.ipv4.conf.eth0/1.forwarding` are the same sysctl.
+ */
 export function dottedSysctl(name: string): string {
   const first = /[./]/.exec(name)?.[0];
   return first === '/' ? name.replace(/[./]/g, (one) => (one === '/' ? '.' : '/')) : name;
@@ -35,10 +38,13 @@ export function dottedSysctl(name: string): string {
 const matches = (pattern: string, name: string) => (pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern);
 const namespaceOf = (name: string) => Object.entries(namespaced).find(([prefix]) => name.startsWith(prefix))?.[1];
 
-/** Returns true if a name or `prefix*` matches only namespaced sysctls. */
+/** Returns true if the pattern, a name or a prefix that ends with `*`, matches only namespaced sysctls. */
 export const isNamespacedSysctl = (pattern: string): boolean => namespaceOf(dottedSysctl(pattern).replace(/\*$/, '')) !== undefined;
 
-/** Returns why a pod may not set its sysctls; undefined if it may. `unsafe` are additionally allowed names or `prefix*`. */
+/**
+ * Returns why a pod may not set its sysctls; undefined if it may. `unsafe` lists unsafe sysctls that are allowed: names, or prefixes that end
+ * with `*`.
+ */
 export function forbiddenSysctl(pod: Pod, unsafe: readonly string[]): string | undefined {
   for (const { name } of pod.spec?.securityContext?.sysctls ?? []) {
     const key = dottedSysctl(name);

@@ -19,18 +19,18 @@ export interface PodWorkerOptions extends Pick<PodSyncerOptions, 'found' | 'orph
   readonly pod: Pod;
   /** True for a static pod. */
   readonly static?: boolean;
-  /** Allocates other resources to an admitted pod, or returns why the resize is rejected. */
+  /** Allocates the new resources of an admitted pod, or returns why the resize is rejected. */
   resize(pod: Pod): ResizeRejection | undefined;
-  /** Called when nothing is left to do and the API object is gone. */
+  /** Called when the worker has no work left and the pod's API object is gone. */
   finished(): void;
 }
 
-/** The maximum number of span contexts that one pass links. */
+/** The maximum number of trace span contexts that one pass links. */
 const maxSpanContexts = 32;
 
 /**
- * The worker of one pod: brings the pod to its desired state in passes, one at a time. Changes of the pod, runtime events, probe results,
- * timers and changes of referenced objects wake it; a wake-up during a pass leads to another pass.
+ * The worker of one pod, which brings the pod to its desired state in passes that do not overlap. Changes of the pod, runtime events, probe
+ * results, timers and changes of referenced objects wake the worker; a wake-up during a pass leads to another pass.
  */
 export class PodWorker implements PodLifecycleListener {
   readonly record: PodRecord;
@@ -41,13 +41,13 @@ export class PodWorker implements PodLifecycleListener {
   #running = false;
   #syncAgain = false;
   #spanContexts: SpanContext[] = [];
-  /** The span context of the last request that changed the pod: the parent of passes without one of their own. */
+  /** The trace span context of the last request that changed the pod. It is the parent of passes that no request caused. */
   #lastSpanContext: SpanContext | undefined;
   #enqueuedAt = 0;
   #abort: AbortController | undefined;
   #retry: Timer | undefined;
   #failures: Backoff | undefined;
-  /** Called after each pass. */
+  /** The callbacks to call once, after the next pass. */
   #watchers: (() => void)[] | undefined;
 
   constructor(options: PodWorkerOptions) {
@@ -83,7 +83,7 @@ export class PodWorker implements PodLifecycleListener {
     return this.#running;
   }
 
-  /** Handles an update of the pod's object. */
+  /** Handles an update of the pod's API object or manifest. */
   update(pod: Pod, spanContext: SpanContext | undefined): void {
     const { record } = this;
     const { spec, metadata, readinessGates: gates } = comparePods(record.pod, pod);
@@ -105,7 +105,7 @@ export class PodWorker implements PodLifecycleListener {
     if (mirror && record.status) this.#node.statusManager.setPodStatus(record, record.status, undefined);
   }
 
-  /** Handles the deletion of the API object, or of a static pod's manifest. */
+  /** Handles the deletion of the pod's API object, or of a static pod's manifest. */
   podDeleted(spanContext: SpanContext | undefined): void {
     if (this.#syncer.deletedFromApi) return;
     this.#syncer.deletedFromApi = true;
@@ -133,7 +133,7 @@ export class PodWorker implements PodLifecycleListener {
     });
   }
 
-  /** Resolves when the container no longer runs, according to the known runtime status. */
+  /** Resolves when the container no longer runs, according to the last known runtime status. Resolves early if the signal aborts. */
   async waitForContainerExit(containerId: string, signal: AbortSignal): Promise<void> {
     while (this.state.container(containerId)?.state === 'RUNNING' && !signal.aborted) await this.#nextSync(signal);
   }
@@ -150,7 +150,7 @@ export class PodWorker implements PodLifecycleListener {
     });
   }
 
-  /** Terminates the pod on behalf of the node. The pod fails, and its controller may replace it on another node. */
+  /** Terminates the pod on behalf of the node. The pod fails, so that its controller may replace the pod on another node. */
   evict(message: string, graceSeconds: number, reason = 'Evicted'): void {
     if (this.stage !== 'syncing') return;
     if (reason === 'Evicted' || reason === 'Preempting') this.record.event('Warning', reason, message);
@@ -162,7 +162,7 @@ export class PodWorker implements PodLifecycleListener {
     return this.#syncer.isEvicted;
   }
 
-  /** Resolves when nothing of the pod runs any more, or the signal aborts. */
+  /** Resolves when all containers of the pod are stopped, or the signal aborts. */
   async waitForPodTermination(signal: AbortSignal): Promise<void> {
     while ((this.stage === 'syncing' || this.stage === 'terminating') && !signal.aborted) await this.#nextSync(signal);
   }
@@ -175,7 +175,7 @@ export class PodWorker implements PodLifecycleListener {
     this.#notifyWatchers();
   }
 
-  /** Sets the desired pod. An admitted pod keeps its allocated resources until a pass allocates others (KEP-1287). */
+  /** Sets the desired state of the pod. An admitted pod keeps its allocated resources until a pass allocates the new ones (KEP-1287). */
   #setDesiredPod(pod: Pod, changed: boolean): void {
     const { record } = this;
     const allocated = this.#syncer.admitted && changed ? withAllocatedResources(pod, record.pod) : pod;
@@ -184,7 +184,7 @@ export class PodWorker implements PodLifecycleListener {
     else record.pod = pod;
   }
 
-  /** Moves to the terminating stage and aborts the pass of an earlier stage. */
+  /** Moves the pod to the stage `terminating`, and aborts a pass of an earlier stage. */
   #terminate(spanContext: SpanContext | undefined, interruptTermination: boolean, evicted = false): void {
     const interrupted = evicted || this.stage === 'syncing' || (this.stage === 'terminating' && interruptTermination);
     this.#syncer.terminate();

@@ -7,10 +7,10 @@ interface Deadline extends HeapEntry {
   readonly fire: () => void;
 }
 
-/** The longest sleep of the timer: the wall clock may be set forward meanwhile. Milliseconds. */
+/** The maximum sleep of the timer, because the wall clock may be set forward during a sleep. Milliseconds. */
 const maxSleepMs = 60_000;
 
-/** Many far deadlines on one timer, for rare events of thousands of pods such as the renewal of tokens. */
+/** Runs many long deadlines on one timer, for rare events of thousands of pods, such as the renewal of tokens. */
 export class DeadlineTimers {
   readonly #clock: Clock;
   readonly #heap = new Heap<Deadline>((a, b) => a.at < b.at);
@@ -22,7 +22,7 @@ export class DeadlineTimers {
     this.#clock = clock;
   }
 
-  /** Calls `fire` once at `at` (milliseconds since the epoch). Replaces the key's previous deadline. */
+  /** Calls `fire` once at the time `at` (milliseconds since the epoch). Replaces the previous deadline of the key. */
   set(key: string, at: number, fire: () => void): void {
     this.delete(key);
     const deadline: Deadline = { key, at, fire, heapIndex: -1 };

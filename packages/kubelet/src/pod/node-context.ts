@@ -26,15 +26,15 @@ import type { TrustBundleManager } from '../api-objects/trust-bundle-manager.ts'
 import type { VolumeManager } from '../volumes/volume-manager.ts';
 import type { VolumeStatCalculator } from '../stats/volume-stat-calculator.ts';
 
-/** A container runtime, as pods use it. */
+/** A container runtime of the node, and the image manager of the runtime. */
 export interface PodRuntime {
   readonly pleg: PLEG;
   readonly imageManager: ImageManager;
-  /** True if the kubelet makes no files, mounts or log directories for pods of this runtime, as on kubemark's hollow nodes. */
+  /** True if the kubelet creates no files, mounts or log directories for pods of this runtime, as on kubemark's hollow nodes. */
   readonly hollow: boolean;
 }
 
-/** Time, randomness, logging and lifetime of the process. */
+/** The clock, random source, logger and lifetime of the process. */
 export interface ProcessContext {
   readonly clock: Clock;
   readonly random: () => number;
@@ -46,7 +46,7 @@ export interface ProcessContext {
   readonly turnQueue: TaskQueue;
 }
 
-/** Access to the API server, and caches of its objects. */
+/** The API server's client, and caches of API objects. */
 export interface ApiAccess {
   readonly client: Client;
   readonly facts: ClusterFacts;
@@ -58,37 +58,37 @@ export interface ApiAccess {
   readonly startupLatency: PodStartupLatencyTracker;
 }
 
-/** Directories and volumes of pods. */
+/** The directories and volumes of pods. */
 export interface VolumeServices {
   readonly paths: NodePaths;
   readonly volumeManager: VolumeManager;
   readonly volumeStats: VolumeStatCalculator;
 }
 
-/** What the machine provides to pods: cgroups, devices, user ids and the network. */
+/** The facilities of the machine for pods: cgroups, devices, user ids and the network. */
 export interface MachineServices {
   readonly hostname: string;
   readonly resolvConf: string;
   readonly containerManager: ContainerManager;
   readonly userNamespaceManager: UserNamespaceManager;
-  /** Undefined unless `devicePluginDir` is configured. */
+  /** The device manager; undefined unless `devicePluginDir` is configured. */
   readonly deviceManager: DeviceManager | undefined;
-  /** Undefined unless `pluginRegistryDir` is configured. */
+  /** The DRA manager; undefined unless `pluginRegistryDir` is configured. */
   readonly draManager: DRAManager | undefined;
   readonly network: NetworkDriver | undefined;
-  /** Undefined without a network policy plugin: policies have no effect then. */
+  /** The network policy plugin; undefined without one, in which case NetworkPolicies have no effect. */
   readonly networkPolicies: NetworkPolicies | undefined;
-  /** Sysctls that pods may set besides the safe ones: names, or `prefix*`. */
+  /** The sysctls that pods may set in addition to the safe sysctls: names, or prefixes that end with `*`. */
   readonly allowedUnsafeSysctls: readonly string[];
 }
 
-/** What all kubelets of a process share. */
+/** The context that all kubelets of a process share. */
 export interface KubeletContext extends ProcessContext, ApiAccess, VolumeServices, MachineServices {
-  /** Returns the runtime and handler of the pod's RuntimeClass. @throws Error if the RuntimeClass does not exist */
+  /** Returns the runtime and the runtime handler of the pod's RuntimeClass. @throws Error if the RuntimeClass does not exist */
   runtimeFor(pod: Pod): Promise<{ readonly runtime: PodRuntime; readonly handler: string }>;
 }
 
-/** What pods need to know of their node. Values such as `allocatable` are getters of the current state. */
+/** The context of one node. Properties such as `allocatable` are getters of the current state. */
 export interface NodeContext extends KubeletContext {
   readonly name: string;
   readonly owner: string;
@@ -100,8 +100,8 @@ export interface NodeContext extends KubeletContext {
   /** True while the machine shuts down. */
   readonly shuttingDown: boolean;
   readonly addresses: readonly string[];
-  /** False until the network plugin and the runtime are ready to connect pods. */
+  /** False until the network plugin and the runtime report that they can connect pods. */
   readonly networkReady: boolean;
-  /** Why `networkReady` is false; empty if it is true. */
+  /** The reason why `networkReady` is false; empty if `networkReady` is true. */
   readonly networkNotReadyMessage: string;
 }

@@ -11,7 +11,7 @@ import type { PodVolumes } from '../volumes/volume-manager.ts';
 const empty: ReadonlyMap<string, never> = new Map<string, never>();
 
 /**
- * Everything the kubelet keeps in memory of one pod. All of it can be rebuilt from the runtime, the API and the disk. Parts that most pods
+ * The in-memory state that the kubelet keeps of one pod. All of it can be rebuilt from the runtime, the API and the disk. Parts that most pods
  * never need are created on first use.
  */
 export class PodRecord implements StatusSubject {
@@ -19,23 +19,23 @@ export class PodRecord implements StatusSubject {
   readonly namespace: string;
   readonly name: string;
   readonly node: NodeContext;
-  /** The newest spec and metadata, with the allocated resources (KEP-1287). */
+  /** The newest spec and metadata of the pod, with the allocated resources (KEP-1287). */
   pod: Pod;
   apiPod: Pod | undefined;
-  /** True for a static pod; `apiPod` is its mirror pod then. */
+  /** True for a static pod, whose `apiPod` is its mirror pod. */
   static = false;
   versionedStatus: StatusSubject['versionedStatus'];
-  /** The status that was last handed to the status manager. */
+  /** The status that was last passed to the status manager. */
   status: PodStatus | undefined;
   runtime: PodRuntime | undefined;
   handler = '';
   readonly state = new RuntimePodStatus();
   probes: ProbeManager | undefined;
-  /** Set when the pod's requested resources first differ from the allocated ones. */
+  /** The state of the pod's resizes; set when the pod's requested resources first differ from the allocated resources. */
   resize: PodResize | undefined;
   /** True while all containers are terminated in order to restart them (KEP-5532). */
   restartingAllContainers = false;
-  /** True if the runtime had the pod when the kubelet started. */
+  /** True if the runtime already had the pod when the kubelet started. */
   adopted = false;
   readonly startedAt: number;
   /** Time spent on pulling images of the pod's containers. Milliseconds. */
@@ -65,7 +65,7 @@ export class PodRecord implements StatusSubject {
     return `${this.namespace}/${this.name}`;
   }
 
-  /** The last start error of containers that do not run, by container name. */
+  /** The last start error of each container that does not run, keyed by container name. */
   get startFailures(): ReadonlyMap<string, StartFailure> {
     return this.#failures ?? empty;
   }
@@ -76,7 +76,7 @@ export class PodRecord implements StatusSubject {
     this.#failures?.delete(container);
   }
 
-  /** Termination messages by container id. */
+  /** Termination messages, keyed by container id. */
   get terminationMessages(): ReadonlyMap<string, string> {
     return this.#messages ?? empty;
   }

@@ -19,9 +19,9 @@ import type { CgroupRuntime, ContainerManager } from '../container-manager/conta
 import type { RuntimePodStatus } from '../runtime/runtime-pod-status.ts';
 import { linuxResources, type Resources } from '../pod-util/resources.ts';
 
-/** What PodResize needs to know of a pod. */
+/** The properties of a pod that PodResize reads. */
 export interface ResizeSubject {
-  /** With its allocated resources; PodResize replaces it. */
+  /** The pod with its allocated resources. PodResize replaces this object after an allocation. */
   pod: Pod;
   readonly state: Pick<RuntimePodStatus, 'latestContainer'>;
   readonly runtime:
@@ -35,7 +35,7 @@ export interface ResizeSubject {
   event(type: 'Normal' | 'Warning', reason: string, message: string): void;
 }
 
-/** What PodResize needs of the current pass of the pod's worker. */
+/** The properties of the pod worker's current pass that PodResize uses. */
 export interface ResizePass {
   readonly signal: AbortSignal;
   step(name: string, work: (call: RuntimeCallOptions) => Promise<void>, attributes: Readonly<Record<string, string>>): Promise<void>;
@@ -67,7 +67,7 @@ function resizeEventMessage(pod: Pod, error?: string): string {
   });
 }
 
-/** The actual resources of a container: its own, and those that bound it, which may be the pod's. */
+/** The actual resources of a container, and the resources that limit the container: the pod-level resources if the container has no limit. */
 interface ActualResources {
   readonly own: ResourceRequirements;
   readonly bounds: ResourceRequirements;
@@ -111,7 +111,7 @@ export class PodResize {
     return this.#actual.size > 0 || this.#cgroupUpdatePending;
   }
 
-  /** Sets the newest version of the pod. Its allocated resources stay until `allocate`. */
+  /** Sets the newest version of the pod. The pod keeps its allocated resources until `allocate` is called. */
   setDesiredPod(pod: Pod): void {
     this.#desiredPod = pod;
     this.#record.pod = withAllocatedResources(pod, this.#record.pod);
@@ -186,7 +186,7 @@ export class PodResize {
     await this.#complete(pass);
   }
 
-  /** Drops containers that no longer run: their successors start with the allocated resources. */
+  /** Drops the state of containers that no longer run, because their next attempts start with the allocated resources. */
   async onContainersChanged(pass: ResizePass): Promise<void> {
     if (this.#actual.size === 0) return;
     this.#dropStoppedContainers();
@@ -250,7 +250,10 @@ export class PodResize {
     return status?.state === 'RUNNING' ? status.id : undefined;
   }
 
-  /** @throws Error if the memory limit is below the container's usage: the kernel would kill it */
+  /**
+   * Rejects a decrease of a container's memory limit below the current memory usage, because the kernel would OOM-kill the container.
+   * @throws Error if the new memory limit is below the container's working set
+   */
   async #rejectLimitBelowUsage(id: string, resources: ResourceRequirements, has: ResourceRequirements, signal: AbortSignal): Promise<void> {
     const limit = resources.limits?.['memory'];
     const before = has.limits?.['memory'];

@@ -2,37 +2,37 @@ import { parseTime } from '@oarlock/api/values/time';
 import type { Pod, PodStatus } from '@oarlock/api/types/core-v1';
 import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
 
-/** The time from a pod's creation until all of its containers have started. Milliseconds. */
+/** The time from a pod's creation until all of its containers have started, in milliseconds. */
 export interface PodStartupLatency {
-  /** Since `metadata.creationTimestamp`, which has a resolution of one second. */
+  /** The time since `metadata.creationTimestamp`, which has a resolution of one second. */
   readonly total: number;
-  /** `total` without image pulls and init containers: the SLI of the kubelet. */
+  /** `total` without the time of image pulls and init containers: the kubelet's pod startup SLI. */
   readonly sli: number;
-  /** Since the kubelet first saw the pod. */
+  /** The time since the kubelet first saw the pod. */
   readonly sinceFirstSeen: number;
 }
 
-/** What the tracker needs to know of a pod. */
+/** The properties of a pod that the tracker reads. */
 export interface StartingPod {
   readonly pod: Pod;
   readonly status: PodStatus | undefined;
-  /** From a manifest on the node, not from the API server. */
+  /** True for a static pod. */
   readonly static: boolean;
-  /** Ran before this kubelet started. */
+  /** True if the pod ran before this kubelet started. */
   readonly adopted: boolean;
   /** When the kubelet first saw the pod: milliseconds since the epoch. */
   readonly startedAt: number;
   readonly imagePullMs: number;
-  /** The tracker sets it when it has reported the pod. */
+  /** True once the tracker has reported the startup latency of the pod. The tracker sets it. */
   startLatencyReported: boolean;
 }
 
-/** Observes the startup latency of each pod once. Skips static pods and pods that ran before the kubelet started. */
+/** Reports the startup latency of each pod once, except for static pods and pods that ran before the kubelet started. */
 export class PodStartupLatencyTracker {
-  /** Undefined: nothing is measured. */
+  /** Called with each startup latency; undefined disables the measurement. */
   listener: ((start: PodStartupLatency) => void) | undefined;
 
-  /** Call it after each change of the pod's status. */
+  /** Reports the startup latency if all containers have started. Must be called after each change of the pod's status. */
   observe(record: StartingPod, now: number): void {
     if (this.listener === undefined || record.startLatencyReported || record.adopted || record.static) return;
     const { containerStatuses = [], initContainerStatuses = [] } = record.status ?? {};

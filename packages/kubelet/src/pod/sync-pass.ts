@@ -2,7 +2,7 @@ import { spanContextOf, failSpan, startSpan, type SpanContext } from '@oarlock/k
 import type { Span } from '@opentelemetry/api';
 import type { PodRecord } from './pod-record.ts';
 
-/** One pass of a pod worker over its pod. Its span starts on first use, because most passes find nothing to do. */
+/** One pass of a pod worker over its pod. The pass's trace span starts on first use, because most passes have nothing to do. */
 export class SyncPass {
   readonly record: PodRecord;
   readonly signal: AbortSignal;
@@ -10,7 +10,7 @@ export class SyncPass {
   readonly #enqueuedAt: number;
   readonly #began: number;
   #span: Span | undefined;
-  /** Milliseconds until the next pass; undefined if none is scheduled. */
+  /** The delay until the next pass, in milliseconds; undefined if no pass is scheduled. */
   retryMs: number | undefined;
 
   constructor(record: PodRecord, signal: AbortSignal, spanContexts: readonly SpanContext[], enqueuedAt: number) {
@@ -39,7 +39,7 @@ export class SyncPass {
     return spanContextOf(this.span) ?? this.#spanContexts[0];
   }
 
-  /** Runs one step in a child span and passes its call options to `work`. */
+  /** Runs one step of the pass in a child span, and passes the span's call options to `work`. */
   async step<T>(
     name: string,
     work: (call: { readonly signal: AbortSignal; readonly spanContext: SpanContext | undefined }) => Promise<T>,

@@ -23,13 +23,13 @@ function varint(value: number): number[] {
   return [...bytes, rest];
 }
 
-/** Decodes `HealthCheckResponse.status`: field 1, an enum; absent means UNKNOWN. */
+/** Decodes `HealthCheckResponse.status` (field 1, an enum). A missing field means UNKNOWN. */
 function statusOf(response: Buffer): string {
   const at = response.indexOf(0x08, 5);
   return servingStatus[at === 5 ? (response[6] ?? 0) : 0] ?? 'UNKNOWN';
 }
 
-/** Probes with the gRPC health checking protocol v1 over cleartext HTTP/2. SERVING is a success. */
+/** Probes a gRPC server with the gRPC health checking protocol v1 over cleartext HTTP/2. The status SERVING is a success. */
 export function probeGrpc(
   { host, port, service }: { readonly host: string; readonly port: number; readonly service: string },
   { timeoutMs, clock, signal }: AttemptOptions,

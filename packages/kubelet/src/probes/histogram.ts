@@ -1,8 +1,8 @@
-/** A histogram that lives as long as the object that it measures, unlike those of a metrics registry. */
+/** A histogram with the lifetime of the object that it measures, unlike the histograms of a metrics registry. */
 export class Histogram {
-  /** Upper bounds in ascending order; larger values count only in `count`. */
+  /** The upper bounds of the buckets in ascending order. Larger values count only in `count`. */
   readonly bounds: readonly number[];
-  /** Values per bucket, not cumulative. */
+  /** The number of values in each bucket, not cumulative. */
   readonly #in: number[];
   #sum = 0;
   #count = 0;
@@ -26,7 +26,7 @@ export class Histogram {
     if (bucket >= 0) this.#in[bucket] = (this.#in[bucket] ?? 0) + 1;
   }
 
-  /** Yields each bound with the cumulative count. */
+  /** Yields each upper bound with the cumulative count of values. */
   *upTo(): Generator<readonly [bound: number, count: number]> {
     let count = 0;
     for (const [index, bound] of this.bounds.entries()) {

@@ -12,7 +12,7 @@ export interface HttpTarget {
   readonly headers: Readonly<Record<string, string | string[]>>;
 }
 
-/** Returns the request of an httpGet action. The path keeps its query. */
+/** Returns the request of an httpGet action. The path may contain a query. */
 export function httpTarget(action: HTTPGetAction, host: string, port: number): HttpTarget {
   const scheme = (action.scheme ?? 'HTTP').toLowerCase();
   const path = action.path ?? '/';
@@ -65,7 +65,10 @@ function get({ url, headers }: HttpTarget, signal: AbortSignal): Promise<ProbeRe
 
 const terminated = (body: string) => `Probe terminated redirects, Response body: ${body}`;
 
-/** Sends a GET. A status from 200 to 399 is a success, a redirect one with a warning. Redirects are followed on the same host only. */
+/**
+ * Probes with a GET request. A status from 200 to 399 is a success; a redirect that is not followed is a success with a warning.
+ * Redirects are followed on the same host only.
+ */
 export async function probeHttp(target: HttpTarget, { timeoutMs, clock, signal }: AttemptOptions): Promise<ProbeAttemptResult> {
   const limited = new LinkedSignal(signal);
   let late = false;

@@ -17,7 +17,7 @@ export interface ProbeManagerOptions {
   readonly tracer: Tracer;
   readonly random: () => number;
   event(type: 'Normal' | 'Warning', reason: string, message: string, path: string): void;
-  /** Called when a result changed. */
+  /** Called when a probe result changed. */
   changed(): void;
   spanContext(): SpanContext | undefined;
 }
@@ -49,15 +49,15 @@ export function hasProbes(pod: Pod): boolean {
   );
 }
 
-/** The probes of one pod's containers and their results (prober manager upstream). */
+/** Runs the probes of one pod's containers and holds the probe results (prober manager upstream). */
 export class ProbeManager {
   readonly #options: ProbeManagerOptions;
   readonly #workers = new Map<string, ProbeWorker>();
   readonly #results = new Map<string, ContainerProbeResults>();
   #terminating = false;
-  /** Attempts by container, kind and result. */
+  /** The number of attempts, keyed by container, probe type and result. */
   readonly #counts = new Map<string, { container: string; kind: ProbeType; result: string; count: number }>();
-  /** Durations by container and kind. */
+  /** The durations of attempts, keyed by container and probe type. */
   readonly #durations = new Map<string, { container: string; kind: ProbeType; values: Histogram }>();
 
   constructor(options: ProbeManagerOptions) {
@@ -74,7 +74,7 @@ export class ProbeManager {
     return this.#results.get(id)?.liveness;
   }
 
-  /** Starts and stops probes according to the running containers. `adopted`: they ran before this kubelet started. */
+  /** Starts probes of running containers and stops all other probes. `adopted`: the containers ran before this kubelet started. */
   sync(pod: Pod, state: RuntimePodStatus, podIP: string, adopted: boolean): void {
     const active = new Set<string>();
     for (const probed of probedContainers(pod)) {
@@ -97,7 +97,7 @@ export class ProbeManager {
     for (const id of this.#results.keys()) if (state.container(id)?.state !== 'RUNNING') this.#results.delete(id);
   }
 
-  /** Stops liveness and startup probes of a terminating pod: its containers are not restarted. */
+  /** Stops the liveness and startup probes of a terminating pod, whose containers are not restarted. */
   stopLivenessAndStartup(): void {
     this.#terminating = true;
     for (const [key, worker] of this.#workers) {
@@ -107,12 +107,12 @@ export class ProbeManager {
     }
   }
 
-  /** Returns the number of attempts per probe and result. */
+  /** Returns the number of attempts of each probe and result. */
   resultCounts(): Iterable<{ readonly container: string; readonly kind: ProbeType; readonly result: string; readonly count: number }> {
     return this.#counts.values();
   }
 
-  /** Returns the durations of attempts per probe. Seconds. */
+  /** Returns the durations of the attempts of each probe, in seconds. */
   durations(): Iterable<{ readonly container: string; readonly kind: ProbeType; readonly values: Histogram }> {
     return this.#durations.values();
   }
@@ -133,7 +133,7 @@ export class ProbeManager {
     else this.#counts.set(key, { container, kind, result: metricResults[attempt], count: 1 });
   }
 
-  /** Readiness and liveness probes start after the startup probe succeeded, which then ends. */
+  /** Returns true if the probe should run: a startup probe until it has a result, other probes once the startup probe succeeded. */
   #shouldStart({ container }: Probed, kind: ProbeType, { id }: ContainerStatus): boolean {
     const started = container.startupProbe === undefined || this.startup(id) === true;
     return kind === 'startup' ? this.startup(id) === undefined : started;
@@ -209,7 +209,7 @@ export class ProbeManager {
   }
 }
 
-/** Returns the event of an attempt; undefined if it has none. */
+/** Returns the event message of an attempt; undefined if the attempt records no event. */
 export function probeEventMessage(
   kind: ProbeType,
   { result, output, warning }: ProbeAttemptResult,
@@ -226,7 +226,7 @@ function* probedContainers(pod: Pod): Generator<Probed> {
   for (const container of pod.spec?.containers ?? []) yield { kind: 'regular', container };
 }
 
-/** Returns the reported results of a container that ran before this kubelet started: they hold until a probe changes them. */
+/** Returns the probe results in the API status of a container that ran before this kubelet started. They stay valid until a probe changes them. */
 function reportedResults(pod: Pod, { kind, container }: Probed, { id }: ContainerStatus): ContainerProbeResults {
   const status: ApiStatus | undefined = findContainerStatus(containerStatusesOf(pod.status, kind), container.name);
   if (status?.containerID?.endsWith(`://${id}`) !== true) return {};

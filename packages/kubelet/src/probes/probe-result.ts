@@ -1,23 +1,23 @@
 import type { Clock } from '@oarlock/primitives/clock';
 
-/** The result of one attempt of a probe. `error`: the attempt could not be made, and does not count. */
+/** The result of one attempt of a probe. `error` means that the attempt could not be made; such an attempt does not count. */
 export interface ProbeAttemptResult {
   readonly result: 'success' | 'failure' | 'error';
-  /** The output of the endpoint or command, for events. */
+  /** The output of the probed endpoint or command, for events. */
   readonly output: string;
-  /** A success that is recorded as a warning event. */
+  /** True if the attempt succeeded but is recorded as a warning event. */
   readonly warning?: true;
 }
 
-/** The limits of one attempt over the network. */
+/** The timeout and the abort signal of an attempt over the network. */
 export interface AttemptOptions {
   readonly timeoutMs: number;
   readonly clock: Clock;
-  /** Aborts the attempt, which then rejects with the signal's reason. */
+  /** Aborts the attempt, whose promise then rejects with the signal's reason. */
   readonly signal: AbortSignal;
 }
 
-/** The results of a pod's probes by container id; undefined before the first result. */
+/** The results of a pod's probes by container id. A result is undefined before the first attempt that decides it. */
 export interface ProbeResults {
   liveness(id: string): boolean | undefined;
   startup(id: string): boolean | undefined;
@@ -27,7 +27,7 @@ export const succeeded = (output = ''): ProbeAttemptResult => ({ result: 'succes
 export const warned = (output: string): ProbeAttemptResult => ({ result: 'success', output, warning: true });
 export const failed = (output: string): ProbeAttemptResult => ({ result: 'failure', output });
 
-/** Formats a network error like Go does: users and tools search for these texts. */
+/** Formats a network error as Go does, because users and tools search for Go's texts. */
 export function formatDialError(error: unknown, host: string, port: number): string {
   const code = (error as { readonly code?: unknown }).code;
   const where = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;

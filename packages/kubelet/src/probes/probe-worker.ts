@@ -5,18 +5,21 @@ import { runProbe, type ProbeTarget } from './prober.ts';
 
 export interface ProbeWorkerOptions extends Omit<ProbeTarget, 'signal' | 'probe'> {
   readonly probe: Probe;
-  /** Milliseconds until the first attempt. */
+  /** The delay before the first attempt. Milliseconds. */
   readonly initialDelayMs: number;
-  /** The result until a threshold is first reached. */
+  /** The result of the probe until a threshold is first reached. */
   readonly initial: boolean | undefined;
-  /** Called after each attempt with the probe's result; `changed` if the result differs from the previous one. */
+  /** Called after each attempt. `result` is the probe's result; `changed` is true if `result` differs from the previous one. */
   onAttempt(attempt: ProbeAttemptResult, result: boolean | undefined, changed: boolean, durationMs: number): void;
 }
 
-/** The maximum number of immediate tries of an attempt that cannot be made. */
+/** The maximum number of immediate retries of an attempt that could not be made. */
 const maxRetries = 3;
 
-/** One probe of one running container: an attempt per period; the result changes when a threshold of consecutive attempts is reached. */
+/**
+ * Runs one probe of one running container with one attempt per period. The probe's result changes when consecutive attempts reach the success or
+ * failure threshold.
+ */
 export class ProbeWorker {
   readonly containerId: string;
   readonly #options: ProbeWorkerOptions;

@@ -23,7 +23,7 @@ export interface ProbeTarget {
 
 const maxOutput = 10 * 1024;
 
-/** Makes one attempt. Rejects only if the signal aborts. */
+/** Makes one attempt of a probe. The promise rejects only if the signal aborts. */
 export async function runProbe(target: ProbeTarget): Promise<ProbeAttemptResult> {
   const { probe, container, podIP, driver, clock, signal, kind } = target;
   const seconds = probe.timeoutSeconds ?? 1;

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { formatDialError, failed, succeeded, type AttemptOptions, type ProbeAttemptResult } from './probe-result.ts';
 
-/** Connects to the port. An accepted connection is a success. */
+/** Probes a TCP port. An accepted connection is a success. */
 export function probeTcp(
   { host, port }: { readonly host: string; readonly port: number },
   { timeoutMs, clock, signal }: AttemptOptions,

@@ -2,7 +2,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { RuntimeDriver } from '@oarlock/spi/runtime';
 import { Counter, Histogram, type Registry } from 'prom-client';
 
-/** Upstream's `operation_type` by driver method. */
+/** Upstream's metric label `operation_type` of each driver method. */
 const operations: Readonly<Partial<Record<keyof RuntimeDriver, string>>> = {
   version: 'version',
   runPodSandbox: 'run_podsandbox',
@@ -29,10 +29,10 @@ const operations: Readonly<Partial<Record<keyof RuntimeDriver, string>>> = {
   imageFsInfo: 'image_fs_info',
 };
 
-/** Upstream's buckets: 14, from 5 ms with a factor of 2.5. Seconds. */
+/** Upstream's buckets: 14 buckets from 5 ms, each 2.5 times the previous one. Seconds. */
 const buckets = Array.from({ length: 14 }, (_, step) => 0.005 * 2.5 ** step);
 
-/** Count, duration and errors of runtime operations. Exec and attach sessions are not measured. */
+/** Metrics of the number, duration and errors of runtime operations. Exec and attach sessions are not measured. */
 export class RuntimeOperationMetrics {
   readonly #clock: Clock;
   readonly #count: Counter<'operation_type'>;
@@ -51,7 +51,7 @@ export class RuntimeOperationMetrics {
     });
   }
 
-  /** Returns the driver with its calls measured. A simulated driver is returned as it is. */
+  /** Returns a driver that measures its calls. Returns a simulated driver unchanged. */
   instrument(driver: RuntimeDriver): RuntimeDriver {
     if (driver.traits.simulated) return driver;
     const methods = new Map<PropertyKey, unknown>();

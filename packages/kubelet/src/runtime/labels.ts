@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Container, EphemeralContainer, Pod } from '@oarlock/api/types/core-v1';
 
-/** Labels and annotations in which kubelets store a container's data in the runtime; other tools read them. */
+/** The labels and annotations in which kubelets store data of a container or sandbox in the runtime. Other tools read some of them. */
 export const runtimeLabels = {
   podName: 'io.kubernetes.pod.name',
   podNamespace: 'io.kubernetes.pod.namespace',
@@ -14,15 +14,15 @@ export const runtimeLabels = {
   deletionGracePeriod: 'io.kubernetes.pod.deletionGracePeriod',
   terminationGracePeriod: 'io.kubernetes.pod.terminationGracePeriod',
   preStop: 'io.kubernetes.container.preStopHandler',
-  /** The kubelet that a sandbox belongs to: several may share one runtime. */
+  /** The id of the kubelet that a sandbox belongs to, because several kubelets may share a runtime. */
   owner: 'oarlock.dev/kubelet',
-  /** Addresses that the kubelet obtained for a sandbox, comma-separated. */
+  /** The comma-separated addresses that the kubelet obtained for a sandbox. */
   podIPs: 'oarlock.dev/pod-ips',
 } as const;
 
 export type Strings = Readonly<Record<string, string>>;
 
-/** Returns an id that distinguishes the kubelets of one runtime and survives restarts. */
+/** Returns the owner id of a node: unique among the kubelets that share a runtime, and stable across restarts. */
 export function kubeletOwnerId(cluster: string, nodeName: string, rootDir: string): string {
   return createHash('sha256')
     .update(JSON.stringify([cluster, nodeName, rootDir]))
@@ -62,7 +62,7 @@ export function containerAnnotations(pod: Pod, container: Container | EphemeralC
   };
 }
 
-/** Hashes what requires a new container when it changes: name and image. FNV-1a, 32 bits, hex. */
+/** Returns the hash of the container's name and image. A changed hash requires a new container. FNV-1a, 32 bits, hexadecimal. */
 export function containerHash({ name, image = '' }: Pick<Container, 'name' | 'image'>): string {
   let hash = 0x811c9dc5;
   const text = `${name}\0${image}`;

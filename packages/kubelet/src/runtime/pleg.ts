@@ -14,16 +14,16 @@ import {
 import { runtimeLabels } from './labels.ts';
 import type { RuntimePodStatus } from './runtime-pod-status.ts';
 
-/** Receives lifecycle events of one pod. Implemented by the pod's worker. */
+/** Receives the lifecycle events of one pod. Implemented by the pod worker. */
 export interface PodLifecycleListener {
-  /** Reports that the status of a container, or of the sandbox, is stale. Both undefined: everything is. */
+  /** Marks the status of a container or a sandbox as stale. If both ids are undefined, the status of the whole pod is stale. */
   invalidate(sandboxId: string | undefined, containerId: string | undefined): void;
   readonly state: RuntimePodStatus;
-  /** True while the worker runs a pass: it reads the status of containers that it starts itself. */
+  /** True during a pass of the worker. The worker itself reads the status of the containers that it starts. */
   readonly isSyncing: boolean;
 }
 
-/** What the runtime has of one pod when the kubelet starts. */
+/** The sandboxes and containers of one pod that the runtime had when the kubelet started. */
 export interface RuntimePod {
   readonly sandboxes: readonly PodSandbox[];
   readonly containers: readonly Container[];
@@ -39,22 +39,22 @@ export interface PLEGOptions {
 }
 
 /**
- * The pod lifecycle event generator of one runtime, shared by all kubelets of the process. Passes the runtime's events to the pods'
- * workers. A periodic relist finds what the event stream missed.
+ * The pod lifecycle event generator (PLEG) of one runtime, shared by all kubelets of the process. It passes the runtime's events to the pod
+ * workers; a periodic relist finds changes that the event stream missed.
  */
 export class PLEG {
   readonly driver: RuntimeDriver;
-  /** The runtime handler under which it is configured: RuntimeClasses select it by this name. */
+  /** The name under which the runtime is configured. A RuntimeClass selects the runtime by this handler name. */
   readonly handler: string;
   readonly simulated: boolean;
-  /** For example `containerd`; known after `open`. */
+  /** The name that the runtime reports, for example `containerd`; empty before `open`. */
   name = '';
   version = '';
-  /** The driver of the runtime's cgroups; known after `open`. */
+  /** The cgroup driver that the runtime uses; set by `open`. */
   cgroupDriver: 'cgroupfs' | 'systemd' = 'cgroupfs';
   /** The features that the runtime reported at the last relist. */
   features: RuntimeFeatures | undefined;
-  /** Whether the runtime isolates pods, as of the last relist; undefined if it does not report it. */
+  /** Whether the runtime isolates pods, as of the last relist; undefined if the runtime does not report it. */
   isolation: PodIsolation | undefined;
   readonly #options: PLEGOptions;
   readonly #listenerBySandbox = new Map<string, PodLifecycleListener>();
@@ -70,7 +70,7 @@ export class PLEG {
     this.#options = options;
   }
 
-  /** Reads the runtime's name and subscribes to its events. @throws RuntimeError if the runtime does not answer */
+  /** Reads the name and version of the runtime and subscribes to its events. @throws RuntimeError if the runtime does not answer */
   async open(signal: AbortSignal): Promise<void> {
     const { name, version } = await this.driver.version({ signal });
     this.name = name;
@@ -82,12 +82,12 @@ export class PLEG {
     this.#scheduleRelist(signal);
   }
 
-  /** Returns true if a runtime handler supports the feature. */
+  /** Returns true if the runtime handler supports the feature. */
   supports(handler: string, feature: 'recursiveReadOnlyMounts' | 'userNamespaces'): boolean {
     return this.features?.handlers.find(({ name }) => name === handler)?.[feature] === true;
   }
 
-  /** Lists what the runtime has of this process's nodes, by owner id and pod uid. */
+  /** Lists the pods of this process's nodes in the runtime, keyed by owner id and pod uid. */
   async listPods(signal: AbortSignal): Promise<ReadonlyMap<string, ReadonlyMap<string, RuntimePod>>> {
     const [sandboxes, containers] = await Promise.all([
       this.driver.listPodSandbox({}, { signal }),
@@ -109,7 +109,7 @@ export class PLEG {
     return found;
   }
 
-  /** Reads the runtime status of one pod into its state. */
+  /** Reads the runtime status of one pod into the listener's state. */
   async reload(listener: PodLifecycleListener, uid: string, signal: AbortSignal): Promise<void> {
     const labels = { [runtimeLabels.podUid]: uid };
     const [sandboxes, containers] = await Promise.all([
@@ -119,7 +119,7 @@ export class PLEG {
     await this.adopt(listener, { sandboxes, containers }, signal);
   }
 
-  /** Reads the statuses of the listed sandboxes and containers into the pod's state, and subscribes the listener to their events. */
+  /** Reads the statuses of a pod's sandboxes and containers into the listener's state, and subscribes the listener to the pod's events. */
   async adopt(listener: PodLifecycleListener, { sandboxes, containers }: RuntimePod, signal: AbortSignal): Promise<void> {
     // subscribe first: events during the reads must not be lost
     for (const { id } of sandboxes) this.watch(id, listener);
@@ -141,7 +141,7 @@ export class PLEG {
     }
   }
 
-  /** Subscribes the listener to the sandbox's events. */
+  /** Subscribes the listener to the events of a sandbox. */
   watch(sandboxId: string, listener: PodLifecycleListener): void {
     this.#listenerBySandbox.set(sandboxId, listener);
     this.#listeners.add(listener);
@@ -154,7 +154,7 @@ export class PLEG {
     this.#listeners.delete(listener);
   }
 
-  /** Returns undefined if the sandbox does not exist. */
+  /** Returns the status of a sandbox, or undefined if the sandbox does not exist. */
   async sandboxStatus(id: string, signal?: AbortSignal): Promise<PodSandboxStatus | undefined> {
     return this.driver.podSandboxStatus(id, { ...(signal && { signal }) }).catch(undefinedIfNotFound);
   }
@@ -223,7 +223,7 @@ export class PLEG {
     });
   }
 
-  /** Lists everything and invalidates pods whose known state differs. */
+  /** Lists all sandboxes and containers, and invalidates the pods whose last known state differs. */
   async #relist(signal: AbortSignal): Promise<void> {
     if (this.#relisting) return;
     this.#relisting = true;

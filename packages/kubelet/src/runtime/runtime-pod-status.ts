@@ -1,11 +1,11 @@
 import type { ContainerStatus, PodSandboxStatus } from '@oarlock/spi/runtime';
 import { runtimeLabels } from './labels.ts';
 
-/** The sandboxes and containers of one pod as the runtime last reported them. Small: lookups are linear. */
+/** The sandboxes and containers of one pod, as the runtime last reported them. Lookups are linear, because the lists are short. */
 export class RuntimePodStatus {
-  /** Newest attempt first. */
+  /** The pod's sandboxes, newest attempt first. */
   #sandboxes: readonly PodSandboxStatus[] = [];
-  /** Newest attempt of each name first. */
+  /** The pod's containers. Among containers of the same name, the newest attempt is first. */
   #containers: readonly ContainerStatus[] = [];
 
   get sandboxes(): readonly PodSandboxStatus[] {
@@ -51,11 +51,11 @@ export class RuntimePodStatus {
   sandbox(id: string): PodSandboxStatus | undefined {
     return this.#sandboxes.find((sandbox) => sandbox.id === id);
   }
-  /** Returns the latest attempt of a container, whatever its state. */
+  /** Returns the newest attempt of a container in any state; undefined if there is none. */
   latestContainer(name: string): ContainerStatus | undefined {
     return this.#containers.find((container) => container.metadata.name === name);
   }
-  /** Returns all attempts of a container, latest first. */
+  /** Returns all attempts of a container, newest first. */
   containerAttempts(name: string): readonly ContainerStatus[] {
     return this.#containers.filter((container) => container.metadata.name === name);
   }
@@ -66,7 +66,7 @@ export class RuntimePodStatus {
     return this.#sandboxes.find(({ state }) => state === 'READY');
   }
 
-  /** The pod's addresses: those stored in the sandbox's annotation, or else the runtime's. */
+  /** The pod's addresses: those in the sandbox's annotation, or else those that the runtime reports. */
   get podIPs(): readonly string[] {
     const sandbox = this.readySandbox ?? this.#sandboxes[0];
     if (sandbox === undefined) return [];

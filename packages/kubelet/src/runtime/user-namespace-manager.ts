@@ -5,9 +5,9 @@ import type { IdMapping, IdMappings } from '@oarlock/spi/runtime';
 import { safePart, type NodePaths } from '../config/node-paths.ts';
 import { podUid } from '../pod-util/pods.ts';
 
-/** The ids of one pod: 16 bits, as programs expect (KEP-127). */
+/** The number of user ids per pod: 16 bits, as programs expect (KEP-127). */
 const idsPerPod = 65_536;
-/** The number of ranges. The first one is the node's own; ids end at 2^32. */
+/** The number of ranges of user ids. The node itself uses the first range; user ids end at 2^32. */
 const ranges = 65_535;
 /** The file in the pod's directory, with upstream's name and format. */
 const fileName = 'userns';
@@ -15,12 +15,12 @@ const fileName = 'userns';
 const mapped = (range: number): IdMapping => ({ hostId: range * idsPerPod, containerId: 0, length: idsPerPod });
 
 /**
- * Allocates a range of user ids to each pod with `hostUsers: false`. A range is stored in the pod's directory, so that the pod keeps it
- * after a restart of the kubelet.
+ * Allocates a range of user ids to each pod with `hostUsers: false`. The pod's directory stores the range, so that the pod keeps the range
+ * when the kubelet restarts.
  */
 export class UserNamespaceManager {
   readonly #paths: NodePaths;
-  /** By the pod's uid, escaped as a path part. */
+  /** Range numbers, keyed by the pod's uid, which is escaped as a path part. */
   readonly #ranges = new Map<string, number>();
   readonly #allocatedRanges = new Set<number>();
   #loaded: Promise<void> | undefined;
@@ -29,7 +29,7 @@ export class UserNamespaceManager {
     this.#paths = paths;
   }
 
-  /** Returns the mappings of a pod with `hostUsers: false`; undefined for others. @throws Error if no range is free */
+  /** Returns the id mappings of a pod with `hostUsers: false`, or undefined for any other pod. @throws Error if no range is free */
   async idMappings(pod: Pod): Promise<IdMappings | undefined> {
     if (pod.spec?.hostUsers !== false) return undefined;
     await (this.#loaded ??= this.#loadAllocations());
@@ -49,7 +49,7 @@ export class UserNamespaceManager {
     return { uids: mapping, gids: mapping };
   }
 
-  /** Releases the range of a pod without processes. */
+  /** Releases the pod's range of user ids for other pods. Requires that no process of the pod runs any more. */
   release(uid: string): void {
     const part = safePart(uid);
     const range = this.#ranges.get(part);
@@ -89,7 +89,7 @@ export class UserNamespaceManager {
   }
 }
 
-/** Returns undefined for a file that this kubelet did not write: the pod gets another range then. */
+/** Returns the number of the range in the file's text, or undefined if this kubelet did not write the file. The pod gets another range then. */
 function rangeIn(text: string): number | undefined {
   try {
     const { uidMappings } = JSON.parse(text) as { readonly uidMappings?: readonly Partial<IdMapping>[] };

@@ -8,7 +8,7 @@ import type { Client } from '@oarlock/spi/client';
 import { HttpError } from './http/http-error.ts';
 import { LocalConnection } from './http/local-connection.ts';
 
-/** The user of a request. */
+/** The authenticated user of a request. */
 export interface User {
   readonly name: string;
   readonly uid?: string;
@@ -26,14 +26,14 @@ export interface KubeletAuthorizerOptions {
 const apiServer = 'kube-apiserver-kubelet-client';
 const masters = 'system:masters';
 const ownApiServer: User = { name: apiServer, groups: [masters, 'system:authenticated'] };
-/** How long results are cached, as upstream: identities, allowed and denied requests. Milliseconds. */
+/** How long authentications are cached, as upstream; the next constants are the times for allowed and denied requests. Milliseconds. */
 const identityMs = 120_000;
 const allowedMs = 300_000;
 const deniedMs = 30_000;
 const maxCacheEntries = 1000;
 const maxToken = 64 * 1024;
 
-/** The node subresources that guard a path, most specific first (KEP-2862). */
+/** The node subresources that authorize access to a path, most specific first (KEP-2862). */
 const subresourceRules: readonly (readonly [path: RegExp, subresources: readonly string[]])[] = [
   [/^\/stats(\/|$)/, ['stats']],
   [/^\/metrics(\/|$)/, ['metrics']],
@@ -53,7 +53,7 @@ const verbs: Readonly<Record<string, string>> = {
   DELETE: 'delete',
 };
 
-/** A cache of limited size with a time to live per entry. */
+/** A cache with a maximum number of entries and a time to live per entry. */
 class ExpiringCache<T> {
   readonly #clock: Clock;
   readonly #entries = new Map<string, { readonly value: T; readonly until: number }>();
@@ -72,7 +72,10 @@ class ExpiringCache<T> {
   }
 }
 
-/** Authenticates and authorizes requests to the kubelet's API by TokenReview and SubjectAccessReview. Skips both for the API server itself. */
+/**
+ * Authenticates and authorizes requests to the kubelet's API with TokenReviews and SubjectAccessReviews. Requests of the API server itself need
+ * neither.
+ */
 export class KubeletAuthorizer {
   readonly #options: KubeletAuthorizerOptions;
   readonly #users: ExpiringCache<User>;
@@ -84,7 +87,10 @@ export class KubeletAuthorizer {
     this.#decisions = new ExpiringCache(options.clock);
   }
 
-  /** @throws HttpError 401 or 403; 500 if the API server does not answer */
+  /**
+   * Authenticates and authorizes a request. @throws HttpError 401 if the user is unknown, 403 if the request is denied, 500 if the API server does
+   * not answer
+   */
   async authorize(request: IncomingMessage, path: string, nodeName: string): Promise<void> {
     const user = userOfConnection(request.socket) ?? (await this.#authenticateToken(request.headers.authorization));
     if (user === undefined) throw new HttpError(401, 'Unauthorized');
@@ -142,12 +148,12 @@ export class KubeletAuthorizer {
   }
 }
 
-/** Only the API server of this process connects without a socket. */
+/** Returns the user of a connection; undefined without a client certificate. An in-process connection always belongs to the API server. */
 function userOfConnection(socket: Duplex): User | undefined {
   return socket instanceof LocalConnection ? ownApiServer : userOfCertificate(socket as TLSSocket);
 }
 
-/** Returns the user of a client certificate of the cluster's CA. */
+/** Returns the user in a client certificate that the cluster's CA issued; undefined without such a certificate. */
 function userOfCertificate(socket: TLSSocket): User | undefined {
   if (!socket.authorized) return undefined;
   const certificate = socket.getPeerCertificate();

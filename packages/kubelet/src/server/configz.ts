@@ -2,7 +2,7 @@ import type { KubeletConfig } from '../config/kubelet-config.ts';
 
 const duration = (ms: number) => `${ms / 1000}s`;
 
-/** Returns the configuration as a KubeletConfiguration. It contains no secrets. */
+/** Returns the kubelet's configuration as a KubeletConfiguration for `/configz`. It contains no secrets. */
 export function configz(config: KubeletConfig, facts: { readonly domain: string; readonly dnsServiceIP: string }): unknown {
   const { evictionHard, evictionSoft, imageGc } = config;
   const signals = {

@@ -27,7 +27,7 @@ function integerParameter(query: URLSearchParams, name: string, least: number): 
   return number;
 }
 
-/** Parses the query of a log request. @throws HttpError if it is invalid */
+/** Parses the query of a log request. @throws HttpError if a parameter is invalid */
 export function parseLogRequest(query: URLSearchParams, clock: Clock): ContainerLogRequest {
   const sinceSeconds = integerParameter(query, 'sinceSeconds', 1);
   const text = query.get('sinceTime');
@@ -49,7 +49,7 @@ export function parseLogRequest(query: URLSearchParams, clock: Clock): Container
   };
 }
 
-/** Returns the attempt of the container whose log is requested. @throws HttpError with upstream's message if there is none */
+/** Returns the container attempt whose log is requested. @throws HttpError with upstream's message if there is no such attempt */
 export function loggedContainer({ record }: PodWorker, name: string, previous: boolean): ContainerStatus {
   const { pod, state } = record;
   const specContainer = findContainer(pod, name);
@@ -71,10 +71,10 @@ export function loggedContainer({ record }: PodWorker, name: string, previous: b
   throw new HttpError(400, reason === undefined ? `${where} is waiting to start - no logs yet` : `${where} is waiting to start: ${reason}`);
 }
 
-/** The log that a client requested. */
+/** The container whose log a client requested, and the options of the request. */
 interface ContainerLogSource {
   readonly worker: PodWorker;
-  /** The container's name. */
+  /** The name of the container. */
   readonly container: string;
   readonly logRequest: ContainerLogRequest;
 }
@@ -86,7 +86,7 @@ interface LogExchange {
   readonly stopped: AbortSignal;
 }
 
-/** Sends a container's log; with `follow` until the container ends. */
+/** Sends a container's log. With `follow`, continues until the container ends. */
 export async function serveContainerLogs(
   { worker, container, logRequest }: ContainerLogSource,
   { request, response, stopped }: LogExchange,
@@ -127,7 +127,7 @@ export async function serveContainerLogs(
   }
 }
 
-/** Requests the log from a simulated runtime, which has no files; only while the container runs. */
+/** Yields the log lines of a container on a simulated runtime, which has no log files. Works only while the container runs. */
 async function* simulatedLines(
   { record }: PodWorker,
   status: ContainerStatus,

@@ -27,7 +27,7 @@ export interface KubeletServerOptions {
   readonly log: Logger;
   readonly signal: AbortSignal;
   readonly listen: { readonly host: string; readonly port: number };
-  /** Returns the metrics of this process in Prometheus' text format. */
+  /** Returns the metrics of this process in the Prometheus text format. */
   metrics(): Promise<string>;
 }
 
@@ -44,7 +44,7 @@ const codes: Readonly<Record<number, string>> = {
   503: 'Service Unavailable',
 };
 
-/** The HTTPS server of this process's kubelets: logs, exec, attach, port-forward, pods, stats and metrics. */
+/** The HTTPS server of this process's kubelets. It serves logs, exec, attach, port-forward, pods, stats and metrics. */
 export class KubeletServer {
   readonly #options: KubeletServerOptions;
   readonly #sockets = new Set<Duplex>();
@@ -68,7 +68,7 @@ export class KubeletServer {
     this.#serve(this.#local);
   }
 
-  /** Listens and returns the port. @throws Error if the port is taken or no certificate can be issued */
+  /** Starts to listen and returns the port. @throws Error if the port is in use or no certificate can be issued */
   async start(): Promise<number> {
     const { listen } = this.#options;
     const pair = await this.#certificate.current();
@@ -94,7 +94,7 @@ export class KubeletServer {
     return (server.address() as AddressInfo).port;
   }
 
-  /** Returns an in-process connection for the API server, served like those of the listener. @throws Error after the stop */
+  /** Returns an in-process connection for the API server, which has the same handlers as the listener. @throws Error if the server has stopped */
   connect(): Duplex {
     if (this.#options.signal.aborted || this.#server?.listening !== true) throw new Error('the kubelet is not serving');
     const [near, far] = LocalConnection.pair();
@@ -155,7 +155,7 @@ export class KubeletServer {
     else throw new HttpError(404, '404 page not found');
   }
 
-  /** Responses without streaming, by path. */
+  /** The handlers of paths whose responses are not streamed, keyed by path. */
   readonly #pages: Readonly<Record<string, (signal: AbortSignal) => Promise<Page> | Page>> = {
     '/pods': () => json(this.#podList((worker) => worker.stage !== 'finished')),
     '/runningpods': () => json(this.#podList((worker) => worker.state.runningContainers.length > 0)),
@@ -207,7 +207,7 @@ export class KubeletServer {
     }
   }
 
-  /** Parses `NAMESPACE/POD` or `NAMESPACE/POD/UID`. */
+  /** Returns the pod at the path `NAMESPACE/POD` or `NAMESPACE/POD/UID`. */
   #findPod([namespace = '', name = '', uid, ...more]: readonly string[]): PodWorker {
     if (namespace === '' || name === '' || more.length > 0) throw new HttpError(404, '404 page not found');
     for (const agent of this.#options.kubelet.agents.values()) {
@@ -217,7 +217,7 @@ export class KubeletServer {
     throw new HttpError(404, `pod "${name}" does not exist`);
   }
 
-  /** Parses `NAMESPACE/POD/CONTAINER` or `NAMESPACE/POD/UID/CONTAINER`. */
+  /** Returns the container at the path `NAMESPACE/POD/CONTAINER` or `NAMESPACE/POD/UID/CONTAINER`, and its pod. */
   #find(parts: readonly string[]): { readonly worker: PodWorker; readonly container: string } {
     const [namespace = '', name = ''] = parts;
     const [uid, container = ''] = parts.length === 4 ? [parts[2], parts[3]] : [undefined, parts[2]];

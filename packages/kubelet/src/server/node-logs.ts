@@ -10,7 +10,7 @@ const missing = (error: unknown): never => {
   throw new HttpError(404, '404 page not found', { cause: error });
 };
 
-/** Serves files and directory lists below a log directory. Links are followed within it. */
+/** Serves the files and directory listings in a log directory. Follows symbolic links only within the directory. */
 export async function serveNodeLogs(root: string, path: string, response: ServerResponse): Promise<void> {
   const base = await realpath(root).catch(missing);
   const file = await realpath(join(base, path)).catch(missing);

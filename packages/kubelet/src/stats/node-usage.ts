@@ -1,6 +1,6 @@
 import { readFile, statfs } from 'node:fs/promises';
 
-/** Usage of the machine at one moment. Bytes and nanoseconds. */
+/** The resource usage of the machine at one moment, in bytes and nanoseconds. */
 export interface NodeUsage {
   readonly at: number;
   readonly cpuNanos: number;
@@ -29,7 +29,7 @@ export interface DiskUsage {
   readonly inodesUsed: number;
 }
 
-/** Ticks per second in /proc/stat; 100 on every Linux platform of Node.js. */
+/** The ticks per second of /proc/stat; 100 on every Linux platform that Node.js supports. */
 const ticksPerSecond = 100;
 const textOf = (file: string) => readFile(file, 'utf8').catch(() => '');
 
@@ -56,7 +56,7 @@ export async function nodeUsage(now: number): Promise<NodeUsage> {
   };
 }
 
-/** Parses a table in the format of `/proc/net/dev`, without the loopback interface. */
+/** Parses a table in the format of `/proc/net/dev`, and omits the loopback interface. */
 export function interfacesOf(table: string): readonly NetworkUsage[] {
   return [...table.matchAll(/^\s*([^:\s]+):\s*(.+)$/gm)].flatMap(([, name = '', numbers = '']) => {
     const [rxBytes = 0, , rxErrors = 0, , , , , , txBytes = 0, , txErrors = 0] = numbers.trim().split(/\s+/).map(Number);
@@ -64,7 +64,7 @@ export function interfacesOf(table: string): readonly NetworkUsage[] {
   });
 }
 
-/** Returns undefined if the file system does not exist. */
+/** Returns the usage of the file system that contains the path; undefined if the path does not exist. */
 export async function diskUsage(path: string): Promise<DiskUsage | undefined> {
   const found = await statfs(path).catch(() => undefined);
   if (found === undefined) return undefined;

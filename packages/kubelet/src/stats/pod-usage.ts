@@ -8,22 +8,22 @@ import { interfacesOf, type NetworkUsage } from './node-usage.ts';
 import { directorySize, type DirectorySize } from '../volumes/tree-size.ts';
 import type { MountedVolume, PodVolumes } from '../volumes/volume-manager.ts';
 
-/** Usage of one pod at one moment. Bytes. */
+/** The resource usage of one pod at one moment, in bytes. */
 export interface PodUsage {
   readonly memory: number;
   readonly disk: number;
   readonly inodes: number;
-  /** By container name. `disk` is the writable layer and the logs. */
+  /** The usage of each container, keyed by container name. `disk` is the size of the writable layer and of the logs. */
   readonly containers: ReadonlyMap<string, { readonly memory: number; readonly disk: number }>;
-  /** Undefined without a cgroup of the pod. */
+  /** The number of the pod's processes; undefined if the pod has no cgroup. */
   readonly processes?: number;
-  /** Interfaces of the pod's network namespace; undefined if it has none or they cannot be read. */
+  /** The interfaces of the pod's network namespace; undefined if the pod has none or its interfaces cannot be read. */
   readonly interfaces?: readonly NetworkUsage[];
-  /** Bytes of the emptyDir volumes on disk, by volume name. */
+  /** The bytes of the emptyDir volumes that are on disk, keyed by volume name. */
   readonly volumes: ReadonlyMap<string, number>;
 }
 
-/** What `podUsage` needs to know of a pod. */
+/** The properties of a pod that `podUsage` reads. */
 export interface MeasuredPod {
   readonly pod: Pod;
   readonly state: { readonly runningContainers: Iterable<ContainerStatus> };
@@ -37,7 +37,10 @@ export interface MeasuredPod {
   };
 }
 
-/** `stats` holds the stats of all containers by id. Reads the disk only if `disk` is true; `sizeOf` measures volumes. */
+/**
+ * Computes the resource usage of a pod. `stats` contains the stats of all containers, keyed by container id. The disk is read only if `disk` is
+ * true; `sizeOf` measures emptyDir volumes.
+ */
 export async function podUsage(
   record: MeasuredPod,
   stats: ReadonlyMap<string, ContainerStats>,
@@ -69,7 +72,7 @@ export async function podUsage(
   return { ...sum, ...(await processUsage(record)), containers, volumes };
 }
 
-/** Returns what can be measured through the processes in the pod's cgroup. */
+/** Returns the number of the pod's processes and the pod's network interfaces, found through the processes in the pod's cgroup. */
 export async function processUsage({ node, runtime, pod }: MeasuredPod): Promise<Pick<PodUsage, 'processes' | 'interfaces'>> {
   const pids = await node.containerManager.podContainerManager(runtime)?.processes(pod);
   if (pids === undefined) return {};

@@ -12,17 +12,17 @@ export interface VolumeStatCalculatorOptions {
   readonly periodMs: number;
 }
 
-/** What the calculator needs to know of a pod. */
+/** The properties of a pod that the calculator reads. */
 export interface VolumeStatPod {
   readonly uid: string;
-  /** `namespace/name`. */
+  /** The key of the pod, `namespace/name`. */
   readonly key: string;
   readonly runtime: { readonly hollow: boolean } | undefined;
   readonly volumes: ReadonlyMap<string, MountedVolume>;
   event(type: 'Normal' | 'Warning', reason: string, message: string): void;
 }
 
-/** Usage of a volume and the time of the measurement in milliseconds since the epoch. */
+/** The usage of a volume, and the time of the measurement in milliseconds since the epoch. */
 export interface VolumeMeasurement {
   readonly at: number;
   readonly usage: VolumeUsage;
@@ -31,25 +31,24 @@ export interface VolumeStat extends VolumeMeasurement {
   readonly volume: MountedVolume;
 }
 
-/** How long a reader waits for a measurement; a longer measurement serves the next reader. Milliseconds. */
+/** How long a reader waits for a measurement. A measurement that takes longer serves the next reader. Milliseconds. */
 const readerTimeoutMs = 1_000;
-/** The longest measurement: upstream's timeout of calls to CSI drivers. Milliseconds. */
+/** The maximum duration of a measurement, which is upstream's timeout of calls to CSI drivers. Milliseconds. */
 const measurementTimeoutMs = 120_000;
 
 interface Entry {
   last?: VolumeMeasurement | undefined;
   running?: Promise<void> | undefined;
-  /** Start of the last measurement on the monotonic clock. */
+  /** The start of the last measurement on the monotonic clock. */
   begunAt: number;
-  /** True if the running measurement exceeded the timeout of a reader: later readers do not wait. */
+  /** True if a reader timed out on the running measurement. Later readers then do not wait for it. */
   late: boolean;
   abnormal: boolean;
 }
 
 /**
- * Measures the usage of mounted volumes on demand: when the last measurement is older than the period, at most one at a time per volume.
- * The first reader waits for a short time, later readers get the previous measurement. A volume whose measurement failed is left out, as
- * upstream does.
+ * Measures the usage of mounted volumes on demand, if the last measurement is older than the period. A volume has at most one measurement at a
+ * time. The first reader waits for a short time; later readers get the previous result. As upstream, failed measurements are omitted.
  */
 export class VolumeStatCalculator {
   readonly #options: VolumeStatCalculatorOptions;
@@ -59,7 +58,7 @@ export class VolumeStatCalculator {
     this.#options = options;
   }
 
-  /** Returns the stats of the pod's volumes that match `wanted` and were measured. Does not reject. */
+  /** Returns the stats of the pod's measured volumes for which `wanted` returns true. Never rejects. */
   async volumeStats(pod: VolumeStatPod, wanted: (volume: MountedVolume) => boolean = () => true): Promise<readonly VolumeStat[]> {
     if (pod.runtime?.hollow !== false) return []; // a hollow runtime has no volumes on disk
     const found = await Promise.all(
@@ -120,7 +119,7 @@ export class VolumeStatCalculator {
     }
   }
 
-  /** Records one event each time a volume becomes abnormal. */
+  /** Records an event each time the volume condition becomes abnormal. */
   #recordCondition(pod: VolumeStatPod, volumeName: string, entry: Entry): void {
     const { abnormal = false, message = '' } = entry.last?.usage.condition ?? {};
     if (abnormal && !entry.abnormal) pod.event('Warning', 'VolumeConditionAbnormal', `Volume ${volumeName}: ${message}`);

@@ -17,33 +17,33 @@ import { containerStatusesOf, findContainerStatus, shouldContainerBeStarted, typ
 import type { ProbeResults } from '../probes/probe-result.ts';
 import type { RuntimePodStatus } from '../runtime/runtime-pod-status.ts';
 
-/** Why a container could not be started: shown in its waiting state. */
+/** The reason and message of a container that could not be started, for the container's waiting state. */
 export interface StartFailure {
   readonly reason: string;
   readonly message: string;
 }
 
-/** What container statuses are computed from, besides the pod. */
+/** The inputs of container statuses besides the pod. */
 export interface ContainerStatusInputs {
-  /** The status that was computed last, or the one in the API. */
+  /** The previously computed status, or the status in the API. */
   readonly before: PodStatus | undefined;
   readonly state: RuntimePodStatus;
   readonly probeResults: ProbeResults & { readiness(id: string): boolean | undefined };
-  /** By container name. */
+  /** The start failures of containers, keyed by container name. */
   readonly failures: ReadonlyMap<string, StartFailure>;
-  /** Termination messages by container id. */
+  /** Termination messages, keyed by container id. */
   readonly messages: ReadonlyMap<string, string>;
-  /** Returns the actual resources of a running container if they differ from the allocated ones. */
+  /** The actual resources of running containers that differ from the allocated resources; undefined if the pod was never resized. */
   readonly resize?:
     | { actualResources(id: string): ResourceRequirements | undefined; readonly actualPodResources: ResourceRequirements | undefined }
     | undefined;
-  /** True if the runtime makes mounts below read-only mounts read-only as well (KEP-3857). */
+  /** True if the runtime also makes the mounts below a read-only mount read-only (KEP-3857). */
   readonly recursiveReadOnly?: boolean | undefined;
   /** Returns the health of a container's devices (KEP-4680). */
   healthOf?(container: string): readonly ResourceStatus[];
-  /** The scheme of container ids, for example `containerd`. */
+  /** The scheme of container ids, for example `containerd` in `containerd://<id>`. */
   readonly runtimeName: string;
-  /** True if no container will be started again, whatever its restart policy. */
+  /** True if no container will be started again, regardless of the restartPolicy. */
   readonly ended: boolean;
 }
 
@@ -53,7 +53,7 @@ const waitingFor = (reason: string, message?: string): ContainerState => ({
 });
 const containerStatusUnknown = { reason: 'ContainerStatusUnknown', exitCode: 137 };
 
-/** Returns true if the container runs and its startup probe, if any, succeeded. */
+/** Returns true if the container runs and its startup probe, if it has one, has succeeded. */
 function isStarted(container: AnyContainer, status: ContainerStatus, probeResults: ProbeResults): boolean {
   if (status.state !== 'RUNNING') return false;
   return container.startupProbe === undefined || probeResults.startup(status.id) === true;
@@ -96,7 +96,7 @@ function stateOf(status: ContainerStatus, { runtimeName, messages }: ContainerSt
   }
 }
 
-/** Returns the status of the latest attempt, with the previous attempt as its last state. */
+/** Returns the status of a container's newest attempt; the previous attempt is its lastState. */
 function convertContainerStatus(
   kind: ContainerType,
   container: AnyContainer,
@@ -137,7 +137,7 @@ function convertContainerStatus(
   };
 }
 
-/** Returns the status of a container that the runtime does not have. */
+/** Returns the status of a container that the runtime does not have, because it was not created yet or was removed. */
 function missingContainerStatus(
   pod: Pod,
   container: AnyContainer,
@@ -167,7 +167,7 @@ function missingContainerStatus(
   return { ...base, lastState: { terminated }, restartCount: base.restartCount + 1 };
 }
 
-/** Returns the statuses of one of the pod's container lists, in its order. */
+/** Returns the statuses of the containers in one of the pod's container lists, in the order of the list. */
 export function generateContainerStatuses(
   pod: Pod,
   kind: ContainerType,

@@ -5,7 +5,7 @@ import { hasRestartAllContainersRule, findContainerStatus } from '../pod-util/po
 import type { PodPhase } from './pod-phase.ts';
 import type { ResizeStatus } from '../pod-util/resize-status.ts';
 
-/** Conditions that only the kubelet writes and that it removes when they no longer hold (KEP-1287). */
+/** The conditions that only the kubelet writes, and that the kubelet removes when they no longer apply (KEP-1287). */
 export const removableConditions: ReadonlySet<string> = new Set(['PodResizePending', 'PodResizeInProgress']);
 
 interface ConditionStatus {
@@ -88,7 +88,7 @@ function resizing({ pending, progress }: Partial<ResizeStatus> = {}): readonly (
   ];
 }
 
-/** True while all containers are terminated in order to restart them (KEP-5532). Only on pods with a RestartAllContainers rule. */
+/** The condition that is True while all containers are terminated to restart them (KEP-5532). Only pods with a RestartAllContainers rule have it. */
 export const allContainersRestartingCondition = 'AllContainersRestarting';
 
 function restartingAll(pod: Pod, phase: PodPhase, restarting: boolean): readonly (readonly [string, ConditionStatus])[] {
@@ -108,14 +108,14 @@ export interface PodConditionInputs {
   readonly phase: PodPhase;
   readonly sandboxReady: boolean;
   readonly resize?: ResizeStatus | undefined;
-  /** The message of DisruptionTarget, if the node terminated the pod (KEP-3329). */
+  /** The message of the condition DisruptionTarget (KEP-3329); undefined unless the node terminated the pod. */
   readonly disruption?: string | undefined;
-  /** The previously reported conditions, for transition times. */
+  /** The previously reported conditions, from which transition times are kept. */
   readonly before: readonly PodCondition[];
   readonly now: Time;
 }
 
-/** Returns the kubelet's conditions. The transition time of a condition changes with its status. */
+/** Returns the pod conditions that the kubelet owns. The transition time of a condition changes only when its status changes. */
 export function generatePodConditions(
   pod: Pod,
   { init, regular, phase, restarting, sandboxReady, resize, disruption, before, now }: PodConditionInputs,

@@ -4,7 +4,7 @@ import { hasRestartAllContainersRule, restartPolicyOf, restartsAfterExit, findCo
 
 export type PodPhase = 'Pending' | 'Running' | 'Succeeded' | 'Failed';
 
-/** Computes the phase from the statuses of init and regular containers. `ended`: no container will be started again. */
+/** Computes the pod phase from the statuses of init and regular containers. `ended` means that no container will be started again. */
 export function computePodPhase(pod: Pod, init: readonly ContainerStatus[], regular: readonly ContainerStatus[], ended: boolean): PodPhase {
   const { initContainers = [], containers = [] } = pod.spec ?? {};
   let [initPending, sidecarPending, unknown, running, waiting, stopped, succeeded] = [0, 0, 0, 0, 0, 0, 0];

@@ -10,19 +10,19 @@ import { computePodPhase, type PodPhase } from './pod-phase.ts';
 export interface PodStatusInputs extends ContainerStatusInputs {
   readonly hostIPs: readonly string[];
   readonly now: number;
-  /** True while all containers are terminated in order to restart them. */
+  /** True while all containers are terminated to restart them. */
   readonly restarting?: boolean;
-  /** When the kubelet first saw the pod. */
+  /** The time when the kubelet first saw the pod. */
   readonly startedAt: number;
-  /** Undefined if the pod was never resized. */
+  /** The pod's resize state; undefined if the pod was never resized. */
   readonly resize?: (NonNullable<ContainerStatusInputs['resize']> & { readonly report: ResizeStatus }) | undefined;
-  /** Set if the kubelet rejected or terminated the pod, for example with `DeadlineExceeded` or `OutOfcpu`. The phase is Failed then. */
+  /** The reason why the kubelet rejected or terminated the pod, for example `DeadlineExceeded` or `OutOfcpu`. The phase is then Failed. */
   readonly failure?: { readonly reason: string; readonly message: string; readonly isDisruption?: boolean } | undefined;
 }
 
 const none: readonly never[] = [];
 
-/** Returns the status that the kubelet reports. Pure. It contains only the kubelet's own conditions. */
+/** Returns the pod status that the kubelet reports, with only the conditions that the kubelet owns. Pure. */
 export function generatePodStatus(pod: Pod, inputs: PodStatusInputs): PodStatus {
   const { before, hostIPs, now, startedAt, ended, failure, state } = inputs;
   const { initContainers = none, containers = none, ephemeralContainers = none } = pod.spec ?? {};
@@ -67,7 +67,7 @@ export function generatePodStatus(pod: Pod, inputs: PodStatusInputs): PodStatus 
   };
 }
 
-/** Returns the allocated and actual pod-level resources (KEP-5419). */
+/** Returns the allocated and the actual pod-level resources (KEP-5419). */
 function wholeResources({ spec }: Pod, { resize, before, ended }: PodStatusInputs): Pick<PodStatus, 'allocatedResources' | 'resources'> {
   if (!spec?.resources) return {};
   const resources = ended ? before?.resources : (resize?.actualPodResources ?? spec.resources);
@@ -77,7 +77,7 @@ function wholeResources({ spec }: Pod, { resize, before, ended }: PodStatusInput
   };
 }
 
-/** Returns the phase. A terminal phase is final. */
+/** Returns the phase to report. A terminal phase never changes. */
 function phaseOf(pod: Pod, before: PodStatus | undefined, computed: PodPhase): PodPhase {
   for (const phase of [before?.phase, pod.status?.phase]) if (phase === 'Succeeded' || phase === 'Failed') return phase;
   return computed;

@@ -10,14 +10,14 @@ import type { Tracer } from '@opentelemetry/api';
 import { podUid } from '../pod-util/pods.ts';
 import { statusPatch } from './status-patch.ts';
 
-/** What the status manager keeps per pod. The pod record implements it. */
+/** The state that the status manager keeps per pod. The pod record implements this interface. */
 export interface StatusSubject {
   readonly uid: string;
   readonly namespace: string;
   readonly name: string;
-  /** The uid of the object in the API: a static pod's mirror pod has another uid; undefined while there is no object. */
+  /** The uid of the pod's API object, which for a static pod is the uid of its mirror pod; undefined if there is no API object. */
   readonly apiUid: string | undefined;
-  /** The newest object received from the API server, by watch or as the response to a patch. */
+  /** The newest version of the API object that was received by watch or as the response of a patch. */
   apiPod: Pod | undefined;
   versionedStatus?: VersionedPodStatus | undefined;
 }
@@ -25,7 +25,7 @@ export interface StatusSubject {
 interface VersionedPodStatus {
   status: PodStatus;
   spanContext: SpanContext | undefined;
-  /** Incremented by each `setPodStatus`; `sent` is the last version that the API server has. */
+  /** The version of the status, which each `setPodStatus` increments. `sent` is the newest version that the API server has. */
   version: number;
   sent: number;
   state: 'idle' | 'lazy' | 'queued' | 'sending' | 'waiting';
@@ -43,12 +43,12 @@ export interface StatusManagerOptions {
   readonly maxParallelPatches?: number;
 }
 
-/** The delay of a status that is likely to be replaced soon, such as the first one of a pod. Milliseconds. */
+/** The delay of a status that is likely to be replaced soon, such as the first status of a pod. Milliseconds. */
 const lazyMs = 300;
 
 /**
- * Sends pod statuses to the API server as patches of the difference. At most one patch per pod is in flight, and the newest status wins.
- * The uid in the patch protects a new pod of the same name.
+ * Sends pod statuses to the API server as patches. At most one patch per pod is in flight, and the newest status wins. The uid in the patch
+ * protects a new pod of the same name.
  */
 export class StatusManager {
   readonly #options: StatusManagerOptions;
@@ -56,7 +56,7 @@ export class StatusManager {
   #queue: StatusSubject[] = [];
   #next = 0;
   #sending = 0;
-  /** Ordered by due time, since the delay is the same for all. */
+  /** The pods with a delayed status, in the order of their due times, because all delays are equal. */
   #lazy: { readonly subject: StatusSubject; readonly due: number }[] = [];
   #timer: Timer | undefined;
   #stopped = false;
@@ -68,7 +68,7 @@ export class StatusManager {
     this.#parallel = options.maxParallelPatches ?? 32;
   }
 
-  /** Sets the status to send. A `lazy` status waits `lazyMs` for a newer one. */
+  /** Sets the status to send. A `lazy` status is delayed by `lazyMs`, and a newer status replaces it. */
   setPodStatus(subject: StatusSubject, wanted: PodStatus, spanContext: SpanContext | undefined, lazy = false): void {
     const versioned = (subject.versionedStatus ??= {
       status: wanted,
@@ -92,8 +92,8 @@ export class StatusManager {
   }
 
   /**
-   * Sends the status again if another client changed the Ready condition: the node lifecycle controller sets it to False on pods of a
-   * node that did not versioned for a while.
+   * Sends the status again if another client changed the Ready condition. The node lifecycle controller sets the condition to False on pods of a
+   * node whose heartbeats were missing for a while.
    */
   resendIfReadinessDiffers(subject: StatusSubject, spanContext: SpanContext | undefined): void {
     const { versionedStatus: versioned, apiPod: api } = subject;
@@ -103,7 +103,7 @@ export class StatusManager {
     if (readyStatus !== undefined && readyStatus !== ready(api.status ?? {})) this.setPodStatus(subject, versioned.status, spanContext);
   }
 
-  /** Resolves when the API server has the last status, or the pod no longer exists. */
+  /** Resolves when the API server has the newest status, or the pod no longer exists. */
   async waitUntilSent(subject: StatusSubject): Promise<void> {
     const { versionedStatus: versioned } = subject;
     if (versioned === undefined || versioned.sent === versioned.version) return;
@@ -204,7 +204,7 @@ export class StatusManager {
   }
 }
 
-/** Keeps the newer of two versions: watch events and responses arrive in any order. */
+/** Stores the newer of two versions of the API object, because watch events and patch responses may arrive in any order. */
 export function updateApiPod(subject: StatusSubject, pod: Pod): void {
   const known = subject.apiPod?.metadata?.resourceVersion ?? '';
   const received = pod.metadata?.resourceVersion ?? '';
@@ -213,7 +213,7 @@ export function updateApiPod(subject: StatusSubject, pod: Pod): void {
   subject.apiPod = pod;
 }
 
-/** Returns true if the pod no longer exists or was replaced by another one of its name. */
+/** Returns true if a patch failed because the pod no longer exists or was replaced by another pod of the same name. */
 function isObsoletePatchError(error: unknown): boolean {
   return isStatus(error, 'NotFound') || (isStatus(error, 'Conflict') && /uid/i.test(error.message));
 }

@@ -4,7 +4,7 @@ import { removableConditions } from './pod-conditions.ts';
 
 type Fields = Record<string, unknown>;
 
-/** The fields that the kubelet owns, except conditions and addresses. */
+/** The status fields that the kubelet owns, except conditions and addresses. */
 const plainFields = [
   'phase',
   'reason',
@@ -29,7 +29,7 @@ const sameCondition = (a: PodCondition, b: PodCondition | undefined) =>
   a.lastTransitionTime === b.lastTransitionTime &&
   (a.observedGeneration === undefined || a.observedGeneration === b.observedGeneration);
 
-/** Returns the patch of a list with the merge key `ip`: removed entries need a delete directive. */
+/** Returns the patch of a list with the merge key `ip`. Each removed entry needs a `$patch: delete` directive. */
 function addresses(
   before: readonly { readonly ip: string }[] = [],
   after: readonly { readonly ip: string }[] = [],
@@ -40,8 +40,8 @@ function addresses(
 }
 
 /**
- * Returns the strategic merge patch from the API server's status to the kubelet's; undefined if nothing differs. Conditions of other
- * components are left alone.
+ * Returns the strategic merge patch from the status in the API to the kubelet's status; undefined if they are equal. The patch does not change the
+ * conditions of other components.
  */
 export function statusPatch(
   uid: string,

@@ -5,10 +5,10 @@ const readWrite = 0o660;
 const readOnly = 0o440;
 const directoryBits = 0o2110; // setgid: new files inherit the group; and the group may enter
 
-/** Returns true if the process may change owners. Without root, files and the pod's processes belong to the kubelet's user. */
+/** Returns true if the process may change file owners. Without root, the files and the pod's processes belong to the user of the kubelet. */
 export const canChangeOwner = (): boolean => process.getuid?.() === 0;
 
-/** Gives a directory tree to a group, which may read it, and write it unless `readonly`. Symbolic links are not followed. */
+/** Sets the group of a directory tree. The group may read the files and, unless `readonly`, write them. Does not follow symbolic links. */
 export async function setGroupOwnership(
   path: string,
   group: number,
@@ -31,7 +31,7 @@ export async function belongsToGroup(path: string, group: number): Promise<boole
   return gid === group && (mode & wanted) === wanted;
 }
 
-/** Makes a user the owner of one file. */
+/** Sets the owner of one file. */
 export async function setFileOwner(path: string, user: number): Promise<void> {
   if (!canChangeOwner()) return;
   const { gid } = await lstat(path);

@@ -2,7 +2,7 @@ import type { Container, EphemeralContainer, Pod, Volume } from '@oarlock/api/ty
 import type { VolumeDriver } from '@oarlock/spi/volume';
 import type { ImageManager, ImageRequest } from '../images/image-manager.ts';
 
-/** The first version of each runtime that mounts images (KEP-4639). */
+/** The first version of each runtime that can mount images (KEP-4639). */
 const since: Readonly<Record<string, readonly [major: number, minor: number]>> = {
   containerd: [2, 1],
   'cri-o': [1, 31],
@@ -10,14 +10,14 @@ const since: Readonly<Record<string, readonly [major: number, minor: number]>> =
   simulated: [0, 0],
 };
 
-/** Returns true if the runtime mounts images, which is known only by its name and version. */
+/** Returns true if the runtime can mount images, which is determined from the runtime's name and version. */
 export function supportsImageVolumes({ name, version }: { readonly name: string; readonly version: string }): boolean {
   const first = since[name.toLowerCase()];
   const [major = 0, minor = 0] = (/(\d+)\.(\d+)/.exec(version) ?? []).slice(1).map(Number);
   return first !== undefined && (major > first[0] || (major === first[0] && minor >= first[1]));
 }
 
-/** Driver of image volumes, which the runtime mounts: the kubelet has no files of them. */
+/** The driver of image volumes. The runtime mounts the images, so the kubelet creates no files for such a volume. */
 export class ImageVolumeDriver implements VolumeDriver {
   supports(volume: Volume): boolean {
     return volume.image !== undefined;
@@ -30,7 +30,7 @@ export class ImageVolumeDriver implements VolumeDriver {
   }
 }
 
-/** Pulls the images that a container mounts and returns them by volume name. @throws ImageError */
+/** Pulls the images of the image volumes that a container mounts, and returns the images keyed by volume name. @throws ImageError if a pull fails */
 export async function pullVolumeImages(
   pod: Pod,
   container: Container | EphemeralContainer,

@@ -11,7 +11,7 @@ import {
   type ObjectVolumeSources,
 } from './internal/api-object-volumes.ts';
 
-/** Returns the drivers of the built-in volume types, by the name of their field. */
+/** Returns the drivers of the in-tree volume types, keyed by the volume type's field name. */
 export function inTreeVolumeDrivers(
   sources: ObjectVolumeSources,
   options: EmptyDirOptions & LocalOptions,
@@ -28,5 +28,5 @@ export function inTreeVolumeDrivers(
   ]);
 }
 
-/** Volume types with secrets: kept in memory if the node has a volatile directory. */
+/** The volume types that may contain secrets. They are stored in the volatile directory if the node has one. */
 export const inMemoryVolumeTypes: ReadonlySet<string> = new Set(['secret', 'projected', 'downwardAPI']);

@@ -4,14 +4,14 @@ import { dirname, isAbsolute, join, relative } from 'node:path';
 import { VolumeError } from '@oarlock/spi/volume';
 import { bindMount, mountsBelow, unmountAll } from './internal/mount-points.ts';
 
-/** Opens a path without reading it; with O_NOFOLLOW it does not follow links. A Linux flag that Node.js does not export. */
+/** A Linux flag that Node.js does not export: opens a path without access to its content. With O_NOFOLLOW, a link itself is opened. */
 const O_PATH = 0x20_0000;
 const flags = O_PATH | constants.O_NOFOLLOW;
 const below = (handle: FileHandle, name: string) => `/proc/self/fd/${handle.fd}/${name}`;
 
 /**
- * Opens `path` below `base` part by part, each relative to the previous one and never through a link, so that a process that can write to
- * the volume cannot redirect it meanwhile. With `make`, missing directories are created with that mode.
+ * Opens `path` in `base` part by part, each part relative to the previous one and never through a link, so that a process that can write to
+ * the volume cannot redirect the path. If `make` is set, missing directories are created with that mode.
  */
 async function openBelow(base: string, path: string, make?: number): Promise<FileHandle> {
   let handle = await open(base, O_PATH | constants.O_DIRECTORY);
@@ -41,7 +41,7 @@ async function openBelow(base: string, path: string, make?: number): Promise<Fil
 
 const escapes = (path: string) => path === '..' || path.startsWith('../') || isAbsolute(path);
 
-/** Resolves a path within a volume, with links inside the volume followed. @throws VolumeError `InvalidArgument` if it leaves the volume */
+/** Resolves a path in a volume, following links within the volume. @throws VolumeError `InvalidArgument` if the path leaves the volume */
 async function resolveInVolume(
   volumePath: string,
   subPath: string,
@@ -60,8 +60,9 @@ async function resolveInVolume(
 }
 
 /**
- * Reads a file in a volume; undefined if it does not exist. The pod may write to the volume meanwhile: only a regular file within the
- * volume is opened. @throws VolumeError `InvalidArgument`
+ * Reads a file in a volume; returns undefined if the file does not exist. The pod may change the volume during the call, so only a regular file in
+ * the volume is opened. @throws VolumeError `InvalidArgument` if the path leaves the volume, or if the file is not
+ * regular or larger than `limit` bytes
  */
 export async function readFileInVolume(volumePath: string, path: string, limit: number): Promise<Buffer | undefined> {
   const { base, inside, missing } = await resolveInVolume(volumePath, path);
@@ -92,20 +93,23 @@ export interface SubPathRequest {
   /** The host path of the volume. */
   readonly volumePath: string;
   readonly subPath: string;
-  /** Where to bind-mount it, if the kubelet can mount: the container then gets exactly the checked file. */
+  /** The path at which to bind-mount the subPath, so that the container gets exactly the checked file; undefined if the kubelet cannot mount. */
   readonly target: string | undefined;
 }
 
-/** A part of a volume. Without a mount of the kubelet the pod may replace it before it is used: `checkedFile` identifies it. */
+/**
+ * A prepared subPath. If the kubelet could not bind-mount it, the pod may replace the file before the container uses it; `checkedFile` then
+ * identifies the file that was checked.
+ */
 export interface PreparedSubPath {
   readonly hostPath: string;
-  /** `DEVICE:INODE`. */
+  /** The device and inode numbers of the checked file, as `DEVICE:INODE`. */
   readonly checkedFile?: string;
 }
 
 /**
- * Returns the host path of a part of a volume, and creates the part if it is missing. Links are followed within the volume.
- * @throws VolumeError `InvalidArgument` if it leaves the volume
+ * Returns the host path of a subPath of a volume, and creates the subPath if it is missing. Follows links within the volume.
+ * @throws VolumeError `InvalidArgument` if the subPath leaves the volume
  */
 export async function prepareSafeSubPath({ volumePath, subPath, target }: SubPathRequest): Promise<PreparedSubPath> {
   const { base, inside, missing } = await resolveInVolume(volumePath, subPath);

@@ -7,12 +7,12 @@ export interface DirectorySize {
   readonly inodes: number;
 }
 
-/** Entries that cannot be read are not counted: most of them were just deleted. */
+/** Ignores errors of entries that cannot be read, because most of these entries were just deleted. */
 const unseen = () => undefined;
 
 /**
- * Measures the allocated blocks below a directory. Hard links count once, other file systems not at all. Rejects with the signal's reason
- * if it aborts.
+ * Returns the size of the allocated blocks below a directory. Counts a file with several hard links once, and does not count other file systems.
+ * Rejects with the signal's reason if the signal aborts.
  */
 export async function directorySize(path: string, signal?: AbortSignal): Promise<DirectorySize> {
   const top = await lstat(path).catch(unseen);

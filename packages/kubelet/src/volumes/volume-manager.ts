@@ -21,21 +21,21 @@ export interface MountedVolume {
   /** True if `hostPath` is a block device. */
   readonly device: boolean;
   readonly readOnly: boolean;
-  /** The refresh period that the driver requests. Milliseconds. */
+  /** The refresh period that the volume driver requests, in milliseconds; undefined if it requests none. */
   readonly refreshAfterMs: number | undefined;
   readonly claimed: ClaimedVolume;
 }
 
-/** The claim and persistent volume of a volume; empty without a claim. */
+/** The PersistentVolumeClaim and the PersistentVolume of a volume; both undefined if the volume uses no PersistentVolumeClaim. */
 interface ClaimedVolume {
   readonly persistentVolume?: PersistentVolume;
   readonly claim?: PersistentVolumeClaim;
 }
 
-/** The mounted volumes of one pod by volume name. The pod record holds them. */
+/** The mounted volumes of one pod, keyed by volume name. The pod record stores them. */
 export type PodVolumes = Map<string, MountedVolume>;
 
-/** One volume that could not be mounted. */
+/** The error of one volume that could not be mounted. */
 export interface VolumeMountError {
   readonly volume: string;
   readonly message: string;
@@ -50,7 +50,7 @@ export class VolumeMountErrors extends Error {
 }
 
 export interface VolumeManagerOptions {
-  /** In order of precedence: the first driver that supports a volume mounts it. */
+  /** The volume drivers in order of precedence. The first driver that supports a volume mounts the volume. */
   readonly drivers: ReadonlyMap<string, VolumeDriver>;
   readonly client: Client;
   readonly paths: NodePaths;
@@ -63,7 +63,7 @@ interface Call {
 }
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-/** Returns the volumes that some container of the pod uses. As upstream, the others are not mounted. */
+/** Returns the volumes that at least one container of the pod uses. As upstream, other volumes are not mounted. */
 function usedVolumes(pod: Pod): readonly Volume[] {
   const used = new Set<string>();
   for (const { container } of allContainers(pod))
@@ -71,11 +71,11 @@ function usedVolumes(pod: Pod): readonly Volume[] {
   return (pod.spec?.volumes ?? []).filter(({ name }) => used.has(name));
 }
 
-/** Returns true for volumes whose files the kubelet makes from API objects. As upstream, containers cannot write to them. */
+/** Returns true for volumes whose files the kubelet generates from API objects. As upstream, containers cannot write to such volumes. */
 const isMadeByKubelet = ({ configMap, secret, downwardAPI, projected }: Volume) =>
   (configMap ?? secret ?? downwardAPI ?? projected) !== undefined;
 
-/** Checks that block volumes are used as devices and file systems as mounts. @throws VolumeError */
+/** Checks that the pod uses a Block volume in volumeDevices and a Filesystem volume in volumeMounts. @throws VolumeError if it does not */
 function checkMode(pod: Pod, volume: string, block: boolean): void {
   for (const { container } of allContainers(pod)) {
     const wrong = block ? container.volumeMounts : container.volumeDevices;
@@ -87,7 +87,7 @@ function checkMode(pod: Pod, volume: string, block: boolean): void {
   }
 }
 
-/** Mounts, refreshes and unmounts volumes with the driver of each. It has no state besides `PodVolumes` and the disk. */
+/** Mounts, refreshes and unmounts volumes through their volume drivers. Its only state is `PodVolumes` and the disk. */
 export class VolumeManager {
   readonly #options: VolumeManagerOptions;
 
@@ -95,7 +95,7 @@ export class VolumeManager {
     this.#options = options;
   }
 
-  /** Returns the API objects that the pod's volumes are made from. */
+  /** Returns references to the API objects from which the pod's volumes are generated. */
   objectReferences(pod: Pod): readonly ObjectReference[] {
     return usedVolumes(pod).flatMap((volume) => this.#find(volume, undefined)?.driver.sourceObjects?.({ pod, volume }) ?? []);
   }
@@ -105,14 +105,14 @@ export class VolumeManager {
     return (pod.spec?.volumes ?? []).length === mounted.size ? [] : usedVolumes(pod).filter(({ name }) => !mounted.has(name));
   }
 
-  /** Mounts missing volumes. @throws VolumeMountErrors with every volume that failed; the others are mounted */
+  /** Mounts the volumes that are not mounted yet. @throws VolumeMountErrors with every volume that failed; all other volumes are mounted */
   async mount(pod: Pod, mounted: PodVolumes, call: Call): Promise<void> {
     await this.#forEachVolume(this.unmountedVolumes(pod, mounted), call, async (volume) => {
       mounted.set(volume.name, await this.#mount(pod, volume, await this.#claimed(pod, volume, call), call));
     });
   }
 
-  /** Returns the shortest refresh period of the mounted volumes in milliseconds; undefined if none has one. */
+  /** Returns the shortest refresh period of the mounted volumes in milliseconds; undefined if no volume has one. */
   refreshAfterMs(mounted: PodVolumes): number | undefined {
     let first: number | undefined;
     for (const { refreshAfterMs } of mounted.values())
@@ -120,7 +120,7 @@ export class VolumeManager {
     return first;
   }
 
-  /** Updates the content of mounted volumes. @throws VolumeMountErrors; failed volumes keep their content */
+  /** Updates the content of mounted volumes. @throws VolumeMountErrors with every volume that failed; these volumes keep their content */
   async refresh(pod: Pod, mounted: PodVolumes, call: Call): Promise<void> {
     await this.#forEachVolume(
       usedVolumes(pod).filter(({ name }) => {
@@ -134,7 +134,10 @@ export class VolumeManager {
     );
   }
 
-  /** Unmounts all volumes of a pod that are found on the disk, and removes its directories. Idempotent. */
+  /**
+   * Unmounts all volumes of a pod that are found on the disk, and removes the pod's directories. Idempotent.
+   * @throws VolumeError if a volume cannot be unmounted
+   */
   async teardown(uid: string, call: Call): Promise<void> {
     const { paths, drivers } = this.#options;
     await unmountAll(join(paths.pod(uid), 'volume-subpaths'));
@@ -196,7 +199,10 @@ export class VolumeManager {
     return { name: volume.name, driver, path, hostPath, device, readOnly: readOnly || isMadeByKubelet(volume), refreshAfterMs, claimed };
   }
 
-  /** Returns the claim of a volume, or of its ephemeral claim. @throws VolumeError `NotReady` until it is bound */
+  /**
+   * Returns the PersistentVolumeClaim and PersistentVolume of a volume, or of an ephemeral volume; an empty object for other volumes.
+   * @throws VolumeError `NotReady` if the PersistentVolumeClaim is not bound or being deleted, `InvalidArgument` if it belongs to another pod
+   */
   async #claimed(pod: Pod, volume: Volume, { signal }: Call): Promise<ClaimedVolume> {
     const claimName = volume.persistentVolumeClaim?.claimName ?? (volume.ephemeral ? `${pod.metadata?.name}-${volume.name}` : undefined);
     if (claimName === undefined) return {};
@@ -215,7 +221,7 @@ export class VolumeManager {
     return { claim, persistentVolume: await client.get(persistentVolumes, { name: claim.spec.volumeName }, { signal }) };
   }
 
-  /** Runs `work` for each volume. If the signal aborts, drivers that do not answer are abandoned. */
+  /** Runs `work` for each volume. If the signal aborts, the call does not wait for volume drivers that do not answer. */
   async #forEachVolume(volumes: readonly Volume[], { signal }: Call, work: (volume: Volume) => Promise<void>): Promise<void> {
     if (volumes.length === 0) return;
     const results = await untilAborted(signal, Promise.allSettled(volumes.map(work)));
@@ -226,7 +232,7 @@ export class VolumeManager {
   }
 }
 
-/** Resolves with the result of `work`, or rejects with the signal's reason as soon as it aborts. */
+/** Resolves with the result of `work`, or rejects with the signal's reason as soon as the signal aborts. */
 function untilAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason as Error);

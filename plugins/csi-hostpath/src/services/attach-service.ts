@@ -5,7 +5,10 @@ import type { Attachment } from '../store/volume-store.ts';
 import { isBlock, required } from './requests.ts';
 import type { ControllerOptions } from './service-options.ts';
 
-/** The methods of the controller service that attach volumes to nodes. Attachments are only recorded; the node service checks the record. */
+/**
+ * Returns the methods of the CSI controller service that attach volumes to nodes. An attachment is only recorded; the node service checks the
+ * record.
+ */
 export function attachService(options: ControllerOptions): Methods {
   const { store, locks } = options;
   return {

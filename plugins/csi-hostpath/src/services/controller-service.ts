@@ -33,7 +33,7 @@ const baseCapabilities: readonly ControllerRpc[] = [
   'CONTROLLER_SINGLE_NODE_MULTI_WRITER',
 ];
 
-/** Returns the methods of the controller service: volumes, snapshots and, if the driver attaches, attachments. */
+/** Returns the methods of the CSI controller service for volumes and snapshots and, if the driver attaches volumes, for attachments. */
 export function controllerService(options: ControllerOptions): Methods {
   const service = new ControllerService(options);
   return {
@@ -188,14 +188,14 @@ class ControllerService {
     return this.#options.capacityBytes - this.#options.store.usedBytes;
   }
 
-  /** @throws GrpcError `NOT_FOUND` */
+  /** Returns a volume. @throws GrpcError `NOT_FOUND` if the volume does not exist */
   #existing(id: string): StoredVolume {
     const volume = this.#options.store.volume(id);
     if (volume === undefined) throw new GrpcError('NOT_FOUND', `there is no volume ${id}`);
     return volume;
   }
 
-  /** Returns the volume or snapshot that a new volume is filled from; undefined if there is none. @throws GrpcError `NOT_FOUND` */
+  /** Returns the volume or snapshot whose content a new volume gets; undefined if none is requested. @throws GrpcError `NOT_FOUND` if it is missing */
   #contentSource(source: VolumeContentSource | undefined): StoredVolume | StoredSnapshot | undefined {
     if (source?.volume !== undefined) return this.#existing(required('volume_content_source.volume.volume_id', source.volume.volumeId));
     if (source?.snapshot === undefined) return undefined;
@@ -205,7 +205,7 @@ class ControllerService {
     return snapshot;
   }
 
-  /** @throws GrpcError `INVALID_ARGUMENT` for a parameter that is not mutable */
+  /** Validates the mutable parameters. @throws GrpcError `INVALID_ARGUMENT` if a parameter is not mutable */
   #mutableParameters(parameters: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
     const { mutable } = this.#options;
     const immutable = Object.keys(parameters).find((name) => !mutable.includes(name));

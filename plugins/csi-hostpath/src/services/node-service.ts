@@ -15,10 +15,13 @@ const serviceCapabilities: readonly NodeRpc[] = [
   'NODE_VOLUME_CONDITION',
   'NODE_SINGLE_NODE_MULTI_WRITER',
 ];
-/** The volume context key that a kubelet sets to `true` for inline volumes. */
+/** The key in the volume context that the kubelet sets to `true` for inline volumes. */
 const ephemeralKey = 'csi.storage.k8s.io/ephemeral';
 
-/** Returns the methods of the node service. A volume that is a directory is bind-mounted; a file is a block device behind a loop device. */
+/**
+ * Returns the methods of the CSI node service. A volume that is a directory is bind-mounted; a volume that is a file is a block device behind a loop
+ * device.
+ */
 export function nodeService(options: NodeOptions): Methods {
   const { nodeId, maxVolumes, topology } = options;
   const service = new NodeService(options);
@@ -89,7 +92,10 @@ class NodeService {
     });
   }
 
-  /** @throws GrpcError if the volume is published with other properties, or elsewhere although its mode allows only one target */
+  /**
+   * Checks that the volume may be published at `target`. @throws GrpcError if the volume is already published there with another readonly flag, or at
+   * another target although the access mode allows only one target
+   */
   async #checkPublications(
     volumeId: string,
     target: string,
@@ -152,13 +158,16 @@ class NodeService {
     });
   }
 
-  /** Reads shared volumes from disk, because the controller of another process may have written them. */
+  /** Returns a volume; undefined if it does not exist. Reads shared volumes from disk, because the controller runs in another process. */
   async #find(id: string): Promise<StoredVolume | undefined> {
     const { store } = this.#options;
     return this.#shared ? store.readVolume(id) : store.volume(id);
   }
 
-  /** Returns a volume that can be used on this node with the capability. @throws GrpcError */
+  /**
+   * Returns a volume that this node can use with the capability.
+   * @throws GrpcError if the volume does not exist, is not attached to this node or does not have the capability
+   */
   async #usable(id: string, capability: VolumeCapability | undefined): Promise<StoredVolume> {
     const { attach, nodeId } = this.#options;
     if (capability === undefined) throw new GrpcError('INVALID_ARGUMENT', 'volume_capability is missing');
@@ -172,7 +181,7 @@ class NodeService {
     return volume;
   }
 
-  /** Creates an inline volume of a pod unless it exists. It is deleted when it is unpublished. */
+  /** Creates the inline volume of a pod if it does not exist. NodeUnpublishVolume deletes the volume. */
   async #createEphemeral(id: string): Promise<void> {
     const { store } = this.#options;
     if (store.volume(id) !== undefined) return;

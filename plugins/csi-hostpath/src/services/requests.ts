@@ -3,7 +3,7 @@ import { GrpcError } from '@oarlock/grpc/grpc-error';
 
 const maxNameBytes = 128;
 
-/** Returns the value of a required field. @throws GrpcError `INVALID_ARGUMENT` if it is empty, too long or has a null byte */
+/** Returns the value of a required field. @throws GrpcError `INVALID_ARGUMENT` if the value is empty, too long or contains a null byte */
 export function required(field: string, value: string | undefined): string {
   if (value === undefined || value === '') throw new GrpcError('INVALID_ARGUMENT', `${field} is missing`);
   if (Buffer.byteLength(value) > maxNameBytes && !field.endsWith('path'))
@@ -12,7 +12,7 @@ export function required(field: string, value: string | undefined): string {
   return value;
 }
 
-/** The mount options of a bind mount. */
+/** The mount options that the driver accepts for bind mounts. */
 export const knownFlags: ReadonlySet<string> = new Set([
   'ro',
   'rw',
@@ -29,8 +29,8 @@ export const knownFlags: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns true if the capabilities are those of a block device. `shared`: true if volumes are accessible from several nodes.
- * @throws GrpcError `INVALID_ARGUMENT` for capabilities that are not supported
+ * Returns true if the capabilities require a block device. `shared` means that volumes are accessible from several nodes.
+ * @throws GrpcError `INVALID_ARGUMENT` if a capability is not supported
  */
 export function isBlock(capabilities: readonly VolumeCapability[] | undefined, shared: boolean): boolean {
   if (capabilities === undefined || capabilities.length === 0) throw new GrpcError('INVALID_ARGUMENT', 'volume_capabilities is missing');
@@ -53,7 +53,7 @@ export function isBlock(capabilities: readonly VolumeCapability[] | undefined, s
   return blocks > 0;
 }
 
-/** Returns one page of a list. Tokens are indexes. @throws GrpcError `ABORTED` for an invalid token */
+/** Returns one page of a list, and the token of the next page. A token is an index. @throws GrpcError `ABORTED` if the token is invalid */
 export function page<T>(
   all: readonly T[],
   maxEntries: number,

@@ -9,20 +9,20 @@ interface ServiceOptions {
   readonly publications: Publications;
   readonly locks: VolumeLocks;
   readonly nodeId: string;
-  /** The topology from which volumes are accessible; undefined if they are accessible from every node. */
+  /** The topology from which volumes are accessible; undefined if volumes are accessible from every node. */
   readonly topology: Topology | undefined;
-  /** True if volumes have to be attached to a node before they are used there. */
+  /** True if a volume must be attached to a node before the node can use it. */
   readonly attach: boolean;
-  /** How many volumes a node may have; 0 for no limit. */
+  /** The maximum number of volumes per node; 0 for no limit. */
   readonly maxVolumes: number;
 }
 
 export interface ControllerOptions extends ServiceOptions {
   /** True if volumes that are directories require NodeExpandVolume as well. */
   readonly nodeExpansion: boolean;
-  /** Names of the parameters that ControllerModifyVolume may change. */
+  /** The names of the parameters that ControllerModifyVolume may change. */
   readonly mutable: readonly string[];
-  /** The capacity that all volumes together may have. Bytes. */
+  /** The total capacity of all volumes in bytes. */
   readonly capacityBytes: number;
   now(): number;
 }

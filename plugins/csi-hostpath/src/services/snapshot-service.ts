@@ -7,7 +7,7 @@ import type { VolumeLocks } from './volume-locks.ts';
 import { page, required } from './requests.ts';
 import type { StoredSnapshot, VolumeStore } from '../store/volume-store.ts';
 
-/** The methods of the controller service for snapshots, which are copies of volumes. */
+/** Returns the methods of the CSI controller service for snapshots. A snapshot is a copy of a volume. */
 export function snapshotService(store: VolumeStore, locks: VolumeLocks, now: () => number): Methods {
   return {
     CreateSnapshot: ({ sourceVolumeId, name }: { readonly sourceVolumeId: string; readonly name: string }) =>

@@ -1,11 +1,11 @@
 import { GrpcError } from '@oarlock/grpc/grpc-error';
 
-/** Rejects a call with ABORTED while another call for the same volume is in progress: the CSI specification permits concurrent retries. */
+/** Locks of volumes. A call fails with ABORTED while another call for the same volume is in progress, as the CSI specification permits. */
 export class VolumeLocks {
   readonly #busy = new Set<string>();
   readonly #onLocked: (() => Promise<void>) | undefined;
 
-  /** `onLocked`: called with the lock held, before the work. */
+  /** @param onLocked called with the lock held, before the call is handled */
   constructor(onLocked?: () => Promise<void>) {
     this.#onLocked = onLocked;
   }

@@ -5,7 +5,7 @@ import type { VolumeStore } from './volume-store.ts';
 /** `COPYFILE_FICLONE`: shares blocks if the file system supports it. */
 const copyOnWrite = 2;
 
-/** Copies the content of a volume or snapshot. A partial copy is removed. @throws GrpcError `RESOURCE_EXHAUSTED` */
+/** Copies the content of a volume or snapshot. A failed copy is removed. @throws GrpcError `RESOURCE_EXHAUSTED` if the disk is full */
 export async function copy(store: VolumeStore, from: string, to: string): Promise<void> {
   try {
     await cp(store.content(from), store.content(to), {
@@ -23,7 +23,7 @@ export async function copy(store: VolumeStore, from: string, to: string): Promis
   }
 }
 
-/** Creates the content of a new volume: a file of its size for a block device, otherwise a directory. */
+/** Creates the content of a new volume: a file of the volume's size for a block device, otherwise a directory. */
 export async function createContent(
   store: VolumeStore,
   id: string,

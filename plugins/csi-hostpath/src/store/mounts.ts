@@ -7,21 +7,21 @@ const timeoutMs = 30_000;
 const isRoot = process.getuid?.() === 0;
 const unescape = (text: string) => text.replace(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
 
-/** Runs a program and returns its standard output. @throws Error if it fails */
+/** Runs a program and returns its standard output. @throws Error if the program fails */
 async function run(program: string, ...args: readonly string[]): Promise<string> {
   const { exitCode, stdout, stderr, killed } = await runProgram(systemClock, program, args, { timeoutMs });
   if (exitCode !== 0) throw new Error(`${program} ${args.join(' ')}: ${killed ?? stderr.trim()}`);
   return stdout;
 }
 
-/** Returns true if a file system is mounted at the path; without root, if a link is there. */
+/** Returns true if a file system is mounted at the path or, if the process is not root, if the path is a link. */
 export async function isMountPoint(target: string): Promise<boolean> {
   if (!isRoot) return (await lstat(target).catch(() => undefined))?.isSymbolicLink() === true;
   const text = await readFile('/proc/self/mountinfo', 'utf8');
   return text.split('\n').some((line) => unescape(line.split(' ')[4] ?? '') === target);
 }
 
-/** Bind-mounts `source` at `target`, which is created, with mount options. Without root, creates a link. */
+/** Creates `target` and bind-mounts `source` at it with the mount options. If the process is not root, creates a link instead. */
 export async function bindMount(
   source: string,
   target: string,
@@ -47,7 +47,7 @@ export async function bindMount(
   }
 }
 
-/** Unmounts and removes `target`. Succeeds if it does not exist. */
+/** Unmounts and removes `target`. Succeeds if `target` does not exist. */
 export async function unmount(target: string): Promise<void> {
   if (isRoot && (await isMountPoint(target))) await run('umount', target);
   const stats = await lstat(target).catch(() => undefined);
@@ -57,7 +57,7 @@ export async function unmount(target: string): Promise<void> {
   else await rm(target, { force: true });
 }
 
-/** Returns the loop device of a file. If there is none, creates it, or returns undefined without `create`. */
+/** Returns the loop device of a file. A missing loop device is created, unless `create` is false; the result is then undefined. */
 export async function loopDevice(file: string, { create }: { readonly create: boolean }): Promise<string | undefined> {
   const stdout = await run('losetup', '--associated', file, '--noheadings', '--output', 'NAME');
   const [device = ''] = stdout.trim().split('\n');

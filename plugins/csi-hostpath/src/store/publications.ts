@@ -10,7 +10,7 @@ export interface Publication {
   readonly mode: string;
 }
 
-/** Records the publications on this node, one file per volume. An entry without a mount is ignored: the mounts are authoritative. */
+/** Records the publications on this node in one file per volume. A record without a mount is ignored, because the mounts are authoritative. */
 export class Publications {
   readonly #directory: string;
 
@@ -28,7 +28,7 @@ export class Publications {
     return recorded.filter((_, at) => mounted[at] === true);
   }
 
-  /** Called before the mount: after a crash between the two, the entry has no mount and is ignored. */
+  /** Records a publication. Must be called before the mount: after a crash in between, the record has no mount and is ignored. */
   async add(id: string, publication: Publication): Promise<void> {
     const others = (await this.list(id)).filter(({ target }) => target !== publication.target);
     await this.#write(id, [...others, publication]);

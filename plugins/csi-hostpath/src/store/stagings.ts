@@ -3,15 +3,15 @@ import { join } from 'node:path';
 import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { VolumeCapability } from '@oarlock/csi/csi-types';
 
-/** The stored record of a staging. */
+/** The stored record of a staged volume. */
 interface StagingRecord {
   readonly path: string;
   readonly capability: string;
-  /** The boot id: a reboot ends all stagings. */
+  /** The boot id of the machine. A record of another boot is obsolete, because a reboot ends all stagings. */
   readonly boot: string;
 }
 
-/** Records with which capability volumes are staged on this node, one file per volume. */
+/** Records in one file per volume with which capability the volume is staged on this node. */
 export class Stagings {
   readonly #directory: string;
   #boot: Promise<string> | undefined;

@@ -6,17 +6,17 @@ import type { VolumeContentSource } from '@oarlock/csi/csi-types';
 export interface StoredVolume {
   readonly kind: 'volume';
   readonly id: string;
-  /** The name in CreateVolume: calls with the same name return the same volume. */
+  /** The name in the CreateVolume request. Calls with the same name return the same volume. */
   readonly name: string;
   readonly bytes: number;
   readonly block: boolean;
   readonly parameters: Readonly<Record<string, string>>;
   readonly source?: VolumeContentSource;
-  /** Parameters that ControllerModifyVolume changed. */
+  /** The parameters that ControllerModifyVolume has changed. */
   readonly mutable?: Readonly<Record<string, string>>;
-  /** Attachments by node. */
+  /** The attachments of the volume, keyed by node id. */
   readonly attached?: Readonly<Record<string, Attachment>>;
-  /** True for an inline volume, which is deleted when it is unpublished. */
+  /** True for an inline volume, which NodeUnpublishVolume deletes. */
   readonly ephemeral?: boolean;
 }
 export interface Attachment {
@@ -34,7 +34,7 @@ export interface StoredSnapshot {
 }
 export type StoredObject = StoredVolume | StoredSnapshot;
 
-/** Stores volumes and snapshots, one file each. The state file is written after the content, so a crash loses nothing that was acknowledged. */
+/** Stores volumes and snapshots with one state file each. The state file is written after the content, so that a crash loses no acknowledged call. */
 export class VolumeStore {
   readonly #directory: string;
   readonly #volumes = new Map<string, StoredVolume>();
@@ -45,7 +45,7 @@ export class VolumeStore {
     this.#directory = directory;
   }
 
-  /** Opens a store and removes content without a state file, which is left of calls that were not acknowledged. */
+  /** Opens a store, and removes content without a state file, which calls left that were not acknowledged. */
   static async open(directory: string, { shared = false }: { readonly shared?: boolean } = {}): Promise<VolumeStore> {
     const store = new VolumeStore(directory);
     for (const part of ['state', 'content', 'published', 'staged']) await mkdir(join(directory, part), { recursive: true, mode: 0o700 });
@@ -64,7 +64,7 @@ export class VolumeStore {
   volume(id: string): StoredVolume | undefined {
     return this.#volumes.get(id);
   }
-  /** Reads a volume from disk, because another process may have written it. */
+  /** Reads a volume from disk, because another process may have written it. Returns undefined if the volume does not exist. */
   async readVolume(id: string): Promise<StoredVolume | undefined> {
     if (id !== basename(id)) return undefined;
     const text = await readFile(this.#file(id), 'utf8').catch((error: NodeJS.ErrnoException) => {
@@ -81,7 +81,7 @@ export class VolumeStore {
     const id = this.#names.get(`${kind} ${name}`);
     return id === undefined ? undefined : (this.#volumes.get(id) ?? this.#snapshots.get(id));
   }
-  /** Sorted by id. */
+  /** Returns all volumes, sorted by id. */
   volumes(): readonly StoredVolume[] {
     return [...this.#volumes.values()].sort((one, other) => (one.id < other.id ? -1 : 1));
   }
@@ -97,7 +97,7 @@ export class VolumeStore {
     return this.#directory;
   }
 
-  /** Returns the path of the content: a file for a block device, otherwise a directory. */
+  /** Returns the path of a volume's content: a file for a block device, otherwise a directory. */
   content(id: string): string {
     return join(this.#directory, 'content', id);
   }

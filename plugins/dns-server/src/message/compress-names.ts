@@ -1,9 +1,12 @@
 const pointerBits = 0xc000;
 const headerBytes = 12;
-/** Largest offset that a compression pointer can hold. */
+/** The largest offset that a compression pointer can contain. */
 const farthest = 0x3fff;
 
-/** Types whose data holds names that may be compressed (RFC 1035; RFC 3597, 4 forbids it for all newer ones), with the bytes before the first. */
+/**
+ * The record types whose data contains compressible names (RFC 1035; RFC 3597, 4 forbids compression for newer types), with the number of bytes
+ * before the first name.
+ */
 const namesIn: ReadonlyMap<number, { readonly before: number; readonly names: number }> = new Map([
   [2, { before: 0, names: 1 }], // NS
   [5, { before: 0, names: 1 }], // CNAME
@@ -13,7 +16,8 @@ const namesIn: ReadonlyMap<number, { readonly before: number; readonly names: nu
 ]);
 
 /**
- * Compresses a message: replaces repeated names by pointers (RFC 1035, 4.1.4). The message must not have pointers yet, as those of `dns-packet`.
+ * Compresses a message by replacing repeated names with pointers (RFC 1035, 4.1.4). The message must not contain pointers; messages of `dns-packet`
+ * do not.
  */
 export function compressNames(message: Buffer): Buffer {
   const known = new Map<string, number>();

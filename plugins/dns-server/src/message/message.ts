@@ -1,15 +1,15 @@
 import { decode, type DecodedPacket, type OptAnswer } from 'dns-packet';
 
-/** RFC 1035, 4.1.1. */
+/** The response codes of RFC 1035, 4.1.1. */
 export const rcodes = { NOERROR: 0, FORMERR: 1, SERVFAIL: 2, NXDOMAIN: 3, NOTIMP: 4, REFUSED: 5 } as const;
-/** Fits any path without fragments (DNS flag day 2020). */
+/** The maximum size of a UDP response, which fits any path without fragmentation (DNS flag day 2020). Bytes. */
 export const largestDatagram = 1232;
 export const truncated = 0x0200;
 export const dnssecWanted = 0x8000;
 
 export const rcodeOf = ({ flags = 0 }: DecodedPacket): number => flags & 0xf;
 
-/** Decodes a DNS message. Returns undefined if it is invalid. */
+/** Decodes a DNS message. Returns undefined if the message is invalid. */
 export function decodeMessage(message: Buffer): DecodedPacket | undefined {
   try {
     return decode(message);
@@ -18,7 +18,7 @@ export function decodeMessage(message: Buffer): DecodedPacket | undefined {
   }
 }
 
-/** Returns the OPT pseudo-record of EDNS (RFC 6891), or undefined. */
+/** Returns the OPT pseudo-record of EDNS (RFC 6891); undefined if the message has none. */
 export function optOf(packet: DecodedPacket): OptAnswer | undefined {
   return (packet.additionals ?? []).find((record): record is OptAnswer => record.type === 'OPT');
 }

@@ -11,7 +11,7 @@ const perl = '/usr/bin/perl';
 /**
  * The executable that runtimes run as the CNI plugin. It forwards the call to the node's process and prints the response. The Perl version
  * starts in a tenth of the time that Node.js needs, and Perl is part of every Debian; without Perl, the Node.js version is installed. While
- * the node's process is not running, the executable fails with code 11 (try again later), and STATUS fails with code 50 (not available; CNI
+ * the node's process is not running, STATUS fails with code 50 (not available), and other commands fail with code 11 (try again later; CNI
  * specification 1.1, section 5, "Error").
  */
 const perlClient = `#!${perl}
@@ -71,7 +71,7 @@ export async function clientText(language?: 'perl' | 'node'): Promise<string> {
   return (language ?? (hasPerl ? 'perl' : 'node')) === 'perl' ? perlClient : nodeClient(process.execPath);
 }
 
-/** Installs the executable in a directory where runtimes look for plugins: atomically, and only if its content differs. */
+/** Installs the executable in a directory in which runtimes look for CNI plugins: atomically, and only if the content differs. */
 export async function installClient(directory: string, text: string): Promise<void> {
   const file = join(directory, pluginType);
   await mkdir(directory, { recursive: true, mode: 0o755 });

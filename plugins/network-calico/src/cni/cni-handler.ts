@@ -10,7 +10,7 @@ import { gateways, type DataPlane } from '../dataplane/data-plane.ts';
 import { endpointKey, hostInterfaceOf, type Endpoint, type EndpointRecords } from '../dataplane/endpoint-records.ts';
 import { addressRequests, type Pool } from '../ipam/pools.ts';
 
-/** The parameters of a CNI call: environment variables without the prefix `CNI_`, and standard input, parsed. */
+/** The parameters of a CNI call: the environment variables without the prefix `CNI_`, and the parsed standard input. */
 export interface CniRequest {
   readonly containerId: string;
   readonly ifName: string;
@@ -19,10 +19,10 @@ export interface CniRequest {
   readonly config: Readonly<Record<string, unknown>>;
 }
 export interface CniHandlerOptions {
-  /** Returns undefined before the first `setup`. Until then, CHECK and DEL use the endpoint records. */
+  /** Returns the allocator of this node; undefined before the first `setup`. Until then, CHECK and DEL use the endpoint records. */
   allocator(): BlockAllocator | undefined;
   readonly records: EndpointRecords;
-  /** Returns the attachments of the kubelet's own calls. A runtime's list of valid attachments does not contain them. */
+  /** Returns the attachments that the kubelet created. The list of valid attachments that a runtime passes to GC does not contain them. */
   own(): readonly AttachmentKey[];
   readonly plane: DataPlane;
   readonly interfacePrefix: string;
@@ -35,16 +35,14 @@ export interface ReadyNode {
 }
 export const pluginType = 'oarlock-calico';
 const parallel = 8;
-/**
- * Interface and namespace of an ADD are written as words of an `ip -batch` line, so quotes, backslashes and white space are not allowed.
- */
+/** Paths without quotes, backslashes and white space, because the interface name and namespace of an ADD become words of an `ip -batch` line. */
 const path = /^\/[^\s"'\\]{1,4095}$/;
 
-/** Performs the operations of CNI 1.1 on this node, for the kubelet and for runtimes that call the executable. */
+/** Performs the CNI 1.1 commands on this node, for the kubelet and for runtimes that call the executable. */
 export class CniHandler {
   readonly #options: CniHandlerOptions;
   readonly #gate = new KeyedExecutor(parallel);
-  /** Results of ADDs that this process completed. */
+  /** The results of ADDs that this process completed, keyed by attachment. */
   readonly #results = new Map<string, CniResult>();
   ready: ReadyNode | undefined;
 
@@ -52,12 +50,15 @@ export class CniHandler {
     this.#options = options;
   }
 
-  /** Handles the call of a runtime, whose GC list contains only its own sandboxes. @throws CniFault */
+  /**
+   * Performs the CNI command of a runtime. GC keeps the kubelet's attachments, which the runtime's list of valid attachments does not contain.
+   * @throws CniFault if the command fails
+   */
   handleForRuntime(command: CniCommand, request: CniRequest): Promise<unknown> {
     return this.handle(command, request, command === 'GC' ? this.#options.own() : []);
   }
 
-  /** Performs an operation and returns what the CNI plugin prints. GC keeps the attachments in `spared`. @throws CniFault */
+  /** Performs a CNI command and returns the value that the CNI plugin prints. GC keeps the attachments in `spared`. @throws CniFault if it fails */
   async handle(command: CniCommand, request: CniRequest, spared: readonly AttachmentKey[] = []): Promise<unknown> {
     try {
       switch (command) {
@@ -138,7 +139,7 @@ export class CniHandler {
     else await plane.disconnect(hostInterfaceOf(interfacePrefix, request)); // its record may have been lost
   }
 
-  /** Deletes the interface before it releases the addresses, so that no pod sends from a released address. */
+  /** Deletes the interface of an endpoint, and releases its addresses afterwards, so that no pod sends from a released address. */
   async #remove(endpoint: Endpoint): Promise<void> {
     const { records, plane } = this.#options;
     await plane.disconnect(endpoint.hostInterface);
@@ -186,7 +187,7 @@ function resultOf({ hostInterface, ifName, netns, ips }: Endpoint, version: unkn
   };
 }
 
-/** CNI specification 1.1, section 5, "Error"; codes from 100 are specific to this plugin. */
+/** The error codes of the CNI specification 1.1, section 5, "Error". Codes from 100 are specific to this plugin. */
 const codes = { InvalidConfig: 7, TryAgain: 11, Exhausted: 100, Broken: 101, PluginMissing: 102, PluginFailed: 999 } as const;
 function faultOf(command: CniCommand, error: unknown): CniError {
   if (error instanceof CniError) return error;

@@ -10,18 +10,18 @@ import { pluginType, type CniHandler } from './cni-handler.ts';
 const longestRequest = 1 << 20;
 const timeoutMs = 120_000;
 const connections = 256;
-/** The longest path of a Unix socket, without the final NUL (sockaddr_un). */
+/** The maximum length of the path of a Unix socket, without the final NUL (sockaddr_un). */
 const longestPath = 107;
 const commands: ReadonlySet<string> = new Set<CniCommand>(['ADD', 'CHECK', 'DEL', 'GC', 'STATUS', 'VERSION']);
 
-/** Returns a path in the plugin's data directory, or a shorter one if that path is too long for a socket. */
+/** Returns a socket path in the plugin's data directory, or a shorter path if that path is too long for a socket. */
 export function socketPath(dataDir: string): string {
   const path = join(dataDir, 'cni.sock');
   if (Buffer.byteLength(path) <= longestPath) return path;
   return `/run/oarlock-calico/${createHash('sha256').update(dataDir).digest('hex').slice(0, 16)}.sock`;
 }
 
-/** Receives the calls that the executable forwards. Only root can connect. */
+/** Receives the CNI calls that the executable forwards. Only root can connect. */
 export class CniSocket {
   readonly #handler: CniHandler;
   readonly #clock: Clock;
@@ -39,7 +39,7 @@ export class CniSocket {
     this.#server.maxConnections = connections;
   }
 
-  /** Does nothing if the socket already listens. */
+  /** Starts to listen, unless the socket already listens. */
   async listen(): Promise<void> {
     if (this.#server.listening) return;
     await mkdir(dirname(this.path), { recursive: true, mode: 0o700 });

@@ -5,7 +5,7 @@ import type { CalicoConfig } from '../config/calico-config.ts';
 const portmap: PluginConfig = { type: 'portmap', capabilities: { portMappings: true }, snat: true };
 const bandwidth: PluginConfig = { type: 'bandwidth', capabilities: { bandwidth: true } };
 
-/** Returns the chained plugins (portmap, bandwidth) that are installed and enabled. */
+/** Returns the configurations of the chained CNI plugins (portmap, bandwidth) that are installed and enabled. */
 export function chainedPlugins(
   { bandwidth: wanted }: Pick<CalicoConfig, 'bandwidth'>,
   found: ReadonlySet<string>,
@@ -15,7 +15,7 @@ export function chainedPlugins(
 
 export const ownPlugin = (socket: string): PluginConfig => ({ type: pluginType, socket, capabilities: { [annotationsCapability]: true } });
 
-/** Returns the plugin entry that Calico's own manifests write into the conflist for the Kubernetes datastore. */
+/** Returns the configuration of the Calico CNI plugin that Calico's own manifests write into the conflist for the Kubernetes datastore. */
 export function upstreamPlugin(
   { kubeconfig, ipam, logLevel }: NonNullable<CalicoConfig['upstream']>,
   nodeName: string,
@@ -34,6 +34,9 @@ export function upstreamPlugin(
   };
 }
 
-/** Returns `cniVersions` for runtimes of CNI 1.1 if every plugin of the list supports 1.1; these runtimes then call STATUS and GC. */
+/**
+ * Returns the conflist's `cniVersions` for CNI 1.1 if every CNI plugin of the list supports version 1.1; undefined otherwise. Runtimes of CNI 1.1
+ * then call STATUS and GC.
+ */
 export const supportedVersions = ({ own, conflist }: { readonly own: string; readonly conflist: string }) =>
   own > conflist ? { cniVersions: [conflist, own] } : {};

@@ -18,26 +18,26 @@ const pool = z.strictObject({
 
 const bgp = z.strictObject({
   asNumber: asNumber.default(64_512),
-  /** Whether each node peers with every other node. Route reflectors replace the mesh. */
+  /** True if each node peers with every other node. Route reflectors replace this mesh. */
   mesh: z.boolean().default(true),
-  /** Label `KEY=VALUE` of the nodes that are route reflectors; all other nodes peer with these only. */
+  /** The label `KEY=VALUE` of the nodes that are route reflectors. All other nodes peer only with these nodes. */
   reflectors: z
     .string()
     .regex(/^[a-zA-Z0-9./_-]+=[a-zA-Z0-9._-]*$/, 'must be a label as KEY=VALUE')
     .optional(),
-  /** Routers outside of the cluster. */
+  /** BGP routers outside of the cluster. */
   peers: z.array(z.strictObject({ address, asNumber })).max(64).default([]),
   port: z.int().min(1).max(65_535).default(179),
   program: directory.default('/usr/sbin/bird'),
 });
 
-/** The plugin's configuration in cluster.yaml. */
+/** The schema of the plugin's configuration in cluster.yaml. */
 export const calicoConfig = z.strictObject({
-  /** Defaults to the cluster CIDRs. */
+  /** The IP pools; by default the cluster CIDRs. */
   pools: z.array(pool).min(1).max(64).optional(),
-  /** `blocks`: blocks of the pools, which nodes claim as needed. `podCIDR`: the node's own spec.podCIDRs. */
+  /** `blocks`: nodes claim blocks of the pools as needed. `podCIDR`: each node uses its own spec.podCIDRs. */
   addresses: z.enum(['blocks', 'podCIDR']).default('blocks'),
-  /** How packets reach pods of other nodes; `none`: the plugin programs no routes to other nodes. */
+  /** The way to pods of other nodes. With `none`, the plugin programs no routes to other nodes. */
   routes: z.enum(['direct', 'vxlan', 'bgp', 'none']).default('direct'),
   vxlan: z
     .strictObject({
@@ -65,7 +65,7 @@ export const calicoConfig = z.strictObject({
   bandwidth: z.enum(['auto', 'on', 'off']).default('auto'),
   timeoutSeconds: z.number().min(1).max(600).default(60),
   gcGraceSeconds: z.number().min(0).max(86_400).default(300),
-  /** If set, Calico's own binaries connect pods: the plugin writes their conflist and runs them. */
+  /** If set, Calico's own binaries connect pods: the plugin writes the conflist of the binaries and runs them. */
   upstream: z
     .strictObject({
       kubeconfig: directory.default('/etc/cni/net.d/calico-kubeconfig'),

@@ -4,24 +4,27 @@ import { runProgram } from '@oarlock/primitives/run-program';
 import { NetworkError } from '@oarlock/spi/network';
 import type { Endpoint } from './endpoint-records.ts';
 
-/** The gateways of every pod. No interface has the IPv4 address: the host interface answers ARP for it (proxy_arp). */
+/** The gateway addresses of every pod. No interface has the IPv4 address: the host interface answers ARP requests for it (proxy_arp). */
 export const gateways = { 4: '169.254.1.1', 6: 'fe80::1' } as const;
 const hostMac = 'ee:ee:ee:ee:ee:ee';
-/** Protocol of the pod routes in the kernel's routing table (`ip route ... proto`). */
+/** The protocol number of pod routes in the kernel's routing table (`ip route ... proto`). */
 export const podRouteProtocol = '78';
 const timeoutMs = 20_000;
 const familyOf = (ip: string): 4 | 6 => (ip.includes(':') ? 6 : 4);
 const hostBits = { 4: 32, 6: 128 } as const;
 const everywhere = { 4: '0.0.0.0/0', 6: '::/0' } as const;
 
-/** Connects each pod with a veth pair and host routes, by two runs of iproute2 per pod. */
+/** Connects each pod with a veth pair and host routes, with two runs of iproute2 per pod. */
 export class DataPlane {
   readonly #clock: Clock;
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Connects the pod. After an error the caller reverts the changes with `disconnect`. @throws NetworkError */
+  /**
+   * Creates the veth pair, addresses and routes of a pod. After an error, the caller reverts the changes with `disconnect`.
+   * @throws NetworkError if a command fails
+   */
   async connect({ netns, ifName, hostInterface: host, ips }: Endpoint, mtu: number): Promise<void> {
     const six = ips.some((ip) => familyOf(ip) === 6);
     // Docker disables IPv6 in its namespaces
@@ -69,14 +72,14 @@ export class DataPlane {
     ]);
   }
 
-  /** Deletes the veth pair, also while a process still uses the namespace. */
+  /** Deletes the veth pair of a pod, even while a process still uses the network namespace. */
   async disconnect(host: string): Promise<void> {
     if (!(await this.has(host))) return;
     const { exitCode, stderr, killed } = await this.#ip(['link', 'del', 'dev', host]);
     if (exitCode !== 0 && (await this.has(host))) throw failed(`ip link del ${host}`, killed ?? stderr);
   }
 
-  /** Verifies interface, addresses and routes. @throws NetworkError `Broken` that names the difference */
+  /** Verifies the interface, addresses and routes of a pod. @throws NetworkError `Broken` with the first difference */
   async check({ netns, ifName, hostInterface: host, ips }: Endpoint): Promise<void> {
     if (!(await this.has(host))) throw new NetworkError('Broken', `the node has no interface ${host}`);
     const [routes, addresses] = await Promise.all([
@@ -91,7 +94,10 @@ export class DataPlane {
     }
   }
 
-  /** Looks in this process's own network namespace, to which /sys may not belong. */
+  /**
+   * Returns true if the interface exists in this process's network namespace. Reads /proc/sys, because /sys may belong to another
+   * namespace.
+   */
   has(link: string): Promise<boolean> {
     return access(`/proc/sys/net/ipv4/conf/${link}`).then(
       () => true,

@@ -4,23 +4,23 @@ import { join } from 'node:path';
 import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { Attachment } from '@oarlock/spi/network';
 
-/** The record of a pod's interface. It is written before the first change, so that an interrupted ADD can be reverted. */
+/** The record of a pod's network interface. It is written before the first change, so that an interrupted ADD can be reverted. */
 export interface Endpoint {
   readonly containerId: string;
   readonly ifName: string;
   readonly netns: string;
-  /** The host end of the veth pair. */
+  /** The name of the host end of the veth pair. */
   readonly hostInterface: string;
   readonly ips: readonly string[];
-  /** `NAMESPACE/NAME`, for administrators that read the file. */
+  /** The pod as `NAMESPACE/NAME`, for administrators. */
   readonly pod: string;
-  /** Milliseconds since the epoch. */
+  /** The time of the ADD, in milliseconds since the epoch. */
   readonly since: number;
 }
 type Key = Pick<Attachment, 'containerId' | 'ifName'>;
 export const endpointKey = ({ containerId, ifName }: Key): string => `${containerId}~${ifName}`;
 
-/** Returns the name of the host interface: a hash of the attachment, so that it does not depend on stored state. */
+/** Returns the name of the host interface, which is a hash of the attachment, so that the name does not depend on stored state. */
 export function hostInterfaceOf(prefix: string, key: Key): string {
   return `${prefix}${createHash('sha1')
     .update(endpointKey(key))
@@ -30,7 +30,7 @@ export function hostInterfaceOf(prefix: string, key: Key): string {
 
 const partial = '.new-';
 
-/** Stores the endpoints of this node, on disk and in memory: one file per endpoint, mode 0600, written atomically. */
+/** Stores the endpoints of this node in memory and on disk: one file per endpoint, with mode 0600, written atomically. */
 export class EndpointRecords {
   readonly #directory: string;
   readonly #records = new Map<string, Endpoint>();
@@ -38,10 +38,7 @@ export class EndpointRecords {
     this.#directory = directory;
   }
 
-  /**
-   * Loads the records. Returns the names of files that could not be read (a power failure may leave them) and removes them: no pod survives
-   * a power failure.
-   */
+  /** Loads the records. Removes files that cannot be read, which a power failure may leave, and returns their names. No pod survives a power failure. */
   async load(): Promise<readonly string[]> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
     const broken: string[] = [];

@@ -8,7 +8,7 @@ import type { CalicoConfig } from '../config/calico-config.ts';
 const usual = 1500;
 const timeoutMs = 10_000;
 
-/** Returns the MTU of pods in bytes: the MTU of the interface with the node's address, minus the overhead of the tunnel. */
+/** Returns the MTU of pods in bytes: the MTU of the interface that has the node's address, minus the overhead of the tunnel. */
 export async function mtuOf(clock: Clock, { mtu, routes }: Pick<CalicoConfig, 'mtu' | 'routes'>, node: NodeNetwork): Promise<number> {
   if (mtu !== undefined) return mtu;
   const base = node.mtu ?? (await linkMtu(clock, node.nodeIPs)) ?? usual;

@@ -7,9 +7,9 @@ const timeoutMs = 10_000;
 export const tableOf = (prefix: string): string => `oarlock-${prefix}`;
 
 /**
- * Returns the rules that drop packets which pods send from addresses that are not theirs. IPv4 uses `rp_filter` on the host interfaces,
- * which costs a quarter of what a rule costs per packet (and also holds if the node's default is loose, because the host interfaces have no
- * address). IPv6 uses a rule in a table of its own, which IPv4 packets do not traverse.
+ * Returns the rules that drop packets whose source address does not belong to the sending pod. IPv4 uses `rp_filter` on the host interfaces, which
+ * costs a quarter of a rule per packet, and which also works if the node's default is loose, because the host interfaces have no address. IPv6 uses a
+ * rule in a separate table, which IPv4 packets do not traverse.
  */
 function ownAddresses(prefix: string, six: boolean): readonly string[] {
   const table = `ip6 ${tableOf(prefix)}`;
@@ -26,8 +26,8 @@ function ownAddresses(prefix: string, six: boolean): readonly string[] {
 }
 
 /**
- * Returns the nftables tables of the node, applied in one transaction: sets of ranges, a rule that masquerades packets that leave the
- * pools, and the rule against spoofed IPv6 source addresses. The rules cover all pods, so that an ADD changes none.
+ * Returns the nftables tables of the node, to apply in one transaction: sets of ranges, a rule that masquerades packets that leave the pools, and
+ * the rule against spoofed IPv6 source addresses. The rules cover all pods, so that an ADD changes no rule.
  */
 export function rulesOf(prefix: string, pools: readonly Pool[], inside: readonly string[]): string {
   const table = `inet ${tableOf(prefix)}`;
@@ -63,7 +63,7 @@ export function rulesOf(prefix: string, pools: readonly Pool[], inside: readonly
   ].join('\n')}\n`;
 }
 
-/** @throws NetworkError */
+/** Applies the rules in one transaction. @throws NetworkError if nft rejects the rules */
 export async function applyRules(clock: Clock, rules: string): Promise<void> {
   const { exitCode, stderr, killed } = await runProgram(clock, 'nft', ['-f', '-'], { stdin: rules, timeoutMs });
   if (exitCode !== 0) throw new NetworkError('PluginFailed', `nft: ${killed ?? stderr.trim().slice(0, 500)}`);

@@ -11,27 +11,26 @@ export interface BlockAllocatorOptions {
   readonly store: BlockStore;
   readonly node: string;
   readonly log: Logger;
-  /** Whether other nodes use the same pools, so that surplus claims are released. */
+  /** True if other nodes use the same pools, so that surplus claims are released. */
   readonly shared: boolean;
-  /** Returns true if the node certainly does not exist. */
+  /** Returns true if the node certainly does not exist any more. */
   isGone(node: string): boolean;
-  /** Runs after the node's blocks changed. */
+  /** Called after the blocks of this node changed. */
   changed?(): void;
 }
 const attempts = 10;
 
 /**
- * Assigns the addresses of blocks that this node has claimed, and records which endpoint holds which address. Claims are written with the
- * resourceVersion that was read, so that two nodes never claim the same address; within its claims the node assigns addresses without the
- * API.
+ * Assigns addresses of blocks that this node has claimed, and records which endpoint holds which address. A claim is written with the
+ * resourceVersion that was read, so that two nodes never claim the same address. Within its claims, the node assigns addresses without API calls.
  */
 export class BlockAllocator {
   readonly #options: BlockAllocatorOptions;
   readonly #blocks = new Map<string, IPBlock>();
-  /** Free addresses by pool, the longest free first, so that an address is not reused immediately. */
+  /** Free addresses, keyed by pool. The address that has been free longest is first, so that an address is not reused immediately. */
   readonly #free = new Map<string, Set<string>>();
   readonly #used = new Map<string, string>();
-  /** Addresses that are being released; they are not assigned. */
+  /** Addresses whose claim is being released. They are not assigned. */
   readonly #releasing = new Set<string>();
   #pools: readonly Pool[] = [];
   #tunnelBlocks: ReadonlySet<string> = new Set();
@@ -44,13 +43,13 @@ export class BlockAllocator {
   get used(): number {
     return this.#used.size;
   }
-  /** Returns the CIDRs of the node's own blocks; in each family the block of the tunnel address is first. */
+  /** The CIDRs of the node's own blocks. In each address family, the block with the tunnel address is first. */
   get ranges(): readonly string[] {
     const own = [...this.#blocks.values()].filter(({ spec }) => spec.node === this.#options.node);
     const rank = (block: IPBlock) => (this.#tunnelBlocks.has(nameOf(block)) ? 0 : 1);
     return own.sort((a, b) => rank(a) - rank(b) || (nameOf(a) < nameOf(b) ? -1 : 1)).map(({ spec }) => spec.cidr);
   }
-  /** Returns the addresses claimed in blocks of other nodes. */
+  /** The addresses that this node has claimed in blocks of other nodes. */
   get borrowed(): readonly string[] {
     const { node } = this.#options;
     return [...this.#blocks.values()]
@@ -60,7 +59,7 @@ export class BlockAllocator {
 
   /**
    * Loads the node's blocks and applies new pools. Afterwards the node has a block of each pool that is not `onRequest`, unless the pool is
-   * exhausted. @throws NetworkError
+   * exhausted. `held` contains the endpoint keys of addresses in use. @throws NetworkError if the blocks cannot be read or written
    */
   async configure(pools: readonly Pool[], held: ReadonlyMap<string, string>): Promise<void> {
     await this.#serialize(async () => {
@@ -75,7 +74,10 @@ export class BlockAllocator {
     });
   }
 
-  /** Assigns an address to the endpoint `key`. @throws NetworkError `Exhausted`, `TryAgain` */
+  /**
+   * Assigns an address to the endpoint `key`. @throws NetworkError `Exhausted` if no address is left, `TryAgain` if another node holds the requested
+   * address
+   */
   async allocate(request: AddressRequest, key: string): Promise<string> {
     if ('address' in request) return this.#serialize(() => this.#assignFixed(request.address, request.pool, key));
     for (const pool of request.pools) {
@@ -107,7 +109,7 @@ export class BlockAllocator {
     if (this.#options.shared && this.#surplus(found.block).size > 0) this.#releaseSurplus(nameOf(found.block));
   }
 
-  /** Processes a newer version of a block. */
+  /** Applies a newer version of a block that the informer received. */
   observe(block: IPBlock): void {
     const known = this.#blocks.get(nameOf(block));
     const version = (of: IPBlock | undefined) => BigInt(of?.metadata?.resourceVersion ?? 0);
@@ -116,7 +118,7 @@ export class BlockAllocator {
     if (this.#surplus(block).size > 0) this.#releaseSurplus(nameOf(block));
   }
 
-  /** Resolves when no write is in progress. */
+  /** Resolves when no write of blocks is in progress. */
   async whenIdle(): Promise<void> {
     await this.#writing;
   }
@@ -174,9 +176,7 @@ export class BlockAllocator {
       this.#options.changed?.();
   }
 
-  /**
-   * Applies `change` to the newest version of the block and retries on conflicts. `change` returns undefined if there is nothing to change.
-   */
+  /** Applies `change` to the newest version of the block and writes it; retries on conflicts. `change` returns undefined if nothing must change. */
   async #write(block: IPBlock, change: (block: IPBlock) => IPBlock | undefined): Promise<boolean> {
     let newest: IPBlock | undefined = block;
     for (let attempt = 0; attempt < attempts && newest; attempt++) {
@@ -194,8 +194,8 @@ export class BlockAllocator {
   }
 
   /**
-   * Claims more addresses: in the node's own blocks, in a block without a node, in a new block, in a block of a deleted node, in a block of
-   * another node. @throws NetworkError `Exhausted`
+   * Claims more addresses. Tries, in this order, the node's own blocks, a block without a node, a new block, a block of a deleted node, and a block of
+   * another node. @throws NetworkError `Exhausted` if no address is left
    */
   async #grow(pool: Pool): Promise<void> {
     const { store, node, isGone } = this.#options;
@@ -243,7 +243,7 @@ export class BlockAllocator {
     return text;
   }
 
-  /** Claims one address. @throws NetworkError `TryAgain` while another node claims it */
+  /** Claims one address. @throws NetworkError `TryAgain` while another node claims the address */
   async #claim(address: string, pool: Pool): Promise<void> {
     const { store, node, isGone } = this.#options;
     const { range, ordinal } = blockContaining(pool, parseAddress(address).value);
@@ -267,7 +267,7 @@ export class BlockAllocator {
       throw new NetworkError('TryAgain', `${address} is claimed by node ${other}, which has been requested to release it`);
   }
 
-  /** Claims an address that a pod of an earlier process has. */
+  /** Claims an address that a pod of an earlier process uses. */
   async #reclaim(address: string): Promise<void> {
     const found = this.#find(address);
     if (found && claimsOf(found.block, this.#options.node).includes(found.ordinal)) return;
@@ -281,7 +281,7 @@ export class BlockAllocator {
     );
   }
 
-  /** Returns the ordinals of claimed addresses that are free and that this node does not need. */
+  /** Returns the ordinals of addresses that this node has claimed and does not need. */
   #surplus(block: IPBlock): ReadonlySet<number> {
     const { node } = this.#options;
     const range = rangeOf(block);
@@ -292,7 +292,7 @@ export class BlockAllocator {
     if (others.length > 0 || free.length <= 2 * chunk) return new Set(this.#isSpare(block, free.length) ? free : others);
     return new Set(this.#isSpare(block, free.length) ? free : free.slice(chunk));
   }
-  /** Returns true if all addresses of the block are free and the node has enough free addresses in its other blocks. */
+  /** Returns true if no address of the block is in use and the node has enough free addresses in its other blocks. */
   #isSpare(block: IPBlock, free: number): boolean {
     if (this.#tunnelBlocks.has(nameOf(block)) || free < claimsOf(block, this.#options.node).length) return false;
     return this.#freeIn(block).size - free >= claimSize(block);

@@ -5,12 +5,12 @@ import { NetworkError } from '@oarlock/spi/network';
 import { blocksAnnotation, ipBlocks, nameOf, type IPBlock } from './ip-block.ts';
 
 const isNotFound = (error: unknown) => isStatus(error, 'NotFound');
-/** Whether another client changed or created the object first. */
+/** Returns true if another client changed or created the object first. */
 const isConflict = (error: unknown) => isStatus(error, 'Conflict') || isStatus(error, 'AlreadyExists');
 
-/** Stores blocks. Writes carry the resourceVersion that was read; `undefined` means that another client wrote first. */
+/** Stores blocks. A write contains the resourceVersion that was read; it returns undefined if another client wrote first. */
 export interface BlockStore {
-  /** @throws NetworkError `TryAgain` */
+  /** Returns all blocks. @throws NetworkError `TryAgain` if the API server does not answer */
   list(): Promise<readonly IPBlock[]>;
   get(name: string): Promise<IPBlock | undefined>;
   create(block: IPBlock): Promise<IPBlock | undefined>;
@@ -18,7 +18,7 @@ export interface BlockStore {
   delete(block: IPBlock): Promise<boolean>;
 }
 
-/** Keeps the blocks of a single node in memory: no other node uses the range. */
+/** A store that keeps the blocks of a single node in memory, because no other node uses the range. */
 export class LocalBlocks implements BlockStore {
   readonly #blocks = new Map<string, IPBlock>();
   async list(): Promise<readonly IPBlock[]> {
@@ -39,7 +39,7 @@ export class LocalBlocks implements BlockStore {
   }
 }
 
-/** Stores blocks in the API: all nodes share the pools. */
+/** A store that keeps blocks in the API, because all nodes share the pools. */
 export class ApiBlocks implements BlockStore {
   readonly #client: Client;
   readonly #nodeName: string;

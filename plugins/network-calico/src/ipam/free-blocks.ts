@@ -4,8 +4,8 @@ import { blockName, nameOf, type IPBlock } from './ip-block.ts';
 import { blockAt, blocksIn, type Pool } from './pools.ts';
 
 /**
- * Yields the blocks of a pool that do not exist yet. The first one depends on the node's name, so that nodes that start at the same time
- * claim different blocks.
+ * Yields the blocks of a pool that do not exist yet. The first block depends on the node's name, so that nodes that start at the same time claim
+ * different blocks.
  */
 export function* freeBlocks(pool: Pool, present: readonly IPBlock[], node: string): Generator<Range> {
   const existing = new Set(present.map(nameOf));

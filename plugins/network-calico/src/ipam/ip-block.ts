@@ -3,26 +3,26 @@ import { resource } from '@oarlock/api/resource';
 import { formatAddress, formatRange, parseRange, type Range } from './ip-range.ts';
 
 /**
- * A block of a pool: which node may assign which of its addresses. The assignment to pods is known only to the node, so that after a crash
- * the claims are still the node's, and a claimed address that no pod holds is not leaked.
+ * A block of an IP pool, which records which nodes may assign its addresses. Only the node knows which pods have the addresses: after a crash the
+ * claims still belong to the node, and a claimed address that no pod holds is not leaked.
  */
 export interface IPBlock extends KubeObject {
   readonly spec: {
     readonly cidr: string;
     readonly pool: string;
-    /** The node to which routes lead. Absent: no node has an affinity for the block. */
+    /** The node to which routes for the block lead; undefined if no node has an affinity for the block. */
     readonly node?: string;
-    /** Ordinals of addresses, by the node that may assign them. Those of nodes other than `node` are borrowed. */
+    /** The ordinals of the addresses that each node may assign, keyed by node. Claims of nodes other than `node` are borrowed addresses. */
     readonly claims?: Readonly<Record<string, readonly number[]>>;
-    /** The nodes that request a claimed address, by ordinal: the claiming node releases the address when it is free. */
+    /** The nodes that request claimed addresses, keyed by ordinal. The node with the claim releases the address when it is free. */
     readonly wanted?: Readonly<Record<string, string>>;
   };
 }
 export const ipBlocks = resource<IPBlock>('network.oarlock.dev', 'v1', 'ipblocks', 'IPBlock', false);
-/** Annotation of nodes whose addresses come from blocks. It makes the controllers create the ipblocks CRD. */
+/** The annotation of nodes whose pod addresses come from blocks. A controller then creates the CustomResourceDefinition of ipblocks. */
 export const blocksAnnotation = 'network.oarlock.dev/blocks';
 
-/** `ip4-10-244-0-64-26` */
+/** Returns the name of a block's object, for example `ip4-10-244-0-64-26`. */
 export function blockName({ family, first, bits }: Range): string {
   const text = family === 4 ? formatAddress(4, first).replaceAll('.', '-') : first.toString(16).padStart(32, '0');
   return `ip${family}-${text}-${bits}`;

@@ -5,13 +5,13 @@ import { NetworkError } from '@oarlock/spi/network';
 export interface Range {
   readonly family: 4 | 6;
   readonly first: bigint;
-  /** Prefix length. */
+  /** The prefix length. */
   readonly bits: number;
 }
 export const wholeBits = (family: 4 | 6): number => (family === 4 ? 32 : 128);
 export const sizeOf = ({ family, bits }: Range): bigint => 1n << BigInt(wholeBits(family) - bits);
 
-/** @throws NetworkError `InvalidConfig` */
+/** Parses an IP address. @throws NetworkError `InvalidConfig` if the text is not an address */
 export function parseAddress(text: string): { readonly family: 4 | 6; readonly value: bigint } {
   const value = parseIPNumber(text);
   if (value === undefined) throw new NetworkError('InvalidConfig', `not an IP address: ${JSON.stringify(text)}`);
@@ -21,7 +21,7 @@ export function parseAddress(text: string): { readonly family: 4 | 6; readonly v
 /** Formats an address as the kernel prints it (RFC 5952). */
 export const formatAddress = (family: 4 | 6, value: bigint): string => formatIPNumber(value, family === 4 ? 'IPv4' : 'IPv6');
 
-/** @throws NetworkError `InvalidConfig` */
+/** Parses a CIDR. @throws NetworkError `InvalidConfig` if the text is not a CIDR */
 export function parseRange(cidr: string): Range {
   const range = parseCIDR(cidr);
   if (range === undefined) throw new NetworkError('InvalidConfig', `invalid CIDR: ${JSON.stringify(cidr)}`);

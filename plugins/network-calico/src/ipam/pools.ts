@@ -4,11 +4,11 @@ import { contains, parseAddress, parseRange, sizeOf, type Range } from './ip-ran
 export interface PoolConfig {
   readonly name?: string | undefined;
   readonly cidr: string;
-  /** Prefix length of a block. */
+  /** The prefix length of the pool's blocks. */
   readonly blockSize?: number | undefined;
-  /** Whether packets that leave the pools are masqueraded with the node's address. */
+  /** True if packets that leave the pools are masqueraded with the node's address. */
   readonly nat?: boolean | undefined;
-  /** Only pods that name the pool get its addresses. */
+  /** True if only pods that name the pool in an annotation get its addresses. */
   readonly onRequest?: boolean | undefined;
 }
 export interface Pool {
@@ -20,10 +20,10 @@ export interface Pool {
   readonly onRequest: boolean;
 }
 const defaultBlockSize = { 4: 26, 6: 122 } as const;
-/** Host bits of the largest block: the claims of a block list each address. */
+/** The number of host bits of the largest block, which is limited because the claims of a block list each address. */
 const maxBlockHostBits = 8;
 
-/** @throws NetworkError `InvalidConfig` naming the pool */
+/** Validates the configured pools. @throws NetworkError `InvalidConfig` with the name of the invalid pool */
 export function poolsOf(configured: readonly PoolConfig[]): readonly Pool[] {
   const pools = configured.map(({ name, cidr, blockSize, nat = true, onRequest = false }): Pool => {
     const range = parseRange(cidr);
@@ -61,7 +61,7 @@ export function poolContaining(pools: readonly Pool[], address: string): Pool | 
   return pools.find(({ range }) => contains(range, family, value));
 }
 
-/** Calico's annotations: JSON lists of pools, by name or CIDR, and of addresses. */
+/** Calico's annotations of pods: JSON lists of pools (by name or CIDR) and of addresses. */
 const annotations = { 4: 'cni.projectcalico.org/ipv4pools', 6: 'cni.projectcalico.org/ipv6pools' } as const;
 export const addressesAnnotation = 'cni.projectcalico.org/ipAddrs';
 
@@ -82,8 +82,8 @@ function listIn(podAnnotations: Readonly<Record<string, string>>, key: string): 
 export type AddressRequest = { readonly pools: readonly Pool[] } | { readonly address: string; readonly pool: Pool };
 
 /**
- * Returns one request per address of the pod: the fixed addresses of its annotation, or one address of each family that has pools. @throws
- * NetworkError `InvalidConfig`
+ * Returns one request per address of the pod: the fixed addresses of the pod's annotation, or one address of each family that has pools.
+ * @throws NetworkError `InvalidConfig` if an annotation is invalid
  */
 export function addressRequests(pools: readonly Pool[], podAnnotations: Readonly<Record<string, string>> = {}): readonly AddressRequest[] {
   const fixed = listIn(podAnnotations, addressesAnnotation);

@@ -8,9 +8,9 @@ export interface BgpNode {
 export interface BirdOptions {
   readonly own: BgpNode;
   readonly others: readonly BgpNode[];
-  /** The routes that this node announces: its blocks and its borrowed addresses. */
+  /** The routes that this node announces: those of its blocks and of its borrowed addresses. */
   readonly announced: readonly string[];
-  /** Routes outside of the pools are neither exported nor imported. */
+  /** The CIDRs of the pools. Routes outside of the pools are neither exported nor imported. */
   readonly pools: readonly string[];
   readonly bgp: CalicoConfig['bgp'];
   readonly interfacePrefix: string;
@@ -20,10 +20,10 @@ const families = [4, 6] as const;
 const logLimit = 1 << 20;
 const ofFamily = (texts: readonly string[], family: 4 | 6) => texts.filter((text) => text.includes(':') === (family === 6));
 
-/** Returns the BIRD symbol of a node: node names are DNS names, BIRD symbols consist of letters, digits and underscores. */
+/** Returns the BIRD symbol of a node. Node names are DNS names, but BIRD symbols consist of letters, digits and underscores. */
 const symbol = (name: string) => `n_${name.replaceAll(/[^a-z0-9]/g, (character) => `_${character.charCodeAt(0).toString(16)}_`)}`;
 
-/** Returns the BGP peers of a node, and whether each is a route reflector client. */
+/** Returns the BGP peers of a node, each with a flag whether the peer is a route reflector client. */
 export function neighborsOf(
   own: BgpNode,
   others: readonly BgpNode[],
@@ -35,7 +35,7 @@ export function neighborsOf(
   return bgp.mesh ? others.map((node) => ({ node, isClient: false })) : [];
 }
 
-/** Returns the BGP identifier: the node's IPv4 address, or a hash of its IPv6 address. */
+/** Returns the BGP router id: the node's IPv4 address, or a hash of its IPv6 address if it has no IPv4 address. */
 function routerId(addresses: readonly string[]): string {
   const [address] = ofFamily(addresses, 4);
   if (address !== undefined) return address;
@@ -43,9 +43,7 @@ function routerId(addresses: readonly string[]): string {
   return [10, (sum >>> 16) & 255, (sum >>> 8) & 255, sum & 255 || 1].join('.');
 }
 
-/**
- * Returns the configuration of BIRD 2. With graceful restart, routes stay in the kernel and on the peers while BIRD restarts after a crash.
- */
+/** Returns the configuration of BIRD 2. With graceful restart, the kernel and the peers keep the routes while BIRD restarts after a crash. */
 export function birdConfig({ own, others, announced, pools, bgp, interfacePrefix, logFile }: BirdOptions): string {
   const neighbors = neighborsOf(own, others, bgp);
   const inPools = (family: 4 | 6) => {

@@ -4,8 +4,8 @@ import { createInterface } from 'node:readline';
 const longestAnswer = 64 * 1024;
 
 /**
- * A connection to BIRD's control socket, with birdc's protocol: a reply is lines with codes of four digits, the last one without a dash.
- * The connection stays open as long as BIRD runs; its end reports the end of BIRD.
+ * A connection to BIRD's control socket, with the protocol of birdc: a reply consists of lines with four-digit codes; only the last line has no dash
+ * after the code. The connection stays open while BIRD runs, so its end means that BIRD has ended.
  */
 export class BirdControl {
   readonly #socket: Socket;
@@ -49,7 +49,7 @@ export class BirdControl {
     return control;
   }
 
-  /** Sends one command and returns the lines of the reply. Commands do not overlap. */
+  /** Sends one command and returns the lines of the reply. Commands are sent one after the other. */
   command(text: string): Promise<readonly string[]> {
     this.#socket.write(`${text}\n`);
     return this.#answer();

@@ -8,21 +8,21 @@ import { NetworkError } from '@oarlock/spi/network';
 import { BirdControl } from './bird-control.ts';
 
 export interface BirdProcessOptions {
-  /** Path of the `bird` program. */
+  /** The path of the program `bird`. */
   readonly program: string;
-  /** Directory of its configuration, log and pid files. */
+  /** The directory of BIRD's configuration, log and pid files. */
   readonly directory: string;
   readonly clock: Clock;
   readonly log: Logger;
 }
 const timeoutMs = 10_000;
 const retryMs = 1_000;
-/** The longest path of a Unix socket, without the final NUL (sockaddr_un). */
+/** The maximum length of the path of a Unix socket, without the final NUL (sockaddr_un). */
 const longestPath = 107;
 
 /**
- * Runs BIRD as a separate process that outlives this one, so that routes stay. After a restart it is found again by its control socket;
- * when the connection closes, BIRD is restarted.
+ * Runs BIRD as a separate process that outlives this process, so that routes stay. After a restart, this class finds BIRD by its control socket.
+ * When the connection to BIRD closes, BIRD is restarted.
  */
 export class Bird {
   readonly #options: BirdProcessOptions;
@@ -46,7 +46,7 @@ export class Bird {
     return join(this.#options.directory, 'bird.log');
   }
 
-  /** Applies a configuration. If BIRD rejects it, the old configuration stays. @throws NetworkError `InvalidConfig` with BIRD's message */
+  /** Applies a configuration. BIRD keeps the old configuration if it rejects the new one. @throws NetworkError `InvalidConfig` with BIRD's message */
   configure(text: string): Promise<void> {
     return this.#alone(async () => {
       if (text === this.#text && this.#control) return;
@@ -56,7 +56,7 @@ export class Bird {
     });
   }
 
-  /** Shuts down a BIRD of an earlier process, which removes its routes: the node no longer uses BGP. */
+  /** Shuts down the BIRD process of an earlier run, which removes its routes, because the node no longer uses BGP. */
   async shutDown(): Promise<void> {
     const control = await BirdControl.open(this.#socket, () => undefined).catch(() => undefined); // BIRD is not running
     await control
@@ -65,7 +65,7 @@ export class Bird {
     control?.close();
   }
 
-  /** Disconnects and leaves BIRD running, because pods keep running. */
+  /** Disconnects from BIRD. BIRD keeps running, because pods keep running. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#timer?.cancel();
@@ -98,7 +98,7 @@ export class Bird {
     if (answer.some((line) => /^[89]\d{3}/.test(line))) throw new NetworkError('PluginFailed', `BIRD: ${answer.join(' ').slice(0, 500)}`);
   }
 
-  /** Connects to a running BIRD, or starts one. */
+  /** Connects to a running BIRD process, or starts one. */
   async #connect(): Promise<void> {
     const ended = () => this.#ended();
     this.#control = await BirdControl.open(this.#socket, ended).catch(async () => {

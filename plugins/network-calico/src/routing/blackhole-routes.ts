@@ -5,8 +5,8 @@ import { podRouteProtocol } from '../dataplane/data-plane.ts';
 const timeoutMs = 10_000;
 
 /**
- * Programs blackhole routes for the node's blocks: packets to unassigned addresses are dropped instead of looping between nodes. @throws
- * Error
+ * Programs blackhole routes for the node's blocks, so that packets to unassigned addresses are dropped instead of looping between nodes.
+ * @throws Error if a command fails
  */
 export async function syncBlackholeRoutes(clock: Clock, ranges: readonly string[]): Promise<void> {
   const desired = new Set(ranges);

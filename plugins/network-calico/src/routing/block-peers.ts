@@ -5,7 +5,7 @@ import type { Informer, Informers } from '@oarlock/spi/client';
 import { addressAt, ipBlocks, rangeOf, type IPBlock } from '../ipam/ip-block.ts';
 
 /**
- * Returns the pod CIDRs of the other nodes according to the blocks: a block belongs to its node, a borrowed address to the node that claims
+ * Returns the other nodes with the pod CIDRs that the blocks assign to them: a block belongs to its node, a borrowed address to the node that claims
  * it.
  */
 export function peersOf(blocks: readonly IPBlock[], all: readonly Node[], ownName: string): readonly Peer[] {
@@ -27,11 +27,11 @@ export function peersOf(blocks: readonly IPBlock[], all: readonly Node[], ownNam
   });
 }
 
-/** Returns the part of a block that affects routes of other nodes: without the claims of the block's own node. */
+/** Returns the part of a block that affects the routes of other nodes: all but the claims of the block's own node. */
 const placesOf = ({ spec }: IPBlock) =>
   JSON.stringify([spec.node, Object.entries(spec.claims ?? {}).filter(([name]) => name !== spec.node)]);
 
-/** Reports peers from the blocks in the API. */
+/** Reports the other nodes and their pod CIDRs according to the blocks in the API. */
 export class BlockPeers implements PeerSource {
   readonly #blocks: Informer<IPBlock>;
   readonly #nodes: Informer<Node>;

@@ -17,7 +17,7 @@ import type { Pool } from '../ipam/pools.ts';
 export interface RouteManagerOptions {
   readonly config: CalicoConfig;
   readonly allocator: BlockAllocator;
-  /** Absent: this node does not watch other nodes. */
+  /** The source of other nodes; undefined if this node does not watch other nodes. */
   readonly peers: PeerSource | undefined;
   readonly informers: Informers | undefined;
   readonly dataDir: string;
@@ -27,7 +27,7 @@ export interface RouteManagerOptions {
 const retryMs = 2_000;
 const noPeers: PeerSource = { synced: true, onChange: () => () => undefined, list: () => [] };
 
-/** Programs the routes to pods of other nodes and announces the routes to pods of this node. */
+/** Programs the routes to pods of other nodes, and announces the routes to pods of this node. */
 export class RouteManager {
   readonly #options: RouteManagerOptions;
   readonly #routes: NodeRoutes | undefined;
@@ -60,14 +60,14 @@ export class RouteManager {
     }
   }
 
-  /** Applies the node's addresses and pools. @throws Error if the first attempt fails */
+  /** Applies the node's addresses and pools. @throws Error if the first attempt to program the routes fails */
   async configure(node: NodeNetwork, pools: readonly Pool[]): Promise<void> {
     this.#current = { node, pools };
     await this.#working;
     await this.#publish();
   }
 
-  /** Schedules an update after the node's blocks changed. */
+  /** Schedules an update of the routes, because the node's blocks changed. */
   changed(): void {
     this.#dirty = true;
     if (this.#working || this.#stopped || !this.#current) return;

@@ -26,7 +26,7 @@ export async function detectCgroupDriver(channel: CriClient): Promise<CgroupDriv
   return driverInConfig(info['config']);
 }
 
-/** Returns the sandbox (pause) image in the runtime's verbose status, or '' if it has none. Older containerd does not pin this image itself. */
+/** Returns the sandbox (pause) image in the runtime's verbose status; empty if there is none. Older containerd versions do not pin this image. */
 export async function sandboxImage(channel: CriClient, call: RuntimeCallOptions = {}): Promise<string> {
   const { info } = await channel.cri<{ info: Readonly<Record<string, string>> }>('Status', { verbose: true }, call);
   try {

@@ -4,5 +4,5 @@ import { criEnums, criMessages } from './cri-messages.ts';
 
 const tables = { cri: new MessageTable(criMessages, criEnums), containerd: new MessageTable(containerdMessages) };
 
-/** Returns the codec of a message by its name. Each table is built on first use. */
+/** Returns the codec of the named message. The message table is built on first use. */
 export const codec = <T extends object>(table: keyof typeof tables, message: string): Codec<T> => tables[table].codec<T>(message);

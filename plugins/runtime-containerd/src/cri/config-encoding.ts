@@ -3,7 +3,7 @@ import type { ContainerConfig, LinuxResources, LinuxSandboxSecurity, Mount, PodS
 /** Converts a cgroup path to the form that the runtime's cgroup driver uses. */
 export type CgroupParent = (path: string) => string;
 
-/** Removes undefined members: the encoder distinguishes `{ a: undefined }` from `{}`. */
+/** Returns the object without undefined members, because the encoder distinguishes `{ a: undefined }` from `{}`. */
 const present = <T extends object>(value: T): T =>
   Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as T;
 

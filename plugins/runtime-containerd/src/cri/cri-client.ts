@@ -12,17 +12,17 @@ import type { RuntimeCallOptions } from '@oarlock/spi/runtime';
 import { codec } from './codec.ts';
 import { toRuntimeError } from './runtime-errors.ts';
 
-/** The limit of the runtimes, too. */
+/** The maximum size of a message, which is also the limit of the runtimes. */
 const maxMessageBytes = 16 * 1024 * 1024;
 const imageMethods: ReadonlySet<string> = new Set(['ListImages', 'ImageStatus', 'PullImage', 'RemoveImage', 'ImageFsInfo']);
 
 export interface CriClientOptions {
   readonly socket: string;
-  /** The deadline of calls without a timeout of their own. Milliseconds. */
+  /** The timeout of calls that specify none. Milliseconds. */
   readonly timeoutMs: number;
 }
 
-/** One gRPC connection to the runtime's socket. It reconnects when the runtime restarts. */
+/** A gRPC connection to the runtime's socket. It reconnects when the runtime restarts. */
 export class CriClient {
   readonly #client: Client;
   readonly #timeoutMs: number;
@@ -39,7 +39,7 @@ export class CriClient {
     });
   }
 
-  /** Calls a method of CRI. @throws RuntimeError; the signal's reason when it aborts */
+  /** Calls a CRI method. @throws RuntimeError if the call fails, the signal's reason if the signal aborts */
   cri<Response extends object>(
     method: string,
     request: object,
@@ -50,7 +50,7 @@ export class CriClient {
     return this.unary('cri', `/runtime.v1.${service}/${method}`, `${method}Request`, `${method}Response`, request, call, timeoutMs);
   }
 
-  /** Makes a unary call by the full path of its method. `timeoutMs` may be Infinity. @throws RuntimeError; the signal's reason when it aborts */
+  /** Makes a unary call to a method by its full path. `timeoutMs` may be Infinity. @throws RuntimeError if it fails, the signal's reason if it aborts */
   unary<Response extends object>(
     table: 'cri' | 'containerd',
     path: string,
@@ -83,7 +83,7 @@ export class CriClient {
     });
   }
 
-  /** Opens a server stream. It ends with `cancel`, or with an error. */
+  /** Opens a server stream, which ends when it is cancelled or fails. */
   stream<Item extends object>(
     table: 'cri' | 'containerd',
     path: string,

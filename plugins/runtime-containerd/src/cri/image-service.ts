@@ -5,7 +5,7 @@ import { authConfig } from './config-encoding.ts';
 import * as wire from './status-decoding.ts';
 import { required, ignoreNotFound } from './runtime-errors.ts';
 
-/** Disk usage of images, in bytes and inodes. */
+/** The disk usage of images in bytes and inodes. */
 export interface ImageUsage {
   readonly mountpoint: string;
   readonly usedBytes: number;
@@ -16,7 +16,7 @@ export interface ImageUsage {
 export class CriImageService {
   readonly #client: CriClient;
   readonly #pullTimeoutMs: number;
-  /** The sandbox image; '' if the runtime does not report it. */
+  /** The sandbox image; an empty string if the runtime does not report it, undefined before it is read. */
   #sandboxImage: string | undefined;
 
   constructor(client: CriClient, pullTimeoutMs: number) {
@@ -36,7 +36,7 @@ export class CriImageService {
     return found ? wire.image(found) : undefined;
   }
 
-  /** Pulls an image for the pod of `sandboxConfig` and returns the runtime's reference of it. */
+  /** Pulls an image for the pod of `sandboxConfig` and returns the runtime's reference of the image. */
   async pull(image: string, auth: RegistryAuth | undefined, sandboxConfig: object | undefined, call?: RuntimeCallOptions): Promise<string> {
     const request = { image: { image }, ...(auth && { auth: authConfig(auth) }), ...(sandboxConfig && { sandboxConfig }) };
     const { imageRef } = await this.#client.cri<{ imageRef: string }>('PullImage', request, call, this.#pullTimeoutMs);

@@ -31,7 +31,7 @@ const byMessage: readonly (readonly [RegExp, RuntimeErrorCode])[] = [
   [/\bno runtime for "[^"]*" is configured\b/, 'InvalidArgument'],
 ];
 
-/** Go's names of the gRPC codes. */
+/** The names of the gRPC codes in Go. */
 const goNames: Readonly<Record<number, string>> = {
   0: 'OK',
   1: 'Canceled',
@@ -52,7 +52,7 @@ const goNames: Readonly<Record<number, string>> = {
   16: 'Unauthenticated',
 };
 
-/** Converts a gRPC error. The message has the text that the kubelet reports, because pod events carry it. */
+/** Converts a gRPC error to a RuntimeError. The message has the text that upstream's kubelet reports, because pod events contain it. */
 export function toRuntimeError(error: ServiceError): RuntimeError {
   const message = `rpc error: code = ${goNames[error.code] ?? error.code} desc = ${error.details}`;
   // containerd 2.x reports a reserved name as FailedPrecondition
@@ -72,7 +72,7 @@ export async function ignoreNotFound(call: Promise<unknown>): Promise<void> {
   }
 }
 
-/** Returns a message field of a response. @throws RuntimeError `Internal` if it is absent */
+/** Returns a message field of a response. @throws RuntimeError `Internal` if the field is absent */
 export function required<T>(value: T | null, method: string): T {
   if (value === null) throw new RuntimeError('Internal', `the ${method} response of the runtime is empty`);
   return value;

@@ -13,7 +13,7 @@ import type {
   RuntimeFeatures,
 } from '@oarlock/spi/runtime';
 
-/** A message field is null if it is absent on the wire. */
+/** A decoded value. A message field is null if it is absent on the wire. */
 type Value = { readonly value: number } | null;
 type Strings = Readonly<Record<string, string>>;
 type Nanoseconds = number;
@@ -156,7 +156,7 @@ export interface WireFeatures {
   readonly features: { readonly supplementalGroupsPolicy: boolean } | null;
 }
 
-/** Returns the features of the runtime, or undefined if it reports none. */
+/** Returns the features of the runtime; undefined if the runtime reports none. */
 export function features(handlers: WireFeatures['runtimeHandlers'], all: WireFeatures['features']): RuntimeFeatures | undefined {
   if (handlers.length === 0 && !all) return undefined;
   return {

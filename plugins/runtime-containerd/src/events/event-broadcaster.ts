@@ -9,47 +9,47 @@ export type EventSource = (signal: AbortSignal) => AsyncIterable<RawEvent>;
 export type ObservedState = 'gone' | 'created' | 'running' | 'stopped' | 'outOfMemory';
 
 export interface EventBroadcasterOptions {
-  /** Event sources in order of preference. If one fails with `Unsupported`, the next is used. */
+  /** The event sources in order of preference. If a source fails with `Unsupported`, the next source is used. */
   readonly sources: readonly EventSource[];
   readonly clock: Clock;
   readonly log: Logger;
-  /** Lists all sandboxes and containers, so that later events can be assigned to sandboxes. */
+  /** Lists all sandboxes and containers, so that the sandboxes of later events are known. */
   refresh(signal: AbortSignal): Promise<void>;
-  /** Returns the sandbox of a container, or the id itself for a sandbox; undefined if the id is unknown. */
+  /** Returns the sandbox id of a container, or the id itself if it is the id of a sandbox; undefined if the id is unknown. */
   sandboxOf(id: string, signal: AbortSignal): Promise<string | undefined>;
   observe(id: string, signal: AbortSignal): Promise<ObservedState>;
   forget(id: string): void;
 }
 
-/** A reader with more unread events gets `resync` instead. */
+/** The maximum number of unread events of a reader. A reader with more events gets `resync` instead. */
 const maxUnreadEvents = 4_096;
 const initialRetryDelayMs = 100;
 const maxRetryDelayMs = 3_000;
-/** How long the CRI service may take to report the state of a containerd event: it writes the state to disk first. */
+/** How long to wait until the CRI service reports the state of a containerd event, because the service first writes the state to disk. */
 const observeTimeoutMs = 5_000;
-/** How long the exit of a killed container waits for its OOM event, which the kernel reports separately. */
+/** How long the exit event of a killed container waits for the container's OOM event, which the kernel reports separately. */
 const outOfMemoryWaitMs = 250;
 
-/** A process that an exec added to a container. */
+/** A process that an exec session added to a container. */
 export interface ExecProcess {
   readonly id: string;
-  /** Resolves with the exit code. Never resolves if its end is not reported. */
+  /** Resolves with the exit code of the process. Never resolves if the runtime does not report the exit. */
   readonly exited: Promise<number>;
 }
 type StateEvent = Extract<RawEvent, { kind: 'cri' | 'task' | 'outOfMemory' }>;
 
-/** Keeps one subscription to the runtime's events while the driver runs, and distributes the events to any number of listeners. */
+/** Keeps one subscription to the runtime's events while the driver runs, and distributes the events to all listeners. */
 export class EventBroadcaster {
   readonly #options: EventBroadcasterOptions;
   readonly #events = new BoundedEventBroadcaster<RuntimeEvent | 'resync'>({ limit: maxUnreadEvents, overflow: 'resync' });
   readonly #execWaiters = new Map<string, Set<(execId: string | undefined) => void>>();
   readonly #execExitHandlers = new Map<string, (exitCode: number) => void>();
   readonly #handling = new Map<string, Promise<void>>();
-  /** By id: how many calls of the driver are in progress that produce their own events. */
+  /** The number of driver calls in progress that emit their own events, keyed by container or sandbox id. */
   readonly #callsInProgress = new Map<string, number>();
-  /** Containers that ran out of memory, until they are removed. */
+  /** The ids of containers that ran out of memory. An id is kept until the container is removed. */
   readonly #outOfMemory = new Set<string>();
-  /** By container: ends the wait for its OOM event. */
+  /** The functions that end a container's wait for its OOM event, keyed by container id. */
   readonly #outOfMemoryWaits = new Map<string, () => void>();
   #live = false;
   #announcesExec = false;
@@ -59,12 +59,12 @@ export class EventBroadcaster {
     this.#options = options;
   }
 
-  /** True if the source announces exec processes. */
+  /** True if the event source announces the processes of exec sessions. */
   get announcesExec(): boolean {
     return this.#live && this.#announcesExec;
   }
 
-  /** Runs until the signal aborts. */
+  /** Receives and distributes events until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { sources, clock, log } = this.#options;
     for (let retryDelayMs = initialRetryDelayMs; !signal.aborted; ) {
@@ -99,7 +99,7 @@ export class EventBroadcaster {
     this.#events.end();
   }
 
-  /** Yields the events from now on until the signal aborts. `resync` means that events may have been missed: the reader has to list again. */
+  /** Yields the events after this call until the signal aborts. `resync` means that events may have been missed, so the reader has to list again. */
   async *listen(signal: AbortSignal): AsyncGenerator<RuntimeEvent | 'resync'> {
     yield* this.#events.read(signal, this.#live ? ['resync'] : []);
   }
@@ -109,7 +109,7 @@ export class EventBroadcaster {
     this.#events.push(event);
   }
 
-  /** Ignores containerd's events of an id while `work` runs, except its exit: the driver emits an event of its own after the call. */
+  /** Runs `work`. Meanwhile, containerd's events of the id are ignored, except its exit, because the driver emits its own event after the call. */
   async suppressDuring<T>(id: string, work: () => Promise<T>): Promise<T> {
     this.#callsInProgress.set(id, (this.#callsInProgress.get(id) ?? 0) + 1);
     try {
@@ -122,8 +122,8 @@ export class EventBroadcaster {
   }
 
   /**
-   * Returns the next process that is added to a container, or undefined if none is announced within `timeoutMs` or the stream is lost.
-   * Nothing is kept after `over` aborts.
+   * Returns the next process that is added to a container; undefined if none is announced within `timeoutMs` or the event stream is lost.
+   * Nothing is recorded after `over` aborts.
    */
   nextExec(containerId: string, timeoutMs: number, over: AbortSignal): Promise<ExecProcess | undefined> {
     return new Promise((resolve) => {
@@ -221,7 +221,7 @@ export class EventBroadcaster {
     this.#outOfMemoryWaits.delete(id);
   }
 
-  /** Polls the CRI service until it reports the state, for at most `observeTimeoutMs`. */
+  /** Polls the CRI service until the service reports the state, for at most `observeTimeoutMs`. */
   async #waitForState(id: string, expected: keyof typeof acceptedStates, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options;
     const end = clock.monotonic() + observeTimeoutMs;
@@ -237,7 +237,7 @@ export class EventBroadcaster {
   }
 }
 
-/** By event: the states that show it, or a later event, in the CRI service. */
+/** The states in the CRI service that reflect each event or a later event. */
 const acceptedStates: Readonly<Record<'STARTED' | 'STOPPED' | 'DELETED' | 'outOfMemory', readonly ObservedState[]>> = {
   STARTED: ['running', 'stopped', 'outOfMemory', 'gone'],
   STOPPED: ['stopped', 'outOfMemory', 'gone'],

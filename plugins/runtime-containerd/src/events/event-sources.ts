@@ -178,7 +178,7 @@ function* rawEvent(topic: string, value: Buffer, at: number): Generator<RawEvent
   }
 }
 
-/** 128 + SIGKILL. */
+/** The exit status of a process that SIGKILL ended: 128 + 9. */
 const sigkillExitStatus = 137;
 const markerTimeoutMs = 5_000;
 const timestamp = (ms: number) => ({ seconds: Math.floor(ms / 1000), nanos: (ms % 1000) * 1e6 });

@@ -5,11 +5,11 @@ import type { EventBroadcaster, ExecProcess } from '../events/event-broadcaster.
 import { isNotFound } from '../cri/runtime-errors.ts';
 
 const callTimeoutMs = 5_000;
-/** How long the announcement of a process may take after the call. */
+/** How long to wait for the announcement of an exec process after the call. */
 const announcementMs = 10_000;
-/** How much longer to wait for the announcement after an abort. */
+/** How long to continue to wait for the announcement after an abort. */
 const lateAnnouncementMs = 2_000;
-/** How long a session may take to report the status of its process after the exit. */
+/** How long a session may take to report the status of its process after the process has exited. */
 const statusMs = 1_000;
 const sigkill = 9;
 
@@ -26,7 +26,7 @@ export class ExecProcesses {
   readonly #events: EventBroadcaster;
   readonly #clock: Clock;
   readonly #log: Logger;
-  /** By container: the last session that waits to add a process. */
+  /** The last session of each container that waits to add a process. */
   readonly #turns = new Map<string, Promise<unknown>>();
 
   constructor(client: CriClient, events: EventBroadcaster, { clock, log }: { readonly clock: Clock; readonly log: Logger }) {
@@ -37,8 +37,8 @@ export class ExecProcesses {
   }
 
   /**
-   * Runs `session`, which adds one process to the container. When the signal aborts, the process is killed. `overdue` resolves with the
-   * exit code of the process if the session has not ended `statusMs` after the exit.
+   * Runs `session`, which adds one process to the container. When the signal aborts, the process is killed. `overdue` resolves with the exit code of
+   * the process if the session has not ended `statusMs` after the process has exited.
    */
   async runSession<T>(containerId: string, signal: AbortSignal | undefined, session: (overdue: Promise<number>) => Promise<T>): Promise<T> {
     if (!this.#events.announcesExec) return session(new Promise(() => {}));
@@ -73,7 +73,7 @@ export class ExecProcesses {
     }
   }
 
-  /** Waits until earlier sessions have added their processes. Returns a function that lets the next session continue. */
+  /** Waits until earlier sessions of the container have added their processes. Returns the function that lets the next session continue. */
   async #waitForTurn(containerId: string): Promise<() => void> {
     const previous = this.#turns.get(containerId) ?? Promise.resolve();
     let next: () => void = () => {};

@@ -10,8 +10,8 @@ const maxErrorLength = 16 * 1024;
 const highWaterMark = 256 * 1024;
 
 /**
- * Opens one connection to a port of a sandbox at a streaming URL of the runtime. Both directions close independently. If the runtime
- * cannot connect, or the connection breaks, the stream fails with a RuntimeError.
+ * Opens a connection to a port of a sandbox at a streaming URL of the runtime. Both directions close independently. If the runtime cannot connect or
+ * the connection breaks, the stream fails with a RuntimeError.
  */
 export async function portForward(url: string, port: number, { signal, idleMs }: SessionOptions): Promise<Duplex> {
   const { connection } = await dialSpdy(url, { protocols: [protocol], idleMs, ...(signal && { signal }) }).catch(toRuntimeError);
@@ -86,7 +86,7 @@ class ForwardedPort extends Duplex {
   }
 }
 
-/** Returns the error message of the runtime; empty if it could connect. */
+/** Returns the error message of the runtime; empty if the runtime could connect. */
 async function readErrorStream(error: SpdyStream): Promise<string> {
   let text = '';
   for await (const chunk of error) if (text.length < maxErrorLength) text += (chunk as Buffer).toString('utf8');

@@ -5,7 +5,7 @@ import { dialSpdy } from '@oarlock/spdy/dial';
 import { SpdyError } from '@oarlock/spdy/frames';
 import type { SpdyStream } from '@oarlock/spdy/stream';
 
-/** The last protocol version over SPDY: v5 needs WebSocket. The error stream carries a Status in JSON. */
+/** The newest protocol version over SPDY, because v5 requires WebSocket. Its error stream carries a Status in JSON. */
 const protocol = 'v4.channel.k8s.io';
 const maxStatusBytes = 64 * 1024;
 
@@ -14,14 +14,14 @@ export interface SessionOptions {
   readonly idleMs: number;
 }
 export interface CommandOptions extends SessionOptions {
-  /** Resolves with the exit code if the process exited a while ago: the session's own status is then not awaited. */
+  /** Resolves with the exit code if the session does not report a status after the process has exited. */
   readonly overdue?: Promise<number>;
 }
 
 /**
  * Runs one exec or attach session at a streaming URL of the runtime.
- * Resolves with the exit code after all output was written. The caller's streams are not ended.
- * @throws RuntimeError; the signal's reason
+ * Resolves with the exit code after all output was written. Does not end the caller's streams.
+ * @throws RuntimeError if the session fails, the signal's reason if the signal aborts
  */
 export async function remoteCommand(
   url: string,
@@ -63,8 +63,8 @@ export async function remoteCommand(
 }
 
 /**
- * Copies `source` to stdin until it ends, then ends stdin. Returns a function that stops the copy. `pipe` is not used: it keeps writing to a
- * destroyed stream until the next turn of the event loop, which an endless source never yields to.
+ * Copies `source` to stdin until `source` ends, and then ends stdin. Returns a function that stops the copy. `pipe` is not used, because it keeps
+ * writing to a destroyed stream until the next turn of the event loop, which an endless source never yields to.
  */
 function feed(source: Readable, stdin: SpdyStream, failed: (error: Error) => void): () => void {
   const take = (chunk: Buffer) => {
@@ -91,7 +91,7 @@ function feed(source: Readable, stdin: SpdyStream, failed: (error: Error) => voi
   return stop;
 }
 
-/** Sends each size as one JSON line with the field names of Go's struct. */
+/** Sends each terminal size as one JSON line with the field names of Go's struct. */
 async function sendSizes(resize: SpdyStream, sizes: NonNullable<Streams['resize']>): Promise<void> {
   const ended = once(resize, 'close').then(() => undefined);
   const iterator = sizes[Symbol.asyncIterator]();
@@ -109,7 +109,7 @@ async function sendSizes(resize: SpdyStream, sizes: NonNullable<Streams['resize'
   }
 }
 
-/** Copies a stream to `to` with back-pressure and resolves when all was written. Without `to`, the data is discarded. */
+/** Copies a stream to `to` with back-pressure, and resolves when all data was written. Without `to`, the data is discarded. */
 function drain(from: SpdyStream, to: Writable | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     let ended = false;
@@ -183,7 +183,7 @@ function exitCode({ status, reason, message, details }: Status): number {
   throw new RuntimeError('Internal', message ?? 'the session failed');
 }
 
-/** Rethrows an error; a SpdyError becomes a RuntimeError. @throws always */
+/** Throws the error; a SpdyError is thrown as a RuntimeError. @throws always */
 export function toRuntimeError(error: unknown): never {
   if (!(error instanceof SpdyError)) throw error;
   if (error.code === 'Refused') throw new RuntimeError(error.status === 404 ? 'NotFound' : 'Internal', error.message, { cause: error });

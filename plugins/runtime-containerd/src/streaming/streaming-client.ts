@@ -5,16 +5,16 @@ import type { ExecProcesses } from './exec-processes.ts';
 import { portForward } from './port-forward.ts';
 import { remoteCommand } from './remote-command.ts';
 
-/** Time for the runtime to respond after a timeout that the runtime itself enforces. */
+/** How long to wait for the response of the runtime after a timeout that the runtime itself enforces. */
 const responseGraceMs = 1_000;
 
-/** Runs commands in containers and forwards streams to containers and ports. CRI returns the URL of each session; the runtime's streaming server carries it. */
+/** Runs exec, attach and port-forward sessions. CRI returns the URL of each session, which the runtime's streaming server serves. */
 export class StreamingClient {
   readonly #client: CriClient;
   readonly #execs: ExecProcesses;
   readonly #idleMs: number;
 
-  /** `idleMs`: a stream without traffic for this long is closed. */
+  /** @param idleMs the time without traffic after which a session is closed */
   constructor(client: CriClient, execs: ExecProcesses, idleMs: number) {
     this.#client = client;
     this.#execs = execs;

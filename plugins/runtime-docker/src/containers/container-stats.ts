@@ -7,11 +7,14 @@ import type { EngineContainer, EngineStats } from '../engine/engine-types.ts';
 
 type LayerUsage = Pick<ContainerStats, 'writableLayerBytes' | 'writableLayerInodes'>;
 
-/** The unit of `st_blocks`. */
+/** The unit of `st_blocks` in bytes. */
 const blockBytes = 512;
 const layerUsageTtlMs = 60_000;
 
-/** Reads the resource usage of containers. The engine measures layers again on each request, so this class measures them itself, at most once a minute. */
+/**
+ * Reads the resource usage of containers. The Docker engine would measure the writable layers on each request, so this class measures them itself,
+ * at most once a minute.
+ */
 export class ContainerStatsReader {
   readonly #engine: EngineClient;
   readonly #clock: Clock;
@@ -54,7 +57,7 @@ export class ContainerStatsReader {
   }
 }
 
-/** Sums up the files below a directory. Files that disappear during the walk are skipped. */
+/** Returns the total size of the files below a directory. Skips files that disappear during the walk. */
 async function measure(directory: string): Promise<LayerUsage> {
   let [writableLayerBytes, writableLayerInodes] = [0, 0];
   const pending = [directory];

@@ -23,7 +23,7 @@ import type { LogCopiers } from '../logs/log-copier.ts';
 import { containerLabels, containerName, logPathLabel, sandboxLabel } from '../engine/names-and-labels.ts';
 import type { Sandboxes } from './sandboxes.ts';
 
-/** How long a status or stop call waits for the log of an exited container. */
+/** How long a status or stop call waits for the log of an exited container to be complete. */
 const logTimeoutMs = 10_000;
 
 export interface ContainersOptions {
@@ -38,11 +38,11 @@ export interface ContainersOptions {
   readonly requestTimeoutMs: number;
   /** The owner label of the containers that this node creates. */
   readonly owner: string;
-  /** The lowest OOM score that may be set. */
+  /** The lowest OOM score adjustment that the engine may set. */
   readonly lowestOom: number;
 }
 
-/** Implements the containers of CRI with the engine's: each runs at most once, with its log in CRI format. */
+/** Implements CRI containers with the containers of the Docker engine. A container runs at most once, and its log is written in CRI format. */
 export class Containers {
   readonly #options: ContainersOptions;
   readonly #engine: EngineClient;

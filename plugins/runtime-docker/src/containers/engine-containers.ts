@@ -13,13 +13,13 @@ export interface ListSelector {
   readonly labels?: Labels | undefined;
 }
 
-/** Lists, inspects, kills and removes the engine's containers. Those of type `podsandbox` are sandboxes. */
+/** Lists, inspects, kills and removes the Docker engine's containers. Containers of type `podsandbox` are sandboxes. */
 export class EngineContainers {
   readonly #engine: EngineClient;
   readonly #locks: KeyedLock;
   readonly #clock: Clock;
 
-  /** `locks`: by container id, so that a container is not started while it is removed. */
+  /** @param locks locks by container id, so that a container is not started while it is removed */
   constructor(engine: EngineClient, locks: KeyedLock, clock: Clock) {
     this.#engine = engine;
     this.#locks = locks;
@@ -51,19 +51,19 @@ export class EngineContainers {
     }
   }
 
-  /** @throws RuntimeError `NotFound` */
+  /** Inspects a container. @throws RuntimeError `NotFound` if the container does not exist */
   inspect(id: string, signal: AbortSignal | undefined): Promise<EngineContainer> {
     return this.#engine.call<EngineContainer>('GET', `/containers/${id}/json`, { signal });
   }
 
-  /** @throws RuntimeError `NotFound`, also if the container is not a sandbox */
+  /** Inspects a sandbox. @throws RuntimeError `NotFound` if the container does not exist or is not a sandbox */
   async sandbox(id: string, signal: AbortSignal | undefined): Promise<EngineContainer> {
     const found = await this.inspect(id, signal);
     if (found.Config.Labels?.[typeLabel] !== 'podsandbox') throw new RuntimeError('NotFound', `there is no sandbox ${id}`);
     return found;
   }
 
-  /** Kills a container. Returns after it has exited. */
+  /** Kills a container. Resolves when the container has exited. Succeeds if the container does not exist or does not run. */
   async kill(id: string): Promise<void> {
     try {
       await this.#engine.call('POST', `/containers/${id}/kill`);
@@ -73,7 +73,7 @@ export class EngineContainers {
     }
   }
 
-  /** Removes a container. Returns when it no longer exists. */
+  /** Removes a container. Resolves when the container no longer exists. */
   async remove(id: string, { signal }: RuntimeCallOptions): Promise<void> {
     signal?.throwIfAborted();
     await this.#locks.run(id, async () => {

@@ -2,17 +2,20 @@ import { RuntimeError, type RuntimeCallOptions } from '@oarlock/spi/runtime';
 import type { EngineClient } from '../engine/engine-client.ts';
 import { hasCode } from '../engine/engine-errors.ts';
 
-/** The image of sandboxes if the configuration names none. The plugin builds it, so that a node can start without a registry. */
+/** The sandbox image if the configuration names none. The plugin builds the image, so that a node can start without a registry. */
 export const ownPauseImage = 'oarlock/pause:1';
 
 interface Machine {
-  /** `e_machine` of the ELF header. */
+  /** The value of `e_machine` in the ELF header. */
   readonly elf: number;
   readonly code: Buffer;
 }
 const words = (...instructions: readonly number[]) => Buffer.concat(instructions.map((word) => Buffer.from(Uint32Array.of(word).buffer)));
 
-/** Programs that ignore SIGCHLD, so that the kernel reaps orphans of the pod, and then wait until SIGKILL. A kernel `sigaction` with SIG_IGN follows the code. */
+/**
+ * The machine code of the pause program: ignores SIGCHLD, so that the kernel reaps orphans of the pod, and waits until SIGKILL. A kernel `sigaction`
+ * with SIG_IGN follows the code.
+ */
 const machines: Readonly<Record<string, Machine>> = {
   x64: {
     elf: 62,
@@ -53,7 +56,7 @@ const machines: Readonly<Record<string, Machine>> = {
   },
 };
 
-/** Builds a static ELF program for an architecture. @throws RuntimeError `Unsupported` */
+/** Returns a static ELF program for an architecture. @throws RuntimeError `Unsupported` if the architecture is not known */
 export function pauseProgram(architecture: string = process.arch): Buffer {
   const machine = machines[architecture];
   if (!machine)
@@ -102,7 +105,7 @@ function archive(name: string, bytes: Buffer): Buffer {
   return Buffer.concat([header, bytes, Buffer.alloc((512 - (bytes.length % 512)) % 512), Buffer.alloc(1024)]);
 }
 
-/** Imports the built-in pause image unless the engine has it. */
+/** Imports the built-in pause image, unless the engine already has it. */
 export async function ensureOwnPauseImage(engine: EngineClient, { signal }: RuntimeCallOptions): Promise<void> {
   try {
     await engine.call('GET', `/images/${ownPauseImage}/json`, { signal });

@@ -4,7 +4,7 @@ import { NetworkError, type Attachment, type NetworkDriver } from '@oarlock/spi/
 import { RuntimeError, type PodSandboxConfig, type RuntimeCallOptions, type RuntimeCondition } from '@oarlock/spi/runtime';
 import type { SandboxRecords } from './sandbox-records.ts';
 
-/** Connects sandboxes with a network namespace of their own: the engine creates an empty namespace, the network plugin connects it. */
+/** Connects sandboxes that have their own network namespace: the engine creates an empty namespace, and the network plugin connects it. */
 export class SandboxNetwork {
   readonly #network: NetworkDriver | undefined;
   readonly #records: SandboxRecords;
@@ -19,7 +19,7 @@ export class SandboxNetwork {
     return { type: 'NetworkReady', status: ready, reason: ready ? '' : 'NetworkPluginNotReady', message };
   }
 
-  /** Returns the addresses of a sandbox; empty if it is not connected. */
+  /** Returns the addresses of a sandbox; none if the sandbox is not connected. */
   ipsOf(sandboxId: string): readonly string[] {
     return this.#records.get(sandboxId)?.ips ?? [];
   }
@@ -27,7 +27,10 @@ export class SandboxNetwork {
     return this.#records.get(sandboxId)?.attachment.netns;
   }
 
-  /** @throws RuntimeError; `disconnect` removes what a failed call created */
+  /**
+   * Connects the network namespace of a sandbox. After an error, `disconnect` removes what the call created.
+   * @throws RuntimeError if there is no network plugin for network namespaces, or if the network plugin fails
+   */
   async connect(sandboxId: string, netns: string, config: PodSandboxConfig, { signal, spanContext }: RuntimeCallOptions): Promise<void> {
     const network = this.#network;
     if (network?.traits.namespace !== 'pod')
@@ -45,7 +48,7 @@ export class SandboxNetwork {
     }
   }
 
-  /** Deletes the attachment and its record. May be called repeatedly. */
+  /** Deletes the network attachment of a sandbox and its record. Idempotent. */
   async disconnect(sandboxId: string, { spanContext }: RuntimeCallOptions): Promise<void> {
     const record = this.#records.get(sandboxId);
     if (!record) return;
@@ -71,7 +74,7 @@ function attachmentOf(sandboxId: string, netns: string, config: PodSandboxConfig
   };
 }
 
-/** Parses a bandwidth annotation. An invalid quantity sets no limit. */
+/** Parses a bandwidth annotation. Sets no limit if the quantity is invalid. */
 function bits<K extends string>(key: K, annotation: string | undefined): { readonly [key in K]?: number } {
   try {
     const rate = annotation === undefined ? 0 : quantityValue(parseQuantity(annotation));
@@ -81,7 +84,7 @@ function bits<K extends string>(key: K, annotation: string | undefined): { reado
   }
 }
 
-/** Overwrites the resolv.conf that the engine generated and that the containers of a sandbox share. */
+/** Overwrites the resolv.conf that the engine generated. All containers of a sandbox share this file. */
 export async function writeResolvConf(path: string, { servers, searches, options }: NonNullable<PodSandboxConfig['dns']>): Promise<void> {
   const lines = [
     ...(searches.length > 0 ? [`search ${searches.join(' ')}`] : []),

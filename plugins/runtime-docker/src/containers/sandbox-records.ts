@@ -2,14 +2,14 @@ import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promise
 import { join } from 'node:path';
 import type { Attachment } from '@oarlock/spi/network';
 
-/** The request to the network plugin for a sandbox, and its result. The engine has no field for them. */
+/** The request to the network plugin for a sandbox, and the result. Stored by this plugin, because the engine has no field for it. */
 export interface SandboxRecord {
   readonly attachment: Attachment;
-  /** Absent until the network plugin has returned. */
+  /** The addresses of the sandbox; undefined until the network plugin has returned. */
   readonly ips?: readonly string[];
 }
 
-/** Stores one file per connected sandbox, so that the node can read the addresses and release them after a restart. */
+/** Stores one file per connected sandbox, so that a restarted node can read the addresses and release them. */
 export class SandboxRecords {
   readonly #directory: string;
   readonly #records = new Map<string, SandboxRecord>();

@@ -25,7 +25,7 @@ export interface SandboxesOptions {
   readonly locks: KeyedLock;
   readonly clock: Clock;
   readonly log: Logger;
-  /** The sandbox image; undefined for the built-in one. */
+  /** The sandbox image; undefined for the built-in image. */
   readonly image: string | undefined;
   /** The owner label of the sandboxes that this node creates. */
   readonly owner: string;
@@ -34,7 +34,7 @@ export interface SandboxesOptions {
   onStarted(id: string): void;
 }
 
-/** Implements the sandboxes of CRI, which the engine does not have: a pause container whose network namespace the pod's containers join. */
+/** Implements CRI sandboxes, which the Docker engine does not have, with pause containers whose network namespace the pod's containers join. */
 export class Sandboxes {
   readonly #options: SandboxesOptions;
   readonly #engine: EngineClient;
@@ -100,7 +100,7 @@ export class Sandboxes {
     await this.#containers.remove(id, call);
   }
 
-  /** Returns the OCI runtime of a sandbox that is ready. @throws RuntimeError `FailedPrecondition` */
+  /** Returns the OCI runtime of a sandbox. @throws RuntimeError `FailedPrecondition` if the sandbox is not ready */
   async runtimeOf(id: string, { signal }: RuntimeCallOptions = {}): Promise<string> {
     const { State, HostConfig } = await this.#containers.sandbox(id, signal);
     if (!this.#isReady(id, State.Running, HostConfig.NetworkMode === 'host'))
@@ -139,7 +139,7 @@ export class Sandboxes {
     return this.#cgroupDriver === 'systemd' ? 'systemd' : 'cgroupfs';
   }
 
-  /** Returns the cgroup parent in the form of the engine's cgroup driver: systemd needs the name of a slice. */
+  /** Returns the cgroup parent in the form of the engine's cgroup driver. The systemd driver requires the name of a slice. */
   async cgroupParent({ linux: { cgroupParent } }: PodSandboxConfig, signal: AbortSignal | undefined): Promise<string | undefined> {
     if (cgroupParent === undefined) return undefined;
     if ((await this.cgroupDriver(signal)) !== 'systemd' || cgroupParent.endsWith('.slice')) return cgroupParent;

@@ -6,34 +6,34 @@ import { engineError, transportError } from './engine-errors.ts';
 
 export interface EngineClientOptions {
   readonly socket: string;
-  /** The default time until a response has to begin. Milliseconds. */
+  /** The default time until a response must begin. Milliseconds. */
   readonly timeoutMs: number;
   readonly clock: Clock;
 }
 
 export interface EngineCall {
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
-  /** An object is sent as JSON, a Buffer as a tar archive. */
+  /** The request body. An object is sent as JSON, a Buffer as a tar archive. */
   readonly body?: object | Buffer;
   readonly headers?: Readonly<Record<string, string>>;
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** An upgraded connection that carries the bytes of a session. */
+/** A connection that was upgraded to carry the bytes of a session. */
 export interface HijackedConnection {
   readonly socket: Socket;
-  /** Bytes that arrived together with the response. */
+  /** The bytes that arrived together with the response. */
   readonly head: Buffer;
 }
 
-/** The newest API version that this client knows. With older engines it uses their own version, down to `oldestVersion`. */
+/** The newest API version that this client supports. With an older engine, the client uses the engine's version, down to `oldestVersion`. */
 const newestVersion = [1, 48] as const; // Docker 28.0
 const oldestVersion = [1, 41] as const; // Docker 20.10
 const maxResponseBytes = 64 * 1024 * 1024;
 const maxErrorBytes = 64 * 1024;
 
-/** A client of the Docker Engine API on a unix socket. */
+/** A client of the Docker Engine API on a Unix socket. */
 export class EngineClient {
   readonly #options: EngineClientOptions;
   readonly #agent = new Agent({ keepAlive: true, maxFreeSockets: 16 });
@@ -53,7 +53,10 @@ export class EngineClient {
     return Number((await this.#version)?.split('.')[1]);
   }
 
-  /** Negotiates the API version again, because the engine may have been replaced. @throws RuntimeError `Unavailable`, `Unsupported` */
+  /**
+   * Negotiates the API version again, because the engine may have been replaced.
+   * @throws RuntimeError `Unavailable` if the engine does not answer, `Unsupported` if it is too old
+   */
   async negotiate(signal?: AbortSignal): Promise<void> {
     const version = this.#fetchVersion(signal);
     this.#version = version;
@@ -77,14 +80,17 @@ export class EngineClient {
     return `v${major}.${Math.min(minor, newestVersion[1])}`;
   }
 
-  /** Makes a call and parses its JSON response; undefined if the response is not JSON. @throws RuntimeError; the signal's reason */
+  /**
+   * Makes a call and returns the parsed JSON response; undefined if the response is not JSON.
+   * @throws RuntimeError if the call fails, the signal's reason if the signal aborts
+   */
   async call<T = void>(method: string, path: string, call: EngineCall = {}): Promise<T> {
     const response = await this.open(method, path, call);
     const body = await text(response, maxResponseBytes);
     return (body === '' || !/json/.test(response.headers['content-type'] ?? '') ? undefined : JSON.parse(body)) as T;
   }
 
-  /** Returns a streamed response, which the caller has to read or destroy. The timeout ends when the response begins. */
+  /** Returns the response as a stream, which the caller must read or destroy. The timeout ends when the response begins. */
   async open(method: string, path: string, call: EngineCall = {}): Promise<IncomingMessage> {
     if (this.#version === undefined) await this.negotiate(call.signal);
     const response = await this.#send(method, `/${await this.#version}${path}`, call);
@@ -93,7 +99,7 @@ export class EngineClient {
     throw engineError(status, messageOf(await text(response, maxErrorBytes)));
   }
 
-  /** Upgrades the connection of a POST request to a byte stream in both directions. */
+  /** Makes a POST request and upgrades its connection to a byte stream in both directions. */
   async hijack(path: string, call: EngineCall = {}): Promise<HijackedConnection> {
     if (this.#version === undefined) await this.negotiate(call.signal);
     const headers = { ...call.headers, Connection: 'Upgrade', Upgrade: 'tcp' };

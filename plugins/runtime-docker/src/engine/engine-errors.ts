@@ -17,13 +17,13 @@ const byMessage: readonly (readonly [RegExp, RuntimeErrorCode])[] = [
   [/\b(?:manifest (?:for .* )?(?:unknown|not found)|no such image|not found: manifest unknown)\b/i, 'NotFound'],
 ];
 
-/** Returns an error with the engine's message, which events and statuses of pods carry, and a code for its message or HTTP status. */
+/** Returns an error with the engine's message, which pod events and statuses contain, and a code derived from the message or the HTTP status. */
 export function engineError(status: number, message: string): RuntimeError {
   const code = byMessage.find(([pattern]) => pattern.test(message))?.[1];
   return new RuntimeError(code ?? byStatus[status] ?? 'Internal', message);
 }
 
-/** Returns an error for a request without a response. */
+/** Returns the error of a request that got no response. */
 export function transportError(socket: string, error: Error): RuntimeError {
   return new RuntimeError('Unavailable', `the docker engine at ${socket} does not answer: ${error.message}`, { cause: error });
 }

@@ -1,7 +1,7 @@
 import type { RuntimeFeatures } from '@oarlock/spi/runtime';
 import type { EngineInfo } from './engine-types.ts';
 
-/** By feature: the minor API version that introduced it. */
+/** The minor API version that introduced each feature. */
 export const since = {
   /** Read-only mounts with an explicit recursive or non-recursive mode: Docker 25.0. */
   recursiveReadOnly: 44,
@@ -9,10 +9,13 @@ export const since = {
   imageMounts: 48,
 } as const;
 
-/** The first kernel with recursive read-only mounts (`mount_setattr`). */
+/** The first kernel version with recursive read-only mounts (`mount_setattr`). */
 const recursiveKernel = [5, 12] as const;
 
-/** Returns the features of an engine. Handlers are its named OCI runtimes. User namespaces are not supported: it maps users for all containers or for none. */
+/**
+ * Returns the features of an engine. The handlers are the engine's named OCI runtimes. User namespaces are not supported, because the engine maps
+ * users for all containers or for none.
+ */
 export function featuresOf({ Runtimes, KernelVersion }: EngineInfo, minor: number): RuntimeFeatures {
   const [major = 0, patch = 0] = KernelVersion.split('.').map((part) => Number.parseInt(part, 10));
   const kernelSupported = major > recursiveKernel[0] || (major === recursiveKernel[0] && patch >= recursiveKernel[1]);

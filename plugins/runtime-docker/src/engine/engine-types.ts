@@ -44,7 +44,7 @@ export interface EngineImage {
   readonly RepoTags: readonly string[] | null;
   readonly RepoDigests: readonly string[] | null;
   readonly Size: number;
-  /** Only in an inspection. */
+  /** The config of the container; present only in an inspection. */
   readonly Config?: { readonly User?: string } | null;
 }
 
@@ -60,7 +60,7 @@ export interface EngineInfo {
   readonly CgroupDriver: string;
   readonly KernelVersion: string;
   readonly DefaultRuntime: string;
-  /** OCI runtimes by the name that a container requests. */
+  /** The OCI runtimes, keyed by the name that a container requests. */
   readonly Runtimes: Readonly<Record<string, object>> | null;
 }
 

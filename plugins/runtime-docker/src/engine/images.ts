@@ -8,15 +8,15 @@ import type { EngineImage, EngineInfo } from './engine-types.ts';
 export interface ImagesOptions {
   readonly engine: EngineClient;
   readonly pullTimeoutMs: number;
-  /** The image that is reported as pinned, so that image garbage collection keeps it. */
+  /** The image that is reported as pinned, so that image garbage collection keeps the image. */
   readonly pinned: string;
 }
 
-/** The engine's name of an untagged image. */
+/** The name that the engine gives to an untagged image. */
 const none = /^<none>/;
 const maxProgressLength = 1024 * 1024;
 
-/** Implements CRI's ImageService with the engine's images. */
+/** Implements CRI's ImageService with the images of the Docker engine. */
 export class Images {
   readonly #options: ImagesOptions;
 
@@ -34,7 +34,7 @@ export class Images {
     return found && this.#image(found);
   }
 
-  /** Returns the id to create containers from, and the image names of their statuses. @throws RuntimeError `NotFound` */
+  /** Returns the image id to create containers from, and the image names for the container statuses. @throws RuntimeError `NotFound` if it is missing */
   async resolve(
     reference: string,
     { signal }: RuntimeCallOptions,
@@ -48,7 +48,10 @@ export class Images {
     };
   }
 
-  /** Pulls an image and returns the digest by which the registry names it. @throws RuntimeError `NotFound`, `PermissionDenied` */
+  /**
+   * Pulls an image and returns the registry's digest of the image.
+   * @throws RuntimeError `NotFound` if the image does not exist, `PermissionDenied` if the credentials are not accepted
+   */
   async pull(reference: string, auth: RegistryAuth | undefined, { signal }: RuntimeCallOptions): Promise<string> {
     const { engine, pullTimeoutMs } = this.#options;
     const timeout = AbortSignal.timeout(pullTimeoutMs);
@@ -74,7 +77,7 @@ export class Images {
     return referenceOf(found);
   }
 
-  /** Removes an image with all of its names: CRI removes images, not names. */
+  /** Removes an image and all of its names, because CRI removes images, not names. */
   async remove(reference: string, { signal }: RuntimeCallOptions): Promise<void> {
     const found = await this.#inspect(reference, signal);
     if (!found) return;
@@ -89,7 +92,7 @@ export class Images {
     }
   }
 
-  /** Returns the disk usage. Layers that images share are counted for each image. */
+  /** Returns the disk usage of images. Layers that several images share are counted for each image. */
   async usage({
     signal,
   }: RuntimeCallOptions): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }> {
@@ -124,7 +127,7 @@ export class Images {
   }
 }
 
-/** Returns the digest that the image was pulled by; the id if it was never pulled. */
+/** Returns the digest by which the image was pulled; the image id if it was never pulled. */
 function referenceOf({ Id, RepoDigests }: EngineImage): string {
   return RepoDigests?.find((digest) => !none.test(digest)) ?? Id;
 }
@@ -141,7 +144,7 @@ function registryAuth({ username, password, auth, serverAddress, identityToken, 
   return Buffer.from(JSON.stringify(config)).toString('base64url');
 }
 
-/** Throws the error of a progress line: the engine responds with 200 before the pull and reports failures in the body. */
+/** Throws the error of a progress line. The engine responds with 200 before the pull, and reports failures in the body. */
 function throwIfFailed(line: string): void {
   const { error, errorDetail } = JSON.parse(line) as { error?: string; errorDetail?: { message?: string } };
   if (error !== undefined) throw engineError(500, errorDetail?.message ?? error);

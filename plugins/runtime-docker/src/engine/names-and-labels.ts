@@ -9,7 +9,7 @@ const annotationPrefix = 'annotation.';
 export const typeLabel = 'io.kubernetes.docker.type';
 export const sandboxLabel = 'io.kubernetes.sandbox.id';
 export const logPathLabel = 'io.kubernetes.container.logpath';
-/** The node that writes the log files of a container: several nodes may share an engine. */
+/** The label with the node that writes the log files of a container, because several nodes may share an engine. */
 export const ownerLabel = 'dev.oarlock.owner';
 export const createdLabel = 'dev.oarlock.created';
 const imageLabel = 'dev.oarlock.image';
@@ -27,7 +27,7 @@ export function containerName({ metadata }: ContainerConfig, { metadata: pod }: 
   return join(metadata.name, pod.name, pod.namespace, pod.uid, metadata.attempt);
 }
 
-/** Splits a container name. No part of a name contains an underscore. */
+/** Splits a container name into its parts. No part contains an underscore. */
 function parts(dockerName: string): readonly string[] {
   return dockerName.replace(/^\//, '').split('_').slice(1);
 }
@@ -68,7 +68,7 @@ export function containerLabels(
   });
 }
 
-/** Splits the engine's labels into the labels and annotations that the kubelet set. */
+/** Splits the engine's labels into the CRI labels and annotations that the kubelet set. */
 export function splitLabels(all: Labels): { readonly labels: Labels; readonly annotations: Labels } {
   const labels: Record<string, string> = {};
   const annotations: Record<string, string> = {};

@@ -10,20 +10,20 @@ export interface EventBroadcasterOptions {
   readonly engine: EngineClient;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called when a container has exited. Resolves when its status and its log are complete. */
+  /** Called when a container has exited. Resolves when the container's status and log are complete. */
   readonly onExit: (id: string) => Promise<void>;
   readonly onRemoved: (id: string) => Promise<void>;
 }
 
 const initialRetryDelayMs = 100;
 const maxRetryDelayMs = 5_000;
-/** A reader with more unread events gets `resync` instead. */
+/** The maximum number of unread events of a reader. A reader with more events gets `resync` instead. */
 const maxUnreadEvents = 10_000;
 const maxLineLength = 1024 * 1024;
-/** How far in the past the first stream begins, to cover the time until it is established. */
+/** How far in the past the first event stream starts, to cover the time until the stream is established. */
 const overlapMs = 1_000;
 
-/** Converts the engine's events to CRI events, and reconnects when the stream is lost. */
+/** Converts the engine's events to CRI events, and reconnects when the event stream is lost. */
 export class EventBroadcaster {
   readonly #options: EventBroadcasterOptions;
   readonly #events = new BoundedEventBroadcaster<RuntimeEvent | 'resync'>({ limit: maxUnreadEvents, overflow: 'resync' });
@@ -38,7 +38,7 @@ export class EventBroadcaster {
     this.#options = options;
   }
 
-  /** Runs until the signal aborts. */
+  /** Receives and distributes events until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options;
     for (let retryDelayMs = initialRetryDelayMs; !signal.aborted; ) {
@@ -64,7 +64,7 @@ export class EventBroadcaster {
     return this.#events.read(signal, this.#live ? ['resync'] : []);
   }
 
-  /** Emits an event that a call of the driver caused, after earlier events of the same id. */
+  /** Emits the event of a driver call, after earlier events of the same id. */
   publish(type: RuntimeEvent['type'], sandboxId: string, containerId?: string): void {
     const event = { type, sandboxId, at: this.#options.clock.now(), ...(containerId !== undefined && { containerId }) };
     this.#inOrder(containerId ?? sandboxId, () => Promise.resolve(this.#events.push(event)));
@@ -75,7 +75,7 @@ export class EventBroadcaster {
     return this.#oomKilled.has(id);
   }
 
-  /** Calls `wake` when the process of an exec may have ended. Returns a function that removes the callback. */
+  /** Calls `wake` when the process of an exec session may have ended. Returns a function that removes the callback. */
   onExecEnd(execId: string, wake: () => void): () => void {
     this.#execWaiters.set(execId, wake);
     return () => this.#execWaiters.delete(execId);
@@ -147,7 +147,7 @@ export class EventBroadcaster {
     }
   }
 
-  /** Runs the work of one id in order; work of different ids does not wait for each other. */
+  /** Runs the work for one id in order. Work for different ids runs concurrently. */
   #inOrder(id: string, work: () => Promise<void>): void {
     const handled = (this.#handling.get(id) ?? Promise.resolve())
       .then(work)

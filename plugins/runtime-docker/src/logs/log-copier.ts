@@ -20,21 +20,24 @@ export interface LogSource {
 const initialRetryDelayMs = 50;
 const maxRetryDelayMs = 5_000;
 
-/** Copies the log of one container from the engine to a file in CRI format, from where an earlier copy ended until the container exits. */
+/**
+ * Copies the log of one container from the Docker engine to a CRI log file. A copy resumes where the file of an earlier copy ends.
+ * The copy ends when the container has exited and the file contains the complete log.
+ */
 class LogCopier {
   readonly #engine: EngineClient;
   readonly #context: Context;
   readonly #source: LogSource;
   readonly #stop = new AbortController();
   readonly #started: Promise<void>;
-  /** Starts the copy: the container was started, or its start failed. */
+  /** Starts the copy. The caller calls `begin` after the start of the container, whether the start succeeded or failed. */
   begin!: () => void;
-  /** Aborts when the container has exited: a last pass follows. */
+  /** Aborts when the container has exited. The copier then reads the rest of the log once more. */
   readonly #following = new AbortController();
   #exited = false;
   #file: LogFile | undefined;
   #work: Promise<void> = Promise.resolve();
-  /** Resolves when the whole log is in the file, or the copy was stopped. */
+  /** Resolves when the file contains the complete log, or when the copy was stopped. */
   readonly complete: Promise<void>;
 
   constructor(engine: EngineClient, source: LogSource, context: Context, file: LogFile) {
@@ -98,7 +101,7 @@ class LogCopier {
     }
   }
 
-  /** Returns false if the container was removed, true if the engine does not answer. */
+  /** Returns whether the container runs: false if it was removed, true if the engine does not answer. */
   async #isRunning(signal: AbortSignal): Promise<boolean> {
     try {
       return (await this.#engine.call<EngineContainer>('GET', `/containers/${this.#source.id}/json`, { signal })).State.Running;
@@ -138,7 +141,7 @@ class LogCopier {
   }
 }
 
-/** Copies the logs of the containers that this node started. */
+/** Copies the logs of all containers that this node started. */
 export class LogCopiers {
   readonly #engine: EngineClient;
   readonly #context: Context;
@@ -149,7 +152,7 @@ export class LogCopiers {
     this.#context = context;
   }
 
-  /** Creates the log file. The copy starts with `begin` and continues until the container exits. */
+  /** Creates the log file of a container. The copy starts when `begin` is called, and continues until the container exits. */
   async prepare(source: LogSource): Promise<void> {
     if (this.#copies.has(source.id)) return;
     const file = await LogFile.open(source.path);
@@ -159,7 +162,7 @@ export class LogCopiers {
     this.#copies.get(id)?.begin();
   }
 
-  /** Called when a container has exited. Resolves when its log is complete. */
+  /** Ends the copy after a container has exited. Resolves when the container's log is complete. */
   async finish(id: string): Promise<void> {
     this.#copies.get(id)?.finish();
     await this.complete(id);
@@ -168,7 +171,7 @@ export class LogCopiers {
     await this.#copies.get(id)?.complete;
   }
 
-  /** @throws RuntimeError `FailedPrecondition` if the container is not running */
+  /** Continues the log in a new file after a rotation. @throws RuntimeError `FailedPrecondition` if the container is not running */
   async reopen(id: string): Promise<void> {
     const copy = this.#copies.get(id);
     if (!copy?.open) throw new RuntimeError('FailedPrecondition', `container ${id} is not running`);

@@ -4,7 +4,7 @@ import type { LogPosition } from './log-records.ts';
 
 const tailBytes = 64 * 1024;
 
-/** The log file of a container, at the path that the kubelet reads. Callers serialize the calls. */
+/** The log file of a container, at the path that the kubelet reads. Calls must not overlap. */
 export class LogFile {
   readonly path: string;
   #handle: FileHandle;
@@ -22,7 +22,7 @@ export class LogFile {
     await this.#handle.appendFile(bytes);
   }
 
-  /** Continues in a new file of the same name, after the kubelet renamed the old one. */
+  /** Opens a new file of the same name, after the kubelet has renamed the old file. */
   async reopen(): Promise<void> {
     const fresh = await create(this.path);
     await this.#handle.close();
@@ -33,7 +33,7 @@ export class LogFile {
     await this.#handle.close();
   }
 
-  /** Returns the position of the last record, including rotated files. Truncates an incomplete last line. */
+  /** Returns the position of the last record, including rotated files; undefined if there is none. Truncates an incomplete last line. */
   async position(): Promise<LogPosition | undefined> {
     const own = await lastLines(this.#handle, true);
     if (own) return own;

@@ -1,15 +1,15 @@
 import { FrameReader, type OutputFrame } from './output-frames.ts';
 
-/** One record of a container's output: up to a newline, or to the engine's limit of one record. */
+/** One record of a container's output, which ends at a newline or at the engine's maximum record size. */
 export interface LogRecord {
-  /** RFC 3339 with exactly nine fractional digits (`2026-01-02T03:04:05.000000006Z`), so that records sort by time as text. */
+  /** The time in RFC 3339 with exactly nine fractional digits (`2026-01-02T03:04:05.000000006Z`), so that records sort by time as text. */
   readonly time: string;
   readonly stream: OutputFrame['stream'];
-  /** Ends with a newline if the record completes a line. */
+  /** The text of the record, which ends with a newline if the record completes a line. */
   readonly text: Buffer;
 }
 
-/** The engine splits longer lines into records of this size. */
+/** The record size into which the engine splits longer lines. */
 const maxRecordBytes = 16 * 1024;
 const timeBytes = '2026-01-02T03:04:05.000000006Z'.length;
 const newline = 0x0a;
@@ -19,7 +19,7 @@ export class LogReader {
   readonly #frames: FrameReader | undefined;
   #pending: Buffer = Buffer.alloc(0);
 
-  /** With a terminal the body has no frames: a record ends at a newline or at `maxRecordBytes`. */
+  /** @param tty true if the body has no frames, as with a terminal; a record then ends at a newline or at `maxRecordBytes` */
   constructor(tty: boolean) {
     this.#frames = tty ? undefined : new FrameReader(true);
   }
@@ -40,7 +40,7 @@ export class LogReader {
     }
   }
 
-  /** Yields the last record if it has no newline. */
+  /** Yields the last record if it does not end with a newline. */
   *end(): Generator<LogRecord> {
     if (this.#frames === undefined && this.#pending.length > timeBytes) yield record('stdout', this.#pending);
     this.#pending = Buffer.alloc(0);
@@ -53,24 +53,24 @@ function record(stream: LogRecord['stream'], bytes: Buffer): LogRecord {
 
 const end = Buffer.from('\n');
 
-/** Returns a line of a CRI log: time, stream, tag, text. */
+/** Returns the lines of a CRI log for a record, each with time, stream, tag and text. */
 export function criLine({ time, stream, text }: LogRecord): readonly Buffer[] {
   const full = text.at(-1) === newline;
   return [Buffer.from(`${time} ${stream} ${full ? 'F' : 'P'} `), text, ...(full ? [] : [end])];
 }
 
-/** How far a log has been copied: the time of the last record, and the number of records with that time. */
+/** The position up to which a log has been copied: the time of the last record, and the number of records with that time. */
 export interface LogPosition {
   readonly time: string;
   readonly count: number;
 }
 
-/** Returns the `since` parameter of the engine, which includes records of this time. */
+/** Returns the engine's query parameter `since` for a position, which includes the records of the position's time. */
 export function sinceOf({ time }: LogPosition): string {
   return `${Math.floor(Date.parse(time) / 1000)}.${time.slice(20, 29)}`;
 }
 
-/** Skips records that were copied before. */
+/** Skips records that an earlier pass has copied. */
 export class LogCursor {
   #position: LogPosition | undefined;
   #skip = 0;
@@ -81,7 +81,7 @@ export class LogCursor {
   get position(): LogPosition | undefined {
     return this.#position;
   }
-  /** Restarts at the position, for the next pass. */
+  /** Restarts at the position of the last copied record, for the next pass. */
   rewind(): void {
     this.#skip = this.#position?.count ?? 0;
   }

@@ -1,4 +1,4 @@
-/** A part of a container's output. Without a terminal, the engine sends an eight-byte header before each. */
+/** A part of a container's output. Without a terminal, the engine sends an eight-byte header before each part. */
 export interface OutputFrame {
   readonly stream: 'stdout' | 'stderr';
   readonly payload: Buffer;
@@ -6,12 +6,12 @@ export interface OutputFrame {
 
 const headerBytes = 8;
 
-/** Splits a multiplexed stream into its frames. `whole`: yields complete frames; otherwise the part of a frame that has arrived. */
+/** Splits a multiplexed stream into its frames. With `whole`, yields only complete frames; otherwise also the parts of a frame as they arrive. */
 export class FrameReader {
   readonly #whole: boolean;
   #pending: Buffer = Buffer.alloc(0);
   #stream: OutputFrame['stream'] = 'stdout';
-  /** Remaining bytes of the current frame. */
+  /** The remaining bytes of the current frame. */
   #remaining = 0;
 
   constructor(whole: boolean) {

@@ -5,7 +5,10 @@ import { RuntimeError } from '@oarlock/spi/runtime';
 
 const hosts = ['127.0.0.1', '::1'];
 
-/** Connects to a port in the network namespace at `netns`, or in this process's own if undefined. @throws RuntimeError `Unavailable` */
+/**
+ * Connects to a port in the network namespace `netns`, or in this process's namespace if `netns` is undefined.
+ * @throws RuntimeError `Unavailable` if the connection fails
+ */
 export function portForward(port: number, netns: string | undefined, signal: AbortSignal | undefined): Promise<Duplex> {
   if (!Number.isInteger(port) || port < 1 || port > 65_535)
     return Promise.reject(new RuntimeError('InvalidArgument', `not a port: ${port}`));
@@ -33,8 +36,8 @@ async function dialHost(port: number, signal: AbortSignal | undefined): Promise<
 }
 
 /**
- * Connects inside a network namespace. A socket belongs to the namespace in which it was created, so a helper process in the namespace connects
- * it and passes it on; the helper forwards no bytes.
+ * Connects inside a network namespace. A socket belongs to the namespace in which it was created, so a helper process in the namespace creates and
+ * connects the socket and passes it to this process. The helper forwards no bytes.
  */
 function dialNamespace(port: number, netns: string, signal: AbortSignal | undefined): Promise<Duplex> {
   return new Promise((resolve, reject) => {
@@ -66,7 +69,7 @@ function dialNamespace(port: number, netns: string, signal: AbortSignal | undefi
   });
 }
 
-/** The program of the helper. Port and addresses are arguments. It pauses the socket, because the server's first bytes are for the plugin. */
+/** The program of the helper, whose arguments are the port and addresses. It pauses the socket, because this process must receive the first bytes. */
 const connector = `
 const { connect } = require('node:net');
 const [port, ...hosts] = process.argv.slice(1);

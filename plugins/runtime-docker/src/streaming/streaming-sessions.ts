@@ -13,12 +13,12 @@ interface ExecState {
   readonly Pid: number;
 }
 
-/** The engine requires a key sequence that detaches from a session; CRI has none. This one is not typed by accident. */
+/** The key sequence that detaches from a session. The engine requires one although CRI has none This sequence is unlikely to be typed by accident. */
 const detachKeys = 'ctrl-@,ctrl-_,ctrl-@,ctrl-_,ctrl-@,ctrl-_';
 const initialPollDelayMs = 10;
 const maxPollDelayMs = 1_000;
 
-/** The output of a command and its exit code. */
+/** The output of a command, and the exit code. */
 export interface ExecResult {
   readonly stdout: Buffer;
   readonly stderr: Buffer;
@@ -37,7 +37,7 @@ export class StreamingSessions {
     this.#clock = clock;
   }
 
-  /** @throws RuntimeError `DeadlineExceeded` */
+  /** Runs a command and returns its output and exit code. @throws RuntimeError `DeadlineExceeded` if the command exceeds the timeout */
   async execSync(id: string, command: readonly string[], timeoutSeconds: number, { signal }: RuntimeCallOptions = {}): Promise<ExecResult> {
     const [stdout, stderr] = [collectedOutput(), collectedOutput()];
     const deadline = new AbortController();
@@ -104,7 +104,7 @@ export class StreamingSessions {
     await this.#runSession(hijacked, streams, `/containers/${containerId}`, signal);
   }
 
-  /** Copies the streams. Resolves when the engine has ended the session and all output was written. */
+  /** Copies the streams of a session. Resolves when the engine has ended the session and all output was written. */
   async #runSession({ socket, head }: HijackedConnection, streams: Streams, path: string, signal: AbortSignal | undefined): Promise<void> {
     const over = new AbortController();
     const abort = () => socket.destroy(signal?.reason as Error);
@@ -139,7 +139,7 @@ export class StreamingSessions {
     }
   }
 
-  /** Polls for the exit code: the engine may report it after the session has ended. */
+  /** Returns the exit code of an exec session. Polls, because the engine may report the exit code after the session has ended. */
   async #exitCode(execId: string, ended: Promise<void>): Promise<number> {
     for (let pause = initialPollDelayMs; ; pause = Math.min(pause * 2, maxPollDelayMs)) {
       const { Running, ExitCode } = await this.#engine.call<ExecState>('GET', `/exec/${execId}/json`);
@@ -148,7 +148,7 @@ export class StreamingSessions {
     }
   }
 
-  /** Kills the process group of an exec: the engine has no call for it. The process leads a session in the container. */
+  /** Kills the process group of an exec session, which the engine has no call for. The process is a session leader in the container. */
   async #kill(execId: string): Promise<void> {
     const state = await this.#engine.call<ExecState>('GET', `/exec/${execId}/json`).catch(() => undefined); // fails if the container was removed
     if (!state?.Running || state.Pid <= 1) return;
@@ -162,7 +162,7 @@ export class StreamingSessions {
   }
 }
 
-/** Copies stdin with back-pressure, then its end. Returns a function that stops the copy. A closed socket is not an error: the process has exited. */
+/** Copies stdin with back-pressure, and then its end. Returns a function that stops the copy. Ignores a closed socket: the process has then exited. */
 function feed(stdin: NonNullable<Streams['stdin']>, socket: Socket): () => void {
   const data = (chunk: Buffer | string) => {
     if (!socket.writable) return;

@@ -34,12 +34,12 @@ export interface ContainerServices {
 
 interface Entry {
   record: ContainerRecord;
-  /** Set while the container is being started. */
+  /** The running start of the container; undefined if the container is not being started. */
   starting?: Promise<unknown>;
   running?: RunningContainer;
-  /** Resolves when the exit is stored. */
+  /** Resolves when the exit of the container is stored. */
   ended?: Promise<void>;
-  /** Resolves when the control group is removed. */
+  /** Resolves when the cgroup of the container is removed. */
   cleaned?: Promise<void>;
 }
 
@@ -47,14 +47,14 @@ interface Entry {
 export class Containers {
   readonly #services: ContainerServices;
   readonly #entries = new Map<string, Entry>();
-  /** By sandbox: container ids by name and attempt. */
+  /** The container ids by name and attempt, keyed by sandbox id. */
   readonly #bySandbox = new Map<string, Map<string, string>>();
 
   constructor(services: ContainerServices) {
     this.#services = services;
   }
 
-  /** Adopts the records of an earlier supervisor. Its processes have lost their streams and their parent, so they are killed. */
+  /** Adopts the container records of an earlier supervisor. Its processes have lost their streams and their parent, so they are killed. */
   adopt(records: readonly ContainerRecord[], rebooted: boolean): void {
     for (const record of records) {
       this.#index(record);
@@ -92,7 +92,7 @@ export class Containers {
     return false;
   }
 
-  /** @throws SupervisorError `NotFound` */
+  /** Returns the record of a container. @throws SupervisorError `NotFound` if the container does not exist */
   get(id: string): ContainerRecord {
     return this.#entry(id).record;
   }
@@ -208,7 +208,10 @@ export class Containers {
     this.#emit('STOPPED', entry.record);
   }
 
-  /** Starts another process in a running container, with its environment, user, namespaces and limits. @throws SupervisorError */
+  /**
+   * Starts another process in a running container, with the container's environment, user, namespaces and limits.
+   * @throws SupervisorError if the container is not running or the command cannot be started
+   */
   async exec(
     id: string,
     command: readonly string[],
@@ -227,14 +230,14 @@ export class Containers {
     return group;
   }
 
-  /** @throws SupervisorError `FailedPrecondition` if the container is not running */
+  /** Returns a running container. @throws SupervisorError `FailedPrecondition` if the container is not running */
   running(id: string): RunningContainer {
     const { running, record } = this.#entry(id);
     if (!running || record.state !== 'RUNNING') throw new SupervisorError('FailedPrecondition', `container ${id} is not running`);
     return running;
   }
 
-  /** Sends the stop signal, then SIGKILL after the grace period. Resolves when the container has exited; at once if it does not exist. */
+  /** Sends the stop signal, and SIGKILL after the grace period. Resolves when the container has exited, or immediately if it does not exist. */
   async stop(id: string, graceMs: number): Promise<void> {
     const entry = this.#entries.get(id);
     if (!entry) return;
@@ -265,13 +268,13 @@ export class Containers {
     this.#emit('DELETED', entry.record);
   }
 
-  /** Called when nothing runs in the sandbox and nothing will: removes its control group after those of its containers. */
+  /** Removes the cgroup of a sandbox after the cgroups of its containers. Called when no process runs or will run in the sandbox. */
   async sandboxStopped(sandboxId: string): Promise<void> {
     await Promise.all([...(this.#bySandbox.get(sandboxId)?.values() ?? [])].map((id) => this.#entries.get(id)?.cleaned));
     this.#services.cgroups?.removeEmpty(ownParent(sandboxId));
   }
 
-  /** Removes the empty parent groups of sandboxes. Called at shutdown, when nothing runs. */
+  /** Removes the empty parent cgroups of sandboxes. Called at shutdown, when no container runs. */
   removeCgroupParents(sandboxes: Iterable<SandboxRecord>): void {
     const { cgroups } = this.#services;
     for (const { config } of sandboxes) {
@@ -300,7 +303,7 @@ export class Containers {
     await this.running(id).log.reopen();
   }
 
-  /** Returns the stats of those containers that run. */
+  /** Returns the stats of those of the given containers that run. */
   async stats(ids: readonly string[]): Promise<readonly ContainerStats[]> {
     const containers = ids.map((id) => ({ id, running: this.#entry(id).running }));
     return readContainerStats(
@@ -368,7 +371,7 @@ const startErrorExitCode = 128;
 
 const nameOf = ({ metadata }: ContainerConfig) => `${metadata.name}/${metadata.attempt}`;
 
-/** The cgroup parent if the kubelet names none. */
+/** Returns the cgroup parent of a sandbox if the kubelet names none. */
 const ownParent = (sandboxId: string) => `oarlock/${sandboxId}`;
 
 function cgroupPath(sandbox: SandboxRecord, { id }: ContainerRecord): string {

@@ -25,7 +25,7 @@ const maxReportLength = 500;
 const attack =
   'if [ -e "$1" ]; then echo "a file of the data directory is visible"; elif cat /proc/1/environ >/dev/null 2>&1; then echo "the process that holds the mounts is accessible"; else echo isolated; fi';
 
-/** Runs one isolated process and checks that it cannot see a file of the data directory. Returns why pods cannot be isolated if it fails. */
+/** Runs one isolated process and checks that it cannot see a file of the data directory. Returns the isolation mode, or why pods cannot be isolated. */
 export async function probeIsolation(options: IsolationProbeOptions): Promise<Isolation> {
   const { tools, isolation, namespaces } = options;
   const none = (reason: string): Isolation => ({ mode: 'none', reason });

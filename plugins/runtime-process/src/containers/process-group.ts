@@ -24,14 +24,14 @@ export interface HostServices {
 /** The shell's exit code for a process that a signal ended. */
 const signalExitCode = (signal: NodeJS.Signals) => 128 + (constants.signals[signal] ?? 0);
 
-/** A process in its own session, its descendants there, and the supervisor's ends of its streams. */
+/** The process group of a command: a process in its own session, its descendants in that session, and the supervisor's ends of its streams. */
 export class ProcessGroup {
   readonly pid: number;
   readonly stdin: Writable | undefined;
   readonly stdout: Readable;
-  /** Undefined on a terminal. */
+  /** The stderr of the process; undefined on a terminal, which merges stderr into stdout. */
   readonly stderr: Readable | undefined;
-  /** The exit code of the first process. Its children may live on. */
+  /** Resolves with the exit code of the first process. Its children may live on. */
   readonly exited: Promise<number>;
   readonly #launch: Launch;
   readonly #host: HostServices;
@@ -59,7 +59,7 @@ export class ProcessGroup {
     });
   }
 
-  /** Resolves when the command has started. @throws SupervisorError with the reason why it could not */
+  /** Starts a command and resolves when it has started. @throws SupervisorError with the reason why the command could not start */
   static async start(launch: Launch, host: HostServices, { stdin, nice, oomScoreAdjust }: StartOptions): Promise<ProcessGroup> {
     if (!statSync(launch.directory, { throwIfNoEntry: false })?.isDirectory())
       throw new SupervisorError('FailedPrecondition', `chdir to cwd ("${launch.directory}") failed: no such file or directory`);

@@ -5,7 +5,7 @@ import type { Cgroup } from '../host/cgroups.ts';
 import { drainOutputs } from './output-drain.ts';
 import type { ProcessGroup } from './process-group.ts';
 
-/** Receives what a container writes from now on (attach). */
+/** Receives the output that a container writes after the listener was added (attach). */
 export interface OutputListener {
   /** Returns false if the listener cannot accept more; `ready` calls back when it can. */
   write(stream: OutputName, chunk: Buffer): boolean;

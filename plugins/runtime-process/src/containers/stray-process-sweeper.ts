@@ -30,7 +30,7 @@ export class StrayProcessSweeper {
     }
   }
 
-  /** The same after a short delay, together with other requests. */
+  /** Kills the stray processes of a container after a short delay, together with other requests. */
   sweepSoon(containerId: string): Promise<void> {
     this.#requested.add(containerId);
     this.#soon ??= this.#clock.sleep(sweepDelayMs).then(() => {

@@ -9,25 +9,25 @@ export interface CgroupUsage {
   readonly rssBytes: number;
 }
 
-/** A container's control group: one directory, or one per controller (version 1). */
+/** A container's cgroup: one directory with cgroup v2, one directory per controller with cgroup v1. */
 export interface Cgroup {
-  /** Writing a process id to these moves the process in. */
+  /** The files to which a process id is written to move the process into the cgroup. */
   readonly entries: readonly string[];
-  /** @throws the kernel's error, such as for a memory limit below the usage */
+  /** Applies resource limits. @throws the kernel's error, for example for a memory limit below the usage */
   apply(resources: LinuxResources): void;
   usage(): CgroupUsage;
   wasOutOfMemory(): boolean;
-  /** Kills all processes in it. */
+  /** Kills all processes in the cgroup. */
   kill(): void;
-  /** Resolves when it is removed; killed processes take a moment to leave. */
+  /** Resolves when the cgroup is removed. Killed processes take a moment to leave. */
   remove(): Promise<void>;
 }
 
 const root = '/sys/fs/cgroup';
-/** The version 1 hierarchies that have to exist. */
+/** The cgroup v1 hierarchies that must exist. */
 const requiredControllers = ['memory', 'cpu'] as const;
 
-/** Creates control groups, if this process may. */
+/** Creates cgroups, if this process may create them. */
 export class CgroupManager {
   readonly version: 1 | 2;
   readonly #clock: Clock;
@@ -36,7 +36,7 @@ export class CgroupManager {
     this.#clock = clock;
   }
 
-  /** Returns undefined if the machine has no control groups, or this process may not create any. */
+  /** Returns undefined if the machine has no cgroups, or if this process may not create any. */
   static open(clock: Clock): CgroupManager | undefined {
     if (process.platform !== 'linux' || process.getuid?.() !== 0) return undefined;
     const version = existsSync(join(root, 'cgroup.controllers'))
@@ -55,7 +55,7 @@ export class CgroupManager {
     }
   }
 
-  /** @throws the file system's error */
+  /** Creates a cgroup. @throws the file system's error */
   make(path: string): Cgroup {
     if (!/^[\w.:@-]+(\/[\w.:@-]+)*$/.test(path) || path.split('/').some((part) => part === '.' || part === '..'))
       throw new Error(`not a path of a control group: ${JSON.stringify(path)}`);
@@ -66,12 +66,12 @@ export class CgroupManager {
     return this.version === 2 ? new CgroupV2(memory, this.#clock) : new CgroupV1({ memory, cpu, accounting }, this.#clock);
   }
 
-  /** Returns an existing group, after a restart of the supervisor. */
+  /** Returns an existing cgroup after a restart of the supervisor; undefined if it does not exist. */
   find(path: string): Cgroup | undefined {
     return this.#directories(path).every((directory) => existsSync(directory)) ? this.make(path) : undefined;
   }
 
-  /** Removes a group if it is empty. */
+  /** Removes a cgroup if it is empty. */
   removeEmpty(path: string): void {
     const directories = this.version === 2 ? this.#directories(path) : readdirSync(root).map((hierarchy) => join(root, hierarchy, path));
     for (const directory of directories) {
@@ -91,7 +91,7 @@ export class CgroupManager {
           .map((controller) => join(root, controller, path));
   }
 
-  /** Version 2: enables the controllers in every group above, as a group only has those that its parent enables. */
+  /** Enables the controllers in all ancestors of a cgroup v2, because a cgroup has only the controllers that its parent enables. */
   #delegate(path: string): void {
     let directory = root;
     for (const part of dirname(path).split('/')) {
@@ -146,7 +146,7 @@ abstract class CgroupDirectories implements Cgroup {
   }
 }
 
-/** Version 2. */
+/** A cgroup v2. */
 class CgroupV2 extends CgroupDirectories {
   readonly #directory: string;
   constructor(directory: string, clock: Clock) {
@@ -189,7 +189,7 @@ class CgroupV2 extends CgroupDirectories {
   }
 }
 
-/** Version 1. */
+/** A cgroup v1. */
 class CgroupV1 extends CgroupDirectories {
   readonly #paths: { readonly memory: string; readonly cpu: string; readonly accounting: string };
   constructor(paths: { readonly memory: string; readonly cpu: string; readonly accounting: string }, clock: Clock) {

@@ -49,9 +49,9 @@ export type SessionRequest =
 /** A stored sandbox. */
 export interface SandboxRecord extends PodSandboxStatus {
   readonly config: PodSandboxConfig;
-  /** The path of its network namespace; absent if it shares the host's. */
+  /** The path of the sandbox's network namespace; absent if the sandbox shares the host's namespace. */
   readonly netns?: string;
-  /** The boot id of the machine when it was created. */
+  /** The boot id of the machine when the sandbox was created. */
   readonly boot: string;
 }
 
@@ -70,7 +70,7 @@ export interface Calls {
   'sandbox.ready': { in: { readonly id: string; readonly ips: readonly string[] }; out: null };
   'sandbox.get': { in: { readonly id: string }; out: SandboxRecord };
   'sandbox.list': { in: Record<string, never>; out: readonly SandboxRecord[] };
-  /** Stops its containers, with a grace period if `graceMs` is positive. Returns null if the sandbox does not exist. */
+  /** Stops the containers of a sandbox, with a grace period if `graceMs` is positive. Returns null if the sandbox does not exist. */
   'sandbox.stop': { in: { readonly id: string; readonly graceMs: number }; out: SandboxRecord | null };
   'sandbox.remove': { in: { readonly id: string }; out: null };
   'container.create': { in: { readonly sandboxId: string; readonly config: ContainerConfig }; out: string };
@@ -83,7 +83,7 @@ export interface Calls {
   'container.reopenLog': { in: { readonly id: string }; out: null };
   /** Returns the stats of running containers, or of one container if `id` is set. */
   'container.stats': { in: { readonly id?: string; readonly sandboxId?: string }; out: readonly ContainerStats[] };
-  /** The supervisor responds, then ends. Rejected while containers run. */
+  /** Ends the supervisor after its response. Rejected while containers run. */
   shutdown: { in: Record<string, never>; out: null };
 }
 export type CallName = keyof Calls;

@@ -29,7 +29,7 @@ export class Sandboxes {
     this.#emitEvent = emit;
   }
 
-  /** Adopts a record of an earlier supervisor. After a reboot its network does not exist, so it is not ready. */
+  /** Adopts a sandbox record of an earlier supervisor. After a reboot, the sandbox's network does not exist, so the sandbox is not ready. */
   adopt(record: SandboxRecord): void {
     const adopted: SandboxRecord = record.boot === bootId() ? record : { ...record, state: 'NOTREADY', boot: bootId() };
     this.#records.set(record.id, adopted);
@@ -37,7 +37,7 @@ export class Sandboxes {
     if (adopted !== record) this.#store.saveSandbox(adopted);
   }
 
-  /** @throws SupervisorError `NotFound` */
+  /** Returns a sandbox. @throws SupervisorError `NotFound` if the sandbox does not exist */
   get(id: string): SandboxRecord {
     const record = this.#records.get(id);
     if (!record) throw new SupervisorError('NotFound', `there is no sandbox ${id}`);
@@ -73,13 +73,13 @@ export class Sandboxes {
     return record;
   }
 
-  /** Called when the network of a sandbox is connected. */
+  /** Marks a sandbox as ready, after its network was connected. */
   markReady(id: string, ips: readonly string[]): void {
     this.#save({ ...this.get(id), state: 'READY', ips });
     this.#emit('STARTED', id);
   }
 
-  /** Stops the containers, with a grace period if `graceMs` is positive. */
+  /** Stops the containers of a sandbox, with a grace period if `graceMs` is positive. Returns null if the sandbox does not exist. */
   async stop(id: string, graceMs: number): Promise<SandboxRecord | null> {
     const record = this.#records.get(id);
     if (!record) return null;

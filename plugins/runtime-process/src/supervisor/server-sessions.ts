@@ -177,7 +177,7 @@ const attempt = (hosts) => {
 attempt(['127.0.0.1', '::1']);
 `;
 
-/** Connects to the first address that accepts the connection. @throws SupervisorError `Unavailable` */
+/** Connects to the first of `hosts` that accepts a connection to the port. @throws SupervisorError `Unavailable` if none of them does */
 export async function dial(hosts: readonly string[], port: number, signal?: AbortSignal): Promise<Socket> {
   let failure: Error | undefined;
   for (const host of hosts) {
@@ -200,7 +200,10 @@ export async function dial(hosts: readonly string[], port: number, signal?: Abor
   });
 }
 
-/** Copies bytes in both directions. The caller's `stdinEnd` ends `input`; the end of `output` ends the session. */
+/**
+ * Copies bytes in both directions between the frames of a session's socket and a process or connection. The frame `stdinEnd` ends `input`;
+ * the end of `output` ends the session.
+ */
 function pipeFrames(socket: Socket, rest: Buffer, output: Readable, input: NodeJS.WritableStream & { destroyed?: boolean }): void {
   input.on('error', () => socket.destroy());
   output.on('error', () => socket.destroy());

@@ -29,7 +29,7 @@ export interface ServerOptions {
   readonly info: SupervisorInfo;
   readonly clock: Clock;
   readonly log: Logger;
-  /** How long to stay without clients and without running containers. */
+  /** How long the supervisor runs without clients and running containers before it ends. */
   readonly idleMs: number;
   /** Called when the server has closed. */
   onClose(): void;
@@ -107,7 +107,7 @@ export class SupervisorServer {
     };
   }
 
-  /** Only the holder of the directory's lock calls this, so an existing socket belongs to a dead process. */
+  /** Starts to listen. Only the holder of the directory's lock calls this method, so an existing socket belongs to a dead process. */
   async listen(dataDir: string, path: string): Promise<void> {
     rmSync(join(dataDir, socketName), { force: true });
     await new Promise<void>((resolve, reject) => {
@@ -121,7 +121,7 @@ export class SupervisorServer {
     this.#watchIdle();
   }
 
-  /** Sends an event to every client. Its state is already on disk. */
+  /** Sends an event to every client. The state that the event reports is already on disk. */
   emit(event: RuntimeEvent): void {
     for (const client of this.#clients) this.#send(client, { event });
     this.#watchIdle();

@@ -1,7 +1,7 @@
 const unusual = /[\ud800-\udfff]/;
 const loneSurrogate = /\p{Surrogate}/u;
 
-/** @throws TypeError for an unpaired surrogate: it has no UTF-8 encoding of its own, so two keys would become one */
+/** Checks that the text is valid Unicode. @throws TypeError for an unpaired surrogate, which has no UTF-8 encoding: two keys would become one */
 export function checkText(text: string): void {
   if (unusual.test(text) && loneSurrogate.test(text)) throw new TypeError(`not Unicode: ${JSON.stringify(text)}`);
 }
@@ -20,7 +20,7 @@ export class KeySpace {
   /** A key below the root that sorts after every other key, because 0xff is not valid UTF-8. It is written to advance the revision, and never read. */
   readonly marker: Buffer;
 
-  /** `prefix` has no trailing slash: `/oarlock`. */
+  /** @param prefix the root without a trailing slash, for example `/oarlock` */
   constructor(prefix: string) {
     this.#root = `${prefix}/`;
     const root = Buffer.from(this.#root);

@@ -29,7 +29,7 @@ export class LeasePool {
     this.#random = random;
   }
 
-  /** Returns the id of a lease that lasts at least `seconds`. @throws GrpcError */
+  /** Returns the id of a lease that lasts at least `seconds`. @throws GrpcError if etcd grants no lease */
   async lease(seconds: number): Promise<number> {
     const now = this.#clock.monotonic();
     let lease = this.#leases.get(seconds);

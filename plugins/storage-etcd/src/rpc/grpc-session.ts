@@ -78,7 +78,7 @@ export class GrpcSession {
     this.#startKeepalive();
   }
 
-  /** Connects. @throws GrpcError `UNAVAILABLE` */
+  /** Connects to an endpoint. @throws GrpcError `UNAVAILABLE` if the connection fails */
   static open(endpoint: string, tls: TlsFiles, options: SessionOptions): Promise<GrpcSession> {
     return new Promise((resolve, reject) => {
       const session = connect(endpoint, {
@@ -122,7 +122,7 @@ export class GrpcSession {
     return this.#closed;
   }
 
-  /** Makes a unary call. @throws GrpcError */
+  /** Makes a unary call. @throws GrpcError if the call fails */
   call<Q, S>(rpc: Rpc<Q, S>, request: Uint8Array, timeoutMs: number): Promise<S> {
     return new Promise((resolve, reject) => {
       let answer: Buffer | undefined;

@@ -55,7 +55,7 @@ export class WatchBroadcaster implements FeedOwner {
     return this.#feeds.size;
   }
 
-  /** @throws GrpcError */
+  /** Returns the newest revision. @throws GrpcError if etcd does not answer */
   newest(): Promise<Revision> {
     return this.#newest.call();
   }

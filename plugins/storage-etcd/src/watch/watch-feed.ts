@@ -100,7 +100,7 @@ export class WatchFeed {
     if (this.#watchers === 0) this.close();
   }
 
-  /** Removes and returns all watchers, for another feed. */
+  /** Removes and returns all watchers, so that another feed can serve them. */
   release(): Watcher[] {
     const watchers = [...this.#all()];
     for (const { prefix } of watchers) this.#groups.delete(prefix);

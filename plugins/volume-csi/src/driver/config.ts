@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 const storageClass = z.strictObject({
   name: z.string().min(1),
-  /** Claims without a class get this one. */
+  /** True if PersistentVolumeClaims without a class get this StorageClass. */
   default: z.boolean().default(true),
   bindingMode: z.enum(['WaitForFirstConsumer', 'Immediate']).default('WaitForFirstConsumer'),
   reclaimPolicy: z.enum(['Delete', 'Retain']).default('Delete'),
@@ -10,10 +10,10 @@ const storageClass = z.strictObject({
 
 const csiDriver = z.strictObject({
   attachRequired: z.boolean().default(false),
-  /** Needed for inline volumes: drivers recognize them by the pod information. */
+  /** CSIDriver.podInfoOnMount, which inline volumes require: drivers recognize inline volumes by the pod information. */
   podInfoOnMount: z.boolean().default(true),
   fsGroupPolicy: z.enum(['ReadWriteOnceWithFSType', 'File', 'None']).default('File'),
-  /** True if pods are scheduled only to nodes where the driver reports enough capacity. The driver then starts with the plugin, to report it. */
+  /** True if pods are scheduled only to nodes for which the driver reports enough capacity. The driver then starts with the plugin. */
   storageCapacity: z.boolean().default(false),
   requiresRepublish: z.boolean().default(false),
   volumeLifecycleModes: z
@@ -22,23 +22,23 @@ const csiDriver = z.strictObject({
     .default(['Persistent', 'Ephemeral']),
   tokenRequests: z.array(z.strictObject({ audience: z.string(), expirationSeconds: z.number().int().min(600).optional() })).default([]),
 });
-/** True if the driver's controller serves the volumes of all nodes; false if each node has its own controller. */
+/** True if the driver's controller service serves the volumes of all nodes; false if each node has its own controller service. */
 const central = z.boolean().default(false);
 
-/** A driver that is already listening on a socket. */
+/** A CSI driver that already listens on a socket. */
 const listening = z.strictObject({
   socket: z.string().startsWith('/'),
-  /** Create, expand and delete volumes, as an external provisioner and resizer would. */
+  /** True to create, expand and delete volumes, as external-provisioner and external-resizer do. */
   provision: z.boolean().default(false),
   central,
   csiDriver: csiDriver.optional(),
   storageClass: storageClass.optional(),
 });
 
-/** The driver name of csi-hostpath. */
+/** The name of the CSI driver csi-hostpath. */
 export const ownName = 'hostpath.csi.oarlock.dev';
 
-/** A driver process that the plugin starts, and restarts when it exits. */
+/** A CSI driver process that the plugin starts, and restarts when it exits. */
 const run = z.strictObject({
   /** `csi-hostpath`, or a command that accepts `--endpoint`, `--node-id` and `--data-dir`. */
   run: z.union([z.literal('csi-hostpath'), z.array(z.string()).min(1)]),
@@ -50,13 +50,13 @@ const run = z.strictObject({
 
 export const volumeCsiConfig = z.strictObject({
   /**
-   * Upstream's /var/lib/kubelet: drivers register with a socket in `plugins_registry` below it, and their volumes are staged in
-   * `plugins/kubernetes.io/csi`. By default no driver can register.
+   * The kubelet directory (upstream: /var/lib/kubelet). CSI drivers register with a socket in its `plugins_registry`, and volumes are staged in its
+   * `plugins/kubernetes.io/csi`. By default, no driver can register.
    */
   kubeletDir: z.string().startsWith('/').max(60).optional(),
   /**
-   * Registered drivers for which the plugin attaches, provisions, expands and snapshots volumes, as long as no sidecar holds the lease for
-   * that work; `*`: all.
+   * The registered drivers for which the plugin attaches, provisions, expands and snapshots volumes while no sidecar holds the lease for that work;
+   * `*` for all drivers.
    */
   provisionFor: z.array(z.string().min(1)).default([]),
   drivers: z.array(z.union([listening, run])).default([
@@ -72,5 +72,5 @@ export const volumeCsiConfig = z.strictObject({
 export type VolumeCsiConfig = z.output<typeof volumeCsiConfig>;
 export type DriverConfig = VolumeCsiConfig['drivers'][number];
 
-/** Returns true for csi-hostpath with provisioning. */
+/** Returns true if the driver is csi-hostpath with provisioning. */
 export const isOwn = (config: DriverConfig): boolean => 'run' in config && config.run === 'csi-hostpath' && config.provision;

@@ -6,7 +6,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { DriverConfig } from './config.ts';
 
-/** A connected driver: its name, its node information and its capabilities. */
+/** A connected CSI driver: its name, node information and capabilities. */
 export interface CsiDriver {
   readonly name: string;
   readonly client: CsiClient;
@@ -16,7 +16,7 @@ export interface CsiDriver {
   readonly controllerCapabilities: ReadonlySet<ControllerRpc>;
 }
 
-/** Connects to a driver and retries until it answers. Rejects when the signal aborts. */
+/** Connects to a CSI driver, and retries until the driver answers. Rejects when the signal aborts. */
 export async function connectDriver(
   socket: string,
   config: DriverConfig,
@@ -50,5 +50,5 @@ export async function connectDriver(
   }
 }
 
-/** About five seconds of retries: a driver process may take that long to start. */
+/** The number of failed attempts before a warning. They take about five seconds, the time that a driver process may need to start. */
 const failuresUntilWarning = 8;

@@ -21,10 +21,10 @@ export interface DriverProcessOptions {
   readonly signal: AbortSignal;
 }
 
-/** How long the driver may take to exit after SIGTERM. */
+/** How long the driver process may take to exit after SIGTERM. */
 const stopTimeoutMs = 10_000;
 
-/** Returns the command of csi-hostpath, with the loader for TypeScript if it is not built. */
+/** Returns the command of csi-hostpath, with the TypeScript loader if csi-hostpath is not built. */
 function hostpathCommand(): readonly string[] {
   const require = createRequire(import.meta.url);
   const entry = require.resolve('@oarlock/csi-hostpath/main');
@@ -34,7 +34,7 @@ function hostpathCommand(): readonly string[] {
   return [process.execPath, ...loader, entry];
 }
 
-/** Runs a driver as a child process: it ends with this process, and is restarted when it exits. */
+/** Runs a CSI driver as a child process, which ends with this process and is restarted when it exits. */
 export class DriverProcess {
   readonly #options: DriverProcessOptions;
   #child: ChildProcess | undefined;
@@ -86,10 +86,13 @@ export class DriverProcess {
   }
 }
 
-/** In characters. The kernel's limit for the path of a unix socket is 108 bytes. */
+/** The maximum length of the socket path in characters. The kernel's limit for the path of a Unix socket is 108 bytes. */
 const maxSocketPathLength = 100;
 
-/** Runs a driver with its own directory. The socket is in that directory, or in the directory for temporary files if its path would be too long. */
+/**
+ * Runs a CSI driver with its own directory, which contains the socket. If the socket path would be too long, the socket is in the directory for
+ * temporary files.
+ */
 export async function runDriver(
   run: DriverProcessOptions['run'],
   directory: string,

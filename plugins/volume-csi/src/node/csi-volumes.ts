@@ -23,14 +23,14 @@ import type { VolumesInUse } from './volumes-in-use.ts';
 export interface CsiVolumesOptions {
   readonly client: Client;
   readonly staging: Staging;
-  /** Connected drivers by name. */
+  /** The connected CSI drivers, keyed by name. */
   readonly drivers: ReadonlyMap<string, CsiDriver>;
   readonly inUse: () => VolumesInUse;
   readonly expansion: NodeExpansion;
   readonly growth: OnlineExpansion;
 }
 
-/** A volume, independent of whether it is inline in the pod or behind a claim. */
+/** A volume, either inline in the pod or behind a PersistentVolumeClaim. */
 interface VolumeSpec {
   readonly driver: string;
   readonly volumeHandle: string;
@@ -43,10 +43,10 @@ interface VolumeSpec {
   readonly volumeName: string;
 }
 
-/** How often volumes with CSIDriver.requiresRepublish are published again. Milliseconds. */
+/** How often NodePublishVolume is repeated for volumes of drivers with CSIDriver.requiresRepublish. Milliseconds. */
 const republishPeriodMs = 60_000;
 
-/** Mounts and unmounts the volumes of CSI drivers: waits until they are attached, stages them once on the node, and publishes them for each pod. */
+/** Mounts and unmounts the volumes of CSI drivers: waits until a volume is attached, stages it once on the node, and publishes it for each pod. */
 export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'unmount'> {
   readonly #options: CsiVolumesOptions;
 
@@ -113,7 +113,7 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
     };
   }
 
-  /** Finishes a pending node expansion, and watches for later ones. */
+  /** Finishes a pending node expansion of a volume, and watches for later expansions. */
   async #expand(
     driver: CsiDriver,
     volume: PersistentVolume,
@@ -150,7 +150,7 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
     );
   }
 
-  /** Records the publication, waits for the attachment, then stages the volume. */
+  /** Records the publication, waits until the volume is attached, and stages the volume. */
   async #stage(
     driver: CsiDriver,
     volume: VolumeSpec,
@@ -188,7 +188,7 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
     return driver;
   }
 
-  /** Returns the spec of a driver's CSIDriver; undefined if it does not exist: then the defaults apply. */
+  /** Returns the spec of a driver's CSIDriver object; undefined if the object does not exist, in which case the defaults apply. */
   async #spec(name: string, { signal }: VolumeCallOptions): Promise<CSIDriverSpec | undefined> {
     try {
       return (await this.#options.client.get(csiDrivers, { name }, { ...(signal && { signal }) })).spec;
@@ -229,7 +229,7 @@ function volumeSpec({ pod, volume, persistentVolume, readOnly }: VolumeRequest):
   };
 }
 
-/** @throws VolumeError `InvalidArgument` for a lifecycle mode that the driver's CSIDriver does not list */
+/** Checks the volume's lifecycle mode. @throws VolumeError `InvalidArgument` if the driver's CSIDriver does not list the mode */
 function checkLifecycle(driver: string, spec: CSIDriverSpec | undefined, ephemeral: boolean): void {
   const mode = ephemeral ? 'Ephemeral' : 'Persistent';
   if (spec === undefined) {

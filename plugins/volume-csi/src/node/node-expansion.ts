@@ -11,14 +11,14 @@ import type { CsiDriver } from '../driver/csi-driver.ts';
 import { readSecrets } from '../volume/secrets.ts';
 import type { Staging } from './staging.ts';
 
-/** `allocatedResourceStatuses` of a claim during the node's part of an expansion (KEP-1790). */
+/** The values of a claim's `allocatedResourceStatuses` while the node expands the volume (KEP-1790). */
 export const nodeResize = { pending: 'NodeResizePending', inProgress: 'NodeResizeInProgress', infeasible: 'NodeResizeInfeasible' };
 
-/** Conditions that are removed when a volume has been expanded. */
+/** The conditions that are removed when a volume has been expanded. */
 export const resizeConditions: readonly string[] = ['FileSystemResizePending', 'Resizing', 'NodeResizeError', 'ControllerResizeError'];
 const infeasible: ReadonlySet<string> = new Set(['INVALID_ARGUMENT', 'OUT_OF_RANGE', 'NOT_FOUND']);
 
-/** Returns true if a claim waits for the expansion on the node that has its volume. */
+/** Returns true if the PersistentVolumeClaim waits for NodeExpandVolume. */
 export const needsNodeExpansion = ({ status }: PersistentVolumeClaim): boolean => {
   const resizeStatus = status?.allocatedResourceStatuses?.['storage'];
   return (
@@ -34,7 +34,7 @@ export interface ExpansionTarget {
   readonly volumeCapability: VolumeCapability;
 }
 
-/** The node's part of a volume expansion, after the driver's controller has done its part; before or while the volume is used. */
+/** Calls NodeExpandVolume after the driver's controller service has expanded a volume, before or while a pod uses the volume. */
 export class NodeExpansion {
   readonly #client: Client;
   readonly #staging: Staging;
@@ -46,7 +46,10 @@ export class NodeExpansion {
     this.#recorder = recorder;
   }
 
-  /** Finishes a pending expansion of a claim's volume and updates the claim. @throws GrpcError; StatusError */
+  /**
+   * Finishes a pending expansion of a claim's volume and updates the claim. Does nothing if no expansion is pending.
+   * @throws GrpcError if NodeExpandVolume fails, StatusError if the claim cannot be updated
+   */
   async finish(
     driver: CsiDriver,
     volume: PersistentVolume,
@@ -91,7 +94,7 @@ export class NodeExpansion {
     );
   }
 
-  /** Records an event. An infeasible expansion is also recorded in the claim, which may then request less (KEP-1790). */
+  /** Records an event about a failed expansion. An infeasible expansion is also recorded in the claim, which may then request less (KEP-1790). */
   async #recordFailure(
     volume: PersistentVolume,
     claim: PersistentVolumeClaim,

@@ -7,7 +7,7 @@ import type { CsiDriver } from '../driver/csi-driver.ts';
 import { needsNodeExpansion, type NodeExpansion } from './node-expansion.ts';
 import type { Staging } from './staging.ts';
 
-/** A claim's volume that is mounted on this node. */
+/** A volume of a PersistentVolumeClaim that is mounted on this node. */
 export interface ExpandableVolume {
   readonly driver: CsiDriver;
   readonly claim: { readonly namespace: string; readonly name: string };
@@ -26,12 +26,15 @@ export interface OnlineExpansionOptions {
   readonly random: () => number;
 }
 
-/** How often a claim is read: nodes may get the claims of their pods but not watch them, so kubelets poll. Milliseconds. */
+/**
+ * How often the PersistentVolumeClaim of a volume is read, in milliseconds. Kubelets poll, because a node may get the PersistentVolumeClaims of
+ * its pods but not watch them.
+ */
 const pollPeriodMs = 30_000;
 
 /**
- * Expands volumes while they are mounted, after a resizer has expanded them in the driver. If the resizer runs in this process it expands
- * them itself, and sooner; this class covers external resizers.
+ * Calls NodeExpandVolume for mounted volumes after an external resizer has expanded the volume in the CSI driver (ControllerExpandVolume).
+ * A resizer that runs in this process expands mounted volumes on the node without this class.
  */
 export class OnlineExpansion {
   readonly #options: OnlineExpansionOptions;
@@ -42,7 +45,7 @@ export class OnlineExpansion {
     this.#options = options;
   }
 
-  /** Polls for expansions of a volume until `forget`. */
+  /** Polls for expansions of the volume until `forget` is called. Ignores drivers without the capability NODE_EXPAND_VOLUME. */
   watch(volume: ExpandableVolume): void {
     if (!volume.driver.nodeCapabilities.has('NODE_EXPAND_VOLUME') || this.#stop.signal.aborted) return;
     this.forget(volume.staged);

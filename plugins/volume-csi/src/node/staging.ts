@@ -19,7 +19,7 @@ export interface StagedVolume {
   readonly block: boolean;
 }
 
-/** Records which volumes are staged on this node and for which publications: one file each, so that none is lost after a crash. */
+/** Records in one file per publication which volumes are staged on this node and for which publications, so that a crash loses no record. */
 export class Staging {
   readonly #directory: string;
   readonly #running = new Map<string, Promise<unknown>>();
@@ -28,7 +28,7 @@ export class Staging {
     this.#directory = directory;
   }
 
-  /** Returns the directory of a volume, which is the same in every process. */
+  /** Returns the staging directory of a volume. It is the same in every process. */
   directoryOf(driver: string, volumeHandle: string): string {
     return join(this.#directory, digest(`${driver}^${volumeHandle}`));
   }
@@ -36,7 +36,7 @@ export class Staging {
     return join(staged, 'globalmount');
   }
 
-  /** Runs the work of one volume one at a time. */
+  /** Runs work for one volume at a time. */
   async runExclusive<T>(staged: string, work: () => Promise<T>): Promise<T> {
     const previous = this.#running.get(staged);
     const current = (previous ?? Promise.resolve()).then(work, work);
@@ -59,7 +59,7 @@ export class Staging {
     return (await readdir(join(staged, 'published')).catch(emptyIfMissing)).some((each) => each !== own);
   }
 
-  /** Returns true if no publication is left. */
+  /** Removes the record of a publication. Returns true if the volume has no other publication. */
   async removePublication(staged: string, path: string): Promise<boolean> {
     await rm(join(staged, 'published', digest(path)), { force: true });
     return (await readdir(join(staged, 'published')).catch(emptyIfMissing)).length === 0;
@@ -69,14 +69,14 @@ export class Staging {
     return readJsonIfExists<StagedVolume>(join(staged, 'volume.json'));
   }
 
-  /** Returns all volumes that are staged on this node, or whose staging was started. */
+  /** Returns all volumes that are staged on this node, or whose staging has started. */
   async list(): Promise<readonly StagedVolume[]> {
     const names = await readdir(this.#directory).catch(emptyIfMissing);
     const found = await Promise.all(names.map((name) => this.read(join(this.#directory, name))));
     return found.filter((each) => each !== undefined);
   }
 
-  /** Removes the record of a volume. @throws Error if the driver left files at the staging path: they may be the volume itself */
+  /** Removes the record of a staged volume. @throws Error if the driver left files at the staging path, which may be the volume itself */
   async forget(staged: string): Promise<void> {
     await rmdir(this.target(staged)).catch(async (error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOTDIR') await unlink(this.target(staged));

@@ -5,8 +5,8 @@ import type { CsiDriver } from '../driver/csi-driver.ts';
 import { readVolumeData } from './internal/volume-data-file.ts';
 
 /**
- * Returns the usage of a published volume; undefined if it is not published, or its driver does not report usage (GET_VOLUME_STATS).
- * Does not wait for other calls for the volume. @throws VolumeError; the signal's reason when it aborts
+ * Returns the usage of a published volume; undefined if the volume is not published or its driver lacks GET_VOLUME_STATS. Does not wait for other
+ * calls for the volume. @throws VolumeError if the driver fails, the signal's reason if the signal aborts
  */
 export async function volumeUsage(
   { path, hostPath }: Pick<MountedTarget, 'path' | 'hostPath'>,
@@ -34,7 +34,7 @@ export async function volumeUsage(
   }
 }
 
-/** Converts CSI stats. `conditions`: true if the driver reports conditions. @throws VolumeError for negative values */
+/** Converts the response of NodeGetVolumeStats. `conditions` is true if the driver reports conditions. @throws VolumeError for negative values */
 export function usageOf({ usage, volumeCondition }: NodeVolumeStats, conditions: boolean): VolumeUsage {
   const bytes = checked(usage.find(({ unit }) => unit === 'BYTES'));
   const inodes = checked(usage.find(({ unit }) => unit === 'INODES'));

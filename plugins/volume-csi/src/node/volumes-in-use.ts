@@ -9,7 +9,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { Client, Informer } from '@oarlock/spi/client';
 import { VolumeError } from '@oarlock/spi/volume';
 
-/** Returns the name of a volume in the node's status, which the attach-detach controller uses as well (upstream's UniqueVolumeName). */
+/** Returns the name of a volume in the node status, which the attach-detach controller also uses (UniqueVolumeName upstream). */
 export const uniqueName = (driver: string, volumeHandle: string) => `kubernetes.io/csi/${driver}^${volumeHandle}`;
 /** Returns the name of the VolumeAttachment of a volume to a node. */
 export const attachmentName = (driver: string, volumeHandle: string, nodeName: string) =>
@@ -28,7 +28,7 @@ export interface VolumesInUseOptions {
   readonly client: Client;
   readonly clock: Clock;
   readonly nodeName: string;
-  /** An informer of this node alone. */
+  /** Returns the informer that watches only this node. */
   readonly node: () => Informer<Node>;
   /** How long `waitForAttachment` waits. Milliseconds. */
   readonly attachTimeoutMs: number;
@@ -37,8 +37,8 @@ export interface VolumesInUseOptions {
 }
 
 /**
- * Reports in the node's status which attachable volumes are in use, from before their use until after it, so that none is detached
- * in between: this node writes `volumesInUse` before it reads `volumesAttached`; the attach-detach controller does the reverse.
+ * Reports in the node's `status.volumesInUse` which attachable volumes are in use, from before until after their use, so that no volume in use is
+ * detached: this node writes `volumesInUse` before it reads `volumesAttached`; the attach-detach controller does the reverse.
  */
 export class VolumesInUse {
   readonly #options: VolumesInUseOptions;
@@ -50,12 +50,12 @@ export class VolumesInUse {
     this.#options = options;
   }
 
-  /** Adds a volume that was in use before this process started. It is written with the next change, or by `write`. */
+  /** Adds a volume that was in use before this process started. The node status is written with the next change, or by `write`. */
   adopt(driver: string, volumeHandle: string): void {
     this.#used.add(uniqueName(driver, volumeHandle));
   }
 
-  /** Writes the node's status. Resolves with the node when its status has all volumes in use. @throws StatusError */
+  /** Writes the node status. Resolves with the Node when its status contains all volumes in use. @throws StatusError if the write fails */
   write(): Promise<Node> {
     // a write that waits for the previous one covers all changes until it starts
     this.#next ??= (this.#writing ?? Promise.resolve())
@@ -69,8 +69,8 @@ export class VolumesInUse {
   }
 
   /**
-   * Marks a volume as in use, waits until it is attached, and returns the attacher's metadata.
-   * @throws VolumeError `NotReady` if it is not attached in time; it stays in use until it is released
+   * Marks a volume as in use, waits until the volume is attached, and returns the attacher's metadata.
+   * @throws VolumeError `NotReady` if the volume is not attached in time; the volume stays in use until it is released
    */
   async waitForAttachment({ driver, volumeHandle, volumeName }: AttachableVolume, signal: AbortSignal | undefined): Promise<Strings> {
     const { client, nodeName, clock, attachTimeoutMs } = this.#options;
@@ -98,7 +98,7 @@ export class VolumesInUse {
     throw this.#notAttached(volumeName);
   }
 
-  /** Marks a volume as no longer in use. @throws StatusError if the status cannot be written: then it stays in use */
+  /** Marks a volume as no longer in use. @throws StatusError if the status cannot be written; the volume then stays in use */
   async release(driver: string, volumeHandle: string): Promise<void> {
     const name = uniqueName(driver, volumeHandle);
     if (!this.#used.delete(name)) return;
@@ -125,7 +125,7 @@ export class VolumesInUse {
     return new VolumeError('NotReady', `volume ${volumeName} is not attached to node ${this.#options.nodeName} yet`);
   }
 
-  /** Resolves when the cache shows the volume as attached, now or after a later event. */
+  /** Resolves when the informer's cache contains the volume as attached. */
   #waitForCache(name: string, signal: AbortSignal): Promise<void> {
     const { node, nodeName } = this.#options;
     return new Promise((resolve, reject) => {

@@ -16,7 +16,7 @@ export interface NodeLimitsOptions {
   readonly log: Logger;
 }
 
-/** Queries the driver's volume limit of the node periodically, as its CSIDriver specifies (`nodeAllocatableUpdatePeriodSeconds`, KEP-4876). */
+/** Updates the driver's volume limit of the node periodically, as CSIDriver.nodeAllocatableUpdatePeriodSeconds specifies (KEP-4876). */
 export class NodeLimits implements Sidecar {
   readonly #options: NodeLimitsOptions;
   readonly #stop = new AbortController();
@@ -50,7 +50,7 @@ export class NodeLimits implements Sidecar {
     await this.#updating;
   }
 
-  /** Called when an attachment failed with ResourceExhausted: the known limit is wrong. Does nothing if the CSIDriver has no update period. */
+  /** Updates the volume limit after an attachment failed with ResourceExhausted. Does nothing if the CSIDriver has no update period. */
   onResourceExhausted(): void {
     if (this.#periodMs !== undefined) this.#query();
   }

@@ -8,18 +8,18 @@ import type { CsiDriver } from '../driver/csi-driver.ts';
 import { snapshotClasses } from '../snapshot-api/snapshot-kinds.ts';
 import { notes } from '../snapshot-api/snapshot-names.ts';
 
-/** The Node annotation with the driver's ids of the node, as JSON by driver. Attachers read it if there is no CSINode. */
+/** The Node annotation with the node ids of CSI drivers, as JSON keyed by driver name. Attachers read it if there is no CSINode. */
 const nodeIdAnnotation = 'csi.volume.kubernetes.io/nodeid';
 
 const ignoreExisting = (error: unknown) => {
   if (!isStatus(error, 'AlreadyExists')) throw error;
 };
-/** Ignores Forbidden as well: a node that joined may not create cluster-scoped objects; the plugin in the control plane does. */
+/** Ignores AlreadyExists and Forbidden: a node that joined may not create cluster-scoped objects; the plugin in the control plane creates them. */
 const ignoreExistingOrForbidden = (error: unknown) => {
   if (!isStatus(error, 'AlreadyExists', 'Forbidden')) throw error;
 };
 
-/** Creates the configured CSIDriver and StorageClass unless they exist. */
+/** Creates the configured CSIDriver and StorageClass, unless they exist. */
 export async function createDriverObjects(
   name: string,
   { csiDriver, storageClass }: DriverConfig,
@@ -50,7 +50,7 @@ export async function createDriverObjects(
       .catch(ignoreExistingOrForbidden);
 }
 
-/** Creates the default VolumeSnapshotClass of a driver whose StorageClass is the default class of claims. */
+/** Creates the default VolumeSnapshotClass of a driver whose StorageClass is the default StorageClass. */
 export async function createSnapshotClass(name: string, { storageClass }: DriverConfig, client: Client): Promise<void> {
   if (storageClass?.default !== true) return;
   await client
@@ -64,7 +64,7 @@ export async function createSnapshotClass(name: string, { storageClass }: Driver
     .catch(ignoreExistingOrForbidden);
 }
 
-/** Registers the driver on the node: in its CSINode, and in its labels if the driver has topology. */
+/** Registers the driver on the node: in its CSINode and, if the driver has topology, in its labels. */
 export async function installDriver({ name, node }: CsiDriver, nodeName: string, client: Client): Promise<void> {
   const segments = node.accessibleTopology?.segments ?? {};
   const own = await changeNode(nodeName, client, (present) => {
@@ -90,7 +90,7 @@ export async function installDriver({ name, node }: CsiDriver, nodeName: string,
   });
 }
 
-/** Undoes `installDriver`, except for labels: volumes may still be on the node. */
+/** Reverts `installDriver`, except for the labels, because volumes may still be on the node. */
 export async function uninstallDriver(name: string, nodeName: string, client: Client): Promise<void> {
   const own = await changeNode(nodeName, client, (present) => {
     const { [name]: before, ...ids } = nodeIds(present);
@@ -103,7 +103,7 @@ export async function uninstallDriver(name: string, nodeName: string, client: Cl
   });
 }
 
-/** Changes the metadata of a node, and retries on conflicts. */
+/** Changes the metadata of a Node, and retries on conflicts. */
 async function changeNode(name: string, client: Client, change: (present: Node) => object | undefined): Promise<Node> {
   for (;;) {
     const present = await client.get(nodes, { name });
@@ -119,7 +119,7 @@ async function changeNode(name: string, client: Client, change: (present: Node) 
   }
 }
 
-/** Changes the node's CSINode, which is created if it does not exist, and retries on conflicts. */
+/** Changes the node's CSINode, and retries on conflicts. Creates the CSINode if it does not exist. */
 async function changeDrivers(own: Node, client: Client, change: (present: CSINode) => Promise<void>): Promise<void> {
   const name = own.metadata?.name ?? '';
   for (;;) {

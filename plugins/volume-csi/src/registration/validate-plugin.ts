@@ -1,9 +1,9 @@
 import type { RegistrationInfo } from '@oarlock/grpc/registration-client';
 
-/** In bytes: the kernel's limit of 108 for the path of a unix socket, without the terminating zero. */
+/** The maximum length of the socket path in bytes: the kernel's limit of 108 without the terminating zero. */
 const maxSocketPathBytes = 107;
 
-/** Returns why a registering plugin is rejected, with upstream's messages where they exist; undefined if it is accepted. */
+/** Returns why the registration of a plugin is rejected, in upstream's words where they exist; undefined if it is accepted. */
 export function validatePlugin({ name, endpoint, supportedVersions }: RegistrationInfo, exists: boolean): string | undefined {
   if (!/^[a-zA-Z0-9]([-a-zA-Z0-9.]{0,61}[a-zA-Z0-9])?$/.test(name))
     return `RegisterPlugin error -- plugin registration failed with err: the name ${JSON.stringify(name)} is not a valid driver name`;

@@ -4,7 +4,7 @@ import type { PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types
 import type { Informer, Informers } from '@oarlock/spi/client';
 import { provisionerOf } from '../volume/provisioned-volume.ts';
 
-/** Resolves when a claim waits for the driver, or it has a volume. Rejects when the signal aborts. */
+/** Resolves when a PersistentVolumeClaim waits for the driver, or the driver has a volume. Rejects when the signal aborts. */
 export function waitForFirstUse(driver: string, informers: Informers, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const off: (() => void)[] = [];

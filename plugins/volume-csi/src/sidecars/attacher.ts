@@ -13,12 +13,13 @@ import type { Sidecar, SidecarOptions } from './sidecar.ts';
 import { WorkqueueController } from './workqueue-controller.ts';
 
 const nodeIdAnnotation = 'csi.alpha.kubernetes.io/node-id';
-/** The finalizer that external-attacher sets on attachments and on attached volumes. */
+/** Returns the finalizer that external-attacher sets on VolumeAttachments and on attached PersistentVolumes. */
 const finalizerOf = (driver: string) => `external-attacher/${driver.replaceAll('.', '-')}`;
 
 /**
- * Does the work of an external-attacher: publishes volumes to the nodes that VolumeAttachments name, and unpublishes them before the
- * attachments are deleted. If the driver does not attach, each attachment is confirmed. If volumes belong to a node, each node handles its own.
+ * Does the work of external-attacher: publishes volumes to the nodes that VolumeAttachments name, and unpublishes the volumes before the
+ * VolumeAttachments are deleted. If the driver does not attach volumes, each VolumeAttachment is confirmed. If volumes belong to a node, each node
+ * handles its own volumes.
  */
 export class Attacher implements Sidecar {
   readonly #options: SidecarOptions;
@@ -167,7 +168,7 @@ export class Attacher implements Sidecar {
       .catch(ignoreNotFound);
   }
 
-  /** Removes the finalizer of a volume that is being deleted when it has no attachments. */
+  /** Removes the finalizer of a PersistentVolume that is being deleted, when the volume has no attachments. */
   async #releaseVolume(name: string): Promise<void> {
     const { client } = this.#options;
     const volume = this.#volumes.get(name);
@@ -206,7 +207,7 @@ export class Attacher implements Sidecar {
     });
   }
 
-  /** Returns the driver's id of a node. @throws Error for a node without the driver */
+  /** Returns the driver's id of a node. @throws Error if the driver is not registered on the node */
   #nodeId(nodeName: string): string {
     const { driver } = this.#options;
     const id = this.#nodes.get(nodeName)?.spec.drivers.find(({ name }) => name === driver.name)?.nodeID;
@@ -236,7 +237,7 @@ export class Attacher implements Sidecar {
   }
 }
 
-/** The fields whose change makes the controller reconcile an attachment again. */
+/** Returns the fields of a VolumeAttachment. If one of them changes, the controller reconciles the VolumeAttachment again. */
 const stageOf = ({ metadata, status }: VolumeAttachment) => `${metadata?.deletionTimestamp !== undefined} ${status?.attached === true}`;
 const nameOf = ({ metadata }: VolumeAttachment) => ({ name: metadata?.name ?? '' });
 const ignoreNotFound = (error: unknown): undefined => {

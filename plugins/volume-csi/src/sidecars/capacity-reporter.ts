@@ -8,16 +8,19 @@ import { driverParameters } from '../volume/secrets.ts';
 import type { Sidecar, SidecarOptions } from './sidecar.ts';
 import { WorkqueueController } from './workqueue-controller.ts';
 
-/** The namespace of the CSIStorageCapacity objects: they are namespaced, but belong to no other object. */
+/** The namespace of the CSIStorageCapacity objects, which are namespaced but belong to no other object. */
 const namespace = 'kube-system';
 const labels = { manager: 'csi.storage.k8s.io/managed-by', driver: 'csi.storage.k8s.io/drivername' };
 const manager = 'oarlock-volume-csi';
 /** How often the capacity is queried without an event. Milliseconds. */
 const pollPeriodMs = 60_000;
-/** The delay after a volume event, so that a burst causes one query. Milliseconds. */
+/** The delay of the query after a volume event, so that a burst of events causes one query. Milliseconds. */
 const batchDelayMs = 200;
 
-/** Publishes the capacity that a driver has on this node for each class (CSIStorageCapacity, KEP-1472), so that pods are scheduled where it suffices. */
+/**
+ * Publishes the driver's capacity on this node for each StorageClass (CSIStorageCapacity, KEP-1472), so that pods are scheduled to nodes with enough
+ * capacity.
+ */
 export class CapacityReporter implements Sidecar {
   readonly #options: SidecarOptions;
   readonly #classes: Informer<StorageClass>;

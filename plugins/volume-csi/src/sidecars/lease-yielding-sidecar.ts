@@ -5,10 +5,10 @@ import type { Logger } from '@oarlock/primitives/logger';
 import type { Informers } from '@oarlock/spi/client';
 import type { Sidecar } from './sidecar.ts';
 
-/** The work of one Kubernetes sidecar for a driver. */
+/** The work of one Kubernetes CSI sidecar for a driver. */
 export type SidecarRole = 'attach' | 'provision' | 'resize' | 'snapshot' | 'bind-snapshots';
 
-/** Sanitizes a lease name as the sidecars do (csi-lib-utils, leaderelection). */
+/** Sanitizes a Lease name as the sidecars do (csi-lib-utils, leaderelection). */
 const leaseName = (text: string) => text.replaceAll(/[^a-zA-Z0-9-]/g, '-').replace(/-$/, '-X');
 const leaders: Readonly<Record<SidecarRole, (driver: string) => string>> = {
   attach: (driver) => `external-attacher-leader-${driver}`,
@@ -18,7 +18,7 @@ const leaders: Readonly<Record<SidecarRole, (driver: string) => string>> = {
   // one controller for all drivers
   'bind-snapshots': () => 'snapshot-controller-leader',
 };
-/** Returns the name of the lease that a sidecar holds for this work, in any namespace. */
+/** Returns the name of the Lease that a Kubernetes sidecar holds for this work, in any namespace. */
 export const leaseOf = (work: SidecarRole, driver: string): string => leaseName(leaders[work](driver));
 
 export interface LeaseYieldingSidecarOptions {
@@ -27,17 +27,17 @@ export interface LeaseYieldingSidecarOptions {
   readonly informers: Informers;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Creates the sidecar. A stopped one is not restarted: a new one is created. */
+  /** Creates the sidecar. A stopped sidecar is not restarted; a new sidecar is created instead. */
   make(): Sidecar;
 }
 
 /**
- * Does the work of a sidecar while no Kubernetes sidecar holds the lease for it. As in client-go, a lease is valid
- * for its duration from when its renewal was observed, so that clocks need not be synchronized.
+ * Does the work of a sidecar while no Kubernetes sidecar holds the Lease for that work. As in client-go, a Lease is valid for its duration after its
+ * renewal was observed, so that clocks need not be synchronized.
  */
 export class LeaseYieldingSidecar implements Sidecar {
   readonly #options: LeaseYieldingSidecarOptions;
-  /** By namespace: a held lease, and the timer of its expiry. */
+  /** The held Leases, keyed by namespace, each with the timer of its expiry. */
   readonly #held = new Map<string, { readonly timer: Timer }>();
   #sidecar: Sidecar | undefined;
   #ready = false;
@@ -91,7 +91,7 @@ export class LeaseYieldingSidecar implements Sidecar {
     this.#reconcile();
   }
 
-  /** Starts or stops the sidecar. Transitions are sequential: a stopped sidecar has ended before another one starts. */
+  /** Starts or stops the sidecar. Transitions do not overlap: a stopped sidecar has ended before the next sidecar starts. */
   #reconcile(): void {
     this.#transition = this.#transition.then(async () => {
       const { make, log, work, driver } = this.#options;

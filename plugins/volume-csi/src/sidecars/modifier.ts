@@ -13,10 +13,10 @@ import type { Sidecar, SidecarOptions } from './sidecar.ts';
 import { WorkqueueController } from './workqueue-controller.ts';
 
 const modifyConditions = ['ModifyingVolume', 'ModifyVolumeError'];
-/** Codes of errors that a retry does not resolve. The claim may then name another class. */
+/** The codes of errors that a retry does not resolve. The claim may then name another VolumeAttributesClass. */
 const infeasible = new Set(['INVALID_ARGUMENT', 'OUT_OF_RANGE', 'NOT_FOUND', 'FAILED_PRECONDITION', 'UNIMPLEMENTED']);
 
-/** Modifies volumes as the VolumeAttributesClass of their claims specifies (KEP-3751); the work of an external-resizer. */
+/** Does the part of external-resizer's work that modifies volumes according to the VolumeAttributesClass of their claims (KEP-3751). */
 export class Modifier implements Sidecar {
   readonly #options: SidecarOptions;
   readonly #claims: Informer<PersistentVolumeClaim>;
@@ -130,7 +130,7 @@ export class Modifier implements Sidecar {
   }
 }
 
-/** The fields whose change makes the controller reconcile a claim again. */
+/** Returns the fields of a PersistentVolumeClaim. If one of them changes, the controller reconciles the claim again. */
 const targetOf = ({ spec, status }: PersistentVolumeClaim) =>
   `${spec?.volumeAttributesClassName} ${spec?.volumeName} ${status?.phase} ${status?.currentVolumeAttributesClassName}`;
 const modifyStatus = ({ status }: PersistentVolumeClaim, target: string) =>

@@ -25,8 +25,8 @@ import { requirementOf } from './internal/topology.ts';
 import { WorkqueueController } from './workqueue-controller.ts';
 
 /**
- * Does the work of an external-provisioner for a driver: creates volumes for claims, and deletes them when their claims are deleted. If
- * volumes belong to a node, each node handles its own.
+ * Does the work of external-provisioner for a driver: creates volumes for PersistentVolumeClaims, and deletes the volumes when their claims are
+ * deleted. If volumes belong to a node, each node handles its own volumes.
  */
 export class Provisioner implements Sidecar {
   readonly #options: SidecarOptions;
@@ -36,7 +36,7 @@ export class Provisioner implements Sidecar {
   readonly #attributes: Informer<VolumeAttributesClass>;
   readonly #attachments: Informer<VolumeAttachment>;
   readonly #places: { readonly nodes: Informer<Node>; readonly csiNodes: Informer<CSINode> };
-  /** Keys are `claim NAMESPACE/NAME` and `volume NAME`. */
+  /** The workqueue, with the keys `claim NAMESPACE/NAME` and `volume NAME`. */
   readonly #loop: WorkqueueController;
 
   constructor(options: SidecarOptions) {
@@ -127,7 +127,10 @@ export class Provisioner implements Sidecar {
     recorder.event(claim, 'Normal', 'ProvisioningSucceeded', `Successfully provisioned volume ${name}`);
   }
 
-  /** Returns undefined if a populator fills the claim. @throws GrpcError; Error */
+  /**
+   * Creates the volume of a claim. Returns undefined if a volume populator fills the claim.
+   * @throws GrpcError if CreateVolume fails, Error if the claim's source or topology cannot be used
+   */
   async #make(claim: PersistentVolumeClaim, storageClass: StorageClass, name: string): Promise<CsiVolume | undefined> {
     const { driver, client, recorder } = this.#options;
     const { metadata, spec } = claim;
@@ -156,7 +159,7 @@ export class Provisioner implements Sidecar {
     });
   }
 
-  /** Returns the parameters of the claim's VolumeAttributesClass. @throws Error if it does not exist, or is another driver's */
+  /** Returns the parameters of the claim's VolumeAttributesClass. @throws Error if the class does not exist or belongs to another driver */
   #mutable({ spec }: PersistentVolumeClaim): { readonly mutableParameters?: Strings } {
     const name = spec?.volumeAttributesClassName;
     const { driver } = this.#options;

@@ -20,7 +20,10 @@ export interface ResizerOptions extends SidecarOptions {
   readonly expansion: NodeExpansion;
 }
 
-/** Does the work of an external-resizer: expands the volumes of claims that request more; then on the node, if the driver requires it. */
+/**
+ * Does the work of external-resizer: expands the volumes of claims that request more capacity, first in the driver's controller service and then, if
+ * the driver requires it, on the node.
+ */
 export class Resizer implements Sidecar {
   readonly #options: ResizerOptions;
   readonly #claims: Informer<PersistentVolumeClaim>;
@@ -147,7 +150,7 @@ export class Resizer implements Sidecar {
   }
 }
 
-/** The fields whose change makes the controller reconcile a claim again. */
+/** Returns the fields of a PersistentVolumeClaim. If one of them changes, the controller reconciles the claim again. */
 const stageOf = (claim: PersistentVolumeClaim) =>
   `${requestedStorage(claim)} ${claim.status?.capacity?.['storage']} ${claim.status?.phase} ${claim.spec?.volumeName} ${needsNodeExpansion(claim)}`;
 const requestedStorage = ({ spec }: PersistentVolumeClaim) => spec?.resources?.requests?.['storage'] ?? '0';

@@ -3,7 +3,7 @@ import type { Logger } from '@oarlock/primitives/logger';
 import type { Client, EventRecorder, Informers } from '@oarlock/spi/client';
 import type { CsiDriver } from '../driver/csi-driver.ts';
 
-/** The work of one Kubernetes sidecar, done in this process for a driver. */
+/** The work of one Kubernetes CSI sidecar, which this process does for a driver. */
 export interface Sidecar {
   start(): void;
   stop(): Promise<void>;

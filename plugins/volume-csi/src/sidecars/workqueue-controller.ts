@@ -8,9 +8,9 @@ export interface WorkqueueControllerOptions {
   readonly name: string;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Caches that `reconcile` reads: the workers start when all have synced. */
+  /** The caches that `reconcile` reads. The workers start when all caches have synced. */
   readonly caches: readonly Pick<Informer, 'whenSynced'>[];
-  /** Reconciles one key. After an error it is called again, with exponential backoff. */
+  /** Reconciles one key. After an error, the key is reconciled again with exponential backoff. */
   reconcile(key: string): Promise<void>;
 }
 
@@ -35,7 +35,7 @@ export class WorkqueueController {
     this.#queue.addAfter(key, ms);
   }
 
-  /** Starts the workers. `off`: functions that remove the event handlers that add keys. */
+  /** Starts the workers. @param off the functions that remove the event handlers that add keys; called when the controller stops */
   start(...off: readonly (() => void)[]): void {
     this.#off.push(...off);
     this.#running = Promise.all(this.#options.caches.map((cache) => cache.whenSynced())).then(() =>

@@ -211,7 +211,10 @@ const populatorDefinition: CustomResourceDefinition = {
   },
 };
 
-/** Creates the CRDs unless they exist or this node may not create them, and waits until they are served. Existing CRDs are not changed. */
+/**
+ * Creates the snapshot CustomResourceDefinitions and waits until they are served. Existing ones are not changed; on a node that may not create them,
+ * only waits.
+ */
 export async function defineSnapshots(client: Client, informers: Informers, signal: AbortSignal): Promise<void> {
   for (const definition of [...snapshotDefinitions, populatorDefinition])
     await client.create(customResourceDefinitions, definition, { signal }).catch((error: unknown) => {

@@ -6,11 +6,11 @@ export const snapshotGroup = 'snapshot.storage.k8s.io';
 export type DeletionPolicy = 'Delete' | 'Retain';
 export interface SnapshotError {
   readonly message?: string;
-  /** RFC 3339. */
+  /** The time in RFC 3339. */
   readonly time?: string;
 }
 
-/** A user's request for a snapshot of a claim, or for a binding to an existing snapshot. */
+/** A user's request to take a snapshot of a PersistentVolumeClaim, or to bind to an existing snapshot. */
 export interface VolumeSnapshot extends KubeObject {
   readonly metadata?: ObjectMeta;
   readonly spec: {
@@ -19,10 +19,10 @@ export interface VolumeSnapshot extends KubeObject {
   };
   readonly status?: {
     readonly boundVolumeSnapshotContentName?: string;
-    /** RFC 3339. */
+    /** The creation time in RFC 3339. */
     readonly creationTime?: string;
     readonly readyToUse?: boolean;
-    /** A quantity. */
+    /** The minimum size of a volume that is restored from the snapshot, as a quantity. */
     readonly restoreSize?: string;
     readonly error?: SnapshotError;
   };
@@ -47,10 +47,10 @@ export interface VolumeSnapshotContent extends KubeObject {
   };
   readonly status?: {
     readonly snapshotHandle?: string;
-    /** Nanoseconds since the epoch. */
+    /** The creation time in nanoseconds since the epoch. */
     readonly creationTime?: number | bigint;
     readonly readyToUse?: boolean;
-    /** Bytes. */
+    /** The minimum size of a volume that is restored from the snapshot, in bytes. */
     readonly restoreSize?: number;
     readonly error?: SnapshotError;
   };

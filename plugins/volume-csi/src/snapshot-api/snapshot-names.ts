@@ -5,7 +5,7 @@ import type { Client } from '@oarlock/spi/client';
 
 const group = 'snapshot.storage.kubernetes.io';
 
-/** Annotations of the snapshot API. */
+/** The annotations of the snapshot API. */
 export const notes = {
   defaultClass: `${group}/is-default-class`,
   beingDeleted: `${group}/volumesnapshot-being-deleted`,
@@ -28,7 +28,10 @@ const nameOf = ({ metadata }: KubeObject) => ({
   ...(metadata?.namespace !== undefined && { namespace: metadata.namespace }),
 });
 
-/** Adds and removes finalizers; writes only if they change. Returns undefined if the object does not exist. @throws StatusError `Conflict` */
+/**
+ * Adds and removes finalizers of an object; writes only if they change. Returns undefined if the object does not exist.
+ * @throws StatusError `Conflict` if another client has changed the object
+ */
 export async function setFinalizers<T extends KubeObject>(
   client: Client,
   resource: Resource<T>,

@@ -12,7 +12,7 @@ import type { SnapshotCaches } from './snapshot-caches.ts';
 /** How often the driver is queried for a snapshot that is not ready yet. Milliseconds. */
 const askAgainMs = 1_000;
 
-/** Creates the snapshots of VolumeSnapshotContents in the driver, and deletes them with their content. */
+/** Creates the snapshots of VolumeSnapshotContents in the driver, and deletes the snapshots with their VolumeSnapshotContents. */
 export class ContentSync {
   readonly #options: SidecarOptions;
   readonly #caches: SnapshotCaches;
@@ -53,7 +53,7 @@ export class ContentSync {
     }
   }
 
-  /** If volumes belong to nodes, so do their snapshots. Every node looks for pre-provisioned snapshots. */
+  /** Returns true if this node handles the content. If volumes belong to nodes, so do their snapshots; every node looks for pre-provisioned snapshots. */
   #isHere({ metadata, spec }: VolumeSnapshotContent): boolean {
     const { driver, nodeName } = this.#options;
     const by = metadata?.labels?.[notes.managedBy];
@@ -151,7 +151,7 @@ export class ContentSync {
   }
 }
 
-/** Converts to nanoseconds without loss: the value exceeds the precision of a double. */
+/** Converts a time to nanoseconds without loss, because the value exceeds the precision of a double. */
 function nanoseconds({ seconds, nanos }: NonNullable<CsiSnapshot['creationTime']>): number | bigint {
   const sum = BigInt(seconds) * 1_000_000_000n + BigInt(nanos);
   return exactInteger(sum) ?? Number(sum);

@@ -17,7 +17,7 @@ import { finalizers, ignoreNotFound, notes, setFinalizers } from '../snapshot-ap
 import type { SnapshotCaches } from './snapshot-caches.ts';
 import { same, SnapshotProblem } from './snapshot-status.ts';
 
-/** Binds each VolumeSnapshot to a VolumeSnapshotContent: to one that it creates, or to an existing one. */
+/** Binds each VolumeSnapshot to a VolumeSnapshotContent, which this class creates or which already exists. */
 export class SnapshotSync {
   readonly #options: SidecarOptions;
   readonly #caches: SnapshotCaches;
@@ -129,7 +129,7 @@ export class SnapshotSync {
     await this.#report(snapshot, bound);
   }
 
-  /** Copies the status of the content to the snapshot. */
+  /** Copies the status of the VolumeSnapshotContent to the VolumeSnapshot. */
   async #report(snapshot: VolumeSnapshot, { metadata, status }: VolumeSnapshotContent): Promise<void> {
     const { recorder, client } = this.#options;
     const { namespace = '', name = '' } = snapshot.metadata ?? {};
@@ -157,7 +157,7 @@ export class SnapshotSync {
     if (ready) await this.#freeClaims(namespace);
   }
 
-  /** Removes a deleted snapshot: after its content with policy Delete, without it with Retain; and not while a claim is filled from it. */
+  /** Removes a deleted VolumeSnapshot when its content is gone (deletionPolicy Delete) or at once (Retain), but not while a claim is filled from it. */
   async #leave(snapshot: VolumeSnapshot): Promise<void> {
     const { client, driver, recorder } = this.#options;
     const { namespace = '', name = '', uid = '' } = snapshot.metadata ?? {};
@@ -189,7 +189,7 @@ export class SnapshotSync {
     await this.#freeClaims(namespace);
   }
 
-  /** Returns true if the snapshot is this driver's. Without a content, only a snapshot that this process started is known. */
+  /** Returns true if the VolumeSnapshot may belong to this driver, according to its volume or, if the volume is unknown, its VolumeSnapshotClass. */
   #mayBeOurs(snapshot: VolumeSnapshot): boolean {
     const { namespace = '' } = snapshot.metadata ?? {};
     const claim = this.#caches.claims.get(`${namespace}/${snapshot.spec.source.persistentVolumeClaimName}`);
@@ -199,7 +199,7 @@ export class SnapshotSync {
     return named === undefined || named.driver === this.#options.driver.name;
   }
 
-  /** Sets the finalizer of a claim while a snapshot of it is taken. */
+  /** Removes the finalizer of the namespace's PersistentVolumeClaims of which no snapshot is being taken any more. */
   async #freeClaims(namespace: string): Promise<void> {
     const { client } = this.#options;
     const { claims, snapshots } = this.#caches;
@@ -218,7 +218,10 @@ export class SnapshotSync {
     }
   }
 
-  /** Returns the volume to take a snapshot of; undefined if it is not a volume of this driver instance. @throws SnapshotProblem */
+  /**
+   * Returns the volume to take a snapshot of; undefined if the volume does not belong to this driver instance.
+   * @throws SnapshotProblem if the claim does not exist or is not bound
+   */
   #volumeOf(snapshot: VolumeSnapshot, claim: PersistentVolumeClaim | undefined): PersistentVolume | undefined {
     const { driver } = this.#options;
     const name = snapshot.spec.source.persistentVolumeClaimName;
@@ -240,7 +243,7 @@ export class SnapshotSync {
     return volume;
   }
 
-  /** Returns the class of a snapshot. @throws SnapshotProblem */
+  /** Returns the VolumeSnapshotClass of a VolumeSnapshot. @throws SnapshotProblem if there is none */
   async #classOf(snapshot: VolumeSnapshot): Promise<VolumeSnapshotClass> {
     const { driver, client } = this.#options;
     const name = snapshot.spec.volumeSnapshotClassName;
@@ -288,7 +291,7 @@ export class SnapshotSync {
   }
 }
 
-/** Ignores conflicts: the event of the other write adds the key again. */
+/** Ignores conflicts, because the event of the other client's write adds the key again. */
 function conflict(error: unknown): undefined {
   if (isStatus(error, 'Conflict')) return undefined;
   throw error;

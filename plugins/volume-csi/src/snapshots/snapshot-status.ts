@@ -1,6 +1,6 @@
 import type { VolumeSnapshot } from '../snapshot-api/snapshot-kinds.ts';
 
-/** Why a snapshot cannot be created. `reason` is the reason of its event. */
+/** The reason why a snapshot cannot be created. `reason` is the reason of the event. */
 export class SnapshotProblem extends Error {
   readonly reason: string;
   constructor(reason: string, message: string) {
@@ -9,7 +9,7 @@ export class SnapshotProblem extends Error {
   }
 }
 
-/** Returns true if a snapshot has this status. */
+/** Returns true if the two snapshot statuses are equal. */
 export function same(one: VolumeSnapshot['status'], other: NonNullable<VolumeSnapshot['status']>): boolean {
   return (
     one?.boundVolumeSnapshotContentName === other.boundVolumeSnapshotContentName &&

@@ -21,8 +21,8 @@ const ofSnapshot = 'snapshot ';
 const ofContent = 'content ';
 
 /**
- * Does the work of Kubernetes' snapshot-controller, which binds snapshots to contents (`snapshots`), or of an external-snapshotter, which
- * creates and deletes snapshots in the driver (`contents`). Starts when the kinds are served.
+ * Does the work of Kubernetes' snapshot-controller, which binds VolumeSnapshots to VolumeSnapshotContents (`snapshots`), or of external-snapshotter,
+ * which creates and deletes snapshots in the driver (`contents`). Starts when the kinds are served.
  */
 export class Snapshotter implements Sidecar {
   readonly #controller: WorkqueueController;
@@ -89,6 +89,6 @@ export class Snapshotter implements Sidecar {
   }
 }
 
-/** The fields whose change makes the controller reconcile a content again. */
+/** Returns the fields of a VolumeSnapshotContent. If one of them changes, the controller reconciles the content again. */
 const stageOf = ({ metadata }: Pick<VolumeSnapshotContent, 'metadata'>) =>
   `${metadata?.generation} ${metadata?.deletionTimestamp !== undefined} ${metadata?.annotations?.[notes.beingDeleted]}`;

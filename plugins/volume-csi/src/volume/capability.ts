@@ -8,7 +8,7 @@ const modes: Readonly<Record<string, AccessMode>> = {
   ReadWriteOncePod: 'SINGLE_NODE_SINGLE_WRITER',
 };
 
-/** Converts access modes to CSI's. A driver without SINGLE_NODE_MULTI_WRITER has no mode for a single pod. */
+/** Converts access modes to a CSI access mode. A driver without SINGLE_NODE_MULTI_WRITER has no access mode for a single pod. */
 export function accessMode(accessModes: readonly string[] = [], singleNodeMultiWriter: boolean): AccessMode {
   const [mode = 'ReadWriteOnce'] = ['ReadWriteMany', 'ReadOnlyMany', 'ReadWriteOnce', 'ReadWriteOncePod'].filter((one) =>
     accessModes.includes(one),
@@ -22,11 +22,11 @@ export interface Usage {
   readonly volumeMode: string | undefined;
   readonly fsType: string | undefined;
   readonly mountOptions: readonly string[] | undefined;
-  /** The group that the driver itself sets on the volume (VOLUME_MOUNT_GROUP). */
+  /** The group that the driver itself sets on the volume, if it has VOLUME_MOUNT_GROUP. */
   readonly mountGroup?: number;
 }
 
-/** Returns the capability with which a volume is used. `singleNodeMultiWriter`: the capability of the service that is called. */
+/** Returns the CSI volume capability of a volume. `singleNodeMultiWriter` is true if the called service has SINGLE_NODE_MULTI_WRITER. */
 export function capability(
   { accessModes, volumeMode, fsType, mountOptions = [], mountGroup }: Usage,
   singleNodeMultiWriter: boolean,

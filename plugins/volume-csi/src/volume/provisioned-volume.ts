@@ -6,7 +6,7 @@ import type { CsiVolume, VolumeCapability } from '@oarlock/csi/csi-types';
 import type { CsiDriver } from '../driver/csi-driver.ts';
 import { capability } from './capability.ts';
 
-/** Annotations of claims and volumes. */
+/** The annotations of provisioned PersistentVolumeClaims and PersistentVolumes. */
 export const annotations = {
   provisioner: 'volume.kubernetes.io/storage-provisioner',
   betaProvisioner: 'volume.beta.kubernetes.io/storage-provisioner',
@@ -17,7 +17,7 @@ export const annotations = {
 };
 export const finalizer = 'external-provisioner.volume.kubernetes.io/finalizer';
 
-/** Returns the name of the provisioner of a claim's volume. */
+/** Returns the name of the provisioner that creates the claim's volume. */
 export const provisionerOf = ({ metadata }: PersistentVolumeClaim): string | undefined =>
   metadata?.annotations?.[annotations.provisioner] ?? metadata?.annotations?.[annotations.betaProvisioner];
 
@@ -38,7 +38,7 @@ export function capabilityOf(
 }
 const fsTypeOf = (parameters: Readonly<Record<string, string>> | undefined) => parameters?.['csi.storage.k8s.io/fstype'];
 
-/** Returns the references to Secrets that a class names, for later calls. @throws Error for an unknown variable in a name */
+/** Returns the references to Secrets that a StorageClass names for later calls. @throws Error if a name contains an unknown variable */
 function secretsOf(volumeName: string, claim: PersistentVolumeClaim, { parameters }: StorageClass) {
   const tokens = claimTokens(volumeName, claim);
   const of = (use: SecretUse) => secretReference(parameters, use, tokens);

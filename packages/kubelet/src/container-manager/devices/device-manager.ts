@@ -11,11 +11,11 @@ import type { ContainerDevices, RegisterRequest } from './device-plugin-messages
 import type { DevicePlugin } from './device-plugin.ts';
 
 export interface DeviceManagerOptions {
-  /** Holds `kubelet.sock` and the sockets of the plugins. */
+  /** The directory of `kubelet.sock` and of the device plugins' sockets. */
   readonly directory: string;
   readonly log: Logger;
   readonly signal: AbortSignal;
-  /** Called when the node's devices changed. */
+  /** Called when the devices of the node changed. */
   changed(): void;
 }
 
@@ -29,13 +29,13 @@ const version = 'v1beta1';
 const none: ContainerDevices = { envs: {}, mounts: [], devices: [], annotations: {} };
 
 /**
- * Registers device plugins (KEP-3573), adds their devices to the node's resources and allocates them to containers. Allocations are
- * written to a checkpoint, so that a restarted kubelet does not allocate a device twice.
+ * Registers device plugins (KEP-3573), adds their devices to the node's resources and allocates devices to containers. A checkpoint file stores
+ * the allocations, so that a restarted kubelet does not allocate a device twice.
  */
 export class DeviceManager {
   readonly #options: DeviceManagerOptions;
   readonly #plugins = new Map<string, DevicePlugin>();
-  /** Every resource that was ever registered: the node reports 0 for resources whose plugin is gone. */
+  /** The names of all resources that were ever registered. The node reports 0 for a resource whose device plugin is gone. */
   readonly #resources = new Set<string>();
   readonly #pods = new Map<string, PodDevices>();
   #server: { close(): Promise<void> } | undefined;
@@ -45,7 +45,7 @@ export class DeviceManager {
     this.#options = options;
   }
 
-  /** Loads the checkpoint and serves the registration socket. @throws Error if it cannot listen */
+  /** Loads the checkpoint and serves the registration socket. @throws Error if the socket cannot be opened */
   async start(): Promise<void> {
     const { directory, log } = this.#options;
     await mkdir(directory, { recursive: true, mode: 0o755 });
@@ -73,7 +73,7 @@ export class DeviceManager {
     await this.#saving;
   }
 
-  /** The node's devices, and those of them that are healthy. */
+  /** The node's device resources: all devices as capacity, healthy devices as allocatable. */
   get resources(): { readonly capacity: Resources; readonly allocatable: Resources } {
     const capacity: Record<string, ParsedQuantity> = {};
     const allocatable: Record<string, ParsedQuantity> = {};
@@ -85,7 +85,7 @@ export class DeviceManager {
     return { capacity, allocatable };
   }
 
-  /** Allocates devices to a pod, or returns why it cannot. A pod with devices keeps them. */
+  /** Allocates devices to a pod. A pod keeps devices that it already has. Returns why the pod is rejected, or undefined if it is admitted. */
   allocate(pod: Pod): AdmissionRejection | undefined {
     const uid = podUid(pod);
     if (this.#pods.has(uid)) return undefined;
@@ -116,12 +116,12 @@ export class DeviceManager {
     return undefined;
   }
 
-  /** Uids of pods with devices. */
+  /** The uids of pods with allocated devices. */
   get podsWithDevices(): Iterable<string> {
     return this.#pods.keys();
   }
 
-  /** Returns the health of a container's devices as its plugin last reported it; `Unknown` without a report (KEP-4680). */
+  /** Returns the health of a container's devices as the device plugin last reported it; `Unknown` if it never did (KEP-4680). */
   healthOf(uid: string, container: string): readonly ResourceStatus[] {
     return Object.entries(this.#pods.get(uid)?.[container] ?? {}).map(([resource, ids]) => {
       const devices = this.#plugins.get(resource)?.devices;
@@ -139,7 +139,10 @@ export class DeviceManager {
     if (this.#pods.delete(uid)) this.#save();
   }
 
-  /** Calls the plugins' Allocate and PreStartContainer for a container. @throws GrpcError; Error if a plugin is not registered */
+  /**
+   * Calls Allocate and PreStartContainer of the container's device plugins and returns the combined result.
+   * @throws GrpcError if a call fails, Error if a device plugin is not registered
+   */
   async containerDevices(pod: Pod, container: Container | EphemeralContainer, signal: AbortSignal): Promise<ContainerDevices> {
     const allocated = this.#pods.get(podUid(pod))?.[container.name];
     if (allocated === undefined) return none;
@@ -179,7 +182,7 @@ export class DeviceManager {
     return join(this.#options.directory, 'kubelet_internal_checkpoint');
   }
 
-  /** Writes the checkpoint. Writes are serialized; the last state wins. */
+  /** Writes the checkpoint. Writes do not overlap; the newest state wins. */
   #save(): void {
     const { log } = this.#options;
     const state: Checkpoint = { pods: Object.fromEntries(this.#pods), resources: [...this.#resources] };
@@ -192,7 +195,7 @@ export class DeviceManager {
   }
 }
 
-/** Returns the reason, in upstream's words, why a plugin cannot be registered; undefined if it can. */
+/** Returns, in upstream's words, why a device plugin cannot be registered; undefined if it can. */
 function rejectionReason({ version: requestedVersion, endpoint, resourceName }: RegisterRequest): string | undefined {
   if (requestedVersion !== version)
     return `requested API version "${requestedVersion}" is not supported by kubelet. Supported version is ["${version}"]`;

@@ -35,12 +35,12 @@ export interface RegisterRequest {
   readonly resourceName: string;
   readonly options?: { readonly preStartRequired: boolean };
 }
-/** The devices, mounts and variables that a container gets from its plugins. */
+/** The devices, mounts and environment variables that the device plugins' Allocate returns for a container. */
 export interface ContainerDevices {
   readonly envs: Readonly<Record<string, string>>;
   readonly mounts: readonly { readonly containerPath: string; readonly hostPath: string; readonly readOnly: boolean }[];
   readonly devices: readonly { readonly containerPath: string; readonly hostPath: string; readonly permissions: string }[];
   readonly annotations: Readonly<Record<string, string>>;
-  /** CDI names. */
+  /** CDI device names. */
   readonly cdiDevices?: readonly { readonly name: string }[];
 }

@@ -6,11 +6,11 @@ import { devicePluginMessages, type ContainerDevices, type RegisterRequest } fro
 const service = 'v1beta1.DevicePlugin';
 const timeoutMs = 60_000;
 
-/** One registered device plugin and its devices. */
+/** A registered device plugin and its devices. */
 export class DevicePlugin {
   readonly resource: string;
   readonly preStart: boolean;
-  /** Health by device id. */
+  /** Whether each device is healthy, keyed by device id. */
   readonly devices = new Map<string, boolean>();
   readonly #client: UnixClient;
   readonly #stop = new AbortController();
@@ -21,7 +21,10 @@ export class DevicePlugin {
     this.#client = new UnixClient({ socket, table: devicePluginMessages, timeoutMs });
   }
 
-  /** Watches the plugin's devices until the stream ends or `stop` is called; all are unhealthy then. Calls `changed` after each update. */
+  /**
+   * Updates the devices from the plugin's ListAndWatch stream and calls `changed` after each update. When the stream ends or `stop` is called, all
+   * devices become unhealthy.
+   */
   async listAndWatch(changed: () => void): Promise<void> {
     const { signal } = this.#stop;
     const types = ['Empty', 'ListAndWatchResponse'] as const;
@@ -40,7 +43,7 @@ export class DevicePlugin {
     }
   }
 
-  /** @throws GrpcError */
+  /** Calls Allocate for the devices of one container. Returns undefined if the response has no container. @throws GrpcError if the call fails */
   async allocate(ids: readonly string[], signal: AbortSignal): Promise<ContainerDevices | undefined> {
     const { containerResponses } = await this.#client.call<{ containerResponses: readonly ContainerDevices[] }>(
       service,
@@ -50,7 +53,7 @@ export class DevicePlugin {
     );
     return containerResponses[0];
   }
-  /** @throws GrpcError */
+  /** Calls PreStartContainer if the plugin requires it. @throws GrpcError if the call fails */
   async preStartContainer(ids: readonly string[], signal: AbortSignal): Promise<void> {
     if (this.preStart) await this.#client.call(service, 'PreStartContainer', { devicesIDs: ids }, { signal });
   }
@@ -61,7 +64,7 @@ export class DevicePlugin {
   }
 }
 
-/** Serves the registration socket. `register` returns why a plugin is rejected. @throws Error if it cannot listen */
+/** Serves the registration socket. `register` returns why a device plugin is rejected. @throws Error if the socket cannot be opened */
 export function serveRegistration(
   socket: string,
   { register, failed }: { register(request: RegisterRequest): string | undefined; failed(error: unknown): void },

@@ -13,31 +13,31 @@ import type { DRAPlugin } from './dra-plugin.ts';
 import type { ClaimReference, PreparedDevice } from './dra-plugin-messages.ts';
 
 export interface DRAManagerOptions {
-  /** The directory of the drivers' registration sockets, as upstream's /var/lib/kubelet/plugins_registry. */
+  /** The directory of the DRA drivers' registration sockets (upstream: /var/lib/kubelet/plugins_registry). */
   readonly registryDir: string;
-  /** The checkpoint of prepared claims. */
+  /** The path of the checkpoint file of prepared ResourceClaims. */
   readonly file: string;
   readonly client: Client;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** A claim that pods of this node use. Checkpointed before a driver is called. */
+/** A ResourceClaim that pods of this node use. The checkpoint contains it before a DRA driver is called. */
 interface Prepared extends ClaimReference {
-  /** Uids of the pods of this node that use the claim. */
+  /** The uids of this node's pods that use the ResourceClaim. */
   readonly pods: readonly string[];
-  /** Prepared devices by driver; empty until the driver has answered. */
+  /** The prepared devices, keyed by driver name; empty until the driver has responded. */
   readonly devices: Readonly<Record<string, readonly PreparedDevice[]>>;
 }
 
 /**
- * Prepares and unprepares the resource claims of pods with the node's DRA drivers (KEP-4381): before the pod starts, and after the last pod
- * of the claim has terminated. Containers get the CDI devices that the driver returns.
+ * Prepares the ResourceClaims of a pod through the node's DRA drivers before the pod starts, and unprepares a ResourceClaim after its last pod
+ * has terminated (KEP-4381). Containers get the CDI devices that the driver returns.
  */
 export class DRAManager {
   readonly #options: DRAManagerOptions;
   readonly #drivers = new Map<string, DRAPlugin>();
-  /** By claim uid. */
+  /** Prepared ResourceClaims, keyed by uid. */
   readonly #claims = new Map<string, Prepared>();
   readonly #locks = new KeyedLock();
   #pluginWatcher: { stop(): Promise<void> } | undefined;
@@ -47,7 +47,7 @@ export class DRAManager {
     this.#options = options;
   }
 
-  /** Loads the checkpoint and watches for drivers. @throws Error if it cannot */
+  /** Loads the checkpoint and watches the registry directory for DRA drivers. @throws Error if either fails */
   async start(): Promise<void> {
     const { registryDir, file, clock, log } = this.#options;
     const text = await readFile(file, 'utf8').catch(() => undefined);
@@ -82,14 +82,14 @@ export class DRAManager {
     await this.#saving;
   }
 
-  /** Prepares the pod's allocated claims. Idempotent. @throws Error if a claim or driver is not ready */
+  /** Prepares the pod's allocated ResourceClaims. Idempotent. @throws Error if a ResourceClaim or DRA driver is not ready */
   async prepareResources(pod: Pod, signal: AbortSignal): Promise<void> {
     const extended = pod.status?.extendedResourceClaimStatus;
     for (const name of [...claimNames(pod).values(), ...(extended ? [extended.resourceClaimName] : [])])
       await this.#prepare(await this.#claimOf(pod, name), podUid(pod), signal);
   }
 
-  /** Returns the CDI names of a container's devices. Requires `prepareResources`. */
+  /** Returns the CDI names of a container's devices. Requires an earlier `prepareResources`. */
   cdiDevicesOf(pod: Pod, container: Container | EphemeralContainer): readonly string[] {
     const uid = podUid(pod);
     const names = claimNames(pod);
@@ -111,7 +111,10 @@ export class DRAManager {
     return [...ids];
   }
 
-  /** Unprepares claims of pods that no longer exist. A driver that fails is called again when another pod of the claim terminates. */
+  /**
+   * Unprepares the ResourceClaims of pods that no longer exist. After a driver error, the driver is called again when another pod of the
+   * ResourceClaim terminates.
+   */
   async removeStalePods(present: (uid: string) => boolean, signal: AbortSignal): Promise<void> {
     const gone = new Set([...this.#claims.values()].flatMap(({ pods }) => pods).filter((uid) => !present(uid)));
     for (const uid of gone)
@@ -120,7 +123,7 @@ export class DRAManager {
       });
   }
 
-  /** Unprepares claims that only this pod used. Idempotent. @throws Error if a driver fails */
+  /** Unprepares the ResourceClaims that only this pod used. Idempotent. @throws Error if a DRA driver fails */
   async unprepareResources(uid: string, signal: AbortSignal): Promise<void> {
     for (const claim of [...this.#claims.values()].filter(({ pods }) => pods.includes(uid)))
       await this.#locks.run(claim.uid, async () => {
@@ -175,7 +178,7 @@ export class DRAManager {
     return driver;
   }
 
-  /** Writes the checkpoint. Writes are serialized; the last state wins. @throws Error if the write fails */
+  /** Writes the checkpoint. Writes do not overlap; the newest state wins. @throws Error if the write fails */
   #save(): Promise<void> {
     const { file } = this.#options;
     const text = () => JSON.stringify([...this.#claims.values()]);
@@ -191,11 +194,11 @@ export class DRAManager {
 
 const nameOf = ({ namespace, name, uid }: Prepared): ClaimReference => ({ namespace, name, uid });
 
-/** A request `gpu` matches the device's request `gpu`, and `gpu/big`, one of its alternatives. */
+/** Returns true if the container's request names the device's request. A request `gpu` also matches its alternative `gpu/big`. */
 const satisfiesRequest = ({ requestNames = [] }: PreparedDevice, request: string) =>
   requestNames.length === 0 || requestNames.some((one) => one === request || one.startsWith(`${request}/`));
 
-/** Returns claim names by the names that containers use. Pod claims without a generated claim are left out. */
+/** Returns the names of the pod's ResourceClaims, keyed by the names that containers use. Omits entries whose ResourceClaim is not generated yet. */
 function claimNames({ spec, status }: Pod): ReadonlyMap<string, string> {
   const names = new Map<string, string>();
   for (const { name, resourceClaimName } of spec?.resourceClaims ?? []) {

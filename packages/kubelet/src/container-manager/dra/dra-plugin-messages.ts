@@ -26,10 +26,10 @@ export interface ClaimReference {
   readonly name: string;
   readonly uid: string;
 }
-/** A device that a driver has prepared. */
+/** A device that a DRA driver has prepared. */
 export interface PreparedDevice {
-  /** The claim's requests that the device satisfies; undefined: all of them. */
+  /** The requests of the ResourceClaim that the device satisfies; undefined means all requests. */
   readonly requestNames?: readonly string[];
-  /** CDI names: `vendor.com/class=name`. */
+  /** CDI device names, such as `vendor.com/class=name`. */
   readonly cdiDeviceIds?: readonly string[];
 }

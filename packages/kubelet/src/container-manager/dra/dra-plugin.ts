@@ -2,21 +2,21 @@ import { UnixClient } from '@oarlock/grpc/unix-client';
 import type { RegistrationInfo } from '@oarlock/grpc/registration-client';
 import { draPluginMessages, type ClaimReference, type PreparedDevice } from './dra-plugin-messages.ts';
 
-/** gRPC services by the version that a driver registers, best first. */
+/** The gRPC service of each DRA version that a driver may register, newest first. */
 const services = {
   'v1.DRAPlugin': 'k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin',
   'v1beta1.DRAPlugin': 'k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin',
 } as const;
-/** Upstream's timeout: preparing may take long. Milliseconds. */
+/** The timeout of calls to DRA drivers, as upstream: preparing devices may take long. Milliseconds. */
 const timeoutMs = 45_000;
 
-/** One registered DRA driver of this node. */
+/** A registered DRA driver of this node. */
 export class DRAPlugin {
   readonly name: string;
   readonly #service: string;
   readonly #client: UnixClient;
 
-  /** @throws Error if the driver has no supported version */
+  /** @throws Error if the driver supports no version that the kubelet supports */
   constructor({ name, endpoint, supportedVersions }: RegistrationInfo) {
     const spoken = Object.entries(services).find(([version]) => supportedVersions.includes(version));
     if (!spoken)
@@ -28,7 +28,10 @@ export class DRAPlugin {
     this.#client = new UnixClient({ socket: endpoint, table: draPluginMessages, timeoutMs });
   }
 
-  /** Prepares a claim's devices. Idempotent. @throws GrpcError; Error with the driver's message */
+  /**
+   * Calls NodePrepareResources for one ResourceClaim and returns its devices. Idempotent.
+   * @throws GrpcError if the call fails, Error if the driver reports an error for the ResourceClaim
+   */
   async prepareClaim(claim: ClaimReference, signal: AbortSignal): Promise<readonly PreparedDevice[]> {
     const { claims = {} } = await this.#client.call<{
       readonly claims?: Readonly<Record<string, { readonly devices?: readonly PreparedDevice[]; readonly error?: string }>>;
@@ -39,7 +42,10 @@ export class DRAPlugin {
     return answer.devices ?? [];
   }
 
-  /** @throws GrpcError; Error with the driver's message */
+  /**
+   * Calls NodeUnprepareResources for one ResourceClaim. Idempotent.
+   * @throws GrpcError if the call fails, Error if the driver reports an error for the ResourceClaim
+   */
   async unprepareClaim(claim: ClaimReference, signal: AbortSignal): Promise<void> {
     const { claims = {} } = await this.#client.call<{ readonly claims?: Readonly<Record<string, { readonly error?: string }>> }>(
       this.#service,

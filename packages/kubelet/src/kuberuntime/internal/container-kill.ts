@@ -15,14 +15,14 @@ export interface KillRequest {
   readonly specContainer: SpecContainer | undefined;
   readonly reason: ContainerKillReason;
   readonly message?: string;
-  /** The grace period. Undefined: by `terminationGracePeriodOf`. Seconds. */
+  /** The grace period in seconds; undefined selects the result of `terminationGracePeriodOf`. */
   readonly grace?: number | undefined;
   readonly signal: AbortSignal;
-  /** Waits after the preStop hook until the container may stop; takes and returns the remaining grace period in seconds. */
+  /** Waits after the preStop hook until the termination order allows the container to stop. Takes and returns the remaining grace period in seconds. */
   waitForTerminationOrder?(graceLeft: number): Promise<number>;
 }
 
-/** Returns the grace period of a container in seconds. A failed probe may define its own. */
+/** Returns the grace period of a container in seconds. A failed startup or liveness probe may define its own terminationGracePeriodSeconds. */
 export function terminationGracePeriodOf(
   { pod }: PodRecord,
   specContainer: SpecContainer | undefined,
@@ -38,7 +38,10 @@ export function terminationGracePeriodOf(
   return probe?.terminationGracePeriodSeconds ?? pod.spec?.terminationGracePeriodSeconds ?? 30;
 }
 
-/** Stops one container: event, preStop hook, stop signal, SIGKILL after the grace period. Stores the final status in the record. */
+/**
+ * Stops one container: records an event, runs the preStop hook, sends the stop signal, and sends SIGKILL after the grace period.
+ * Stores the container's final status in the record.
+ */
 export async function killContainer(record: PodRecord, request: KillRequest, preStopHooksRun?: Set<string>): Promise<void> {
   const { status, specContainer, reason, signal, waitForTerminationOrder } = request;
   const { runtime, node } = record;
@@ -101,8 +104,8 @@ async function runWithinGracePeriod(
 }
 
 /**
- * Stops all running containers: the regular ones concurrently, then the sidecars in reverse order (KEP-753). All preStop hooks run
- * concurrently. `grace` in seconds covers all containers together; undefined: each container's own grace period.
+ * Stops all running containers: the regular containers concurrently, then the sidecars in reverse order (KEP-753). All preStop hooks run
+ * concurrently. `grace` is one grace period in seconds for all containers together; undefined selects the grace period of each container.
  */
 export async function killContainersWithSyncResult(
   record: PodRecord,

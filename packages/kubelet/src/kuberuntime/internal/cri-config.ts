@@ -17,7 +17,10 @@ import { containerSecurityContext, sandboxSecurityContext } from './security-con
 import { readFileInVolume } from '../../volumes/sub-path.ts';
 import type { PodVolumes } from '../../volumes/volume-manager.ts';
 
-/** Returns true if the kubelet obtains the pod's address: the network plugin works in the node's namespace, and the pod is not on the host network. */
+/**
+ * Returns true if the kubelet obtains the pod's address from the CNI plugin: the plugin works in the node's network namespace, and the pod is not
+ * on the host network.
+ */
 export function usesNodeNetworkNamespace(pod: Pod, node: Pick<NodeContext, 'network'>, runtime: PodRuntime): boolean {
   return !isHostNetwork(pod) && !runtime.pleg.simulated && node.network?.traits.namespace === 'node';
 }
@@ -38,7 +41,7 @@ function portMappings(pod: Pod): readonly PortMapping[] {
   return mappings;
 }
 
-/** What the config of a sandbox depends on besides its pod and runtime. */
+/** The properties of the node that determine the config of a sandbox. */
 export type SandboxConfigNode = Pick<
   NodeContext,
   'paths' | 'hostname' | 'facts' | 'resolvConf' | 'recorder' | 'network' | 'containerManager' | 'userNamespaceManager' | 'owner'
@@ -47,11 +50,11 @@ export interface SandboxConfigRequest {
   readonly pod: Pod;
   readonly node: SandboxConfigNode;
   readonly runtime: PodRuntime;
-  /** The handler of the pod's RuntimeClass; empty without one. */
+  /** The runtime handler of the pod's RuntimeClass; empty without a RuntimeClass. */
   readonly handler: string;
 }
 
-/** Returns the config of a sandbox. `podIPs` are the addresses that the kubelet obtained for it. */
+/** Returns the CRI config of a sandbox. `podIPs` are the addresses that the kubelet obtained for the sandbox. */
 export async function generatePodSandboxConfig(
   { pod, node, runtime, handler }: SandboxConfigRequest,
   attempt: number,
@@ -92,7 +95,7 @@ async function dnsConfigOf(pod: Pod, node: SandboxConfigNode): Promise<NonNullab
   return dns;
 }
 
-/** What the config of a container depends on besides its pod and runtime. */
+/** The properties of the node that determine the config of a container. */
 export type ContainerConfigNode = Pick<
   NodeContext,
   | 'name'
@@ -117,13 +120,13 @@ export interface ContainerConfigRequest {
   readonly runtime: PodRuntime;
   readonly podIPs: readonly string[];
   readonly volumes: PodVolumes;
-  /** The handler of the pod's RuntimeClass; empty without one. */
+  /** The runtime handler of the pod's RuntimeClass; empty without a RuntimeClass. */
   readonly handler?: string;
-  /** The result of the device plugins' Allocate. */
+  /** The combined result of the device plugins' Allocate for the container. */
   readonly devices?: ContainerDevices | undefined;
-  /** CDI names of the devices of the container's claims. */
+  /** The CDI names of the devices of the container's ResourceClaims. */
   readonly cdiDevices?: readonly string[];
-  /** Images to mount, by volume name. */
+  /** The images of image volumes to mount, keyed by volume name. */
   readonly mountedImages?: ReadonlyMap<string, string>;
   readonly image: { readonly reference: string; readonly image: Image | undefined };
   /** The id of the container whose process namespace an ephemeral container shares. */
@@ -131,7 +134,7 @@ export interface ContainerConfigRequest {
   event(type: 'Normal' | 'Warning', reason: string, message: string): void;
 }
 
-/** @throws Error with the message of the CreateContainerConfigError */
+/** Returns the CRI config of a container. @throws Error with the message of the waiting reason CreateContainerConfigError */
 export async function generateContainerConfig(request: ContainerConfigRequest): Promise<ContainerConfig> {
   const { pod, container, restartCount, node, runtime, podIPs, image, targetId, event } = request;
   const facts: DownwardApiValues = { podIPs, hostIPs: node.addresses, nodeName: node.name };
@@ -187,7 +190,7 @@ export async function generateContainerConfig(request: ContainerConfigRequest): 
   };
 }
 
-/** The largest environment file. Bytes. */
+/** The maximum size of an environment file. Bytes. */
 const maxEnvFileBytes = 1024 * 1024;
 
 async function readEnvFile(volumes: PodVolumes, name: string, path: string): Promise<string | undefined> {

@@ -11,14 +11,14 @@ export interface LifecycleHandlerTarget {
   readonly podIP: string;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Milliseconds; 0: no timeout. */
+  /** The timeout in milliseconds; 0 for no timeout. */
   readonly timeoutMs: number;
 }
 
-/** The timeout of HTTP and sleep handlers without one of their own. */
+/** The timeout of HTTP and sleep handlers if `timeoutMs` is 0. */
 const longestMs = 24 * 3600 * 1000;
 
-/** Runs a postStart or preStop handler. @throws Error if it fails */
+/** Runs a postStart or preStop handler. @throws Error if the handler fails */
 export async function runLifecycleHandler(handler: LifecycleHandler, target: LifecycleHandlerTarget): Promise<void> {
   const { driver, container, containerId, podIP, clock, signal, timeoutMs } = target;
   if (handler.exec) {

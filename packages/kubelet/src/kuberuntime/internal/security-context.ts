@@ -20,11 +20,11 @@ const maskedPaths = [
 const readonlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'];
 
 export interface SecurityContextInputs {
-  /** The directory above `seccomp`, which holds Localhost profiles. */
+  /** The directory that contains `seccomp`, the directory of Localhost profiles. */
   readonly rootDir: string;
   /** True if the network plugin puts the pod into the node's network namespace. */
   readonly nodeNetwork: boolean;
-  /** The pod's user namespace mappings; undefined without `hostUsers: false`. */
+  /** The id mappings of the pod's user namespace; undefined unless `hostUsers` is false. */
   readonly users?: IdMappings | undefined;
 }
 
@@ -85,7 +85,7 @@ export function sandboxSecurityContext(pod: Pod, facts: SecurityContextInputs): 
   };
 }
 
-/** Returns the container's security context; `image` has the default user of its image. */
+/** Returns the CRI security context of a container. `image` provides the default user. */
 export function containerSecurityContext(
   pod: Pod,
   container: Container | EphemeralContainer,
@@ -123,7 +123,7 @@ export function containerSecurityContext(
   };
 }
 
-/** @throws Error if the pod requires a non-root user and the container runs, or may run, as root */
+/** Checks `runAsNonRoot`. @throws Error if the pod requires a non-root user and the container runs, or may run, as root */
 export function verifyRunAsNonRoot(pod: Pod, container: Container | EphemeralContainer, image: Image | undefined): void {
   const nonRoot = container.securityContext?.runAsNonRoot ?? pod.spec?.securityContext?.runAsNonRoot;
   if (nonRoot !== true) return;

@@ -12,7 +12,7 @@ export interface NodeLeaseOptions {
   readonly nodeName: string;
   readonly client: Client;
   readonly clock: Clock;
-  /** The timers of renewals, if nodes share them; by default the clock. */
+  /** The timers of lease renewals that nodes share; by default `clock`. */
   readonly timers?: Pick<Clock, 'after'> | undefined;
   readonly random: () => number;
   readonly log: Logger;
@@ -20,9 +20,9 @@ export interface NodeLeaseOptions {
   /** The renewal period. Milliseconds. */
   readonly periodMs: number;
   readonly signal: AbortSignal;
-  /** Returns the owner of a new lease, for garbage collection with the node. */
+  /** Returns the Node object that owns a new Lease, so that the Lease is garbage collected with the Node. */
   owner(): Node | undefined;
-  /** Called when an existing lease is gone: the API server may have lost its state. */
+  /** Called when the existing Lease was deleted, because the API server may have lost its state. */
   lost(): void;
 }
 

@@ -13,33 +13,33 @@ export interface NodeStatusInputs {
   readonly machine: MachineFacts;
   readonly capacity: Resources;
   readonly allocatable: Resources;
-  /** The capacity in the Node object: other clients may advertise extended resources there. */
+  /** The capacity in the Node object, to which other clients may have added extended resources. */
   readonly advertisedCapacity: NodeStatus['capacity'];
   readonly hostname: string;
   readonly addresses: readonly string[];
   readonly port: number;
   readonly kubeletVersion: string;
-  /** For example `containerd://1.6.20`. */
+  /** The name and version of the runtime, for example `containerd://1.6.20`. */
   readonly runtimeVersion: string;
-  /** The features of the default runtime, if it reports them. */
+  /** The features of the default runtime; undefined if the runtime does not report features. */
   readonly features: RuntimeFeatures | undefined;
-  /** Whether the default runtime isolates pods; undefined if it does not report it. */
+  /** Whether the default runtime isolates pods from the node; undefined if the runtime does not report it. */
   readonly isolation: PodIsolation | undefined;
   readonly images: readonly Image[];
   readonly pressure: NodePressure;
-  /** Why the node is not ready; empty if it is. */
+  /** The reasons why the node is not ready; empty if the node is ready. */
   readonly problems: readonly string[];
 }
 
 /**
- * Node declared features (KEP-5328) of this kubelet that not every supported kubelet has, sorted. They stay as long as upstream's nodes
- * declare them.
+ * The declared features (KEP-5328) of this kubelet, sorted: features that not every supported kubelet version has. A feature stays in the list as
+ * long as upstream's nodes declare it.
  */
 const declaredFeatures = ['InPlacePodLevelResourcesVerticalScaling', 'RestartAllContainersOnContainerExits'];
 const maxImages = 50;
 const maxNames = 5;
 
-/** Returns the capacity minus `reserved` and minus the hard eviction thresholds. */
+/** Returns the allocatable resources: the capacity minus `reserved` and minus the hard eviction thresholds. */
 export function allocatableOf(
   capacity: Resources,
   reserved: Readonly<Record<string, string>>,
@@ -57,7 +57,7 @@ export function allocatableOf(
 }
 
 /**
- * Extended resources that another client advertised on the node; all of them are allocatable.
+ * Returns the extended resources that another client advertised on the node. The whole capacity of such a resource is allocatable.
  * https://kubernetes.io/docs/tasks/administer-cluster/extended-resource-node/
  */
 const ofOthers = ({ capacity, advertisedCapacity: advertised = {} }: NodeStatusInputs) =>
@@ -72,7 +72,7 @@ function imagesOf(images: readonly Image[]): readonly ContainerImage[] {
     .filter(({ names }) => names.length > 0);
 }
 
-/** Returns the conditions without their times. */
+/** Returns the node conditions without heartbeat and transition times. */
 function conditionsOf({
   pressure,
   problems,
@@ -115,13 +115,13 @@ function conditionsOf({
   ];
 }
 
-/** The condition of nodes whose runtime reports whether it isolates pods. Other than upstream's conditions, `True` is the good state. */
+/** Returns the condition PodIsolation, for runtimes that report whether they isolate pods. Unlike upstream's conditions, `True` is the good state. */
 const isolationCondition = ({ enforced, reason }: PodIsolation) =>
   enforced
     ? { type: 'PodIsolation', status: 'True', reason: 'PodIsolationEnforced', message: 'pods are isolated from the node' }
     : { type: 'PodIsolation', status: 'False', reason: 'PodIsolationUnavailable', message: `pods run without isolation: ${reason}` };
 
-/** Returns the whole status. The transition time of a condition changes with its status. */
+/** Returns the complete node status. A condition's transition time changes only when the condition's status changes. */
 export function generateNodeStatus(inputs: NodeStatusInputs, before: NodeStatus | undefined, now: number): NodeStatus {
   const { machine, capacity, allocatable, hostname, addresses, port, kubeletVersion, runtimeVersion, images, features } = inputs;
   const time = formatTime(now);
@@ -160,7 +160,7 @@ export function generateNodeStatus(inputs: NodeStatusInputs, before: NodeStatus 
   };
 }
 
-/** Returns true if the statuses are equal except for heartbeat times. */
+/** Returns true if two node statuses are equal except for heartbeat times. */
 export function sameNodeStatus(a: NodeStatus | undefined, b: NodeStatus): boolean {
   const still = (status: NodeStatus) => ({
     ...status,
@@ -187,7 +187,7 @@ const goneOf = (before: object = {}, after: object = {}) =>
       .map((name) => [name, null]),
   );
 
-/** Returns the strategic merge patch of the difference. Conditions are always included: they carry the heartbeat. */
+/** Returns the strategic merge patch from one node status to another. The patch always contains the conditions, which carry the heartbeat. */
 export function nodeStatusPatch(before: NodeStatus | undefined, after: NodeStatus): { readonly status: Readonly<Record<string, unknown>> } {
   const status: Record<string, unknown> = { conditions: after.conditions };
   for (const field of patched) if (!jsonEqual(before?.[field], after[field])) status[field] = after[field];

@@ -1,13 +1,13 @@
 import { jsonEqual } from '@oarlock/api/json/json';
 import type { Pod } from '@oarlock/api/types/core-v1';
 
-/** The parts of a pod that an update changed. Most updates are the kubelet's own status and change none of them. */
+/** The parts of a pod that an update changed. Most updates contain only the kubelet's own status and change none of these parts. */
 export interface PodChange {
-  /** Containers may have to be started or replaced. */
+  /** True if the spec changed: containers may have to be started or replaced. */
   readonly spec: boolean;
-  /** Labels or annotations: downward API volumes may show them. */
+  /** True if labels or annotations changed, which downward API volumes may contain. */
   readonly metadata: boolean;
-  /** The conditions that the pod's readiness gates name. */
+  /** True if the conditions of the pod's readiness gates changed. */
   readonly readinessGates: boolean;
 }
 

@@ -4,7 +4,7 @@ import { isStatus } from '@oarlock/api/status';
 import { removePod } from '../../kuberuntime/pod-sandbox.ts';
 import type { SyncPass } from '../../pod/sync-pass.ts';
 
-/** Removes the pod's containers and sandboxes from the runtime, and its logs. */
+/** Removes the pod's containers and sandboxes from the runtime, and the pod's logs from the disk. */
 export async function removePodResources({ record, signal }: SyncPass): Promise<void> {
   const { runtime, node, pod } = record;
   // the logs go first: as long as the runtime has the pod, a restarted kubelet finds it and repeats the cleanup
@@ -14,7 +14,7 @@ export async function removePodResources({ record, signal }: SyncPass): Promise<
   node.userNamespaceManager.release(record.uid);
 }
 
-/** Deletes the API object at the end of its graceful deletion. The uid precondition protects a new pod of the same name. */
+/** Deletes the pod's API object at the end of its graceful deletion. A uid precondition protects a new pod of the same name. */
 export async function deleteApiPod({ record, signal, spanContext }: SyncPass): Promise<void> {
   const { namespace, name, uid, node } = record;
   try {

@@ -6,20 +6,20 @@ import { generatePodStatus } from '../../status/pod-status.ts';
 import { probeResultsOf } from '../../kuberuntime/sync-pod.ts';
 import type { SyncPass } from '../../pod/sync-pass.ts';
 
-/** Why the kubelet terminated or rejected a pod. */
+/** The reason and message of a pod that the kubelet terminated or rejected. */
 export interface PodFailure {
   readonly reason: string;
   readonly message: string;
-  /** True if the node caused it: the pod gets the condition DisruptionTarget (KEP-3329). */
+  /** True if the node caused the termination. The pod then gets the condition DisruptionTarget (KEP-3329). */
   readonly isDisruption?: boolean;
 }
 
-/** Computes a pod's status from its record and hands it to the status manager if it changed. */
+/** Computes a pod's status from its record, and passes a changed status to the status manager. */
 export class PodStatusReporter {
-  /** True when the API object is gone: nothing is sent then. */
+  /** True when the pod's API object is gone. No status is sent any more. */
   deletedFromApi = false;
   readonly #record: PodRecord;
-  /** Returns the span context of the last request that changed the pod. */
+  /** Returns the trace span context of the last request that changed the pod. */
   readonly #spanContext: () => SpanContext | undefined;
 
   constructor(record: PodRecord, spanContext: () => SpanContext | undefined) {
@@ -27,7 +27,10 @@ export class PodStatusReporter {
     this.#spanContext = spanContext;
   }
 
-  /** `end`: all containers are stopped, because of `failure` if it is set. `lazy`: a later status may replace this one. */
+  /**
+   * Computes and reports the pod's status. `end`: all containers are stopped, because of `end.failure` if set. `lazy`: the status may be delayed,
+   * because a later status is likely to replace it.
+   */
   report(pass: SyncPass, { end, lazy }: { readonly end?: { readonly failure: PodFailure | undefined }; readonly lazy: boolean }): void {
     const ended = end !== undefined;
     const record = this.#record;
@@ -55,7 +58,7 @@ export class PodStatusReporter {
     );
   }
 
-  /** Sets this status instead of a computed one. */
+  /** Reports the given status instead of a computed one. */
   setStatus(pass: SyncPass, status: PodStatus, lazy: boolean): void {
     const record = this.#record;
     // an unchanged status must still be sent if the previous one waits lazily

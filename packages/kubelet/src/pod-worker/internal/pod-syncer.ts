@@ -19,38 +19,41 @@ import type { SyncPass } from '../../pod/sync-pass.ts';
 import { readTerminationMessages } from './termination-message.ts';
 
 /**
- * The stage of a pod's worker (PodWorkerState upstream); it only moves forward.
- * - `syncing`: the pod is brought to its desired state
- * - `terminating`: the pod was deleted, evicted or completed: all containers are being stopped
- * - `terminated`: nothing runs any more: the pod's resources are removed, and the API object if it was deleted
- * - `finished`: nothing is left to do
+ * The stage of a pod worker (PodWorkerState upstream). A worker never returns to an earlier stage.
+ * - `syncing`: the worker brings the pod to its desired state
+ * - `terminating`: the pod was deleted, evicted or completed; the worker stops all containers
+ * - `terminated`: all containers are stopped; the worker removes the pod's resources, and the API object of a deleted pod
+ * - `finished`: the worker has no work left
  */
 export type PodWorkerStage = 'syncing' | 'terminating' | 'terminated' | 'finished';
 export interface PodTermination extends PodFailure {
-  /** The grace period. Undefined: the pod's own. Seconds. */
+  /** The grace period in seconds; undefined selects the pod's own grace period. */
   readonly graceSeconds?: number;
 }
 
 export interface PodSyncerOptions {
   readonly record: PodRecord;
   readonly listener: PodLifecycleListener;
-  /** What the runtime had of the pod when the kubelet started. */
+  /** The pod's sandboxes and containers that the runtime had when the kubelet started; undefined if it had none. */
   readonly found?: { readonly runtime: PodRuntime; readonly found: RuntimePod } | undefined;
-  /** True if the pod exists only in the runtime. */
+  /** True if the pod exists in the runtime, but in no pod source. */
   readonly orphan?: boolean;
-  /** Admits the pod, or returns why it is rejected. `later`: pods are being preempted for it, and the worker is woken after that. */
+  /**
+   * Admits the pod and returns undefined, or returns why the pod is rejected. Returns `later` while pods are preempted for a critical pod; the
+   * worker is woken when they have terminated.
+   */
   admit(pod: Pod): PodTermination | 'later' | undefined;
-  /** Called when all containers are stopped: the pod's share of the node is free. */
+  /** Called when all containers of the pod are stopped, so that the pod's share of the node's resources is free. */
   released(): void;
   wake(spanContext: SpanContext | undefined): void;
-  /** Returns the span context of the last request that changed the pod. */
+  /** Returns the trace span context of the last request that changed the pod. */
   spanContext(): SpanContext | undefined;
 }
 
 /** The grace period of orphaned pods. Seconds. */
 const orphanGrace = 1;
 
-/** Runs the stages of one pod: SyncPod, SyncTerminatingPod, SyncTerminatedPod. One pass at a time. */
+/** Runs the stages of one pod: SyncPod, SyncTerminatingPod and SyncTerminatedPod upstream. Passes do not overlap. */
 export class PodSyncer {
   stage: PodWorkerStage = 'syncing';
   readonly #options: PodSyncerOptions;
@@ -61,7 +64,7 @@ export class PodSyncer {
   readonly #node: NodeContext;
   #termination: PodTermination | undefined;
   #admitted: boolean;
-  /** Ids of containers whose preStop hook has run. */
+  /** The ids of containers whose preStop hook has run. */
   readonly #preStopHooksRun = new Set<string>();
   #volumeBackoff: Backoff | undefined;
   /** True once a pass may have started a container. */
@@ -87,7 +90,7 @@ export class PodSyncer {
     if (orphan || isDeleted(pod) || isTerminalPhase(pod.status?.phase)) this.stage = 'terminating';
   }
 
-  /** True when the API object is gone. */
+  /** True when the pod's API object is gone. */
   get deletedFromApi(): boolean {
     return this.#statusReporter.deletedFromApi;
   }
@@ -100,7 +103,7 @@ export class PodSyncer {
     return this.#admitted;
   }
 
-  /** Terminates the pod; its status shows the reason. */
+  /** Terminates the pod. The pod's status shows the reason of the termination. */
   terminateWith(termination: PodTermination): void {
     this.#termination ??= termination;
     this.terminate();
@@ -113,12 +116,12 @@ export class PodSyncer {
     if (this.stage === 'syncing') this.stage = 'terminating';
   }
 
-  /** Marks volumes stale whose content depends on the pod. */
+  /** Marks the volumes stale whose content depends on the pod object. */
   volumeContentChanged(): void {
     this.#volumeRefresher.markStale();
   }
 
-  /** Marks the status of a container, or of the whole pod, stale. */
+  /** Marks the runtime status of a container stale, or that of the whole pod if `containerId` is undefined. */
   invalidateRuntimeStatus(containerId: string | undefined): void {
     this.#runtimeStatus.invalidate(containerId);
   }
@@ -136,7 +139,7 @@ export class PodSyncer {
     if (this.stage === 'terminated') await this.#syncTerminatedPod(pass);
   }
 
-  /** Resolves the pod's runtime and loads what the runtime already has of the pod. */
+  /** Determines the pod's runtime and loads the pod's existing sandboxes and containers from the runtime. */
   async #resolveRuntime({ signal }: SyncPass): Promise<void> {
     const record = this.#record;
     if (record.runtime !== undefined) return;
@@ -157,7 +160,7 @@ export class PodSyncer {
     }
   }
 
-  /** SyncPod upstream. The steps run in this order; a step that returns false ends the pass. */
+  /** Brings the pod to its desired state (SyncPod upstream). The steps run in the listed order; a step that returns false ends the pass. */
   async #syncPod(pass: SyncPass): Promise<void> {
     const record = this.#record;
     if (!(await this.#admit(pass))) return;
@@ -186,7 +189,7 @@ export class PodSyncer {
     this.#terminateIfPhaseIsTerminal();
   }
 
-  /** Returns true if the node has admitted the pod; otherwise the pod is rejected or waits for preempted pods. */
+  /** Admits the pod to the node. Returns false if the pod is rejected, or has to wait for preempted pods. */
   async #admit(pass: SyncPass): Promise<boolean> {
     if (this.#admitted) return true;
     const { pod, runtime } = this.#record;
@@ -201,24 +204,24 @@ export class PodSyncer {
     return true;
   }
 
-  /** Allocates the requested resources (KEP-1287). Downward API volumes may show them. */
+  /** Allocates the resources that the pod requests (KEP-1287), and marks downward API volumes stale, which may contain the resources. */
   #allocateResize(): void {
     if (this.#record.resize?.allocate() === true) this.#volumeRefresher.markStale();
   }
 
-  /** Starts the probes of an adopted pod: probe results from before this kubelet started still hold. */
+  /** Starts the probes of a pod that ran before this kubelet started. The reported probe results stay valid until a probe changes them. */
   #restoreProbes(): void {
     if (this.#record.adopted) syncProbes(this.#record, this.#options);
   }
 
-  /** Returns true when all containers are terminated and removed. */
+  /** Restarts all containers if a container requested it. Returns true when all containers are terminated and removed. */
   async #restartAllContainers(pass: SyncPass): Promise<boolean> {
     const ended = await restartAllContainers(pass, this.#statusReporter);
     syncProbes(this.#record, this.#options);
     return ended;
   }
 
-  /** Reports the status before the changes of this pass. Returns false if the phase is terminal. */
+  /** Reports the pod's status before this pass changes anything. Returns false if the pod's phase is terminal. */
   #reportCurrentStatus(pass: SyncPass): boolean {
     const record = this.#record;
     if (record.status !== undefined && record.state.isEmpty) return true;
@@ -232,7 +235,7 @@ export class PodSyncer {
     return true;
   }
 
-  /** Returns false while a new sandbox would have no network; the node wakes its pods when the network is ready. */
+  /** Returns false if the pod needs a new sandbox while the node's network is not ready. The node wakes its pods when the network is ready. */
   #waitForNetwork(): boolean {
     const { pod, state } = this.#record;
     if (this.#node.networkReady || isHostNetwork(pod) || state.readySandbox !== undefined) return true;
@@ -259,7 +262,7 @@ export class PodSyncer {
     );
   }
 
-  /** Checks `activeDeadlineSeconds`, counted from the reported start time. */
+  /** Returns true if the pod has exceeded `activeDeadlineSeconds`, counted from the reported start time. */
   #activeDeadlineExceeded(pass: SyncPass): boolean {
     const record = this.#record;
     const seconds = record.pod.spec?.activeDeadlineSeconds;

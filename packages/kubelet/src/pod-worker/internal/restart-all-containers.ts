@@ -7,7 +7,7 @@ import type { RuntimePodStatus } from '../../runtime/runtime-pod-status.ts';
 import { allContainers, hasRestartAllContainersRule, fieldPath, matchingRestartRule, type SpecContainer } from '../../pod-util/pods.ts';
 import type { SyncPass } from '../../pod/sync-pass.ts';
 
-/** Returns the containers whose exit matches a RestartAllContainers rule. */
+/** Returns the containers whose exit matches a restart rule with the action RestartAllContainers. */
 function containersRequestingRestart(pod: Pod, state: RuntimePodStatus): readonly SpecContainer[] {
   return [...allContainers(pod)].filter(({ kind, container }) => {
     const status = kind === 'ephemeral' ? undefined : state.latestContainer(container.name);
@@ -15,7 +15,7 @@ function containersRequestingRestart(pod: Pod, state: RuntimePodStatus): readonl
   });
 }
 
-/** Returns true if a container requested the restart of all containers, or a restart in progress is not complete (KEP-5532). */
+/** Returns true if a container requested the restart of all containers, or if an earlier such restart is not complete (KEP-5532). */
 export function shouldRestartAllContainers({ pod, state, status }: PodRecord): boolean {
   if (!hasRestartAllContainersRule(pod)) return false;
   const inProgress = (status ?? pod.status)?.conditions?.some(
@@ -24,7 +24,7 @@ export function shouldRestartAllContainers({ pod, state, status }: PodRecord): b
   return inProgress === true || containersRequestingRestart(pod, state).length > 0;
 }
 
-/** Terminates all containers and reports it. Returns true if they can be started again now. */
+/** Terminates all containers and reports the pod's status. Returns true if the containers can be started again now. */
 export async function restartAllContainers(pass: SyncPass, reporter: PodStatusReporter): Promise<boolean> {
   const { record } = pass;
   const reportStatus = () => reporter.report(pass, { lazy: false });
@@ -37,9 +37,9 @@ export async function restartAllContainers(pass: SyncPass, reporter: PodStatusRe
 }
 
 /**
- * Kills all containers, without grace period and hooks, and removes those that will be started again; sandbox, addresses and volumes stay.
- * The requesting containers are removed requestingNames: until then a restarted kubelet knows from them what to complete. Calls `onAllExited` when all
- * containers have exited. Returns false while a requesting container is in back-off; the pass then has a retry time.
+ * Kills all containers without grace period and hooks, and removes the containers that will be started again. The sandbox, addresses and volumes
+ * stay. The requesting containers are removed last, so that a restarted kubelet still finds them and completes the restart. Calls `onAllExited`
+ * when all containers have exited. Returns false while a requesting container is in backoff; the pass then has a retry time.
  */
 async function killAndRemoveAllContainers(pass: SyncPass, onAllExited: () => void): Promise<boolean> {
   const { record, signal } = pass;
@@ -76,7 +76,7 @@ async function killAndRemoveAllContainers(pass: SyncPass, onAllExited: () => voi
   return true;
 }
 
-/** Returns the status after the removal of all containers: they wait, and their restart counts include the coming start. */
+/** Returns the pod status after all containers were removed: containers are waiting, and the restart counts include the coming start. */
 function statusAfterRestart(pod: Pod, status: PodStatus): PodStatus {
   const reason = (pod.spec?.initContainers ?? []).length > 0 ? 'PodInitializing' : 'ContainerCreating';
   const waitingStatus = ({ name, image, imageID, state, lastState, restartCount, containerID }: ApiStatus): ApiStatus => ({

@@ -3,7 +3,7 @@ import type { SyncPass } from '../../pod/sync-pass.ts';
 import type { PodLifecycleListener } from '../../runtime/pleg.ts';
 import { readTerminationMessages } from './termination-message.ts';
 
-/** Keeps track of stale runtime statuses of one pod and reads them at the next pass. */
+/** Tracks which runtime statuses of one pod are stale, and reads them from the runtime in the next pass. */
 export class RuntimeStatusRefresher {
   readonly #record: PodRecord;
   readonly #listener: PodLifecycleListener;
@@ -14,14 +14,14 @@ export class RuntimeStatusRefresher {
     this.#listener = listener;
   }
 
-  /** Marks the status of a container stale; undefined: of the whole pod. */
+  /** Marks the status of a container stale, or that of the whole pod if `containerId` is undefined. */
   invalidate(containerId: string | undefined): void {
     if (containerId === undefined) this.#staleContainers = 'all';
     else if (this.#staleContainers === undefined) this.#staleContainers = new Set([containerId]);
     else if (this.#staleContainers !== 'all') this.#staleContainers.add(containerId);
   }
 
-  /** Reads stale statuses from the runtime, and the termination messages of exited containers. */
+  /** Reads the stale statuses from the runtime, and the termination messages of exited containers. */
   async refresh({ signal }: SyncPass): Promise<void> {
     const { runtime, state, uid } = this.#record;
     const stale = this.#staleContainers;

@@ -2,14 +2,14 @@ import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { PodRecord } from '../../pod/pod-record.ts';
 import { hasProbes, ProbeManager } from '../../probes/probe-manager.ts';
 
-/** Receives changes of probe results. */
+/** Receives changes of a pod's probe results. */
 export interface ProbeListener {
   wake(spanContext: SpanContext | undefined): void;
-  /** Returns the span context of the last request that changed the pod. */
+  /** Returns the trace span context of the last request that changed the pod. */
   spanContext(): SpanContext | undefined;
 }
 
-/** Starts and stops probes according to the pod's running containers. */
+/** Starts the probes of running containers and stops all other probes of the pod. */
 export function syncProbes(record: PodRecord, listener: ProbeListener): void {
   const { pod, runtime, state, node } = record;
   if (!runtime || (!record.probes && !hasProbes(pod))) return;

@@ -10,7 +10,10 @@ const maxLogMessage = 2048;
 const maxLogLines = 80;
 const tailBytes = 64 * 1024;
 
-/** Returns a container's termination message: its message file, or by policy the end of its log after a failure; empty without one. */
+/**
+ * Returns a container's termination message: its message file or, depending on terminationMessagePolicy, the end of its log after a failure.
+ * Returns an empty string if there is no message.
+ */
 async function terminationMessage(status: ContainerStatus): Promise<string> {
   const path = status.annotations[runtimeLabels.terminationMessagePath];
   // the kubelet's own file is the last mount: a volume at the same path is not read, as the pod may have put a link there
@@ -33,7 +36,7 @@ async function terminationMessage(status: ContainerStatus): Promise<string> {
   return text.subarray(Math.max(0, text.length - maxLogMessage)).toString('utf8');
 }
 
-/** Returns an empty buffer if the file cannot be read: the container may never have started. */
+/** Reads the head or the end of a file. Returns an empty buffer if the file cannot be read: the container may never have started. */
 async function readPart(file: string, limit: number, end: 'head' | 'tail'): Promise<Buffer> {
   const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(() => undefined);
   if (!handle) return Buffer.alloc(0);
@@ -55,7 +58,7 @@ function splitLines(bytes: Buffer): readonly Buffer[] {
   return lines;
 }
 
-/** Reads the messages of exited containers into the record, so that the first status that shows the exit contains them. */
+/** Reads the termination messages of exited containers into the record, so that the first status that reports an exit contains the message. */
 export async function readTerminationMessages(record: PodRecord): Promise<void> {
   if (record.runtime?.hollow !== false) return;
   for (const status of record.state.containers) {

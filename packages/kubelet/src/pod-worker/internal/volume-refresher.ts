@@ -11,7 +11,7 @@ const never = Number.POSITIVE_INFINITY;
 const usesTrustBundles = ({ spec }: Pod) =>
   spec?.volumes?.some(({ projected }) => projected?.sources?.some((one) => one.clusterTrustBundle));
 
-/** Keeps a mounted pod's volumes current: watches the objects that the pod refers to, and refreshes tokens before they expire. */
+/** Keeps the content of a pod's mounted volumes current: watches the objects that the pod references, and refreshes tokens before they expire. */
 export class VolumeRefresher {
   readonly #record: PodRecord;
   readonly #wake: (spanContext: SpanContext | undefined) => void;
@@ -28,7 +28,7 @@ export class VolumeRefresher {
     this.#stale = true;
   }
 
-  /** Watches the objects that the pod refers to. Call it before the first mount. */
+  /** Watches the objects that the pod references. Must be called before the first mount. */
   watchObjects(): void {
     const { runtime, pod, node } = this.#record;
     if (this.#releaseWatches !== undefined || !runtime) return;
@@ -53,7 +53,7 @@ export class VolumeRefresher {
     this.#releaseWatches = [];
   }
 
-  /** Refreshes the volumes if something they show has changed. */
+  /** Refreshes the volumes if an object or token that they contain has changed or expires. */
   async refresh(pass: SyncPass): Promise<void> {
     const { runtime, pod, node, volumes } = this.#record;
     if (this.#stale && runtime?.hollow === false && volumes.size > 0) {
@@ -72,7 +72,7 @@ export class VolumeRefresher {
     this.#scheduleRefresh();
   }
 
-  /** Schedules the renewal of tokens and the periodic refresh that some drivers request. */
+  /** Schedules the next renewal of tokens, and the periodic refresh (requiresRepublish) that some volume drivers request. */
   #scheduleRefresh(): void {
     const { uid, node, volumes } = this.#record;
     const again = node.volumeManager.refreshAfterMs(volumes);

@@ -1,4 +1,4 @@
-/** A request that fails with an HTTP status code. */
+/** The error of a request that is answered with an HTTP status code. */
 export class HttpError extends Error {
   override readonly name = 'HttpError';
   readonly code: number;

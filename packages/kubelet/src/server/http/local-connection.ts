@@ -5,18 +5,18 @@ type Done = (error?: Error | null) => void;
 /** The buffer size of each direction. Bytes. */
 const highWaterMark = 256 * 1024;
 
-/** How long the server's end may leave the data of a closed client unread before it is destroyed. Milliseconds. */
+/** How long the server may leave data of a closed client unread before the connection is destroyed. Milliseconds. */
 const lingerMs = 2_000;
 
 const broken = (): Error => Object.assign(new Error('the other end is closed'), { code: 'EPIPE' });
 
 /**
- * One end of an in-process connection. As with a socket, each direction ends separately; data that was sent before an end closed can still be
- * read, and later writes fail with EPIPE. Chunks are not copied: the writer must not change them.
+ * One end of an in-process connection. As with a socket, each direction ends separately: data that was sent before an end closed can still be
+ * read, and later writes fail with EPIPE. Chunks are not copied, so the writer must not change them after the write.
  */
 export class LocalConnection extends Duplex {
   #other: LocalConnection | undefined;
-  /** The callback of the other end's write, until this end has read. */
+  /** The callback of the other end's pending write. It is called when this end has read the data. */
   #pendingWrite: Done | undefined;
   #ended = false;
   readonly #lingerMs: number | undefined;
@@ -26,7 +26,7 @@ export class LocalConnection extends Duplex {
     this.#lingerMs = lingerTimeoutMs;
   }
 
-  /** Returns the client's end and the server's end. */
+  /** Creates a connection and returns the client's end and the server's end. */
   static pair(lingerTimeoutMs = lingerMs): readonly [LocalConnection, LocalConnection] {
     const [client, server] = [new LocalConnection(), new LocalConnection(lingerTimeoutMs)];
     client.#other = server;
@@ -83,7 +83,7 @@ export class LocalConnection extends Duplex {
     this.push(null);
   }
 
-  /** Handles the destruction of the other end: its data can still be read. */
+  /** Handles the destruction of the other end. Data that the other end has sent can still be read. */
   #otherDestroyed(): void {
     if (this.destroyed) return;
     this.#other = undefined;

@@ -8,10 +8,10 @@ import { serverTls } from '@oarlock/primitives/tls-policy';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { Kubelet } from '../../kubelet/kubelet.ts';
 
-/** The shortest delay of a renewal, and that of a retry. Milliseconds. */
+/** The minimum delay of a renewal, and the delay of a retry. Milliseconds. */
 const renewalRetryMs = 10 * 60_000;
 
-/** The serving certificate: configured files, or one issued by the cluster's CA and renewed in time. */
+/** The serving certificate of the kubelet: read from configured files, or issued by the cluster's CA. It is renewed before it expires. */
 export class ServingCertificate {
   readonly #kubelet: Kubelet;
   #renewal: Timer | undefined;
@@ -31,7 +31,7 @@ export class ServingCertificate {
     };
   }
 
-  /** Renews the certificate for new connections after 80 % of its lifetime. */
+  /** Schedules the renewal of the server's certificate at 80 % of its lifetime. New connections then use the new certificate. */
   renewLater(server: Server, { certificate }: Pick<KeyPair, 'certificate'>): void {
     const { clock, log } = this.#kubelet.context;
     const { validFrom, validTo } = new X509Certificate(certificate);
@@ -54,7 +54,7 @@ export class ServingCertificate {
     this.#renewal?.cancel();
   }
 
-  /** Returns the certificate and key. @throws Error if the files cannot be read or none is issued */
+  /** Returns the certificate and key. @throws Error if the files cannot be read, or if the CA issues no certificate */
   async current(): Promise<KeyPair> {
     const kubelet = this.#kubelet;
     const { tls } = kubelet.config;

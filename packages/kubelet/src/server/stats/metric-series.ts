@@ -1,6 +1,6 @@
 import type { Histogram } from '../../probes/histogram.ts';
 
-/** One sample of a metric; `at` is its time in milliseconds since the epoch. */
+/** One sample of a metric. `at` is the time of the sample in milliseconds since the epoch. */
 export interface Sample {
   readonly labels?: Readonly<Record<string, string>>;
   readonly value: number;
@@ -9,7 +9,7 @@ export interface Sample {
 
 const quoted = (text: string) => text.replace(/[\\"\n]/g, (one) => (one === '\n' ? '\\n' : `\\${one}`));
 
-/** Formats the metrics of one scrape in Prometheus' text format. */
+/** Formats the metrics of one scrape in the Prometheus text format. */
 export class MetricSeries {
   #text = '';
 
@@ -22,7 +22,7 @@ export class MetricSeries {
     if (lines !== '') this.#text += `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines}`;
   }
 
-  /** Adds histograms. */
+  /** Adds the histograms of one metric. */
   addDistributions(
     name: string,
     help: string,

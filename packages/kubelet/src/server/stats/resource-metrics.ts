@@ -16,7 +16,7 @@ function* ofContainers(
     for (const container of pod.containers) yield { labels: { container: container.name, ...podLabels(pod) }, ...value(container) };
 }
 
-/** Returns `/metrics/resource`, which metrics-server reads. */
+/** Returns the response body of `/metrics/resource`, which metrics-server scrapes. */
 export async function resourceMetrics(kubelet: Kubelet, signal: AbortSignal): Promise<string> {
   const series = new MetricSeries();
   let found: StatsSnapshot | undefined;
@@ -89,13 +89,13 @@ function addPodUsage(series: MetricSeries, { pods }: StatsSnapshot): void {
   );
 }
 
-/** Adds the sample of the root cgroup, which cAdvisor calls `/`. */
+/** Prepends the sample of the root cgroup, which cAdvisor labels `id="/"`. Returns `samples` unchanged if `whole` is undefined. */
 const withMachine = (samples: readonly Sample[], whole: Sample | undefined): readonly Sample[] =>
   whole === undefined
     ? samples
     : [{ ...whole, labels: { container: '', id: '/', image: '', name: '', namespace: '', pod: '' } }, ...samples];
 
-/** Returns `/metrics/cadvisor`: usage under cAdvisor's metric names. */
+/** Returns the response body of `/metrics/cadvisor`: the resource usage of the node and its containers, under cAdvisor's metric names. */
 export async function containerMetrics(kubelet: Kubelet, signal: AbortSignal): Promise<string> {
   const { node, pods } = await takeStatsSnapshot(kubelet, signal);
   const series = new MetricSeries();
@@ -164,7 +164,7 @@ export async function containerMetrics(kubelet: Kubelet, signal: AbortSignal): P
   return series.text;
 }
 
-/** Returns `/metrics/probes`: results and durations of probes. */
+/** Returns the response body of `/metrics/probes`: the results and durations of probes. */
 export function probeMetrics(kubelet: Kubelet): string {
   const series = new MetricSeries();
   const samples: Sample[] = [];

@@ -10,10 +10,10 @@ import { podLimit } from '../../pod-util/resources.ts';
 import { diskUsage, nodeUsage, type NetworkUsage, type NodeUsage } from '../../stats/node-usage.ts';
 import { volumeStats } from './volume-stats.ts';
 
-/** Usage of all running containers at one moment. */
+/** The resource usage of all running containers at one moment. */
 export interface StatsSnapshot {
   readonly at: number;
-  /** Undefined for simulated nodes. */
+  /** The usage of the node; undefined for simulated nodes. */
   readonly node: NodeUsage | undefined;
   readonly pods: readonly PodSnapshot[];
 }
@@ -48,22 +48,22 @@ export async function takeStatsSnapshot(kubelet: Kubelet, signal: AbortSignal): 
   return { at: now, node, pods };
 }
 
-/** As upstream, absent without a limit. */
+/** Returns the available quantity: the limit minus the usage. As upstream, undefined without a limit. */
 const availableOf = (limit: ParsedQuantity | undefined, used: number) =>
   limit !== undefined && limit.sign > 0 ? { availableBytes: Math.max(0, quantityValue(limit) - used) } : {};
 const limitOf = (pod: Pod, container: string) => {
   const limit = findContainer(pod, container)?.container.resources?.limits?.['memory'];
   return limit === undefined ? undefined : parseQuantity(limit);
 };
-/** The default interface, whose usage upstream's summary shows at the top level. */
+/** Returns the default network interface, whose usage is at the top level of upstream's summary. */
 const primary = (interfaces: readonly NetworkUsage[]) => interfaces.find(({ name }) => name === 'eth0') ?? interfaces[0] ?? {};
 
-/** Computes cpu usage rates between two reads of a counter. */
+/** Computes CPU usage rates from two reads of cumulative CPU counters. */
 class CpuRates {
   #last = new Map<string, { readonly at: number; readonly nanos: number }>();
   #next = new Map<string, { readonly at: number; readonly nanos: number }>();
 
-  /** Returns nanoseconds of cpu per second; undefined at the first read. */
+  /** Returns the CPU usage rate in nanoseconds per second since the previous read; undefined at the first read. */
   of(key: string, at: number, nanos: number): number | undefined {
     const last = this.#last.get(key);
     this.#next.set(key, { at, nanos });
@@ -71,14 +71,14 @@ class CpuRates {
       ? undefined
       : Math.round(((nanos - last.nanos) * 1000) / (at - last.at));
   }
-  /** Ends a read: drops the counters that it did not contain. */
+  /** Ends a read: drops the counters that this read did not contain. */
   endRead(): void {
     this.#last = this.#next;
     this.#next = new Map();
   }
 }
 
-/** Returns `/stats/summary`: usage of the node, its pods and containers. */
+/** Provides the response of `/stats/summary`: the usage of the node, its pods and their containers. */
 export class StatsSummary {
   readonly #kubelet: Kubelet;
   readonly #rates = new CpuRates();

@@ -6,10 +6,10 @@ interface ClaimUsage {
   readonly labels: { readonly namespace: string; readonly persistentvolumeclaim: string };
   readonly usage: VolumeUsage;
 }
-/** By `namespace/name`. */
+/** The usage of PersistentVolumeClaims, keyed by `namespace/name`. */
 type Claims = ReadonlyMap<string, ClaimUsage>;
 
-/** Upstream's metrics of claims. As upstream, values that a driver does not report are 0. */
+/** Upstream's metrics of PersistentVolumeClaims. As upstream, the value is 0 if the volume driver does not report it. */
 const series: readonly { readonly name: string; readonly help: string; readonly of: (usage: VolumeUsage) => number | undefined }[] = [
   { name: 'capacity_bytes', help: 'Capacity in bytes of the volume', of: ({ capacityBytes = 0 }) => capacityBytes },
   { name: 'available_bytes', help: 'Number of available bytes in the volume', of: ({ availableBytes = 0 }) => availableBytes },
@@ -24,7 +24,7 @@ const series: readonly { readonly name: string; readonly help: string; readonly 
   },
 ];
 
-/** Registers `kubelet_volume_stats_*`, which cover only volumes with a claim. */
+/** Registers the metrics `kubelet_volume_stats_*`, which cover only volumes of PersistentVolumeClaims. */
 export function registerVolumeClaimMetrics(kubelet: Kubelet, registry: Registry): void {
   let measuring: Promise<Claims> | undefined;
   // all metrics of a scrape share one measurement

@@ -7,9 +7,9 @@ import { portForwardProtocol, portForwardErrorMessage, servePortForward, type Fo
 import { WebSocketDuplex } from './internal/websocket-duplex.ts';
 import { sendMessage } from './internal/websocket-writable.ts';
 
-/** SPDY in the messages of a WebSocket (KEP-4006), as kubectl uses it since 1.31. */
+/** The subprotocol that tunnels SPDY in WebSocket messages (KEP-4006), which kubectl uses since 1.31. */
 const tunnelProtocol = `SPDY/3.1+${portForwardProtocol}`;
-/** Two channels per port, as clients in other languages use it. Each port carries one connection. */
+/** The subprotocol with two channels per port, which clients in other languages use. Each port carries one connection. */
 const channelProtocol = 'v4.channel.k8s.io';
 export const webSocketForwardProtocols = [tunnelProtocol, channelProtocol] as const;
 
@@ -18,7 +18,7 @@ interface StreamingSessionOptions {
   readonly clock: Clock;
 }
 
-/** @param ports the ports in the query, which only the channel protocol uses */
+/** Serves port-forwarding over a WebSocket. @param ports the ports in the query, which only the channel protocol uses */
 export async function serveWebSocketForward(
   { socket, protocol }: { readonly socket: WebSocket; readonly protocol: string },
   ports: readonly number[],
@@ -84,7 +84,7 @@ async function serveChannels(
   socket.close(1000);
 }
 
-/** Sends the pod's data until it ends or the client leaves. @throws the error of the connection to the pod */
+/** Sends the pod's data to the client until the data ends or the client disconnects. @throws the error of the connection to the pod */
 function sendPodData(connection: Duplex, socket: WebSocket, channel: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = () => connection.destroy();

@@ -8,11 +8,11 @@ import { LinkedSignal } from '@oarlock/primitives/linked-signal';
 export const portForwardProtocol = 'portforward.k8s.io';
 
 const pairTimeoutMs = 30_000;
-/** The maximum number of streams of a client; each forwarded connection has two. */
+/** The maximum number of streams per client. Each forwarded connection has two streams. */
 const maxStreams = 2_000;
 const portPattern = /^[1-9]\d{0,4}$/;
 
-/** The pod that connections are forwarded to. */
+/** The pod to which connections are forwarded. */
 export interface ForwardTarget {
   /** `NAMESPACE_POD`, for error messages. */
   readonly name: string;
@@ -28,7 +28,7 @@ interface Pair {
 }
 
 /**
- * Serves port-forwarding over one SPDY connection: for each forwarded connection the client opens a data and an error stream with the same
+ * Serves port-forwarding over one SPDY connection. For each forwarded connection, the client opens a data stream and an error stream with the same
  * request id. Resolves when the client has disconnected.
  */
 export async function servePortForward(
@@ -100,11 +100,11 @@ async function forward(
   if (failure !== undefined) data.end();
 }
 
-/** Returns upstream's message of a failed connection. */
+/** Returns the message of a failed connection, in upstream's words. */
 export const portForwardErrorMessage = ({ name, uid }: ForwardTarget, port: number, { message }: Error): string =>
   `error forwarding port ${port} to pod ${name}, uid ${uid}: ${message}`;
 
-/** Pipes both directions until each has ended, or one side breaks. Resolves with the error of the far side, if any. */
+/** Copies data in both directions until both directions have ended or one side fails. Resolves with the error of `far`, or with undefined. */
 export function pipeBothWays(near: Duplex, far: Duplex): Promise<Error | undefined> {
   return new Promise((resolve) => {
     let failure: Error | undefined;

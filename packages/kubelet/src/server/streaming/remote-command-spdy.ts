@@ -13,7 +13,7 @@ import {
   type RunCommand,
 } from './internal/remote-command.ts';
 
-/** Subprotocols of remote commands over SPDY, best first: v3 adds terminal sizes, v4 the exit code. */
+/** The subprotocols of remote commands over SPDY, in order of preference: v3 added terminal sizes, v4 added the exit code. */
 export const spdyCommandProtocols = ['v4.channel.k8s.io', 'v3.channel.k8s.io', 'v2.channel.k8s.io'] as const;
 export type SpdyCommandProtocol = (typeof spdyCommandProtocols)[number];
 
@@ -79,7 +79,7 @@ function expected({ stdin, stdout, stderr, tty }: RemoteCommandOptions, protocol
   ]);
 }
 
-/** Collects the streams of a session, which the client opens one by one. */
+/** Collects the streams of a session, which the client opens one after the other. */
 class CommandStreams {
   readonly all: Promise<ReadonlyMap<StreamType, SpdyStream>>;
   readonly #expected: ReadonlySet<string>;
@@ -107,13 +107,13 @@ class CommandStreams {
     if (this.#arrived.size === this.#expected.size) this.#done(this.#arrived);
   }
 
-  /** Ends the wait without streams: the connection is closed. */
+  /** Ends the wait for the remaining streams, because the connection is closed. */
   abandon(): void {
     this.#done(new Map());
   }
 }
 
-/** Reads terminal sizes, one per line. */
+/** Reads terminal sizes from a stream with one size per line; undefined without a stream. */
 function sizesOf(stream: SpdyStream | undefined): TerminalSizeQueue | undefined {
   if (stream === undefined) return undefined;
   const sizes = new TerminalSizeQueue();
@@ -126,7 +126,7 @@ function sizesOf(stream: SpdyStream | undefined): TerminalSizeQueue | undefined 
   return sizes;
 }
 
-/** Resolves when the last data is sent, or the stream is closed. */
+/** Ends the stream with `text`. Resolves when the data is sent or the stream is closed. */
 function ended(stream: SpdyStream, text: string): Promise<void> {
   if (stream.destroyed) return Promise.resolve();
   return new Promise((resolve) => {

@@ -14,8 +14,8 @@ import {
 import { WebSocketWritable } from './internal/websocket-writable.ts';
 
 /**
- * Subprotocols of remote commands over WebSocket, best first (KEP-4006). v5 adds the half-close of stdin, v4 the result as a Status. A client
- * that requests none gets the oldest.
+ * The subprotocols of remote commands over WebSocket, in order of preference (KEP-4006). v5 added the half-close of stdin, v4 the result as a
+ * Status. A client that requests no subprotocol gets the oldest one.
  */
 export const webSocketCommandProtocols = [
   'v5.channel.k8s.io',
@@ -30,7 +30,7 @@ const channels = { stdin: 0, stdout: 1, stderr: 2, error: 3, resize: 4, close: 2
 const readingTimeoutMs = 2_000;
 const zero = 0x30;
 
-/** The features of a subprotocol: text frames with base64, half-close of stdin, results as a Status. */
+/** The features of a subprotocol: base64 text frames, half-close of stdin, and the result as a Status. */
 interface ProtocolFeatures {
   readonly base64: boolean;
   readonly halfClose: boolean;
@@ -47,8 +47,8 @@ function frame(channel: number, chunks: readonly Buffer[], { base64 }: ProtocolF
 }
 
 /**
- * Resolves when the client reads. kubectl 1.29 and 1.30 start to read before they have created the streams, and drop data of missing
- * streams. So nothing is sent before the client answers a ping or sends something itself, or a timeout.
+ * Resolves when the client reads the WebSocket. kubectl 1.29 and 1.30 start to read before they have created the streams, and drop the data of
+ * missing streams. The server therefore waits until the client answers a ping or sends data, or until a timeout.
  */
 function waitUntilReading(socket: WebSocket, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
@@ -65,8 +65,8 @@ function waitUntilReading(socket: WebSocket, clock: Clock): Promise<void> {
 }
 
 /**
- * Connects a command with a WebSocket: each frame starts with its channel number. Resolves when the command has ended, its result was sent,
- * and the connection closes. The command's signal aborts when the client disconnects.
+ * Connects a command with a WebSocket, in which each frame starts with a channel number. Resolves when the command has ended, its result was
+ * sent, and the connection closes. The command's signal aborts when the client disconnects.
  */
 export async function serveWebSocketCommand(
   { socket, protocol }: { readonly socket: WebSocket; readonly protocol: string },

@@ -12,11 +12,11 @@ import type { RemoteCommandOptions, RunCommand } from './internal/remote-command
 import type { Upgraded } from './streaming-upgrades.ts';
 
 const maxSessions = 1000;
-/** The maximum number of ports of one WebSocket, whose channel numbers have one byte. */
+/** The maximum number of ports per WebSocket, because a channel number has one byte. */
 const maxPorts = 100;
 const truthy = (text: string | null) => text === '1' || text === 'true';
 
-/** Creates and counts exec, attach and port-forward sessions. */
+/** Creates exec, attach and port-forward sessions, and limits the number of concurrent sessions. */
 export class StreamingSessions {
   readonly #sessionOptions: { readonly stopped: AbortSignal; readonly clock: Clock };
   readonly #log: Logger;
@@ -28,12 +28,12 @@ export class StreamingSessions {
     this.#log = log;
   }
 
-  /** @throws HttpError if the limit is reached */
+  /** Checks the limit of concurrent sessions. @throws HttpError 503 if the limit is reached */
   checkSessionLimit(): void {
     if (this.#count >= maxSessions) throw new HttpError(503, 'too many sessions');
   }
 
-  /** Counts a session until it ends. */
+  /** Counts a session as active until its promise settles. */
   track(session: Promise<void>): void {
     this.#count += 1;
     session
@@ -43,7 +43,10 @@ export class StreamingSessions {
       });
   }
 
-  /** Returns the function that serves the upgraded connection. @throws HttpError */
+  /**
+   * Returns the function that serves an exec or attach session on an upgraded connection.
+   * @throws HttpError 500 if the container does not run, 400 if the query names no command or no stream
+   */
   command(worker: PodWorker, name: string, area: 'exec' | 'attach', query: URLSearchParams): (upgraded: Upgraded) => Promise<void> {
     const { record } = worker;
     const status = record.state.latestContainer(name);
@@ -74,7 +77,10 @@ export class StreamingSessions {
         : serveSpdyCommand({ ...upgraded, protocol: upgraded.protocol as SpdyCommandProtocol }, options, session, run);
   }
 
-  /** Returns the function that serves the upgraded connection. @throws HttpError */
+  /**
+   * Returns the function that serves a port-forward session on an upgraded connection.
+   * @throws HttpError 500 if the pod has no ready sandbox, or an error for invalid ports in the query
+   */
   forward({ record }: PodWorker, query: URLSearchParams): (upgraded: Upgraded) => Promise<void> {
     const sandbox = record.state.readySandbox;
     if (sandbox === undefined || !record.runtime) throw new HttpError(500, `pod not found ("${record.name}")`);

@@ -5,12 +5,12 @@ import { HttpError } from '../http/http-error.ts';
 
 const maxFrame = 1024 * 1024;
 
-/** An upgraded connection. */
+/** A connection that was upgraded to WebSocket or SPDY. */
 export type Upgraded =
   | { readonly over: 'websocket'; readonly socket: WebSocket; readonly protocol: string }
   | { readonly over: 'spdy'; readonly socket: Duplex; readonly head: Buffer; readonly protocol: string };
 
-/** The subprotocols of a session type, best first. */
+/** The subprotocols of a session type, in order of preference. */
 export interface StreamProtocols {
   readonly websocket: readonly string[];
   readonly spdy: readonly string[];
@@ -33,8 +33,8 @@ export class StreamingUpgrades {
   }
 
   /**
-   * Rejects a request before the upgrade if no subprotocol matches. The message must not parse as a YAML mapping, which Go clients would take
-   * for an empty Status. @throws HttpError
+   * Selects the subprotocol of a request before the upgrade. The error message is not a YAML mapping, which Go clients would decode as an empty
+   * Status. @throws HttpError if no subprotocol matches
    */
   accept(
     request: IncomingMessage,

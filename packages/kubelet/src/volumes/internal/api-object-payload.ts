@@ -7,14 +7,17 @@ import type { FileContent } from './atomic-writer.ts';
 export const defaultFileMode = 0o644;
 
 export interface KeySelection {
-  /** The kind of object for error messages: `config` or `secret`. */
+  /** The kind of object in error messages: `config` or `secret`. */
   readonly what: string;
   readonly items: readonly KeyToPath[] | undefined;
   readonly mode: number;
   readonly optional: boolean;
 }
 
-/** Yields the files of the selected keys; without a selection of all keys. @throws VolumeError `NotFound` if a key does not exist */
+/**
+ * Yields the files of the keys in `items`; without `items`, the files of all keys.
+ * @throws VolumeError `NotFound` if a selected key does not exist and the source is not optional
+ */
 function* select(data: ReadonlyMap<string, Buffer>, { what, items, mode, optional }: KeySelection): Generator<[string, FileContent]> {
   if (items === undefined || items.length === 0) {
     for (const [key, value] of data) yield [key, { data: value, mode }];

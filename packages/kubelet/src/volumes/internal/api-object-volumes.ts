@@ -32,12 +32,12 @@ export interface ObjectVolumeSources {
 
 type Sources = readonly { readonly kind: 'ConfigMap' | 'Secret'; readonly key: string }[];
 
-/** Base of volumes whose files are made from API objects and updated with them. */
+/** The base class of volume drivers whose files are generated from API objects and updated when the objects change. */
 abstract class ObjectVolumeDriver implements VolumeDriver {
   readonly requiresRemount = true;
   protected readonly from: ObjectVolumeSources;
   readonly #usage = new DirectoryUsage();
-  /** Running writes by path: unmount waits for them, so that nothing is removed during a write. */
+  /** The running writes, keyed by path. Unmount waits for them, so that no file is removed during a write. */
   readonly #writing = new Map<string, Promise<unknown>>();
 
   constructor(from: ObjectVolumeSources) {
@@ -47,7 +47,7 @@ abstract class ObjectVolumeDriver implements VolumeDriver {
   abstract supports(volume: Volume): boolean;
   abstract sourceObjects(request: Pick<VolumeRequest, 'pod' | 'volume'>): Sources;
   protected abstract payload(request: VolumeRequest): Promise<Payload>;
-  /** Returns files that only the pod's user may read. */
+  /** Returns the paths of the files that only the pod's user may read. */
   protected privateFiles(_request: VolumeRequest): readonly string[] {
     return [];
   }
@@ -117,7 +117,7 @@ abstract class ObjectVolumeDriver implements VolumeDriver {
   }
 }
 
-/** Returns the user that all containers of the pod run as; undefined if they differ (KEP-2451). */
+/** Returns the user id that all containers of the pod run as; undefined if the containers have different users (KEP-2451). */
 function commonUser(pod: Pod): number | undefined {
   const users = new Set(
     [...(pod.spec?.initContainers ?? []), ...(pod.spec?.containers ?? [])].map(

@@ -3,21 +3,21 @@ import { chmod, lstat, mkdir, readFile, readdir, readlink, rename, rm, stat, sym
 import { dirname, isAbsolute, join } from 'node:path';
 import { VolumeError } from '@oarlock/spi/volume';
 
-/** One file of a volume: its content and permission bits. */
+/** The content and the permission bits of one file of a volume. */
 export interface FileContent {
   readonly data: Buffer;
   readonly mode: number;
 }
-/** Files by path below the volume. */
+/** The files of a volume, keyed by their path in the volume. */
 export type Payload = ReadonlyMap<string, FileContent>;
 
 const dataLink = '..data';
 const newDataLink = '..data_tmp';
-/** The names of directories that this module creates: a time and a random number. */
+/** The names of the timestamped directories that this module creates: a time and a random number. */
 const payloadDirectory = /^\.\.\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d\.\d+$/;
 const maxPath = 4096;
 
-/** @throws VolumeError `InvalidArgument` if a path leaves the volume or has a reserved name */
+/** Validates the paths. @throws VolumeError `InvalidArgument` if a path leaves the volume or has a reserved name */
 function validate(payload: Payload): void {
   for (const path of payload.keys()) {
     const parts = path.split('/');
@@ -44,7 +44,7 @@ async function* filesBelow(directory: string, prefix = ''): AsyncGenerator<strin
   }
 }
 
-/** Returns true if the directory contains exactly the payload. */
+/** Returns true if the directory contains exactly the files of the payload. */
 async function isCurrent(directory: string, payload: Payload): Promise<boolean> {
   let seen = 0;
   for await (const path of filesBelow(directory)) {
@@ -58,9 +58,9 @@ async function isCurrent(directory: string, payload: Payload): Promise<boolean> 
 }
 
 /**
- * Writes the payload so that a reader sees either all of the old or all of the new files (AtomicWriter upstream): files are written to a new
- * directory, one rename points the link `..data` to it, and each visible name is a link through `..data`. Returns true if anything changed.
- * `prepare` is called with the new directory before it becomes visible.
+ * Writes the payload so that a reader sees either all old or all new files (AtomicWriter upstream): the files are written to a new directory, a
+ * rename points the link `..data` to the new directory, and each visible name is a link through `..data`. Returns true if any file changed.
+ * `prepare` is called with the new directory before the directory becomes visible.
  */
 export async function writeAtomically(
   target: string,
@@ -100,7 +100,10 @@ export async function writeAtomically(
   return true;
 }
 
-/** Returns the name of the directory of the visible files. A link to anything else is ignored: a pod that can write to the volume may have made it. */
+/**
+ * Returns the name of the directory that `..data` points to. Ignores any other link target, because a pod that can write to the volume may have
+ * created the link.
+ */
 async function currentDirectory(target: string): Promise<string | undefined> {
   const entry = await lstat(join(target, dataLink)).catch(missing);
   if (entry && !entry.isSymbolicLink()) await rm(join(target, dataLink), { recursive: true, force: true });
@@ -109,7 +112,7 @@ async function currentDirectory(target: string): Promise<string | undefined> {
   return (await lstat(join(target, name)).catch(missing))?.isDirectory() ? name : undefined;
 }
 
-/** Creates the visible names, a link for the first part of each path, and removes all others. */
+/** Creates the visible names, which are links for the first part of each path, and removes all other names. */
 async function showNames(target: string, payload: Payload): Promise<void> {
   const wanted = new Set([...payload.keys()].map((path) => path.split('/')[0] ?? ''));
   for (const name of wanted) {

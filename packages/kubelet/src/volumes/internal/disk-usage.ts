@@ -9,7 +9,7 @@ const failed = (path: string) => (cause: unknown) => {
   throw new VolumeError('Failed', `failed to get the usage of ${path}: ${String(cause)}`, { cause });
 };
 
-/** Returns the usage of a volume that is a file system. @throws VolumeError */
+/** Returns the usage of a volume that has its own file system. @throws VolumeError if the path cannot be read */
 export async function fileSystemUsage(path: string): Promise<VolumeUsage> {
   const { bsize, blocks, bavail, bfree, files, ffree } = await statfs(path).catch(failed(path));
   return {
@@ -22,7 +22,7 @@ export async function fileSystemUsage(path: string): Promise<VolumeUsage> {
   };
 }
 
-/** Returns the usage of a block device, which is its capacity only. @throws VolumeError */
+/** Returns the usage of a block device, which contains only the capacity. @throws VolumeError if the device cannot be read */
 export async function deviceUsage(path: string): Promise<VolumeUsage> {
   const { rdev } = await stat(path).catch(failed(path));
   const major = ((rdev >> 8) & 0xfff).toString();
@@ -31,15 +31,18 @@ export async function deviceUsage(path: string): Promise<VolumeUsage> {
   return { capacityBytes: Number(sectors) * sectorBytes };
 }
 
-/** The number of concurrent directory maxParallelWalks. */
+/** The maximum number of concurrent directory walks. */
 const maxParallelWalks = 2;
 const never = new AbortController().signal;
 
-/** Measures volumes that are directories. */
+/** Measures the usage of volumes that are directories. */
 export class DirectoryUsage {
   readonly #turns = new Semaphore(maxParallelWalks);
 
-  /** Reads the statistics of a separate file system; maxParallelWalks any other directory. @throws VolumeError; the signal's reason if it aborts */
+  /**
+   * Returns the usage of a directory: the statistics of its file system if the directory is a mount point, otherwise the result of a directory walk.
+   * @throws VolumeError if the directory cannot be read, the signal's reason if the signal aborts
+   */
   async of({ hostPath }: Pick<MountedTarget, 'hostPath'>, { signal = never }: VolumeCallOptions = {}): Promise<VolumeUsage> {
     const [fileSystem, own, above] = await Promise.all([
       fileSystemUsage(hostPath),

@@ -15,13 +15,13 @@ import { mountHugepages, mountsBelow, mountTmpfs, unmountAll } from './mount-poi
 import { setGroupOwnership, canChangeOwner } from '../fs-group.ts';
 
 export interface EmptyDirOptions {
-  /** Called if a volume with medium Memory is on disk. */
+  /** Called if a volume with medium Memory is created on disk, because the kubelet cannot mount a tmpfs. */
   onDisk?(pod: Pod, volume: Volume, why: string): void;
 }
 
 /**
- * Returns the size of a volume in memory: the smaller of its size limit and the pod's memory limit (KEP-1967). Undefined: the kernel's
- * default.
+ * Returns the size of a volume with medium Memory: the smaller of its sizeLimit and the pod's memory limit (KEP-1967). Undefined selects the
+ * kernel's default.
  */
 export function memoryBytes(pod: Pod, sizeLimit: string | number | undefined): number | undefined {
   const bounds = [sizeLimit, podLimit(pod, 'memory')]
@@ -30,7 +30,7 @@ export function memoryBytes(pod: Pod, sizeLimit: string | number | undefined): n
   return bounds.length === 0 ? undefined : Math.min(...bounds);
 }
 
-/** A directory with the lifetime of its pod; a tmpfs if requested and the kubelet may mount. */
+/** The driver of emptyDir volumes: directories with the lifetime of their pod, or a tmpfs if requested and the kubelet may mount. */
 export class EmptyDirDriver implements VolumeDriver {
   readonly #options: EmptyDirOptions;
   readonly #usage = new DirectoryUsage();
@@ -76,7 +76,10 @@ export class EmptyDirDriver implements VolumeDriver {
   }
 }
 
-/** Returns the size in `HugePages-2Mi`; for `HugePages` that of the containers' limits. @throws VolumeError if they have several sizes or none */
+/**
+ * Returns the huge page size of the medium: the size in `HugePages-2Mi`, or for `HugePages` the size in the containers' limits.
+ * @throws VolumeError if the containers' limits have no huge page size or several sizes
+ */
 function pageSizeOf({ spec }: Pod, medium: string): number {
   const namedSize = /^HugePages-(.+)$/.exec(medium)?.[1];
   if (namedSize !== undefined) return quantityValue(namedSize);

@@ -19,7 +19,7 @@ const missing = (error: unknown): undefined => {
   throw error;
 };
 
-/** A path of the node, from a pod or a persistent volume. It is never removed. */
+/** The driver of hostPath volumes: paths of the node, named by a pod or a PersistentVolume. The path is never removed. */
 export class HostPathDriver implements VolumeDriver {
   supports(volume: Volume, persistentVolume: PersistentVolume | undefined): boolean {
     return volume.hostPath !== undefined || persistentVolume?.spec?.hostPath !== undefined;

@@ -17,20 +17,20 @@ import { belongsToGroup, setGroupOwnership, canChangeOwner } from '../fs-group.t
 
 const run = promisify(execFile);
 const timeoutMs = 300_000;
-/** File system types that are accepted as the suffix of a mkfs program name. */
+/** The file system types that are accepted as the suffix of a mkfs program. */
 const fileSystem = /^[a-z][a-z0-9]{0,15}$/;
-/** The exit code of blkid if it finds nothing on a device. */
+/** The exit code of blkid if the device contains nothing that blkid knows. */
 const blkidNothingFound = 2;
 
 export interface LocalOptions {
-  /** Called if a volume keeps another group than the pod's, because pods of that group use it. */
+  /** Called if a volume keeps a group other than the pod's fsGroup, because pods with the volume's group still use the volume. */
   onShared?(pod: Pod, volume: Volume, message: string): void;
 }
 
 /**
- * Driver of persistent volumes with source `local`: a directory, or a block device, which the pod gets as a device or as its file system,
- * which is created if the device is empty. The source is never removed. The first pod's `fsGroup` owns the volume until no pod uses it;
- * the users are found in the node's mount table.
+ * The driver of PersistentVolumes with source `local`: a directory, or a block device that the pod uses as a device or as a file system, which
+ * is created if the device is empty. The source is never removed. The fsGroup of the first pod owns the volume until no pod uses the volume;
+ * the node's mount table shows which pods do.
  */
 export class LocalVolumeDriver implements VolumeDriver {
   readonly #options: LocalOptions;
@@ -97,7 +97,7 @@ function missing(error: unknown): undefined {
   throw error;
 }
 
-/** Mounts the file system of a device, and creates one first if the device has none. @throws VolumeError */
+/** Mounts the file system of a device. If the device is empty, creates a file system first. @throws VolumeError if either fails */
 async function mountDevice(device: string, target: string, type: string, options: readonly string[]): Promise<void> {
   if (!fileSystem.test(type)) throw new VolumeError('InvalidArgument', `fsType ${JSON.stringify(type)} is not supported`);
   const found = await run('blkid', ['-p', '-s', 'TYPE', '-s', 'PTTYPE', '-o', 'value', device], { timeout: timeoutMs }).then(

@@ -5,10 +5,10 @@ import { promisify } from 'node:util';
 const run = promisify(execFile);
 const timeoutMs = 30_000;
 
-/** Decodes the octal escapes of mountinfo: `\040` is a space. */
+/** Decodes the octal escapes of mountinfo, for example `\040` to a space. */
 const unescape = (text: string) => text.replace(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
 
-/** Returns the mount points at or below a directory, deepest first. Empty on systems without mountinfo. */
+/** Returns the mount points at or below a directory, deepest first. Returns none on systems without mountinfo. */
 export async function mountsBelow(directory: string): Promise<readonly string[]> {
   const text = await readFile('/proc/self/mountinfo', 'utf8').catch(() => '');
   const points = text.split('\n').map((line) => unescape(line.split(' ')[4] ?? ''));
@@ -21,12 +21,12 @@ export async function mountTmpfs(target: string, sizeBytes: number | undefined):
   });
 }
 
-/** `source` is not canonicalized: it may be a link of /proc to an open file. */
+/** Bind-mounts `source` at `target`. `source` is not canonicalized, because it may be a /proc link to an open file. */
 export async function bindMount(source: string, target: string): Promise<void> {
   await run('mount', ['--no-canonicalize', '--bind', source, target], { timeout: timeoutMs });
 }
 
-/** Unmounts everything at or below a directory. Succeeds if nothing is mounted. */
+/** Unmounts all mounts at or below a directory. Succeeds if there are none. */
 export async function unmountAll(directory: string): Promise<void> {
   for (const point of await mountsBelow(directory)) {
     await run('umount', [point], { timeout: timeoutMs }).catch(async (error: unknown) => {
@@ -36,13 +36,13 @@ export async function unmountAll(directory: string): Promise<void> {
   }
 }
 
-/** Mounts with options of mount(8), including `bind`. */
+/** Mounts `source` at `target` with options of mount(8), which may include `bind`. */
 export async function mountWith(source: string, target: string, options: readonly string[], type?: string): Promise<void> {
   const asked = [...(type === undefined ? [] : ['-t', type]), ...(options.length === 0 ? [] : ['-o', options.join(',')])];
   await run('mount', [...asked, '--', source, target], { timeout: timeoutMs });
 }
 
-/** Returns other mount points of the file system and root that are mounted at `target`. */
+/** Returns the other mount points of the same file system root that is mounted at `target`. */
 export async function mountedAlsoAt(target: string): Promise<readonly string[]> {
   const lines = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').map((line) => line.split(' '));
   const mounts = lines.map(([, , device = '', root = '', point = '']) => ({ what: `${device} ${root}`, point: unescape(point) }));
@@ -50,6 +50,6 @@ export async function mountedAlsoAt(target: string): Promise<readonly string[]> 
   return mounts.filter(({ what, point }) => what === own && point !== target).map(({ point }) => point);
 }
 
-/** `pageSize` is in bytes. */
+/** Mounts a hugetlbfs at `target`. `pageSize` is in bytes. */
 export const mountHugepages = (target: string, pageSize: number): Promise<void> =>
   mountWith('hugetlbfs', target, [`pagesize=${pageSize / 1024}K`], 'hugetlbfs');

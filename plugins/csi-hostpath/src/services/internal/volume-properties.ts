@@ -1,10 +1,10 @@
 import type { CapacityRange, Topology, VolumeContentSource } from '@oarlock/csi/csi-types';
 import { GrpcError } from '@oarlock/grpc/grpc-error';
 
-/** The size of a volume without a required size: 1 GiB, or the limit if that is smaller. */
+/** The size of a volume without a required size: 1 GiB, or the limit if the limit is smaller. */
 const defaultBytes = 1 << 30;
 
-/** Returns the size of a new volume, at least `minBytes`. @throws GrpcError `OUT_OF_RANGE` if no size is in the range */
+/** Returns the size of a new volume, which is at least `minBytes`. @throws GrpcError `OUT_OF_RANGE` if the range allows no such size */
 export function newVolumeSize(range: CapacityRange = {}, minBytes = 0): number {
   const { requiredBytes = 0, limitBytes = 0 } = range;
   if (requiredBytes < 0 || limitBytes < 0) throw new GrpcError('INVALID_ARGUMENT', 'capacity_range has a negative number of bytes');
@@ -16,7 +16,7 @@ export function newVolumeSize(range: CapacityRange = {}, minBytes = 0): number {
 }
 const limitedDefault = (limitBytes: number) => (limitBytes > 0 ? Math.min(limitBytes, defaultBytes) : defaultBytes);
 
-/** Returns the size of a volume after an expansion. A volume never shrinks. @throws GrpcError `OUT_OF_RANGE` */
+/** Returns the size of a volume after an expansion. A volume never shrinks. @throws GrpcError `OUT_OF_RANGE` if the range allows no such size */
 export const expandedSize = (range: CapacityRange, currentBytes: number): number =>
   Math.max(currentBytes, newVolumeSize(range, currentBytes));
 
@@ -26,6 +26,6 @@ export const isInRange = (bytes: number, { requiredBytes = 0, limitBytes = 0 }: 
 export const isSameSource = (one: VolumeContentSource | undefined, other: VolumeContentSource | undefined): boolean =>
   one?.snapshot?.snapshotId === other?.snapshot?.snapshotId && one?.volume?.volumeId === other?.volume?.volumeId;
 
-/** Returns true if `topology` has all segments of `part`. */
+/** Returns true if `topology` contains all segments of `part`. */
 export const includesTopology = (topology: Topology, part: Topology): boolean =>
   Object.entries(part.segments).every(([key, value]) => topology.segments[key] === value);

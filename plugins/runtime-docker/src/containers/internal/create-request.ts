@@ -11,17 +11,23 @@ import { since } from '../../engine/engine-features.ts';
 
 // Bodies of `POST /containers/create` and `/update`.
 
-/** Limits the engine's own copy of a log. The kubelet keeps and rotates the copy in CRI format; the engine's copy covers the time when Oarlock is down. */
+/**
+ * Limits the engine's own copy of a container log. The kubelet rotates the copy in CRI format; the engine's copy covers the time while Oarlock is
+ * down.
+ */
 const logConfig = { Type: 'json-file', Config: { 'max-size': '16m', 'max-file': '2' } };
-/** The pause process is the last process of a pod that the kernel kills when memory runs out. */
+/** The OOM score adjustment of the pause process, so that the kernel kills it as the last process of a pod. */
 const sandboxOomScore = -998;
-/** Private is the engine's default, except for mounts that contain its own directory: for those it requires another mode and selects it itself. */
+/**
+ * The mount propagation modes. `private` is omitted: it is the engine's default, except for mounts that contain the engine's directory, for which
+ * the engine selects another mode itself.
+ */
 const propagations = { PRIVATE: undefined, HOST_TO_CONTAINER: 'rslave', BIDIRECTIONAL: 'rshared' } as const;
 
 const present = <T extends object>(value: T): T =>
   Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as T;
 
-/** Encodes resource limits. As in Kubernetes, the memory limit is the limit of memory and swap together unless swap has its own. */
+/** Encodes resource limits. As in Kubernetes, the memory limit applies to memory and swap together unless a swap limit is set. */
 export function resources(limits: LinuxResources): object {
   const { memoryLimitBytes: memory, memorySwapLimitBytes: swap } = limits;
   return present({
@@ -47,7 +53,10 @@ async function securityOptions(security: LinuxSandboxSecurity & { readonly noNew
   return options;
 }
 
-/** Reads a seccomp profile: the engine takes its content, not its path. @throws RuntimeError `InvalidArgument` */
+/**
+ * Reads a seccomp profile, because the engine takes the content of a profile instead of its path.
+ * @throws RuntimeError `InvalidArgument` if the profile cannot be read
+ */
 async function profile(path: string): Promise<string> {
   try {
     return JSON.stringify(JSON.parse(await readFile(path, 'utf8')));
@@ -58,7 +67,7 @@ async function profile(path: string): Promise<string> {
   }
 }
 
-/** @throws RuntimeError `InvalidArgument` for a group without a user */
+/** Encodes the user and group of a container. @throws RuntimeError `InvalidArgument` for a group without a user */
 function user({ runAsUser, runAsGroup, runAsUsername }: LinuxSandboxSecurity & { readonly runAsUsername?: string }): string | undefined {
   const name = runAsUser?.toString() ?? runAsUsername;
   if (runAsGroup === undefined) return name;
@@ -66,7 +75,7 @@ function user({ runAsUser, runAsGroup, runAsUsername }: LinuxSandboxSecurity & {
   return `${name}:${runAsGroup}`;
 }
 
-/** Encodes a mount. Engines since 25 make read-only mounts recursive by default, so the request states the mode; older engines never do. */
+/** Encodes a mount. Engines since version 25 make read-only mounts recursive by default, so the request states the mode; older engines never do. */
 function mount({ hostPath, containerPath, readonly = false, recursiveReadOnly, propagation = 'PRIVATE', ...from }: Mount, minor: number) {
   if (from.image !== undefined)
     return {
@@ -88,11 +97,11 @@ function mount({ hostPath, containerPath, readonly = false, recursiveReadOnly, p
 
 export interface SandboxRequest {
   readonly image: string;
-  /** The engine's name of the OCI runtime; undefined for its default. */
+  /** The name of the OCI runtime in the engine; undefined for the engine's default. */
   readonly runtime: string | undefined;
   readonly labels: object;
   readonly cgroupParent: string | undefined;
-  /** The lowest OOM score that may be set. */
+  /** The lowest OOM score adjustment that the engine may set. */
   readonly lowestOom: number;
 }
 

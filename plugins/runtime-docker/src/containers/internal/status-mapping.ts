@@ -11,13 +11,13 @@ import {
   type Labels,
 } from '../../engine/names-and-labels.ts';
 
-/** Converts the state of a container. After a failed start the engine keeps the state `created`, with an exit code. */
+/** Converts the state of a container to CRI. After a failed start, the engine keeps the state `created`, but with an exit code. */
 export function stateOf({ Status, ExitCode }: Pick<EngineContainer['State'], 'Status' | 'ExitCode'>): ContainerState {
   if (Status === 'created') return ExitCode === 0 ? 'CREATED' : 'EXITED';
   return Status === 'running' || Status === 'paused' || Status === 'restarting' ? 'RUNNING' : 'EXITED';
 }
 
-/** Returns the creation time from our label, which has milliseconds; the engine's list has only seconds. */
+/** Returns the creation time from Oarlock's label, which has milliseconds; the engine's list has only seconds. */
 const createdAt = (labels: Labels, fallback: number) => (labels[createdLabel] === undefined ? fallback : Number(labels[createdLabel]));
 
 export function container(
@@ -52,7 +52,7 @@ export function sandbox(
 
 export const listedName = ({ Names }: ListedContainer): string => Names[0] ?? '';
 
-/** `outOfMemory`: the engine reported an OOM event for the container. */
+/** Converts an inspected container to a CRI status. `outOfMemory`: the engine reported an OOM event for the container. */
 export function containerStatus(found: EngineContainer, outOfMemory: boolean): ContainerStatus {
   const { State, Config } = found;
   const labels = Config.Labels ?? {};

@@ -7,7 +7,7 @@ import type { BindMount } from './process-launch.ts';
 import { SupervisorError } from '../../protocol/supervisor-protocol.ts';
 import { isExecutable, type Tools } from '../../host/host-tools.ts';
 
-/** The environment variable that identifies the processes of a container, wherever they have moved. */
+/** Returns the environment variable that identifies the processes of a container, even after a process has left the container's session. */
 export const marker = (containerId: string) => `OARLOCK_CONTAINER=${containerId}`;
 
 /**
@@ -35,7 +35,7 @@ export function environmentOf(
   return environment;
 }
 
-/** Returns the mounts whose mount point exists. Others are left out: Oarlock creates nothing in the host's file system. */
+/** Returns the mounts whose mount point exists. Omits the others, because Oarlock creates nothing in the host's file system. */
 export function bindMounts(
   config: ContainerConfig,
   sandbox: PodSandboxConfig,
@@ -61,7 +61,7 @@ export function bindMounts(
 
 export const resolverPath = '/etc/resolv.conf';
 
-/** Writes the pod's DNS config to a file in the container's directory. Returns its path; undefined if the pod has none. */
+/** Writes the pod's DNS config to a file in the container's directory. Returns the path of the file; undefined if the pod has no DNS config. */
 export function writeResolverFile({ dns }: PodSandboxConfig, directory: string): string | undefined {
   if (!dns || (dns.servers.length === 0 && dns.searches.length === 0 && dns.options.length === 0)) return undefined;
   mkdirSync(directory, { recursive: true, mode: 0o755 });
@@ -82,7 +82,7 @@ export function writeResolverFile({ dns }: PodSandboxConfig, directory: string):
   return file;
 }
 
-/** Creates links in place of mounts, below the container's own directory. A mount inside another mount cannot be linked and is left out. */
+/** Creates links in place of mounts in the container's own directory. Omits a mount inside another mount, which cannot be linked. */
 export function linkMounts(config: ContainerConfig, directory: string): string {
   const root = join(directory, 'root');
   mkdirSync(root, { recursive: true, mode: 0o755 });
@@ -150,7 +150,7 @@ function accounts(): Account[] {
     });
 }
 
-/** Returns why a command cannot be run, with the messages of common runtimes; undefined if it can, or if only running it will show. */
+/** Returns why a command cannot be run, in the words of common runtimes; undefined if it can be run or if only an attempt will show. */
 export function checkExecutable(
   program: string,
   {

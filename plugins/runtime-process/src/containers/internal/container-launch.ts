@@ -26,7 +26,7 @@ export interface LaunchContext {
   /** Directories that precede the system's on the PATH of containers: the directory of this Node.js. */
   readonly path: string;
   readonly isolation: Isolation;
-  /** True if the config forbids containers that are not isolated. */
+  /** True if the configuration forbids containers that are not isolated. */
   readonly requiresIsolation: boolean;
   readonly hidden: HiddenDirectories;
 }
@@ -34,18 +34,21 @@ export interface LaunchContext {
 export interface LaunchedContainer {
   readonly record: ContainerRecord;
   readonly sandbox: SandboxRecord;
-  /** `cgroup.procs` files of its control groups. */
+  /** The `cgroup.procs` files of the container's cgroups. */
   readonly cgroups: readonly string[];
 }
 
-/** How to start a container, and what `exec` has to know of it. */
+/** The launch of a container, and the data about it that `exec` needs. */
 export interface ContainerLaunch {
   readonly launch: Launch;
   readonly namespaces: boolean;
   readonly isolation?: ContainerIsolation;
 }
 
-/** Returns how to run a container's own command, and creates what it needs in the container's directory. @throws SupervisorError if it cannot be run */
+/**
+ * Returns the launch of a container's own command, and creates the files that the launch needs in the container's directory.
+ * @throws SupervisorError if the command cannot be run
+ */
 export function launchOfStart(container: LaunchedContainer, context: LaunchContext): ContainerLaunch {
   const { isolation } = context;
   const { record, sandbox, cgroups } = container;
@@ -147,7 +150,7 @@ export function wrapperPrograms({ shell, env, mount, nsenter, setpriv, setsid, s
   return [shell, env, mount, nsenter, setpriv, setsid, stat, unshare, script].filter((path) => path !== undefined);
 }
 
-/** Returns how to run another command in a running container. @throws SupervisorError */
+/** Returns the launch of another command in a running container. @throws SupervisorError if the command cannot be run */
 export function launchOfExec(
   { record, sandbox, cgroups }: LaunchedContainer,
   context: LaunchContext,
@@ -201,7 +204,7 @@ interface CommandToCheck {
   readonly config: ContainerConfig;
 }
 
-/** @throws SupervisorError if the program does not exist or is not executable */
+/** Checks the command. @throws SupervisorError if the program does not exist or is not executable */
 function checkCommand(
   { command: [program = ''], environment, config }: CommandToCheck,
   { mounts, isolation }: { readonly mounts: readonly Pick<BindMount, 'to'>[]; readonly isolation?: ContainerIsolation | undefined },

@@ -8,7 +8,7 @@ export type OutputName = 'stdout' | 'stderr';
 const maxRecordBytes = 16 * 1024;
 const newline = 10;
 
-/** `2026-01-02T03:04:05.678901234Z` */
+/** Formats a time for the CRI log: `2026-01-02T03:04:05.678901234Z`. */
 export function criTime(milliseconds: number, nanoseconds = 0): string {
   return `${new Date(milliseconds).toISOString().slice(0, -1)}${String(nanoseconds % 1_000_000).padStart(6, '0')}Z`;
 }
@@ -93,7 +93,7 @@ export class LogFile {
     return openSync(path, 'a', 0o600);
   }
 
-  /** Returns false if the source should wait for `drained`. */
+  /** Appends records. Returns false if the source should wait for `drained`. */
   append(records: readonly Buffer[]): boolean {
     for (const record of records) {
       this.#pending.push(record);

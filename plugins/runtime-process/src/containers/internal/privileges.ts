@@ -2,7 +2,7 @@ import type { Tools } from '../../host/host-tools.ts';
 import type { IsolationMode } from '../../isolation/isolation.ts';
 import { SupervisorError } from '../../protocol/supervisor-protocol.ts';
 
-/** The user, groups and privileges of a process. Absent fields: those of the supervisor. */
+/** The user, groups and privileges of a process. An absent field means the value of the supervisor. */
 export interface Credentials {
   readonly uid?: number;
   readonly gid?: number;
@@ -35,7 +35,7 @@ const defaultCapabilities = [
 
 export interface PrivilegeOptions {
   readonly tools: Tools;
-  /** True if other wrappers run before. */
+  /** True if other wrappers run before setpriv. */
   readonly wrapped: boolean;
   /**
    * Set for an isolated container. In mode `user` the command gets a user namespace in which it has its own user and no capabilities for the

@@ -1,7 +1,7 @@
 import { constants } from 'node:os';
 import { SupervisorError } from '../../protocol/supervisor-protocol.ts';
 
-/** Parses a signal: `SIGTERM`, `TERM`, `SIGRTMIN+3`, `15`. @throws SupervisorError `InvalidArgument` */
+/** Returns the number of a signal such as `SIGTERM`, `TERM`, `SIGRTMIN+3` or `15`. @throws SupervisorError `InvalidArgument` for other text */
 export function signalNumber(name: string): number {
   const plain = name.toUpperCase().replace(/^SIG/, '');
   const realTime = /^RTMIN(?:\+(\d{1,2}))?$/.exec(plain);

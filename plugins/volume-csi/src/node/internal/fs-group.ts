@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import type { PersistentVolume } from '@oarlock/api/types/core-v1';
 
 const setGroupId = 0o2000;
-/** Permission bits that the group gets. */
+/** The permission bits that are added for the group. */
 const groupPermissions = { file: 0o060, directory: 0o070 };
 
-/** Returns true if the node sets the ownership of the volume to the pod's group (CSIDriver.fsGroupPolicy). */
+/** Returns true if the node sets the volume's group to the pod's fsGroup (CSIDriver.fsGroupPolicy). */
 export function shouldSetOwnership(
   policy = 'ReadWriteOnceWithFSType',
   { readOnly, fsType, ephemeral }: { readonly readOnly: boolean; readonly fsType: string | undefined; readonly ephemeral: boolean },
@@ -19,8 +19,8 @@ export function shouldSetOwnership(
 }
 
 /**
- * Changes the group of all files of a volume and lets the group read and write them. Links are not followed. Without root this does nothing.
- * `policy`: with `OnRootMismatch`, a volume whose root directory already belongs to the group is left unchanged.
+ * Changes the group of all files of a volume, and lets the group read and write them. Does not follow links. Does nothing without root. With the
+ * policy `OnRootMismatch`, a volume whose root directory already belongs to the group is left unchanged.
  */
 export async function setVolumeOwnership(path: string, group: number, policy?: string): Promise<void> {
   if (process.getuid?.() !== 0) return;

@@ -5,13 +5,16 @@ import type { VolumeContentSource } from '@oarlock/csi/csi-types';
 import type { Client, Lister } from '@oarlock/spi/client';
 import { snapshotContents, snapshotGroup, volumeSnapshots } from '../../snapshot-api/snapshot-kinds.ts';
 
-/** The source that a claim is filled from, and the minimum size for its content. */
+/** The source from which the volume of a claim is filled, and the minimum size of the volume. */
 export interface Filling {
   readonly source: VolumeContentSource;
   readonly leastBytes: number;
 }
 
-/** Returns the source of a claim; undefined if it has none, `foreign` if a populator fills it. @throws Error if the source does not exist, is not ready or cannot be used */
+/**
+ * Returns the source of a claim's content; undefined if the claim has none, `foreign` if a volume populator fills the claim.
+ * @throws Error if the source does not exist, is not ready or cannot be used
+ */
 export async function fillingOf(
   { metadata, spec }: PersistentVolumeClaim,
   driver: string,

@@ -11,7 +11,7 @@ export interface TopologySources {
 
 const text = ({ segments }: Topology) => JSON.stringify(Object.entries(segments).sort());
 
-/** Returns the topology of a node for a driver; undefined if the node does not have the driver, or the driver has no topology. */
+/** Returns the topology of a node for a driver; undefined if the driver is not on the node or has no topology. */
 function topologyOf(nodeName: string, driver: string, { nodes, csiNodes }: TopologySources): Topology | undefined {
   const keys = csiNodes.get(nodeName)?.spec.drivers.find(({ name }) => name === driver)?.topologyKeys ?? [];
   const labels = nodes.get(nodeName)?.metadata?.labels ?? {};
@@ -26,8 +26,8 @@ const allowed = ({ allowedTopologies = [] }: StorageClass, { segments }: Topolog
   );
 
 /**
- * Returns the topology requirement of a new volume: it prefers the topology of the pod's selected node, then any that the class allows. A driver
- * with a controller per node gets the topology of its own node. @throws Error if the class allows no topology
+ * Returns the topology requirement of a new volume: the topology of the pod's selected node is preferred, followed by any that the StorageClass
+ * allows. A driver with a controller per node gets the topology of its own node. @throws Error if the StorageClass allows no topology
  */
 export function requirementOf(
   { metadata }: PersistentVolumeClaim,
@@ -55,7 +55,7 @@ export function requirementOf(
   return { requisite, preferred: [...requisite.slice(first), ...requisite.slice(0, first)] };
 }
 
-/** Returns an index below `count`. Spreads volumes that may be anywhere. */
+/** Returns an index below `count` from the hash of the uid, which spreads volumes that may be anywhere. */
 function hashToIndex(uid: string, count: number): number {
   let sum = 0;
   for (const character of uid) sum = (sum * 31 + (character.codePointAt(0) ?? 0)) >>> 0;

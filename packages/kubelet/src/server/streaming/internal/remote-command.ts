@@ -2,7 +2,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { Streams } from '@oarlock/spi/runtime';
 
 const maxResize = 1024;
-/** How long to wait for the first terminal size, which clients send right after the start. Milliseconds. */
+/** How long to wait for the first terminal size, which clients send right after the session has started. Milliseconds. */
 const firstSizeMs = 100;
 
 export interface RemoteCommandOptions {
@@ -12,7 +12,7 @@ export interface RemoteCommandOptions {
   readonly tty: boolean;
 }
 
-/** Runs the command with the client's streams and returns its exit code. The signal aborts when the client disconnects. */
+/** Runs the command with the client's streams and returns the exit code. `signal` aborts when the client disconnects. */
 export type RunCommand = (streams: Streams, signal: AbortSignal) => Promise<number>;
 export type CommandResult = { readonly exitCode: number } | { readonly error: unknown };
 
@@ -40,7 +40,7 @@ export class TerminalSizeQueue implements AsyncIterable<Size> {
     this.#begin?.();
   }
 
-  /** Resolves at the first size or after a short timeout, so that the command starts with the client's terminal size. */
+  /** Resolves with the first terminal size or after a short timeout, so that the command starts with the size of the client's terminal. */
   waitForFirstSize(clock: Clock, signal: AbortSignal): Promise<void> {
     if (this.#newest !== undefined || this.#over || signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {
@@ -56,7 +56,7 @@ export class TerminalSizeQueue implements AsyncIterable<Size> {
     });
   }
 
-  /** Parses a size in the clients' format `{"Width":80,"Height":24}`. Invalid sizes are ignored. */
+  /** Parses a terminal size in the clients' format `{"Width":80,"Height":24}`. Ignores invalid sizes. */
   read(text: string): void {
     if (text.length > maxResize) return;
     try {
@@ -87,13 +87,13 @@ export class TerminalSizeQueue implements AsyncIterable<Size> {
   }
 }
 
-/** Returns the content of a plain-text error channel; undefined on success. */
+/** Returns the message for the error channel of protocols before v4, which is plain text; undefined if the command succeeded. */
 export function plainErrorMessage(result: CommandResult): string | undefined {
   if ('error' in result) return result.error instanceof Error ? result.error.message : String(result.error);
   return result.exitCode === 0 ? undefined : `error executing command in container: command terminated with exit code ${result.exitCode}`;
 }
 
-/** Returns the Status for the error channel. */
+/** Returns the JSON Status for the error channel of protocol v4 and later. */
 export function commandStatus(result: CommandResult): string {
   if ('error' in result) {
     const message = result.error instanceof Error ? result.error.message : String(result.error);

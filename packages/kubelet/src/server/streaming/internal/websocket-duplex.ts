@@ -3,11 +3,11 @@ import type { WebSocket } from 'ws';
 import { sendMessage } from './websocket-writable.ts';
 
 const highWaterMark = 256 * 1024;
-/** The largest message: receivers allocate one buffer per message. Bytes. */
+/** The maximum size of a message in bytes, because receivers allocate one buffer per message. */
 const largestMessage = 256 * 1024;
 
 /**
- * The messages of a WebSocket as one byte stream per direction. Message boundaries have no meaning: buffered chunks are sent as one message.
+ * A byte stream in each direction over the messages of a WebSocket. Message boundaries have no meaning: buffered chunks are sent as one message.
  * There is no half-close: `end` closes the WebSocket.
  */
 export class WebSocketDuplex extends Duplex {

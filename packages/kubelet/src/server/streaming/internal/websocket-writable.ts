@@ -3,10 +3,10 @@ import type { WebSocket } from 'ws';
 
 type Done = (error?: Error | null) => void;
 
-/** The number of buffered bytes above which writers have to wait. */
+/** The number of buffered bytes above which writers wait. */
 const highWaterMark = 256 * 1024;
 
-/** Sends one message. Calls `done` when more can be written: immediately while little is buffered, otherwise when it is sent. */
+/** Sends one message. Calls `done` when the writer may continue: immediately while few bytes are buffered, otherwise when the message is sent. */
 export function sendMessage(socket: WebSocket, message: Buffer | string, done: Done): void {
   if (socket.bufferedAmount < highWaterMark && socket.readyState === socket.OPEN) {
     socket.send(message);
@@ -16,7 +16,7 @@ export function sendMessage(socket: WebSocket, message: Buffer | string, done: D
   }
 }
 
-/** Sends output as messages: chunks of one turn of the event loop share a message. */
+/** A stream that sends its output as WebSocket messages. Chunks that are written in one turn of the event loop share a message. */
 export class WebSocketWritable extends Writable {
   readonly #socket: WebSocket;
   readonly #ready: Promise<void>;
@@ -25,7 +25,7 @@ export class WebSocketWritable extends Writable {
   #length = 0;
   #waiting: Done | undefined;
 
-  /** @param ready nothing is sent before it resolves */
+  /** @param ready the stream sends nothing before this promise resolves */
   constructor(socket: WebSocket, ready: Promise<void>, encode: (bytes: readonly Buffer[]) => Buffer | string) {
     super({ highWaterMark });
     this.#socket = socket;
@@ -34,7 +34,7 @@ export class WebSocketWritable extends Writable {
     this.on('error', () => undefined); // writers get errors through the callback
   }
 
-  /** Passes buffered chunks to the socket. */
+  /** Passes the buffered chunks to the WebSocket. */
   flush(): void {
     const [chunks, waiting] = [this.#chunks, this.#waiting];
     this.#chunks = [];
