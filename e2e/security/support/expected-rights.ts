@@ -67,6 +67,7 @@ export const extraOfNode: readonly (readonly [RightRow, string])[] = [
   ['list,watch | core | endpoints', 'system:node-proxier'],
   ['list,watch | discovery.k8s.io | endpointslices', 'system:node-proxier'],
   ['list,watch | networking.k8s.io | servicecidrs', 'system:node-proxier'],
+  ['get | core | namespaces', 'a kubelet without pod isolation rejects pods of namespaces that enforce the restricted standard'],
   ['get | core | pods', 'pods that do not exist: the kubelet learns that a pod is gone; 403 and 404 reveal whether a name is in use'],
 ];
 

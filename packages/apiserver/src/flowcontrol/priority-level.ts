@@ -5,47 +5,14 @@ import { SeatDemand, type DemandStatistics } from './seat-demand.ts';
 
 export type Rejection = 'concurrency-limit' | QueueRejection;
 
-/** A queued request, for debug dumps. */
-export interface QueuedRequestState {
-  readonly seats: number;
-  /** The time at which the request was queued, in milliseconds of the monotonic clock. */
-  readonly since: number;
-  readonly schema: string;
-  readonly flow: string;
-}
-export interface QueueState {
-  readonly requests: readonly QueuedRequestState[];
-  readonly executing: number;
-  readonly virtualStart: number;
-}
-
-interface QueuedRequest extends QueuedRequestState {
-  readonly queue: Queue;
-  readonly decide: (rejection: Rejection | undefined) => void;
-  timer: Timer | undefined;
-}
-interface Queue {
-  readonly requests: QueuedRequest[];
-  /** The number of seats that all requests in the queue need. */
-  seats: number;
-  executing: number;
-  /** The virtual time at which the next request of the queue starts, in seat-seconds per queue. */
-  virtualStart: number;
-}
-
-/** The service time that is assumed for a request until the request ends, in seconds. */
-const estimatedServiceSeconds = 0.003;
-/** The minimum service time that is accounted for a request, in seconds, so that queues alternate even if the clock does not advance. */
-const minServiceSeconds = 0.000_1;
-
-interface PriorityLevelSettings {
+interface PriorityLevelSettings extends QueueSetSettings {
   readonly exempt: boolean;
   readonly shares: number;
   readonly lendable: number;
   readonly borrowing: number | undefined;
 }
 
-/** One priority level: its execution seats, and fair queues for requests that find no free seat (KEP-1040). */
+/** One priority level: execution seats, and fair queues for requests that find no free seat (KEP-1040). */
 export class PriorityLevel {
   readonly name: string;
   readonly #clock: Clock;
@@ -77,18 +44,18 @@ export class PriorityLevel {
   get shares(): number {
     return this.#settings.shares;
   }
-  /** The number of seats that executing requests occupy. */
+  /** Seats in use. */
   get seatsInUse(): number {
     return this.#usedSeats;
   }
   get queuedRequests(): number {
     return this.#queueSet.requestCount;
   }
-  /** The number of seats according to the level's nominalConcurrencyShares. */
+  /** Seats by the level's shares. */
   get nominalLimit(): number {
     return this.#nominalSeats;
   }
-  /** The number of seats after lending and borrowing. */
+  /** Seats after lending and borrowing. */
   get currentLimit(): number {
     return this.#limit;
   }
@@ -100,7 +67,7 @@ export class PriorityLevel {
     return borrowing === undefined ? Number.POSITIVE_INFINITY : this.#nominalSeats + Math.round((this.#nominalSeats * borrowing) / 100);
   }
 
-  /** The state of the queues, for debug pages. */
+  /** The state of the queues, for debug dumps. */
   get queues(): readonly QueueState[] {
     return this.#queueSet.state;
   }
@@ -120,14 +87,14 @@ export class PriorityLevel {
     this.#limit = seats;
     this.#dispatch();
   }
-  /** Returns the demand since the last call, and resets it. */
+  /** Returns the demand since the last call. */
   resetDemand(): DemandStatistics {
     return this.#demand.reset(this.#clock.monotonic());
   }
 
   /**
-   * Acquires seats for a request. Returns undefined if the request executes immediately, a promise of the queue that dispatches the
-   * request, or the reason of the rejection. `flow` and `signal` are called only if the request is queued.
+   * Acquires seats for a request. Returns undefined if the request executes immediately, a promise of the queue that dispatched it, or the
+   * reason of its rejection. `flow` and `signal` are called only if the request is queued.
    */
   acquire(
     seats: number,
@@ -145,10 +112,7 @@ export class PriorityLevel {
     return this.#queueSet.enqueue({ seats, flow: flow(), waitMs, signal: signal() });
   }
 
-  /**
-   * Releases the seats of a request that executed for `seconds`. `queue` is the queue that dispatched the request; undefined if it was not
-   * queued.
-   */
+  /** Releases the seats of a request that executed for `seconds`. `queue`: the queue that dispatched it, if it was queued. */
   release(seats: number, queue: Queue | undefined, seconds: number): void {
     this.#usedSeats -= seats;
     if (queue !== undefined) this.#queueSet.complete(queue, seats, seconds);
@@ -156,7 +120,7 @@ export class PriorityLevel {
     if (this.#queueSet.requestCount > 0) this.#dispatch();
   }
 
-  /** Returns true if enough seats are free. A request that needs more seats than the limit executes alone. */
+  /** A request that needs more seats than the limit executes alone. */
   #fits(seats: number): boolean {
     return this.#usedSeats + seats <= this.#limit || (this.#usedSeats === 0 && seats > this.#limit);
   }
@@ -167,44 +131,6 @@ export class PriorityLevel {
       this.#usedSeats += seats;
       return true;
     });
-  }
-
-  #dequeue(entry: QueuedRequest): void {
-    const { queue } = entry;
-    const at = queue.requests.indexOf(entry);
-    if (at < 0) return;
-    queue.requests.splice(at, 1);
-    this.#beginExecution(entry);
-  }
-  #beginExecution({ queue, seats }: QueuedRequest): void {
-    queue.seats -= seats;
-    this.#queuedCount -= 1;
-    this.#queuedSeats -= seats;
-    this.#recordDemand();
-  }
-
-  /** Dispatches queued requests while seats are free, from the queue whose next request would finish first in virtual time (fair queuing). */
-  #dispatch(): void {
-    while (this.#queuedCount > 0) {
-      let best: Queue | undefined;
-      let finish = 0;
-      for (const queue of this.#queues) {
-        const next = queue.requests[0];
-        if (next === undefined) continue;
-        const end = queue.virtualStart + next.seats * estimatedServiceSeconds;
-        if (best === undefined || end < finish) [best, finish] = [queue, end];
-      }
-      const entry = best?.requests[0];
-      if (best === undefined || entry === undefined || !this.#fits(entry.seats)) return;
-      best.requests.shift();
-      this.#beginExecution(entry);
-      this.#virtualTime = Math.max(this.#virtualTime, best.virtualStart);
-      best.virtualStart += entry.seats * estimatedServiceSeconds;
-      best.executing += 1;
-      this.#usedSeats += entry.seats;
-      this.#recordDemand();
-      entry.decide(undefined);
-    }
   }
 
   #recordDemand(): void {

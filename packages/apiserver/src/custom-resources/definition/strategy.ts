@@ -7,26 +7,15 @@ import { storedVersionErrors, withStoredVersions } from './storage-version.ts';
 import { validateDefinition, validateDefinitionUpdate } from './validation.ts';
 import { fieldOf, withMetadata, withFields, type Strategy } from '../../registry/strategy.ts';
 
-/** The finalizer that delays the removal of a definition until its last object is deleted. */
+/** The finalizer that holds a definition until its last object is deleted. */
 export const cleanupFinalizer = 'customresourcecleanup.apiextensions.k8s.io';
 
 const asDefinition = (object: KubeObject) => object as CustomResourceDefinition;
 
-/**
- * Adds the storage version to status.storedVersions, which lists all versions of stored objects. Only clients remove versions from the
- * list.
- */
-function withStoredVersions(object: KubeObject, before: CustomResourceDefinition['status']): KubeObject {
-  const stored = before?.storedVersions ?? [];
-  const added = (asDefinition(object).spec?.versions ?? []).filter(({ name, storage }) => storage && !stored.includes(name));
-  const status = { ...before, storedVersions: [...stored, ...added.map(({ name }) => name)] };
-  return withFields(object, { status });
-}
-
-/** The empty status of a definition as Go encodes it. */
+/** The empty status as Go encodes it. */
 const unseen = { acceptedNames: { kind: '', plural: '' }, conditions: null } as object as CustomResourceDefinition['status'];
 
-/** The strategy of CustomResourceDefinitions. The strategy of their objects is in `custom-resources/`. */
+/** The strategy of CustomResourceDefinitions; the resources that they define are in `custom-resources/`. */
 export const customResourceDefinitions: Strategy = {
   allowUnconditionalUpdate: false,
   generation: (object, old) => !jsonEqual(fieldOf(object, 'spec'), fieldOf(old, 'spec')),

@@ -17,7 +17,7 @@ type Errors = FieldError[];
 
 const scopes = ['Cluster', 'Namespaced'];
 
-/** Validates a new CustomResourceDefinition, except its metadata and absent required fields. */
+/** Validates a new definition, except its metadata and absent required fields. */
 export function validateDefinition(definition: CustomResourceDefinition): readonly FieldError[] {
   const errors: Errors = [];
   const { name = '' } = definition.metadata ?? {};
@@ -38,7 +38,7 @@ const preservesAll = (): FieldError =>
     'cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead',
   );
 
-/** Validates an update of a CustomResourceDefinition. Errors in a schema are tolerated if the old definition has them too. */
+/** Validates an update; schema errors that the old definition already has are tolerated. */
 export function validateDefinitionUpdate(definition: CustomResourceDefinition, old: CustomResourceDefinition): readonly FieldError[] {
   const errors: Errors = [];
   validateSpec(errors, definition, old);
@@ -57,16 +57,7 @@ export function validateDefinitionUpdate(definition: CustomResourceDefinition, o
   return errors;
 }
 
-/** Validates status.storedVersions, on updates of the definition and of its status. */
-export function storedVersionErrors({ spec, status }: CustomResourceDefinition): readonly FieldError[] {
-  const path = 'status.storedVersions';
-  const stored = status?.storedVersions ?? [];
-  if (stored.length === 0) return [invalid(path, stored, 'must have at least one stored version')];
-  const versions = (spec.versions ?? []).map(({ name }) => name);
-  return stored.flatMap((name, i) => (versions.includes(name) ? [] : [invalid(`${path}[${i}]`, name, 'must appear in spec.versions')]));
-}
-
-/** Validates that definitions in API groups of Kubernetes have an approval annotation (KEP-1111). */
+/** Validates that definitions in Kubernetes' own groups are approved (KEP-1111). */
 function approvalErrors(definition: CustomResourceDefinition, old: CustomResourceDefinition | undefined): readonly FieldError[] {
   const approval = apiApprovalOf(definition);
   if (approval === undefined || approval.status !== 'refused') return [];
@@ -98,7 +89,7 @@ function validateSpec(errors: Errors, { spec }: CustomResourceDefinition, old?: 
   if (conversion !== undefined) errors.push(...validateConversion(conversion, 'spec.conversion'));
 }
 
-/** Returns the versions without their schemas, which would make error messages very long. */
+/** Removes the schemas from versions in error messages, which they would make very long. */
 const withoutSchemas = (versions: readonly CustomResourceDefinitionVersion[]) =>
   versions.map(({ name, served, storage }) => ({ name, served, storage }));
 
