@@ -24,7 +24,7 @@ type ConfigurationObject = FlowSchema | PriorityLevelConfiguration;
 
 /**
  * Creates the bootstrap configuration of API Priority and Fairness, restores mandatory objects, applies the configuration, and sets the
- * condition `Dangling` of each FlowSchema, which tells whether its priority level is missing (apf_controller upstream).
+ * condition `Dangling` of each FlowSchema, which shows whether its priority level is missing (apf_controller upstream).
  */
 export class FlowControlConfigurationController {
   readonly #options: FlowControlConfigurationOptions;
