@@ -95,7 +95,7 @@ export interface RuntimeFixture {
   /** Abandons the driver as if the driver's process had ended, and returns a new driver for the same runtime. Required for `adoption`. */
   restartClient?(): Promise<RuntimeDriver>;
   dispose(): Promise<void>;
-  /** Timeout of each wait of the suite, in milliseconds. Default 20,000. */
+  /** Timeout of each wait of the suite, in milliseconds. Default 60,000: a guard, because machines are slow and busy. */
   readonly timeoutMs?: number;
 }
 
@@ -263,7 +263,7 @@ export class RuntimeHarness {
   private constructor(fixture: RuntimeFixture, directory: string) {
     this.fixture = fixture;
     this.directory = directory;
-    this.timeoutMs = fixture.timeoutMs ?? 20_000;
+    this.timeoutMs = fixture.timeoutMs ?? 60_000;
     this.driver = fixture.driver;
     this.events = new EventRecorder(fixture.driver);
   }
