@@ -87,7 +87,9 @@ export function imageContract({ needs }: Suite): void {
       },
     });
     // the runtime may learn of the exit and of its cause in either order
-    expect(await harness.waitForStatus(id, (status) => status.state === 'EXITED' && status.reason === 'OOMKilled', 'OOMKilled')).toMatchObject({
+    expect(
+      await harness.waitForStatus(id, (status) => status.state === 'EXITED' && status.reason === 'OOMKilled', 'OOMKilled'),
+    ).toMatchObject({
       state: 'EXITED',
       exitCode: 137,
     });
