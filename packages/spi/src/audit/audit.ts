@@ -7,25 +7,26 @@ export type AuditStage = 'RequestReceived' | 'ResponseStarted' | 'ResponseComple
 
 /** A user in an audit event (`UserInfo` of `authentication.k8s.io/v1`). */
 export interface AuditUser {
-  readonly username?: string;
-  readonly uid?: string;
-  readonly groups?: readonly string[];
-  readonly extra?: Readonly<Record<string, readonly string[]>>;
+  readonly username?: string | undefined;
+  readonly uid?: string | undefined;
+  readonly groups?: readonly string[] | undefined;
+  readonly extra?: Readonly<Record<string, readonly string[]>> | undefined;
 }
 
 /** The object that a request refers to. Empty fields are omitted. */
 export interface AuditObjectRef {
-  readonly resource?: string;
-  readonly namespace?: string;
-  readonly name?: string;
-  readonly uid?: string;
-  readonly apiGroup?: string;
-  readonly apiVersion?: string;
-  readonly resourceVersion?: string;
-  readonly subresource?: string;
+  readonly resource?: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly name?: string | undefined;
+  readonly uid?: string | undefined;
+  readonly apiGroup?: string | undefined;
+  readonly apiVersion?: string | undefined;
+  readonly resourceVersion?: string | undefined;
+  readonly subresource?: string | undefined;
 }
 
-/** One stage of one request: an `Event` of `audit.k8s.io/v1`, in its serialized form. Deeply frozen, and shared by all sinks. */
+/** One stage of one request: an `Event` of `audit.k8s.io/v1`, with the field names of its JSON form. A field that
+ * does not apply is absent or undefined. Deeply frozen, and shared by all sinks. */
 export interface AuditEvent {
   readonly kind: 'Event';
   readonly apiVersion: 'audit.k8s.io/v1';
@@ -37,14 +38,14 @@ export interface AuditEvent {
   readonly verb: string;
   /** The authenticated user; empty if the request was not authenticated. */
   readonly user: AuditUser;
-  readonly impersonatedUser?: AuditUser;
+  readonly impersonatedUser?: AuditUser | undefined;
   /** The verb of constrained impersonation that allowed the impersonation, if one did. */
-  readonly authenticationMetadata?: { readonly impersonationConstraint?: string };
-  readonly sourceIPs?: readonly string[];
-  readonly userAgent?: string;
+  readonly authenticationMetadata?: { readonly impersonationConstraint?: string } | undefined;
+  readonly sourceIPs?: readonly string[] | undefined;
+  readonly userAgent?: string | undefined;
   /** The object of the request; absent for non-resource paths. */
-  readonly objectRef?: AuditObjectRef;
-  readonly responseStatus?: Readonly<Record<string, unknown>>;
+  readonly objectRef?: AuditObjectRef | undefined;
+  readonly responseStatus?: Readonly<Record<string, unknown>> | undefined;
   /** The request body; present at level `Request` and above. */
   readonly requestObject?: unknown;
   /** The response body; present at level `RequestResponse`. */
@@ -52,7 +53,7 @@ export interface AuditEvent {
   /** Time in RFC 3339 with microseconds. */
   readonly requestReceivedTimestamp: string;
   readonly stageTimestamp: string;
-  readonly annotations?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
 }
 
 /**
