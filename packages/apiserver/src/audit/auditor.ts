@@ -40,15 +40,15 @@ export class Auditor {
     return this.#pendingRecords.size === 0 ? undefined : Promise.all(this.#pendingRecords);
   }
 
-  /** Returns the audit trail of a request; undefined if the policy excludes the request. */
-  trail(subject: AuditSubject, attributes: Attributes): AuditTrail | undefined {
+  /** Returns the audit trail of a request; undefined if the policy excludes the request. `subject` is called only for audited requests. */
+  trail(subject: () => AuditSubject, attributes: Attributes): AuditTrail | undefined {
     const scope = this.#policy(attributes);
     if (scope === undefined) return undefined;
-    return new AuditTrail(subject, attributes, { scope, record: (event) => this.#record(event), now: () => this.#clock.now() });
+    return new AuditTrail(subject(), attributes, { scope, record: (event) => this.#record(event), now: () => this.#clock.now() });
   }
 
   /** Records an HTTP request whose authentication failed. */
-  recordUnauthenticated(exchange: Exchange, subject: AuditSubject, attributes: Attributes, code: number): void {
+  recordUnauthenticated(exchange: Exchange, subject: () => AuditSubject, attributes: Attributes, code: number): void {
     const withoutUser = { ...attributes, identity: { ...anonymous, name: '', groups: [] } };
     this.trail(subject, withoutUser)?.recordUnauthenticated(attemptedMethods(exchange.headers), code);
   }
@@ -57,7 +57,7 @@ export class Auditor {
   auditPipeline(pipeline: RequestHandler): RequestHandler {
     return {
       handle: async (request) => {
-        const trail = this.trail(this.#subject(uriOf(request), request), attributesOf(request));
+        const trail = this.trail(() => this.#subject(uriOf(request), request), attributesOf(request));
         if (trail === undefined) return pipeline.handle(request);
         await recordReceived(trail);
         trail.setRequestObject(request.body);
@@ -79,7 +79,7 @@ export class Auditor {
   auditPaths(answer: LoopbackPathHandler): LoopbackPathHandler {
     return async (method, path, body, identity) => {
       const attributes: Attributes = { kind: 'path', identity, verb: method.toLowerCase(), path: path.split('?', 1)[0] ?? path };
-      const trail = this.trail(this.#subject(path, undefined), attributes);
+      const trail = this.trail(() => this.#subject(path, undefined), attributes);
       if (trail === undefined) return answer(method, path, body, identity);
       await recordReceived(trail);
       try {
@@ -138,17 +138,19 @@ export async function recordReceived(trail: AuditTrail): Promise<void> {
  * (utilnet.SourceIPs upstream).
  */
 export function sourceIPs({ headers, connection }: Pick<Exchange, 'headers' | 'connection'>): readonly string[] {
-  const forwarded = headers['x-forwarded-for']?.toString() ?? '';
-  const real = headers['x-real-ip']?.toString().trim() ?? '';
+  const remote = connection.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
+  const forwarded = headers['x-forwarded-for']?.toString();
+  const real = headers['x-real-ip']?.toString().trim();
+  if (forwarded === undefined && real === undefined) return remote === undefined ? [] : [remote];
   const addresses = new Set(
-    forwarded
+    (forwarded ?? '')
       .slice(0, 1024)
       .split(',')
       .map((part) => part.trim())
       .filter((part) => isIP(part) !== 0),
   );
-  if (isIP(real) !== 0) addresses.add(real);
-  if (connection.remoteAddress !== undefined) addresses.add(connection.remoteAddress.replace(/^::ffff:(?=\d+\.)/, ''));
+  if (real !== undefined && isIP(real) !== 0) addresses.add(real);
+  if (remote !== undefined) addresses.add(remote);
   return [...addresses];
 }
 

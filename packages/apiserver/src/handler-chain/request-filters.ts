@@ -6,7 +6,7 @@ import { anonymous, type Authenticator, type Identity } from '@oarlock/spi/authn
 import type { Authorizer } from '@oarlock/spi/authz';
 import type { AuthMetrics } from '../authorization/access-metrics.ts';
 import { recordReceived, sourceIPs, type Auditor } from '../audit/auditor.ts';
-import type { AuditSubject } from '../audit/audit-trail.ts';
+import type { AuditSubject, AuditTrail } from '../audit/audit-trail.ts';
 import { annotateAuthorizationDecision, runAuthorizers, forbiddenError } from '../authorization/authorization.ts';
 import type { ExecutionSeat, PriorityAndFairness } from '../flowcontrol/priority-and-fairness.ts';
 import { estimateListWork } from '../flowcontrol/work-estimator.ts';
@@ -54,25 +54,27 @@ export class RequestFilters {
     const rejected = result instanceof StatusError;
     access?.observeAuthentication(rejected ? undefined : result.identity.name, (clock.monotonic() - startedAt) / 1000);
     if (rejected) {
-      auditor?.recordUnauthenticated(exchange, auditSubjectOf(request), attributesOf(info, anonymous), result.code);
+      auditor?.recordUnauthenticated(exchange, () => auditSubjectOf(request), attributesOf(info, anonymous), result.code);
       throw result;
     }
     const sender = result.identity;
     if (exchange.connection.clientClass !== 'system') exchange.connection.raiseClass(clientClassOf(sender));
-    if (auditor !== undefined) await this.#beginAudit(auditor, request, sender);
-    for (const [key, value] of Object.entries(result.annotations)) state.audit?.annotate(key, value);
+    if (auditor !== undefined) {
+      const pending = auditor.waitForBackPressure();
+      if (pending !== undefined) await pending;
+      const trail = auditor.trail(() => auditSubjectOf(request), attributesOf(info, sender));
+      if (trail !== undefined) await this.#beginAudit(trail, state, result.annotations);
+    }
     const user = await impersonate(exchange.headers, sender, authz, attributesOf(info, sender));
     if (user instanceof StatusError) throw user;
     if (user.identity !== sender) state.audit?.setImpersonatedUser(user);
     return user.identity;
   }
 
-  /** Begins the audit trail of a request after waiting until the audit sinks accept events. */
-  async #beginAudit(auditor: Auditor, request: ParsedRequest, sender: Identity): Promise<void> {
-    await auditor.waitForBackPressure();
-    const trail = auditor.trail(auditSubjectOf(request), attributesOf(request.info, sender));
-    request.state.audit = trail;
-    if (trail !== undefined) await recordReceived(trail);
+  async #beginAudit(trail: AuditTrail, state: InFlightRequest, annotations: Readonly<Record<string, string>>): Promise<void> {
+    state.audit = trail;
+    await recordReceived(trail);
+    for (const [key, value] of Object.entries(annotations)) trail.annotate(key, value);
   }
 
   /** Authorizes a request. @throws StatusError `Forbidden` if no authorizer allows the request */
