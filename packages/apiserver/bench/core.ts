@@ -1,6 +1,6 @@
 /**
- * What a write costs: pods are created, bound and reported on through the loopback handler while informers and one watcher per node read
- * along. Run: node --conditions=@oarlock/source --import @oxc-node/core/register packages/apiserver/bench/core.ts [pods] [nodes]
+ * Measures the processor time of writes: pods are created, bound and updated through the loopback handler, with five informers and one watch
+ * per node. Run: npm run bench -- apiserver
  */
 import { generateKeyPairSync } from 'node:crypto';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -10,7 +10,7 @@ import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
 import type { ApiHandler, ApiRequest } from '@oarlock/spi/loopback';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
-import { apiHandler } from '../src/pipeline/loopback-handler.ts';
+import { loopbackHandler } from '../src/pipeline/loopback-handler.ts';
 import { Pipeline } from '../src/pipeline/pipeline.ts';
 
 const [count = 10_000, nodes = 1_000] = process.argv.slice(2).map(Number);
@@ -24,7 +24,7 @@ const pipeline = new Pipeline({
   admission: [],
   clock: systemClock,
   log: silentLogger,
-  facts: {
+  clusterFacts: {
     name: 'bench',
     domain: 'cluster.local',
     podCIDRs: ['10.244.0.0/16'],
@@ -35,7 +35,7 @@ const pipeline = new Pipeline({
     nodePortRange: { from: 30000, to: 32767 },
     version: 'v1.36.0',
   },
-  keys: {
+  clusterKeys: {
     caBundle: '',
     issue: () => Promise.reject(new Error('none')),
     sign: () => Promise.reject(new Error('none')),
@@ -43,7 +43,7 @@ const pipeline = new Pipeline({
   },
 });
 await pipeline.start();
-const handler: ApiHandler = apiHandler(pipeline, () => Promise.reject(new Error('no paths')));
+const handler: ApiHandler = loopbackHandler(pipeline, () => Promise.reject(new Error('no paths')));
 const request = (verb: ApiRequest['verb'], more: Partial<ApiRequest>): ApiRequest => ({
   verb,
   resource: pods,
@@ -126,7 +126,7 @@ async function each(what: string, work: (i: number) => Promise<unknown>): Promis
       while (next < count) await work(next++);
     }),
   );
-  // the informers are to have read all of it
+  // time for the informers to read all events
   await new Promise((resolve) => {
     setTimeout(resolve, 50);
   });

@@ -1,13 +1,14 @@
 /**
- * What it costs to serve pods as JSON and as protobuf: one pod, and a list of many, when nothing is encoded yet and when all is.
- * Run: node --conditions=@oarlock/source --import @oxc-node/core/register packages/apiserver/bench/encoding.ts [pods]
+ * Measures the time to encode pods as JSON and as protobuf: one pod, and a list of pods, with and without cached encodings.
+ * Run: npm run bench -- encoding
  */
 import type { KubeObject } from '@oarlock/api/object';
 import { pods } from '@oarlock/api/resources';
-import { encodingOf, type Encoding } from '../src/negotiation/encoding.ts';
+import { encodingFor } from '../src/negotiation/encoding.ts';
 import { loadCodec } from '../src/negotiation/protobuf-codec.ts';
 import { decodeProtobuf } from '../src/negotiation/protobuf-decoder.ts';
-import type { Encoded } from '../src/request/response.ts';
+import type { ResponseEncoding } from '../src/negotiation/response-encoding.ts';
+import type { EncodedObject } from '../src/request/response.ts';
 import { Codec } from '../src/watch-cache/item.ts';
 
 const [count = 5000] = process.argv.slice(2).map(Number);
@@ -73,15 +74,17 @@ const pod = (i: number): KubeObject =>
     },
   }) as KubeObject;
 
-const items = (): readonly Encoded[] =>
-  Array.from({ length: count }, (_, i) => stored.item(`default/${i}`, pod(i), stored.encode(pod(i)), i + 1));
+const items = (): readonly EncodedObject[] =>
+  Array.from({ length: count }, (_, i) =>
+    stored.item({ key: `default/${i}`, object: pod(i), value: stored.encode(pod(i)), revision: i + 1 }),
+  );
 const options = { includeObject: 'Metadata', now: () => 0 } as const;
-const encodings: Readonly<Record<string, Encoding>> = {
-  json: encodingOf({ format: 'json', as: undefined, version: 'v1', pretty: false }, 'list', pods, options),
-  protobuf: encodingOf({ format: 'protobuf', as: undefined, version: 'v1', pretty: false }, 'list', pods, options),
+const encodings: Readonly<Record<string, ResponseEncoding>> = {
+  json: encodingFor({ format: 'json', transform: undefined, version: 'v1', pretty: false }, 'list', pods, options),
+  protobuf: encodingFor({ format: 'protobuf', transform: undefined, version: 'v1', pretty: false }, 'list', pods, options),
 };
 
-function list(encoding: Encoding, all: readonly Encoded[]): Buffer {
+function list(encoding: ResponseEncoding, all: readonly EncodedObject[]): Buffer {
   const parts: Buffer[] = [];
   let length = 0;
   if (encoding.itemLength !== undefined) for (const item of all) length += encoding.itemLength(item);
@@ -110,12 +113,12 @@ for (const [name, encoding] of Object.entries(encodings)) {
   const cold = items();
   time(`${name}: ${count} pods, nothing encoded`, 1, () => list(encoding, cold));
   time(`${name}: ${count} pods, all encoded (${bytes} bytes)`, 20, () => list(encoding, cold));
-  time(`${name}: one pod after the other, encoded`, count, (run) => encoding.item(cold[run] as Encoded));
+  time(`${name}: one pod after the other, encoded`, count, (run) => encoding.item(cold[run] as EncodedObject));
 }
 const wide = items();
-time('write a pod as JSON, from the object', count, (run) => Buffer.from(JSON.stringify((wide[run] as Encoded).object)));
-time('write a pod as protobuf', count, (run) => codec.message((wide[run] as Encoded).object));
-const body = (encodings['protobuf'] as Encoding).item(wide[0] as Encoded);
-const text = (encodings['json'] as Encoding).item(wide[0] as Encoded);
+time('write a pod as JSON, from the object', count, (run) => Buffer.from(JSON.stringify((wide[run] as EncodedObject).object)));
+time('write a pod as protobuf', count, (run) => codec.message((wide[run] as EncodedObject).object));
+const body = (encodings['protobuf'] as ResponseEncoding).item(wide[0] as EncodedObject);
+const text = (encodings['json'] as ResponseEncoding).item(wide[0] as EncodedObject);
 time('read a pod from JSON', count, () => JSON.parse(text.toString('utf8')));
 time('read a pod from protobuf', count, () => decodeProtobuf(body));

@@ -1,4 +1,4 @@
-// Prints the pods scheduled per second with in-memory fakes: node --conditions=@oarlock/source --import @oxc-node/core/register packages/scheduler/bench/drain.ts [nodes] [pods] [spread|zones]
+// Prints the pods scheduled per second with in-memory fakes. Arguments: [nodes] [pods] [spread|zones]. Run: npm run bench -- scheduler
 // `spread`: the pods belong to one Service, so default constraints spread them over hosts and zones. `zones`: the pods have a DoNotSchedule constraint over zones.
 import { silentLogger } from '@oarlock/primitives/logger';
 import { systemClock } from '@oarlock/primitives/clock';

@@ -1,6 +1,6 @@
 /**
- * Measures durable commits by the number of writers and objects, the time of a start, and the longest block of the event loop. Run with:
- * node --expose-gc --conditions=@oarlock/source --import @oxc-node/core/register plugins/storage-embedded/bench/commits.ts [directory]
+ * Measures durable commits by the number of writers and objects, the time of a start, and the longest block of the event loop. Argument:
+ * [directory]. Run: npm run bench -- embedded
  */
 import { mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,5 @@
 /**
- * Measures commits, reads and watches. Run with:
- * node --conditions=@oarlock/source --import @oxc-node/core/register plugins/storage-memory/bench/commits.ts
+ * Measures commits, reads and watches. Run: npm run bench -- storage
  */
 import { setMaxListeners } from 'node:events';
 import { MemoryStorage } from '../src/memory-storage.ts';
