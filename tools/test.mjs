@@ -90,6 +90,7 @@ await setup({ system: true });
 
 if (only === undefined || only === 'check') {
   await check('package manifests and references', process.execPath, ['tools/sync-tsconfig.mjs', '--check']);
+  await check('dependencies', process.execPath, ['tools/checks/dependencies.mjs']);
   await check('types', bin('tsc'), ['-p', 'tsconfig.json']);
   await check('structure and language', process.execPath, ['tools/structure.mjs']);
   await check('API report', process.execPath, ['tools/api-report.mjs']);
