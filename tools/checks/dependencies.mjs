@@ -35,7 +35,7 @@ export function lockFaults({ packages }) {
     const at = path.lastIndexOf('node_modules/');
     if (at < 0 || entry.link === true) continue;
     const name = path.slice(at + 'node_modules/'.length);
-    if (!/^sha512-/.test(entry.integrity ?? '')) faults.push(`${path}: no sha512 digest`);
+    if (!(entry.integrity ?? '').startsWith('sha512-')) faults.push(`${path}: no sha512 digest`);
     if (entry.resolved !== undefined) faults.push(`${path}: resolved names a registry host: ${entry.resolved}`);
     if (!licenses.has(entry.license))
       faults.push(`${path}: license ${entry.license ?? 'missing'} is not in the list of tools/checks/dependencies.mjs`);
