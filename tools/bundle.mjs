@@ -1,6 +1,6 @@
 // Bundles the compiled packages into one file and stores V8's code cache beside it: loading hundreds of modules was most of a cold start.
 // External plugins import the compiled packages; slots and errors are identified by name, so both copies work together.
-import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { run } from './setup.mjs';
@@ -11,8 +11,16 @@ const out = join(root, 'packages', 'cli', 'bundle');
 const isBuilt = (group, name, module) =>
   existsSync(join(root, group, name, 'package.json')) && existsSync(join(root, group, name, 'dist', `${module}.js`));
 
-/** @throws the errors of esbuild */
-export async function bundle() {
+/** The programs that run in processes of their own, each bundled alone, because a small program starts sooner. */
+const programs = ['@oarlock/runtime-process/supervisor', '@oarlock/csi-hostpath/main'];
+// as programPath of @oarlock/primitives/bundled-program finds them
+const programName = (specifier) => `${specifier.slice('@oarlock/'.length).replaceAll('/', '-')}.mjs`;
+
+/**
+ * Bundles into `packages/cli/bundle`, or into another folder without the code cache, which depends on the version of Node.
+ * @throws the errors of esbuild
+ */
+export async function bundle({ outdir = out, minify = false } = {}) {
   const { build } = await import('esbuild'); // does not exist before the packages are built
   const modules = ['packages', 'plugins'].flatMap((group) =>
     readdirSync(join(root, group)).flatMap((name) =>
@@ -23,16 +31,20 @@ export async function bundle() {
   );
   const contents = [
     `import 'reflect-metadata';`,
-    `import { bundled } from '@oarlock/cluster/plugins/plugin-loader';`,
+    `import { bundled, loadModule } from '@oarlock/cluster/plugins/plugin-loader';`,
     `export { importWith } from '@oarlock/cluster/plugins/plugin-loader';`,
     ...modules.map((name) => `bundled.set('${name}', () => import('${name}'));`),
     `export { main } from '@oarlock/cli/main';`,
     `export { startTestCluster } from '@oarlock/testing/test-cluster';`,
+    `import { runPluginThread as run } from '@oarlock/cluster/hosting/thread/run-plugin-thread';`,
+    `export const runPluginThread = () => run(loadModule);`,
   ].join('\n');
-  rmSync(out, { recursive: true, force: true });
+  rmSync(outdir, { recursive: true, force: true });
   await build({
     stdin: { contents, resolveDir: join(root, 'packages', 'cli'), sourcefile: 'oarlock.js' },
-    outfile: join(out, 'oarlock.cjs'),
+    outfile: join(outdir, 'oarlock.cjs'),
+    minifyWhitespace: minify,
+    minifySyntax: minify,
     bundle: true,
     format: 'cjs',
     platform: 'node',
@@ -50,6 +62,27 @@ export async function bundle() {
     footer: { js: '})' },
     logLevel: 'silent',
   });
+  for (const specifier of programs)
+    await build({
+      stdin: { contents: `import '${specifier}';`, resolveDir: join(root, 'packages', 'cli'), sourcefile: 'program.js' },
+      outfile: join(outdir, programName(specifier)),
+      bundle: true,
+      format: 'esm',
+      platform: 'node',
+      target: 'node20.19',
+      charset: 'ascii',
+      minifyWhitespace: minify,
+      minifySyntax: minify,
+      mainFields: ['module', 'main'],
+      banner: { js: "import { createRequire as requireOf } from 'node:module'; const require = requireOf(import.meta.url);" },
+      logLevel: 'silent',
+    });
+  // a thread takes its plugin from the bundled program
+  writeFileSync(
+    join(outdir, programName('@oarlock/cluster/hosting/thread/thread-main')),
+    `import { joined } from '../bin/joined.js';\nawait joined().runPluginThread();\n`,
+  );
+  if (outdir !== out) return;
   const { code, output } = await run(
     process.execPath,
     [join(root, 'tools', 'warm-up.mjs'), 'config', 'validate', '-f', join(root, 'clusters', 'embedded.yaml')],

@@ -1,4 +1,5 @@
-// Writes the tsconfig.json of every package from its imports, and checks its package.json against them.
+// Writes the tsconfig.json of every package from its imports, checks its package.json against them, and writes the versions of its
+// dependencies: the exact version of packages of this repository, and the range of the root manifest for others.
 // `--check` writes nothing and fails if a file is out of date.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -29,6 +30,25 @@ const importsOf = (file) =>
     .filter((specifier) => !specifier.startsWith('node:') && !builtin.has(specifier))
     .map(packageName);
 
+const rootManifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const ranges = { ...rootManifest.devDependencies, ...rootManifest.dependencies };
+/** Returns the version range of a dependency; undefined if the root manifest does not have it. */
+const rangeOf = (name) => (folderOf.has(name) ? rootManifest.version : ranges[name]);
+const sections = ['dependencies', 'devDependencies', 'peerDependencies', 'optionalDependencies'];
+
+/** Returns the text of a manifest with the current version and version ranges. */
+function withVersions(file, text) {
+  const manifest = JSON.parse(text);
+  let result = text.replace(`"version": "${manifest.version}"`, `"version": "${rootManifest.version}"`);
+  for (const section of sections)
+    for (const [name, range] of Object.entries(manifest[section] ?? {})) {
+      const wanted = rangeOf(name);
+      if (wanted === undefined) faults.push(`${file}: ${section}.${name} is not a dependency of the root manifest`);
+      else result = result.replaceAll(`"${name}": "${range}"`, `"${name}": "${wanted}"`);
+    }
+  return result;
+}
+
 const faults = [];
 const write = (file, content) => {
   const old = existsSync(file) ? readFileSync(file, 'utf8') : '';
@@ -38,7 +58,10 @@ const write = (file, content) => {
 };
 
 for (const folder of folders) {
-  const manifest = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'));
+  const manifestFile = join(root, folder, 'package.json');
+  const text = readFileSync(manifestFile, 'utf8');
+  const manifest = JSON.parse(text);
+  write(manifestFile, withVersions(join(folder, 'package.json'), text));
   const declared = new Set([...Object.keys(manifest.dependencies ?? {}), ...Object.keys(manifest.peerDependencies ?? {})]);
   const used = new Set(filesIn(join(root, folder, 'src')).flatMap(importsOf));
   used.delete(manifest.name);
@@ -60,6 +83,7 @@ for (const folder of folders) {
           tsBuildInfoFile: 'tsconfig.tsbuildinfo',
           declaration: true,
           sourceMap: true,
+          inlineSources: true,
         },
         include: ['src'],
         references,
@@ -69,6 +93,26 @@ for (const folder of folders) {
     )}\n`,
   );
 }
+
+const examples = join('examples', 'plugins');
+const exampleNames = existsSync(join(root, examples)) ? readdirSync(join(root, examples)) : [];
+for (const folder of [...exampleNames.map((name) => join(examples, name)), join('packages', 'cli', 'create-oarlock-plugin')]) {
+  const file = join(folder, 'package.json');
+  write(join(root, file), withVersions(file, readFileSync(join(root, file), 'utf8')));
+}
+
+// `oarlock plugins new` writes these versions into the manifests that it creates
+const ofTemplates = { ...ranges, typescript: ranges['@typescript/native'].replace(/^npm:typescript@/, '') };
+const templates = join(root, 'packages', 'cli', 'templates');
+const namesOfTemplates = new Set(['@types/node', 'esbuild', 'fast-check', 'typescript', 'vitest', 'zod']);
+for (const slot of readdirSync(templates)) {
+  const { dependencies = [], devDependencies = [] } = JSON.parse(readFileSync(join(templates, slot, 'template.json'), 'utf8'));
+  for (const name of [...dependencies, ...devDependencies]) if (!name.startsWith('@oarlock/')) namesOfTemplates.add(name);
+}
+write(
+  join(root, 'packages', 'cli', 'versions.json'),
+  `${JSON.stringify({ oarlock: rootManifest.version, ...Object.fromEntries([...namesOfTemplates].sort().map((name) => [name, ofTemplates[name]])) }, null, 2)}\n`,
+);
 if (faults.length > 0) {
   console.error(faults.join('\n'));
   process.exit(1);

@@ -3,6 +3,8 @@ export interface Joined {
   main(): Promise<void>;
   /** As `startTestCluster` of @oarlock/testing. */
   readonly startTestCluster: unknown;
+  /** Runs the plugin of a worker thread (`PluginThread` of @oarlock/cluster). */
+  runPluginThread(): Promise<void>;
   importWith(importer: (specifier: string) => Promise<unknown>): void;
 }
 

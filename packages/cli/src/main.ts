@@ -63,6 +63,12 @@ function addClusterCommands(root: Command): void {
     .option('--detach', 'return when the cluster is ready and leave it running in the background', false)
     .action(async (options) => (await import('./up.ts')).up(options));
   root
+    .command('init')
+    .description('write a cluster.yaml with comments, and its JSON schema for editors')
+    .addArgument(new Argument('[composition]', 'ready composition to begin with').default('embedded'))
+    .option('-o, --output <file>', 'file to write', 'cluster.yaml')
+    .action(async (composition, options) => (await import('./config/init.ts')).init(composition, options));
+  root
     .command('dev')
     .description('run a cluster in memory, reload your plugins whenever you save them, and show what they do to each request')
     .argument('[plugins...]', 'plugin files such as ./plugin.ts, in addition to those that the file of -f names')
@@ -113,12 +119,16 @@ function addConfigCommands(root: Command): void {
     .command('validate')
     .description('check a cluster.yaml; exits with 2 and lists each error with its line if it is invalid')
     .addOption(file().makeOptionMandatory())
-    .action(async (options) => (await import('./config.ts')).validate(options));
+    .action(async (options) => (await import('./config/config.ts')).validate(options));
+  config
+    .command('schema')
+    .description('print the JSON schema of a cluster.yaml')
+    .action(async () => (await import('./config/init.ts')).printSchema());
   config
     .command('print')
     .description('print a cluster.yaml with all defaults; without -f, the one that `oarlock up` would use')
     .addOption(file())
-    .action(async (options) => (await import('./config.ts')).print(options));
+    .action(async (options) => (await import('./config/config.ts')).print(options));
 }
 
 function addPluginCommands(root: Command): void {

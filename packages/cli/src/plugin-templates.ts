@@ -48,3 +48,13 @@ export async function readTemplate(slot: string): Promise<PluginTemplate> {
     files: new Map(await Promise.all(sources.map(async (path) => [path.split(sep).join('/'), await read(path)] as const))),
   };
 }
+
+/** The version of Oarlock, and the version ranges of other packages by name. `tools/sync-tsconfig.mjs` writes them. */
+export interface Versions {
+  readonly oarlock: string;
+  readonly [name: string]: string;
+}
+
+/** Reads the versions of the packages that a created package depends on. */
+export const readVersions = async (): Promise<Versions> =>
+  JSON.parse(await readFile(fileURLToPath(new URL('../versions.json', import.meta.url)), 'utf8')) as Versions;

@@ -2,7 +2,8 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { loadModule } from '@oarlock/cluster/plugins/plugin-loader';
+import { bundled, loadModule } from '@oarlock/cluster/plugins/plugin-loader';
+import { oarlockVersion } from '@oarlock/cluster/process/version';
 import { isPlugin, unavailable, type Availability, type Plugin } from '@oarlock/kernel/plugin';
 import { slotName } from '@oarlock/kernel/slot';
 import { CommandError, exitCodes } from './common/command-error.ts';
@@ -69,16 +70,35 @@ export async function list({ output }: { readonly output: string }): Promise<voi
 /** Returns every plugin of the installed @oarlock packages and of the built-in lists. Probes them concurrently. */
 export async function installedPlugins(): Promise<readonly ListedPlugin[]> {
   const listed: Promise<ListedPlugin | undefined>[] = [];
-  for (const { manifest, folder } of await packages()) {
-    const { name, version = '' } = manifest;
-    if (name === undefined) continue;
-    if (exportsFile(manifest, folder, 'plugin')) listed.push(load(name, version));
+  for (const { name, version, hasPlugin } of [...(await installedPackages()), ...bundledPackages()]) {
+    if (hasPlugin) listed.push(load(name, version));
     const builtinModule = builtinModules[name];
     if (builtinModule !== undefined) listed.push(...(await builtins(builtinModule, version)).map(describe));
   }
   const rank = ({ slot }: ListedPlugin) => (slotOrder.includes(slot) ? slotOrder.indexOf(slot) : slotOrder.length);
   const order = (a: ListedPlugin, b: ListedPlugin) => rank(a) - rank(b) || a.slot.localeCompare(b.slot) || a.name.localeCompare(b.name);
   return (await Promise.all(listed)).filter((plugin) => plugin !== undefined).sort(order);
+}
+
+interface PluginPackage {
+  readonly name: string;
+  readonly version: string;
+  /** True if the package exports a plugin as `./plugin`. */
+  readonly hasPlugin: boolean;
+}
+
+async function installedPackages(): Promise<readonly PluginPackage[]> {
+  return (await packages()).flatMap(({ manifest, folder }) => {
+    const { name, version = '' } = manifest;
+    return name === undefined ? [] : [{ name, version, hasPlugin: exportsFile(manifest, folder, 'plugin') }];
+  });
+}
+
+/** Returns the packages of the bundled program, if it is installed without them. */
+function bundledPackages(): readonly PluginPackage[] {
+  if (existsSync(join(dirname(fileURLToPath(import.meta.url)), '..', 'dist'))) return [];
+  const names = new Set([...bundled.keys()].map((specifier) => specifier.split('/').slice(0, 2).join('/')));
+  return [...names].map((name) => ({ name, version: oarlockVersion, hasPlugin: bundled.has(`${name}/plugin`) }));
 }
 
 /** Returns the packages of all node_modules/@oarlock above this file; of two with the same name, the one that Node would load. */

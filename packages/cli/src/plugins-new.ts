@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
-import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, realpath, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defaultPlacements } from '@oarlock/cluster/config/sections';
 import { CommandError, exitCodes } from './common/command-error.ts';
-import { readTemplate, templateSlots, type PluginTemplate } from './plugin-templates.ts';
+import { readTemplate, readVersions, templateSlots, type PluginTemplate, type Versions } from './plugin-templates.ts';
 
 const maxNameLength = 40; // characters
 
@@ -30,7 +30,7 @@ export async function create(slot: string, name: string, options: { readonly dir
   const folder = resolve(options.dir ?? join('plugins', id));
   const checkout = checkoutOf(folder);
   const template = await readTemplate(slot);
-  const files = packageFiles(template, { slot, name, folder, checkout });
+  const files = packageFiles(template, await readVersions(), { slot, name, folder, checkout });
   await mkdir(dirname(folder), { recursive: true });
   try {
     await mkdir(folder);
@@ -42,35 +42,33 @@ export async function create(slot: string, name: string, options: { readonly dir
     await mkdir(dirname(join(folder, path)), { recursive: true });
     await writeFile(join(folder, path), text);
   }
-  if (checkout === undefined) await linkInstallation(folder);
+  const isComplete = checkout === undefined && (await linkCheckout(folder));
   const linked = inWorkspaces(folder, checkout);
   console.log(`wrote ${[...files.keys()].join(', ')} to ${displayPath(folder)}\n`);
   console.log(`${stanza(template, id, linked ? id : pluginPath(folder))}\n`);
-  console.log(['Next steps:', ...commands(template, id, folder, checkout)].join('\n  '));
+  console.log(['Next steps:', ...commands(template, { id, folder, checkout, isComplete })].join('\n  '));
 }
 
-/**
- * Packages that a plugin package outside a checkout needs for its tests. They are linked from the Oarlock installation that created the package, so
- * that all versions match.
- */
-const linkedPackages = ['@oarlock', '@types', 'zod', 'vitest', 'typescript'];
+/** Packages and commands that a plugin package needs for its tests. */
+const linkedPackages = ['@types/node', 'esbuild', 'fast-check', 'reflect-metadata', 'vitest', 'zod'];
 const linkedCommands = ['oarlock', 'vitest', 'tsc'];
 
-async function linkInstallation(folder: string): Promise<void> {
-  const installed = installation();
-  if (installed === undefined) return;
+/**
+ * Links the packages of the checkout that this command belongs to, which no registry has. Links each package alone: a link to a folder of
+ * packages would let `npm install` in the plugin change the checkout. Returns false for an installed command.
+ */
+async function linkCheckout(folder: string): Promise<boolean> {
+  const source = checkoutOf(fileURLToPath(import.meta.url));
+  if (source === undefined) return false;
+  const installed = join(source, 'node_modules');
   const own = join(folder, 'node_modules');
-  await mkdir(join(own, '.bin'), { recursive: true });
-  for (const name of [...linkedPackages, ...linkedCommands.map((command) => join('.bin', command))])
-    if (existsSync(join(installed, name))) await symlink(join(installed, name), join(own, name));
-}
-
-/** Returns the node_modules in which Oarlock is installed. */
-function installation(): string | undefined {
-  for (let at = dirname(fileURLToPath(import.meta.url)); ; at = dirname(at)) {
-    if (existsSync(join(at, 'node_modules', '@oarlock', 'spi'))) return join(at, 'node_modules');
-    if (dirname(at) === at) return undefined;
+  const oarlock = (await readdir(join(installed, '@oarlock'))).map((name) => join('@oarlock', name));
+  for (const name of [...oarlock, ...linkedPackages, ...linkedCommands.map((command) => join('.bin', command))]) {
+    if (!existsSync(join(installed, name))) continue;
+    await mkdir(dirname(join(own, name)), { recursive: true });
+    await symlink(await realpath(join(installed, name)), join(own, name));
   }
+  return true;
 }
 
 interface PackageLocation {
@@ -81,7 +79,7 @@ interface PackageLocation {
 }
 
 /** Returns the content of all files by their path within the package. */
-export function packageFiles(template: PluginTemplate, location: PackageLocation): ReadonlyMap<string, string> {
+export function packageFiles(template: PluginTemplate, versions: Versions, location: PackageLocation): ReadonlyMap<string, string> {
   const { slot, name, folder, checkout } = location;
   const id = `${slot}-${name}`;
   const fill = (text: string) =>
@@ -95,7 +93,7 @@ export function packageFiles(template: PluginTemplate, location: PackageLocation
       );
   const use = inWorkspaces(folder, checkout) ? id : pluginPath(folder);
   return new Map([
-    ['package.json', manifest(template, id)],
+    ['package.json', checkout === undefined ? standaloneManifest(template, versions, id) : manifest(template, versions, id)],
     ['tsconfig.json', tsconfig(template, folder, checkout)],
     ...(checkout === undefined ? [['vitest.config.ts', vitestConfig] as const] : []),
     ['README.md', fill(readme(template, id, use))],
@@ -107,11 +105,18 @@ const sorted = (names: readonly string[]) =>
   names.toSorted((a, b) => Number(b.startsWith('@oarlock/')) - Number(a.startsWith('@oarlock/')) || (a < b ? -1 : 1));
 const dependenciesOf = ({ dependencies = [] }: PluginTemplate) => sorted([...dependencies, '@oarlock/kernel', '@oarlock/spi', 'zod']);
 
-function manifest(template: PluginTemplate, id: string): string {
-  const table = (names: readonly string[]) => `{ ${names.map((name) => `"${name}": "*"`).join(', ')} }`;
+const versionsOf = (names: readonly string[], { oarlock, ...others }: Versions): Readonly<Record<string, string>> =>
+  Object.fromEntries(names.map((name) => [name, name === 'oarlock' || name.startsWith('@oarlock/') ? oarlock : (others[name] ?? '*')]));
+
+/** Returns the manifest of a package in a checkout, in the form of the checkout's own manifests. */
+function manifest(template: PluginTemplate, versions: Versions, id: string): string {
+  const table = (names: readonly string[]) =>
+    `{ ${Object.entries(versionsOf(names, versions))
+      .map(([name, version]) => `"${name}": "${version}"`)
+      .join(', ')} }`;
   return `{
   "name": "@oarlock/${id}",
-  "version": "0.1.0",
+  "version": "${versions.oarlock}",
   "license": "Apache-2.0",
   "type": "module",
   "exports": {
@@ -124,6 +129,35 @@ function manifest(template: PluginTemplate, id: string): string {
 }
 `;
 }
+
+/** Returns the manifest of a package with a repository of its own. */
+function standaloneManifest(template: PluginTemplate, versions: Versions, id: string): string {
+  const tools = ['@oarlock/testing', '@types/node', 'esbuild', 'fast-check', 'oarlock', 'typescript', 'vitest'];
+  return `${JSON.stringify(
+    {
+      name: `oarlock-${id}`,
+      version: '0.1.0',
+      license: 'Apache-2.0',
+      type: 'module',
+      engines: { node: '>=20.19' },
+      exports: { './plugin': { types: './dist/plugin.d.ts', default: './dist/plugin.js' } },
+      files: ['dist'],
+      scripts: {
+        build: 'tsc -p tsconfig.json',
+        test: 'vitest run',
+        ...(canDevelop(id) && { dev: 'oarlock dev ./src/plugin.ts' }),
+      },
+      dependencies: versionsOf(dependenciesOf(template), versions),
+      devDependencies: versionsOf([...new Set([...tools, ...(template.devDependencies ?? [])])].sort(), versions),
+    },
+    null,
+    2,
+  )}\n`;
+}
+
+/** Returns true if `oarlock dev` can run the plugin beside a default cluster. */
+const canDevelop = (id: string): boolean =>
+  ['admission', 'authn', 'authz', 'scheduling', 'controller'].some((slot) => id.startsWith(`${slot}-`));
 
 /** Returns the nearest Oarlock checkout that contains a folder, or undefined. A package in a checkout shares the checkout's compiler settings. */
 function checkoutOf(folder: string): string | undefined {
@@ -147,6 +181,7 @@ function tsconfig(template: PluginTemplate, folder: string, checkout: string | u
     tsBuildInfoFile: 'tsconfig.tsbuildinfo',
     declaration: true,
     sourceMap: true,
+    inlineSources: true,
   };
   const include = ['src'];
   const within = (path: string) =>
@@ -229,11 +264,22 @@ function stanza({ section, config }: PluginTemplate, id: string, use: string): s
   return ['spec:', `  ${key}:`, ...(first ? [...own, ...others] : [...others, ...own])].join('\n').replaceAll('__ID__', id);
 }
 
-function commands(template: PluginTemplate, id: string, folder: string, checkout: string | undefined): readonly string[] {
-  if (checkout === undefined) {
-    const develop = ['admission', 'authn', 'authz', 'scheduling', 'controller'].some((slot) => id.startsWith(`${slot}-`));
-    return [`cd ${displayPath(folder)}`, 'npx vitest run', ...(develop ? ['npx oarlock dev ./src/plugin.ts'] : [])];
-  }
+interface NextSteps {
+  readonly id: string;
+  readonly folder: string;
+  readonly checkout: string | undefined;
+  /** True if the package has everything it needs for its tests. */
+  readonly isComplete: boolean;
+}
+
+function commands(template: PluginTemplate, { id, folder, checkout, isComplete }: NextSteps): readonly string[] {
+  if (checkout === undefined)
+    return [
+      `cd ${displayPath(folder)}`,
+      ...(isComplete ? [] : ['npm install']),
+      isComplete ? 'npx vitest run' : 'npm test',
+      ...(canDevelop(id) ? [isComplete ? 'npx oarlock dev ./src/plugin.ts' : 'npm run dev'] : []),
+    ];
   const test = `npx vitest run --config vitest.config.ts ${relative(checkout, folder).split(sep).join('/')}`;
   const link = inWorkspaces(folder, checkout) ? `npm install   # links @oarlock/${id}` : `cd ${displayPath(checkout)}`;
   return [link, test, template.section === undefined ? 'npx tsc -p tsconfig.json' : 'npx oarlock config validate -f cluster.yaml'];

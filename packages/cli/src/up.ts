@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { openSync } from 'node:fs';
+import { existsSync, openSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -154,7 +154,9 @@ function report({ plan, server, startedInMs, warnings }: RunningCluster, dataDir
 
 /** Returns the path of an example, relative to the current directory if it is below it. */
 function exampleFolder(name: string): string {
-  const folder = fileURLToPath(new URL(`../../../examples/${name}/`, import.meta.url));
+  // beside `bundle` in the published package, otherwise at the root of the checkout
+  const folders = ['../examples', '../../../examples'].map((path) => fileURLToPath(new URL(`${path}/${name}/`, import.meta.url)));
+  const folder = folders.find((path) => existsSync(path)) ?? `examples/${name}/`;
   const short = relative(process.cwd(), folder);
   return short.startsWith('..') ? folder : `${short}/`;
 }

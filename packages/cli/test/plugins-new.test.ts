@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { copyFile, cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, cp, mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -23,7 +23,7 @@ beforeAll(async () => {
   checkout = await mkdtemp(join(tmpdir(), 'oarlock-plugins-new-'));
   for (const shared of ['node_modules', 'packages']) await symlink(join(root, shared), join(checkout, shared));
   await cp(join(root, 'tools', 'vitest'), join(checkout, 'tools', 'vitest'), { recursive: true });
-  for (const file of ['tsconfig.base.json', 'vitest.config.ts', 'tools/sync-tsconfig.mjs'])
+  for (const file of ['tsconfig.base.json', 'vitest.config.ts', 'package.json', 'tools/sync-tsconfig.mjs'])
     await copyFile(join(root, file), join(checkout, file));
   await writeFile(
     join(checkout, 'tsconfig.json'),
@@ -166,7 +166,17 @@ describe('oarlock plugins new', () => {
       const { code, stdout, stderr } = await oarlock(['plugins', 'new', 'scheduling', 'mine', '--dir', 'mine'], elsewhere);
       expect(code, stderr).toBe(0);
       expect(stdout).toContain('use: ./mine/src/plugin.ts');
-      expect(existsSync(join(elsewhere, 'mine', 'node_modules', '@oarlock', 'spi', 'package.json'))).toBe(true);
+      const modules = join(elsewhere, 'mine', 'node_modules');
+      expect(existsSync(join(modules, '@oarlock', 'spi', 'package.json'))).toBe(true);
+      // npm removes entries of these folders, which must not be the ones of the checkout
+      for (const own of ['@oarlock', '@types', '.bin'])
+        expect(await realpath(join(modules, own))).toBe(await realpath(modules).then((at) => join(at, own)));
+      const manifest = JSON.parse(await readFile(join(elsewhere, 'mine', 'package.json'), 'utf8')) as Record<string, unknown>;
+      expect(manifest).toMatchObject({
+        name: 'oarlock-scheduling-mine',
+        scripts: { test: 'vitest run', dev: 'oarlock dev ./src/plugin.ts' },
+      });
+      expect(JSON.stringify(manifest)).not.toContain('"*"');
       const tsconfig = JSON.parse(await readFile(join(elsewhere, 'mine', 'tsconfig.json'), 'utf8')) as Record<string, unknown>;
       expect(tsconfig).not.toHaveProperty('extends');
       expect(tsconfig).toMatchObject({ compilerOptions: { strict: true, rootDir: 'src' } });

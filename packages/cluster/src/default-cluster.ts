@@ -1,11 +1,15 @@
 import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import type { Availability, Plugin } from '@oarlock/kernel/plugin';
 import { parseClusterFile, type ClusterFile } from './config/cluster-file.ts';
 import type { PlacementSpec } from './config/cluster-schema.ts';
+import { readyComposition } from './composition/ready-compositions.ts';
 import { loadPlugin } from './plugins/plugin-loader.ts';
 
-const bundledClusterFile = (name: string) => fileURLToPath(new URL(`../../../clusters/${name}.yaml`, import.meta.url));
+function fileOf(name: string): string {
+  const file = readyComposition(name);
+  if (file === undefined) throw new Error(`the installation of Oarlock is incomplete: clusters/${name}.yaml is missing; install it again`);
+  return file;
+}
 
 export interface DefaultCluster {
   readonly file: ClusterFile;
@@ -25,10 +29,10 @@ const machineSections = ['runtimes', 'network', 'policy', 'proxy', 'volumes', 'd
 
 /** Chooses the composition of `oarlock up` without a file: containerd if it and the plugins used with it are available, otherwise processes. */
 export async function selectDefaultCluster(): Promise<DefaultCluster> {
-  const read = (name: string) => parseClusterFile(readFileSync(bundledClusterFile(name), 'utf8'), bundledClusterFile(name));
+  const read = (name: string) => parseClusterFile(readFileSync(fileOf(name), 'utf8'), fileOf(name));
   const containers = read('containerd-bridge');
   for (const placement of machineSections.flatMap((key) => containers.spec[key] ?? [])) {
-    const availability = await probePlugin(placement, bundledClusterFile('containerd-bridge'));
+    const availability = await probePlugin(placement, fileOf('containerd-bridge'));
     if (availability.available) continue;
     return {
       file: read('embedded'),

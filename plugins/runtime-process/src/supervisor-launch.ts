@@ -1,21 +1,16 @@
 import { spawn } from 'node:child_process';
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { pathToFileURL } from 'node:url';
+import { programPath } from '@oarlock/primitives/bundled-program';
 import type { Clock } from '@oarlock/primitives/clock';
 import { RuntimeError } from '@oarlock/spi/runtime';
 import type { SupervisorOptions } from './supervisor.ts';
 import { systemPath } from './host/host-tools.ts';
 
 const startTimeoutMs = 20_000;
-
-/** Returns the path of the supervisor's program: next to this module, or in the package if this module was bundled into another. */
-function entryPath(): string {
-  const adjacent = fileURLToPath(new URL(`./supervisor${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url));
-  return existsSync(adjacent) ? adjacent : createRequire(import.meta.url).resolve('@oarlock/runtime-process/supervisor');
-}
 
 /** Returns the Node.js flags for TypeScript, which needs a loader; compiled code needs none. */
 function nodeFlags(entry: string): string[] {
@@ -26,7 +21,7 @@ function nodeFlags(entry: string): string[] {
 
 /** Returns the arguments with which Node.js runs a supervisor. */
 export function supervisorArguments(options: SupervisorOptions): readonly string[] {
-  const entry = entryPath();
+  const entry = programPath('@oarlock/runtime-process/supervisor', import.meta.url);
   return [...nodeFlags(entry), entry, JSON.stringify(options)];
 }
 

@@ -1,15 +1,18 @@
-import { dirname, relative } from 'node:path';
+import { existsSync } from 'node:fs';
+import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { conditions } from '@oarlock/cluster/plugins/plugin-compiler';
+import { conditions, loadEsbuild } from '@oarlock/cluster/plugins/plugin-compiler';
 import { CommandError } from '../common/command-error.ts';
 
 const here = dirname(fileURLToPath(import.meta.url));
+/** True in the published package, which contains no modules: the packages come from the plugin's own installation. */
+const installed = basename(here) === 'bundle' && !existsSync(join(here, '..', 'src'));
 const oarlockPackages = /^(?:@oarlock\/|zod$|zod\/)/;
 const resolvedOnce = Symbol('resolvedOnce');
 
 /** Bundles a plugin and the webhook server into one file that requires only Node.js. @throws CommandError with the compiler's errors if it fails */
 export async function bundle(source: string): Promise<string> {
-  const { build } = await import('esbuild');
+  const { build } = await loadEsbuild();
   try {
     const result = await build({
       stdin: {
@@ -19,7 +22,7 @@ export async function bundle(source: string): Promise<string> {
           `import { serve } from '@oarlock/webhook-server/serve';`,
           `serve(plugin).catch((error) => { console.error(error); process.exit(1); });`,
         ].join('\n'),
-        resolveDir: here,
+        resolveDir: installed ? dirname(source) : here,
         sourcefile: 'server.js',
       },
       bundle: true,

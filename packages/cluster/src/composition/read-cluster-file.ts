@@ -2,10 +2,12 @@ import { readFile } from 'node:fs/promises';
 import { WiringError, type Fault } from '@oarlock/kernel/errors';
 import { parseWithFaults, type ClusterFile } from '../config/cluster-file.ts';
 import { sortFaults } from '../config/sort-faults.ts';
+import { readyComposition, readyCompositions } from './ready-compositions.ts';
 import { withUpstreamConfigs } from '../config/upstream-configs.ts';
 
 /**
- * Reads a cluster file and the Kubernetes configuration files that it names.
+ * Reads a cluster file and the Kubernetes configuration files that it names. `path` may also be the name of a ready composition, such as
+ * `embedded`, if no file has this path.
  * @throws WiringError with every fault of the file (position, path, value and expected value) and, if the file can be parsed, the faults of its
  * plugins
  */
@@ -14,12 +16,14 @@ export async function readClusterFile(path: string): Promise<ClusterFile> {
   try {
     text = await readFile(path, 'utf8');
   } catch (cause) {
+    const ready = readyComposition(path);
+    if (ready !== undefined && (cause as NodeJS.ErrnoException).code === 'ENOENT') return readClusterFile(ready);
     throw new WiringError(
       [
         {
           code: 'ConfigInvalid',
           message: `${path} cannot be read: ${(cause as Error).message}`,
-          remedy: 'name an existing file with -f, or omit -f to use a default composition',
+          remedy: `name an existing file with -f, or one of ${readyCompositions().join(', ')}, or omit -f to use a default composition`,
         },
       ],
       { cause },

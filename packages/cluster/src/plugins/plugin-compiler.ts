@@ -1,9 +1,10 @@
 import { lstatSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { isBuiltin } from 'node:module';
+import { createRequire, isBuiltin } from 'node:module';
 import { tmpdir } from 'node:os';
-import { dirname, extname, join } from 'node:path';
+import { dirname, extname, isAbsolute, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import type * as Esbuild from 'esbuild';
 import type { BuildContext, BuildOptions, Message, PartialMessage, PluginBuild } from 'esbuild';
 
 /** A plugin compiled to one JavaScript module that contains the author's files but no packages. */
@@ -90,7 +91,7 @@ export class PluginCompiler {
 
   /** Compiles the plugin. @throws CompileError if the source has errors */
   async compile(): Promise<CompiledPlugin> {
-    const { context } = await import('esbuild'); // loaded only for plugins that have to be compiled
+    const { context } = await loadEsbuild();
     this.#context ??= await context(this.#options());
     this.#read.clear();
     this.#read.add(this.#entry);
@@ -172,9 +173,38 @@ const packageName = (path: string): string =>
     .slice(0, path.startsWith('@') ? 2 : 1)
     .join('/');
 
+/**
+ * Loads esbuild, of this installation or of the current directory. An installation of the command alone has none, because only plugins in
+ * TypeScript need it. @throws CompileError if it is not installed
+ */
+export async function loadEsbuild(): Promise<typeof Esbuild> {
+  try {
+    return await import('esbuild');
+  } catch (cause) {
+    if (!isMissingModule(cause)) throw cause;
+  }
+  try {
+    return createRequire(join(process.cwd(), 'package.json'))('esbuild') as typeof Esbuild;
+  } catch (cause) {
+    if (!isMissingModule(cause)) throw cause;
+    throw new CompileError([{ text: 'esbuild is not installed; run `npm install --save-dev esbuild`, or name a compiled plugin' }], []);
+  }
+}
+
+const isMissingModule = (error: unknown): boolean =>
+  ['MODULE_NOT_FOUND', 'ERR_MODULE_NOT_FOUND'].includes((error as NodeJS.ErrnoException).code ?? '');
+
 /** Resolves an import from a directory as Node does. Returns the path of the module, or undefined. */
 export async function resolveFrom(directory: string, specifier: string): Promise<string | undefined> {
-  const { build } = await import('esbuild');
+  try {
+    const path = createRequire(join(directory, 'package.json')).resolve(specifier);
+    return isAbsolute(path) ? path : undefined;
+  } catch (error) {
+    if (isMissingModule(error)) return undefined;
+    // the package may export the module to `import` only
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_PACKAGE_PATH_NOT_EXPORTED') throw error;
+  }
+  const { build } = await loadEsbuild();
   let found: string | undefined;
   await build({
     stdin: { contents: '', resolveDir: directory },

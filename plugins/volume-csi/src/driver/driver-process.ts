@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 import { Backoff } from '@oarlock/primitives/backoff';
+import { programPath } from '@oarlock/primitives/bundled-program';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 
@@ -27,7 +28,7 @@ const stopTimeoutMs = 10_000;
 /** Returns the command of csi-hostpath, with the TypeScript loader if csi-hostpath is not built. */
 function hostpathCommand(): readonly string[] {
   const require = createRequire(import.meta.url);
-  const entry = require.resolve('@oarlock/csi-hostpath/main');
+  const entry = programPath('@oarlock/csi-hostpath/main', import.meta.url);
   const loader = entry.endsWith('.ts')
     ? ['--conditions=@oarlock/source', '--import', pathToFileURL(join(require.resolve('@oxc-node/core'), '..', 'register.mjs')).href]
     : [];

@@ -2,6 +2,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
+import { programPath } from '@oarlock/primitives/bundled-program';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { AdmissionRule } from '@oarlock/spi/admission';
@@ -41,7 +42,7 @@ interface PendingCall {
 const here = createRequire(import.meta.url);
 /** Returns the program of the thread: from source if this file is, otherwise compiled, also in the bundled program. */
 function threadEntry(): { readonly file: string; readonly execArgv: string[] } {
-  if (!fromSource) return { file: here.resolve('@oarlock/cluster/hosting/thread/thread-main'), execArgv: [] };
+  if (!fromSource) return { file: programPath('@oarlock/cluster/hosting/thread/thread-main', import.meta.url), execArgv: [] };
   const loader = join(dirname(here.resolve('@oxc-node/core')), 'register.mjs');
   return {
     file: fileURLToPath(new URL('./thread-main.ts', import.meta.url)),

@@ -6,9 +6,9 @@ import { createPlan } from '@oarlock/cluster/composition/create-plan';
 import { defaultPlacements } from '@oarlock/cluster/config/sections';
 import { describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
-import { withResolvedDefaults } from '../src/config.ts';
+import { withResolvedDefaults } from '../../src/config/config.ts';
 
-const clusters = fileURLToPath(new URL('../../../clusters', import.meta.url));
+const clusters = fileURLToPath(new URL('../../../../clusters', import.meta.url));
 const minimal = 'apiVersion: oarlock.dev/v1\nkind: Cluster\nspec:\n';
 interface Printed {
   readonly spec: Readonly<Record<string, unknown>> & {

@@ -1,0 +1,157 @@
+import { existsSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { pack } from '../../tools/pack.mjs';
+import { Kubectl, kubectlBinaries } from '../harness/kubectl.ts';
+import { NpmRegistry } from '../harness/npm-registry.ts';
+import { root } from '../harness/oarlock.ts';
+import { freePort, runProgram, type Finished } from '../harness/programs.ts';
+
+const maxUnpackedBytes = 15 * 1024 * 1024;
+const asUser = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+
+/** The packages as a user installs them, in folders from which the checkout cannot be found. */
+describe('the published packages', { retry: 0 }, () => {
+  let home: string;
+  let registry: NpmRegistry;
+  let packages: string;
+  /** Arguments of `env` for an environment without the settings of the npm that runs the tests. */
+  const environment = () => [
+    '-i',
+    `PATH=${process.env['PATH'] ?? ''}`,
+    `HOME=${home}`,
+    `npm_config_registry=${registry.url}`,
+    `npm_config_cache=${join(home, '.npm')}`,
+    'npm_config_yes=true',
+    'NO_COLOR=1',
+    'npm_config_update_notifier=false',
+  ];
+  const attempt = (command: string, args: readonly string[], cwd: string) =>
+    runProgram('env', [...environment(), command, ...args], { cwd, timeoutMs: 300_000, ...asUser });
+
+  async function run(command: string, args: readonly string[], cwd: string): Promise<Finished> {
+    const finished = await attempt(command, args, cwd);
+    if (finished.code !== 0)
+      throw new Error(`${command} ${args.join(' ')} ended with ${finished.code}\n${finished.stdout}\n${finished.stderr}`);
+    return finished;
+  }
+  function kubectlIn(folder: string): Kubectl {
+    const binary = kubectlBinaries().at(-1);
+    if (binary === undefined) throw new Error('kubectl is missing');
+    return new Kubectl(binary, join(folder, '.oarlock', 'admin.kubeconfig'), join(home, 'kubectl'));
+  }
+  async function emptyFolder(name: string): Promise<string> {
+    const folder = join(home, name);
+    await mkdir(folder);
+    await chmod(folder, 0o777);
+    return folder;
+  }
+
+  beforeAll(async () => {
+    home = await mkdtemp(join(tmpdir(), 'oarlock-packages-'));
+    await chmod(home, 0o777);
+    packages = join(home, 'packed');
+    registry = new NpmRegistry();
+    await registry.publishInstalled(root);
+    await registry.publish(await pack(packages));
+    await registry.start();
+  }, 300_000);
+  afterAll(async () => {
+    await registry.stop();
+    await rm(home, { recursive: true, force: true });
+  });
+
+  it('have a license, a repository, engines and ranges, and name no sources', async () => {
+    const manifests = (await readdir(packages, { recursive: true })).filter((path) => /^(@oarlock\/)?[^/]+\/package\.json$/.test(path));
+    expect(manifests.length).toBeGreaterThan(60);
+    for (const path of manifests) {
+      const text = await readFile(join(packages, path), 'utf8');
+      const manifest = JSON.parse(text) as { readonly name: string; readonly version: string; readonly exports: object };
+      expect(manifest, path).toMatchObject({
+        license: 'Apache-2.0',
+        type: 'module',
+        engines: { node: '>=20.19' },
+        repository: { type: 'git' },
+      });
+      expect(text, path).not.toMatch(/"\*"|@oarlock\/source|devDependencies|\.\/src\//);
+      expect(existsSync(join(packages, path, '..', 'LICENSE')), path).toBe(true);
+    }
+  });
+
+  it('contain the command in one package without install scripts, below 15 MiB', async () => {
+    const folder = join(packages, 'oarlock');
+    const files = await Promise.all((await readdir(folder, { recursive: true })).map((name) => stat(join(folder, name))));
+    expect(files.reduce((sum, file) => sum + (file.isFile() ? file.size : 0), 0)).toBeLessThan(maxUnpackedBytes);
+    const { scripts, dependencies } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as Record<string, unknown>;
+    expect(scripts).toBeUndefined();
+    expect(Object.keys(dependencies as object)).toEqual(['reflect-metadata']);
+  });
+
+  it('npx oarlock runs a cluster with pods in an empty folder', { timeout: 300_000 }, async () => {
+    const folder = await emptyFolder('cluster');
+    const port = String(await freePort());
+    const { stdout } = await run('npx', ['oarlock', 'up', '--detach', '-f', 'embedded', '--port', port], folder);
+    try {
+      expect(registry.downloads).toContain('oarlock');
+      expect(stdout).toMatch(/Oarlock is ready at https:\/\/127\.0\.0\.1:\d+/);
+      const kubectl = kubectlIn(folder);
+      const example = /kubectl apply -f (\S+)/.exec(stdout)?.[1] ?? '';
+      await kubectl.run(['apply', '-f', resolve(folder, example)]);
+      await kubectl.run(['wait', '--for=condition=Available', 'deployment/hello', '--timeout=180s']);
+    } finally {
+      await run('npx', ['oarlock', 'down'], folder);
+    }
+  });
+
+  it('npx oarlock init writes a composition that validate accepts', { timeout: 120_000 }, async () => {
+    const folder = await emptyFolder('init');
+    await run('npx', ['oarlock', 'init', 'containerd-bridge'], folder);
+    expect(await readFile(join(folder, 'cluster.yaml'), 'utf8')).toMatch(/^# yaml-language-server: \$schema=\.\/cluster\.schema\.json\n/);
+    const { stdout } = await run('npx', ['oarlock', 'config', 'validate', '-f', 'cluster.yaml'], folder);
+    expect(stdout).toContain('cluster.yaml is valid');
+    const again = await attempt('npx', ['oarlock', 'init'], folder);
+    expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining('cluster.yaml already exists; nothing was written') });
+    const list = await run('npx', ['oarlock', 'plugins', 'list', '-o', 'json'], folder);
+    const names = (JSON.parse(list.stdout) as readonly { readonly name: string }[]).map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(['storage-embedded', 'runtime-containerd', 'authz-rbac', 'deployment-controller']));
+  });
+
+  it.each(['admission', 'controller'])(
+    'npm create oarlock-plugin makes a package with green tests: %s',
+    { timeout: 600_000 },
+    async (slot) => {
+      const folder = await emptyFolder(`author-${slot}`);
+      await run('npm', ['create', 'oarlock-plugin', slot, 'mine'], folder);
+      const own = join(folder, `${slot}-mine`);
+      await run('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund'], own);
+      const { stdout } = await run('npm', ['test'], own);
+      expect(stdout).toMatch(/Test Files\s+\d passed/);
+      await run('npm', ['run', 'build'], own);
+      expect(existsSync(join(own, 'dist', 'plugin.js'))).toBe(true);
+      if (slot !== 'admission') return;
+      // the plugin denies a request of kubectl, from TypeScript and without a build
+      await writeFile(
+        join(own, 'cluster.yaml'),
+        [
+          'apiVersion: oarlock.dev/v1',
+          'kind: Cluster',
+          'spec:',
+          '  storage: storage-memory',
+          '  roles: [apiserver, controllers]',
+          '  admission: [admission-namespace-lifecycle, { use: ./src/plugin.ts }]',
+          '',
+        ].join('\n'),
+      );
+      await run('npx', ['oarlock', 'up', '--detach', '-f', 'cluster.yaml', '--port', String(await freePort())], own);
+      try {
+        const kubectl = kubectlIn(own);
+        const denied = await kubectl.try(['create', 'deployment', 'web', '--image=nginx']);
+        expect(denied).toMatchObject({ code: 1, stderr: expect.stringContaining('the label owner is missing') });
+      } finally {
+        await run('npx', ['oarlock', 'down'], own);
+      }
+    },
+  );
+});

@@ -1,0 +1,121 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { EventBroadcaster } from '@oarlock/client/events/event-broadcaster';
+import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
+import { deepFreeze } from '@oarlock/api/object';
+import { systemClock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { Plugin } from '@oarlock/kernel/plugin';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import type { AdmissionPlugin, AdmissionRequest } from '@oarlock/spi/admission';
+import { Client, Events, Informers } from '@oarlock/spi/client';
+import { Cluster } from '@oarlock/spi/cluster';
+import { ThreadClient } from './thread-client.ts';
+import { serializeError, type FromThreadMessage, type CallResult, type ThreadData, type ToThreadMessage } from './thread-protocol.ts';
+
+/** The connection of a thread to the `PluginThread` that started it. */
+interface ThreadPort {
+  send(message: FromThreadMessage): void;
+  /** The id of the call that runs synchronously; 0 if none. The main thread reads it to find a call that blocks the thread. */
+  readonly running: ThreadData['running'];
+}
+
+const threadLogger = (bound: Record<string, unknown>, send: ThreadPort['send']): Logger => {
+  const at =
+    (level: 'debug' | 'info' | 'warn' | 'error') =>
+    (fields: Record<string, unknown>, text: string): void => {
+      const plain = Object.entries({ ...bound, ...fields }).map(([key, value]) => [
+        key,
+        value instanceof Error ? serializeError(value) : value,
+      ]);
+      send({ type: 'log', level, fields: JSON.parse(JSON.stringify(Object.fromEntries(plain))) as Record<string, unknown>, text });
+    };
+  return {
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    child: (more) => threadLogger({ ...bound, ...more }, send),
+  };
+};
+
+type PluginCall = Extract<ToThreadMessage, { readonly type: 'call' }>;
+
+async function answer(instance: object, { id, method, args }: PluginCall, { running }: ThreadPort): Promise<CallResult> {
+  const warnings: string[] = [];
+  const annotations: (readonly [string, string])[] = [];
+  const [first, ...rest] = deepFreeze(args as unknown[]);
+  const request =
+    method === 'mutate' || method === 'validate'
+      ? {
+          ...(first as AdmissionRequest),
+          warn: (message: string) => warnings.push(message),
+          annotate: (key: string, value: string) => annotations.push([key, value]),
+        }
+      : first;
+  try {
+    Atomics.store(running, 0, id);
+    const pending = (instance as Readonly<Record<string, (...list: unknown[]) => unknown>>)[method]?.(request, ...rest);
+    Atomics.store(running, 0, 0);
+    const value = await pending;
+    const same = method === 'mutate' && value === (first as AdmissionRequest).object;
+    return { ...(same ? { same } : { value }), warnings, annotations };
+  } catch (error) {
+    Atomics.store(running, 0, 0);
+    return { error: serializeError(error), warnings, annotations };
+  }
+}
+
+const methods = ['mutate', 'validate', 'authenticate', 'authorize', 'rulesFor'];
+
+/**
+ * Runs the plugin of a worker thread that `PluginThread` started. `load` imports the plugin's module.
+ * @throws Error outside of a worker thread
+ */
+export async function runPluginThread(load: (module: string) => Promise<unknown>): Promise<void> {
+  const port = parentPort;
+  if (port === null) throw new Error('a plugin thread must run in a worker thread');
+  const { module, name, config, dataDir, facts, running } = workerData as ThreadData;
+  const send = (message: FromThreadMessage): void => port.postMessage(message);
+  const log = threadLogger({}, send);
+  const threadClient = new ThreadClient(send);
+  const client = threadClient.client();
+  const informers = new SharedInformerFactory({ client, log, clock: systemClock });
+  const host = new PluginHost({ log, dataDir })
+    .provide(Client, client)
+    .provide(Informers, informers)
+    .provide(Events, new EventBroadcaster({ client, log, clock: systemClock, random: Math.random }))
+    .provide(Cluster, facts);
+  try {
+    const { default: plugin } = (await load(module)) as { readonly default: Plugin };
+    host.add({ plugin, name, config });
+    const slotValue: unknown = host.get(plugin.provides);
+    const instance = (Array.isArray(slotValue) ? slotValue[0] : slotValue) as object;
+    port.on('message', (message: ToThreadMessage) => {
+      if (message.type === 'call') void handleCall(instance, message, { send, running });
+      else if (message.type === 'ping') send({ type: 'pong' });
+      else if (message.type === 'stop') {
+        void host.stop().then(
+          () => send({ type: 'stopped' }),
+          (error: unknown) => send({ type: 'refused', error: serializeError(error) }),
+        );
+      } else threadClient.handleMessage(message);
+    });
+    informers.start();
+    await host.start();
+    const implemented = methods.filter((method) => method in instance);
+    send({ type: 'ready', methods: implemented, matches: (instance as Partial<AdmissionPlugin>).matches ?? [] });
+  } catch (error) {
+    send({ type: 'refused', error: serializeError(error) });
+  }
+}
+
+async function handleCall(instance: object, call: PluginCall, port: ThreadPort): Promise<void> {
+  const { id } = call;
+  const result = await answer(instance, call, port);
+  try {
+    port.send({ type: 'result', id, result });
+  } catch (error) {
+    // the result cannot be cloned
+    port.send({ type: 'result', id, result: { error: serializeError(error), warnings: [], annotations: [] } });
+  }
+}
