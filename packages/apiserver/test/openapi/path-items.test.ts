@@ -1,7 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { openApiParts } from '../../src/openapi/openapi-document.ts';
+import { returnDeletedObjects } from '../../src/openapi/internal/operations.ts';
 import { protobufOf } from '../../src/openapi/internal/openapi-v2-protobuf.ts';
+import { allStrategies } from '../../src/registry/strategies/strategies.ts';
+import type { ServiceAllocator } from '../../src/registry/strategies/service-allocator.ts';
 import { documents, kindsOf, partsOf } from '../support/openapi-documents.ts';
+
+/** Strategies use the allocator only to write Services. */
+const noAllocator = undefined as unknown as ServiceAllocator;
 
 type Json = Readonly<Record<string, unknown>>;
 type Operation = Json & { readonly operationId: string };
@@ -92,6 +98,12 @@ describe('OpenAPI path items', () => {
       parameters: lists.replace('limit,', 'limit,namespace,'),
       get: [`watchlist ${lease}`, '', `200 ${streams} WatchEvent`, '401'],
     });
+  });
+
+  it('of deletions return what the strategy of the kind returns', () => {
+    const strategies = allStrategies(noAllocator);
+    const returned = [...strategies].filter(([, { returnsDeletedObject }]) => returnsDeletedObject === true).map(([name]) => name);
+    expect([...returnDeletedObjects].sort()).toEqual(returned.sort());
   });
 
   it('of connections have the options as parameters', () => {

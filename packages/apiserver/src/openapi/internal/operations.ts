@@ -47,10 +47,11 @@ const proxyMethods: readonly Method[] = ['delete', 'get', 'head', 'options', 'pa
 const text: Json = { type: 'string' };
 
 /** The resources whose deletion returns the deleted object instead of a Status. */
-const returnDeletedObjects: ReadonlySet<string> = new Set([
+export const returnDeletedObjects: ReadonlySet<string> = new Set([
   ...['persistentvolumeclaims', 'persistentvolumes', 'pods', 'podtemplates', 'resourcequotas', 'serviceaccounts', 'services'],
-  ...['csidrivers', 'csinodes', 'csistoragecapacities', 'storageclasses', 'volumeattachments', 'volumeattributesclasses'].map(
-    (name) => `${name}.storage.k8s.io`,
+  ...['csidrivers', 'csinodes', 'storageclasses', 'volumeattachments', 'volumeattributesclasses'].map((name) => `${name}.storage.k8s.io`),
+  ...['deviceclasses', 'devicetaintrules', 'resourceclaims', 'resourceclaimtemplates', 'resourceslices'].map(
+    (name) => `${name}.resource.k8s.io`,
   ),
 ]);
 
