@@ -9,6 +9,27 @@ import { untilValue } from '../harness/until.ts';
 const newest = newestKubectl();
 const binaries = kubectlBinaries().length > 0 ? kubectlBinaries() : newest ? [newest] : [];
 
+const conventions = 'https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md';
+
+/** Checks the descriptions of the members that every object has, in each output format of this kubectl. */
+async function explainsStandardMembers(explain: (...args: string[]) => Promise<string>): Promise<void> {
+  const metadata = `Standard object's metadata. More info: ${conventions}#metadata`;
+  const outputs = [['crontabs'], ['crontabs', '--recursive'], ['crontabs.metadata'], ['crontabs.kind']];
+  for (const args of outputs) {
+    const wanted = args[0] === 'crontabs.kind' ? 'Kind is a string value representing the REST resource' : metadata;
+    // kubectl breaks lines; version 2 of OpenAPI is an output format of kubectl 1.27 and later, with the old layout
+    for (const format of [[], ['--output=plaintext-openapiv2']]) {
+      const output = await explain(...args, ...format).catch((error: unknown) => {
+        if (format.length > 0 && /unknown flag: --output/.test(String(error))) return undefined;
+        throw error;
+      });
+      const isRecursive = args.includes('--recursive');
+      if (output !== undefined && !isRecursive) expect(output.replaceAll(/\s+/g, ' '), [...args, ...format].join(' ')).toContain(wanted);
+      if (output !== undefined && isRecursive) expect(output).toMatch(/managedFields[^]*spec[^]*cronSpec/);
+    }
+  }
+}
+
 const text = { type: 'string' };
 const definition = (group: string) => ({
   apiVersion: 'apiextensions.k8s.io/v1',
@@ -99,6 +120,7 @@ describe('custom resources', () => {
         );
       await explains('crontabs', /Runs something at times\.[^]*apiVersion[^]*spec/);
       await explains('crontabs.spec', /cronSpec[^]*When to run it\.[^]*replicas/);
+      await explainsStandardMembers((...args) => k('explain', ...args, `--api-version=${group}/v1`));
       const unknown = await send(cronTab({ cronSpec: '* * * * *', unknownField: 1 }), 'create');
       expect(unknown.stderr).toContain('unknown field "spec.unknownField"');
       const wrong = await send(cronTab({ cronSpec: 'daily', replicas: 30 }), 'create');

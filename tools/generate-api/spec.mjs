@@ -19,7 +19,7 @@ export async function readSpec(dir) {
   for (const [pkg, names] of Object.entries(jsonMessages)) {
     for (const name of names) addDefinition(definitions, idOf(`io.${pkg}.${name}`), fromProtobuf(protobuf[`${pkg}.${name}`], name, pkg));
   }
-  return { definitions: new Map([...definitions].sort(([a], [b]) => (a < b ? -1 : 1))), protobuf, resources: readResources(tsv) };
+  return { definitions: new Map([...definitions].sort(([a], [b]) => (a < b ? -1 : 1))), openapi, protobuf, resources: readResources(tsv) };
 }
 
 const isList = (d) =>

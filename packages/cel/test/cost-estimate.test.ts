@@ -9,7 +9,7 @@ const env = kubernetesEnvironment({ variables: {} });
 const costs = (source: string): readonly [min: number, max: number, actual: number] => {
   const { program, message } = compile(source, env);
   if (program === undefined) throw new Error(message);
-  const { min, max } = estimateCost(program, {});
+  const { min, max } = estimateCost(program);
   return [min, max, program.evaluate({}).cost];
 };
 
@@ -72,7 +72,7 @@ describe('costs with lists of mixed types', () => {
   it.each(Object.entries(others))('%s', (source, expected) => {
     const { program, message } = compile(source, mixed);
     if (program === undefined) throw new Error(message);
-    const { min, max } = estimateCost(program, {});
+    const { min, max } = estimateCost(program);
     const { cost, error } = program.evaluate({ authorizer: new AuthorizerValue(() => ({ decision: 'allow' })) });
     expect(error).toBeUndefined();
     expect([min, max, cost]).toEqual(expected);

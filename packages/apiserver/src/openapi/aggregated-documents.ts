@@ -1,6 +1,6 @@
 import { isObject } from '@oarlock/api/json/json';
 import type { OpenApiPart } from './openapi-document.ts';
-import type { Json } from './internal/schema-definitions.ts';
+import type { Json } from './internal/definition-names.ts';
 import { protobufOf } from './internal/openapi-v2-protobuf.ts';
 
 /** The OpenAPI v2 document of an extension API server, and the groups whose paths are taken from the document. */
@@ -20,8 +20,17 @@ export function* withAggregatedDocuments(parts: Iterable<OpenApiPart>, others: r
       if (part.kind === 'tail') yield* addedParts('definition', others, seen);
     }
     if (part.kind === 'path' || part.kind === 'definition') seen.add(`${part.kind} ${part.name}`);
-    yield part;
+    yield part.kind === 'tail' ? withSharedParameters(part.value, others) : part;
   }
+}
+
+/** Returns the last part of the document with the shared parameters of the other documents. */
+function withSharedParameters(tail: Json, others: readonly AggregatedDocument[]): OpenApiPart {
+  const parameters: Record<string, unknown> = {};
+  for (const { document } of others)
+    for (const [name, value] of Object.entries(isObject(document['parameters']) ? document['parameters'] : {}))
+      if (isExpressible({ kind: 'tail', value: { ...tail, parameters: { [name]: value } } })) parameters[name] = value;
+  return { kind: 'tail', value: { ...tail, parameters: { ...parameters, ...(tail['parameters'] as Json) } } };
 }
 
 function* addedParts(kind: 'path' | 'definition', others: readonly AggregatedDocument[], seen: Set<string>): Generator<OpenApiPart> {

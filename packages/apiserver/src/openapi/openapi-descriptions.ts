@@ -3,7 +3,11 @@ import { podFieldDescriptions } from './internal/pod-field-descriptions.ts';
 
 /** The descriptions of kinds, as `kubectl explain` shows them above the fields. */
 const kinds: Readonly<Record<string, string>> = {
+  APIGroup: 'The versions of an API group.',
+  APIGroupList: 'The API groups of the server.',
+  APIResourceList: 'The resources of one version of an API group.',
   APIService: 'Registers one version of an API group, which this server or an extension server serves.',
+  APIVersions: 'The versions of the core group.',
   Binding: 'Binds a pod to a node. Created by schedulers.',
   CertificateSigningRequest: 'Requests an X.509 certificate, which is issued after the request is approved.',
   ClusterRole: 'Permissions that apply in any namespace or to cluster-scoped resources.',
@@ -82,13 +86,29 @@ const kinds: Readonly<Record<string, string>> = {
   ValidatingWebhookConfiguration: 'Webhooks that can reject objects on admission.',
   VolumeAttachment: 'Requests to attach a volume to a node, and reports whether it is attached.',
   VolumeAttributesClass: 'Attributes of volumes that can be changed while the volumes are in use.',
+  WatchEvent: 'A change of a watched object.',
   Workload: "An application from the scheduler's perspective: groups of pods and their dependencies.",
 };
 
+const conventions = 'https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md';
+
+/** The descriptions of the members of every object and list. Programs and tests compare them, so they are upstream's. */
+export const standardDescriptions = {
+  apiVersion: `APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: ${conventions}#resources`,
+  kind: `Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: ${conventions}#types-kinds`,
+  metadata: `Standard object's metadata. More info: ${conventions}#metadata`,
+  listMetadata: `Standard list metadata. More info: ${conventions}#types-kinds`,
+} as const;
+
+/** Returns the description of the list kind of a custom resource. */
+export const describeCustomList = (listKind: string, kind: string): string => `${listKind} is a list of ${kind}`;
+/** Returns the description of the items of a list of custom resources. */
+export const describeCustomItems = (plural: string): string => `List of ${plural}. More info: ${conventions}`;
+
 const members: Readonly<Record<string, string>> = {
-  apiVersion: 'The API group and version of the object.',
-  kind: 'The kind of the object. Cannot be changed.',
-  metadata: 'Standard object metadata.',
+  apiVersion: standardDescriptions.apiVersion,
+  kind: standardDescriptions.kind,
+  metadata: standardDescriptions.metadata,
   spec: 'The desired state.',
   status: 'The most recently observed state. Set by the system.',
 };

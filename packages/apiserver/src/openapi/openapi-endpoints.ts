@@ -10,7 +10,7 @@ import type { Exchange } from '../http/exchange.ts';
 import type { Query } from '../http/path.ts';
 import { notAcceptable, parseAccept } from '../negotiation/negotiation.ts';
 import { allDescriptions } from './openapi-descriptions.ts';
-import { jsonOf, openApiParts } from './openapi-document.ts';
+import { jsonOf, openApiParts, unversionedDocuments, unversionedParts, type OpenApiPart } from './openapi-document.ts';
 import { withAggregatedDocuments, type AggregatedDocument } from './aggregated-documents.ts';
 import { protobufOf } from './internal/openapi-v2-protobuf.ts';
 
@@ -25,8 +25,13 @@ const yearSeconds = 31_536_000;
 
 interface OpenApiSnapshot {
   readonly served: readonly Kind[];
-  readonly byPath: ReadonlyMap<string, { readonly kinds: readonly Kind[]; readonly hash: string }>;
+  readonly byPath: ReadonlyMap<string, DocumentSource>;
   readonly hash: string;
+}
+/** An OpenAPI v3 document that is built on first request. */
+interface DocumentSource {
+  readonly hash: string;
+  parts(): Iterable<OpenApiPart>;
 }
 
 export interface OpenApiOptions {
@@ -123,7 +128,7 @@ export class OpenApiEndpoints {
   async #sendV3(exchange: Exchange, path: string, query: Query): Promise<void> {
     const entry = this.#current().byPath.get(path);
     if (entry === undefined) return;
-    const { kinds, hash } = entry;
+    const { hash } = entry;
     const requestedHash = query.first['hash'];
     if (requestedHash !== undefined && requestedHash !== '' && requestedHash !== hash) {
       exchange.setHeader('Location', `${path}?hash=${hash}`);
@@ -138,9 +143,7 @@ export class OpenApiEndpoints {
     }
     await sendDocument(
       exchange,
-      await this.#document(`${path} ${hash}`, () =>
-        build('application/json', jsonOf(openApiParts(kinds, 3, this.#version), 3), `"${hash}"`),
-      ),
+      await this.#document(`${path} ${hash}`, () => build('application/json', jsonOf(entry.parts(), 3), `"${hash}"`)),
     );
   }
 
@@ -166,10 +169,15 @@ export class OpenApiEndpoints {
   #current(): OpenApiSnapshot {
     const served = this.#served();
     if (this.#state?.served === served) return this.#state;
-    const byPath = new Map<string, { readonly kinds: readonly Kind[]; readonly hash: string }>();
+    const byPath = new Map<string, DocumentSource>();
+    for (const name of unversionedDocuments(served))
+      byPath.set(`/openapi/v3/${name}`, { hash: this.#hash([], name), parts: () => unversionedParts(name, this.#version) });
     for (const { name, versions } of servedGroups(served)) {
       for (const { version, kinds } of versions)
-        byPath.set(name === '' ? `/openapi/v3/api/${version}` : `/openapi/v3/apis/${name}/${version}`, { kinds, hash: this.#hash(kinds) });
+        byPath.set(name === '' ? `/openapi/v3/api/${version}` : `/openapi/v3/apis/${name}/${version}`, {
+          hash: this.#hash(kinds),
+          parts: () => openApiParts(kinds, 3, this.#version),
+        });
     }
     const kept = new Set([...byPath].map(([path, { hash }]) => `${path} ${hash}`));
     for (const key of this.#documents.keys()) if (!kept.has(key)) this.#documents.delete(key);
@@ -177,8 +185,8 @@ export class OpenApiEndpoints {
     return this.#state;
   }
 
-  #hash(kinds: readonly Kind[]): string {
-    const hash = createHash('sha256').update(this.#common());
+  #hash(kinds: readonly Kind[], name = ''): string {
+    const hash = createHash('sha256').update(this.#common()).update(name);
     for (const kind of kinds) hash.update(kindText(kind));
     return hash.digest('hex').toUpperCase();
   }

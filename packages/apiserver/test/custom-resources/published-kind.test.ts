@@ -35,7 +35,43 @@ function openApi(kinds: readonly Kind[], version: 2 | 3): Json {
 }
 const custom = (served: readonly Kind[]) => served.filter((kind) => publishedSchemaOf(kind) !== undefined);
 
+/** The descriptions of the members of every object and list, which Kubernetes' suites and programs compare. */
+const conventions = 'https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md';
+const standardMembers = {
+  apiVersion: `APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: ${conventions}#resources`,
+  kind: `Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: ${conventions}#types-kinds`,
+};
+
 describe('publication of custom resource definitions [sig-api-machinery CustomResourcePublishOpenAPI]', () => {
+  it.each([2, 3] as const)("describes the standard members of objects and lists in Kubernetes' words in version %i", async (version) => {
+    const server = await startServer();
+    const embedded: JSONSchemaProps = {
+      type: 'object',
+      'x-kubernetes-embedded-resource': true,
+      'x-kubernetes-preserve-unknown-fields': true,
+    };
+    await establish(server, definition({ schema: { type: 'object', properties: { template: embedded } } }));
+    const document = openApi(custom(server.pipeline.servedKinds()), version) as {
+      readonly definitions?: Json;
+      readonly components?: { readonly schemas: Json };
+    };
+    type Body = { readonly description?: string; readonly properties: Readonly<Record<string, Body>> };
+    const bodies = (document.definitions ?? document.components?.schemas) as Readonly<Record<string, Body>>;
+    const described = (body: Body | undefined) =>
+      Object.fromEntries(Object.entries(body?.properties ?? {}).map(([name, { description }]) => [name, description]));
+    const widget = bodies['com.example.v1.Widget'];
+    const metadata = `Standard object's metadata. More info: ${conventions}#metadata`;
+    expect(described(widget)).toEqual({ ...standardMembers, metadata, template: undefined });
+    expect(described(widget?.properties['template'])).toEqual({ ...standardMembers, metadata });
+    const list = bodies['com.example.v1.WidgetList'];
+    expect(list?.description).toBe('WidgetList is a list of Widget');
+    expect(described(list)).toEqual({
+      ...standardMembers,
+      items: `List of widgets. More info: ${conventions}`,
+      metadata: `Standard list metadata. More info: ${conventions}#types-kinds`,
+    });
+  });
+
   it('works for CRD with validation schema: v3 publishes the schema, v2 what its consumers support', async () => {
     const server = await startServer();
     await establish(

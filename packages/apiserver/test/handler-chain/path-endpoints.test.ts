@@ -201,11 +201,11 @@ describe('OpenAPI', () => {
     '/openapi/v3/apis/authorization.k8s.io/v1',
     '/openapi/v2',
   ])('%s has all definitions that it refers to', async (path) => {
-    const document = (await server.http2('GET', path)).json<OpenApi3 & { definitions?: object }>();
+    const document = (await server.http2('GET', path)).json<OpenApi3 & { definitions?: object; parameters?: object }>();
     const names = Object.keys(document.definitions ?? document.components.schemas).map(
       (name) => `#/${document.definitions ? 'definitions' : 'components/schemas'}/${name}`,
     );
-    const known = new Set(names);
+    const known = new Set([...names, ...Object.keys(document.parameters ?? {}).map((name) => `#/parameters/${name}`)]);
     expect([...refsOf(document)].filter((ref) => !known.has(ref))).toEqual([]);
     const operations = Object.values(document.paths)
       .flatMap((item) => Object.values(item))
@@ -217,7 +217,7 @@ describe('OpenAPI', () => {
   it('describes every kind', async () => {
     const { definitions } = (await server.http2('GET', '/openapi/v2')).json<{ definitions: Record<string, Definition> }>();
     const lacking = Object.entries(definitions)
-      .filter(([name, body]) => body['x-kubernetes-group-version-kind'] !== undefined && !/(?:List|WatchEvent)$/.test(name))
+      .filter(([, body]) => body['x-kubernetes-group-version-kind'] !== undefined)
       .filter(([, { description }]) => description === undefined)
       .map(([name]) => name);
     expect(lacking).toEqual([]);
@@ -236,8 +236,11 @@ describe('OpenAPI', () => {
         paths: {
           path: {
             name: string;
-            value: { patch?: { parameters: { parameter: { nonBodyParameter?: { queryParameterSubSchema?: { name: string } } } }[] } };
+            value: { patch?: { parameters: { jsonReference?: { Ref: string } }[] } };
           }[];
+        };
+        parameters: {
+          additionalProperties: { name: string; value: { nonBodyParameter: { queryParameterSubSchema?: { name: string } } } }[];
         };
         definitions: { additionalProperties: { name: string; value: Record<string, never> }[] };
       };
@@ -248,8 +251,9 @@ describe('OpenAPI', () => {
       );
       const patched = document.paths.path
         .find(({ name: path }) => path === '/api/v1/nodes/{name}')
-        ?.value.patch?.parameters.map(({ parameter }) => parameter.nonBodyParameter?.queryParameterSubSchema?.name);
-      expect(patched).toContain('fieldValidation');
+        ?.value.patch?.parameters.flatMap(({ jsonReference }) => jsonReference?.Ref.replace('#/parameters/', '') ?? [])
+        .map((key) => document.parameters.additionalProperties.find(({ name: shared }) => shared === key)?.value);
+      expect(patched?.map((parameter) => parameter?.nonBodyParameter.queryParameterSubSchema?.name)).toContain('fieldValidation');
       const pod = document.definitions.additionalProperties.find(({ name: definition }) => definition === 'io.k8s.api.core.v1.PodSpec')
         ?.value as unknown as {
         properties: {
@@ -281,10 +285,13 @@ message TypeItem { repeated string value = 1; } message ItemsItem { repeated Sch
 message Schema { string Ref = 1; string format = 2; repeated string required = 19; TypeItem type = 22; ItemsItem items = 23; Properties properties = 25; repeated NamedAny vendor_extension = 31; }
 message NamedSchema { string name = 1; Schema value = 2; } message Properties { repeated NamedSchema additional_properties = 1; }
 message Query { bool required = 1; string in = 2; string name = 4; string type = 6; } message NonBody { Query query_parameter_sub_schema = 3; }
-message Parameter { NonBody non_body_parameter = 2; } message ParametersItem { Parameter parameter = 1; }
+message Parameter { NonBody non_body_parameter = 2; } message JsonReference { string Ref = 1; }
+message ParametersItem { Parameter parameter = 1; JsonReference json_reference = 2; }
+message NamedParameter { string name = 1; Parameter value = 2; } message Parameters { repeated NamedParameter additional_properties = 1; }
 message Operation { repeated string tags = 1; string operation_id = 5; repeated ParametersItem parameters = 8; repeated NamedAny vendor_extension = 13; }
 message PathItem { Operation get = 2; Operation patch = 8; } message NamedPathItem { string name = 1; PathItem value = 2; }
-message Paths { repeated NamedPathItem path = 2; } message Document { string swagger = 1; Paths paths = 8; Properties definitions = 9; }`;
+message Paths { repeated NamedPathItem path = 2; }
+message Document { string swagger = 1; Paths paths = 8; Properties definitions = 9; Parameters parameters = 10; }`;
 
 describe('health', () => {
   it('is ok, or has the failed checks without their reasons', async () => {

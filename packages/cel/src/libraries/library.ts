@@ -27,10 +27,7 @@ export interface Overload {
   /** True if the last parameter can be repeated; the call has at least one argument for it. */
   readonly rest: boolean;
 }
-/**
- * Computes a cost or a size from the sizes of the arguments. The function must be monotonic, because the static estimate calls it with the
- * minimum and with the maximum sizes.
- */
+/** Computes the cost of a call from the sizes of the arguments. */
 export type SizeRule = (...sizes: number[]) => number;
 
 export interface FunctionDeclaration {
@@ -42,9 +39,7 @@ export interface FunctionDeclaration {
   readonly cost: SizeRule | undefined;
   /** The additional cost of a call, from the size of the result. */
   readonly resultSize: ((size: number) => number) | undefined;
-  /** The size of the result, from the sizes of the arguments. Used by the static estimate. */
-  readonly size: SizeRule | undefined;
-  /** True for comparisons, which may stop early: the static estimate uses a minimum cost of 1. Comparing opaque values has a constant cost. */
+  /** True for comparisons. Comparing opaque values has a constant cost. */
   readonly compares: boolean;
   /** True if the implementation dispatches by argument type and throws for unsupported types itself. */
   readonly dynamic: boolean;
@@ -52,7 +47,6 @@ export interface FunctionDeclaration {
 export interface FunctionRules {
   readonly cost?: SizeRule;
   readonly resultSize?: (size: number) => number;
-  readonly size?: SizeRule;
   readonly compares?: boolean;
   readonly dynamic?: boolean;
 }
@@ -127,7 +121,7 @@ function splitTop(text: string): string[] {
 export function fn(
   signatures: string | readonly string[],
   call: FunctionDeclaration['call'],
-  { cost, resultSize, size, compares = false, dynamic = false }: FunctionRules = {},
+  { cost, resultSize, compares = false, dynamic = false }: FunctionRules = {},
 ): FunctionDeclaration {
   let name = '';
   const overloads = (typeof signatures === 'string' ? [signatures] : signatures).map((signature): Overload => {
@@ -144,7 +138,7 @@ export function fn(
       rest,
     };
   });
-  return { name, overloads, call, cost, resultSize, size, compares, dynamic };
+  return { name, overloads, call, cost, resultSize, compares, dynamic };
 }
 
 /** Returns true if a value has the type. Does not check the elements of lists and maps. */

@@ -36,13 +36,13 @@ function findAll(text: string, pattern: string, limit: number | bigint = -1): re
   return found;
 }
 
-const rules = { cost: regexCost, size: (text: number) => text };
+const rules = { cost: regexCost };
 
 /** The library of CEL's `matches` and of Kubernetes' `find` and `findAll`. */
 export const regex: Library = {
   name: 'regex',
   functions: [
-    fn(['(string).matches(string): bool', 'matches(string, string): bool'], matches, { cost: regexCost }),
+    fn(['(string).matches(string): bool', 'matches(string, string): bool'], matches, rules),
     fn('(string).find(string): string', find, rules),
     fn(['(string).findAll(string): list<string>', '(string).findAll(string, int): list<string>'], findAll, rules),
   ],

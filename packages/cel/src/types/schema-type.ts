@@ -1,6 +1,6 @@
 import { stringifyExact } from '@oarlock/api/json/exact-json';
 import { escapeName } from './escaping.ts';
-import { maxRequestBytes, one, type Sizes } from './sizes.ts';
+import { constantSize, maxRequestBytes, type DeclaredSize } from './declared-size.ts';
 import { parseDurationText, parseTimestampText } from '../values/time-text.ts';
 import { bool, bytes, double, duration, dyn, int, list, map, string, timestamp, type ObjectType, type Type } from './type.ts';
 import { doubleOf, FieldMap, TypedList, type FieldSource, type Value } from '../values/value.ts';
@@ -30,7 +30,8 @@ export interface SchemaType {
   readonly type: Type;
   /** Converts a JSON value lazily to the CEL value of the schema's type: set and map lists, times, doubles and escaped property names. */
   value(json: unknown): Value;
-  readonly sizes: Sizes;
+  /** The size from which the cost of expressions is estimated. */
+  readonly size: DeclaredSize;
   /** The minimum number of bytes of one value in a request body, from which the maximum length of a list is estimated. */
   readonly minBytes: number;
 }
@@ -43,77 +44,78 @@ export interface SchemaTypeOptions {
 
 const metadata: StructuralSchema = { type: 'object', properties: { name: { type: 'string' }, generateName: { type: 'string' } } };
 const asIs = (json: unknown): Value => (json ?? null) as Value;
-const dynamic: SchemaType = { type: dyn, value: asIs, sizes: { min: 0, max: maxRequestBytes }, minBytes: 1 };
+/** A schema without a type. Expressions cannot read a field, list or map of such values, as upstream. */
+const undeclared: SchemaType = { type: dyn, value: asIs, size: constantSize, minBytes: 1 };
 
-/** Returns the CEL type of a schema's values; `dyn` if the schema does not determine a type. */
+/** Returns the CEL type of a schema's values; `undeclared` if the schema does not determine a type. */
 export function typeOfSchema(schema: StructuralSchema, { name = 'object', resource = false }: SchemaTypeOptions = {}): SchemaType {
-  if (schema['x-kubernetes-int-or-string'] === true) return dynamic;
+  if (schema['x-kubernetes-int-or-string'] === true) return { type: dyn, value: asIs, size: { max: maxTextSize(schema) }, minBytes: 1 };
   switch (schema.type) {
     case 'boolean':
-      return { type: bool, value: asIs, sizes: one, minBytes: 4 };
+      return { type: bool, value: asIs, size: constantSize, minBytes: 4 };
     case 'integer':
-      return { type: int, value: asIs, sizes: one, minBytes: 1 };
+      return { type: int, value: asIs, size: constantSize, minBytes: 1 };
     case 'number':
       return {
         type: double,
         value: (json) => (typeof json === 'number' || typeof json === 'bigint' ? doubleOf(Number(json)) : asIs(json)),
-        sizes: one,
+        size: constantSize,
         minBytes: 1,
       };
     case 'string':
       return stringType(schema);
     case 'array':
-      return schema.items === undefined ? dynamic : listType(schema, typeOfSchema(schema.items, { name: `${name}.@idx` }));
+      return schema.items === undefined ? undeclared : listType(schema, typeOfSchema(schema.items, { name: `${name}.@idx` }));
     case 'object':
       return objectType(schema, name, resource || schema['x-kubernetes-embedded-resource'] === true);
     default:
-      return dynamic;
+      return undeclared;
   }
 }
 
-/**
- * Returns the maximum number of elements of a list or map with this schema, or 1 for any other value. The cost of rules inside of the value
- * is multiplied by this number.
- */
-export function maxElementsOf(schema: StructuralSchema): number {
-  if (schema.type === 'array' || (schema.type === 'object' && typeof schema.additionalProperties === 'object'))
-    return typeOfSchema(schema).sizes.max;
-  return 1;
+/** Returns the maximum size of a string in bytes. A character of `maxLength` can have 4 bytes. */
+function maxTextSize({ maxLength, enum: values }: StructuralSchema): number {
+  if (maxLength !== undefined) return Math.max(0, maxLength) * 4;
+  if (values === undefined || values.length === 0) return maxRequestBytes - 2;
+  return Math.max(0, ...values.map((value) => (typeof value === 'string' ? Buffer.byteLength(value) : 0)));
 }
 
-function stringType({ format, maxLength, enum: values }: StructuralSchema): SchemaType {
+/** The sizes of times and durations in JSON, with quotes. */
+const maxTimeSize: DeclaredSize = { max: 32 };
+const dateSize: DeclaredSize = { max: 12 };
+
+function stringType(schema: StructuralSchema): SchemaType {
   const text = (parse: (text: string) => Value) => (json: unknown) => (typeof json === 'string' ? parse(json) : asIs(json));
-  switch (format) {
+  switch (schema.format) {
     case 'byte':
       return {
         type: bytes,
         value: text((encoded) => Uint8Array.from(Buffer.from(encoded, 'base64'))),
-        sizes: { min: 0, max: maxLength ?? maxRequestBytes - 2 },
+        size: { max: schema.maxLength === undefined ? maxRequestBytes - 2 : Math.max(0, schema.maxLength) },
         minBytes: 2,
       };
     case 'duration':
-      return { type: duration, value: text(parseDurationText), sizes: one, minBytes: 2 };
+      return { type: duration, value: text(parseDurationText), size: maxTimeSize, minBytes: 3 };
     case 'date':
-      return { type: timestamp, value: text((date) => parseTimestampText(`${date}T00:00:00Z`)), sizes: one, minBytes: 12 };
+      return { type: timestamp, value: text((date) => parseTimestampText(`${date}T00:00:00Z`)), size: dateSize, minBytes: 12 };
     case 'date-time':
-      return { type: timestamp, value: text(parseTimestampText), sizes: one, minBytes: 21 };
-    default: {
-      const longest = values === undefined ? undefined : Math.max(0, ...values.map((value) => String(value).length));
-      return { type: string, value: asIs, sizes: { min: 0, max: maxLength ?? longest ?? maxRequestBytes - 2 }, minBytes: 2 };
-    }
+      return { type: timestamp, value: text(parseTimestampText), size: maxTimeSize, minBytes: 21 };
+    default:
+      return { type: string, value: asIs, size: { max: maxTextSize(schema) }, minBytes: 2 };
   }
 }
 
 function listType(schema: StructuralSchema, items: SchemaType): SchemaType {
-  const sizes = {
-    min: 0,
-    max: schema.maxItems ?? Math.floor((maxRequestBytes - 2) / (items.minBytes + 1)),
-    element: items.sizes,
+  if (items === undeclared) return undeclared;
+  const { maxItems } = schema;
+  const size: DeclaredSize = {
+    max: maxItems === undefined ? Math.floor((maxRequestBytes - 2) / (items.minBytes + 1)) : Math.max(0, maxItems),
+    element: items.size,
   };
   const identity = identityOf(schema);
   const keys = schema['x-kubernetes-list-map-keys'];
   const convert = items.value === asIs ? undefined : items.value;
-  if (identity === undefined && convert === undefined) return { type: list(items.type), value: asIs, sizes, minBytes: 2 };
+  if (identity === undefined && convert === undefined) return { type: list(items.type), value: asIs, size, minBytes: 2 };
   const value = (json: unknown): Value => {
     if (!Array.isArray(json)) return asIs(json);
     const elements = convert === undefined ? (json as readonly Value[]) : (json as readonly unknown[]).map(convert);
@@ -121,7 +123,7 @@ function listType(schema: StructuralSchema, items: SchemaType): SchemaType {
       ? elements
       : new TypedList(elements, identity, schema['x-kubernetes-list-type'] === 'map' ? keys : undefined);
   };
-  return { type: list(items.type), value, sizes, minBytes: 2 };
+  return { type: list(items.type), value, size, minBytes: 2 };
 }
 
 /**
@@ -155,42 +157,43 @@ function objectType(schema: StructuralSchema, name: string, resource: boolean): 
   const properties: Readonly<Record<string, StructuralSchema>> = resource
     ? { ...schema.properties, apiVersion: { type: 'string' }, kind: { type: 'string' }, metadata }
     : (schema.properties ?? {});
-  if (schema.properties === undefined && !resource && schema['x-kubernetes-preserve-unknown-fields'] === true && name !== 'self')
-    return dynamic;
   const fields = new Map<string, Field>();
   let minBytes = 2;
   for (const property of Object.keys(properties)) {
     const escaped = escapeName(property);
     const of = typeOfSchema(properties[property] ?? {}, { name: `${name}.${escaped ?? property}` });
+    if (of === undeclared) continue;
     if (schema.required?.includes(property) && properties[property]?.default === undefined) minBytes += property.length + 4 + of.minBytes;
     if (escaped !== undefined) fields.set(escaped, { property, of });
   }
   const type: ObjectType = { kind: 'object', name, field: (field) => fields.get(field)?.of.type, fields: () => fields.keys() };
-  const sizes: Sizes = { min: 1, max: 1, field: (field) => fields.get(field)?.of.sizes };
+  const size: DeclaredSize = { max: 0, field: (field) => fields.get(field)?.of.size };
   const plain = [...fields].every(([escaped, { property, of }]) => escaped === property && of.value === asIs);
-  if (plain) return { type, value: asIs, sizes, minBytes };
+  if (plain) return { type, value: asIs, size, minBytes };
   const names = new Map([...fields].map(([escaped, { property }]) => [property, escaped]));
   const value = (json: unknown): Value =>
     typeof json === 'object' && json !== null && !Array.isArray(json)
       ? new FieldMap(new Struct(json as Readonly<Record<string, unknown>>, fields, names), name)
       : asIs(json);
-  return { type, value, sizes, minBytes };
+  return { type, value, size, minBytes };
 }
 
 function mapType(schema: StructuralSchema, values: SchemaType): SchemaType {
-  const sizes = {
-    min: 0,
-    max: schema.maxProperties ?? Math.floor((maxRequestBytes - 2) / (values.minBytes + 6)),
-    key: { min: 0, max: maxRequestBytes - 4 },
-    element: values.sizes,
+  if (values === undeclared) return undeclared;
+  const { maxProperties } = schema;
+  const size: DeclaredSize = {
+    max: maxProperties === undefined ? Math.floor((maxRequestBytes - 2) / (values.minBytes + 6)) : Math.max(0, maxProperties),
+    // keys have no size upstream, although they can be as long as a request body
+    key: constantSize,
+    element: values.size,
   };
   const type = map(string, values.type);
-  if (values.value === asIs) return { type, value: asIs, sizes, minBytes: 2 };
+  if (values.value === asIs) return { type, value: asIs, size, minBytes: 2 };
   const value = (json: unknown): Value =>
     typeof json === 'object' && json !== null && !Array.isArray(json)
       ? new FieldMap(new Entries(json as Readonly<Record<string, unknown>>, values.value))
       : asIs(json);
-  return { type, value, sizes, minBytes: 2 };
+  return { type, value, size, minBytes: 2 };
 }
 
 class Struct implements FieldSource {

@@ -2,7 +2,7 @@ import { fieldForbidden, invalid, notSupported, required, type FieldError } from
 import { jsonEqual } from '@oarlock/api/json/json';
 import type { JSONSchemaProps, ValidationRule } from '@oarlock/api/types/apiextensions-v1';
 import { estimateCost, maxDefinitionCost, maxRuleCost } from '@oarlock/cel/cost-estimate';
-import { maxElementsOf, type StructuralSchema } from '@oarlock/cel/types/schema-type';
+import { maxRequestBytes, type DeclaredSize } from '@oarlock/cel/types/declared-size';
 import { compileSchemaRules, type CompiledRule } from './compilation.ts';
 
 type Errors = FieldError[];
@@ -11,11 +11,16 @@ const reasons = ['FieldValueDuplicate', 'FieldValueForbidden', 'FieldValueInvali
 const costHint = 'try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared';
 /** The maximum number of rules that are listed, most expensive first, if the total cost exceeds the limit. */
 const maxReportedRules = 4;
+/** The minimum cost of a rule that is listed. */
+const minReportedCost = maxDefinitionCost / 100;
 
 interface SchemaLocation {
   readonly path: string;
-  /** The maximum number of values of this schema node in one object. */
-  readonly count: number;
+  /**
+   * The maximum number of values of this schema node in one object: the product of maxItems and maxProperties of the lists and maps around it;
+   * undefined if one of them has no limit.
+   */
+  readonly cardinality: number | undefined;
   /** The path below which values have no correlated old value (KEP-4008); undefined if values have one. */
   readonly uncorrelated: string | undefined;
   readonly isRoot: boolean;
@@ -31,7 +36,7 @@ interface CostEstimate {
  */
 export function validateRuleDefinitions(schema: JSONSchemaProps, path: string, old: JSONSchemaProps | undefined): readonly FieldError[] {
   const validation = new RuleDefinitionValidation();
-  validation.visit(schema, { path, count: 1, uncorrelated: undefined, isRoot: true }, old);
+  validation.visit(schema, { path, cardinality: 1, uncorrelated: undefined, isRoot: true }, old);
   const { errors, estimate } = validation;
   if (estimate.total <= maxDefinitionCost || (old !== undefined && jsonEqual(schema, old))) return errors;
   const mostExpensive = [...estimate.rules].sort((a, b) => b.cost - a.cost).slice(0, maxReportedRules);
@@ -51,7 +56,9 @@ export function validateRuleDefinitions(schema: JSONSchemaProps, path: string, o
 
 function costError(subject: string, cost: number, limit: number): string {
   const factor = cost / limit;
-  return `${subject} exceeds budget by factor of ${factor > 100 ? 'more than 100' : factor.toFixed(1)}x (${costHint})`;
+  // one digit would show a factor of 1.0 for a cost just above the limit
+  const text = factor > 100 ? 'more than 100' : factor < 1.5 ? factor.toFixed(6) : factor.toFixed(1);
+  return `${subject} exceeds budget by factor of ${text}x (${costHint})`;
 }
 
 /** Collects the errors and the estimated costs of the rules of one schema. */
@@ -64,28 +71,28 @@ class RuleDefinitionValidation {
     if ((schema['x-kubernetes-validations'] ?? []).length > 0) this.#checkRules(schema, location, old);
     const { path } = location;
     const { items, additionalProperties, properties = {} } = schema;
-    const child = (name: string, maxElements: number, uncorrelated: string | undefined): SchemaLocation => ({
+    const elements = maxElements(schema);
+    const cardinality = location.cardinality === undefined || elements === undefined ? undefined : location.cardinality * elements;
+    const child = (name: string, uncorrelated: string | undefined): SchemaLocation => ({
       path: `${path}.${name}`,
-      count: Math.min(location.count * maxElements, Number.MAX_SAFE_INTEGER),
+      cardinality,
       uncorrelated,
       isRoot: false,
     });
-    const maxElements = () => maxElementsOf(schema as StructuralSchema);
     if (items !== undefined && !Array.isArray(items)) {
       const isKeyed = schema['x-kubernetes-list-type'] === 'map';
       const uncorrelated = location.uncorrelated ?? (isKeyed ? undefined : path);
       const before = Array.isArray(old?.items) ? undefined : (old?.items as JSONSchemaProps | undefined);
-      this.visit(items as JSONSchemaProps, child('items', maxElements(), uncorrelated), before);
+      this.visit(items as JSONSchemaProps, child('items', uncorrelated), before);
     }
     // a map of type atomic has no correlatable values
     const uncorrelated = location.uncorrelated ?? (schema['x-kubernetes-map-type'] === 'atomic' ? path : undefined);
     if (typeof additionalProperties === 'object') {
       const before = old?.additionalProperties;
-      const location = child('additionalProperties', maxElements(), uncorrelated);
-      this.visit(additionalProperties, location, typeof before === 'object' ? before : undefined);
+      this.visit(additionalProperties, child('additionalProperties', uncorrelated), typeof before === 'object' ? before : undefined);
     }
     for (const [name, property] of Object.entries(properties))
-      this.visit(property, child(`properties[${name}]`, 1, uncorrelated), old?.properties?.[name]);
+      this.visit(property, child(`properties[${name}]`, uncorrelated), old?.properties?.[name]);
   }
 
   #checkRules(schema: JSONSchemaProps, location: SchemaLocation, old: JSONSchemaProps | undefined): void {
@@ -103,7 +110,12 @@ class RuleDefinitionValidation {
       if (fieldPathError !== undefined) this.errors.push(fieldPathError);
       if (rule.program === undefined) continue;
       this.#checkOldSelf(rule, path, location.uncorrelated);
-      this.#checkCost(rule, { path, sizes: { self: type.sizes, oldSelf: type.sizes }, count: location.count, isUnchanged });
+      this.#checkCost(rule, {
+        path,
+        size: type.size,
+        cardinality: location.cardinality ?? maxCardinality(type.minBytes),
+        isUnchanged,
+      });
     }
   }
 
@@ -116,26 +128,48 @@ class RuleDefinitionValidation {
       this.errors.push(invalid(`${path}.optionalOldSelf`, source.optionalOldSelf, 'may not be set if oldSelf is not used in rule'));
   }
 
-  #checkCost(rule: CompiledRule, { path, sizes, count, isUnchanged }: CostCheck): void {
-    for (const [name, program, subject] of [
-      ['rule', rule.program, 'estimated rule cost'],
-      ['messageExpression', rule.message, 'estimated messageExpression cost'],
-    ] as const) {
-      if (program === undefined) continue;
-      const cost = Math.min(estimateCost(program, sizes).max * count, Number.MAX_SAFE_INTEGER);
-      if (name === 'rule') {
-        this.estimate.total += cost;
-        this.estimate.rules.push({ path: `${path}.rule`, cost });
-      }
-      if (cost > maxRuleCost && !isUnchanged) this.errors.push(fieldForbidden(`${path}.${name}`, costError(subject, cost, maxRuleCost)));
-    }
+  #checkCost({ program, message }: CompiledRule, { path, size, cardinality, isUnchanged }: CostCheck): void {
+    if (program !== undefined)
+      this.#observeCost('estimated rule cost', { path: `${path}.rule`, cost: estimateCost(program, size).max * cardinality, isUnchanged });
+    // a message is evaluated only for the first violation, so its cost is not multiplied by the number of values
+    if (message !== undefined)
+      this.#observeCost('estimated messageExpression cost', {
+        path: `${path}.messageExpression`,
+        cost: estimateCost(message, size).max,
+        isUnchanged,
+      });
+  }
+
+  #observeCost(subject: string, { path, cost, isUnchanged }: ExpressionCost): void {
+    this.estimate.total += cost;
+    if (cost >= minReportedCost) this.estimate.rules.push({ path, cost });
+    if (cost > maxRuleCost && !isUnchanged) this.errors.push(fieldForbidden(path, costError(subject, cost, maxRuleCost)));
   }
 }
 
+/**
+ * Returns the factor by which a schema node increases the number of values of its children: `maxItems` of a list, `maxProperties` of a map, 1 for
+ * other values; undefined if the list or map has no limit.
+ */
+function maxElements({ type, additionalProperties, maxItems, maxProperties }: JSONSchemaProps): number | undefined {
+  const isMap = type === 'object' && additionalProperties !== undefined;
+  if (type !== 'array' && !isMap) return 1;
+  const limit = isMap ? maxProperties : maxItems;
+  return limit === undefined ? undefined : Math.max(0, limit);
+}
+
+/** Returns the maximum number of values of at least `minBytes` bytes that a request body can hold, separated by commas. */
+const maxCardinality = (minBytes: number): number => Math.floor(maxRequestBytes / (minBytes + 1));
+
+interface ExpressionCost {
+  readonly path: string;
+  readonly cost: number;
+  readonly isUnchanged: boolean;
+}
 interface CostCheck {
   readonly path: string;
-  readonly sizes: Parameters<typeof estimateCost>[1];
-  readonly count: number;
+  readonly size: DeclaredSize;
+  readonly cardinality: number;
   /** True if the rule existed before the update, which exempts it from the cost limit. */
   readonly isUnchanged: boolean;
 }

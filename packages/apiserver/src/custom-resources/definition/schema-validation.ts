@@ -18,30 +18,38 @@ const isEmpty = (value: unknown): boolean =>
 /** Rejects OpenAPI features that CustomResourceDefinitions do not support, and extensions that conflict with each other. */
 export function validateStructuralSchema(schema: JSONSchemaProps, path: string): readonly FieldError[] {
   const errors: Errors = [];
-  visit(errors, schema, { path, depth: 0 });
+  visit(errors, schema, { path, depth: 0, isInMeta: false, forbiddenDefaults: 'at the root' });
   return errors;
 }
 
 interface SchemaLocation {
   readonly path: string;
   readonly depth: number;
+  /** True for the schemas of apiVersion, kind and metadata of the object or of an embedded object, and for schemas inside of them. */
+  readonly isInMeta: boolean;
+  /** The place because of which defaults are forbidden; undefined if they are allowed. */
+  readonly forbiddenDefaults: string | undefined;
 }
 
-function visit(errors: Errors, schema: JSONSchemaProps, { path, depth }: SchemaLocation): void {
+const metaFields: ReadonlySet<string> = new Set(['metadata', 'kind', 'apiVersion']);
+
+function visit(errors: Errors, schema: JSONSchemaProps, location: SchemaLocation): void {
+  const { path, depth, isInMeta, forbiddenDefaults } = location;
   if (depth > maxDepth) {
     errors.push(fieldForbidden(path, `a schema may not nest more than ${maxDepth} deep`));
     return;
   }
   for (const name of unsupported) if (!isEmpty(schema[name])) errors.push(fieldForbidden(`${path}.${name}`, `${name} is not supported`));
   const { type = '', items, additionalProperties, properties = {}, pattern = '' } = schema;
+  if (forbiddenDefaults !== undefined && schema.default !== undefined && schema.default !== null)
+    errors.push(fieldForbidden(`${path}.default`, `must not be set ${forbiddenDefaults}`));
+  if (isInMeta && schema['x-kubernetes-embedded-resource'] === true)
+    errors.push(fieldForbidden(`${path}.x-kubernetes-embedded-resource`, 'must not be used inside of resource meta'));
   if (schema.uniqueItems === true)
     errors.push(fieldForbidden(`${path}.uniqueItems`, 'uniqueItems cannot be set to true since the runtime complexity becomes quadratic'));
-  if (additionalProperties !== undefined) {
-    if (Object.keys(properties).length > 0 && additionalProperties !== false)
-      errors.push(fieldForbidden(`${path}.additionalProperties`, 'additionalProperties and properties are mutual exclusive'));
-    if (additionalProperties === false)
-      errors.push(fieldForbidden(`${path}.additionalProperties`, 'additionalProperties cannot be set to false'));
-  }
+  // `true` is the meaning of absent additionalProperties in JSON schema, so it may stand beside properties
+  if (additionalProperties !== undefined && additionalProperties !== true && Object.keys(properties).length > 0)
+    errors.push(fieldForbidden(`${path}.additionalProperties`, 'additionalProperties and properties are mutual exclusive'));
   if (type === 'null') errors.push(fieldForbidden(`${path}.type`, 'type cannot be set to null, use nullable as an alternative'));
   else if (type !== '' && !types.includes(type)) errors.push(notSupported(`${path}.type`, type, types));
   if (Array.isArray(items)) errors.push(fieldForbidden(`${path}.items`, 'items must be a schema object and not an array'));
@@ -53,14 +61,33 @@ function visit(errors: Errors, schema: JSONSchemaProps, { path, depth }: SchemaL
       errors.push(invalid(`${path}.pattern`, pattern, `must be a valid regular expression, but isn't: ${compiled.message}`));
   }
   validateListAndMapTypes(errors, schema, path);
-  if (items !== undefined && !Array.isArray(items)) visit(errors, items as JSONSchemaProps, { path: `${path}.items`, depth: depth + 1 });
+  visitChildren(errors, schema, location);
+}
+
+function visitChildren(errors: Errors, schema: JSONSchemaProps, { path, depth, isInMeta, forbiddenDefaults }: SchemaLocation): void {
+  const { items, additionalProperties, properties = {} } = schema;
+  const isRoot = depth === 0;
+  // validateStructure rejects the other defaults at the root and inside of junctors
+  const inherited: SchemaLocation = { path, depth: depth + 1, isInMeta, forbiddenDefaults: isRoot ? undefined : forbiddenDefaults };
+  if (items !== undefined && !Array.isArray(items)) visit(errors, items as JSONSchemaProps, { ...inherited, path: `${path}.items` });
   if (typeof additionalProperties === 'object')
-    visit(errors, additionalProperties, { path: `${path}.additionalProperties`, depth: depth + 1 });
-  for (const [name, property] of Object.entries(properties))
-    visit(errors, property, { path: `${path}.properties[${name}]`, depth: depth + 1 });
+    visit(errors, additionalProperties, {
+      ...inherited,
+      path: `${path}.additionalProperties`,
+      forbiddenDefaults: isInMeta ? 'inside additionalProperties applying to object metadata' : inherited.forbiddenDefaults,
+    });
+  for (const [name, property] of Object.entries(properties)) {
+    const isMeta = metaFields.has(name) && (isRoot || schema['x-kubernetes-embedded-resource'] === true);
+    visit(errors, property, {
+      ...inherited,
+      path: `${path}.properties[${name}]`,
+      isInMeta: isInMeta || isMeta,
+      forbiddenDefaults: isRoot && isMeta ? `in top-level ${name}` : inherited.forbiddenDefaults,
+    });
+  }
   for (const junctor of ['allOf', 'anyOf', 'oneOf'] as const)
-    for (const [i, part] of (schema[junctor] ?? []).entries()) visit(errors, part, { path: `${path}.${junctor}[${i}]`, depth: depth + 1 });
-  if (schema.not !== undefined) visit(errors, schema.not, { path: `${path}.not`, depth: depth + 1 });
+    for (const [i, part] of (schema[junctor] ?? []).entries()) visit(errors, part, { ...inherited, path: `${path}.${junctor}[${i}]` });
+  if (schema.not !== undefined) visit(errors, schema.not, { ...inherited, path: `${path}.not` });
 }
 
 function validateListAndMapTypes(errors: Errors, schema: JSONSchemaProps, path: string): void {
@@ -98,9 +125,9 @@ function validateSetItems(errors: Errors, items: JSONSchemaProps, path: string):
   if (items.nullable === true) errors.push(fieldForbidden(`${path}.nullable`, 'cannot be nullable when x-kubernetes-list-type is set'));
   if (expected === undefined) return;
   const value = items[expected];
-  // lists are atomic by default
-  if (value === undefined && expected === 'x-kubernetes-map-type') errors.push(required(`${path}.${expected}`, detail));
-  else if (value !== undefined && value !== 'atomic') errors.push(invalid(`${path}.${expected}`, value, detail));
+  // lists are atomic by default, maps are not; upstream reports the list type of either
+  const isAtomic = value === 'atomic' || (value === undefined && items.type === 'array');
+  if (!isAtomic) errors.push(invalid(`${path}.${expected}`, items['x-kubernetes-list-type'] ?? null, detail));
 }
 
 interface MapList {
@@ -114,27 +141,25 @@ function validateMapItems(errors: Errors, { items, keys }: MapList, path: string
     errors.push(required(`${path}.items`, 'must have a schema if x-kubernetes-list-type is map'));
     return;
   }
-  if (items.type !== 'object')
-    errors.push(invalid(`${path}.items.type`, items.type ?? '', "must be object if parent array's x-kubernetes-list-type is map"));
   if (items.nullable === true)
     errors.push(fieldForbidden(`${path}.items.nullable`, 'cannot be nullable when x-kubernetes-list-type is map'));
+  if (items.type !== 'object') {
+    errors.push(invalid(`${path}.items.type`, items.type ?? '', "must be object if parent array's x-kubernetes-list-type is map"));
+    return;
+  }
   const seen = new Set<string>();
-  for (const [i, key] of keys.entries()) {
+  for (const key of keys) {
     const property = items.properties !== undefined && Object.hasOwn(items.properties, key) ? items.properties[key] : undefined;
     const at = `${path}.items.properties[${key}]`;
-    if (seen.has(key))
-      errors.push({
-        type: 'FieldValueDuplicate',
-        field: `${path}.x-kubernetes-list-map-keys[${i}]`,
-        message: `Duplicate value: ${JSON.stringify(key)}`,
-      });
+    if (seen.has(key)) errors.push(invalid(`${path}.x-kubernetes-list-map-keys`, keys, 'must not contain duplicate entries'));
     seen.add(key);
     if (property === undefined) {
       errors.push(invalid(`${path}.x-kubernetes-list-map-keys`, keys, 'entries must all be names of item properties'));
       continue;
     }
+    // the reported value is the type of the items, as upstream
     if (property.type === 'array' || property.type === 'object')
-      errors.push(invalid(`${at}.type`, property.type, "must be a scalar type if parent array's x-kubernetes-list-type is map"));
+      errors.push(invalid(`${at}.type`, items.type, "must be a scalar type if parent array's x-kubernetes-list-type is map"));
     if (property.nullable === true)
       errors.push(fieldForbidden(`${at}.nullable`, 'this property is in x-kubernetes-list-map-keys, so it cannot be nullable'));
     if (property.default === undefined && !(items.required ?? []).includes(key))
@@ -147,8 +172,6 @@ function validateMapItems(errors: Errors, { items, keys }: MapList, path: string
 /** Validates that defaults conform to their schema and contain no unknown fields. The schema must be structural. */
 export function validateDefaults(schema: JSONSchemaProps, path: string): readonly FieldError[] {
   const errors: Errors = [];
-  if (schema.default !== undefined && schema.default !== null)
-    errors.push(fieldForbidden(`${path}.default`, 'must not be set at the root'));
   visitChildDefaults(errors, schema, path);
   return errors;
 }

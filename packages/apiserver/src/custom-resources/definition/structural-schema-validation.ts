@@ -33,6 +33,7 @@ interface StructureLocation {
 
 function visitStructure(errors: Errors, schema: JSONSchemaProps, { level, path }: StructureLocation): void {
   const items = itemSchema(schema.items);
+  if (schema.type === 'array' && items === undefined) errors.push(required(`${path}.items`, 'must be specified'));
   if (items !== undefined) visitStructure(errors, items, { level: 'items', path: `${path}.items` });
   for (const [name, property] of Object.entries(schema.properties ?? {}))
     visitStructure(errors, property, { level: 'field', path: `${path}.properties[${name}]` });
@@ -45,9 +46,11 @@ function visitStructure(errors: Errors, schema: JSONSchemaProps, { level, path }
   const embedded = schema['x-kubernetes-embedded-resource'] === true;
   const preserves = schema['x-kubernetes-preserve-unknown-fields'] === true;
   const either = schema['x-kubernetes-int-or-string'] === true;
-  const anyOfSkipped = either && jsonEqual(schema.anyOf, eitherType);
-  const firstSkipped = either && !anyOfSkipped && jsonEqual(schema.allOf?.[0]?.anyOf, eitherType);
-  visitJunctors(errors, schema, { path, skipAnyOf: anyOfSkipped, skipFirst: firstSkipped, isObjectRoot: level === 'root' || embedded });
+  visitJunctors(errors, schema, {
+    path,
+    skipAnyOf: jsonEqual(schema.anyOf, eitherType),
+    skipFirst: jsonEqual(schema.allOf?.[0]?.anyOf, eitherType),
+  });
   if (embedded && type !== 'object') {
     const detail = 'must be object if x-kubernetes-embedded-resource is true';
     errors.push(type === '' ? required(`${path}.type`, detail) : invalid(`${path}.type`, type, detail));
@@ -63,11 +66,11 @@ function visitStructure(errors: Errors, schema: JSONSchemaProps, { level, path }
         'must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields',
       ),
     );
-  if (level === 'root' || embedded) validateObjectRoot(errors, schema, path);
+  if (level === 'root' || embedded) validateObjectRoot(errors, schema, { level, path });
 }
 
-/** Validates the declarations of apiVersion, kind and metadata at the root of an object. */
-function validateObjectRoot(errors: Errors, { properties = {} }: JSONSchemaProps, path: string): void {
+/** Validates the declarations of apiVersion, kind and metadata at the root of an object or of an embedded object. */
+function validateObjectRoot(errors: Errors, { properties = {} }: JSONSchemaProps, { level, path }: StructureLocation): void {
   for (const name of ['kind', 'apiVersion']) {
     const type = properties[name]?.type;
     if (properties[name] !== undefined && type !== 'string')
@@ -77,88 +80,81 @@ function validateObjectRoot(errors: Errors, { properties = {} }: JSONSchemaProps
   if (metadata === undefined) return;
   const at = `${path}.properties[metadata]`;
   if (metadata.type !== 'object') errors.push(invalid(`${at}.type`, metadata.type ?? '', 'must be object'));
-  const allowed = ['name', 'generateName'];
-  const other =
-    Object.keys(metadata.properties ?? {}).some((name) => !allowed.includes(name)) ||
-    metadata.additionalProperties !== undefined ||
-    metadata['x-kubernetes-preserve-unknown-fields'] === true ||
-    metadata['x-kubernetes-embedded-resource'] === true ||
-    metadata.default !== undefined;
-  if (other)
+  if (level === 'root' && !restrictsNamesOnly(metadata))
     errors.push(fieldForbidden(at, 'must not specify anything other than name and generateName, but metadata is implicitly specified'));
 }
 
+/** Returns true if a schema of metadata restricts only `name` and `generateName`. Its default is rejected elsewhere. */
+function restrictsNamesOnly({ type: _type, default: _default, properties = {}, ...others }: JSONSchemaProps): boolean {
+  return (
+    Object.keys(properties).every((name) => name === 'name' || name === 'generateName') &&
+    Object.values(others).every((value) => isZero(value))
+  );
+}
+const isZero = (value: unknown): boolean =>
+  value === undefined || value === '' || value === false || value === 0 || (Array.isArray(value) && value.length === 0);
+
 function validateIntOrString(errors: Errors, schema: JSONSchemaProps, path: string): void {
   if (schema['x-kubernetes-int-or-string'] !== true) return;
-  if (schema.type !== undefined && schema.type !== '')
-    errors.push(invalid(`${path}.type`, schema.type, 'must be empty if x-kubernetes-int-or-string is true'));
   for (const name of ['x-kubernetes-preserve-unknown-fields', 'x-kubernetes-embedded-resource'] as const)
     if (schema[name] === true) errors.push(invalid(`${path}.${name}`, true, 'must be false if x-kubernetes-int-or-string is true'));
 }
 
 interface JunctorLocation {
   readonly path: string;
-  /** True if `anyOf` is the construct that x-kubernetes-int-or-string allows, and therefore not validated. */
+  /** True if `anyOf` is the construct of x-kubernetes-int-or-string, which may declare types. */
   readonly skipAnyOf: boolean;
-  /** True if `allOf[0].anyOf` is the construct that x-kubernetes-int-or-string allows, and therefore not validated. */
+  /** True if `allOf[0].anyOf` is the construct of x-kubernetes-int-or-string, which may declare types. */
   readonly skipFirst: boolean;
-  /** True for the schema of an object with apiVersion, kind and metadata. */
-  readonly isObjectRoot: boolean;
 }
 
-function visitJunctors(errors: Errors, schema: JSONSchemaProps, { path, skipAnyOf, skipFirst, isObjectRoot }: JunctorLocation): void {
+function visitJunctors(errors: Errors, schema: JSONSchemaProps, { path, skipAnyOf, skipFirst }: JunctorLocation): void {
   for (const junctor of junctors) {
     for (const [i, part] of (schema[junctor] ?? []).entries()) {
       if (junctor === 'anyOf' && skipAnyOf) continue;
       const isSkipped = junctor === 'allOf' && i === 0 && skipFirst;
-      validateJunctor(errors, part, { path: `${path}.${junctor}[${i}]`, skipAnyOf: isSkipped, isObjectRoot });
+      validateJunctor(errors, part, { path: `${path}.${junctor}[${i}]`, skipAnyOf: isSkipped });
     }
   }
-  if (schema.not !== undefined) validateJunctor(errors, schema.not, { path: `${path}.not`, skipAnyOf: false, isObjectRoot });
+  if (schema.not !== undefined) validateJunctor(errors, schema.not, { path: `${path}.not`, skipAnyOf: false });
 }
 
-const undefinedInNested = ['title', 'description', 'type', 'default'] as const;
+/** The keywords that schemas inside of allOf, anyOf, oneOf and not must not have, and the word of upstream's message. */
+const forbiddenInNested = [
+  ['type', 'empty'],
+  ['additionalProperties', 'undefined'],
+  ['default', 'undefined'],
+  ['title', 'empty'],
+  ['description', 'empty'],
+  ['externalDocs', 'undefined'],
+  ['x-kubernetes-list-map-keys', 'empty'],
+  ['x-kubernetes-list-type', 'undefined'],
+  ['x-kubernetes-map-type', 'undefined'],
+  ['x-kubernetes-validations', 'empty'],
+] as const;
 const falseInNested = [
   'nullable',
   'x-kubernetes-preserve-unknown-fields',
   'x-kubernetes-embedded-resource',
   'x-kubernetes-int-or-string',
 ] as const;
-const emptyInNested = [
-  'x-kubernetes-list-type',
-  'x-kubernetes-list-map-keys',
-  'x-kubernetes-map-type',
-  'x-kubernetes-validations',
-] as const;
-
 /** Validates a schema inside of allOf, anyOf, oneOf or not, which may restrict values but not declare structure. */
-function validateJunctor(
-  errors: Errors,
-  schema: JSONSchemaProps,
-  { path, skipAnyOf, isObjectRoot }: Omit<JunctorLocation, 'skipFirst'>,
-): void {
-  for (const name of undefinedInNested) {
-    if (skipAnyOf && name === 'type') continue;
+function validateJunctor(errors: Errors, schema: JSONSchemaProps, { path, skipAnyOf }: Omit<JunctorLocation, 'skipFirst'>): void {
+  for (const [name, word] of forbiddenInNested) {
     const value = schema[name];
-    if (value === undefined || value === '') continue;
-    errors.push(
-      fieldForbidden(`${path}.${name}`, name === 'default' ? 'must be undefined to be structural' : 'must be empty to be structural'),
-    );
+    const isEmpty = value === undefined || value === '' || (Array.isArray(value) && value.length === 0);
+    if (!isEmpty) errors.push(fieldForbidden(`${path}.${name}`, `must be ${word} to be structural`));
   }
   for (const name of falseInNested)
     if (schema[name] === true) errors.push(fieldForbidden(`${path}.${name}`, 'must be false to be structural'));
-  for (const name of emptyInNested)
-    if (schema[name] !== undefined) errors.push(fieldForbidden(`${path}.${name}`, 'must be undefined to be structural'));
-  if (schema.additionalProperties !== undefined)
-    errors.push(fieldForbidden(`${path}.additionalProperties`, 'must be undefined to be structural'));
   const items = itemSchema(schema.items);
-  if (items !== undefined) validateJunctor(errors, items, { path: `${path}.items`, skipAnyOf: false, isObjectRoot: false });
-  for (const [name, property] of Object.entries(schema.properties ?? {})) {
-    if (isObjectRoot && name === 'metadata')
-      errors.push(fieldForbidden(`${path}.properties[metadata]`, 'must not be specified in a nested context'));
-    else validateJunctor(errors, property, { path: `${path}.properties[${name}]`, skipAnyOf: false, isObjectRoot: false });
-  }
-  visitJunctors(errors, schema, { path, skipAnyOf, skipFirst: false, isObjectRoot });
+  if (items !== undefined) validateJunctor(errors, items, { path: `${path}.items`, skipAnyOf: false });
+  const { properties = {} } = schema;
+  for (const [name, property] of Object.entries(properties))
+    validateJunctor(errors, property, { path: `${path}.properties[${name}]`, skipAnyOf: false });
+  if (Object.hasOwn(properties, 'metadata'))
+    errors.push(fieldForbidden(`${path}.properties[metadata]`, 'must not be specified in a nested context'));
+  visitJunctors(errors, schema, { path, skipAnyOf, skipFirst: false });
 }
 
 interface CompletenessLocation {
@@ -168,25 +164,26 @@ interface CompletenessLocation {
   readonly specPath: string;
 }
 
-/** Validates that every property that a schema inside of allOf, anyOf, oneOf or not restricts is declared outside of it. */
+/**
+ * Validates that every property and list that a junctor at the root restricts is declared outside of it. Upstream does not validate the junctors of
+ * properties.
+ */
 function validateCompleteness(errors: Errors, schema: JSONSchemaProps, rootPath: string): void {
-  const visit = (spec: JSONSchemaProps, value: JSONSchemaProps, { path, specPath }: CompletenessLocation) => {
-    const items = itemSchema(value.items);
-    if (items !== undefined) {
-      const specItems = itemSchema(spec.items);
-      if (specItems === undefined) errors.push(required(`${specPath}.items`, `because it is defined in ${path}.items`));
-      else visit(specItems, items, { path: `${path}.items`, specPath: `${specPath}.items` });
-    }
-    for (const [name, property] of Object.entries(value.properties ?? {})) {
-      const declared = spec.properties?.[name];
-      const child: CompletenessLocation = { path: `${path}.properties[${name}]`, specPath: `${specPath}.properties[${name}]` };
-      if (declared !== undefined) visit(declared, property, child);
-      else if (additionalPropertiesSchema(spec) === undefined && spec['x-kubernetes-preserve-unknown-fields'] !== true)
-        errors.push(required(child.specPath, `because it is defined in ${child.path}`));
-    }
+  const visitParts = (spec: JSONSchemaProps, value: JSONSchemaProps, { path, specPath }: CompletenessLocation) => {
+    if (value.not !== undefined) visit(spec, value.not, { path: `${path}.not`, specPath });
     for (const junctor of junctors)
       for (const [i, part] of (value[junctor] ?? []).entries()) visit(spec, part, { path: `${path}.${junctor}[${i}]`, specPath });
-    if (value.not !== undefined) visit(spec, value.not, { path: `${path}.not`, specPath });
   };
-  visit(schema, schema, { path: rootPath, specPath: rootPath });
+  const visit = (spec: JSONSchemaProps | undefined, value: JSONSchemaProps, { path, specPath }: CompletenessLocation) => {
+    if (spec === undefined) {
+      errors.push(required(specPath, `because it is defined in ${path}`));
+      return;
+    }
+    visitParts(spec, value, { path, specPath });
+    const items = itemSchema(value.items);
+    if (items !== undefined) visit(itemSchema(spec.items), items, { path: `${path}.items`, specPath: `${specPath}.items` });
+    for (const [name, property] of Object.entries(value.properties ?? {}))
+      visit(spec.properties?.[name], property, { path: `${path}.properties[${name}]`, specPath: `${specPath}.properties[${name}]` });
+  };
+  visitParts(schema, schema, { path: rootPath, specPath: rootPath });
 }

@@ -54,16 +54,12 @@ export class SchemaNode {
     return this.#items ?? undefined;
   }
 
-  /** The schema of additionalProperties; `true` if any value is allowed, undefined if there is none. */
+  /** The schema of additionalProperties; `true` for a boolean, undefined if there is none. Pruning keeps the keys that it declares. */
   get additional(): SchemaNode | true | undefined {
     if (this.#additional === undefined) {
       const { additionalProperties } = this.source;
       this.#additional =
-        additionalProperties === undefined || additionalProperties === false
-          ? null
-          : additionalProperties === true
-            ? true
-            : new SchemaNode(additionalProperties);
+        additionalProperties === undefined ? null : typeof additionalProperties === 'boolean' ? true : new SchemaNode(additionalProperties);
     }
     return this.#additional ?? undefined;
   }

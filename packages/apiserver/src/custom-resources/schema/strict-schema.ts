@@ -50,7 +50,7 @@ function make(node: SchemaNode): Schema {
   if (names.length === 0 && !whole && additional !== undefined) {
     return { type: 'object', additionalProperties: additional === true ? anything : strictSchema(additional) };
   }
-  const fields = node.preserveUnknown ? new OpenFields() : new Map<string, Schema>();
+  const fields = node.preserveUnknown || additional !== undefined ? new OpenFields() : new Map<string, Schema>();
   for (const name of names) fields.set(name, strictSchema(node.property(name)));
   if (whole) {
     fields.set('apiVersion', text);

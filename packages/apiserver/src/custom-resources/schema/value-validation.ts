@@ -223,8 +223,11 @@ function checkObject(
     return;
   }
   const additional = schema.additionalSchema;
+  const forbidsOthers = schema.source.additionalProperties === false;
   for (const key of keys) {
     if (into.errors.length >= maxErrors) return;
+    if (forbidsOthers && schema.property(key) === undefined)
+      into.errors.push(invalid(rootPath, '', `${path}.${key} in body is a forbidden property`));
     const property = schema.property(key) ?? (schema.root && own.has(key) ? undefined : additional);
     if (property !== undefined) check(property, value[key], child(path, key), into, correlate.field(old, key));
   }

@@ -1,13 +1,9 @@
 import type { GroupVersionKind } from '@oarlock/api/kinds';
 import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
-import type { SchemaDefinitions, Json, OpenApiVersion } from './schema-definitions.ts';
+import type { Json, OpenApiVersion } from './definition-names.ts';
+import type { SchemaDefinitions } from './schema-definitions.ts';
 import type { PublishedKind } from '../../custom-resources/published-kind.ts';
-
-const texts = {
-  apiVersion: 'APIVersion defines the version of the schema that this object is written in.',
-  kind: 'Kind is the name of the resource that this object stands for, in CamelCase.',
-  metadata: 'Standard metadata of an object.',
-};
+import { describeCustomItems, describeCustomList, standardDescriptions } from '../openapi-descriptions.ts';
 
 /** Returns the definition name of a custom kind: `com.example.v1.Widget` for kind Widget of `example.com/v1`. */
 const nameOf = ({ group, version, kind }: GroupVersionKind) => `${group.split('.').reverse().join('.')}.${version}.${kind}`;
@@ -20,7 +16,13 @@ export function refToCustomKind(kind: PublishedKind, definitions: SchemaDefiniti
 
 export function refToCustomList(kind: PublishedKind, definitions: SchemaDefinitions, version: OpenApiVersion): Json {
   const gvk = { group: kind.group, version: kind.version, kind: kind.kind };
-  return definitions.refToGeneratedList(nameOf(gvk), refToCustomKind(kind, definitions, version), { ...gvk, kind: kind.listKind });
+  return definitions.refToGeneratedList({
+    itemName: nameOf(gvk),
+    item: refToCustomKind(kind, definitions, version),
+    list: { ...gvk, kind: kind.listKind },
+    description: describeCustomList(kind.listKind, kind.kind),
+    itemsDescription: describeCustomItems(kind.resource),
+  });
 }
 
 function bodyOf(schema: JSONSchemaProps, metadata: Json, version: OpenApiVersion): Json {
@@ -35,9 +37,9 @@ function bodyOf(schema: JSONSchemaProps, metadata: Json, version: OpenApiVersion
 }
 
 const objectProperties = (metadata: Json): Json => ({
-  apiVersion: { type: 'string', description: texts.apiVersion },
-  kind: { type: 'string', description: texts.kind },
-  metadata: { ...metadata, description: texts.metadata },
+  apiVersion: { type: 'string', description: standardDescriptions.apiVersion },
+  kind: { type: 'string', description: standardDescriptions.kind },
+  metadata: { ...metadata, description: standardDescriptions.metadata },
 });
 
 function withoutOwn(properties: Json | undefined): Json {

@@ -75,9 +75,11 @@ const plainParameter = (type: number, unique: number): Message => ({
   },
 });
 const nonBodyParameter: Message = { fields: { query: field(3, plainParameter(6, 20)), path: field(4, plainParameter(5, 19)) } };
-const parameter: Message = {
-  fields: { parameter: field(1, { fields: { body: field(1, bodyParameter), nonBody: field(2, nonBodyParameter) } }) },
-};
+/** A parameter, either in the body or elsewhere. */
+const parameter: Message = { fields: { body: field(1, bodyParameter), nonBody: field(2, nonBodyParameter) } };
+const parameterReference: Message = { fields: { $ref: text(1), description: text(2) } };
+/** A parameter of a path or an operation: the parameter itself, or a reference to a shared parameter. */
+const parameterItem: Message = { fields: { parameter: field(1, parameter), reference: field(2, parameterReference) } };
 const operation: Message = {
   fields: {
     tags: field(1, 'string', true),
@@ -85,7 +87,7 @@ const operation: Message = {
     operationId: text(5),
     produces: field(6, 'string', true),
     consumes: field(7, 'string', true),
-    parameters: field(8, parameter, true),
+    parameters: field(8, parameterItem, true),
     responses: field(9, responses),
     schemes: field(10, 'string', true),
   },
@@ -97,8 +99,10 @@ const pathItem: Message = {
     put: field(3, operation),
     post: field(4, operation),
     delete: field(5, operation),
+    options: field(6, operation),
+    head: field(7, operation),
     patch: field(8, operation),
-    parameters: field(9, parameter, true),
+    parameters: field(9, parameterItem, true),
   },
   extensions: 10,
 };
@@ -109,6 +113,7 @@ const document: Message = {
     info: field(2, { fields: { title: text(1), version: text(2) } }),
     paths: field(8, { fields: {}, named: { number: 2, type: pathItem } }),
     definitions: field(9, named(schema)),
+    parameters: field(10, named(parameter)),
     security: field(12, named(typeItem), true),
     securityDefinitions: field(13, named({ fields: { apiKey: field(2, apiKey) } })),
   },
@@ -128,11 +133,13 @@ export function* protobufOf(parts: Iterable<OpenApiPart>): Generator<Buffer> {
         yield encode(document, { definitions: { [part.name]: part.value } });
         break;
       case 'tail': {
-        const { securityDefinitions, security } = part.value as {
+        const { parameters, securityDefinitions, security } = part.value as {
+          readonly parameters: unknown;
           readonly securityDefinitions: Readonly<Record<string, unknown>>;
           readonly security: unknown;
         };
         yield encode(document, {
+          parameters,
           securityDefinitions: Object.fromEntries(Object.entries(securityDefinitions).map(([name, value]) => [name, { apiKey: value }])),
           security,
         });
@@ -167,9 +174,10 @@ function put(chunks: Buffer[], { number, type, repeated = false }: Field, value:
  * message.
  */
 function shape(type: Type, value: unknown): unknown {
+  if (type === parameterItem) return (value as Value)['$ref'] === undefined ? { parameter: value } : { reference: value };
   if (type === parameter) {
     const { in: place } = value as { readonly in: 'body' | 'query' | 'path' };
-    return { parameter: place === 'body' ? { body: value } : { nonBody: { [place]: value } } };
+    return place === 'body' ? { body: value } : { nonBody: { [place]: value } };
   }
   if (type === additionalItem && typeof value === 'boolean') return { boolean: value };
   if (type === typeItem) return { value: Array.isArray(value) ? value : [value] };

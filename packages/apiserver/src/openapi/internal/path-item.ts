@@ -1,91 +1,88 @@
 import type { GroupVersionKind } from '@oarlock/api/kinds';
-import type { Operation, Parameter } from './operations.ts';
-import type { Json, OpenApiVersion } from './schema-definitions.ts';
+import type { Parameter, ParameterWriter } from './parameters.ts';
+import type { Json, OpenApiVersion } from './definition-names.ts';
 
-/** A path, and the properties that its operations share. */
-export interface PathTemplate {
-  readonly path: string;
+export type Method = 'delete' | 'get' | 'head' | 'options' | 'patch' | 'post' | 'put';
+
+/** An HTTP operation on an OpenAPI path. */
+export interface Operation {
+  readonly method: Method;
+  readonly id: string;
   readonly tag: string;
-  readonly name: string;
-  readonly kind: GroupVersionKind;
-  readonly namespaced: boolean;
-  readonly named: boolean;
-  /** The media types of PATCH, from which clients choose a patch type. */
-  readonly patchTypes: readonly string[];
+  readonly description: string;
+  /** The value of `x-kubernetes-action`; absent for paths that are no resources. */
+  readonly action?: string;
+  readonly kind?: GroupVersionKind;
+  /** The parameters in the path and in the query. */
+  readonly parameters: readonly Parameter[];
+  readonly body?: { readonly schema: Json; readonly types: readonly string[]; readonly required: boolean };
+  /** The response of all codes. */
+  readonly response: { readonly schema: Json; readonly types: readonly string[] };
+  readonly codes: readonly number[];
 }
 
-const mediaTypes = ['application/json', 'application/yaml'];
-const streamTypes = [...mediaTypes, 'application/json;stream=watch'];
 const phrases: Readonly<Record<number, string>> = { 200: 'OK', 201: 'Created', 202: 'Accepted' };
+const unauthorized = { 401: { description: 'Unauthorized' } };
 
-/** Returns the OpenAPI path item of a path and its operations. */
-export function pathItem(template: PathTemplate, operations: readonly Operation[], version: OpenApiVersion): Json {
-  const parameters = [
-    ...(template.named ? [pathParameter('name', version)] : []),
-    ...(template.namespaced ? [pathParameter('namespace', version)] : []),
-    queryParameter(['pretty', 'string'], version),
+/** Returns the OpenAPI path item of the operations of a path. Parameters that all operations have are those of the path. */
+export function pathItem(operations: readonly Operation[], parameters: ParameterWriter, version: OpenApiVersion): Json {
+  const [first, ...rest] = operations;
+  const common = (first?.parameters ?? []).filter((parameter) =>
+    rest.every((operation) => operation.parameters.some((other) => isSame(parameter, other))),
+  );
+  const own = (operation: Operation) => operation.parameters.filter((parameter) => !common.some((other) => isSame(parameter, other)));
+  const write = (list: readonly Parameter[]) => [...list].sort(compareParameters).map((parameter) => parameters.write(parameter));
+  const operationOf = version === 2 ? operationV2 : operationV3;
+  return {
+    ...Object.fromEntries(operations.map((operation) => [operation.method, operationOf(operation, write(own(operation)))])),
+    ...(common.length > 0 && { parameters: write(common) }),
+  };
+}
+
+const isSame = (a: Parameter, b: Parameter): boolean => a.name === b.name && a.in === b.in;
+const compareParameters = (a: Parameter, b: Parameter): number => (a.name === b.name ? (a.in < b.in ? -1 : 1) : a.name < b.name ? -1 : 1);
+
+function commonMembers({ description, id, tag, action, kind }: Operation): Json {
+  return {
+    description,
+    operationId: id,
+    tags: [tag],
+    ...(action !== undefined && { 'x-kubernetes-action': action }),
+    ...(kind !== undefined && {
+      'x-kubernetes-group-version-kind': { group: kind.group, version: kind.version, kind: kind.kind },
+    }),
+  };
+}
+
+function operationV2(operation: Operation, parameters: readonly Json[]): Json {
+  const { body, response, codes } = operation;
+  const all = [
+    ...(body === undefined ? [] : [{ in: 'body', name: 'body', ...(body.required && { required: true }), schema: body.schema }]),
+    ...parameters,
   ];
   return {
-    ...Object.fromEntries(operations.map((operation) => [operation.method, operationObject(operation, template, version)])),
-    parameters,
+    ...commonMembers(operation),
+    consumes: body?.types ?? ['*/*'],
+    produces: response.types,
+    schemes: ['https'],
+    ...(all.length > 0 && { parameters: all }),
+    responses: {
+      ...Object.fromEntries(codes.map((code) => [code, { description: phrases[code], schema: response.schema }])),
+      ...unauthorized,
+    },
   };
 }
 
-const pathParameter = (name: string, version: OpenApiVersion): Json => ({
-  name,
-  in: 'path',
-  required: true,
-  ...(version === 2 ? { type: 'string' } : { schema: { type: 'string' } }),
-  ...unique,
-});
-const queryParameter = ([name, type]: Parameter, version: OpenApiVersion): Json => ({
-  name,
-  in: 'query',
-  ...(version === 2 ? { type } : { schema: { type } }),
-  ...unique,
-});
-const unique = { uniqueItems: true };
-
-function operationObject(operation: Operation, { tag, name, kind, patchTypes: accepted }: PathTemplate, version: OpenApiVersion): Json {
-  const { action, verb, parameters, body, patch, response, codes } = operation;
-  const { group, version: apiVersion } = kind;
-  const common = {
-    tags: [tag],
-    operationId: `${verb}${name}`,
-    description: `${verb} ${kind.kind}`,
-    'x-kubernetes-action': action,
-    'x-kubernetes-group-version-kind': { group, version: apiVersion, kind: kind.kind },
-  };
-  const query = parameters.map((parameter) => queryParameter(parameter, version));
-  const produces = response === 'text' ? ['*/*'] : action === 'list' ? streamTypes : mediaTypes;
-  const schema = response === 'text' ? { type: 'string' } : response;
-  const optional = action === 'delete' || action === 'deletecollection';
-  if (version === 2) {
-    return {
-      ...common,
-      consumes: patch === true ? accepted : ['*/*'],
-      produces,
-      schemes: ['https'],
-      parameters: [
-        ...query,
-        ...(body === undefined ? [] : [{ name: 'body', in: 'body', ...(!optional && { required: true }), schema: body }]),
-      ],
-      responses: {
-        ...Object.fromEntries(codes.map((code) => [code, { description: phrases[code], schema }])),
-        401: { description: 'Unauthorized' },
-      },
-    };
-  }
-  const content = (types: readonly string[], value: Json) => Object.fromEntries(types.map((type) => [type, { schema: value }]));
+function operationV3(operation: Operation, parameters: readonly Json[]): Json {
+  const { body, response, codes } = operation;
+  const content = (types: readonly string[], schema: Json) => Object.fromEntries(types.map((type) => [type, { schema }]));
   return {
-    ...common,
-    parameters: query,
-    ...(body !== undefined && {
-      requestBody: { content: content(patch === true ? accepted : ['*/*'], body), ...(!optional && { required: true }) },
-    }),
+    ...commonMembers(operation),
+    ...(parameters.length > 0 && { parameters }),
+    ...(body !== undefined && { requestBody: { content: content(body.types, body.schema), ...(body.required && { required: true }) } }),
     responses: {
-      ...Object.fromEntries(codes.map((code) => [code, { description: phrases[code], content: content(produces, schema) }])),
-      401: { description: 'Unauthorized' },
+      ...Object.fromEntries(codes.map((code) => [code, { description: phrases[code], content: content(response.types, response.schema) }])),
+      ...unauthorized,
     },
   };
 }

@@ -1,70 +1,53 @@
 import type { Kind } from '@oarlock/api/kinds';
 import { publishedSchemaOf, type PublishedKind } from '../../custom-resources/published-kind.ts';
-import { capitalize } from './capitalize.ts';
 import { refToCustomKind, refToCustomList } from './custom-resource-schemas.ts';
-import { kindOperations, subresourceOperations, type Operation } from './operations.ts';
-import { pathItem, type PathTemplate } from './path-item.ts';
-import { definitionId, type Json, type OpenApiVersion, type SchemaDefinitions } from './schema-definitions.ts';
+import { KindOperations } from './operations.ts';
+import type { ParameterWriter } from './parameters.ts';
+import { pathItem, type Operation } from './path-item.ts';
+import { definitionId, type Json, type OpenApiVersion } from './definition-names.ts';
+import type { SchemaDefinitions } from './schema-definitions.ts';
 
-const patchTypes = [
-  'application/apply-patch+yaml',
-  'application/json-patch+json',
-  'application/merge-patch+json',
-  'application/strategic-merge-patch+json',
-];
-/** The media types of PATCH for custom resources, which have no strategic merge patch because they have no Go types. */
-const customPatchTypes = patchTypes.filter((type) => !type.includes('strategic'));
-
-/** Yields the path items of one kind: for its collections, objects and subresources. */
-export function* openApiPathsOf(
-  kind: Kind,
-  definitions: SchemaDefinitions,
-  version: OpenApiVersion,
-): Generator<readonly [path: string, item: Json]> {
-  const { group, version: apiVersion, resource, namespaced, verbs } = kind;
-  const root = group === '' ? `/api/${apiVersion}` : `/apis/${group}/${apiVersion}`;
-  const title = group === '' ? 'core' : (group.split('.')[0] ?? '');
-  const tag = `${group === '' ? 'core' : camel(group)}_${apiVersion}`;
-  const gvk = { group, version: apiVersion, kind: kind.kind };
-  const published = publishedSchemaOf(kind) === undefined ? undefined : (kind as PublishedKind);
-  const template = (path: string, named: boolean, inNamespace: boolean): PathTemplate => ({
-    path,
-    tag,
-    name: `${capitalize(title)}${capitalize(apiVersion)}${inNamespace ? 'Namespaced' : ''}${kind.kind}`,
-    kind: gvk,
-    namespaced: inNamespace,
-    named,
-    patchTypes: published === undefined ? patchTypes : customPatchTypes,
-  });
-  const collection = `${root}/${namespaced ? 'namespaces/{namespace}/' : ''}${resource}`;
-  const object = published === undefined ? definitions.refToKind(definitionId(gvk), gvk) : refToCustomKind(published, definitions, version);
-  const list = () =>
-    published === undefined ? definitions.refToList(definitionId(gvk), gvk) : refToCustomList(published, definitions, version);
-  const operations = kindOperations(kind, { gvk, object, list }, definitions);
-  const item = (path: PathTemplate, pathOperations: readonly Operation[]) => [path.path, pathItem(path, pathOperations, version)] as const;
-  yield item(template(collection, false, namespaced), operations.collection);
-  if (operations.object.length > 0) yield item(template(`${collection}/{name}`, true, namespaced), operations.object);
-  if (namespaced && verbs.includes('list'))
-    yield item(
-      {
-        ...template(`${root}/${resource}`, false, false),
-        name: `${capitalize(title)}${capitalize(apiVersion)}${kind.kind}ForAllNamespaces`,
-      },
-      operations.allNamespaces,
-    );
-  for (const subresource of kind.subresources) {
-    const path = {
-      ...template(`${collection}/{name}/${subresource.name}`, true, namespaced),
-      kind: { group: subresource.group, version: subresource.version, kind: subresource.kind },
-    };
-    // the status is written as the whole object
-    const own = published !== undefined && subresource.kind === kind.kind ? object : undefined;
-    yield item({ ...path, name: `${path.name}${capitalize(subresource.name)}` }, subresourceOperations(subresource, definitions, own));
-  }
+export type PathEntry = readonly [path: string, item: Json];
+/** What the paths of one document share. */
+export interface DocumentContext {
+  readonly definitions: SchemaDefinitions;
+  readonly parameters: ParameterWriter;
+  readonly version: OpenApiVersion;
 }
 
-/** Converts a group name to camel case: `rbacAuthorization` for `rbac.authorization.k8s.io`. */
-function camel(group: string): string {
-  const [first = '', ...rest] = group.replace(/\.k8s\.io$/, '').split('.');
-  return first + rest.map(capitalize).join('');
+export const isPublished = (kind: Kind): kind is PublishedKind => publishedSchemaOf(kind) !== undefined;
+
+/** Yields the path items of one kind: for its collections, objects, subresources and watches. */
+export function* openApiPathsOf(kind: Kind, { definitions, parameters, version }: DocumentContext): Generator<PathEntry> {
+  const { group, version: apiVersion, resource, namespaced } = kind;
+  const root = group === '' ? `/api/${apiVersion}` : `/apis/${group}/${apiVersion}`;
+  const gvk = { group, version: apiVersion, kind: kind.kind };
+  const isCustom = isPublished(kind);
+  const operations = new KindOperations(
+    kind,
+    {
+      isCustom,
+      object: isCustom ? refToCustomKind(kind, definitions, version) : definitions.refToKind(definitionId(gvk), gvk),
+      list: () => (isCustom ? refToCustomList(kind, definitions, version) : definitions.refToList(definitionId(gvk), gvk)),
+    },
+    definitions,
+  );
+  const scope = namespaced ? 'namespaces/{namespace}/' : '';
+  const collection = `${scope}${resource}`;
+  const object = `${collection}/{name}`;
+  const rows: [path: string, operations: readonly Operation[]][] = [
+    [`${root}/${collection}`, operations.collection()],
+    [`${root}/${object}`, operations.object()],
+    [`${root}/${resource}`, operations.allNamespaces()],
+    ...kind.subresources.flatMap((subresource): [string, readonly Operation[]][] => [
+      [`${root}/${object}/${subresource.name}`, operations.subresource(subresource)],
+      ...(subresource.name === 'proxy'
+        ? [[`${root}/${object}/proxy/{path}`, operations.subresource(subresource, true)] as [string, readonly Operation[]]]
+        : []),
+    ]),
+    [`${root}/watch/${collection}`, operations.watch('collection')],
+    [`${root}/watch/${object}`, operations.watch('object')],
+    [`${root}/watch/${resource}`, operations.watch('allNamespaces')],
+  ];
+  for (const [path, list] of rows) if (list.length > 0) yield [path, pathItem(list, parameters, version)];
 }

@@ -1,7 +1,16 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
 import { rejectionOf } from '../../support/pipeline-fixture.ts';
-import { definition, definitions, establish, startServer, stopServers, type Sketch } from '../../support/custom-resource-definitions.ts';
+import {
+  custom,
+  definition,
+  definitions,
+  establish,
+  resourceOf,
+  startServer,
+  stopServers,
+  type Sketch,
+} from '../../support/custom-resource-definitions.ts';
 
 afterEach(stopServers);
 
@@ -46,21 +55,100 @@ describe('CustomResourceDefinition', () => {
     expect(await ofSchema({ a: { type: 'object', anyOf: [{ type: 'object' }] } })).toEqual([
       `${root}.properties[a].anyOf[0].type: Forbidden: must be empty to be structural`,
     ]);
-    expect(await ofSchema({ a: { type: 'object', anyOf: [{ properties: { b: { minimum: 1 } } }] } })).toEqual([
-      `${root}.properties[a].properties[b]: Required value: because it is defined in ${root}.properties[a].anyOf[0].properties[b]`,
+    expect(await ofSchema({ a: { type: 'array' } })).toEqual([`${root}.properties[a].items: Required value: must be specified`]);
+    expect(await ofSchema({}, { anyOf: [{ properties: { a: { minimum: 1 } } }] })).toEqual([
+      `${root}.properties[a]: Required value: because it is defined in ${root}.anyOf[0].properties[a]`,
+    ]);
+    const labels: JSONSchemaProps = { type: 'object', additionalProperties: { type: 'string' } };
+    expect(await ofSchema({ labels }, { allOf: [{ properties: { labels: { properties: { app: { minLength: 1 } } } } }] })).toEqual([
+      `${root}.properties[labels].properties[app]: Required value: because it is defined in ${root}.allOf[0].properties[labels].properties[app]`,
+    ]);
+    expect(await ofSchema({ a: { type: 'object', not: { properties: { metadata: { type: 'object' } } } } })).toEqual([
+      `${root}.properties[a].not.properties[metadata].type: Forbidden: must be empty to be structural`,
+      `${root}.properties[a].not.properties[metadata]: Forbidden: must not be specified in a nested context`,
     ]);
     expect(await ofSchema({ metadata: { type: 'object', properties: { labels: { type: 'object' } } } })).toEqual([
       `${root}.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified`,
     ]);
+    expect(await ofSchema({ metadata: { type: 'object', default: {}, properties: { name: { type: 'string', default: 'x' } } } })).toEqual([
+      `${root}.properties[metadata].default: Forbidden: must not be set in top-level metadata`,
+      `${root}.properties[metadata].properties[name].default: Forbidden: must not be set in top-level metadata`,
+    ]);
+    const inMeta: JSONSchemaProps = {
+      type: 'object',
+      'x-kubernetes-embedded-resource': true,
+      'x-kubernetes-preserve-unknown-fields': true,
+    };
+    const embedded = (properties: Record<string, JSONSchemaProps>): JSONSchemaProps => ({ ...inMeta, properties });
+    expect(await ofSchema({ a: embedded({ metadata: { type: 'object', properties: { a: inMeta } } }) })).toEqual([
+      `${root}.properties[a].properties[metadata].properties[a].x-kubernetes-embedded-resource: Forbidden: must not be used inside of resource meta`,
+    ]);
+  });
+
+  it.each<[title: string, properties: Record<string, JSONSchemaProps>]>([
+    [
+      'properties beside additionalProperties: true',
+      { a: { type: 'object', additionalProperties: true, properties: { b: { type: 'string' } } } },
+    ],
+    ['additionalProperties: false without properties', { a: { type: 'object', additionalProperties: false } }],
+    ['a type beside x-kubernetes-int-or-string', { a: { type: 'string', 'x-kubernetes-int-or-string': true } }],
+    [
+      'types of integer or string without x-kubernetes-int-or-string',
+      { a: { type: 'string', anyOf: [{ type: 'integer' }, { type: 'string' }] } },
+    ],
+    [
+      'restrictions on undeclared fields in junctors of properties',
+      { a: { type: 'object', anyOf: [{ properties: { b: { minimum: 1 } } }] } },
+    ],
+    [
+      'any metadata of embedded resources',
+      {
+        a: {
+          type: 'object',
+          'x-kubernetes-embedded-resource': true,
+          properties: {
+            metadata: { type: 'object', properties: { labels: { type: 'object', additionalProperties: { type: 'string' } } } },
+          },
+        },
+      },
+    ],
+  ])('allows %s, as upstream', async (_title, properties) => {
+    const server = await startServer();
+    await server.create(definitions, definition({ schema: { type: 'object', properties } }));
+  });
+
+  it('keeps the fields that additionalProperties allows beside properties, and rejects those that it forbids', async () => {
+    const server = await startServer();
+    const open: JSONSchemaProps = { type: 'object', additionalProperties: true, properties: { known: { type: 'string' } } };
+    const closed: JSONSchemaProps = { type: 'object', additionalProperties: false };
+    const sketch = definition({ schema: { type: 'object', properties: { open, closed } } });
+    await establish(server, sketch);
+    const created = await server.create(
+      resourceOf(sketch),
+      custom(resourceOf(sketch), 'w', { open: { known: 'a', other: 1, nested: { lost: 1 } }, closed: {} }),
+    );
+    expect(created).toMatchObject({ open: { known: 'a', other: 1, nested: {} } });
+    const rejection = await rejectionOf(server.create(resourceOf(sketch), custom(resourceOf(sketch), 'x', { closed: { other: 1 } })));
+    expect(rejection.message).toContain('closed.other in body is a forbidden property');
   });
 
   it('rejects keywords that CustomResourceDefinitions do not support', async () => {
     expect(await ofSchema({ a: { type: 'array', uniqueItems: true, items: { type: 'string' } } })).toEqual([
       `${root}.properties[a].uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic`,
     ]);
-    expect(await ofSchema({ a: { type: 'object', additionalProperties: true, properties: { b: { type: 'string' } } } })).toEqual([
-      `${root}.properties[a].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive`,
+    const list: JSONSchemaProps = { type: 'array', 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['k', 'k'] };
+    const items: JSONSchemaProps = { type: 'object', required: ['k'], properties: { k: { type: 'object' } } };
+    expect(await ofSchema({ a: { ...list, items } })).toEqual([
+      `${root}.properties[a].items.properties[k].type: Invalid value: "object": must be a scalar type if parent array's x-kubernetes-list-type is map`,
+      `${root}.properties[a].x-kubernetes-list-map-keys: Invalid value: ["k","k"]: must not contain duplicate entries`,
+      `${root}.properties[a].items.properties[k].type: Invalid value: "object": must be a scalar type if parent array's x-kubernetes-list-type is map`,
     ]);
+    expect(await ofSchema({ a: { type: 'array', 'x-kubernetes-list-type': 'set', items: { type: 'object' } } })).toEqual([
+      `${root}.properties[a].items.x-kubernetes-map-type: Invalid value: null: must be atomic as item of a list with x-kubernetes-list-type=set`,
+    ]);
+    expect(
+      await ofSchema({ a: { type: 'object', additionalProperties: { type: 'string' }, properties: { b: { type: 'string' } } } }),
+    ).toEqual([`${root}.properties[a].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive`]);
     expect(await ofSchema({ a: { type: 'string', pattern: '(' } })).toEqual([
       expect.stringContaining(`${root}.properties[a].pattern: Invalid value: "(": must be a valid regular expression, but isn't: `),
     ]);

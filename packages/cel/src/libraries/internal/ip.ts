@@ -93,7 +93,7 @@ export const addresses: Library = {
     fn(`ip(string): ${ipType}`, ip, parsing),
     fn('isIP(string): bool', holds(ip), parsing),
     fn('ip.isCanonical(string): bool', (text: string) => ipText(ip(text)) === text, twiceCost),
-    fn(`string(${ipType}): string`, ipText, { size: () => 39 }),
+    fn(`string(${ipType}): string`, ipText),
     fn(`(${ipType}).family(): int`, ({ address }: IpValue) => (address.bits === 32 ? 4 : 6)),
     fn(`(${ipType}).isUnspecified(): bool`, isUnspecified),
     fn(`(${ipType}).isLoopback(): bool`, isLoopback),
@@ -102,7 +102,7 @@ export const addresses: Library = {
     fn(`(${ipType}).isGlobalUnicast(): bool`, isGlobalUnicast),
     fn(`cidr(string): ${cidrType}`, cidr, parsing),
     fn('isCIDR(string): bool', holds(cidr), parsing),
-    fn(`string(${cidrType}): string`, cidrText, { size: () => 43 }),
+    fn(`string(${cidrType}): string`, cidrText),
     fn(
       [`(${cidrType}).containsIP(string): bool`, `(${cidrType}).containsIP(${ipType}): bool`],
       ({ address, prefix }: CidrValue, other: IpValue | string) =>

@@ -75,15 +75,11 @@ const formats = new Map(Object.entries(rules).map(([name, validate]) => [name, n
 export const namedFormats: Library = {
   name: 'format',
   functions: [
-    fn(
-      `format.named(string): optional<${typeName}>`,
-      (name: string) => {
-        const found = formats.get(name);
-        return found === undefined ? none : new Optional(found);
-      },
-      { size: () => mostPattern },
-    ),
-    ...Array.from(formats, ([name, format]) => fn(`format.${name}(): ${typeName}`, () => format, { size: () => format.size })),
+    fn(`format.named(string): optional<${typeName}>`, (name: string) => {
+      const found = formats.get(name);
+      return found === undefined ? none : new Optional(found);
+    }),
+    ...Array.from(formats, ([name, format]) => fn(`format.${name}(): ${typeName}`, () => format)),
     fn(
       `(${typeName}).validate(string): optional<list<string>>`,
       (format: FormatValue, text: string) => {

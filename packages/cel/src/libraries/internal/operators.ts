@@ -167,7 +167,6 @@ export function size(value: Value): number {
 }
 
 const dynamic = true;
-const sum = (a: number, b: number) => a + b;
 const shorter = (a: number, b: number) => Math.max(1, traversal(Math.min(a, b)));
 const ordered = ['bool', 'int', 'uint', 'double', 'string', 'bytes', 'timestamp', 'duration'];
 const numeric = ['int', 'uint', 'double'];
@@ -205,7 +204,7 @@ export const operators: Library = {
         '_+_(duration, timestamp): timestamp',
       ],
       add,
-      { cost: (a, b) => Math.max(1, traversal(a + b)), size: sum, dynamic },
+      { cost: (a, b) => Math.max(1, traversal(a + b)), dynamic },
     ),
     fn([...each('_-_', [...numeric, 'duration']), '_-_(timestamp, timestamp): duration', '_-_(timestamp, duration): timestamp'], subtract, {
       dynamic,

@@ -177,20 +177,16 @@ export const standard: Library = {
     fn(from('string', ['string', 'bool', 'int', 'uint', 'double', 'bytes', 'timestamp', 'duration']), toText, {
       dynamic,
       cost: (size) => Math.max(1, traversal(size)),
-      size: (size) => Math.max(size, 64),
     }),
     fn(from('bool', ['bool', 'string']), toBool, { dynamic }),
     fn(
       ['bytes(bytes): bytes', 'bytes(string): bytes'],
       (value: string | Uint8Array) => (typeof value === 'string' ? Uint8Array.from(Buffer.from(value)) : value),
-      {
-        ...text,
-        size: (size) => size * 4,
-      },
+      text,
     ),
     fn(from('timestamp', ['timestamp', 'string', 'int']), toTimestamp, { dynamic }),
     fn(from('duration', ['duration', 'string', 'int']), toDuration, { dynamic }),
-    fn('dyn(A): dyn', (value: Value) => value, { dynamic, size: (size) => size }),
+    fn('dyn(A): dyn', (value: Value) => value, { dynamic }),
     fn('type(A): type<A>', (value: Value) => new TypeValue(typeNameOf(value)), { dynamic }),
     fn('(string).startsWith(string): bool', (a: string, b: string) => a.startsWith(b), {
       cost: (_, prefix) => Math.max(1, traversal(prefix)),

@@ -115,33 +115,29 @@ const quotes: Readonly<Record<string, string>> = {
 };
 const quote = (text: string) => `"${Array.from(text, (char) => quotes[char] ?? char).join('')}"`;
 
-const read = { cost: (size: number) => Math.max(1, traversal(size)), size: (size: number) => size };
-const reads = { cost: (size: number) => Math.max(1, traversal(size)) };
+const read = { cost: (size: number) => Math.max(1, traversal(size)) };
 /** Returns the cost of reading a string and writing a result of the same size. */
 const rewritten = (size: number) => Math.ceil(size * 2 * 0.1);
-const grows = {
-  cost: rewritten,
-  size: (size: number, _old: number, by: number) => Math.min(size + size * by, Number.MAX_SAFE_INTEGER),
-};
 
 export const strings: Library = {
   name: 'strings',
   functions: [
-    fn('(string).charAt(int): string', charAt, { size: () => 1 }),
-    fn(['(string).indexOf(string): int', '(string).indexOf(string, int): int'], indexOf, reads),
-    fn(['(string).lastIndexOf(string): int', '(string).lastIndexOf(string, int): int'], lastIndexOf, reads),
+    fn('(string).charAt(int): string', charAt),
+    fn(['(string).indexOf(string): int', '(string).indexOf(string, int): int'], indexOf, read),
+    fn(['(string).lastIndexOf(string): int', '(string).lastIndexOf(string, int): int'], lastIndexOf, read),
     fn(['(string).substring(int): string', '(string).substring(int, int): string'], substring, read),
     fn('(string).lowerAscii(): string', lower, read),
     fn('(string).upperAscii(): string', upper, read),
     fn('(string).trim(): string', trim, read),
     fn('(string).reverse(): string', (text: string) => [...charsOf(text)].reverse().join(''), read),
-    fn(['(string).replace(string, string): string', '(string).replace(string, string, int): string'], replace, grows),
+    fn(['(string).replace(string, string): string', '(string).replace(string, string, int): string'], replace, {
+      cost: rewritten,
+    }),
     fn(['(string).split(string): list<string>', '(string).split(string, int): list<string>'], split, {
       cost: rewritten,
-      size: (size) => size,
     }),
     fn(['(list<string>).join(): string', '(list<string>).join(string): string'], join, { cost: () => 0, resultSize: rewritten }),
-    fn('(string).format(list<dyn>): string', (text: string, args: ListValue): Value => formatText(text, itemsOf(args)), reads),
-    fn('strings.quote(string): string', quote, { ...read, size: (size) => size * 2 + 2 }),
+    fn('(string).format(list<dyn>): string', (text: string, args: ListValue): Value => formatText(text, itemsOf(args)), read),
+    fn('strings.quote(string): string', quote, read),
   ],
 };

@@ -69,8 +69,8 @@ function queryOf({ query }: Parts): Value {
 const escapedPath = ({ path }: Parts) => path.replace(/[^A-Za-z0-9$&+,/:;=@\-_.~!*'()%]/gu, (char) => encodeURIComponent(char));
 
 const get = (name: string, of: (parts: Parts) => Value, result = 'string') =>
-  fn(`(${typeName}).${name}(): ${result}`, ({ parts }: UrlValue) => of(parts), { size: (size) => size });
-const parsing = { cost: (size: number) => Math.max(1, traversal(size)), size: (size: number) => size };
+  fn(`(${typeName}).${name}(): ${result}`, ({ parts }: UrlValue) => of(parts));
+const parsing = { cost: (size: number) => Math.max(1, traversal(size)) };
 
 export const urls: Library = {
   name: 'url',
