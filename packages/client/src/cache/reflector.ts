@@ -5,8 +5,8 @@ import type { Clock } from '@oarlock/primitives/clock';
 import { silentLogger, type Logger } from '@oarlock/primitives/logger';
 import type { Client, InformerScope, WatchEvent } from '@oarlock/spi/client';
 import { Backoff } from '@oarlock/primitives/backoff';
-import { TransportError } from '../http/connection.ts';
 import type { ResourceDiscovery } from '../resource-discovery.ts';
+import { isStreamRetriable, isTooLargeVersion } from './reflector-errors.ts';
 
 /** A store that receives the objects that a reflector reads. Calls do not overlap: the reflector waits until the previous promise has resolved. */
 export interface ReflectorStore<T extends KubeObject> {
@@ -149,7 +149,7 @@ export class Reflector<T extends KubeObject> {
 
   /** Updates the state after a failure, and returns the delay before the next attempt in milliseconds. */
   #handleError(error: unknown): number {
-    if (isStatus(error, 'Expired', 'Gone') || isTooLarge(error)) {
+    if (isStatus(error, 'Expired', 'Gone') || isTooLargeVersion(error)) {
       this.#log.info({ err: error, version: this.#version }, 'the watch cannot be resumed; listing again');
       this.#version = undefined;
       if (this.#relisted) return this.#backoff.next();
@@ -284,26 +284,6 @@ function collect<T extends KubeObject>(batch: readonly WatchEvent<T>[], into: Ma
     else into.set(objectKey(object), object);
   }
   return -1;
-}
-
-function isTooLarge(error: unknown): boolean {
-  return (
-    isStatus(error) &&
-    (error.status.details?.causes?.some(({ reason }) => reason === 'ResourceVersionTooLarge') === true ||
-      /Too large resource version/i.test(error.message))
-  );
-}
-
-/**
- * Returns true if a list would fail as the stream did, or if another stream can succeed: the server is not reachable, limits the request rate,
- * does not serve the resource, or does not have the resourceVersion.
- */
-function isStreamRetriable(error: unknown): boolean {
-  const isUnreachable =
-    error instanceof Error &&
-    error.cause instanceof TransportError &&
-    (error.cause.code === 'ConnectFailed' || error.cause.code === 'Refused');
-  return isUnreachable || isStatus(error, 'TooManyRequests', 'NotFound', 'Expired', 'Gone') || isTooLarge(error);
 }
 
 /** An error of the store, which is a bug of this process and therefore not retried. */

@@ -27,7 +27,7 @@ type Step = { list: ObjectList } | { fail: Error } | { watch: (readonly WatchEve
 const list = (resourceVersion: number, items: KubeObject[], more?: string): Step => ({
   list: { metadata: { resourceVersion: String(resourceVersion), ...(more && { continue: more }) }, items },
 });
-const refused = new StatusError(failure('ServiceUnavailable', 'connection refused').status, {
+const unreachable = new StatusError(failure('ServiceUnavailable', 'connection refused').status, {
   cause: new TransportError('ConnectFailed', 'connect ECONNREFUSED'),
 });
 const lost = new StatusError(failure('ServiceUnavailable', 'connection lost').status, {
@@ -215,7 +215,7 @@ describe('Reflector', () => {
 
   it('increases the backoff with each failure, up to 30 s, and resets it on events', () =>
     golden('reflector-backoff', [
-      ...Array.from({ length: 8 }, (): Step => ({ fail: refused })),
+      ...Array.from({ length: 8 }, (): Step => ({ fail: unreachable })),
       { watch: [[bookmark(1, true)], 2000] },
       { watch: [] },
       { watch: [] },

@@ -1,4 +1,5 @@
 import { deployments, pods, replicaSets } from '@oarlock/api/resources';
+import { failure } from '@oarlock/api/status';
 import type { Deployment, DeploymentSpec } from '@oarlock/api/types/apps-v1';
 import deployment from '@oarlock/controllers/apps/deployment/deployment-controller';
 import replicaSet from '@oarlock/controllers/apps/replica-set/replica-set-controller';
@@ -55,6 +56,24 @@ describe('Deployment', () => {
     await life.whenIdle();
     expect(sizes(api)).toEqual({ 'a:1': 0, broken: 0, 'a:3': 3 });
     expect(api.object(deployments, at('web'))?.metadata?.annotations?.['deployment.kubernetes.io/revision']).toBe('3');
+  });
+
+  it('keeps the generation when the controller sets the revision', async () => {
+    const { api } = await start(make());
+    expect(api.object(deployments, at('web'))).toMatchObject({
+      metadata: { generation: 1, annotations: { 'deployment.kubernetes.io/revision': '1' } },
+      status: { observedGeneration: 1 },
+    });
+    const writes = api.requests.filter(({ verb, resource }) => verb === 'update' && resource.resource === 'deployments');
+    expect(new Set(writes.map(({ subresource }) => subresource))).toEqual(new Set(['status']));
+  });
+
+  it('counts desired replicas as unavailable if their pods cannot be created', async () => {
+    const life = await runControllers([deployment, replicaSet]);
+    life.api.failNext({ verb: 'create', resource: pods }, failure('Forbidden', 'exceeded quota'), 1000);
+    await life.api.client().create(deployments, make());
+    await life.clock.settle();
+    expect(life.api.object(deployments, at('web'))?.status).toMatchObject({ replicas: 0, unavailableReplicas: 3 });
   });
 
   it('deployment should delete old replica sets', async () => {
