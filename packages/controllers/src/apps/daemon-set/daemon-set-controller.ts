@@ -14,8 +14,7 @@ import { PodControl } from '../../pods/pod-control.ts';
 import { availableIn, isReady, isTerminating } from '../../pods/pod-state.ts';
 import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 import { podFromTemplate } from '../../pods/pod-template.ts';
-import { revisionHash, syncRevisions, truncateHistory } from '../history/controller-history.ts';
-import { revisionLabel } from '../history/controller-history.ts';
+import { revisionHash, revisionLabel, syncRevisions, truncateHistory } from '../history/controller-history.ts';
 import { selectorOf, SelectorOwnerIndex } from '../../ownership/selector-owners.ts';
 import { FailedPodsBackoff } from './failed-pods-backoff.ts';
 import { byBoundAndAge, excessPods, isAvailable, isUpdated, rollingStep } from './rolling-update.ts';
@@ -86,6 +85,7 @@ export class DaemonSetController implements Controller {
       owner: set,
       revisions: found,
       collisionCount: set.status?.collisionCount,
+      hashLabel: revisionLabel,
     });
     const hash = revisionHash(history.updateRevision);
     const expectationsSatisfied = this.#expectations.satisfied(key);
