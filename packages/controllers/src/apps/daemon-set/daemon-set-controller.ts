@@ -47,7 +47,7 @@ export class DaemonSetController implements Controller {
     addOwnerIndexes(pods);
     addOwnerIndexes(revisions);
     this.#expectations = new ControllerExpectations(clock);
-    this.#control = new PodControl(recorder, this.#expectations);
+    this.#control = new PodControl(recorder, this.#expectations, pods);
     this.#failedPodsBackoff = new FailedPodsBackoff(clock);
     const candidates = new SelectorOwnerIndex(sets);
     this.watches = [
@@ -88,6 +88,7 @@ export class DaemonSetController implements Controller {
       hashLabel: revisionLabel,
     });
     const hash = revisionHash(history.updateRevision);
+    await this.#control.resolveOutcome({ key, owner: set, client }, selector);
     const expectationsSatisfied = this.#expectations.satisfied(key);
     const pods = await claimObjects({ ...claimOptions, informer: this.#options.pods, resource: podResource });
     const state = this.#nodesToDaemonPods(set, pods);

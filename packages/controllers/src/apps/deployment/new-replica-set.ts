@@ -1,4 +1,4 @@
-import { controllerRef, isControlledBy } from '@oarlock/api/object';
+import { controllerRef, isControlledBy, objectKey } from '@oarlock/api/object';
 import { deployments, replicaSets } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Deployment, ReplicaSet } from '@oarlock/api/types/apps-v1';
@@ -53,11 +53,12 @@ export class NewReplicaSet {
     const annotations = setAnnotations(deployment, revision, set);
     const minReadySeconds = deployment.spec?.minReadySeconds ?? 0;
     if (!sameRecord(set.metadata?.annotations, annotations) || (set.spec?.minReadySeconds ?? 0) !== minReadySeconds) {
-      rollout.newReplicaSet = await client.update(replicaSets, {
+      const changed = {
         ...withTypeMeta(replicaSets, set),
         metadata: { ...set.metadata, annotations },
         spec: { ...set.spec, selector: set.spec?.selector ?? {}, minReadySeconds },
-      });
+      };
+      rollout.newReplicaSet = await rollout.writer.update(objectKey(deployment), changed, client);
     }
     const isProgressUnknown = conditionOf(deployment.status, 'Progressing') === undefined;
     await this.#writeStatus(rollout, {
@@ -76,10 +77,8 @@ export class NewReplicaSet {
     const name = fresh.metadata?.name;
     const size = newReplicaSetReplicas(deployment, [...old, fresh], fresh);
     try {
-      rollout.newReplicaSet = await client.create(replicaSets, {
-        ...fresh,
-        spec: { ...fresh.spec, selector: fresh.spec?.selector ?? {}, replicas: size },
-      });
+      const sized = { ...fresh, spec: { ...fresh.spec, selector: fresh.spec?.selector ?? {}, replicas: size } };
+      rollout.newReplicaSet = await rollout.writer.create(objectKey(deployment), sized, client);
       if (size > 0) this.#recorder.event(deployment, 'Normal', 'ScalingReplicaSet', `Scaled up replica set ${name} from 0 to ${size}`);
     } catch (error) {
       if (isStatus(error, 'AlreadyExists')) return this.#resolveHashCollision(rollout, fresh, error);
