@@ -23,7 +23,7 @@ const mayImport = {
   'network-cni': ['primitives', 'api', 'kernel', 'spi'],
   'service-rules': ['primitives', 'kernel', 'spi'],
   apiserver: ['primitives', 'api', 'kernel', 'spi', 'cel'],
-  controllers: ['primitives', 'api', 'kernel', 'spi', 'client', 'spdy'],
+  controllers: ['primitives', 'api', 'kernel', 'spi', 'client', 'spdy', 'admission-rules'],
   scheduler: ['primitives', 'api', 'kernel', 'spi', 'client', 'cel'],
   kubelet: ['primitives', 'api', 'kernel', 'spi', 'client', 'spdy', 'grpc'],
   'service-proxy': ['primitives', 'api', 'kernel', 'spi', 'client', 'spdy'],

@@ -31,10 +31,12 @@ import serviceCidr from './network/service-cidr/service-cidr-controller.ts';
 import statefulSet from './apps/stateful-set/stateful-set-controller.ts';
 import storageVersionMigration from './api-machinery/storage-version-migration/storage-version-migration-controller.ts';
 import taintEviction from './node/taint-eviction/taint-eviction-controller.ts';
+import ttl from './node/ttl/ttl-controller.ts';
 import ttlAfterFinished from './batch/ttl-after-finished/ttl-after-finished-controller.ts';
+import validatingAdmissionPolicyStatus from './api-machinery/validating-admission-policy-status/validating-admission-policy-status-controller.ts';
 import volumeDataSource from './volume/data-source/volume-data-source-controller.ts';
 import volumeExpansion from './volume/expansion/volume-expansion-controller.ts';
-import { claimProtection, volumeProtection } from './volume/protection/volume-protection-controllers.ts';
+import { attributesClassProtection, claimProtection, volumeProtection } from './volume/protection/volume-protection-controllers.ts';
 
 /** The controllers of every cluster. `cluster.yaml` can disable a controller by name, or replace it by another plugin with the same name. */
 export const builtin: readonly Plugin[] = [
@@ -59,17 +61,20 @@ export const builtin: readonly Plugin[] = [
   ipBlocksController,
   nodeLifecycle,
   taintEviction,
+  ttl,
   podGc,
   persistentVolume,
   attachDetach,
   claimProtection,
   volumeProtection,
+  attributesClassProtection,
   ephemeralVolume,
   volumeExpansion,
   volumeDataSource,
   resourceClaim,
   deviceTaintEviction,
   storageVersionMigration,
+  validatingAdmissionPolicyStatus,
   serviceCidr,
   serviceLoadBalancer,
   cloudNode,

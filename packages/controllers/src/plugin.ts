@@ -34,6 +34,8 @@ const config = z.strictObject({
   useServiceAccountCredentials: z.boolean().optional(),
   /** Number of concurrent reconciles, keyed by controller name. */
   workers: z.record(z.string(), z.int().min(1).max(1000)).default({}),
+  /** Names of the controllers that run although they are disabled by default. */
+  enable: z.array(z.string()).default([]),
   /** Names of the controllers that do not run. */
   disable: z.array(z.string()).default([]),
 });
@@ -43,16 +45,16 @@ export default Roles.plugin({
   config,
   needs: { client: Client, informers: Informers, controllers: Controllers, events: optional(Events), facts: optional(Cluster) },
   create({ client, informers, controllers, events, facts, config: settings }, { clock, log, tracer, metrics }) {
-    const { leaderElect, leaseName, coordinated, workers, disable } = settings;
+    const { leaderElect, leaseName, coordinated, workers, enable, disable } = settings;
     const names = controllers.map(({ name }) => name);
     const duplicate = names.find((name, at) => names.indexOf(name) !== at);
     if (duplicate !== undefined) throw new Error(`two controllers have the name ${duplicate}`);
-    for (const name of [...disable, ...Object.keys(workers)]) {
+    for (const name of [...enable, ...disable, ...Object.keys(workers)]) {
       if (!names.includes(name)) throw new Error(`unknown controller ${name}; known controllers: ${names.join(', ') || 'none'}`);
     }
     const common = { client, clock, log, tracer, metrics };
     const runners = controllers
-      .filter(({ name }) => !disable.includes(name))
+      .filter(({ name, isDisabledByDefault }) => !disable.includes(name) && (isDisabledByDefault !== true || enable.includes(name)))
       .map((controller) => {
         const count = workers[controller.name];
         return new ControllerRunner({ controller, ...common, ...(count !== undefined && { workers: count }) });

@@ -67,6 +67,34 @@ describe('controllers role', () => {
     expect(createdNames()).toEqual(['one-a']);
   });
 
+  it('runs a controller that is disabled by default only if it is enabled', async () => {
+    const optional = Controllers.plugin({
+      id: 'controller-three',
+      config: z.strictObject({}),
+      needs: { informers: Informers },
+      create: ({ informers }) => ({
+        name: 'three',
+        isDisabledByDefault: true,
+        watches: [watch(informers.forResource(configMaps), () => ['key'])],
+        reconcile: async (_key, { client }) => {
+          await client.create(secrets, { metadata: { namespace: 'd', name: 'three' } });
+        },
+      }),
+    });
+    const createdWith = async (config: unknown) => {
+      const running = host(config).add({ plugin: optional });
+      await running.start();
+      await role(running).waitUntilReady?.(new AbortController().signal);
+      await clock.settle();
+      await running.stop();
+      return createdNames();
+    };
+    api.seed(configMaps, { metadata: { namespace: 'd', name: 'a' } });
+    expect(await createdWith({ disable: ['one', 'two'] })).toEqual([]);
+    expect(await createdWith({ disable: ['one', 'two', 'three'], enable: ['three'] })).toEqual([]);
+    expect(await createdWith({ disable: ['one', 'two'], enable: ['three'] })).toEqual(['three']);
+  });
+
   it('rejects unknown controller names and unknown keys', async () => {
     await expect(host({ disable: ['three'] }).start()).rejects.toThrow('unknown controller three; known controllers: one, two');
     await expect(host({ workers: { four: 2 } }).start()).rejects.toThrow('unknown controller four');

@@ -4,7 +4,7 @@ import { parseFieldSelector } from '@oarlock/api/selectors/field-selector';
 import { kinds } from '@oarlock/api/kinds';
 import { parseLabelSelector } from '@oarlock/api/selectors/label-selector';
 import { apiVersionOf, groupResource, type Resource } from '@oarlock/api/resource';
-import { badRequest, notFound } from '@oarlock/api/status';
+import { badRequest, failure } from '@oarlock/api/status';
 import { LoopbackTransport, loopbackClient } from '@oarlock/client/loopback-client';
 import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
 import type { Identity } from '@oarlock/spi/authn';
@@ -131,7 +131,7 @@ export function memoryApi({ clock, random = sequence(1), defaults = false, serve
       if (paths.has(bare)) return paths.get(bare);
       const resources = discovery(bare, served);
       if (resources.length > 0) return { kind: 'APIResourceList', resources };
-      throw notFound({ group: '', resource: 'paths' }, path);
+      throw failure('NotFound', 'the server could not find the requested resource', {});
     },
   };
   const switchboard = new LoopbackTransport();

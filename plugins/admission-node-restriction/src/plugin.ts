@@ -71,10 +71,10 @@ function admitEndpointSlice(node: string, { operation, namespace, name, object }
   if (namespace !== 'kube-system' || requested !== own)
     return deny(`node ${quoted(node)} can only access the EndpointSlice ${quoted(own)} in the "kube-system" namespace`);
   if (operation === 'DELETE') return allow;
-  const { metadata, endpoints = [] } = (object ?? {}) as EndpointSlice;
+  const { metadata, endpoints } = (object ?? {}) as EndpointSlice;
   if (metadata?.labels?.['kubernetes.io/service-name'] !== 'kube-dns')
     return deny(`node ${quoted(node)} can only write EndpointSlices of the Service "kube-dns"`);
-  return endpoints.every(({ nodeName }) => nodeName === node)
+  return (endpoints ?? []).every(({ nodeName }) => nodeName === node)
     ? allow
     : deny(`node ${quoted(node)} can only write endpoints with the same nodeName as the requesting node`);
 }

@@ -12,11 +12,11 @@ export default Admission.plugin({
   id: 'admission-resource-quota',
   config: z.strictObject({ limitedResources }),
   needs: { client: Client, informers: Informers },
-  create({ client, informers, config }, { clock }) {
+  create({ client, informers, config }, { clock, log }) {
     const rules = new Map<string, LimitedResource[]>();
     for (const rule of config.limitedResources) rules.set(nameOf(rule), [...(rules.get(nameOf(rule)) ?? []), rule]);
     const known = informers.forResource(resourceQuotas);
-    const charger = new QuotaCharger(client, clock);
+    const charger = new QuotaCharger({ client, clock, log });
     return {
       matches: [
         { resources: ['*'], operations: ['CREATE'] },

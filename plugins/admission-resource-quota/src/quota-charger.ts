@@ -4,29 +4,45 @@ import type { ResourceQuota } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import type { Client } from '@oarlock/spi/client';
-import { chargedQuota, isDenial, quotaDelta } from './quota-usage.ts';
+import type { Logger } from '@oarlock/primitives/logger';
+import { evaluateQuotas, type EvaluatedQuota } from './quota-usage.ts';
 
 /** The maximum number of attempts to update a ResourceQuota after conflicts. */
 const attempts = 32;
 const nameOf = ({ metadata }: ResourceQuota) => metadata?.name ?? '';
+const byName = (a: ResourceQuota, b: ResourceQuota) => (nameOf(a) < nameOf(b) ? -1 : 1);
+
+/** A ResourceQuota before it was charged, and as stored with the charge. */
+interface Charge {
+  readonly before: ResourceQuota;
+  readonly stored: ResourceQuota;
+}
+
+export interface QuotaChargerOptions {
+  readonly client: Client;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly log: Pick<Logger, 'warn'>;
+}
 
 /** Adds the usage of requests to the ResourceQuotas of a namespace. Only one request per namespace is charged at a time. */
 export class QuotaCharger {
   readonly #client: Client;
   readonly #clock: Pick<Clock, 'now'>;
+  readonly #log: Pick<Logger, 'warn'>;
   /** The last pending charge of each namespace, which the next charge waits for. */
   readonly #charges = new Map<string, Promise<unknown>>();
 
-  constructor(client: Client, clock: Pick<Clock, 'now'>) {
+  constructor({ client, clock, log }: QuotaChargerOptions) {
     this.#client = client;
     this.#clock = clock;
+    this.#log = log;
   }
 
-  /** Adds the usage of the request to all ResourceQuotas. Returns the denial of the first ResourceQuota that would be exceeded. */
+  /** Adds the usage of the request to all ResourceQuotas, or to none: returns the denial of the first ResourceQuota that would be exceeded. */
   charge(quotas: readonly ResourceQuota[], request: AdmissionRequest): Promise<AdmissionDecision> {
     const { namespace } = request;
     // a global order by name prevents deadlocks of requests that update several quotas
-    const sorted = [...quotas].sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+    const sorted = [...quotas].sort(byName);
     // serialize the requests of a namespace: waiting is cheaper than update conflicts
     const decision = (this.#charges.get(namespace) ?? Promise.resolve()).then(() => this.#chargeAll(sorted, request));
     const end = decision.catch(() => undefined); // the caller receives the rejection
@@ -37,46 +53,81 @@ export class QuotaCharger {
     return decision;
   }
 
+  /** Evaluates all ResourceQuotas before it charges the first one, so that a denied request is charged to none. */
   async #chargeAll(quotas: readonly ResourceQuota[], request: AdmissionRequest): Promise<AdmissionDecision> {
-    for (const quota of quotas) {
-      const verdict = await this.#chargeOne(quota, request);
-      if (!verdict.allowed) return verdict;
+    let evaluated = evaluateQuotas(quotas, request, this.#clock.now());
+    if ('allowed' in evaluated) {
+      // the cache may be stale: deny only based on the stored quotas
+      const { items } = await this.#client.list(resourceQuotas, { namespace: request.namespace });
+      evaluated = evaluateQuotas([...items].sort(byName), request, this.#clock.now());
+      if ('allowed' in evaluated) return evaluated;
     }
-    return allow;
+    if (request.dryRun) return allow;
+    const charges: Charge[] = [];
+    let isCharged = false;
+    try {
+      for (const { quota, charged } of evaluated) {
+        const outcome = await this.#chargeOne(quota, charged, request);
+        if (outcome === undefined) continue;
+        if ('allowed' in outcome) return outcome;
+        charges.push(outcome);
+      }
+      isCharged = true;
+      return allow;
+    } finally {
+      if (!isCharged) await this.#revert(charges);
+    }
   }
 
-  async #chargeOne(cached: ResourceQuota, request: AdmissionRequest): Promise<AdmissionDecision> {
-    const name = nameOf(cached);
-    let quota = cached;
-    // the cache may be stale: deny only based on the stored quota
-    for (let attempt = 0, fresh = false; attempt < attempts; attempt++) {
-      const due = quotaDelta(quota, request, this.#clock.now());
-      if (due === undefined) return allow;
-      const next = isDenial(due) ? due : chargedQuota(due);
-      if (isDenial(next)) {
-        if (fresh) return next;
-      } else if (request.dryRun) {
-        return allow;
-      } else if (await this.#update(next)) return allow;
+  /** Charges one ResourceQuota. Returns undefined if there is nothing to charge anymore, and the denial if a concurrent charge exceeds the quota. */
+  async #chargeOne(
+    before: ResourceQuota,
+    charged: ResourceQuota,
+    request: AdmissionRequest,
+  ): Promise<Charge | AdmissionDecision | undefined> {
+    const name = nameOf(before);
+    let next: EvaluatedQuota | undefined = { quota: before, charged };
+    for (let attempt = 0; attempt < attempts && next !== undefined; attempt++) {
+      const stored = await this.#update(next.charged);
+      if (stored !== 'conflict') return stored && { before: next.quota, stored };
+      const fresh = await this.#get(request.namespace, name);
+      const evaluated = fresh === undefined ? [] : evaluateQuotas([fresh], request, this.#clock.now());
+      if ('allowed' in evaluated) return evaluated;
+      next = evaluated[0];
+    }
+    return next && deny(`the quota ${name} is charged by too many at once`, { reason: 'Conflict' });
+  }
+
+  /**
+   * Reverts charges of a request that is denied after all. A ResourceQuota that has changed since keeps its charge until the quota controller
+   * recalculates its usage: the change may be that recalculation, which a second subtraction would make wrong.
+   */
+  async #revert(charges: readonly Charge[]): Promise<void> {
+    for (const { before, stored } of charges) {
       try {
-        quota = await this.#client.get(resourceQuotas, { namespace: request.namespace, name });
-        fresh = true;
+        await this.#update({ ...stored, ...(before.status && { status: before.status }) });
       } catch (error) {
-        if (isStatus(error, 'NotFound')) return allow;
-        throw error;
+        this.#log.warn({ err: error, quota: nameOf(before) }, 'the charge of a denied request remains until the quota is recalculated');
       }
     }
-    return deny(`the quota ${name} is charged by too many at once`, { reason: 'Conflict' });
   }
 
-  /** Updates the status of a ResourceQuota. Returns false after a conflict, and true if it was updated or no longer exists. */
-  async #update(quota: ResourceQuota): Promise<boolean> {
+  async #get(namespace: string, name: string): Promise<ResourceQuota | undefined> {
     try {
-      await this.#client.update(resourceQuotas, quota, { subresource: 'status' });
-      return true;
+      return await this.#client.get(resourceQuotas, { namespace, name });
     } catch (error) {
-      if (isStatus(error, 'NotFound')) return true;
-      if (isStatus(error, 'Conflict')) return false;
+      if (isStatus(error, 'NotFound')) return undefined;
+      throw error;
+    }
+  }
+
+  /** Updates the status of a ResourceQuota. Returns the stored ResourceQuota, undefined if it no longer exists, or 'conflict'. */
+  async #update(quota: ResourceQuota): Promise<ResourceQuota | 'conflict' | undefined> {
+    try {
+      return await this.#client.update(resourceQuotas, quota, { subresource: 'status' });
+    } catch (error) {
+      if (isStatus(error, 'NotFound')) return undefined;
+      if (isStatus(error, 'Conflict')) return 'conflict';
       throw error;
     }
   }

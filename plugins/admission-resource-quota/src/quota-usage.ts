@@ -41,40 +41,70 @@ function missingRequiredResources({ spec: { hard = {} } = {} }: ResourceQuota, {
 }
 
 /** The usage that a request adds to a ResourceQuota. */
-export interface QuotaDelta {
+interface QuotaDelta {
   readonly quota: ResourceQuota;
   readonly delta: Resources;
 }
 
+/** A ResourceQuota, and the same with the added usage of a request. */
+export interface EvaluatedQuota {
+  readonly quota: ResourceQuota;
+  readonly charged: ResourceQuota;
+}
+
 /**
- * Returns the usage that a request adds to a ResourceQuota; undefined if the ResourceQuota does not match the object. `now` is in milliseconds
- * since the epoch.
+ * Returns the ResourceQuotas whose usage a request changes, or the denial of the first one that rejects the request. As upstream, an unspecified
+ * resource or an unknown usage in any ResourceQuota is reported before an exceeded one. `now` is in milliseconds since the epoch.
  */
-export function quotaDelta(
+export function evaluateQuotas(
+  quotas: readonly ResourceQuota[],
+  request: AdmissionRequest,
+  now: number,
+): readonly EvaluatedQuota[] | AdmissionDecision {
+  const deltas: QuotaDelta[] = [];
+  for (const quota of quotas) {
+    const due = quotaDelta(quota, request, now);
+    if (due === undefined) continue;
+    if ('allowed' in due) return due;
+    deltas.push(due);
+  }
+  const evaluated: EvaluatedQuota[] = [];
+  for (const due of deltas) {
+    const charged = chargedQuota(due);
+    if ('allowed' in charged) return charged;
+    evaluated.push({ quota: due.quota, charged });
+  }
+  return evaluated;
+}
+
+/** Returns the usage that a request adds to a ResourceQuota; undefined if the request does not change its usage. */
+function quotaDelta(
   quota: ResourceQuota,
   { resource, object, old }: AdmissionRequest,
   now: number,
 ): QuotaDelta | AdmissionDecision | undefined {
   const what = groupResource(resource);
   if (object === undefined || !quotaMatches(quota, what, object)) return undefined;
+  const name = quota.metadata?.name ?? '';
   if (what === 'pods' && old === undefined) {
     const fault =
       scopeSelectorsOf(quota.spec).some(({ scopeName }) => scopeName === 'BestEffort') && isBestEffort(object)
         ? undefined
         : missingRequiredResources(quota, object);
-    if (fault !== undefined) return deny(`failed quota: ${quota.metadata?.name ?? ''}: ${fault}`);
+    if (fault !== undefined) return deny(`failed quota: ${name}: ${fault}`);
   }
   const usage = (each: KubeObject) => maskResources(quota, quotaUsage(what, each, now));
   const delta = positiveDelta(usage(object), old !== undefined && quotaMatches(quota, what, old) ? usage(old) : nothing);
-  return delta.size === 0 ? undefined : { quota, delta };
+  if (delta.size === 0) return undefined;
+  const { hard = {}, used = {} } = quota.status ?? {};
+  const unknown = [...delta.keys()].filter((each) => hard[each] === undefined || used[each] === undefined).sort();
+  return unknown.length > 0 ? deny(`status unknown for quota: ${name}, resources: ${unknown.join(',')}`) : { quota, delta };
 }
 
 /** Returns the ResourceQuota with the added usage, or the denial if the usage would exceed its hard limits. */
-export function chargedQuota({ quota, delta }: QuotaDelta): ResourceQuota | AdmissionDecision {
+function chargedQuota({ quota, delta }: QuotaDelta): ResourceQuota | AdmissionDecision {
   const { hard = {}, used = {} } = quota.status ?? {};
   const name = quota.metadata?.name ?? '';
-  const unknown = [...delta.keys()].filter((each) => hard[each] === undefined || used[each] === undefined).sort();
-  if (unknown.length > 0) return deny(`status unknown for quota: ${name}, resources: ${unknown.join(',')}`);
   const held = new Map([...delta.keys()].map((each) => [each, addQuantity(used[each] ?? 0, zeroQuantity)]));
   const next = addResources(held, delta);
   const exceeded = [...next].filter(([each, amount]) => compareQuantity(amount, hard[each] ?? 0) > 0).map(([each]) => each);
@@ -89,5 +119,3 @@ export function chargedQuota({ quota, delta }: QuotaDelta): ResourceQuota | Admi
     status: { ...quota.status, used: { ...used, ...Object.fromEntries([...next].map(([each, amount]) => [each, amount.toString()])) } },
   };
 }
-
-export const isDenial = (value: ResourceQuota | QuotaDelta | AdmissionDecision): value is AdmissionDecision => 'allowed' in value;

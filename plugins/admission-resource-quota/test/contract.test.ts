@@ -1,4 +1,5 @@
 import { configMaps, persistentVolumeClaims, pods, resourceQuotas, services } from '@oarlock/api/resources';
+import { failure } from '@oarlock/api/status';
 import type { Pod, ResourceQuota } from '@oarlock/api/types/core-v1';
 import type { AdmissionRequest } from '@oarlock/spi/admission';
 import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
@@ -12,6 +13,7 @@ const quota = (namespace: string, hard: Hard, used: Hard, more: ResourceQuota['s
   spec: { hard, ...more },
   status: { hard, used },
 });
+const named = (name: string, hard: Hard, used: Hard): ResourceQuota => ({ ...quota('d', hard, used), metadata: { namespace: 'd', name } });
 const pod = (namespace: string, requests: Hard = {}, more: Partial<NonNullable<Pod['spec']>> = {}): Pod => ({
   metadata: { namespace, name: 'p' },
   spec: { containers: [{ name: 'c', image: 'x', resources: { requests, limits: requests } }], ...more },
@@ -179,6 +181,62 @@ describe('admission-resource-quota', () => {
     const allowed = (await answers).filter((verdict) => verdict?.allowed === true);
     expect(allowed).toHaveLength(10);
     expect(opened.api.object(resourceQuotas, { namespace: 'd', name: 'q' })?.status?.used).toEqual({ pods: '10', cpu: '10' });
+    await opened.dispose();
+  });
+
+  it('charges no quota if one of several quotas rejects the request', async () => {
+    const opened = await openAdmission(plugin, {
+      seed: (api) =>
+        api.seed(
+          resourceQuotas,
+          named('a', { pods: '10' }, { pods: '0' }),
+          named('b', { 'requests.cpu': '1' }, { 'requests.cpu': '1' }),
+          named('c', { cpu: '10' }, { cpu: '0' }),
+        ),
+    });
+    for (let attempt = 0; attempt < 3; attempt++) {
+      const verdict = await opened.plugin.validate?.(create(pod('d', { cpu: '1' })));
+      expect(verdict).toMatchObject({
+        allowed: false,
+        message: 'exceeded quota: b, requested: requests.cpu=1, used: requests.cpu=1, limited: requests.cpu=1',
+      });
+    }
+    expect(opened.writes()).toBe(0);
+    await opened.dispose();
+  });
+
+  it('reports an unspecified resource of any quota before an exceeded quota', async () => {
+    const opened = await openAdmission(plugin, {
+      seed: (api) => api.seed(resourceQuotas, named('a', { pods: '0' }, { pods: '0' }), named('b', { cpu: '1' }, { cpu: '0' })),
+    });
+    const verdict = await opened.plugin.validate?.(create(pod('d')));
+    expect(verdict).toMatchObject({ allowed: false, message: 'failed quota: b: must specify cpu for: c' });
+    await opened.dispose();
+  });
+
+  it('reverts its charges if a concurrent charge exhausts a further quota', async () => {
+    const opened = await openAdmission(plugin, {
+      seed: (api) => api.seed(resourceQuotas, named('a', { pods: '10' }, { pods: '3' }), named('b', { cpu: '1' }, { cpu: '0' })),
+    });
+    // another API server charges quota b after this one has charged quota a
+    opened.api.failNext({ verb: 'update', resource: resourceQuotas, name: 'b' }, () => {
+      opened.api.seed(resourceQuotas, named('b', { cpu: '1' }, { cpu: '1' }));
+      return failure('Conflict', 'the object has been modified');
+    });
+    const pending = opened.plugin.validate?.(create(pod('d', { cpu: '1' })));
+    expect(await pending).toMatchObject({ allowed: false, message: /^exceeded quota: b/ });
+    expect(opened.api.object(resourceQuotas, { namespace: 'd', name: 'a' })?.status?.used).toEqual({ pods: '3' });
+    await opened.dispose();
+  });
+
+  it('charges both quotas of concurrent requests only for the allowed ones', async () => {
+    const opened = await openAdmission(plugin, {
+      seed: (api) => api.seed(resourceQuotas, named('a', { pods: '100' }, { pods: '0' }), named('b', { cpu: '7' }, { cpu: '0' })),
+    });
+    const answers = await Promise.all(Array.from({ length: 25 }, () => opened.plugin.validate?.(create(pod('d', { cpu: '1' })))));
+    expect(answers.filter((verdict) => verdict?.allowed === true)).toHaveLength(7);
+    const used = (name: string) => opened.api.object(resourceQuotas, { namespace: 'd', name })?.status?.used;
+    expect([used('a'), used('b')]).toEqual([{ pods: '7' }, { cpu: '7' }]);
     await opened.dispose();
   });
 

@@ -8,7 +8,6 @@ import { configurationGroup, validateConfiguration, type PolicyResources } from 
 import { PolicyHookSource } from '@oarlock/admission-rules/policy-hook-source';
 import { PolicyParams } from '@oarlock/admission-rules/policy-params';
 import { z } from 'zod';
-import { runTypeCheckingController } from './policy-status.ts';
 import { validateByPolicies } from './policy-validator.ts';
 import { compileBinding, compilePolicy } from './validating-policy.ts';
 
@@ -17,8 +16,7 @@ export default Admission.plugin({
   id: 'admission-validating-policy',
   config: z.strictObject({}),
   needs: { client: Client, informers: Informers, authz: Authz },
-  create({ client, informers, authz }, { log }) {
-    runTypeCheckingController(client, informers, log);
+  create({ client, informers, authz }) {
     const hooks = new PolicyHookSource(
       { client, informers },
       { resource: validatingAdmissionPolicies, compile: compilePolicy },

@@ -1,8 +1,6 @@
-import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
 import type { KubeObject } from '@oarlock/api/object';
 import {
   configMaps,
-  customResourceDefinitions,
   deployments,
   namespaces,
   validatingAdmissionPolicies,
@@ -57,16 +55,14 @@ interface World {
   readonly policies?: readonly ValidatingAdmissionPolicy[];
   readonly bindings?: readonly ValidatingAdmissionPolicyBinding[];
   readonly others?: readonly KubeObject[];
-  readonly definitions?: readonly CustomResourceDefinition[];
   readonly allowed?: (attributes: Attributes) => boolean | Promise<boolean>;
 }
 
-async function open({ policies = [], bindings = [binding()], others = [], definitions = [], allowed }: World) {
+async function open({ policies = [], bindings = [binding()], others = [], allowed }: World) {
   const clock = new FakeClock();
   const api = memoryApi({ clock });
   api.seed(namespaces, { metadata: { name: 'd', labels: { team: 'red' } } }, { metadata: { name: 'other' } });
   api.seed(configMaps, ...others);
-  api.seed(customResourceDefinitions, ...definitions);
   api.seed(validatingAdmissionPolicies, ...policies);
   api.seed(validatingAdmissionPolicyBindings, ...bindings);
   const [created] = new PluginHost({ clock })
@@ -169,74 +165,6 @@ describe('ValidatingAdmissionPolicy [Privileged:ClusterAdmin]', () => {
     expect(messageOf(createdPolicy)).toContain('compilation failed: ERROR: <input>:1:23: Syntax error');
     // an existing policy can stay
     expect(await ask({}, admissionRequest('UPDATE', validatingAdmissionPolicies, bad, { old: bad }))).toEqual({ allowed: true });
-  });
-});
-
-const foos: CustomResourceDefinition = {
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: { name: 'foos.example.com' },
-  spec: {
-    group: 'example.com',
-    scope: 'Namespaced',
-    names: { plural: 'foos', kind: 'Foo' },
-    versions: [
-      {
-        name: 'v1',
-        served: true,
-        storage: true,
-        schema: {
-          openAPIV3Schema: { type: 'object', properties: { spec: { type: 'object', properties: { size: { type: 'integer' } } } } },
-        },
-      },
-    ],
-  },
-};
-
-describe('status.typeChecking', () => {
-  it('reports type errors of the matched kinds, once per generation', async () => {
-    const spec: ValidatingAdmissionPolicySpec = {
-      matchConstraints: onDeployments,
-      variables: [{ name: 'replicas', expression: 'object.spec.replicas' }],
-      validations: [
-        { expression: 'object.spec.replicas > 1 && variables.replicas < 5' },
-        { expression: "variables.replicas == 'many'" },
-        { expression: 'object.spec.maxReplicas > 1', messageExpression: "'has ' + object.spec.paused" },
-      ],
-    };
-    const { api } = await open({ policies: [policy(spec)] });
-    const checked = api.object(validatingAdmissionPolicies, { name: 'p' });
-    expect(checked?.status?.observedGeneration).toBe(checked?.metadata?.generation);
-    const warnings = checked?.status?.typeChecking?.expressionWarnings;
-    expect(warnings?.map(({ fieldRef }) => fieldRef)).toEqual([
-      'spec.validations[1].expression',
-      'spec.validations[2].expression',
-      'spec.validations[2].messageExpression',
-    ]);
-    expect(warnings?.[0]?.warning).toContain(
-      "apps/v1, Kind=Deployment: ERROR: <input>:1:20: found no matching overload for '_==_' applied to '(int, string)'",
-    );
-    expect(warnings?.[1]?.warning).toContain("undefined field 'maxReplicas'");
-    await api.stop();
-  });
-
-  it('reports type errors by the schemas of custom resources', async () => {
-    const spec: ValidatingAdmissionPolicySpec = {
-      matchConstraints: {
-        resourceRules: [{ apiGroups: ['example.com'], apiVersions: ['v1'], operations: ['CREATE'], resources: ['foos'] }],
-      },
-      validations: [
-        { expression: "object.spec.size > 1 && object.metadata.labels['a'] == 'b'" },
-        { expression: "object.spec.size == 'large'" },
-        { expression: 'object.spec.weight > 1' },
-      ],
-    };
-    const { api } = await open({ policies: [policy(spec)], definitions: [foos] });
-    const warnings = api.object(validatingAdmissionPolicies, { name: 'p' })?.status?.typeChecking?.expressionWarnings;
-    expect(warnings?.map(({ fieldRef }) => fieldRef)).toEqual(['spec.validations[1].expression', 'spec.validations[2].expression']);
-    expect(warnings?.[0]?.warning).toContain("example.com/v1, Kind=Foo: ERROR: <input>:1:18: found no matching overload for '_==_'");
-    expect(warnings?.[1]?.warning).toContain("undefined field 'weight'");
-    await api.stop();
   });
 });
 

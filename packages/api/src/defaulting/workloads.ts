@@ -33,6 +33,7 @@ const job: DefaultingRule = chain(
     completionMode: 'NonIndexed',
     suspend: false,
     podReplacementPolicy: (spec) => (own(spec, 'podFailurePolicy') === undefined ? 'TerminatingOrFailed' : 'Failed'),
+    manualSelector: false,
   }),
   atField('podFailurePolicy', forEachItem('rules', forEachItem('onPodConditions', defaults({ status: 'True' })))),
 );

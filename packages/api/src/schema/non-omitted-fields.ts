@@ -4,7 +4,7 @@ import type { Schema } from './schema.ts';
 /**
  * Go struct fields that JSON always contains, even if empty: structs without a pointer, and numbers and strings without `omitempty`. Go
  * clients send them back, and clients in other languages rely on required fields. By definition, and by `group/version.Definition` where
- * versions differ. Not listed: fields without which an object is invalid, and lists and times, which Go writes as null.
+ * versions differ. Not listed: fields without which an object is invalid, and `nullFields`.
  */
 export const nonOmittedFields: Readonly<Record<string, string>> = {
   CSIDriver: 'spec',
@@ -76,6 +76,14 @@ export const nonOmittedFields: Readonly<Record<string, string>> = {
   VolumeAttachmentStatus: 'attached',
 };
 
+/** Fields that Go writes as null if they are empty: lists without `omitempty`, and times without a pointer. */
+const nullFields: Readonly<Record<string, string>> = {
+  'discovery.k8s.io/v1.EndpointSlice': 'endpoints ports',
+  'autoscaling/v2.HorizontalPodAutoscalerStatus': 'currentMetrics',
+  PersistentVolumeClaimCondition: 'lastProbeTime',
+  PodCondition: 'lastProbeTime',
+};
+
 type Fields = Readonly<Record<string, unknown>>;
 interface Part {
   readonly key: string;
@@ -85,16 +93,18 @@ interface Part {
 /** How to complete one struct: the fields to add and the fields to descend into. */
 interface Plan {
   readonly zeros: readonly (readonly [key: string, zero: unknown])[];
+  /** Lists that are null if they are empty. */
+  readonly nullLists: readonly string[];
   readonly parts: readonly Part[];
 }
 
 const plans = new WeakMap<Schema, Plan>();
 const making = new Set<string>();
-const nothing: Plan = { zeros: [], parts: [] };
+const nothing: Plan = { zeros: [], nullLists: [], parts: [] };
 
-function namesOf({ name = '' }: Schema): readonly string[] {
-  const key = Object.hasOwn(nonOmittedFields, name) ? name : name.slice(name.lastIndexOf('.') + 1);
-  return Object.hasOwn(nonOmittedFields, key) ? (nonOmittedFields[key] ?? '').split(' ') : [];
+function namesOf({ name = '' }: Schema, table: Readonly<Record<string, string>>): readonly string[] {
+  const key = Object.hasOwn(table, name) ? name : name.slice(name.lastIndexOf('.') + 1);
+  return Object.hasOwn(table, key) ? (table[key] ?? '').split(' ') : [];
 }
 
 /** Returns the empty value of a type that Go never omits. */
@@ -123,18 +133,26 @@ function planOf(schema: Schema): Plan {
     if (plan.zeros.length > 0 || plan.parts.length > 0) parts.push({ key, form, plan });
   }
   making.delete(name);
-  const zeros = namesOf(schema).flatMap((key) => {
+  const zeros = namesOf(schema, nonOmittedFields).flatMap((key) => {
     const property = properties.get(key);
     return property === undefined ? [] : [[key, zeroOf(property)] as const];
   });
-  const plan = { zeros, parts };
+  const nulls = namesOf(schema, nullFields).filter((key) => properties.has(key));
+  const plan = {
+    zeros: [...zeros, ...nulls.map((key) => [key, null] as const)],
+    nullLists: nulls.filter((key) => properties.get(key)?.type === 'array'),
+    parts,
+  };
   plans.set(schema, plan);
   return plan;
 }
 
+const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
+
 function fillZeros(plan: Plan, value: Fields): Fields {
   let result: Record<string, unknown> | undefined;
   for (const [key, zero] of plan.zeros) if (value[key] === undefined) (result ??= { ...value })[key] = zero;
+  for (const key of plan.nullLists) if (isEmptyList(value[key])) (result ??= { ...value })[key] = null;
   for (const { key, form, plan: inner } of plan.parts) {
     const before = value[key];
     if (typeof before !== 'object' || before === null) continue;

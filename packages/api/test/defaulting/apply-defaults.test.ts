@@ -207,9 +207,11 @@ describe('workloads', () => {
       completionMode: 'NonIndexed',
       suspend: false,
       podReplacementPolicy: 'TerminatingOrFailed',
+      manualSelector: false,
     });
     expect(job.metadata?.labels).toEqual({ a: 'b' });
     expect(run('batch/v1', 'Job', { spec: { parallelism: 3 } }).spec).not.toHaveProperty('completions');
+    expect(run('batch/v1', 'CronJob', { spec: { jobTemplate: { spec: {} } } }).spec).not.toHaveProperty('jobTemplate.spec.manualSelector');
     expect(run('batch/v1', 'CronJob', { spec: {} }).spec).toMatchObject({
       concurrencyPolicy: 'Allow',
       successfulJobsHistoryLimit: 3,

@@ -1,3 +1,4 @@
+import { formatLabelSelector } from '@oarlock/api/selectors/format-label-selector';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { everythingFieldSelector, parseFieldSelector, unsupportedField } from '@oarlock/api/selectors/field-selector';
@@ -167,6 +168,20 @@ describe('field selector', () => {
     expect(() => parseFieldSelector('a=b\\x')).toThrow('invalid field selector: invalid escape sequence: \\x');
     expect(unsupportedField(parseFieldSelector('metadata.name=a,spec.x=b'), new Set(['metadata.name']))).toBe(
       'field label not supported: spec.x',
+    );
+  });
+});
+
+describe('formatLabelSelector', () => {
+  it('formats a LabelSelector as Go does', () => {
+    expect(formatLabelSelector(undefined)).toBe('nil');
+    expect(formatLabelSelector({})).toBe('&LabelSelector{MatchLabels:map[string]string{},MatchExpressions:[]LabelSelectorRequirement{},}');
+    const matchExpressions = [
+      { key: 'k', operator: 'In', values: ['x', 'y'] },
+      { key: 'e', operator: 'Exists' },
+    ];
+    expect(formatLabelSelector({ matchLabels: { b: '2', a: '1' }, matchExpressions })).toBe(
+      '&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},LabelSelectorRequirement{Key:e,Operator:Exists,Values:[],},},}',
     );
   });
 });

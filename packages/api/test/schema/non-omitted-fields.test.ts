@@ -27,6 +27,22 @@ describe('non-omitted fields', () => {
     });
   });
 
+  it('are null if they are lists without omitempty or times without a pointer', () => {
+    expect(encoded('discovery.k8s.io', 'v1', 'EndpointSlice', { addressType: 'IPv4', endpoints: [] })).toEqual({
+      addressType: 'IPv4',
+      endpoints: null,
+      ports: null,
+    });
+    const slice = { endpoints: [{ addresses: ['10.0.0.1'], conditions: {} }], ports: [{ port: 80 }] };
+    expect(encoded('discovery.k8s.io', 'v1', 'EndpointSlice', slice)).toBe(slice);
+    expect(encoded('autoscaling', 'v2', 'HorizontalPodAutoscaler', {})).toEqual({ status: { currentMetrics: null, desiredReplicas: 0 } });
+    const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' }];
+    expect(encoded('', 'v1', 'Pod', { status: { conditions } })).toEqual({
+      status: { conditions: [{ ...conditions[0], lastProbeTime: null }] },
+    });
+    expect(encoded('', 'v1', 'Node', { status: { conditions } })).toMatchObject({ status: { conditions } });
+  });
+
   it('are not changed if present; the same object is returned', () => {
     const whole = { spec: { podSelector: { matchLabels: { a: 'b' } } } };
     expect(encoded('networking.k8s.io', 'v1', 'NetworkPolicy', whole)).toBe(whole);

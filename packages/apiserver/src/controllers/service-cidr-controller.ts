@@ -191,7 +191,7 @@ export class ServiceCidrController {
   }
 }
 
-const addressObject = (ip: string, { group = '', resource, namespace = '', name }: ParentReference): KubeObject => ({
+const addressObject = (ip: string, parentRef: ParentReference): KubeObject => ({
   metadata: { name: ip, labels: { [ipFamilyLabel]: familyOf(ip) ?? 'IPv4', [managedByLabel]: managedByAllocator } },
-  ...{ spec: { parentRef: { group, resource, namespace, name } } },
+  ...{ spec: { parentRef } },
 });

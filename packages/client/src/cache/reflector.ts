@@ -6,6 +6,7 @@ import { silentLogger, type Logger } from '@oarlock/primitives/logger';
 import type { Client, InformerScope, WatchEvent } from '@oarlock/spi/client';
 import { Backoff } from '@oarlock/primitives/backoff';
 import type { ResourceDiscovery } from '../resource-discovery.ts';
+import { isStreamRetriable, isTooLargeVersion } from './reflector-errors.ts';
 
 /** A store that receives the objects that a reflector reads. Calls do not overlap: the reflector waits until the previous promise has resolved. */
 export interface ReflectorStore<T extends KubeObject> {
@@ -26,7 +27,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly log?: Logger;
   /** Detects kinds that the server does not serve. If absent, such kinds are retried like other failures. */
   readonly discovery?: Pick<ResourceDiscovery, 'isMissing' | 'whenServed'>;
-  /** Requests the initial state through the watch (KEP-3157) instead of a list. Falls back to a list if the server rejects it. Default true. */
+  /** Requests the initial state through the watch (KEP-3157) instead of a list. Falls back to a list if the stream fails. Default true. */
   readonly streamInitialList?: boolean;
 }
 
@@ -124,8 +125,11 @@ export class Reflector<T extends KubeObject> {
     try {
       if (this.#maybeUnserved) await this.#waitUntilServed(attempt);
       if (attempt.aborted) return;
-      if (this.#version === undefined && !this.#streaming) await this.#list(attempt);
-      await this.#watch(attempt);
+      if (this.#version === undefined && this.#streaming) await this.#watchList(attempt);
+      else {
+        if (this.#version === undefined) await this.#list(attempt);
+        await this.#watch(attempt);
+      }
       return;
     } catch (error) {
       if (signal.aborted) return;
@@ -145,12 +149,7 @@ export class Reflector<T extends KubeObject> {
 
   /** Updates the state after a failure, and returns the delay before the next attempt in milliseconds. */
   #handleError(error: unknown): number {
-    if (this.#version === undefined && this.#streaming && isStatus(error, 'Invalid', 'BadRequest', 'MethodNotAllowed')) {
-      this.#log.debug({ err: error }, 'the server does not stream initial lists; listing instead');
-      this.#streaming = false;
-      return 0;
-    }
-    if (isStatus(error, 'Expired', 'Gone') || isTooLarge(error)) {
+    if (isStatus(error, 'Expired', 'Gone') || isTooLargeVersion(error)) {
       this.#log.info({ err: error, version: this.#version }, 'the watch cannot be resumed; listing again');
       this.#version = undefined;
       if (this.#relisted) return this.#backoff.next();
@@ -171,6 +170,24 @@ export class Reflector<T extends KubeObject> {
     this.#version = undefined;
     if (!this.#hasListed) await callStore(store.replace([]));
     await discovery.whenServed([resource], signal);
+  }
+
+  /**
+   * Streams the initial state and the changes after it. Lists instead if the stream fails before the initial state is complete, for whatever
+   * reason: a server may reject the stream with any error (over etcd 3.4: "RequestWatchProgress is disabled"), and would reject it again.
+   */
+  async #watchList(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#watch(signal);
+      return;
+    } catch (error) {
+      const isInitialized = this.#version !== undefined;
+      if (signal.aborted || isInitialized || error instanceof StoreError || isStreamRetriable(error)) throw error;
+      this.#log.info({ err: error }, 'the stream of the initial list failed; listing instead');
+      if (isStatus(error, 'Invalid', 'BadRequest', 'MethodNotAllowed')) this.#streaming = false;
+    }
+    await this.#list(signal);
+    await this.#watch(signal);
   }
 
   async #list(signal: AbortSignal): Promise<void> {
@@ -267,14 +284,6 @@ function collect<T extends KubeObject>(batch: readonly WatchEvent<T>[], into: Ma
     else into.set(objectKey(object), object);
   }
   return -1;
-}
-
-function isTooLarge(error: unknown): boolean {
-  return (
-    isStatus(error) &&
-    (error.status.details?.causes?.some(({ reason }) => reason === 'ResourceVersionTooLarge') === true ||
-      /Too large resource version/i.test(error.message))
-  );
 }
 
 /** An error of the store, which is a bug of this process and therefore not retried. */

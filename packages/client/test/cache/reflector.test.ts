@@ -1,7 +1,8 @@
 import type { KubeObject, ObjectList } from '@oarlock/api/object';
 import { configMaps } from '@oarlock/api/resources';
-import { expired, failure } from '@oarlock/api/status';
+import { expired, failure, StatusError } from '@oarlock/api/status';
 import { Reflector, type ReflectorOptions } from '@oarlock/client/cache/reflector';
+import { TransportError } from '@oarlock/client/http/connection';
 import { silentLogger } from '@oarlock/primitives/logger';
 import type { Client, ListOptions, WatchEvent, WatchOptions } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
@@ -26,7 +27,12 @@ type Step = { list: ObjectList } | { fail: Error } | { watch: (readonly WatchEve
 const list = (resourceVersion: number, items: KubeObject[], more?: string): Step => ({
   list: { metadata: { resourceVersion: String(resourceVersion), ...(more && { continue: more }) }, items },
 });
-const lost = failure('ServiceUnavailable', 'connection refused');
+const unreachable = new StatusError(failure('ServiceUnavailable', 'connection refused').status, {
+  cause: new TransportError('ConnectFailed', 'connect ECONNREFUSED'),
+});
+const lost = new StatusError(failure('ServiceUnavailable', 'connection lost').status, {
+  cause: new TransportError('Lost', 'socket hang up'),
+});
 const tooLarge = failure('Timeout', 'Too large resource version: 90, current: 3', {
   causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
 });
@@ -133,10 +139,37 @@ describe('Reflector', () => {
       },
     ]));
 
-  it('restarts the stream if it breaks before the end of the initial state', () =>
+  it('lists if the stream breaks before the end of the initial state, and streams again if the list fails too', () =>
     golden('reflector-stream-broken', [
       { watch: [[event('ADDED', 'a', 3)], lost] },
+      { fail: lost },
       { watch: [[event('ADDED', 'a', 3)]] },
+      list(5, [object('a', 3)]),
+      { watch: [[event('ADDED', 'b', 6)], 2000] },
+    ]));
+
+  it('lists if the server answers the stream with an error event, such as a server over etcd 3.4', () =>
+    golden('reflector-stream-error-event', [
+      { watch: [failure('InternalError', 'Internal error occurred: RequestWatchProgress is disabled')] },
+      list(7, [object('a', 3)]),
+      { watch: [[event('MODIFIED', 'a', 8)], 2000, expired('too old resource version: 8 (20)')] },
+      // a server may have been upgraded since: each further initial state is requested as a stream first
+      { watch: [failure('InternalError', 'Internal error occurred: RequestWatchProgress is disabled')] },
+      list(21, [object('a', 20)]),
+      { watch: [2000] },
+    ]));
+
+  it('lists if it may list but not watch, and keeps trying to watch', () =>
+    golden('reflector-stream-forbidden', [
+      { fail: failure('Forbidden', 'cannot watch resource "configmaps"') },
+      list(7, [object('a', 3)]),
+      { fail: failure('Forbidden', 'cannot watch resource "configmaps"') },
+      { watch: [[event('MODIFIED', 'a', 8)], 2000] },
+    ]));
+
+  it('retries the stream if the server limits the request rate', () =>
+    golden('reflector-stream-limited', [
+      { fail: failure('TooManyRequests', 'too many requests') },
       { watch: [[event('ADDED', 'a', 3), bookmark(3, true)], 2000] },
     ]));
 
@@ -182,7 +215,7 @@ describe('Reflector', () => {
 
   it('increases the backoff with each failure, up to 30 s, and resets it on events', () =>
     golden('reflector-backoff', [
-      ...Array.from({ length: 8 }, (): Step => ({ fail: lost })),
+      ...Array.from({ length: 8 }, (): Step => ({ fail: unreachable })),
       { watch: [[bookmark(1, true)], 2000] },
       { watch: [] },
       { watch: [] },

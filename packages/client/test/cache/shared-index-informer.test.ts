@@ -226,10 +226,12 @@ describe('SharedInformerFactory', () => {
     deafen();
     await api.client().create(configMaps, { metadata: { namespace: 'd', name: 'a' } });
     api.failNext({ verb: 'watch', resource: configMaps }, failure('Forbidden', 'no'));
+    api.failNext({ verb: 'list', resource: configMaps }, failure('Forbidden', 'no'));
     await maps.refresh();
     expect(maps.size).toBe(0);
     await clock.runUntil(() => maps.size === 1, { within: 60_000 });
     api.failNext({ verb: 'watch', resource: configMaps }, failure('ServiceUnavailable', 'later'), 2);
+    api.failNext({ verb: 'list', resource: configMaps }, failure('ServiceUnavailable', 'later'), 2);
     const abort = new AbortController();
     const unwanted = maps.refresh(abort.signal);
     const wanted = maps.refresh();

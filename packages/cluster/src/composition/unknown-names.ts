@@ -27,7 +27,7 @@ const rules: readonly NameRule[] = [
     token: Controllers.token,
     declares: 'loop',
     noun: 'controller',
-    references: (config) => [...namesInList(config, ['disable']), ...namesOfKeys(config, ['workers'])],
+    references: (config) => [...namesInList(config, ['enable']), ...namesInList(config, ['disable']), ...namesOfKeys(config, ['workers'])],
   },
   {
     role: 'scheduler',

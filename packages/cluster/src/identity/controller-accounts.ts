@@ -41,7 +41,10 @@ const serviceAccounts: Readonly<Record<string, string>> = {
   'controller-storage-version-migration': 'storage-version-migrator-controller',
   'controller-taint-eviction': 'node-controller',
   'controller-token-cleaner': 'token-cleaner',
+  'controller-ttl': 'ttl-controller',
   'controller-ttl-after-finished': 'ttl-after-finished-controller',
+  'controller-vac-protection': 'volumeattributesclass-protection-controller',
+  'controller-validating-admission-policy-status': 'validatingadmissionpolicy-status-controller',
   'controller-volume-expansion': 'expand-controller',
 };
 

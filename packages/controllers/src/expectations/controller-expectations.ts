@@ -9,6 +9,8 @@ interface ControlleeExpectations {
   creations: number;
   readonly deletions: Set<string>;
   readonly since: number;
+  /** True if the outcome of a request is unknown: the pods must be read from the API server. */
+  uncertain: boolean;
 }
 
 /**
@@ -43,11 +45,30 @@ export class ControllerExpectations {
     this.creationObserved(key);
   }
 
+  /** Records that the outcome of a creation or deletion is unknown. Its expectation remains until `resolve`. */
+  markUncertain(key: string): void {
+    this.#getOrCreate(key).uncertain = true;
+  }
+
+  isUncertain(key: string): boolean {
+    return this.#pending.get(key)?.uncertain ?? false;
+  }
+
+  /** Replaces the expectations of a key after a read: `creations` pods exist that the cache does not show; pods in `alive` are not being deleted. */
+  resolve(key: string, creations: number, alive: ReadonlySet<string>): void {
+    const pending = this.#pending.get(key);
+    if (pending === undefined) return;
+    pending.uncertain = false;
+    pending.creations = creations;
+    for (const uid of pending.deletions) if (alive.has(uid)) pending.deletions.delete(uid);
+  }
+
   satisfied(key: string): boolean {
     const pending = this.#pending.get(key);
     if (pending === undefined) return true;
     const met =
-      (pending.creations === 0 && pending.deletions.size === 0) || this.#clock.monotonic() - pending.since > expectationsTimeoutMs;
+      (!pending.uncertain && pending.creations === 0 && pending.deletions.size === 0) ||
+      this.#clock.monotonic() - pending.since > expectationsTimeoutMs;
     if (met) this.#pending.delete(key);
     return met;
   }
@@ -59,7 +80,7 @@ export class ControllerExpectations {
   #getOrCreate(key: string): ControlleeExpectations {
     const known = this.#pending.get(key);
     if (known !== undefined) return known;
-    const pending = { creations: 0, deletions: new Set<string>(), since: this.#clock.monotonic() };
+    const pending = { creations: 0, deletions: new Set<string>(), since: this.#clock.monotonic(), uncertain: false };
     this.#pending.set(key, pending);
     return pending;
   }

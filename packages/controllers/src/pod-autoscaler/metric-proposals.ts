@@ -1,3 +1,4 @@
+import { formatLabelSelector } from '@oarlock/api/selectors/format-label-selector';
 import { selectorFromLabelSelector } from '@oarlock/api/selectors/label-selector';
 import { kindOf, parseApiVersion } from '@oarlock/api/kinds';
 import { milliValue } from '@oarlock/api/values/quantity';
@@ -29,13 +30,16 @@ export interface MetricProposal {
   readonly status: MetricStatus;
 }
 
-/** An error for a metric that is not available. The condition and the event contain `reason`. */
+/** An error for a metric that is not available. The condition and the event of the metric contain `reason` and the message. */
 export class MetricError extends Error {
   override readonly name = 'MetricError';
   readonly reason: string;
-  constructor(reason: string, message: string, cause: unknown) {
+  /** The message for the event FailedComputeMetricsReplicas, which names the metric. */
+  readonly summary: string;
+  constructor(reason: string, message: string, { summary = message, cause }: { readonly summary?: string; readonly cause?: unknown } = {}) {
     super(message, { cause });
     this.reason = reason;
+    this.summary = summary;
   }
 }
 
@@ -59,13 +63,13 @@ export interface MetricContext {
 export function computeReplicasForMetric(spec: MetricSpec, context: MetricContext): Promise<MetricProposal> {
   switch (spec.type) {
     case 'Resource':
-      return withMetricError('FailedGetResourceMetric', describeResource(spec.resource), () =>
+      return withMetricError('FailedGetResourceMetric', `${spec.resource?.name ?? ''} resource metric value`, () =>
         resourceProposal(spec.resource, undefined, context),
       );
     case 'ContainerResource':
       return withMetricError(
         spec.containerResource?.container === undefined ? 'FailedGetResourceMetric' : 'FailedGetContainerResourceMetric',
-        describeResource(spec.containerResource),
+        `${spec.containerResource?.container ?? ''} container metric value`,
         () => resourceProposal(spec.containerResource, spec.containerResource?.container, context),
       );
     case 'Pods':
@@ -73,9 +77,11 @@ export function computeReplicasForMetric(spec: MetricSpec, context: MetricContex
     case 'Object':
       return withMetricError('FailedGetObjectMetric', 'object metric value', () => objectProposal(spec, context));
     case 'External':
-      return withMetricError('FailedGetExternalMetric', 'external metric value', () => externalProposal(spec, context));
+      return withMetricError('FailedGetExternalMetric', `${spec.external?.metric.name ?? ''} external metric value`, () =>
+        externalProposal(spec, context),
+      );
     default:
-      return Promise.reject(new MetricError('InvalidMetricSourceType', `unknown metric source type "${spec.type}"`, undefined));
+      return Promise.reject(new MetricError('InvalidMetricSourceType', `unknown metric source type "${spec.type}"`));
   }
 }
 
@@ -83,21 +89,40 @@ async function withMetricError(reason: string, metric: string, work: () => Promi
   try {
     return await work();
   } catch (error) {
-    throw new MetricError(reason, `failed to get ${metric}: ${(error as Error).message}`, error);
+    const { message } = error as Error;
+    throw new MetricError(reason, message, { summary: `failed to get ${metric}: ${message}`, cause: error });
+  }
+}
+
+/** Runs `work` and prepends `prefix` to the message of its error. */
+async function withPrefix<T>(prefix: string, work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw new Error(`${prefix}${(error as Error).message}`, { cause: error });
   }
 }
 
 const describeResource = (source: ResourceSource | undefined): string =>
   `${source?.name ?? ''} ${source?.target.averageUtilization === undefined ? 'usage' : 'utilization'}`;
 
-async function resourceProposal(
+const resourceProposal = (
+  metric: ResourceSource | undefined,
+  container: string | undefined,
+  context: MetricContext,
+): Promise<MetricProposal> =>
+  withPrefix(`failed to get ${describeResource(metric)}: `, () => computeResourceProposal(metric, container, context));
+
+async function computeResourceProposal(
   metric: ResourceSource | undefined,
   container: string | undefined,
   { subject, source, client, tolerances, timing }: MetricContext,
 ): Promise<MetricProposal> {
   const name = metric?.name ?? '';
   const { averageUtilization, averageValue } = metric?.target ?? { type: '' };
-  const metrics = await source.resource(client, subject.namespace, subject.selector, name, container);
+  const metrics = await withPrefix(`unable to get metrics for resource ${name}: `, () =>
+    source.resource(client, subject.namespace, subject.selector, name, container),
+  );
   const statusOf = (current: MetricValueStatus): MetricStatus =>
     container === undefined
       ? { type: 'Resource', resource: { name, current } }
@@ -118,14 +143,16 @@ async function resourceProposal(
 
 async function podsProposal(spec: MetricSpec, { subject, source, client, tolerances, timing }: MetricContext): Promise<MetricProposal> {
   const { metric, target } = spec.pods ?? { metric: { name: '' }, target: { type: '' } };
-  const metrics = await source.custom(client, {
-    namespace: subject.namespace,
-    resource: 'pods',
-    name: '*',
-    metric: metric.name,
-    selector: subject.selector,
-    metricSelector: selectorText(metric),
-  });
+  const metrics = await withPrefix(`unable to get metric ${metric.name}: `, () =>
+    source.custom(client, {
+      namespace: subject.namespace,
+      resource: 'pods',
+      name: '*',
+      metric: metric.name,
+      selector: subject.selector,
+      metricSelector: selectorText(metric),
+    }),
+  );
   const options = { current: subject.specReplicas, target: milliValue(target.averageValue ?? '0'), resource: undefined };
   const { replicas, average } = averageValueReplicas(subject.pods, metrics, options, tolerances, timing);
   const current = { averageValue: formatMilli(average) };
@@ -138,14 +165,17 @@ async function objectProposal(spec: MetricSpec, context: MetricContext): Promise
   const { metric, target, describedObject } = spec.object;
   const kind = kindOf({ ...parseApiVersion(describedObject.apiVersion ?? 'v1'), kind: describedObject.kind });
   if (kind === undefined) throw new Error(`no matches for kind "${describedObject.kind}"`);
-  const values = await source.custom(client, {
-    namespace: subject.namespace,
-    resource: kind.group === '' ? kind.resource : `${kind.resource}.${kind.group}`,
-    name: describedObject.name,
-    metric: metric.name,
-    selector: '',
-    metricSelector: selectorText(metric),
-  });
+  const about = `${describedObject.kind} on ${subject.namespace} ${describedObject.name}`;
+  const values = await withPrefix(`unable to get metric ${metric.name}: ${about}/`, () =>
+    source.custom(client, {
+      namespace: subject.namespace,
+      resource: kind.group === '' ? kind.resource : `${kind.resource}.${kind.group}`,
+      name: describedObject.name,
+      metric: metric.name,
+      selector: '',
+      metricSelector: selectorText(metric),
+    }),
+  );
   const total = [...values.values()][0]?.value ?? 0;
   const { replicas, current } = proposeForTotal(total, target, context);
   return {
@@ -158,7 +188,10 @@ async function objectProposal(spec: MetricSpec, context: MetricContext): Promise
 async function externalProposal(spec: MetricSpec, context: MetricContext): Promise<MetricProposal> {
   const { subject, source, client } = context;
   const { metric, target } = spec.external ?? { metric: { name: '' }, target: { type: '' } };
-  const values = await source.external(client, subject.namespace, metric.name, selectorText(metric));
+  const about = `${subject.namespace}/${metric.name}/${formatLabelSelector(metric.selector)}`;
+  const values = await withPrefix(`unable to get external metric ${about}: `, () =>
+    source.external(client, subject.namespace, metric.name, selectorText(metric)),
+  );
   const total = values.reduce((sum, value) => sum + value, 0);
   const { replicas, current } = proposeForTotal(total, target, context);
   return { replicas, name: `external metric ${metric.name}`, status: { type: 'External', external: { metric, current } } };

@@ -25,7 +25,7 @@ export interface CustomMetric {
   readonly metricSelector: string;
 }
 
-/** A client of the aggregated metrics APIs. Its methods throw `StatusError` if the API is not available. */
+/** A client of the aggregated metrics APIs. Its methods throw errors with upstream's messages. */
 export interface MetricsClient {
   /** Returns resource metrics from `metrics.k8s.io`, keyed by pod name: the sum of all containers, or the metric of `container`. */
   resource(
@@ -86,10 +86,35 @@ async function customValues(client: Client, path: string): Promise<unknown> {
   }
 }
 
+/**
+ * Runs a request to a metrics API.
+ * @throws Error with upstream's message, which contains client-go's message if the API itself is not served or not available
+ */
+async function fetchMetrics<T>(api: 'resource' | 'custom' | 'external', resource: string, request: () => Promise<unknown>): Promise<T> {
+  try {
+    return (await request()) as T;
+  } catch (error) {
+    const { message } = error as Error;
+    throw new Error(`unable to fetch metrics from ${api} metrics API: ${genericText(error, resource) ?? message}`, { cause: error });
+  }
+}
+
+/** Returns client-go's message for a response without a Status of the metrics API; undefined if the API responded. */
+function genericText(error: unknown, resource: string): string | undefined {
+  const isGeneric =
+    isStatus(error) &&
+    /^(?:the server could not find the requested resource|service unavailable|an error on the server|404 page)/.test(error.message);
+  if (!isGeneric) return undefined;
+  if (isStatus(error, 'NotFound') && resource.endsWith('.custom.metrics.k8s.io'))
+    return 'no custom metrics API (custom.metrics.k8s.io) registered';
+  if (isStatus(error, 'NotFound')) return `the server could not find the requested resource (get ${resource})`;
+  return isStatus(error, 'ServiceUnavailable') ? `the server is currently unable to handle the request (get ${resource})` : undefined;
+}
+
 export const restMetricsClient: MetricsClient = {
   async resource(client, namespace, selector, resource, container) {
     const path = `/apis/metrics.k8s.io/v1beta1/namespaces/${part(namespace)}/pods${query(selector)}`;
-    const { items = [] } = (await client.raw('GET', path)) as PodMetricsList;
+    const { items = [] } = await fetchMetrics<PodMetricsList>('resource', 'pods.metrics.k8s.io', () => client.raw('GET', path));
     const found = new Map<string, PodMetric>();
     for (const { metadata, timestamp, window, containers = [] } of items) {
       const counted = containers.filter(({ name }) => container === undefined || name === container);
@@ -109,7 +134,7 @@ export const restMetricsClient: MetricsClient = {
     // metrics of a namespace object have their own path below that namespace
     const about = resource === 'namespaces' ? `${part(name)}/metrics` : `${part(namespace)}/${part(resource)}/${part(name)}`;
     const path = `/namespaces/${about}/${part(metric)}${query(selector, metricSelector)}`;
-    const { items = [] } = (await customValues(client, path)) as ValueList;
+    const { items = [] } = await fetchMetrics<ValueList>('custom', `${resource}.custom.metrics.k8s.io`, () => customValues(client, path));
     if (items.length === 0) throw new Error('no metrics returned from custom metrics API');
     return new Map(
       items.map(({ describedObject, timestamp, windowSeconds, value }) => [
@@ -120,7 +145,7 @@ export const restMetricsClient: MetricsClient = {
   },
   async external(client, namespace, metric, selector) {
     const path = `/apis/external.metrics.k8s.io/v1beta1/namespaces/${part(namespace)}/${part(metric)}${query(selector)}`;
-    const { items = [] } = (await client.raw('GET', path)) as ValueList;
+    const { items = [] } = await fetchMetrics<ValueList>('external', `${metric}.external.metrics.k8s.io`, () => client.raw('GET', path));
     if (items.length === 0) throw new Error('no metrics returned from external metrics API');
     return items.map(({ value }) => milliValue(value));
   },

@@ -161,7 +161,7 @@ export class MetricsRecommender {
         sync.autoscaler,
         'Warning',
         'FailedComputeMetricsReplicas',
-        `invalid metrics (${failures.length} invalid out of ${sync.autoscaler.spec.metrics?.length ?? 0}), first error is: ${failure.message}`,
+        `invalid metrics (${failures.length} invalid out of ${sync.autoscaler.spec.metrics?.length ?? 0}), first error is: ${failure.summary}`,
       );
       return undefined;
     }

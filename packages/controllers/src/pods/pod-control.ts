@@ -1,10 +1,12 @@
-import type { KubeObject } from '@oarlock/api/object';
+import { isControlledBy, objectKey, type KubeObject } from '@oarlock/api/object';
 import { pods as podResource } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import type { Client, EventRecorder } from '@oarlock/spi/client';
+import type { Selector } from '@oarlock/api/selectors/label-selector';
+import type { Client, EventRecorder, Lister } from '@oarlock/spi/client';
 import { slowStartBatch, type ControllerExpectations } from '../expectations/controller-expectations.ts';
 import { isNamespaceTerminating } from '../errors/namespace-terminating.ts';
+import { isOutcomeUnknown } from '../errors/unknown-outcome.ts';
 import { objectName } from '../objects/object-identity.ts';
 
 interface PodControlOptions {
@@ -18,10 +20,26 @@ interface PodControlOptions {
 export class PodControl {
   readonly #recorder: EventRecorder;
   readonly #expectations: ControllerExpectations;
+  readonly #pods: Pick<Lister<Pod>, 'get'>;
 
-  constructor(recorder: EventRecorder, expectations: ControllerExpectations) {
+  constructor(recorder: EventRecorder, expectations: ControllerExpectations, pods: Pick<Lister<Pod>, 'get'>) {
     this.#recorder = recorder;
     this.#expectations = expectations;
+    this.#pods = pods;
+  }
+
+  /**
+   * Reads the pods of an owner if the outcome of a request for its pods is unknown. A retry based on the cache could create the same pods again,
+   * because the connection that lost the response is often the one of the watch.
+   */
+  async resolveOutcome({ key, owner, client }: PodControlOptions, selector: Selector): Promise<void> {
+    if (!this.#expectations.isUncertain(key)) return;
+    const namespace = owner.metadata?.namespace ?? '';
+    const { items } = await client.list(podResource, { namespace, labelSelector: selector.toString() });
+    const owned = items.filter((pod) => isControlledBy(pod, owner));
+    const unseen = owned.filter((pod) => this.#pods.get(objectKey(pod))?.metadata?.uid !== pod.metadata?.uid);
+    const alive = owned.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
+    this.#expectations.resolve(key, unseen.length, new Set(alive.map(({ metadata }) => metadata?.uid ?? '')));
   }
 
   /**
@@ -37,7 +55,8 @@ export class PodControl {
         const created = await client.create(podResource, podOf(index));
         this.#recorder.event(owner, 'Normal', 'SuccessfulCreate', `Created pod: ${created.metadata?.name}`);
       } catch (failure) {
-        this.#expectations.creationFailed(key);
+        if (isOutcomeUnknown(failure)) this.#expectations.markUncertain(key);
+        else this.#expectations.creationFailed(key);
         if (isNamespaceTerminating(failure)) return;
         this.#recorder.event(owner, 'Warning', 'FailedCreate', `Error creating: ${(failure as Error).message}`);
         throw failure;
@@ -57,7 +76,8 @@ export class PodControl {
           await client.delete(podResource, objectName(pod), { preconditions: { uid } });
           this.#recorder.event(owner, 'Normal', 'SuccessfulDelete', `Deleted pod: ${pod.metadata?.name}`);
         } catch (failure) {
-          this.#expectations.deletionObserved(key, uid);
+          if (isOutcomeUnknown(failure)) this.#expectations.markUncertain(key);
+          else this.#expectations.deletionObserved(key, uid);
           if (isStatus(failure, 'NotFound', 'Conflict')) return;
           this.#recorder.event(owner, 'Warning', 'FailedDelete', `Error deleting: ${(failure as Error).message}`);
           throw failure;

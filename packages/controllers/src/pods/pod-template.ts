@@ -16,7 +16,8 @@ export function podFromTemplate<T extends KubeObject>(
     kind: 'Pod',
     metadata: {
       namespace: owner.metadata?.namespace ?? '',
-      ...(name === undefined ? { generateName: `${owner.metadata?.name}-` } : { name }),
+      ...(name !== undefined && { name }),
+      generateName: `${owner.metadata?.name}-`,
       ...(labels && { labels }),
       ...(annotations && { annotations }),
       ...(finalizers && { finalizers }),

@@ -290,6 +290,7 @@ describe('ControllerRunner', () => {
 
   it('waits for its informers on start and for reconciles in flight on stop', async () => {
     api.failNext({ verb: 'watch', resource: secrets }, failure('ServiceUnavailable', 'down'));
+    api.failNext({ verb: 'list', resource: secrets }, failure('ServiceUnavailable', 'down'));
     let release: () => void = () => undefined;
     const gate = new Promise<void>((resolve) => {
       release = resolve;

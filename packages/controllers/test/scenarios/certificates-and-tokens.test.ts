@@ -171,7 +171,7 @@ describe('CertificateSigningRequests', () => {
       Buffer.from('CERTIFICATE').toString('base64'),
       2,
     ]);
-    expect(types(get('nameless'))?.[1]).toBe('Failed SignerValidationFailed: DNS or IP subjectAltName is required');
+    expect(types(get('nameless'))?.[1]).toBe('Failed SignerValidationFailure: DNS or IP subjectAltName is required');
     expect(get('pending')?.status?.certificate).toBeUndefined();
     expect(get('elsewhere')?.status?.certificate).toBeUndefined();
     expect(signed.find(({ commonName }) => commonName === 'ada')).toEqual({

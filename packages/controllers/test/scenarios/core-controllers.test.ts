@@ -12,6 +12,7 @@ import {
   services,
 } from '@oarlock/api/resources';
 import type { Resource } from '@oarlock/api/resource';
+import { failure } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/values/time';
 import type { Deployment, ReplicaSet } from '@oarlock/api/types/apps-v1';
 import type { Pod } from '@oarlock/api/types/core-v1';
@@ -319,6 +320,44 @@ describe('ReplicaSetController', () => {
     await api.client().patch(replicaSets, { namespace: 'd', name: 's' }, 'merge', { metadata: { annotations: { poke: '1' } } });
     await clock.settle();
     expect(live()).toHaveLength(2);
+  });
+
+  it('does not create pods again when the responses to their creation are lost', async () => {
+    await start();
+    // the connection of the requests is also that of the watch
+    api.failNext({ verb: 'watch', resource: pods }, failure('ServiceUnavailable', 'no connection'), 3);
+    api.dropWatches(pods);
+    api.failNext(
+      { verb: 'create', resource: pods },
+      ({ body }) => {
+        const { metadata, ...rest } = body as Pod;
+        api.seed(pods, { ...rest, metadata: { ...metadata, name: `lost-${api.objects(pods).length}` } });
+        return failure('ServiceUnavailable', 'the connection was lost');
+      },
+      2,
+    );
+    await api.client().create(replicaSets, { ...set, spec: { ...set.spec, selector: set.spec?.selector ?? {}, replicas: 5 } });
+    await clock.advance(60_000);
+    expect(live()).toHaveLength(5);
+    // no pod was created in addition, and deleted when the cache showed it
+    expect(api.requests.filter(({ verb, resource }) => verb === 'create' && resource === pods)).toHaveLength(5);
+  });
+
+  it('does not delete further pods when the response to a deletion is lost', async () => {
+    await start();
+    await api.client().create(replicaSets, set);
+    await clock.settle();
+    await makeReady(live());
+    api.failNext({ verb: 'watch', resource: pods }, failure('ServiceUnavailable', 'no connection'), 3);
+    api.dropWatches(pods);
+    api.failNext({ verb: 'delete', resource: pods }, ({ name, namespace }) => {
+      api.remove(pods, { name, namespace });
+      return failure('ServiceUnavailable', 'the connection was lost');
+    });
+    await api.client().patch(replicaSets, { namespace: 'd', name: 's' }, 'merge', { spec: { replicas: 1 } });
+    await clock.advance(60_000);
+    expect(live()).toHaveLength(1);
+    expect(api.requests.filter(({ verb, resource }) => verb === 'create' && resource === pods)).toHaveLength(2);
   });
 
   it('deletes pods that are not ready before ready ones', async () => {

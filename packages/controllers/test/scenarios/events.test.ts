@@ -30,11 +30,72 @@ import persistentVolume from '@oarlock/controllers/volume/persistent-volume/pers
 import replicaSet from '@oarlock/controllers/apps/replica-set/replica-set-controller';
 import statefulSet from '@oarlock/controllers/apps/stateful-set/stateful-set-controller';
 import taintEviction from '@oarlock/controllers/node/taint-eviction/taint-eviction-controller';
+import type { MemoryApi } from '@oarlock/testing/memory-api';
 import { container, labels, meta, node, newObject, once, selector, template, testEventRows, type EventRow } from '../support/event-rows.ts';
 
 const broken = failure('InternalError', 'no disk');
 const service = (spec: unknown = { selector: labels, ports: [{ port: 80 }] }) => newObject(services, spec);
 const addresses = (count: number) => Array.from({ length: count }, (_, i) => ({ ip: `10.0.0.${i + 1}` }));
+
+const cpuOf = (target: unknown) => ({ name: 'cpu', target });
+const percent = { type: 'Utilization', averageUtilization: 50 };
+const average = { type: 'AverageValue', averageValue: '1' };
+/** The metric of each row, its reason and message, and the name of the metric in FailedComputeMetricsReplicas. */
+const unavailableMetrics: readonly (readonly [metric: unknown, reason: string, message: string, summary: string])[] = [
+  [
+    { type: 'Resource', resource: cpuOf(percent) },
+    'FailedGetResourceMetric',
+    'failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)',
+    'cpu resource',
+  ],
+  [
+    { type: 'ContainerResource', containerResource: { ...cpuOf(average), container: 'c' } },
+    'FailedGetContainerResourceMetric',
+    'failed to get cpu usage: unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)',
+    'c container',
+  ],
+  [
+    { type: 'Pods', pods: { metric: { name: 'rate' }, target: average } },
+    'FailedGetPodsMetric',
+    'unable to get metric rate: unable to fetch metrics from custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered',
+    'pods',
+  ],
+  [
+    {
+      type: 'Object',
+      object: {
+        metric: { name: 'rate' },
+        describedObject: { apiVersion: 'v1', kind: 'Service', name: 's' },
+        target: { type: 'Value', value: '1' },
+      },
+    },
+    'FailedGetObjectMetric',
+    'unable to get metric rate: Service on d s/unable to fetch metrics from custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered',
+    'object',
+  ],
+  [
+    { type: 'External', external: { metric: { name: 'depth', selector: { matchLabels: { q: 'a' } } }, target: average } },
+    'FailedGetExternalMetric',
+    'unable to get external metric d/depth/&LabelSelector{MatchLabels:map[string]string{q: a,},MatchExpressions:[]LabelSelectorRequirement{},}: unable to fetch metrics from external metrics API: the server could not find the requested resource (get depth.external.metrics.k8s.io)',
+    'depth external',
+  ],
+];
+const metricFailures = unavailableMetrics.flatMap(([metric, reason, message, summary]): EventRow[] => {
+  const row = {
+    controller: autoscaler,
+    seed: (api: MemoryApi) => {
+      api.seed(deployments, newObject(deployments, { replicas: 1, selector, template }));
+      const scaleTargetRef = { apiVersion: 'apps/v1', kind: 'Deployment', name: 'x' };
+      api.seed(horizontalPodAutoscalers, newObject(horizontalPodAutoscalers, { maxReplicas: 3, scaleTargetRef, metrics: [metric] }));
+    },
+  };
+  const about = ['horizontal-pod-autoscaler', 'HorizontalPodAutoscaler x', 'Warning'] as const;
+  const invalid = `invalid metrics (1 invalid out of 1), first error is: failed to get ${summary} metric value: ${message}`;
+  return [
+    { ...row, scenario: `for a ${summary} metric without a metrics API`, expected: [...about, reason, message] },
+    { ...row, scenario: `for a ${summary} metric without a metrics API`, expected: [...about, 'FailedComputeMetricsReplicas', invalid] },
+  ];
+});
 
 const rows: readonly EventRow[] = [
   {
@@ -169,6 +230,51 @@ const rows: readonly EventRow[] = [
     seed: (api) => api.seed(nodes, node()),
     expected: ['node-controller', 'Node n', 'Normal', 'RegisteredNode', 'Node n event: Registered Node n in Controller'],
   },
+  {
+    controller: statefulSet,
+    scenario: 'if the creation of a claim fails',
+    seed: (api) => {
+      const volumeClaimTemplates = [{ metadata: { name: 'data' }, spec: {} }];
+      api.seed(statefulSets, newObject(statefulSets, { replicas: 1, selector, template, serviceName: 's', volumeClaimTemplates }));
+      api.failNext({ verb: 'create', resource: persistentVolumeClaims }, broken);
+    },
+    expected: [
+      'statefulset-controller',
+      'StatefulSet x',
+      'Warning',
+      'FailedCreate',
+      'create Claim data-x-0 for Pod x-0 in StatefulSet x failed error: no disk',
+    ],
+  },
+  {
+    controller: statefulSet,
+    scenario: 'if a pod cannot be created without its claim',
+    seed: (api) => {
+      const volumeClaimTemplates = [{ metadata: { name: 'data' }, spec: {} }];
+      api.seed(statefulSets, newObject(statefulSets, { replicas: 1, selector, template, serviceName: 's', volumeClaimTemplates }));
+      api.failNext({ verb: 'create', resource: persistentVolumeClaims }, broken);
+    },
+    expected: [
+      'statefulset-controller',
+      'StatefulSet x',
+      'Warning',
+      'FailedCreate',
+      'create Pod x-0 in StatefulSet x failed error: failed to create PVC data-x-0: no disk',
+    ],
+  },
+  {
+    controller: cronJob,
+    scenario: 'for a date that does not exist',
+    seed: (api) => api.seed(cronJobs, newObject(cronJobs, { schedule: '59 23 31 2 *', jobTemplate: { spec: { template: once } } })),
+    expected: [
+      'cronjob-controller',
+      'CronJob x',
+      'Warning',
+      'InvalidSchedule',
+      'invalid schedule: 59 23 31 2 * : time difference between two schedules is less than 1 second',
+    ],
+  },
+  ...metricFailures,
   {
     controller: nodeLifecycle,
     scenario: 'when a node is removed',

@@ -1,3 +1,4 @@
+import { formatTime } from '@oarlock/api/values/time';
 import { leases, nodes, pods } from '@oarlock/api/resources';
 import type { Node, NodeCondition, Pod, Taint, Toleration } from '@oarlock/api/types/core-v1';
 import nodeLifecycle from '@oarlock/controllers/node/node-lifecycle/node-lifecycle-controller';
@@ -149,6 +150,22 @@ describe('NodeLifecycleController', () => {
     expect(closed(api)).toHaveLength(1);
   });
 
+  it('sets timeAdded of all its taints, and keeps it while the taints remain', async () => {
+    const life = await runControllers([nodeLifecycle], { ...quick, seed: seed({ a: 3 }) });
+    const { api, clock } = life;
+    const taintsOf = () => api.object(nodes, { name: 'a0' })?.spec?.taints ?? [];
+    await report(life, names('a', 1), 'False');
+    await clock.settle();
+    const timeAdded = formatTime(clock.now());
+    const notReady = ['NoSchedule', 'NoExecute'].map((effect) => ({ key: 'node.kubernetes.io/not-ready', effect, timeAdded }));
+    expect(taintsOf()).toEqual(notReady);
+    await clock.advance(30_000);
+    await api.client().patch(nodes, { name: 'a0' }, 'merge', { spec: { unschedulable: true } });
+    await clock.settle();
+    const unschedulable = { key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule', timeAdded: formatTime(clock.now()) };
+    expect(taintsOf()).toEqual([...notReady, unschedulable]);
+  });
+
   it('stops in a small disrupted zone, is slow in a large one, and continues in others', async () => {
     const life = await runControllers([nodeLifecycle], { ...quick, seed: seed({ a: 10, b: 60, c: 10 }) });
     const { api, clock } = life;
@@ -218,5 +235,16 @@ describe('NodeLifecycleController', () => {
     }
     expect(named(pushed(api))).toEqual(['n1']);
     expect(life.messages('NodeNotReady')).toContain('Node n1 status is now: NodeNotReady');
+  });
+
+  it('records no NodeNotReady event for a node that was never ready', async () => {
+    const life = await runControllers([nodeLifecycle], {
+      defaults: false,
+      seed: (api) => void api.seed(nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name: 'new' }, status: {} }),
+    });
+    await life.clock.advance(120_000);
+    const ready = life.api.object(nodes, { name: 'new' })?.status?.conditions?.find(({ type }) => type === 'Ready');
+    expect(ready).toMatchObject({ status: 'Unknown', reason: 'NodeStatusNeverUpdated' });
+    expect(life.reasons()).not.toContain('NodeNotReady');
   });
 });

@@ -12,6 +12,7 @@ import {
   resourceQuotas,
   secrets,
   serviceCIDRs,
+  volumeAttributesClasses,
 } from '@oarlock/api/resources';
 import bootstrapSigner from '@oarlock/controllers/auth/bootstrap-token/bootstrap-signer-controller';
 import tokenCleaner from '@oarlock/controllers/auth/bootstrap-token/token-cleaner-controller';
@@ -23,11 +24,12 @@ import { CidrSet } from '@oarlock/controllers/node/node-ipam/cidr-set';
 import resourceQuota from '@oarlock/controllers/api-machinery/resource-quota/resource-quota-controller';
 import serviceCidr from '@oarlock/controllers/network/service-cidr/service-cidr-controller';
 import ttlAfterFinished from '@oarlock/controllers/batch/ttl-after-finished/ttl-after-finished-controller';
-import { volumeProtection } from '@oarlock/controllers/volume/protection/volume-protection-controllers';
+import { attributesClassProtection, volumeProtection } from '@oarlock/controllers/volume/protection/volume-protection-controllers';
+import ttl, { nextStep } from '@oarlock/controllers/node/ttl/ttl-controller';
 import { controllerPluginContract } from '@oarlock/testing/controller-contract';
 import type { MemoryApi } from '@oarlock/testing/memory-api';
 import { describe, expect, it } from 'vitest';
-import { at } from '../support/running-controllers.ts';
+import { at, runControllers } from '../support/running-controllers.ts';
 
 // small controllers, each in a complete scenario with every fault at every write
 
@@ -295,4 +297,92 @@ describe('node IPAM controller', () => {
     ],
     { config: { nodeMaskBits: 17 } },
   );
+});
+
+const attributesClass = (name: string) => ({
+  apiVersion: 'storage.k8s.io/v1',
+  kind: 'VolumeAttributesClass',
+  metadata: { name, finalizers: ['kubernetes.io/vac-protection'] },
+  driverName: 'd.example.com',
+});
+controllerPluginContract(attributesClassProtection, [
+  {
+    title: 'keeps deleted VolumeAttributesClasses until no volume and no claim refers to them',
+    steps: [
+      (api) => {
+        api.seed(volumeAttributesClasses, ...['bound', 'current', 'free', 'target', 'wanted'].map(attributesClass));
+        api.seed(persistentVolumes, { metadata: { name: 'v' }, spec: { volumeAttributesClassName: 'bound' } });
+        api.seed(persistentVolumeClaims, {
+          metadata: { namespace: 'd', name: 'c' },
+          spec: { volumeAttributesClassName: 'wanted' },
+          status: {
+            currentVolumeAttributesClassName: 'current',
+            modifyVolumeStatus: { targetVolumeAttributesClassName: 'target', status: 'Pending' },
+          },
+        });
+      },
+      async (api) => {
+        for (const { metadata } of api.objects(volumeAttributesClasses))
+          await api.client().delete(volumeAttributesClasses, { name: metadata?.name ?? '' });
+      },
+      async (api) => {
+        const status = { currentVolumeAttributesClassName: 'wanted', modifyVolumeStatus: null };
+        await api.client().patch(persistentVolumeClaims, at('c'), 'merge', { status }, { subresource: 'status' });
+      },
+      (api) => void api.seed(volumeAttributesClasses, { ...attributesClass('new'), metadata: { name: 'new' } }),
+    ],
+    expectResult: (api) => {
+      expect(named(api.objects(volumeAttributesClasses))).toEqual(['bound', 'new', 'wanted']);
+      expect(api.object(volumeAttributesClasses, { name: 'new' })?.metadata?.finalizers).toEqual(['kubernetes.io/vac-protection']);
+    },
+  },
+]);
+
+const ttlOf = (api: MemoryApi, name: string) => api.object(nodes, { name })?.metadata?.annotations?.['node.alpha.kubernetes.io/ttl'];
+controllerPluginContract(ttl, [
+  {
+    title: 'annotates nodes with the TTL for the size of the cluster',
+    steps: [
+      (api) =>
+        void api.seed(
+          nodes,
+          { metadata: { name: 'a' } },
+          { metadata: { name: 'b', annotations: { 'node.alpha.kubernetes.io/ttl': 'x' } } },
+        ),
+      (api) => void api.seed(nodes, { metadata: { name: 'c' } }),
+      async (api) =>
+        void (await api
+          .client()
+          .patch(nodes, { name: 'a' }, 'merge', { metadata: { annotations: { 'node.alpha.kubernetes.io/ttl': null } } })),
+    ],
+    expectResult: (api) => expect(['a', 'b', 'c'].map((name) => ttlOf(api, name))).toEqual(['0', '0', '0']),
+  },
+]);
+
+describe('ttl controller', () => {
+  it('annotates all nodes again when the size of the cluster requires another TTL', async () => {
+    const { api, whenIdle } = await runControllers([ttl], {
+      seed: (created) => void created.seed(nodes, ...Array.from({ length: 100 }, (_, i) => ({ metadata: { name: `n${i}` } }))),
+    });
+    expect(ttlOf(api, 'n0')).toBe('0');
+    api.seed(nodes, { metadata: { name: 'last' } });
+    await whenIdle();
+    expect(new Set(api.objects(nodes).map(({ metadata }) => ttlOf(api, metadata?.name ?? '')))).toEqual(new Set(['15']));
+  });
+});
+
+describe('nextStep', () => {
+  it.each([
+    [0, 100, 0],
+    [0, 101, 1],
+    [1, 90, 1],
+    [1, 89, 0],
+    [0, 501, 2],
+    [2, 449, 1],
+    [0, 5000, 4],
+    [4, 1800, 4],
+    [4, 0, 0],
+  ])('keeps step %i until %i nodes are outside its boundary: %i', (step, count, expected) => {
+    expect(nextStep(step, count)).toBe(expected);
+  });
 });

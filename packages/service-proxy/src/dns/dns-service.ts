@@ -123,7 +123,7 @@ export class DnsService {
     };
     const present = await this.#make(endpointSlices, desired);
     // left by a server that was killed
-    if (JSON.stringify([present.endpoints, present.ports]) !== JSON.stringify([desired.endpoints, desired.ports])) {
+    if (JSON.stringify([present.endpoints ?? [], present.ports ?? []]) !== JSON.stringify([desired.endpoints ?? [], desired.ports ?? []])) {
       const resourceVersion = present.metadata?.resourceVersion;
       await client.update(endpointSlices, {
         ...desired,

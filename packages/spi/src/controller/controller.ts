@@ -61,6 +61,8 @@ export interface Controller {
   readonly watches: readonly ControllerWatch[];
   /** Maximum number of keys that are reconciled concurrently. Default 5. */
   readonly concurrentReconciles?: number;
+  /** True if the controller runs only when the setting `enable` of the role names it. */
+  readonly isDisabledByDefault?: boolean;
   /**
    * True if the controller can run while the API server does not serve some of the watched kinds; it handles these kinds when they are served. If
    * absent or false, the controller starts when the API server serves all of them.

@@ -32,7 +32,10 @@ export function validateLease(errors: Errors, { spec = {} }: Lease): void {
 
 const addressTypes = ['FQDN', 'IPv4', 'IPv6'];
 export function validateEndpointSlice(errors: Errors, slice: EndpointSlice, old: EndpointSlice | undefined, allowLoopback: boolean): void {
-  const { addressType = '', endpoints = [], ports = [] } = slice;
+  const { addressType = '' } = slice;
+  // an empty list is null
+  const endpoints = slice.endpoints ?? [];
+  const ports = slice.ports ?? [];
   validateEnum(errors, 'addressType', addressType, addressTypes);
   if (endpoints.length > 1000) errors.push(tooMany('endpoints', endpoints.length, 1000));
   else

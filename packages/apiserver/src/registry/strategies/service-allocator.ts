@@ -87,7 +87,7 @@ export class ServiceAllocator {
         creationTimestamp: formatTime(now),
         labels: { [ipFamilyLabel]: familyOf(address) ?? 'IPv4', [managedByLabel]: managedByAllocator },
       },
-      ...{ spec: { parentRef: { group: '', resource: 'services', namespace, name } } },
+      ...{ spec: { parentRef: { resource: 'services', namespace, name } } },
     } as KubeObject);
   }
 

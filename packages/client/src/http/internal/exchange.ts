@@ -1,7 +1,7 @@
 import type { StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { TokenSource } from '../../auth/bearer-token.ts';
-import { dropNulls } from './null-fields.ts';
+import { parseWithoutNulls } from './null-fields.ts';
 import { TransportError, type HttpResponse } from '../connection.ts';
 import { toStatusError } from './status.ts';
 import type { HttpTransport } from './transport.ts';
@@ -60,10 +60,7 @@ export class HttpExchange {
       const text = await readText(response, maxResponseBytes);
       if (!/\bjson\b/.test(response.headers['content-type'] ?? '')) return text;
       try {
-        const value: unknown = JSON.parse(text);
-        // hardly any response contains null: searching the text is cheaper than walking the value
-        if (request.ignoreNulls === true && text.includes(':null')) dropNulls(value);
-        return value;
+        return request.ignoreNulls === true ? parseWithoutNulls(text) : (JSON.parse(text) as unknown);
       } catch (cause) {
         throw new TransportError('Malformed', 'the response is no JSON', { cause });
       }

@@ -3,7 +3,7 @@ import { StatusError, type Status } from '@oarlock/api/status';
 import { parseTraceparent } from '@oarlock/kernel/tracing';
 import type { WatchEvent } from '@oarlock/spi/client';
 import { eventLoop } from '@oarlock/primitives/event-loop';
-import { dropNulls } from './null-fields.ts';
+import { parseWithoutNulls } from './null-fields.ts';
 import { TransportError } from '../connection.ts';
 
 interface Frame {
@@ -57,8 +57,7 @@ export async function* decodeWatchEvents(
 function parse(line: Buffer, ignoreNulls: boolean): Frame {
   try {
     const text = line.toString('utf8');
-    const frame: unknown = JSON.parse(text);
-    if (ignoreNulls && text.includes(':null')) dropNulls(frame);
+    const frame: unknown = ignoreNulls ? parseWithoutNulls(text) : JSON.parse(text);
     if (typeof frame === 'object' && frame !== null) return frame;
   } catch (cause) {
     throw new TransportError('Malformed', 'a watch event is no JSON', { cause });

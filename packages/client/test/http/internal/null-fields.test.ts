@@ -1,6 +1,6 @@
 import { resource } from '@oarlock/api/resource';
 import { clusterRoles, controllerRevisions, customResourceDefinitions, resourceClaims } from '@oarlock/api/resources';
-import { dropNulls, mayIgnoreNulls } from '@oarlock/client/http/internal/null-fields';
+import { dropNulls, mayIgnoreNulls, parseWithoutNulls } from '@oarlock/client/http/internal/null-fields';
 import { describe, expect, it } from 'vitest';
 
 describe('null values in responses of Go servers', () => {
@@ -16,5 +16,20 @@ describe('null values in responses of Go servers', () => {
     expect(role).toEqual({ items: [{ verbs: ['get', null] }, null], metadata: { name: 'a' } });
     dropNulls(null);
     dropNulls('null');
+  });
+
+  it('are not parsed in conditions, and stay in texts', () => {
+    const conditions = [
+      { type: 'Ready', lastProbeTime: null, status: 'True' },
+      { lastProbeTime: null, type: 'A' },
+      { type: 'B', lastProbeTime: null },
+      { lastProbeTime: null },
+    ];
+    const message = 'x "lastProbeTime":null,"a":null';
+    expect(parseWithoutNulls(JSON.stringify({ conditions, message, other: null }))).toEqual({
+      conditions: [{ type: 'Ready', status: 'True' }, { type: 'A' }, { type: 'B' }, {}],
+      message,
+    });
+    expect(parseWithoutNulls(JSON.stringify({ message }))).toEqual({ message });
   });
 });

@@ -3,7 +3,7 @@ import type { Namespace, NamespaceCondition } from '@oarlock/api/types/core-v1';
 
 /** Content that prevents the deletion of a namespace. */
 export interface RemainingContent {
-  /** Number of remaining objects, keyed by group resource. */
+  /** Number of remaining objects, keyed by `RESOURCE.GROUP`; the group of core resources is empty, as upstream. */
   readonly objects: ReadonlyMap<string, number>;
   /** Number of remaining objects, keyed by finalizer. */
   readonly finalizers: ReadonlyMap<string, number>;

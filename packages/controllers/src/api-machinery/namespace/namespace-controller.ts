@@ -115,7 +115,7 @@ export class NamespaceController implements Controller {
         else await Promise.all(before.items.map((item) => deleteOne(each, item, client)));
         const after = await client.list(each, { namespace });
         if (after.items.length === 0) return;
-        remainingCounts.set(name, after.items.length);
+        remainingCounts.set(`${each.resource}.${each.group}`, after.items.length);
         for (const { metadata } of after.items)
           for (const each of metadata?.finalizers ?? []) finalizers.set(each, (finalizers.get(each) ?? 0) + 1);
       } catch (error) {

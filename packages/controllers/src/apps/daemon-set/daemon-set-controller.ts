@@ -14,8 +14,7 @@ import { PodControl } from '../../pods/pod-control.ts';
 import { availableIn, isReady, isTerminating } from '../../pods/pod-state.ts';
 import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 import { podFromTemplate } from '../../pods/pod-template.ts';
-import { revisionHash, syncRevisions, truncateHistory } from '../history/controller-history.ts';
-import { revisionLabel } from '../history/controller-history.ts';
+import { revisionHash, revisionLabel, syncRevisions, truncateHistory } from '../history/controller-history.ts';
 import { selectorOf, SelectorOwnerIndex } from '../../ownership/selector-owners.ts';
 import { FailedPodsBackoff } from './failed-pods-backoff.ts';
 import { byBoundAndAge, excessPods, isAvailable, isUpdated, rollingStep } from './rolling-update.ts';
@@ -48,7 +47,7 @@ export class DaemonSetController implements Controller {
     addOwnerIndexes(pods);
     addOwnerIndexes(revisions);
     this.#expectations = new ControllerExpectations(clock);
-    this.#control = new PodControl(recorder, this.#expectations);
+    this.#control = new PodControl(recorder, this.#expectations, pods);
     this.#failedPodsBackoff = new FailedPodsBackoff(clock);
     const candidates = new SelectorOwnerIndex(sets);
     this.watches = [
@@ -86,8 +85,10 @@ export class DaemonSetController implements Controller {
       owner: set,
       revisions: found,
       collisionCount: set.status?.collisionCount,
+      hashLabel: revisionLabel,
     });
     const hash = revisionHash(history.updateRevision);
+    await this.#control.resolveOutcome({ key, owner: set, client }, selector);
     const expectationsSatisfied = this.#expectations.satisfied(key);
     const pods = await claimObjects({ ...claimOptions, informer: this.#options.pods, resource: podResource });
     const state = this.#nodesToDaemonPods(set, pods);

@@ -1,4 +1,4 @@
-import { controllerOf, objectKey } from '@oarlock/api/object';
+import { controllerOf, isControlledBy, objectKey } from '@oarlock/api/object';
 import { deployments, pods as podResource, replicaSets } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Deployment, DeploymentStatus, ReplicaSet } from '@oarlock/api/types/apps-v1';
@@ -22,10 +22,14 @@ import {
   withCondition,
 } from './deployment-status.ts';
 import { NewReplicaSet } from './new-replica-set.ts';
+import { ReplicaSetWriter } from './replica-set-writer.ts';
 import { ReplicaSetScaling } from './replica-set-scaling.ts';
 import type { Rollout } from './rollout.ts';
 import { deploymentAnnotations, byAge, desiredReplicas, isRolling, specReplicas } from './deployment-util.ts';
 import { templateText } from '../history/template-hash.ts';
+
+/** Time in milliseconds after which the controller reads ReplicaSets from the API server if the cache does not show its writes. */
+const staleCacheMs = 1000;
 
 interface DeploymentControllerOptions {
   readonly deployments: Informer<Deployment>;
@@ -46,6 +50,7 @@ export class DeploymentController implements Controller {
   readonly #clock: Clock;
   readonly #newSet: NewReplicaSet;
   readonly #scaling: ReplicaSetScaling;
+  readonly #writer: ReplicaSetWriter;
 
   constructor({ deployments: all, sets, pods, recorder, clock }: DeploymentControllerOptions) {
     this.#deployments = all;
@@ -55,6 +60,7 @@ export class DeploymentController implements Controller {
     this.#clock = clock;
     this.#newSet = new NewReplicaSet(recorder, clock);
     this.#scaling = new ReplicaSetScaling(recorder);
+    this.#writer = new ReplicaSetWriter(sets, clock);
     const candidates = new SelectorOwnerIndex(all);
     this.watches = [
       watch(all, (deployment) => [objectKey(deployment)]),
@@ -66,7 +72,10 @@ export class DeploymentController implements Controller {
 
   async reconcile(key: string, context: ReconcileContext): Promise<ReconcileResult | void> {
     const deployment = this.#deployments.get(key);
-    if (deployment === undefined) return undefined;
+    if (deployment === undefined) {
+      this.#writer.forget(key);
+      return undefined;
+    }
     const selector = deployment.spec?.selector;
     if (Object.keys(selector?.matchLabels ?? {}).length === 0 && (selector?.matchExpressions ?? []).length === 0) {
       this.#recorder.event(
@@ -77,19 +86,16 @@ export class DeploymentController implements Controller {
       );
       return undefined;
     }
-    const sets = await claimObjects({
-      client: context.client,
-      informer: this.#sets,
-      resource: replicaSets,
-      owner: withTypeMeta(deployments, deployment),
-      selector: selectorOf(deployment),
-      canAdopt: () => this.#canAdopt(deployment, context),
-    });
+    const pendingMs = this.#writer.pendingMs(key);
+    // the event of the write, or a read later, triggers the next step
+    if (pendingMs !== undefined && pendingMs < staleCacheMs) return { requeueAfterMs: staleCacheMs - pendingMs };
+    const sets = pendingMs === undefined ? await this.#claim(deployment, context) : await this.#readSets(deployment, context);
     const text = templateText(deployment.spec?.template);
     const newSet = [...sets].sort(byAge).find((set) => templateText(set.spec?.template) === text);
     const rollout: Rollout = {
       deployment,
       context,
+      writer: this.#writer,
       newReplicaSet: newSet,
       oldReplicaSets: sets.filter((set) => set !== newSet).sort(byAge),
     };
@@ -101,6 +107,28 @@ export class DeploymentController implements Controller {
       return this.#syncRolloutStatus(rollout);
     }
     return isRolling(deployment) ? this.#rolloutRolling(rollout) : this.#rolloutRecreate(rollout);
+  }
+
+  #claim(deployment: Deployment, context: ReconcileContext): Promise<readonly ReplicaSet[]> {
+    return claimObjects({
+      client: context.client,
+      informer: this.#sets,
+      resource: replicaSets,
+      owner: withTypeMeta(deployments, deployment),
+      selector: selectorOf(deployment),
+      canAdopt: () => this.#canAdopt(deployment, context),
+    });
+  }
+
+  /** Reads the ReplicaSets of a Deployment from the API server, because the cache is stale or the outcome of a write is unknown. */
+  async #readSets(deployment: Deployment, { client }: ReconcileContext): Promise<readonly ReplicaSet[]> {
+    const { items } = await client.list(replicaSets, {
+      namespace: deployment.metadata?.namespace ?? '',
+      labelSelector: selectorOf(deployment).toString(),
+    });
+    const sets = items.filter((set) => isControlledBy(set, deployment));
+    this.#writer.recordRead(objectKey(deployment), sets);
+    return sets;
   }
 
   #deploymentOfRecreatedPod(pod: Pod): Iterable<string> {

@@ -1,6 +1,6 @@
 import { formatTime, parseTime } from '@oarlock/api/values/time';
 import type { Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet } from '@oarlock/api/types/apps-v1';
-import { actualReplicas, availableReplicas, desiredReplicas, resolveFenceposts, sumReplicas } from './deployment-util.ts';
+import { actualReplicas, availableReplicas, desiredReplicas, resolveFenceposts, specReplicas, sumReplicas } from './deployment-util.ts';
 
 export const conditionOf = (status: DeploymentStatus | undefined, type: string): DeploymentCondition | undefined =>
   status?.conditions?.find((condition) => condition.type === type);
@@ -52,7 +52,8 @@ export function countStatus(
     updatedReplicas: newSet === undefined ? 0 : actualReplicas(newSet),
     readyReplicas: sumReplicas(all, ({ status }) => status?.readyReplicas ?? 0),
     availableReplicas: available,
-    unavailableReplicas: Math.max(0, total - available),
+    // counts desired replicas too, also those whose pods cannot be created
+    unavailableReplicas: Math.max(0, sumReplicas(all, specReplicas) - available),
     terminatingReplicas: sumReplicas(all, ({ status }) => status?.terminatingReplicas ?? 0),
     ...(deployment.status?.collisionCount !== undefined && { collisionCount: deployment.status.collisionCount }),
     conditions,

@@ -1,4 +1,4 @@
-import { controllerRef, isControlledBy } from '@oarlock/api/object';
+import { controllerRef, isControlledBy, objectKey } from '@oarlock/api/object';
 import { deployments, replicaSets } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Deployment, ReplicaSet } from '@oarlock/api/types/apps-v1';
@@ -53,16 +53,18 @@ export class NewReplicaSet {
     const annotations = setAnnotations(deployment, revision, set);
     const minReadySeconds = deployment.spec?.minReadySeconds ?? 0;
     if (!sameRecord(set.metadata?.annotations, annotations) || (set.spec?.minReadySeconds ?? 0) !== minReadySeconds) {
-      rollout.newReplicaSet = await client.update(replicaSets, {
+      const changed = {
         ...withTypeMeta(replicaSets, set),
         metadata: { ...set.metadata, annotations },
         spec: { ...set.spec, selector: set.spec?.selector ?? {}, minReadySeconds },
-      });
+      };
+      rollout.newReplicaSet = await rollout.writer.update(objectKey(deployment), changed, client);
     }
-    await this.#setRevision(rollout, revision);
-    if (hasDeadline(deployment) && conditionOf(rollout.deployment.status, 'Progressing') === undefined) {
-      await this.#setProgressing(rollout, 'FoundNewReplicaSet', `Found new replica set "${set.metadata?.name}"`);
-    }
+    const isProgressUnknown = conditionOf(deployment.status, 'Progressing') === undefined;
+    await this.#writeStatus(rollout, {
+      revision,
+      ...(isProgressUnknown && { progressing: { reason: 'FoundNewReplicaSet', message: `Found new replica set "${set.metadata?.name}"` } }),
+    });
   }
 
   async #create(rollout: Rollout, revision: string): Promise<void> {
@@ -75,21 +77,19 @@ export class NewReplicaSet {
     const name = fresh.metadata?.name;
     const size = newReplicaSetReplicas(deployment, [...old, fresh], fresh);
     try {
-      rollout.newReplicaSet = await client.create(replicaSets, {
-        ...fresh,
-        spec: { ...fresh.spec, selector: fresh.spec?.selector ?? {}, replicas: size },
-      });
+      const sized = { ...fresh, spec: { ...fresh.spec, selector: fresh.spec?.selector ?? {}, replicas: size } };
+      rollout.newReplicaSet = await rollout.writer.create(objectKey(deployment), sized, client);
       if (size > 0) this.#recorder.event(deployment, 'Normal', 'ScalingReplicaSet', `Scaled up replica set ${name} from 0 to ${size}`);
     } catch (error) {
       if (isStatus(error, 'AlreadyExists')) return this.#resolveHashCollision(rollout, fresh, error);
       if (isNamespaceTerminating(error)) return undefined;
       const message = `Failed to create new replica set "${name}": ${(error as Error).message}`;
       this.#recorder.event(deployment, 'Warning', 'ReplicaSetCreateError', message);
-      await this.#setProgressing(rollout, 'ReplicaSetCreateError', message, 'False');
+      await this.#writeStatus(rollout, { progressing: { reason: 'ReplicaSetCreateError', message, status: 'False' } });
       throw error;
     }
-    await this.#setRevision(rollout, revision);
-    await this.#setProgressing(rollout, 'NewReplicaSetCreated', `Created new replica set "${name}"`);
+    const progressing = { reason: 'NewReplicaSetCreated', message: `Created new replica set "${name}"` };
+    await this.#writeStatus(rollout, { revision, progressing });
     return undefined;
   }
 
@@ -118,35 +118,36 @@ export class NewReplicaSet {
     throw error;
   }
 
-  async #setRevision(rollout: Rollout, revision: string): Promise<void> {
-    const {
-      deployment,
-      context: { client },
-    } = rollout;
-    if (deployment.metadata?.annotations?.[deploymentAnnotations.revision] === revision) return;
-    rollout.deployment = await client.update(deployments, {
-      ...withTypeMeta(deployments, deployment),
-      metadata: {
-        ...deployment.metadata,
-        annotations: { ...deployment.metadata?.annotations, [deploymentAnnotations.revision]: revision },
-      },
-    });
-  }
-
-  async #setProgressing(rollout: Rollout, reason: string, message: string, status: 'True' | 'False' = 'True'): Promise<void> {
-    const {
-      deployment,
-      context: { client },
-    } = rollout;
-    if (!hasDeadline(deployment)) return;
-    const conditions = withCondition(
-      deployment.status?.conditions ?? [],
-      { type: 'Progressing', status, reason, message },
-      this.#clock.now(),
-    );
-    rollout.deployment = await client.update(
+  /**
+   * Updates the revision annotation and the Progressing condition of the Deployment in one write. As upstream, writes the annotation through the
+   * status subresource: an update of the Deployment itself would increment its generation.
+   */
+  async #writeStatus(
+    rollout: Rollout,
+    {
+      revision,
+      progressing,
+    }: { readonly revision?: string; readonly progressing?: { reason: string; message: string; status?: 'True' | 'False' } },
+  ): Promise<void> {
+    const { deployment, context } = rollout;
+    const { annotations } = deployment.metadata ?? {};
+    const changesRevision = revision !== undefined && annotations?.[deploymentAnnotations.revision] !== revision;
+    const before = deployment.status?.conditions ?? [];
+    const conditions =
+      progressing === undefined || !hasDeadline(deployment)
+        ? before
+        : withCondition(before, { type: 'Progressing', status: 'True', ...progressing }, this.#clock.now());
+    if (!changesRevision && conditions === before) return;
+    rollout.deployment = await context.client.update(
       deployments,
-      { ...withTypeMeta(deployments, deployment), status: { ...deployment.status, conditions } },
+      {
+        ...withTypeMeta(deployments, deployment),
+        metadata: {
+          ...deployment.metadata,
+          ...(changesRevision && { annotations: { ...annotations, [deploymentAnnotations.revision]: revision } }),
+        },
+        ...(conditions !== before && { status: { ...deployment.status, conditions } }),
+      },
       { subresource: 'status' },
     );
   }

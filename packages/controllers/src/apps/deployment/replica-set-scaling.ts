@@ -1,3 +1,4 @@
+import { objectKey } from '@oarlock/api/object';
 import { replicaSets } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { ReplicaSet } from '@oarlock/api/types/apps-v1';
@@ -91,11 +92,12 @@ export class ReplicaSetScaling {
     } = rollout;
     const annotations = { ...set.metadata?.annotations, ...replicasAnnotations(deployment) };
     if (specReplicas(set) === size && sameRecord(set.metadata?.annotations, annotations)) return set;
-    const updated = await client.update(replicaSets, {
+    const changed = {
       ...withTypeMeta(replicaSets, set),
-      metadata: { ...set.metadata, annotations: annotations },
+      metadata: { ...set.metadata, annotations },
       spec: { ...set.spec, selector: set.spec?.selector ?? {}, replicas: size },
-    });
+    };
+    const updated = await rollout.writer.update(objectKey(deployment), changed, client);
     if (specReplicas(set) !== size) {
       this.#recorder.event(
         deployment,

@@ -1,11 +1,13 @@
 import type { Deployment, ReplicaSet } from '@oarlock/api/types/apps-v1';
 import type { ReconcileContext } from '@oarlock/spi/controller';
+import type { ReplicaSetWriter } from './replica-set-writer.ts';
 import { deploymentAnnotations, desiredReplicas, maxPods } from './deployment-util.ts';
 
 /** The state that the steps of one Deployment reconcile share. */
 export interface Rollout {
   deployment: Deployment;
   readonly context: ReconcileContext;
+  readonly writer: ReplicaSetWriter;
   readonly oldReplicaSets: readonly ReplicaSet[];
   newReplicaSet: ReplicaSet | undefined;
 }

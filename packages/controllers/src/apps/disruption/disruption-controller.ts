@@ -7,6 +7,7 @@ import {
   replicationControllers,
   statefulSets,
 } from '@oarlock/api/resources';
+import { formatLabelSelector } from '@oarlock/api/selectors/format-label-selector';
 import { isStatus } from '@oarlock/api/status';
 import { formatTime, parseTime } from '@oarlock/api/values/time';
 import type { Pod } from '@oarlock/api/types/core-v1';
@@ -109,7 +110,7 @@ export class DisruptionController implements Controller {
         budget,
         'Warning',
         'UnmanagedPods',
-        `Pods selected by this PodDisruptionBudget (selector: ${selectorOf(budget).toString()}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set ".spec.minAvailable" field of the PDB to an integer value.`,
+        `Pods selected by this PodDisruptionBudget (selector: ${formatLabelSelector(budget.spec?.selector)}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set ".spec.minAvailable" field of the PDB to an integer value.`,
       );
     const disruptedPods: Record<string, string> = {};
     let recheckMs = Number.POSITIVE_INFINITY;

@@ -5,12 +5,15 @@ import { isStatus } from '@oarlock/api/status';
 import type { ControllerRevision } from '@oarlock/api/types/apps-v1';
 import type { PodTemplateSpec } from '@oarlock/api/types/core-v1';
 import type { Client } from '@oarlock/spi/client';
-import { hashText, templateText } from './template-hash.ts';
+import { dataHash, templateText } from './template-hash.ts';
 import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 
-/** Label on pods with the hash of the pod's ControllerRevision. */
+/** Label on pods with the hash or the name of the pod's ControllerRevision, and on the ControllerRevisions of DaemonSets with their hash. */
 export const revisionLabel = 'controller-revision-hash';
-const hashLabel = 'controller.kubernetes.io/hash';
+/** Label on the ControllerRevisions of StatefulSets with their hash. */
+export const historyHashLabel = 'controller.kubernetes.io/hash';
+/** Maximum length of the owner's name in the name of a ControllerRevision. */
+const maxPrefixLength = 223;
 
 type Owner = KubeObject & { readonly spec?: { readonly template?: PodTemplateSpec } };
 interface TemplatePatch {
@@ -58,6 +61,8 @@ interface SyncRevisionsOptions<T extends Owner> {
   readonly owner: T;
   readonly revisions: readonly ControllerRevision[];
   readonly collisionCount: number | undefined;
+  /** The label of new ControllerRevisions that contains their hash. */
+  readonly hashLabel: typeof revisionLabel | typeof historyHashLabel;
 }
 
 /**
@@ -70,6 +75,7 @@ export async function syncRevisions<T extends Owner>({
   owner,
   revisions,
   collisionCount: before,
+  hashLabel,
 }: SyncRevisionsOptions<T>): Promise<ControllerRevisions> {
   const all = revisions.toSorted(compareRevisions);
   const text = templateText(owner.spec?.template);
@@ -82,20 +88,21 @@ export async function syncRevisions<T extends Owner>({
     const updated = await client.update(controllerRevisions, { ...withTypeMeta(controllerRevisions, last), revision });
     return { all: [...all.filter((each) => each !== last), updated], updateRevision: updated, collisionCount: before };
   }
+  const data = withSortedKeys({ spec: { template: { ...owner.spec?.template, $patch: 'replace' } } }) as ControllerRevision['data'];
   let collisionCount = before;
   for (;;) {
-    const hash = hashText(text, collisionCount ?? 0);
+    const hash = dataHash(data, collisionCount ?? 0);
     const fresh: ControllerRevision = {
       apiVersion: 'apps/v1',
       kind: 'ControllerRevision',
       metadata: {
-        name: `${owner.metadata?.name}-${hash}`,
+        name: `${owner.metadata?.name?.slice(0, maxPrefixLength)}-${hash}`,
         namespace: owner.metadata?.namespace ?? '',
-        labels: { ...owner.spec?.template?.metadata?.labels, [hashLabel]: hash, [revisionLabel]: hash },
+        labels: { ...owner.spec?.template?.metadata?.labels, [hashLabel]: hash },
         ...(owner.metadata?.annotations && { annotations: owner.metadata.annotations }),
         ownerReferences: [controllerRef(withTypeMeta(resource, owner))],
       },
-      data: withSortedKeys({ spec: { template: { ...owner.spec?.template, $patch: 'replace' } } }) as ControllerRevision['data'],
+      data,
       revision,
     };
     try {
@@ -124,7 +131,7 @@ function withSortedKeys(value: unknown): unknown {
 
 /** Returns the hash of a ControllerRevision, which is the value of the revision label on pods. */
 export const revisionHash = (revision: ControllerRevision): string =>
-  revision.metadata?.labels?.[revisionLabel] ?? revision.metadata?.labels?.[hashLabel] ?? revision.metadata?.name ?? '';
+  revision.metadata?.labels?.[revisionLabel] ?? revision.metadata?.labels?.[historyHashLabel] ?? revision.metadata?.name ?? '';
 
 /** Deletes the oldest ControllerRevisions that are not in use (`isLive`), so that at most `limit` of these remain. */
 export async function truncateHistory(

@@ -38,3 +38,22 @@ export function hashText(text: string, collisions: number): string {
 }
 export const templateHash = (template: PodTemplateSpec | undefined, collisions: number): string =>
   hashText(templateText(template), collisions);
+
+/**
+ * Returns upstream's hash of the data of a ControllerRevision (HashControllerRevision): FNV-1 of the JSON as Go writes it and of the collisions,
+ * in upstream's alphabet.
+ */
+export function dataHash(data: unknown, collisions: number): string {
+  const json = JSON.stringify(data).replace(/[<>&\u2028\u2029]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return safeEncode(String(fnv1(`${json}${collisions}`)));
+}
+
+/** Returns the 32-bit FNV-1 hash of the UTF-8 bytes of a text. */
+export function fnv1(text: string): number {
+  let hash = 0x811c9dc5;
+  for (const byte of Buffer.from(text)) hash = (Math.imul(hash, 0x01000193) ^ byte) >>> 0;
+  return hash;
+}
+
+/** Replaces each character by one of the alphabet (rand.SafeEncodeString upstream). */
+export const safeEncode = (text: string): string => Array.from(text, (char) => alphabet[char.charCodeAt(0) % alphabet.length]).join('');

@@ -86,7 +86,7 @@ export class ReplicaController<T extends ReplicaSetLike> implements Controller {
     this.#podCounts = podCountsOf(pods);
     this.#clock = clock;
     this.#expectations = new ControllerExpectations(clock);
-    this.#control = new PodControl(recorder, this.#expectations);
+    this.#control = new PodControl(recorder, this.#expectations, pods);
     const candidates = { of: kind.candidates };
     this.watches = [watch(sets, (set) => [objectKey(set)]), watch(pods, (pod, old) => ownerKeys(kind.resource.kind, candidates, pod, old))];
     observePods(pods, kind.resource.kind, this.#expectations);
@@ -98,8 +98,9 @@ export class ReplicaController<T extends ReplicaSetLike> implements Controller {
       this.#expectations.deleteExpectations(key);
       return undefined;
     }
-    const expectationsSatisfied = this.#expectations.satisfied(key);
     const selector = this.#kind.selectorOf(set);
+    await this.#control.resolveOutcome({ key, owner: set, client: context.client }, selector);
+    const expectationsSatisfied = this.#expectations.satisfied(key);
     const minReady = set.spec?.minReadySeconds ?? 0;
     const counts = this.#countsFromIndex(set, selector, minReady);
     const all = counts === undefined ? await this.#claim(set, selector, context) : undefined;

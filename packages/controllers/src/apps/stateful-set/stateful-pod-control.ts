@@ -4,6 +4,7 @@ import { isStatus } from '@oarlock/api/status';
 import type { StatefulSet } from '@oarlock/api/types/apps-v1';
 import type { PersistentVolumeClaim, Pod } from '@oarlock/api/types/core-v1';
 import type { Client, EventRecorder, Informer } from '@oarlock/spi/client';
+import { isNamespaceTerminating } from '../../errors/namespace-terminating.ts';
 import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 import { isClaimStale, claimOwnerReferences } from './claim-retention.ts';
 import { claimsOf } from './pod-identity.ts';
@@ -50,30 +51,24 @@ export class StatefulPodControl {
 
   /** Deletes a terminal pod, so that a new pod with the same name can be created. */
   async replace(set: StatefulSet, pod: Pod, client: Client): Promise<void> {
-    const failed = pod.status?.phase === 'Failed';
-    this.#recorder.event(
-      set,
-      failed ? 'Warning' : 'Normal',
-      failed ? 'RecreatingFailedPod' : 'RecreatingTerminatedPod',
-      `StatefulSet ${set.metadata?.namespace}/${set.metadata?.name} is recreating ${failed ? 'failed' : 'terminated'} Pod ${pod.metadata?.name}`,
-    );
     await this.delete(set, pod, client);
   }
 
   async createClaims(set: StatefulSet, pod: Pod, ordinal: number, client: Client): Promise<void> {
     for (const wanted of claimsOf(set, ordinal)) {
       const present = this.#claims.get(`${wanted.metadata?.namespace}/${wanted.metadata?.name}`);
-      if (present?.metadata?.deletionTimestamp !== undefined)
-        throw new Error(`persistent volume claim ${present.metadata.name} is being deleted; it is created again after its deletion`);
+      if (present?.metadata?.deletionTimestamp !== undefined) throw new Error(`pvc ${present.metadata.name} is being deleted`);
       if (present !== undefined) continue;
-      const subject = `Claim ${wanted.metadata?.name} Pod ${pod.metadata?.name} in StatefulSet ${set.metadata?.name}`;
+      const claim = wanted.metadata?.name;
+      const podOfSet = `Pod ${pod.metadata?.name} in StatefulSet ${set.metadata?.name}`;
       try {
         await client.create(persistentVolumeClaims, wanted);
-        this.#recorder.event(set, 'Normal', 'SuccessfulCreate', `create ${subject} success`);
+        this.#recorder.event(set, 'Normal', 'SuccessfulCreate', `create Claim ${claim} ${podOfSet} success`);
       } catch (error) {
         if (isStatus(error, 'AlreadyExists')) continue;
-        this.#recorder.event(set, 'Warning', 'FailedCreate', `create ${subject} failed error: ${(error as Error).message}`);
-        throw error;
+        const { message } = error as Error;
+        this.#recorder.event(set, 'Warning', 'FailedCreate', `create Claim ${claim} for ${podOfSet} failed error: ${message}`);
+        throw isNamespaceTerminating(error) ? error : new Error(`failed to create PVC ${claim}: ${message}`, { cause: error });
       }
     }
   }

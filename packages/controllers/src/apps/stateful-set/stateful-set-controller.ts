@@ -13,7 +13,7 @@ import { claimObjects, addOwnerIndexes } from '../../ownership/controller-ref-ma
 import { isTerminal, isTerminating } from '../../pods/pod-state.ts';
 import { isNamespaceTerminating } from '../../errors/namespace-terminating.ts';
 import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
-import { syncRevisions, revisionTemplate, truncateHistory } from '../history/controller-history.ts';
+import { historyHashLabel, revisionTemplate, syncRevisions, truncateHistory } from '../history/controller-history.ts';
 import { selectorOf, SelectorOwnerIndex } from '../../ownership/selector-owners.ts';
 import { StatefulPodControl } from './stateful-pod-control.ts';
 import { isInOrdinalRange, newStatefulPod, ordinalOf, replicasOf, revisionOf, startOrdinal, withIdentity } from './pod-identity.ts';
@@ -90,6 +90,7 @@ export class StatefulSetController implements Controller {
       owner: set,
       revisions,
       collisionCount: set.status?.collisionCount,
+      hashLabel: historyHashLabel,
     });
     const current = all.find(({ metadata }) => metadata?.name === set.status?.currentRevision) ?? update;
     // pods created or deleted below are counted when the cache shows them: their events trigger a reconcile

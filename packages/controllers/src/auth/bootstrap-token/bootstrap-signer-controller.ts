@@ -32,6 +32,7 @@ export default Controllers.plugin({
     const secretInformer = informers.forResource(secrets);
     return {
       name: 'bootstrapsigner',
+      isDisabledByDefault: true,
       watches: [
         watch(configMapInformer, ({ metadata }) => (`${metadata?.namespace ?? ''}/${metadata?.name ?? ''}` === key ? [key] : [])),
         watch(secretInformer, ({ metadata, type }) =>

@@ -18,6 +18,7 @@ export default Controllers.plugin({
     const secretInformer = informers.forResource(secrets);
     return {
       name: 'tokencleaner',
+      isDisabledByDefault: true,
       watches: [
         watch(secretInformer, ({ metadata, type }) =>
           metadata?.namespace === namespace && type === 'bootstrap.kubernetes.io/token' ? [`${namespace}/${metadata.name ?? ''}`] : [],

@@ -4,8 +4,8 @@ export interface CsrContent {
   readonly organizations: readonly string[];
   readonly dnsNames: readonly string[];
   readonly ipAddresses: readonly string[];
-  /** Email addresses and URIs in the subject alternative names. */
-  readonly others: readonly string[];
+  readonly emails: readonly string[];
+  readonly uris: readonly string[];
   readonly pem: string;
 }
 
@@ -27,6 +27,7 @@ export async function readCsr(request: string): Promise<CsrContent> {
     organizations: parsed.subjectName.getField('O'),
     dnsNames: valuesOf('dns'),
     ipAddresses: valuesOf('ip'),
-    others: [...valuesOf('email'), ...valuesOf('url')],
+    emails: valuesOf('email'),
+    uris: valuesOf('url'),
   };
 }

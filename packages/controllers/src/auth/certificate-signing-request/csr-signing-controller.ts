@@ -23,7 +23,7 @@ async function markFailed(csr: CertificateSigningRequest, message: string, clien
   const failed = {
     type: 'Failed',
     status: 'True',
-    reason: 'SignerValidationFailed',
+    reason: 'SignerValidationFailure',
     message,
     lastUpdateTime: now,
     lastTransitionTime: now,

@@ -17,17 +17,19 @@ const hasOnlyUsages = (usages: readonly string[], allowed: readonly string[], ne
 const isNode = ({ commonName, organizations }: CsrContent) =>
   organizations.length === 1 && organizations[0] === nodes && commonName.startsWith(nodePrefix) && commonName.length > nodePrefix.length;
 
-const client: CsrRejection = (_content, usages) =>
-  hasOnlyUsages(usages, ['digital signature', 'key encipherment', 'client auth'], ['client auth'])
-    ? undefined
-    : 'usages did not match [client auth digital signature key encipherment]';
+const client: CsrRejection = (_content, usages) => {
+  const invalid = usages.find((usage) => !['digital signature', 'key encipherment', 'client auth'].includes(usage));
+  if (invalid !== undefined) return `invalid usage for client certificate: ${invalid}`;
+  return usages.includes('client auth') ? undefined : 'missing required usage for client certificate: client auth';
+};
 
 export const kubeletClient: CsrRejection = (content, usages) => {
   if (content.organizations.length !== 1 || content.organizations[0] !== nodes) return 'subject organization is not system:nodes';
-  if (!isNode(content)) return 'subject common name does not begin with system:node:';
   if (content.dnsNames.length > 0) return 'DNS subjectAltNames are not allowed';
+  if (content.emails.length > 0) return 'Email subjectAltNames are not allowed';
   if (content.ipAddresses.length > 0) return 'IP subjectAltNames are not allowed';
-  if (content.others.length > 0) return 'Email and URI subjectAltNames are not allowed';
+  if (content.uris.length > 0) return 'URI subjectAltNames are not allowed';
+  if (!isNode(content)) return 'subject common name does not begin with system:node:';
   return hasOnlyUsages(usages, ['digital signature', 'key encipherment', 'client auth'], ['digital signature', 'client auth'])
     ? undefined
     : 'usages did not match [client auth digital signature key encipherment]';
@@ -35,12 +37,12 @@ export const kubeletClient: CsrRejection = (content, usages) => {
 
 export const kubeletServing: CsrRejection = (content, usages) => {
   if (content.organizations.length !== 1 || content.organizations[0] !== nodes) return 'subject organization is not system:nodes';
-  if (!isNode(content)) return 'subject common name does not begin with system:node:';
   if (content.dnsNames.length === 0 && content.ipAddresses.length === 0) return 'DNS or IP subjectAltName is required';
-  if (content.others.length > 0) return 'Email and URI subjectAltNames are not allowed';
-  return hasOnlyUsages(usages, ['digital signature', 'key encipherment', 'server auth'], ['digital signature', 'server auth'])
-    ? undefined
-    : 'usages did not match [digital signature key encipherment server auth]';
+  if (content.emails.length > 0) return 'Email subjectAltNames are not allowed';
+  if (content.uris.length > 0) return 'URI subjectAltNames are not allowed';
+  if (!hasOnlyUsages(usages, ['digital signature', 'key encipherment', 'server auth'], ['digital signature', 'server auth']))
+    return 'usages did not match [digital signature key encipherment server auth]';
+  return isNode(content) ? undefined : 'subject common name does not begin with system:node:';
 };
 
 /** Rejects requests for the group `system:masters`: members pass every authorizer, and a certificate cannot be revoked. */

@@ -14,7 +14,7 @@ import { ignoreNotFound } from '../../errors/ignore-not-found.ts';
 import { conditionOf, isFinished } from '../job/finish-condition.ts';
 import { isActive, referenceTo, withoutActiveJob } from './active-jobs.ts';
 import { jobFromTemplate, jobName } from './job-from-template.ts';
-import { missedSchedules, msUntilNextSchedule } from './missed-schedules.ts';
+import { InvalidScheduleError, missedSchedules, msUntilNextSchedule, type MissedSchedules } from './missed-schedules.ts';
 import { parseSchedule, type Schedule } from './schedule.ts';
 import { TimeZone } from './time-zone.ts';
 
@@ -114,7 +114,8 @@ export class CronJobController implements Controller {
     const now = clock.now();
     // the following steps use the status as it will be written
     const withNewStatus = () => ({ ...cronJob, status: sync.status });
-    const missed = missedSchedules(withNewStatus(), parsed.schedule, now, { withDeadline: true });
+    const missed = this.#missedSchedules(withNewStatus(), parsed.schedule, now);
+    if (missed === undefined) return undefined;
     if (missed.tooMany)
       recorder.event(
         cronJob,
@@ -136,6 +137,18 @@ export class CronJobController implements Controller {
     }
     const ms = msUntilNextSchedule(withNewStatus(), parsed.schedule, now);
     return ms === undefined ? undefined : { requeueAfterMs: ms };
+  }
+
+  /** Returns undefined for a schedule without due times, which is not reconciled again until the spec changes. */
+  #missedSchedules(cronJob: CronJob, schedule: Schedule, nowMs: number): MissedSchedules | undefined {
+    try {
+      return missedSchedules(cronJob, schedule, nowMs, { withDeadline: true });
+    } catch (error) {
+      if (!(error instanceof InvalidScheduleError)) throw error;
+      const message = `invalid schedule: ${cronJob.spec.schedule} : ${error.message}`;
+      this.#options.recorder.event(cronJob, 'Warning', 'InvalidSchedule', message);
+      return undefined;
+    }
   }
 
   #parseSchedule(cronJob: CronJob): { readonly schedule: Schedule; readonly zone: TimeZone } | undefined {

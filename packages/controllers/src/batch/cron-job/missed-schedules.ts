@@ -12,9 +12,18 @@ export interface MissedSchedules {
   readonly tooMany: boolean;
 }
 
+/** Thrown for a schedule without due times, such as `59 23 31 2 *`. `message` is upstream's. */
+export class InvalidScheduleError extends Error {
+  override readonly name = 'InvalidScheduleError';
+  constructor() {
+    super('time difference between two schedules is less than 1 second');
+  }
+}
+
 /**
  * Returns the last scheduled time that has passed since `status.lastScheduleTime`, and whether too many scheduled times were missed. Computes
  * long series of missed times by arithmetic instead of iteration.
+ * @throws InvalidScheduleError if the schedule has no due time
  */
 export function missedSchedules(
   { metadata, spec, status }: CronJob,
@@ -26,7 +35,8 @@ export function missedSchedules(
   if (withDeadline && spec.startingDeadlineSeconds !== undefined)
     earliest = Math.max(earliest, nowMs - spec.startingDeadlineSeconds * 1000);
   const first = schedule.next(earliest);
-  if (first === undefined || nowMs < first) return { earliest, latest: undefined, tooMany: false };
+  if (first === undefined) throw new InvalidScheduleError();
+  if (nowMs < first) return { earliest, latest: undefined, tooMany: false };
   const second = schedule.next(first);
   if (second === undefined || nowMs < second) return { earliest, latest: first, tooMany: false };
   const intervalMs = second - first;

@@ -62,7 +62,7 @@ export class JobController implements Controller {
     this.#recorder = recorder;
     this.#clock = clock;
     this.#expectations = new ControllerExpectations(clock);
-    this.#control = new PodControl(recorder, this.#expectations);
+    this.#control = new PodControl(recorder, this.#expectations, pods);
     const candidates = new SelectorOwnerIndex(jobs);
     this.watches = [
       watch(jobs, (job) => this.#keysOfJob(job)),
@@ -99,6 +99,7 @@ export class JobController implements Controller {
   }
 
   async #syncJob(key: ObjectKey, job: Job, client: Client): Promise<ReconcileResult | undefined> {
+    await this.#control.resolveOutcome({ key, owner: job, client }, selectorOf(job));
     const expectationsSatisfied = this.#expectations.satisfied(key);
     const pods = await this.#claimPods(job, client);
     const syncContext = buildSyncJobContext(job, pods, this.#releasedPods.of(key));

@@ -168,9 +168,9 @@ const shouldMirror = ({ metadata }: Endpoints, { spec }: Service) =>
   metadata?.annotations?.[leaderAnnotation] === undefined &&
   Object.keys(spec?.selector ?? {}).length === 0;
 
-const portsText = (ports: readonly EndpointPort[] = []) =>
+const portsText = (ports: readonly EndpointPort[] | undefined) =>
   JSON.stringify(
-    ports.map(({ name, port, protocol, appProtocol }) => [name ?? '', port ?? 0, protocol ?? 'TCP', appProtocol ?? '']).sort(),
+    (ports ?? []).map(({ name, port, protocol, appProtocol }) => [name ?? '', port ?? 0, protocol ?? 'TCP', appProtocol ?? '']).sort(),
   );
 /** Returns the identity of a mirrored EndpointSlice: its address family and ports. */
 const idOf = ({ addressType, ports }: DesiredEndpointSlice | EndpointSlice) => `${addressType} ${portsText(ports)}`;

@@ -151,7 +151,8 @@ export class NodeLifecycleController implements Controller {
         { ...node, apiVersion: 'v1', kind: 'Node', status: { ...node.status, conditions } },
         { subresource: 'status' },
       );
-      this.#options.recorder.event(node, 'Normal', 'NodeNotReady', `Node ${node.metadata?.name} status is now: NodeNotReady`);
+      if (readyStatus(node) === 'True')
+        this.#options.recorder.event(node, 'Normal', 'NodeNotReady', `Node ${node.metadata?.name} status is now: NodeNotReady`);
       return updated;
     } catch (error) {
       if (isStatus(error, 'NotFound')) return undefined;
@@ -169,19 +170,20 @@ export class NodeLifecycleController implements Controller {
     const ready = status('Ready');
     const readyTaint = ready === 'True' ? undefined : ready === 'Unknown' ? unreachableTaint : notReadyTaint;
     const existing = node.spec?.taints ?? [];
-    const timeOf = (key: string) =>
-      existing.find((taint) => taint.key === key && taint.effect === 'NoExecute')?.timeAdded ?? formatTime(this.#options.clock.now());
+    const now = formatTime(this.#options.clock.now());
+    const taint = (key: string, effect: string): Taint =>
+      existing.find((each) => each.key === key && each.effect === effect) ?? { key, effect, timeAdded: now };
     let waitMs: number | undefined;
     if (readyTaint !== undefined) {
-      desired.push({ key: readyTaint, effect: 'NoSchedule' });
+      desired.push(taint(readyTaint, 'NoSchedule'));
       const isEvicting = existing.some(({ key, effect }) => (key === notReadyTaint || key === unreachableTaint) && effect === 'NoExecute');
       if (ready !== undefined && !this.#zones.allZonesFullyDisrupted) {
         waitMs = isEvicting ? 0 : this.#zones.tryEvict(node.metadata?.name ?? '', this.#options.clock.monotonic());
-        if (waitMs === 0) desired.push({ key: readyTaint, effect: 'NoExecute', timeAdded: timeOf(readyTaint) });
+        if (waitMs === 0) desired.push(taint(readyTaint, 'NoExecute'));
       }
     }
-    for (const [type, key] of conditionTaints) if (status(type) === 'True') desired.push({ key, effect: 'NoSchedule' });
-    if (node.spec?.unschedulable === true) desired.push({ key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' });
+    for (const [type, key] of conditionTaints) if (status(type) === 'True') desired.push(taint(key, 'NoSchedule'));
+    if (node.spec?.unschedulable === true) desired.push(taint('node.kubernetes.io/unschedulable', 'NoSchedule'));
     const taints = [...existing.filter(({ key }) => !managedTaints.has(key)), ...desired];
     const comparable = (list: readonly Taint[]) =>
       JSON.stringify(list.map(({ key, effect, value }) => `${key}=${value ?? ''}:${effect}`).sort());

@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { withTypeMeta } from '../../objects/object-identity.ts';
 import { podsByClaimIndex, claimKeysOfPod } from '../../indexes/pods-by-claim.ts';
 import { bind, setClaimPhase, setPhase, unbind } from './volume-binding.ts';
+import { missingDeleterText, missingProvisionerText } from './in-tree-plugins.ts';
 import { Recycler, recycledBy } from './recycler.ts';
 import { annotations, bestVolume, classOf, isBoundTo, mismatch, modeOf } from './volume-match.ts';
 
@@ -164,8 +165,9 @@ export class PersistentVolumeController implements Controller {
       recorder.event(claim, 'Warning', 'ProvisioningFailed', `storageclass.storage.k8s.io "${name}" not found`);
       return claim;
     }
-    if (provisioner === 'kubernetes.io/no-provisioner') {
-      recorder.event(claim, 'Warning', 'ProvisioningFailed', `no volume plugin matched name: ${provisioner}`);
+    const missing = missingProvisionerText(provisioner);
+    if (missing !== undefined) {
+      recorder.event(claim, 'Warning', 'ProvisioningFailed', missing);
       return claim;
     }
     const provisionerAnnotations = { [annotations.betaProvisioner]: provisioner, [annotations.provisioner]: provisioner };
@@ -249,7 +251,7 @@ export class PersistentVolumeController implements Controller {
       metadata?.deletionTimestamp !== undefined
     )
       return;
-    const message = `error getting deleter volume plugin for volume "${metadata?.name}": no volume plugin matched`;
+    const message = missingDeleterText(volume);
     if (volume.status?.phase !== 'Failed') this.#options.recorder.event(volume, 'Warning', 'VolumeFailedDelete', message);
     await setPhase(volume, 'Failed', client, message);
   }

@@ -1,7 +1,8 @@
 import { objectKey, type KubeObject } from '@oarlock/api/object';
-import { persistentVolumeClaims, persistentVolumes, pods as podResource } from '@oarlock/api/resources';
+import { persistentVolumeClaims, persistentVolumes, pods as podResource, volumeAttributesClasses } from '@oarlock/api/resources';
 import type { Resource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
+import type { PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
 import { Informers, type Client } from '@oarlock/spi/client';
 import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
@@ -10,6 +11,7 @@ import { podsByClaimIndex, claimKeysOfPod } from '../../indexes/pods-by-claim.ts
 
 const claimFinalizer = 'kubernetes.io/pvc-protection';
 const volumeFinalizer = 'kubernetes.io/pv-protection';
+const attributesClassFinalizer = 'kubernetes.io/vac-protection';
 
 /** Adds the protection finalizer to an object that is not being deleted, and removes it from a deleted object that is not in use. */
 async function protect<T extends KubeObject>(
@@ -80,6 +82,52 @@ export const volumeProtection = Controllers.plugin({
             inUse: async () => volume.status?.phase === 'Bound',
             client,
           });
+      },
+    };
+  },
+});
+
+/** Name of the indexes of PersistentVolumes and PersistentVolumeClaims by the VolumeAttributesClasses that they refer to. */
+const attributesClassIndex = 'volume-attributes-class';
+const isName = (name: string | undefined): name is string => name !== undefined && name !== '';
+const classesOfVolume = ({ spec }: PersistentVolume): readonly string[] => [spec?.volumeAttributesClassName].filter(isName);
+const classesOfClaim = ({ spec, status }: PersistentVolumeClaim): readonly string[] => [
+  ...new Set(
+    [
+      spec?.volumeAttributesClassName,
+      status?.currentVolumeAttributesClassName,
+      status?.modifyVolumeStatus?.targetVolumeAttributesClassName,
+    ].filter(isName),
+  ),
+];
+
+/** Keeps a deleted VolumeAttributesClass while a PersistentVolume or PersistentVolumeClaim refers to the class. */
+export const attributesClassProtection = Controllers.plugin({
+  id: 'controller-vac-protection',
+  declares: { loop: 'volumeattributesclass-protection' },
+  config: z.strictObject({}),
+  needs: { informers: Informers },
+  create({ informers }) {
+    const classes = informers.forResource(volumeAttributesClasses);
+    const volumes = informers.forResource(persistentVolumes);
+    const claims = informers.forResource(persistentVolumeClaims);
+    volumes.addIndexer(attributesClassIndex, classesOfVolume);
+    claims.addIndexer(attributesClassIndex, classesOfClaim);
+    // only a deleted class waits for the objects that refer to it
+    const deleted = (names: readonly string[]) => names.filter((name) => classes.get(name)?.metadata?.deletionTimestamp !== undefined);
+    return {
+      name: 'volumeattributesclass-protection',
+      watches: [
+        watch(classes, ({ metadata }) => [metadata?.name ?? '']),
+        watch(volumes, (volume, old) => deleted([...classesOfVolume(volume), ...(old ? classesOfVolume(old) : [])])),
+        watch(claims, (claim, old) => deleted([...classesOfClaim(claim), ...(old ? classesOfClaim(old) : [])])),
+      ],
+      async reconcile(key, { client }) {
+        const attributesClass = classes.get(key);
+        if (attributesClass === undefined) return;
+        const inUse = async () =>
+          volumes.byIndex(attributesClassIndex, key).length > 0 || claims.byIndex(attributesClassIndex, key).length > 0;
+        await protect(volumeAttributesClasses, attributesClass, { finalizer: attributesClassFinalizer, inUse, client });
       },
     };
   },

@@ -7,6 +7,7 @@ import rootCa from '@oarlock/controllers/auth/root-ca/root-ca-controller';
 import account from '@oarlock/controllers/auth/service-account/service-account-controller';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import type { MemoryApi } from '@oarlock/testing/memory-api';
+import namespaceController from '@oarlock/controllers/api-machinery/namespace/namespace-controller';
 import { expect, it } from 'vitest';
 import { runControllers } from '../../support/running-controllers.ts';
 
@@ -59,3 +60,21 @@ it.each(rows)(
     expect(api.requests.filter(({ verb, resource }) => verb === 'create' && resource === createdResource)).toHaveLength(1);
   },
 );
+
+it("namespace-controller reports remaining objects by resource and group in upstream's words", async () => {
+  const held = (name: string) => ({ metadata: { namespace: 'd', name, finalizers: ['example.com/hold'] } });
+  const { api, clock } = await runControllers([namespaceController], {
+    defaults: false,
+    seed: (memory) => {
+      memory.seed(configMaps, held('a'), held('b'));
+      memory.seed(endpointSlices, { ...held('s'), addressType: 'IPv4' });
+      memory.seed(namespaces, { metadata: { name: 'd' }, spec: { finalizers: ['kubernetes'] } });
+    },
+  });
+  await api.client().delete(namespaces, { name: 'd' });
+  await clock.settle();
+  const condition = api.object(namespaces, { name: 'd' })?.status?.conditions?.find(({ type }) => type === 'NamespaceContentRemaining');
+  expect(condition?.message).toBe(
+    'Some resources are remaining: configmaps. has 2 resource instances, endpointslices.discovery.k8s.io has 1 resource instances',
+  );
+});

@@ -139,6 +139,10 @@ describe('DaemonSetController', () => {
         .map(({ revision }) => revision)
         .sort(),
     ).toEqual([1, 2]);
+    for (const { metadata } of api.objects(controllerRevisions, 'd')) {
+      expect(metadata?.labels).not.toHaveProperty('controller.kubernetes.io/hash');
+      expect(metadata?.name).toBe(`agent-${metadata?.labels?.['controller-revision-hash']}`);
+    }
   });
 
   it('should rollback without unnecessary restarts', async () => {

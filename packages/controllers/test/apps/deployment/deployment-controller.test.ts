@@ -1,5 +1,6 @@
 import { deployments, pods, replicaSets } from '@oarlock/api/resources';
-import type { Deployment, DeploymentSpec } from '@oarlock/api/types/apps-v1';
+import { failure } from '@oarlock/api/status';
+import type { Deployment, DeploymentSpec, ReplicaSet } from '@oarlock/api/types/apps-v1';
 import deployment from '@oarlock/controllers/apps/deployment/deployment-controller';
 import replicaSet from '@oarlock/controllers/apps/replica-set/replica-set-controller';
 import type { MemoryApi } from '@oarlock/testing/memory-api';
@@ -17,6 +18,7 @@ const make = (more: Partial<DeploymentSpec> = {}): Deployment => ({
 const patch = (api: MemoryApi, spec: unknown) => api.client().patch(deployments, at('web'), 'merge', { spec });
 const sizes = (api: MemoryApi) =>
   Object.fromEntries(api.objects(replicaSets, 'd').map(({ spec }) => [spec?.template?.spec?.containers[0]?.image, spec?.replicas]));
+const total = (api: MemoryApi) => api.objects(replicaSets, 'd').reduce((sum, { spec }) => sum + (spec?.replicas ?? 0), 0);
 const start = async (spec: Deployment): Promise<RunningControllers> => {
   const life = await runControllers([deployment, replicaSet]);
   await life.api.client().create(deployments, spec);
@@ -55,6 +57,61 @@ describe('Deployment', () => {
     await life.whenIdle();
     expect(sizes(api)).toEqual({ 'a:1': 0, broken: 0, 'a:3': 3 });
     expect(api.object(deployments, at('web'))?.metadata?.annotations?.['deployment.kubernetes.io/revision']).toBe('3');
+  });
+
+  it('does not exceed maxSurge when its cache of ReplicaSets is stale', async () => {
+    const life = await start(make({ replicas: 4, strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } } }));
+    const { api, clock } = life;
+    api.failNext({ verb: 'watch', resource: replicaSets }, failure('ServiceUnavailable', 'no connection'), 4);
+    api.dropWatches(replicaSets);
+    for (const image of ['a:2', 'a:3', 'a:4']) {
+      await patch(api, { template: template(image) });
+      await clock.settle();
+      expect(total(api)).toBeLessThanOrEqual(5);
+      // also when the controller reads the ReplicaSets, because the watch remains interrupted
+      await clock.advance(1100);
+      expect(total(api)).toBeLessThanOrEqual(5);
+    }
+    await clock.advance(60_000);
+    await life.whenIdle();
+    expect(sizes(api)).toEqual({ 'a:1': 0, 'a:2': 0, 'a:3': 0, 'a:4': 4 });
+  });
+
+  it('does not exceed maxSurge when the response to a created ReplicaSet is lost', async () => {
+    const life = await start(make({ replicas: 4, strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } } }));
+    const { api, clock } = life;
+    api.failNext({ verb: 'watch', resource: replicaSets }, failure('ServiceUnavailable', 'no connection'), 4);
+    api.dropWatches(replicaSets);
+    api.failNext({ verb: 'create', resource: replicaSets }, ({ body }) => {
+      api.seed(replicaSets, body as ReplicaSet);
+      return failure('ServiceUnavailable', 'the connection was lost');
+    });
+    await patch(api, { template: template('a:2') });
+    await clock.settle();
+    await patch(api, { template: template('a:3') });
+    await clock.advance(1100);
+    expect(total(api)).toBeLessThanOrEqual(5);
+    await clock.advance(60_000);
+    await life.whenIdle();
+    expect(sizes(api)).toEqual({ 'a:1': 0, 'a:2': 0, 'a:3': 4 });
+  });
+
+  it('keeps the generation when the controller sets the revision', async () => {
+    const { api } = await start(make());
+    expect(api.object(deployments, at('web'))).toMatchObject({
+      metadata: { generation: 1, annotations: { 'deployment.kubernetes.io/revision': '1' } },
+      status: { observedGeneration: 1 },
+    });
+    const writes = api.requests.filter(({ verb, resource }) => verb === 'update' && resource.resource === 'deployments');
+    expect(new Set(writes.map(({ subresource }) => subresource))).toEqual(new Set(['status']));
+  });
+
+  it('counts desired replicas as unavailable if their pods cannot be created', async () => {
+    const life = await runControllers([deployment, replicaSet]);
+    life.api.failNext({ verb: 'create', resource: pods }, failure('Forbidden', 'exceeded quota'), 1000);
+    await life.api.client().create(deployments, make());
+    await life.clock.settle();
+    expect(life.api.object(deployments, at('web'))?.status).toMatchObject({ replicas: 0, unavailableReplicas: 3 });
   });
 
   it('deployment should delete old replica sets', async () => {

@@ -102,7 +102,9 @@ describe('DisruptionController', () => {
     await api.client().create(podDisruptionBudgets, make({ maxUnavailable: 1 }));
     await clock.settle();
     expect(status(api)).toMatchObject({ expectedPods: 0, disruptionsAllowed: 0 });
-    expect(life.messages('UnmanagedPods')[0]).toContain('(selector: app=web)');
+    expect(life.messages('UnmanagedPods')[0]).toContain(
+      '(selector: &LabelSelector{MatchLabels:map[string]string{app: web,},MatchExpressions:[]LabelSelectorRequirement{},})',
+    );
     api.seed(pods, {
       ...pod('p2'),
       metadata: {

@@ -78,7 +78,7 @@ export function buildExtendedResourceClaim(
       namespace,
       name: `<extended-resources>${name}`,
       annotations: { [annotation]: 'true' },
-      ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name, uid, controller: true }],
+      ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name, uid, controller: true, blockOwnerDeletion: true }],
     },
     spec: { devices: { requests } },
   };

@@ -1,3 +1,4 @@
+import { formatTime } from '@oarlock/api/values/time';
 import { deviceClasses, pods, resourceClaims, resourceSlices } from '@oarlock/api/resources';
 import { failure } from '@oarlock/api/status';
 import type { Pod, PodSpec } from '@oarlock/api/types/core-v1';
@@ -85,6 +86,7 @@ describe('allocation', () => {
             config: [{ source: 'FromClaim', opaque: { driver, parameters: { a: 1 } } }],
           },
           nodeSelector: { nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: ['b'] }] }] },
+          allocationTimestamp: formatTime(w.clock.now()),
         },
         reservedFor: [{ resource: 'pods', name: 'p', uid: w.podOf('p')?.metadata?.uid }],
       },

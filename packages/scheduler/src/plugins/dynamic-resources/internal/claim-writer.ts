@@ -79,10 +79,8 @@ export class ClaimWriter {
         { signal },
       );
     const { name = '', uid = '' } = pod.metadata ?? {};
-    const newAllocation =
-      allocation === undefined || !needsReadiness(allocation)
-        ? allocation
-        : { ...allocation, allocationTimestamp: formatTime(this.#options.clock.now()) };
+    const allocated = allocation ?? current.status?.allocation;
+    const newAllocation = allocated && { allocationTimestamp: formatTime(this.#options.clock.now()), ...allocated };
     const updated = await client.update(
       resourceClaims,
       {
