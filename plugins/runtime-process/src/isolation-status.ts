@@ -36,7 +36,10 @@ export class IsolationStatus {
     const found = await this.#isolation();
     if (found.mode !== 'none') return { enforced: true, reason: '' };
     const { reason, mountsVolumes } = found;
-    return { enforced: false, reason: mountsVolumes ? reason : `${reason}; volumes are not mounted but linked below $OARLOCK_ROOT` };
+    return {
+      enforced: false,
+      reason: mountsVolumes === false ? `${reason}; volumes are not mounted but linked below $OARLOCK_ROOT` : reason,
+    };
   }
 
   /** Checks the isolation. @throws RuntimeError `FailedPrecondition` if the configuration requires isolation and pods cannot be isolated */
