@@ -139,7 +139,8 @@ export class MountTree {
       if (entry.isSymbolicLink()) symlinkSync(readlinkSync(at), target);
       else if (entry.isDirectory()) mkdirSync(target);
       else writeFileSync(target, '');
-      if (!entry.isSymbolicLink() && !this.#items.has(at))
+      // a file system that this user cannot reach, or that is disconnected, cannot be mounted again
+      if (!entry.isSymbolicLink() && !this.#items.has(at) && statOrUndefined(at) !== undefined)
         this.#items.set(at, { source: at, isDirectory: entry.isDirectory(), readonly: readonly && at !== '/proc', owner: 'node' });
     }
     this.#items.set(path, { source, isDirectory: true, readonly, owner: 'container' });

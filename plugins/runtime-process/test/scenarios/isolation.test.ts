@@ -333,6 +333,33 @@ for (const { name, asUser, missing } of modes)
         expect(readdirSync(outer)).toEqual(['sub']);
       });
 
+      it.skipIf(!isPrivileged)('has read-only volumes of file systems with flags that the kernel locks', async () => {
+        const volume = await mkdtemp(join(stage.cluster, 'volumes', 'flags-'));
+        const flags = 'nosuid,nodev,noexec';
+        expect(spawnSync('mount', ['-t', 'tmpfs', '-o', `${flags},mode=0777`, 'tmpfs', volume]).status).toBe(0);
+        try {
+          await writeFile(join(volume, 'file'), 'content\n', { mode: 0o644 });
+          const mounts = ['/oarlock-flags', '/oarlock-flags-2'].map((containerPath, index) => ({
+            containerPath,
+            hostPath: volume,
+            readonly: index === 0,
+          }));
+          const { lines } = await run(
+            'cat /oarlock-flags/file; touch /oarlock-flags/new || echo read-only; touch /oarlock-flags-2/new && echo written; grep " /oarlock-flags " /proc/self/mountinfo | cut -d " " -f 6',
+            [],
+            { mounts },
+          );
+          expect(lines.filter((line) => !line.includes('cannot touch'))).toEqual([
+            'content',
+            'read-only',
+            'written',
+            expect.stringMatching(/^ro,nosuid,nodev,noexec/),
+          ]);
+        } finally {
+          spawnSync('umount', [volume]);
+        }
+      });
+
       it('has the host name of the pod', async () => {
         const before = hostname();
         const { lines } = await run('hostname; cat /proc/sys/kernel/hostname; cat /etc/hostname; echo "$HOSTNAME"');
