@@ -28,7 +28,7 @@ const statefulSet = (image: string) => ({
           {
             name: 'main',
             image,
-            // keeps existing data; the first pod becomes the owner. Processes of the host have their volumes below a root directory of their own
+            // keeps existing data; the first pod becomes the owner
             command: ['sh', '-c', 'd=/data; [ -e "$d/owner" ] || echo "$POD" > "$d/owner"; echo started >> "$d/starts"; exec sleep 3600'],
             env: [{ name: 'POD', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } }],
             volumeMounts: [{ name: 'data', mountPath: '/data' }],
