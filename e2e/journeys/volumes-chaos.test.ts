@@ -27,7 +27,7 @@ const pod = {
       {
         name: 'main',
         image: 'host',
-        command: ['sh', '-c', 'echo here >> "$OARLOCK_ROOT/data/said"; exec sleep 3600'],
+        command: ['sh', '-c', 'echo here >> /data/said; exec sleep 3600'],
         volumeMounts: [{ name: 'data', mountPath: '/data' }],
       },
     ],
@@ -90,7 +90,7 @@ describe.skipIf(reason !== undefined)(
       expect(JSON.parse(await readFile(faults, 'utf8'))).toEqual({});
     };
     const gone = (path: string) => cluster.api.until(`nothing at ${path}`, path, (items) => items.length === 0);
-    const dataOf = () => cluster.kubectl.run(['exec', 'keeper', '--', 'sh', '-c', 'cat "$OARLOCK_ROOT/data/said"']);
+    const dataOf = () => cluster.kubectl.run(['exec', 'keeper', '--', 'sh', '-c', 'cat /data/said']);
 
     beforeAll(async () => {
       const spec = composition({ storage: 'embedded', runtime: 'process', network: 'host' });

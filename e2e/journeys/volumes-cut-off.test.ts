@@ -55,7 +55,7 @@ const writerPod = (name: string, node: NodeName) => ({
       {
         name: 'main',
         image: 'host',
-        command: ['sh', '-c', 'echo "$POD" >> "$OARLOCK_ROOT/data/said"; exec sleep 3600'],
+        command: ['sh', '-c', 'echo "$POD" >> /data/said; exec sleep 3600'],
         env: [{ name: 'POD', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } }],
         volumeMounts: [{ name: 'data', mountPath: '/data' }],
       },
@@ -112,7 +112,7 @@ describe.skipIf(reason !== undefined)(
       cluster.api.until<PodItem>(`${name} is ready`, cluster.api.pods('default', name), (pods) => pods.length === 1 && pods.every(isReady));
     const gone = (path: string) => cluster.api.until(`nothing at ${path}`, path, (items) => items.length === 0);
     const dataOf = async (name: string) =>
-      (await cluster.kubectl.run(['exec', name, '--', 'sh', '-c', 'cat "$OARLOCK_ROOT/data/said"'])).trim().split('\n');
+      (await cluster.kubectl.run(['exec', name, '--', 'sh', '-c', 'cat /data/said'])).trim().split('\n');
     const neverOnBoth = async () => {
       const [a, b] = [await mountsOf('node-a'), await mountsOf('node-b')];
       if (a > 0 && b > 0) throw new Error(`the volume is mounted on both nodes: ${a} and ${b} mounts`);

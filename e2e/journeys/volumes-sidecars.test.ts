@@ -165,7 +165,7 @@ describe.skipIf(reason !== undefined)(
       });
       await attacher.merge(`${attachmentsPath}/${name}/status`, { status: { attached: true, attachmentMetadata: { by: 'sidecar' } } });
       await is<PodItem>('the pod is ready', '/api/v1/namespaces/default/pods/keeper', isReady);
-      expect(await our.kubectl.run(['exec', 'keeper', '--', 'sh', '-c', 'cat "$OARLOCK_ROOT/data/said"'])).toBe('here\n');
+      expect(await our.kubectl.run(['exec', 'keeper', '--', 'sh', '-c', 'cat /data/said'])).toBe('here\n');
     });
 
     it('gets them expanded by external-resizer', async () => {

@@ -17,7 +17,7 @@ const reason = await netnsMissing();
 const names = ['db-0', 'db-1', 'db-2'];
 
 /** Keeps existing data; the first pod becomes the owner. */
-const script = 'd="$OARLOCK_ROOT/data"; [ -e "$d/owner" ] || echo "$POD" > "$d/owner"; echo "$ROUND" >> "$d/starts"; exec sleep 3600';
+const script = 'd=/data; [ -e "$d/owner" ] || echo "$POD" > "$d/owner"; echo "$ROUND" >> "$d/starts"; exec sleep 3600';
 const statefulSet = (round: string) => ({
   apiVersion: 'apps/v1',
   kind: 'StatefulSet',
@@ -105,7 +105,7 @@ describe.skipIf(reason !== undefined)(
     const starts = async () => {
       const all: Record<string, string> = {};
       for (const name of names) {
-        const read = (file: string) => cluster.kubectl.run(['exec', name, '--', 'sh', '-c', `cat "$OARLOCK_ROOT/data/${file}"`]);
+        const read = (file: string) => cluster.kubectl.run(['exec', name, '--', 'sh', '-c', `cat /data/${file}`]);
         expect((await read('owner')).trim(), name).toBe(name);
         all[name] = (await read('starts')).trim().split('\n').join(' ');
       }

@@ -28,12 +28,8 @@ const statefulSet = (image: string) => ({
           {
             name: 'main',
             image,
-            // keeps existing data; the first pod becomes the owner. Processes of the host have their volumes below a root directory of their own
-            command: [
-              'sh',
-              '-c',
-              'd="$OARLOCK_ROOT/data"; [ -e "$d/owner" ] || echo "$POD" > "$d/owner"; echo started >> "$d/starts"; exec sleep 3600',
-            ],
+            // keeps existing data; the first pod becomes the owner
+            command: ['sh', '-c', 'd=/data; [ -e "$d/owner" ] || echo "$POD" > "$d/owner"; echo started >> "$d/starts"; exec sleep 3600'],
             env: [{ name: 'POD', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } }],
             volumeMounts: [{ name: 'data', mountPath: '/data' }],
           },
@@ -142,7 +138,7 @@ describe.each([['containerd', 'bridge'] as const, ['process', 'host'] as const])
       const startedOften = (pod: string, times: string) =>
         untilValue(
           `${pod} has started ${times} times`,
-          async () => (await cluster.kubectl.try(['exec', pod, '--', 'sh', '-c', 'wc -l < "$OARLOCK_ROOT/data/starts"'])).stdout.trim(),
+          async () => (await cluster.kubectl.try(['exec', pod, '--', 'sh', '-c', 'wc -l < /data/starts'])).stdout.trim(),
           (count) => count === times,
         );
       const image = runtime === 'containerd' ? busyboxImage : 'host';
@@ -210,7 +206,7 @@ describe.each([['containerd', 'bridge'] as const, ['process', 'host'] as const])
         await cluster.api.untilReady('default', 'reader', 1);
         await untilValue(
           'the volume has the data of the snapshot',
-          () => inPod('reader', 'cat "$OARLOCK_ROOT/data/owner"'),
+          () => inPod('reader', 'cat /data/owner'),
           (text) => text === 'db-1',
         );
         if (runtime === 'containerd') {
@@ -218,7 +214,7 @@ describe.each([['containerd', 'bridge'] as const, ['process', 'host'] as const])
           expect(await inPod('reader', 'blockdev --getsize64 /dev/disk')).toBe(String(8 * 2 ** 20));
           expect(await inPod('reader', 'echo hello | dd of=/dev/disk conv=notrunc 2>/dev/null && head -c 5 /dev/disk')).toBe('hello');
         }
-        expect(await inPod('reader', 'touch "$OARLOCK_ROOT/scratch/file" && ls "$OARLOCK_ROOT/scratch"')).toBe('file');
+        expect(await inPod('reader', 'touch /scratch/file && ls /scratch')).toBe('file');
         await cluster.kubectl.run(['delete', 'pod', 'reader', '--wait=true']);
         await cluster.kubectl.run(['delete', 'pvc', '-l', 'app=reader', '--wait=true']);
         await cluster.kubectl.run(['delete', 'volumesnapshot', 'taken', '--wait=true']);

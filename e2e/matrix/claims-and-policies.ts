@@ -16,7 +16,7 @@ const claim = {
   spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '8Mi' } } },
 };
 
-/** A pod that writes its name into the claim. Processes of the host have their volumes below their own root. */
+/** A pod that writes its name into the claim. */
 const writerPod = (name: string, image: string) => ({
   apiVersion: 'v1',
   kind: 'Pod',
@@ -27,7 +27,7 @@ const writerPod = (name: string, image: string) => ({
       {
         name: 'main',
         image,
-        command: ['sh', '-c', `echo ${name} >> "$OARLOCK_ROOT/data/said"; exec sleep 3600`],
+        command: ['sh', '-c', `echo ${name} >> /data/said; exec sleep 3600`],
         volumeMounts: [{ name: 'data', mountPath: '/data' }],
       },
     ],
@@ -58,7 +58,7 @@ export async function claimKeeps(stage: MatrixApplication): Promise<void> {
   await stage.cluster.api.untilReady(stage.namespace, 'reader', 1);
   await untilValue(
     'the data that was kept',
-    () => stage.k('exec', 'reader', '--', 'sh', '-c', 'cat "$OARLOCK_ROOT/data/said"'),
+    () => stage.k('exec', 'reader', '--', 'sh', '-c', 'cat /data/said'),
     (output) => output === 'writer\nreader\n',
   );
   await stage.k('delete', 'pod/reader', 'pvc/kept');

@@ -49,7 +49,7 @@ export const routeShape = (network: RackNetwork, way: Way): RegExp =>
 const server = `
 const http = require('node:http');
 const fs = require('node:fs');
-const data = process.env.OARLOCK_ROOT + '/data/starts';
+const data = '/data/starts';
 if (process.env.KEEPS) fs.appendFileSync(data, process.env.POD + '\\n');
 const ask = (place) => new Promise((done) => {
   const request = http.get('http://' + place, { agent: false, timeout: 4000 }, (answer) => {

@@ -1,5 +1,5 @@
 import { errorText } from '@oarlock/primitives/error-text';
-import { statfsSync, mkdirSync } from 'node:fs';
+import { fstatSync, statfsSync, mkdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { driver } from './driver.ts';
 import { Faults } from './faults.ts';
@@ -57,5 +57,12 @@ const server = await driver({
 console.log('ready');
 const end = () => void server.close().then(() => process.exit(0));
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, end);
-// the parent process holds stdin open: its end means that the parent has ended
-process.stdin.on('end', end).resume();
+// a parent process that holds a pipe open has ended when the pipe ends; the end of another standard input, such as /dev/null, has no meaning
+const stdin = fstatSync(process.stdin.fd);
+if (stdin.isFIFO() || stdin.isSocket())
+  process.stdin
+    .on('end', () => {
+      console.error('csi-hostpath: the parent process closed standard input, exiting');
+      end();
+    })
+    .resume();

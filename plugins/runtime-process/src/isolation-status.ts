@@ -5,7 +5,11 @@ import { hiddenDirectories, type Isolation } from './isolation/isolation.ts';
 import type { SupervisorClient } from './supervisor-client.ts';
 import type { SupervisorOptions } from './supervisor.ts';
 
-const outdatedSupervisor: Isolation = { mode: 'none', reason: 'the supervisor of the pods was started by a release without isolation' };
+const outdatedSupervisor: Isolation = {
+  mode: 'none',
+  reason: 'the supervisor of the pods was started by a release without isolation',
+  mountsVolumes: true,
+};
 
 /** Determines whether pods are isolated: by the supervisor if one runs, otherwise by the one that the first pod will start. */
 export class IsolationStatus {
@@ -29,17 +33,26 @@ export class IsolationStatus {
   }
 
   async status(): Promise<PodIsolation> {
-    const { info } = this.#supervisor;
-    const found = info ? (info.isolation ?? outdatedSupervisor) : await (this.#probed ??= this.#probe());
-    return found.mode === 'none' ? { enforced: false, reason: found.reason } : { enforced: true, reason: '' };
+    const found = await this.#isolation();
+    if (found.mode !== 'none') return { enforced: true, reason: '' };
+    const { reason, mountsVolumes } = found;
+    return {
+      enforced: false,
+      reason: mountsVolumes === false ? `${reason}; volumes are not mounted but linked below $OARLOCK_ROOT` : reason,
+    };
   }
 
   /** Checks the isolation. @throws RuntimeError `FailedPrecondition` if the configuration requires isolation and pods cannot be isolated */
   async verify(): Promise<void> {
     if (this.#options.isolation !== 'required') return;
-    const { enforced, reason } = await this.status();
-    if (!enforced)
-      throw new RuntimeError('FailedPrecondition', `pods cannot be isolated, which \`isolation: required\` demands: ${reason}`);
+    const found = await this.#isolation();
+    if (found.mode === 'none')
+      throw new RuntimeError('FailedPrecondition', `pods cannot be isolated, which \`isolation: required\` demands: ${found.reason}`);
+  }
+
+  async #isolation(): Promise<Isolation> {
+    const { info } = this.#supervisor;
+    return info ? (info.isolation ?? outdatedSupervisor) : (this.#probed ??= this.#probe());
   }
 
   async #probe(): Promise<Isolation> {

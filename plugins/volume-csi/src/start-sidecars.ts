@@ -4,6 +4,7 @@ import { Attacher } from './sidecars/attacher.ts';
 import { CapacityReporter } from './sidecars/capacity-reporter.ts';
 import { LeaseYieldingSidecar, type SidecarRole } from './sidecars/lease-yielding-sidecar.ts';
 import { Modifier } from './sidecars/modifier.ts';
+import type { CsiDriver } from './driver/csi-driver.ts';
 import type { NodeExpansion } from './node/node-expansion.ts';
 import { Provisioner } from './sidecars/provisioner.ts';
 import { Resizer } from './sidecars/resizer.ts';
@@ -21,28 +22,47 @@ export interface SidecarsOptions extends SidecarOptions {
  * sidecar does it. A driver that the plugin runs has no other sidecars. @throws StatusError if a request to the API server fails
  */
 export async function startSidecars(options: SidecarsOptions): Promise<readonly Sidecar[]> {
-  const { driver, client, informers, clock, log } = options;
+  return startAll([...sidecarFactories(options), ...snapshotController(options)], options);
+}
+
+/**
+ * Starts the work that a cluster does for a driver with sidecars of its own: that of the snapshot-controller, which belongs to the cluster, while
+ * external-snapshotter belongs to the driver. @throws StatusError if a request to the API server fails
+ */
+export async function startClusterControllers(options: SidecarOptions): Promise<readonly Sidecar[]> {
+  return startAll(snapshotController(options), options);
+}
+
+/** Returns true if the driver may take snapshots. The controller service of a driver with its own sidecars may run on another node. */
+export const maySnapshot = ({ controllerCapabilities: capabilities }: CsiDriver): boolean =>
+  capabilities.size === 0 || capabilities.has('CREATE_DELETE_SNAPSHOT');
+
+type SidecarFactory = readonly [SidecarRole, () => Sidecar];
+
+const snapshotController = (options: SidecarOptions): readonly SidecarFactory[] =>
+  maySnapshot(options.driver) ? [['bind-snapshots', () => new Snapshotter(options, 'snapshots')]] : [];
+
+async function startAll(
+  factories: readonly SidecarFactory[],
+  { driver, client, informers, clock, log }: SidecarOptions,
+): Promise<readonly Sidecar[]> {
+  if (factories.length === 0) return [];
   const yields = !('run' in driver.config) && (await client.list(leases, { limit: 1 }).then(() => true, falseIfForbidden));
-  const sidecars = sidecarFactories(options).map(([work, make]) =>
+  const sidecars = factories.map(([work, make]) =>
     yields ? new LeaseYieldingSidecar({ work, driver: driver.name, informers, clock, log, make }) : make(),
   );
   for (const sidecar of sidecars) sidecar.start();
   return sidecars;
 }
 
-function sidecarFactories(options: SidecarsOptions): readonly (readonly [SidecarRole, () => Sidecar])[] {
+function sidecarFactories(options: SidecarsOptions): readonly SidecarFactory[] {
   const { controllerCapabilities: capabilities, config } = options.driver;
   return [
     ['attach', () => new Attacher(options)],
     ...(capabilities.has('CREATE_DELETE_VOLUME') ? [['provision', () => new Provisioner(options)] as const] : []),
     ['resize', () => new Resizer(options)],
     ...(capabilities.has('MODIFY_VOLUME') ? [['resize', () => new Modifier(options)] as const] : []),
-    ...(capabilities.has('CREATE_DELETE_SNAPSHOT')
-      ? ([
-          ['bind-snapshots', () => new Snapshotter(options, 'snapshots')],
-          ['snapshot', () => new Snapshotter(options, 'contents')],
-        ] as const)
-      : []),
+    ...(capabilities.has('CREATE_DELETE_SNAPSHOT') ? [['snapshot', () => new Snapshotter(options, 'contents')] as const] : []),
     ...(capabilities.has('GET_CAPACITY') && config.csiDriver?.storageCapacity === true
       ? [['provision', () => new CapacityReporter(options)] as const]
       : []),

@@ -19,7 +19,7 @@ import { PluginWatcher } from '@oarlock/grpc/plugin-watcher';
 import { validatePlugin } from './registration/validate-plugin.ts';
 import { createDriverObjects, createSnapshotClass, installDriver, uninstallDriver } from './registration/registration.ts';
 import type { Sidecar } from './sidecars/sidecar.ts';
-import { startSidecars } from './start-sidecars.ts';
+import { maySnapshot, startClusterControllers, startSidecars } from './start-sidecars.ts';
 import { defineSnapshots } from './snapshot-api/snapshot-definitions.ts';
 import { Staging } from './node/staging.ts';
 import { volumeUsage } from './node/volume-usage.ts';
@@ -247,19 +247,13 @@ export class VolumeCsi implements VolumeDriver {
       driver.client.close();
     });
     log.info({ driver: name, provisions }, 'a CSI driver is registered');
-    if (!provisions) return;
+    if (!(await this.#canProvision())) return;
+    if (maySnapshot(driver)) this.#track('cannot create the snapshot CRDs', () => this.#defineSnapshots());
+    const options = { driver, nodeName, client, informers, recorder: events.recorder(name), clock, log };
     sidecars = await withRetry(() =>
-      startSidecars({
-        driver,
-        nodeName,
-        client,
-        informers,
-        recorder: events.recorder(name),
-        clock,
-        log,
-        staging: this.#staging,
-        expansion: this.#expansion,
-      }),
+      provisions
+        ? startSidecars({ ...options, staging: this.#staging, expansion: this.#expansion })
+        : startClusterControllers({ ...options, recorder: events.recorder('snapshot-controller') }),
     );
     // the driver may have been removed in the meantime
     if (removed) await stopSidecars();

@@ -1,11 +1,13 @@
 import { hostPorts } from '@oarlock/api/component-helpers/host-ports';
 import type { Node, Pod, Taint } from '@oarlock/api/types/core-v1';
-import type { PodAffinityGroup, NodeInfo, PodInfo, PodSelector, Snapshot } from '@oarlock/spi/scheduling';
+import type { ImageState, PodAffinityGroup, NodeInfo, PodInfo, PodSelector, Snapshot } from '@oarlock/spi/scheduling';
+import { ImageStates } from './image-states.ts';
 import { PodAffinityGroups } from './pod-affinity-groups.ts';
 import { allocatableResources, newPodInfo, ResourceTotals } from '../pod-info/pod-info.ts';
 import { PodCounts } from './pod-counts.ts';
 
 const noTaints: readonly Taint[] = [];
+const noImages: ReadonlyMap<string, number> = new Map();
 const placeholderNode = (name: string): Node => ({ metadata: { name } });
 
 /** A node with its pods. The node info does not change during a scheduling cycle, except while the cycle waits for an extender. */
@@ -20,7 +22,7 @@ export class CachedNodeInfo implements NodeInfo {
   readonly #podIndex = new Map<string, number>();
   #node: Node;
   #allocatable = new ResourceTotals();
-  #images: ReadonlyMap<string, number> = new Map();
+  #images = noImages;
   // the two label keys read last: each cycle reads the same keys of all nodes, whose label maps exceed the processor's cache
   #lastLabelKey = '';
   #lastLabelValue: string | undefined;
@@ -131,6 +133,7 @@ export class SchedulerCache implements Snapshot {
   /** Pods removed for a dry run, with their nodes. */
   readonly #detachedPods = new Map<string, { readonly pod: PodInfo; readonly node: string; readonly assumed: boolean }>();
   readonly #podAffinityGroups = new PodAffinityGroups();
+  readonly #imageStates = new ImageStates();
   readonly #podCounts = new PodCounts((node, label) => this.get(node)?.node.metadata?.labels?.[label]);
   #nodeList: CachedNodeInfo[] | undefined;
 
@@ -154,6 +157,9 @@ export class SchedulerCache implements Snapshot {
   podCountByLabel(selector: PodSelector, label: string): ReadonlyMap<string, number> {
     return this.#podCounts.byLabel(label, selector, this.#nodeInfos.values());
   }
+  imageState(image: string): ImageState | undefined {
+    return this.#imageStates.get(image);
+  }
   isAssumedPod(key: string): boolean {
     return this.#assumedPods.has(key);
   }
@@ -161,7 +167,9 @@ export class SchedulerCache implements Snapshot {
   setNode(node: Node): void {
     const state = this.#nodeInfo(node.metadata?.name ?? '');
     const labelsChanged = !state.hasNode || !sameLabels(state.node, node);
+    const imagesBefore = state.hasNode ? state.images : noImages;
     state.setNode(node);
+    this.#imageStates.replace(state.name, imagesBefore, state.images);
     if (!labelsChanged) return;
     this.#podCounts.resetLabelCounts();
     this.#nodeList = undefined;
@@ -170,6 +178,7 @@ export class SchedulerCache implements Snapshot {
   removeNode(name: string): void {
     const state = this.#nodeInfos.get(name);
     if (state === undefined) return;
+    if (state.hasNode) this.#imageStates.replace(name, state.images, noImages);
     state.hasNode = false;
     this.#nodeList = undefined;
     this.#podCounts.resetLabelCounts();

@@ -69,8 +69,8 @@ export class FeasibleNodeFinder {
         unschedulablePlugins.add(nodeRejection.plugin);
       }
     }
-    if (!evaluateAll && nodeNames === undefined && candidates.length > 0)
-      this.#nextStartNodeIndex = (this.#nextStartNodeIndex + evaluated) % candidates.length;
+    if (!evaluateAll && snapshot.nodes.length > 0)
+      this.#nextStartNodeIndex = (this.#nextStartNodeIndex + evaluated) % snapshot.nodes.length;
     if (evaluateAll || feasible.length === 0) addNodesExcludedByPreFilter(state, preFilterResult, nodeToStatus, unschedulablePlugins);
     return { feasible, evaluated, nodeToStatus, unschedulablePlugins };
   }

@@ -1,4 +1,4 @@
-import { Scheduling, skip, success, type NodeInfo, type PodInfo, type SchedulingPlugin } from '@oarlock/spi/scheduling';
+import { Scheduling, skip, success, type PodInfo, type SchedulingPlugin, type Snapshot } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
 
 const mebibyte = 1024 * 1024;
@@ -8,26 +8,27 @@ const maxContainerThreshold = 1000 * mebibyte;
 
 const preScoreKey = Symbol('ImageLocality');
 
-interface PreScoreState {
-  readonly images: readonly string[];
-  /** The number of feasible nodes that have each image. */
-  readonly nodeCounts: ReadonlyMap<string, number>;
-}
+/** The images of the pod with their sizes in bytes, scaled by the share of the cluster's nodes that have the image, to prevent node heating. */
+type ScaledImages = readonly (readonly [image: string, size: number])[];
 
 /** Returns an image name with the default tag, as the image names in a node's status have. */
-const normalizedImageName = (image: string) => (/[:@][^/]*$/.test(image) ? image : `${image}:latest`);
+const normalizedImageName = (image: string) => (image.lastIndexOf(':') <= image.lastIndexOf('/') ? `${image}:latest` : image);
 
-/**
- * Returns the total size in bytes of the pod's images that the node has. Scales each size by the share of nodes that have the image, to prevent
- * node heating.
- */
-function sumImageSizes({ images, nodeCounts }: PreScoreState, node: NodeInfo, totalNodes: number): number {
-  let sum = 0;
-  for (const image of images) sum += Math.floor((node.images.get(image) ?? 0) * ((nodeCounts.get(image) ?? 0) / Math.max(1, totalNodes)));
-  return sum;
+/** Returns the images of containers and image volumes. An image that occurs twice counts twice. */
+function imagesOf({ pod: { spec } }: PodInfo): readonly string[] {
+  const containers = [...(spec?.initContainers ?? []), ...(spec?.containers ?? [])].map(({ image = '' }) => image);
+  return [...containers, ...(spec?.volumes ?? []).flatMap(({ image }) => (image ? [image.reference ?? ''] : []))].map(normalizedImageName);
+}
+
+function scaledImages(pod: PodInfo, snapshot: Snapshot): ScaledImages {
+  return imagesOf(pod).flatMap((image): ScaledImages => {
+    const state = snapshot.imageState(image);
+    return state ? [[image, Math.floor(state.sizeBytes * (state.nodeCount / snapshot.nodes.length))]] : [];
+  });
 }
 
 function scoreOf(size: number, { pod: { spec } }: PodInfo): number {
+  // 1.36 does not count image volumes here
   const maxThreshold = maxContainerThreshold * Math.max(1, (spec?.containers.length ?? 1) + (spec?.initContainers?.length ?? 0));
   return Math.floor((100 * (Math.min(Math.max(size, minThreshold), maxThreshold) - minThreshold)) / (maxThreshold - minThreshold));
 }
@@ -38,20 +39,16 @@ export const imageLocality = Scheduling.plugin({
   config: z.strictObject({}),
   create: (): SchedulingPlugin => ({
     name: 'ImageLocality',
-    preScore(state, { pod }, nodes) {
-      const images = [...(pod.spec?.initContainers ?? []), ...(pod.spec?.containers ?? [])].map(({ image = '' }) =>
-        normalizedImageName(image),
-      );
-      const nodeCounts = new Map(
-        images.map((image) => [image, nodes.reduce((count, node) => count + (node.images.has(image) ? 1 : 0), 0)]),
-      );
-      if ([...nodeCounts.values()].every((count) => count === 0)) return skip;
-      state.write<PreScoreState>(preScoreKey, { images, nodeCounts });
+    preScore(state, pod) {
+      const images = scaledImages(pod, state.snapshot);
+      if (images.length === 0) return skip;
+      state.write<ScaledImages>(preScoreKey, images);
       return success;
     },
     score(state, pod, node) {
-      const preScore = state.read<PreScoreState>(preScoreKey);
-      return preScore === undefined ? 0 : scoreOf(sumImageSizes(preScore, node, state.snapshot.nodes.length), pod);
+      let sum = 0;
+      for (const [image, size] of state.read<ScaledImages>(preScoreKey) ?? []) if (node.images.has(image)) sum += size;
+      return scoreOf(sum, pod);
     },
   }),
 });

@@ -42,12 +42,13 @@ describe('the default plugins', () => {
     expect(scores('ImageLocality', run('other:1'))).toEqual({ a: undefined, b: undefined });
   });
 
-  it('NodeResourcesBalancedAllocation: prefers nodes with similar CPU and memory usage', async () => {
+  it('NodeResourcesBalancedAllocation: prefers nodes whose CPU and memory usage the pod makes more similar', async () => {
     w.seedNodes(node('a'), node('b'));
     w.api.seed(pods, pod('1', { nodeName: 'a', containers: [{ name: 'c', resources: { requests: { memory: '4Gi' } } }] }));
     await w.start();
     const asking = { containers: [{ name: 'c', resources: { requests: { cpu: '2' } } }] };
-    expect(scores('NodeResourcesBalancedAllocation', asking)).toEqual({ a: 100, b: 75 });
+    // a: from 0 and 0.5 to 0.5 and 0.5; b: from 0 and 0 to 0.5 and 0
+    expect(scores('NodeResourcesBalancedAllocation', asking)).toEqual({ a: 87, b: 62 });
     expect(scores('NodeResourcesBalancedAllocation', {})).toEqual({ a: undefined, b: undefined });
   });
 

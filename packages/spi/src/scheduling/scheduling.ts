@@ -76,6 +76,15 @@ export interface Snapshot {
   podCountByNode(selector: PodSelector): ReadonlyMap<string, number>;
   /** Returns the number of selected pods for each value of a node label; nodes without the label do not count. */
   podCountByLabel(selector: PodSelector, label: string): ReadonlyMap<string, number>;
+  /** Returns the state of an image, by a name that nodes report; undefined if no node has the image. */
+  imageState(image: string): ImageState | undefined;
+}
+
+/** An image that nodes of the cluster have. */
+export interface ImageState {
+  readonly sizeBytes: number;
+  /** The number of nodes that have the image. */
+  readonly nodeCount: number;
 }
 
 /** Values that plugins pass from one extension point to the next within a cycle, each under its own key. */

@@ -28,14 +28,17 @@ const attack =
 /** Runs one isolated process and checks that it cannot see a file of the data directory. Returns the isolation mode, or why pods cannot be isolated. */
 export async function probeIsolation(options: IsolationProbeOptions): Promise<Isolation> {
   const { tools, isolation, namespaces } = options;
-  const none = (reason: string): Isolation => ({ mode: 'none', reason });
+  const none = (reason: string): Isolation => ({ mode: 'none', reason, mountsVolumes: tools.namespaces });
   if (isolation === 'none') return none('the config of runtime-process has `isolation: none`');
   if (!namespaces) return none('the config of runtime-process has `namespaces: false`');
   if (process.platform !== 'linux') return none(`${process.platform} has no namespaces`);
-  const missing = (['unshare', 'mount', 'nsenter', 'setpriv', 'setsid', 'env', 'stat'] as const).filter(
+  const missing = (['unshare', 'mount', 'umount', 'pivotRoot', 'nsenter', 'setpriv', 'setsid', 'env', 'stat'] as const).filter(
     (name) => tools[name] === undefined,
   );
-  if (missing.length > 0) return none(`programs of util-linux or coreutils are not installed: ${missing.join(', ')}`);
+  if (missing.length > 0)
+    return none(
+      `programs of util-linux or coreutils are not installed: ${missing.map((name) => (name === 'pivotRoot' ? 'pivot_root' : name)).join(', ')}`,
+    );
   if (!existsSync(`/proc/self/task/${process.pid}/children`)) return none('the kernel does not list the children of processes in /proc');
   const mode: IsolationMode = tools.root ? 'root' : 'user';
   let problem: string;
@@ -65,6 +68,7 @@ async function runProbe({ tools, hidden, dataDir }: IsolationProbeOptions, mode:
       home: hidden.home,
       owner: {},
       mounts: [],
+      files: {},
       cgroups: [],
       maskedPaths: [],
       readonlyPaths: ['/proc/sys'],
@@ -78,15 +82,7 @@ async function runProbe({ tools, hidden, dataDir }: IsolationProbeOptions, mode:
         tty: false,
         credentials: { groups: [], noNewPrivileges: true },
         cgroups: [],
-        isolate: {
-          mode,
-          processes: true,
-          fstab: view.fstab,
-          sentinel: view.sentinel,
-          readOnly: view.readOnly,
-          checks: view.checks,
-          hostname: '',
-        },
+        isolate: { mode, processes: true, view, hostname: '' },
       },
       tools,
     );

@@ -26,6 +26,9 @@ export interface Tools {
   readonly env: string | undefined;
   readonly mkfifo: string | undefined;
   readonly mount: string | undefined;
+  readonly umount: string | undefined;
+  readonly pivotRoot: string | undefined;
+  readonly hostname: string | undefined;
   readonly nsenter: string | undefined;
   readonly unshare: string | undefined;
   readonly setpriv: string | undefined;
@@ -51,8 +54,10 @@ export function canMakeNamespaces(): boolean {
 export async function findTools({ namespaces }: { readonly namespaces: boolean }): Promise<Tools> {
   const linux = process.platform === 'linux';
   const root = process.getuid?.() === 0;
-  const [unshare, mount] = linux ? [findProgram('unshare'), findProgram('mount')] : [];
-  const possible = namespaces && unshare !== undefined && mount !== undefined && canMakeNamespaces();
+  const find = (name: string) => (linux ? findProgram(name) : undefined);
+  const [unshare, mount, umount, pivotRoot, stat] = ['unshare', 'mount', 'umount', 'pivot_root', 'stat'].map(find);
+  const found = unshare !== undefined && [mount, umount, pivotRoot, stat].every((program) => program !== undefined);
+  const possible = namespaces && found && canMakeNamespaces();
   const allowed =
     possible &&
     (await promisify(execFile)(unshare, [...namespaceFlags, '--', findProgram('true') ?? '/bin/true'], { timeout: 5000 }).then(
@@ -65,13 +70,16 @@ export async function findTools({ namespaces }: { readonly namespaces: boolean }
     env: findProgram('env'),
     mkfifo: findProgram('mkfifo'),
     mount,
+    umount,
+    pivotRoot,
+    hostname: find('hostname'),
     unshare,
     namespaces: allowed,
-    nsenter: linux ? findProgram('nsenter') : undefined,
-    setpriv: linux ? findProgram('setpriv') : undefined,
-    stat: linux ? findProgram('stat') : undefined,
-    setsid: linux ? findProgram('setsid') : undefined,
-    script: linux && existsSync('/dev/ptmx') ? findProgram('script') : undefined,
+    nsenter: find('nsenter'),
+    setpriv: find('setpriv'),
+    stat,
+    setsid: find('setsid'),
+    script: existsSync('/dev/ptmx') ? find('script') : undefined,
     stty: findProgram('stty'),
   };
 }

@@ -1,14 +1,13 @@
 import { basename, dirname } from 'node:path';
-import type { Mount } from '@oarlock/spi/runtime';
 import { realPaths, statOrUndefined } from './file-paths.ts';
-import type { HiddenDirectories, IsolationMode } from './isolation.ts';
+import type { HiddenDirectories, ViewMode } from './isolation.ts';
 import { aliasesOf, isWithin, type MountEntry } from './mount-table.ts';
 
 /** A directory of the container that covers one of the node. */
 export interface Cover {
   readonly at: string;
-  source: string;
-  writable: boolean;
+  readonly source: string;
+  readonly writable: boolean;
   readonly mode: number;
 }
 
@@ -20,7 +19,7 @@ const loaderFiles = ['/etc/ld.so.cache', '/etc/ld.so.preload', '/etc/ld.so.conf'
 const kernelTrees = ['/proc', '/sys', '/dev'] as const;
 
 export interface CoversRequest {
-  readonly mode: IsolationMode;
+  readonly mode: ViewMode;
   readonly hidden: HiddenDirectories;
   readonly table: readonly MountEntry[];
   readonly home: string;
@@ -36,10 +35,10 @@ export class Covers {
 
   /** `create` creates a directory of the container that replaces one of the node. */
   constructor(request: CoversRequest, create: (name: string, mode: number) => string) {
-    this.hidden = hiddenDirectories(request);
+    this.hidden = request.mode === 'shared' ? [] : hiddenDirectories(request);
     this.#protected = protectedPaths(request.wrapperPrograms);
     const list: Cover[] = [];
-    for (const cover of this.#candidates(request))
+    for (const cover of request.mode === 'shared' ? [] : this.#candidates(request))
       if (!list.some(({ at }) => isWithin(cover.at, at))) list.push({ ...cover, source: create(basename(cover.at), cover.mode) });
     this.list = list;
   }
@@ -48,10 +47,9 @@ export class Covers {
     return this.list.find(({ at }) => isWithin(path, at));
   }
 
-  /** Returns true if a volume at the path hides nothing that the wrappers need or that later mounts are made from. */
-  mayMountAt(at: string, mounts: readonly Mount[]): boolean {
-    const needed = [...this.#protected, ...this.list.map((cover) => cover.at), ...mounts.map(({ hostPath }) => hostPath)];
-    return !needed.some((path) => isWithin(path, at)) && !this.#protected.some((tree) => isWithin(at, tree));
+  /** Returns true if a volume at the path replaces nothing that the wrappers need. */
+  mayMountAt(at: string): boolean {
+    return !this.#protected.some((path) => isWithin(path, at) || isWithin(at, path));
   }
 
   /** Returns the directories to cover, those above others first; of two covers of one directory, the first counts. */

@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, realpathSync, statSync, writeFileSync
 import { basename, dirname, join, resolve, sep } from 'node:path';
 import { isWithin } from './mount-table.ts';
 
-/** Creates a mount point, with directories that every user can enter, below a cover's directory. */
+/** Creates a mount point, with directories that every user can enter, below a directory of the container. */
 export function createMountPoint(cover: string, target: string, isDirectory: boolean): void {
   const missing = [];
   for (let path = isDirectory ? target : dirname(target); isWithin(path, cover) && !existsSync(path); path = dirname(path))

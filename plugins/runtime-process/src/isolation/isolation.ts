@@ -3,8 +3,13 @@ import { homedir } from 'node:os';
 /** How a container is separated from the node. `root` and `user` name the rights with which its namespaces are created. */
 export type IsolationMode = 'root' | 'user';
 
-/** What the probe found: the mode in which pods are isolated, or why they cannot be. */
-export type Isolation = { readonly mode: IsolationMode } | { readonly mode: 'none'; readonly reason: string };
+/** How the file system of a container is made. `shared`: by root, with the files of the node, for a container that is not isolated. */
+export type ViewMode = IsolationMode | 'shared';
+
+/** What the probe found: the mode in which pods are isolated, or why they cannot be and whether their volumes are mounted nevertheless. */
+export type Isolation =
+  | { readonly mode: IsolationMode }
+  | { readonly mode: 'none'; readonly reason: string; readonly mountsVolumes: boolean };
 
 /** The directories that containers must not see, apart from those that every system has. */
 export interface HiddenDirectories {

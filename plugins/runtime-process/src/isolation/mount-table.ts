@@ -10,6 +10,8 @@ export interface MountEntry {
   readonly mountPoint: string;
   /** False if the mount or its file system is read-only. */
   readonly writable: boolean;
+  /** The options of the mount, without those of its file system. */
+  readonly options: readonly string[];
 }
 
 /** Reads the mounts of this process. Empty if the system has no mountinfo. */
@@ -32,8 +34,22 @@ export function parseMountTable(text: string): readonly MountEntry[] {
       const [, , device = '', root, mountPoint, options = ''] = before.split(' ');
       const superOptions = after.split(' ')[2] ?? '';
       const isWritable = (list: string) => list.split(',').includes('rw');
-      return { device, root: unescape(root), mountPoint: unescape(mountPoint), writable: isWritable(options) && isWritable(superOptions) };
+      return {
+        device,
+        root: unescape(root),
+        mountPoint: unescape(mountPoint),
+        writable: isWritable(options) && isWritable(superOptions),
+        options: options.split(','),
+      };
     });
+}
+
+/** Returns the flags that a bind mount of the path inherits and that must be kept when it is remounted. */
+export function lockedFlags(path: string, table: readonly MountEntry[]): readonly string[] {
+  let found: MountEntry | undefined;
+  for (const entry of table)
+    if (isWithin(path, entry.mountPoint) && entry.mountPoint.length >= (found?.mountPoint.length ?? 0)) found = entry;
+  return ['nosuid', 'nodev', 'noexec'].filter((flag) => found?.options.includes(flag));
 }
 
 /** Returns true if `path` is `directory` or below it. Both are absolute and normalized. */

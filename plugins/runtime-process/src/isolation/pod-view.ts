@@ -1,14 +1,16 @@
 import { chmodSync, chownSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import type { Mount } from '@oarlock/spi/runtime';
-import { Covers, type Cover } from './covers.ts';
-import { createMountPoint, depthOf, realPaths, realTarget, statOrUndefined } from './file-paths.ts';
-import { fstabLine } from './fstab.ts';
-import type { HiddenDirectories, IsolationMode } from './isolation.ts';
+import { Covers } from './covers.ts';
+import { depthOf, realPaths, realTarget, statOrUndefined } from './file-paths.ts';
+import { escapeMountPoint, fstabLine } from './fstab.ts';
+import type { HiddenDirectories, ViewMode } from './isolation.ts';
 import { isWithin, type MountEntry } from './mount-table.ts';
+import { MountTree, type MountItem, type NestedMount } from './mount-tree.ts';
+import { createNestedMountPoint } from './nested-mount-points.ts';
 
 export interface PodViewRequest {
-  readonly mode: IsolationMode;
+  readonly mode: ViewMode;
   readonly hidden: HiddenDirectories;
   readonly table: readonly MountEntry[];
   /** The container's own directory, and that of its pod. Both are below a hidden directory. */
@@ -18,6 +20,8 @@ export interface PodViewRequest {
   readonly home: string;
   readonly owner: { readonly uid?: number; readonly gid?: number };
   readonly mounts: readonly Mount[];
+  /** Files of the container, such as /etc/resolv.conf, that replace those of the node if the node has them and no volume is mounted there. */
+  readonly files: Readonly<Record<string, string>>;
   /** The container's directories in /sys/fs/cgroup. */
   readonly cgroups: readonly string[];
   readonly maskedPaths: readonly string[];
@@ -28,13 +32,15 @@ export interface PodViewRequest {
 
 /** What a container sees of the file system of the node, as mounts to make in its mount namespace. */
 export interface PodView {
+  /** The directory that becomes the root of the container. */
+  readonly newRoot: string;
   /** An fstab(5) file, in the order in which its entries are mounted. */
   readonly fstab: string;
-  /** Mount points to remount read-only afterwards. */
-  readonly readOnly: readonly string[];
-  /** A path that must not exist afterwards. */
+  /** Mounts below volumes, to make afterwards one after the other. `escapedTarget` is the target as mountinfo shows it. */
+  readonly nested: readonly (NestedMount & { readonly escapedTarget: string })[];
+  /** A path that must not exist in the new root. */
   readonly sentinel: string;
-  /** A directory with links to all volumes; empty if all are mounted at their paths. */
+  /** A directory with links to the volumes that are not mounted at their paths; empty if all are. */
   readonly root: string;
   /** Where the container finds each volume, in the order of the request. */
   readonly volumePaths: readonly string[];
@@ -44,19 +50,12 @@ export interface PodView {
   readonly visible: readonly string[];
 }
 
-/** A path of the container, and the `DEVICE:INODE` that must be there. */
+/** A path below the new root before it becomes the root, and the `DEVICE:INODE` that must be there. */
 export interface FileCheck {
   readonly path: string;
   readonly file: string;
 }
 
-/** A directory or file of the node, or of the container, at a path of the container. */
-interface Placement {
-  readonly source: string;
-  readonly at: string;
-  readonly isDirectory: boolean;
-  readonly readonly: boolean;
-}
 const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty'] as const;
 const deviceLinks = {
   fd: '/proc/self/fd',
@@ -65,13 +64,18 @@ const deviceLinks = {
   stderr: '/proc/self/fd/2',
   ptmx: 'pts/ptmx',
 };
+
 /**
- * Creates the directories and the fstab of a container's view: the file system of the node, read-only, in which the hidden directories, /tmp,
- * /var/tmp, /run, /dev and the home directory are replaced by directories of the container. Volumes are mounted at their paths if the
- * mount point exists on the node or is below a replaced directory; others are linked below `root`.
+ * Creates the directories and the fstab of a container's view: a new root with the files of the node and with the container's volumes. For an
+ * isolated container the files of the node are read-only, and the hidden directories, /tmp, /var/tmp, /run, /dev and the home directory are
+ * replaced by directories of the container.
  *
- * Nothing that the container can change is on the path of a mount: mount points are created only in new directories of the container, and
- * volumes inside other volumes are left out.
+ * Volumes are mounted at their paths, except over `/`, /proc, /sys and the directories of programs and libraries: wrappers with more privileges
+ * than the container run from there. Those volumes are linked below `root`.
+ *
+ * All mounts are made below the new root while the sources are visible at their paths on the node. Nothing that the container can change is on the
+ * path of a mount, except for volumes below volumes, whose place is verified after each mount.
+ * @throws NodeJS.ErrnoException if a mount point in a volume cannot be created
  */
 export function createPodView(request: PodViewRequest): PodView {
   return new PodViewBuilder(request).build();
@@ -80,10 +84,9 @@ export function createPodView(request: PodViewRequest): PodView {
 class PodViewBuilder {
   readonly #request: PodViewRequest;
   readonly #directory: string;
+  readonly #newRoot: string;
   readonly #covers: Covers;
-  readonly #placements: Placement[] = [];
-  /** Paths of volumes, whose content the container may control: no mount point is created in them. */
-  readonly #volumes: string[] = [];
+  readonly #tree: MountTree;
   readonly #checks: FileCheck[] = [];
   #count = 0;
 
@@ -91,26 +94,40 @@ class PodViewBuilder {
     this.#request = request;
     this.#directory = join(request.directory, 'view');
     mkdirSync(this.#directory, { recursive: true, mode: 0o755 });
-    this.#covers = new Covers(request, (name, mode) => this.#create(name, mode));
+    this.#newRoot = this.#create('root', 0o755);
+    const create = (name: string, mode: number) => this.#create(name, mode);
+    this.#covers = new Covers(request, create);
+    this.#tree = new MountTree({ root: this.#newRoot, table: request.table, readonly: request.mode !== 'shared', create });
   }
 
   build(): PodView {
+    const { mode } = this.#request;
+    for (const { at, source, writable } of this.#covers.list)
+      this.#tree.add(at, { source, isDirectory: true, readonly: !writable, owner: 'container' });
     const volumePaths = this.#placeVolumes();
-    this.#placeOwnDirectories();
-    this.#placeNodeFiles();
+    this.#placeFiles();
+    if (mode !== 'shared') {
+      this.#placeOwnDirectories();
+      this.#placeNodeFiles();
+    }
     const root = this.#linkVolumes(volumePaths);
-    const lines = [...this.#placementLines(), ...this.#kernelLines(), ...this.#coverLines()];
+    this.#tree.addReadOnlySubmounts((path) => isWithin(path, '/proc') || (mode === 'user' && isWithin(path, '/sys'))); // only root could change /sys
+    const { lines, nested } = this.#tree.mounts();
     const fstab = join(this.#directory, 'fstab');
-    writeFileSync(fstab, lines.join(''), { mode: 0o600 });
+    writeFileSync(fstab, [...lines, ...this.#kernelLines()].join(''), { mode: 0o600 });
     return {
+      newRoot: this.#newRoot,
       fstab,
-      readOnly: this.#readOnlyMounts(),
-      sentinel: join(this.#directory, 'fstab'),
+      nested: nested.map(({ volume, at, ...mount }) => {
+        this.#createNestedMountPoint(volume, at);
+        return { ...mount, escapedTarget: escapeMountPoint(mount.target) };
+      }),
+      sentinel: fstab,
       root,
       volumePaths,
       checks: this.#checks,
       hidden: this.#covers.list.map(({ at }) => at),
-      visible: this.#placements.map(({ at }) => at),
+      visible: [...this.#tree.paths('volume'), ...this.#tree.paths('node').filter((at) => this.#covers.of(at))],
     };
   }
 
@@ -129,39 +146,42 @@ class PodViewBuilder {
   }
 
   #placeVolume(at: string, mount: Mount): boolean {
-    const { hostPath, readonly } = mount;
+    const { hostPath } = mount;
     const source = statOrUndefined(hostPath);
-    if (at === '/' || !source || this.#volumes.some((volume) => isWithin(at, volume))) return false;
-    const isDirectory = source.isDirectory();
+    if (at === '/' || !source) return false;
     const cover = this.#covers.of(at);
-    if (cover?.at === at) {
-      if (!cover.writable || !isDirectory || this.#volumes.some((volume) => isWithin(volume, at))) return false;
-      cover.source = hostPath;
-      cover.writable = readonly !== true;
-      this.#addVolume(at, mount);
-      return true;
-    }
-    if (!cover && (statOrUndefined(at)?.isDirectory() !== isDirectory || !this.#covers.mayMountAt(at, this.#request.mounts))) return false;
-    this.#placements.push({ source: hostPath, at, isDirectory, readonly: readonly === true });
-    this.#addVolume(at, mount);
-    return true;
+    if (cover?.at === at && (!cover.writable || !source.isDirectory())) return false;
+    const isSameOnNode = realPaths(hostPath)[0] === at;
+    if (!cover && !isSameOnNode && !this.#covers.mayMountAt(at)) return false;
+    return this.#addVolume(at, mount);
   }
 
-  #addVolume(at: string, { checkedFile }: Mount): void {
-    this.#volumes.push(at);
-    if (checkedFile !== undefined) this.#checks.push({ path: at, file: checkedFile });
+  #addVolume(at: string, { hostPath, readonly, checkedFile }: Mount): boolean {
+    const isDirectory = statOrUndefined(hostPath)?.isDirectory() === true;
+    if (!this.#tree.add(at, { source: hostPath, isDirectory, readonly: readonly === true, owner: 'volume' })) return false;
+    if (checkedFile !== undefined) this.#checks.push({ path: join(this.#newRoot, at), file: checkedFile });
+    return true;
   }
 
   /** Shows a volume that cannot be mounted at its path at the path that it has on the node. */
   #showSource(mount: Mount): void {
-    const { hostPath, readonly } = mount;
-    const [real = hostPath] = realPaths(hostPath);
+    const [real = mount.hostPath] = realPaths(mount.hostPath);
     const found = statOrUndefined(real);
     const reveals = this.#covers.hidden.some((path) => isWithin(path, real));
-    const overlaps = this.#volumes.some((volume) => isWithin(real, volume) || isWithin(volume, real));
-    if (!found || reveals || overlaps || !this.#covers.of(real)) return;
-    this.#placements.push({ source: hostPath, at: real, isDirectory: found.isDirectory(), readonly: readonly === true });
+    if (!found || reveals || this.#overlapsVolume(real) || !this.#covers.of(real)) return;
     this.#addVolume(real, mount);
+  }
+
+  #overlapsVolume(at: string): boolean {
+    return this.#tree.paths('volume').some((volume) => isWithin(at, volume) || isWithin(volume, at));
+  }
+
+  #placeFiles(): void {
+    for (const [path, source] of Object.entries(this.#request.files)) {
+      const at = realTarget(path);
+      if (existsSync(path) || this.#covers.of(at))
+        this.#place({ source: () => source, at, isDirectory: false, readonly: false, owner: 'volume' });
+    }
   }
 
   /** Places the directories that the container can write to although it has no volume there. */
@@ -169,16 +189,17 @@ class PodViewBuilder {
     const { home, podDirectory } = this.#request;
     const [own] = realPaths(home);
     if (own !== undefined && this.#covers.of(own) && this.#covers.of(own)?.at !== own)
-      this.#place({ source: () => this.#create('home', 0o700), at: own, isDirectory: true, readonly: false });
+      this.#place({ source: () => this.#create('home', 0o700), at: own, isDirectory: true, readonly: false, owner: 'volume' });
     const shared = join(podDirectory, 'shm');
     mkdirSync(shared, { recursive: true });
     chmodSync(shared, 0o1777);
-    this.#place({ source: () => shared, at: '/dev/shm', isDirectory: true, readonly: false });
+    this.#place({ source: () => shared, at: '/dev/shm', isDirectory: true, readonly: false, owner: 'volume' });
   }
 
   #placeNodeFiles(): void {
     const { hidden, cgroups } = this.#request;
-    for (const name of devices) this.#place({ source: () => `/dev/${name}`, at: `/dev/${name}`, isDirectory: false, readonly: false });
+    for (const name of devices)
+      this.#place({ source: () => `/dev/${name}`, at: `/dev/${name}`, isDirectory: false, readonly: false, owner: 'node' });
     for (const directory of hidden.programs) {
       this.#show(directory);
       this.#show(resolve(directory, '../lib/node_modules'));
@@ -192,20 +213,19 @@ class PodViewBuilder {
     for (const real of realPaths(path)) {
       const found = statOrUndefined(real);
       if (!found || !this.#covers.of(real) || this.#covers.hidden.some((each) => isWithin(each, real) || isWithin(real, each))) continue;
-      this.#place({ source: () => real, at: real, isDirectory: found.isDirectory(), readonly: true });
+      this.#place({ source: () => real, at: real, isDirectory: found.isDirectory(), readonly: true, owner: 'node' });
     }
   }
 
-  /** Adds a placement unless a volume has its place. */
-  #place({ source, at, ...rest }: Omit<Placement, 'source'> & { source(): string }): void {
-    if (this.#volumes.some((volume) => isWithin(at, volume) || isWithin(volume, at))) return;
-    if (this.#placements.some((other) => other.at === at)) return;
-    this.#placements.push({ source: source(), at, ...rest });
+  /** Adds an item unless a volume has its place. */
+  #place({ source, at, ...rest }: Omit<MountItem, 'source'> & { readonly at: string; source(): string }): void {
+    const isPlaced = this.#covers.of(at) !== undefined && this.#tree.get(at) !== undefined;
+    if (!this.#overlapsVolume(at) && !isPlaced) this.#tree.add(at, { source: source(), ...rest });
   }
 
   /** Creates a tree of links to the volumes if not all are at their paths. */
   #linkVolumes(volumePaths: readonly string[]): string {
-    const { mounts, directory } = this.#request;
+    const { mounts, directory, mode } = this.#request;
     if (mounts.every(({ containerPath }, index) => volumePaths[index] === resolve('/', containerPath))) return '';
     const root = join(directory, 'root');
     const linked: string[] = [];
@@ -218,59 +238,43 @@ class PodViewBuilder {
       linked.push(at);
     }
     const [real = root] = realPaths(root);
-    this.#place({ source: () => root, at: real, isDirectory: true, readonly: true });
+    if (mode !== 'shared') this.#place({ source: () => root, at: real, isDirectory: true, readonly: true, owner: 'node' });
     return root;
-  }
-
-  #placementLines(): string[] {
-    const ordered = [...this.#placements].sort((a, b) => depthOf(a.at) - depthOf(b.at));
-    return ordered.map(({ source, at, isDirectory, readonly }) => {
-      const cover = this.#covers.of(at);
-      const target = cover ? join(cover.source, relative(cover.at, at)) : at;
-      if (cover) createMountPoint(cover.source, target, isDirectory);
-      return fstabLine(source, target, { options: readonly ? 'rbind,ro' : 'rbind' });
-    });
   }
 
   /** Returns the entries of /dev/pts and of what the kernel would let root change. */
   #kernelLines(): string[] {
     const { mode, maskedPaths, readonlyPaths } = this.#request;
-    const dev = this.#covers.list.find(({ at }) => at === '/dev');
     const lines: string[] = [];
+    const target = (path: string) => join(this.#newRoot, path);
+    const dev = this.#covers.list.find(({ at }) => at === '/dev');
     if (dev) {
-      const terminals = join(dev.source, 'pts');
-      mkdirSync(terminals, { recursive: true, mode: 0o755 });
-      for (const [name, target] of Object.entries(deviceLinks)) symlinkSync(target, join(dev.source, name));
-      lines.push(fstabLine('oarlock-pts', terminals, { type: 'devpts', options: 'newinstance,ptmxmode=0666,mode=0620' }));
+      mkdirSync(join(dev.source, 'pts'), { recursive: true, mode: 0o755 });
+      for (const [name, link] of Object.entries(deviceLinks)) symlinkSync(link, join(dev.source, name));
+      lines.push(fstabLine('oarlock-pts', target('/dev/pts'), { type: 'devpts', options: 'newinstance,ptmxmode=0666,mode=0620' }));
     }
-    if (mode === 'user') return lines; // the user is not root outside of its namespace
-    for (const path of readonlyPaths) if (existsSync(path)) lines.push(fstabLine(path, path, { options: 'rbind,ro' }));
+    if (mode !== 'root') return lines; // `user` is not root outside of its namespace
+    for (const path of readonlyPaths) if (existsSync(path)) lines.push(fstabLine(path, target(path), { options: 'rbind,ro' }));
     const empty = this.#create('masked', 0o755);
     for (const path of maskedPaths) {
       const found = statOrUndefined(path);
-      if (found && !this.#covers.of(path)) lines.push(fstabLine(found.isDirectory() ? empty : '/dev/null', path, { options: 'bind' }));
+      if (found && !this.#covers.of(path))
+        lines.push(fstabLine(found.isDirectory() ? empty : '/dev/null', target(path), { options: 'bind' }));
     }
     return lines;
   }
 
-  /** Returns the entries of the covers. The cover of the container's own directory is the last: it hides the others' sources. */
-  #coverLines(): string[] {
-    const [directory = this.#directory] = realPaths(this.#directory);
-    const hidesSources = ({ at }: Cover) => isWithin(directory, at);
-    const ordered = [...this.#covers.list.filter((cover) => !hidesSources(cover)), ...this.#covers.list.filter(hidesSources)];
-    return ordered.map(({ source, at, writable }) => fstabLine(source, at, { options: writable ? 'rbind' : 'rbind,ro' }));
-  }
-
-  #readOnlyMounts(): readonly string[] {
-    const { mode, table } = this.#request;
-    const direct = this.#placements.map(({ at }) => at).filter((at) => !this.#covers.of(at));
-    const skipped = [...direct, '/proc', ...(mode === 'user' ? ['/sys'] : [])]; // only root could change /sys
-    const others = table
-      .filter(({ mountPoint, writable }) => writable && mountPoint !== '/' && !this.#covers.of(mountPoint))
-      .map(({ mountPoint }) => mountPoint)
-      // a mount that this user cannot reach is not reachable for its pods
-      .filter((path) => !skipped.some((tree) => isWithin(path, tree)) && statOrUndefined(path) !== undefined);
-    return [...new Set(['/', ...others])];
+  #createNestedMountPoint(volume: string, at: string): void {
+    const [above, below] = [this.#tree.get(volume), this.#tree.get(at)];
+    if (!above || !below) throw new Error(`no mount at ${volume} or ${at}`);
+    const { source, readonly } = above;
+    try {
+      createNestedMountPoint({ source, readonly, path: relative(volume, at), isDirectory: below.isDirectory });
+    } catch (cause) {
+      const { code, message } = cause as NodeJS.ErrnoException;
+      const reason = code === 'EROFS' ? 'read-only file system' : code === 'ELOOP' || code === 'ENOTDIR' ? 'not a directory' : message;
+      throw new Error(`error mounting "${below.source}" to rootfs at "${at}": make mountpoint "${at}": ${reason}`, { cause });
+    }
   }
 
   #create(name: string, mode: number): string {

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { aliasesOf, isWithin, parseMountTable } from '../../src/isolation/mount-table.ts';
+import { aliasesOf, isWithin, lockedFlags, parseMountTable } from '../../src/isolation/mount-table.ts';
 
 describe('parseMountTable', () => {
   it('reads escaped paths, optional fields and read-only flags', () => {
@@ -13,10 +13,26 @@ describe('parseMountTable', () => {
       '',
     ].join('\n');
     expect(parseMountTable(text)).toEqual([
-      { device: '98:0', root: '/mnt1', mountPoint: '/mnt 2', writable: true },
-      { device: '98:0', root: '/', mountPoint: '/boot', writable: false },
-      { device: '7:1', root: '/', mountPoint: '/snap', writable: false },
+      { device: '98:0', root: '/mnt1', mountPoint: '/mnt 2', writable: true, options: ['rw', 'noatime'] },
+      { device: '98:0', root: '/', mountPoint: '/boot', writable: false, options: ['ro', 'relatime'] },
+      { device: '7:1', root: '/', mountPoint: '/snap', writable: false, options: ['rw'] },
     ]);
+  });
+});
+
+describe('lockedFlags', () => {
+  it('returns the flags of the last mount above the path', () => {
+    const table = parseMountTable(
+      [
+        '1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw',
+        '2 1 0:5 / /run rw,nosuid,nodev,noexec,relatime - tmpfs tmpfs rw',
+        '3 2 0:6 / /run/user rw,nosuid,relatime - tmpfs tmpfs rw',
+        '4 2 0:7 / /run/user rw,nodev,relatime - tmpfs tmpfs rw',
+      ].join('\n'),
+    );
+    expect(lockedFlags('/etc', table)).toEqual([]);
+    expect(lockedFlags('/run/x', table)).toEqual(['nosuid', 'nodev', 'noexec']);
+    expect(lockedFlags('/run/user/1', table)).toEqual(['nodev']);
   });
 });
 
@@ -32,7 +48,7 @@ describe('aliasesOf', () => {
     try {
       const data = join(directory, 'data');
       await mkdir(data);
-      const entry = (mountPoint: string, root: string, device = '8:1') => ({ device, root, mountPoint, writable: true });
+      const entry = (mountPoint: string, root: string, device = '8:1') => ({ device, root, mountPoint, writable: true, options: ['rw'] });
       // the "alias" of the whole file system is simulated by a table in which it is mounted at the same place
       const table = [
         entry('/', '/'),

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { chmod, chown, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ContainerConfig } from '@oarlock/spi/runtime';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -254,6 +254,119 @@ for (const { name, asUser, missing } of modes)
         expect(lines).toEqual([expect.stringContaining('root:'), 'hidden']);
       });
 
+      it('has volumes at paths that do not exist on the node, and creates nothing there', async () => {
+        const volume = await mkdtemp(join(stage.cluster, 'volumes', 'new-'));
+        await chmod(volume, 0o777);
+        await writeFile(join(volume, 'file'), 'content\n', { mode: 0o644 });
+        const directories = [
+          '/oarlock-data',
+          '/etc/oarlock-app/config',
+          '/usr/share/oarlock/html',
+          '/var/lib/oarlock-app',
+          '/run/app/config',
+        ];
+        const files = ['/oarlock.conf', '/etc/oarlock-app/app.conf'];
+        const script =
+          'for d in "$@"; do cat "$d/file"; echo new > "$d/new" || echo read-only; done; cat /oarlock.conf /etc/oarlock-app/app.conf; head -n 1 /etc/passwd; for d in / /etc /usr/share; do touch "$d/own" 2>/dev/null && echo written; done; echo "root=[$OARLOCK_ROOT]"';
+        const { lines } = await run(script, directories, {
+          mounts: [
+            ...directories.map((containerPath) => ({ containerPath, hostPath: volume, readonly: true })),
+            ...files.map((containerPath) => ({ containerPath, hostPath: join(volume, 'file') })),
+          ],
+        });
+        const output = lines.filter((line) => !line.includes('cannot create'));
+        expect(output).toEqual([
+          ...directories.flatMap(() => ['content', 'read-only']),
+          'content',
+          'content',
+          expect.stringContaining('root:'),
+          'root=[]',
+        ]);
+        for (const path of ['/oarlock-data', '/etc/oarlock-app', '/usr/share/oarlock', '/var/lib/oarlock-app', '/run/app', '/oarlock.conf'])
+          expect(existsSync(path)).toBe(false);
+      });
+
+      it('has volumes inside of volumes', async () => {
+        const outer = await mkdtemp(join(stage.cluster, 'volumes', 'outer-'));
+        const inner = await mkdtemp(join(stage.cluster, 'volumes', 'inner-'));
+        for (const path of [outer, inner]) await chmod(path, 0o777);
+        await writeFile(join(inner, 'file'), 'inner\n', { mode: 0o644 });
+        const mounts = [
+          { containerPath: '/work space/a/file.conf', hostPath: join(inner, 'file'), readonly: true },
+          { containerPath: '/work space/a/b', hostPath: inner, readonly: true },
+          { containerPath: '/work space', hostPath: outer },
+        ];
+        const script =
+          'cd "/work space" && echo mine > mine; cat a/b/file a/file.conf; for f in a/b/new a/file.conf; do echo x > $f || echo read-only; done';
+        const { lines } = await run(script, [], { mounts });
+        expect(lines.filter((line) => !line.includes('cannot create'))).toEqual(['inner', 'inner', 'read-only', 'read-only']);
+        expect(await readFile(join(outer, 'mine'), 'utf8')).toBe('mine\n');
+        expect(readdirSync(outer).sort()).toEqual(['a', 'mine']);
+      });
+
+      it('does not start if the mount point in a volume is a link or the volume is read-only', async () => {
+        const { driver, fixture, cluster } = stage;
+        const outer = await mkdtemp(join(cluster, 'volumes', 'linked-'));
+        await chmod(outer, 0o777);
+        await symlink(join(cluster, 'pki'), join(outer, 'sub'));
+        const start = async (mounts: ContainerConfig['mounts']) => {
+          const config = podConfig(fixture.dataDir);
+          const sandbox = await driver.runPodSandbox(config, '');
+          const container = await driver.createContainer(sandbox, containerConfig(['/bin/true'], { mounts }), config);
+          const failure = await driver.startContainer(container).catch((error: unknown) => error);
+          await driver.removePodSandbox(sandbox);
+          return failure;
+        };
+        const volume = { containerPath: '/work', hostPath: outer };
+        expect(await start([volume, { containerPath: '/work/sub/new', hostPath: outer }])).toMatchObject({
+          message: expect.stringContaining('make mountpoint "/work/sub/new": not a directory'),
+        });
+        expect(
+          await start([
+            { ...volume, readonly: true },
+            { containerPath: '/work/new', hostPath: outer },
+          ]),
+        ).toMatchObject({
+          message: expect.stringContaining('make mountpoint "/work/new": read-only file system'),
+        });
+        expect(readdirSync(join(cluster, 'pki'))).toEqual(['ca.key']);
+        expect(readdirSync(outer)).toEqual(['sub']);
+      });
+
+      it.skipIf(!isPrivileged)('has read-only volumes of file systems with flags that the kernel locks', async () => {
+        const volume = await mkdtemp(join(stage.cluster, 'volumes', 'flags-'));
+        const flags = 'nosuid,nodev,noexec';
+        expect(spawnSync('mount', ['-t', 'tmpfs', '-o', `${flags},mode=0777`, 'tmpfs', volume]).status).toBe(0);
+        try {
+          await writeFile(join(volume, 'file'), 'content\n', { mode: 0o644 });
+          const mounts = ['/oarlock-flags', '/oarlock-flags-2'].map((containerPath, index) => ({
+            containerPath,
+            hostPath: volume,
+            readonly: index === 0,
+          }));
+          const { lines } = await run(
+            'cat /oarlock-flags/file; touch /oarlock-flags/new || echo read-only; touch /oarlock-flags-2/new && echo written; grep " /oarlock-flags " /proc/self/mountinfo | cut -d " " -f 6',
+            [],
+            { mounts },
+          );
+          expect(lines.filter((line) => !line.includes('cannot touch'))).toEqual([
+            'content',
+            'read-only',
+            'written',
+            expect.stringMatching(/^ro,nosuid,nodev,noexec/),
+          ]);
+        } finally {
+          spawnSync('umount', [volume]);
+        }
+      });
+
+      it('has the host name of the pod', async () => {
+        const before = hostname();
+        const { lines } = await run('hostname; cat /proc/sys/kernel/hostname; cat /etc/hostname; echo "$HOSTNAME"');
+        expect(lines).toEqual(Array.from({ length: existsSync('/etc/hostname') ? 4 : 3 }, () => expect.stringMatching(/^pod-\d+$/)));
+        expect(hostname()).toBe(before);
+      });
+
       it('keeps privileged wrappers from acting on variables of the container', async () => {
         const library = join(stage.cluster, 'volumes', 'evil.so');
         await writeFile(library, 'not a library', { mode: 0o755 });
@@ -313,6 +426,18 @@ describe('isolation', () => {
       expect(await fixture.driver.isolation()).toEqual(expected);
       const [{ message } = { message: '' }] = await fixture.driver.status();
       expect(message).toContain(`containers run without isolation: ${expected.reason}`);
+    } finally {
+      await fixture.dispose();
+    }
+  });
+
+  it('is reported with the place of the volumes if they cannot be mounted', async () => {
+    const fixture = await openRuntime({ namespaces: false, cgroups: false });
+    try {
+      expect(await fixture.driver.isolation()).toEqual({
+        enforced: false,
+        reason: 'the config of runtime-process has `namespaces: false`; volumes are not mounted but linked below $OARLOCK_ROOT',
+      });
     } finally {
       await fixture.dispose();
     }

@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import type { Attachment } from '@oarlock/spi/network';
 import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { preparation } from '../../src/containers/internal/wrapper-scripts.ts';
 import { PodNetwork } from '../../src/pod-network.ts';
 import { hasCgroups, isPrivileged, loopbackNetwork, openRuntime, type ProcessFixture } from '../support/fixture.ts';
 import { ended, podConfig, security, startPod } from '../support/pod.ts';
@@ -60,12 +61,63 @@ describe.skipIf(!isPrivileged)('runtime-process as root, with namespaces', { tim
     expect(await readFile('/proc/self/mountinfo', 'utf8')).not.toContain(place);
   });
 
-  it('links volumes whose mount point does not exist, and does not create it', async () => {
-    const { lines } = await print('cat "$OARLOCK_ROOT/var/lib/not-here/greeting"; echo "$OARLOCK_MOUNT_0"', {
-      mounts: [{ containerPath: '/var/lib/not-here', hostPath: volume }],
+  it('mounts volumes whose mount point does not exist, and creates nothing on the host', async () => {
+    const places = ['/var/lib/not-here/below', '/not-here', '/etc/not-here', '/dev/not-here'];
+    const { lines } = await print(
+      'for place in "$@"; do cat "$place/greeting"; done; ls /etc/passwd /dev/null; echo "root=[$OARLOCK_ROOT] $OARLOCK_MOUNT_0"',
+      { args: ['sh', ...places], mounts: places.map((containerPath) => ({ containerPath, hostPath: volume })) },
+    );
+    expect(lines).toEqual([
+      ...places.map(() => 'hello from the volume'),
+      '/dev/null',
+      '/etc/passwd',
+      'root=[] /var/lib/not-here/below:/var/lib/not-here/below',
+    ]);
+    for (const place of ['/var/lib/not-here', '/not-here', '/etc/not-here', '/dev/not-here']) expect(existsSync(place)).toBe(false);
+  });
+
+  it('links volumes over programs of the host', async () => {
+    const { lines } = await print('cat "$OARLOCK_ROOT/usr/bin/greeting"; echo "$OARLOCK_MOUNT_0"', {
+      mounts: [{ containerPath: '/usr/bin', hostPath: volume }],
     });
-    expect(lines).toEqual(['hello from the volume', `/var/lib/not-here:${volume}`]);
-    expect(existsSync('/var/lib/not-here')).toBe(false);
+    expect(lines).toEqual(['hello from the volume', `/usr/bin:${volume}`]);
+  });
+
+  it('gives privileged containers their volumes, and the files of the host', async () => {
+    const { lines } = await print('cat /var/run/secrets/kubernetes.io/serviceaccount/greeting; test -e "$1" && echo visible; hostname', {
+      args: ['sh', join(volume, 'greeting')],
+      mounts: [{ containerPath: '/var/run/secrets/kubernetes.io/serviceaccount', hostPath: volume, readonly: true }],
+      ...security({ privileged: true }),
+    });
+    expect(lines).toEqual(['hello from the volume', 'visible', expect.stringMatching(/^pod-/)]);
+    expect(existsSync('/var/run/secrets/kubernetes.io')).toBe(false);
+  });
+
+  it('does not start a container whose nested mount lands elsewhere or is writable', async () => {
+    const tree = await mkdtemp(join(tmpdir(), 'nested-'));
+    try {
+      for (const name of ['root', 'root/dev', 'root/work', 'elsewhere', 'bin']) await mkdir(join(tree, name));
+      const fstab = join(tree, 'fstab');
+      await writeFile(fstab, `${tree}/root ${tree}/root none rbind 0 0\n`);
+      const target = join(tree, 'root', 'work');
+      /** Runs the preparation with a \`mount\` that acts like the real one when the pod replaces a directory of the path in the meantime. */
+      const runWith = async (replacement: string) => {
+        const mount = join(tree, 'bin', 'mount');
+        await writeFile(mount, `#!/bin/sh\ncase "$*" in *-o*) ${replacement} ;; esac\nexec mount "$@"\n`, { mode: 0o755 });
+        const programs = ['', mount, 'umount', 'pivot_root', 'stat', '', '0'];
+        const view = [join(tree, 'root'), fstab, '1', volume, target, 'rbind,ro', target, '0'];
+        const args = ['--mount', '--', 'sh', '-c', preparation, 'oarlock', ...programs, ...view, '/', '/bin/echo', 'started'];
+        return spawnSync('unshare', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe', 'pipe'] }).output[3];
+      };
+      expect(await runWith(`exec mount -n -o rbind,ro "${volume}" "${tree}/elsewhere"`)).toBe(
+        `the volume at ${target} changed while it was mounted`,
+      );
+      expect(await runWith(`exec mount -n -o rbind "${volume}" "${target}"`)).toBe(`cannot make the mount at ${target} read-only`);
+      // the new root of this test has no programs, so that the real mount fails only afterwards
+      expect(await runWith(':')).toContain('cannot leave the root directory of the node');
+    } finally {
+      await rm(tree, { recursive: true });
+    }
   });
 
   it('sets hostname and resolver of a pod without changing those of the host', async () => {

@@ -1,17 +1,19 @@
 import { existsSync } from 'node:fs';
-import { mkdtemp, mkdir, readFile, readlink, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, mkdir, readFile, readlink, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { KubeConfig } from '@kubernetes/client-node';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { criTime, LogFile, RecordFormat } from '../../src/containers/internal/cri-log.ts';
 import { signalNumber } from '../../src/containers/internal/signal-number.ts';
 import {
-  bindMounts,
+  checkExecutable,
   credentialsOf,
   environmentOf,
   linkMounts,
-  checkExecutable,
+  writeContainerFiles,
+  writeKubeconfig,
 } from '../../src/containers/internal/container-environment.ts';
 import { encodeFrame, encodeFrames, FrameReader, type Frame } from '../../src/protocol/session-frames.ts';
 import { isHostImage } from '../../src/host-image.ts';
@@ -120,6 +122,9 @@ const bare: Tools = {
   env: '/usr/bin/env',
   mkfifo: undefined,
   mount: '/bin/mount',
+  umount: '/bin/umount',
+  pivotRoot: '/sbin/pivot_root',
+  hostname: '/bin/hostname',
   nsenter: '/bin/nsenter',
   unshare: '/bin/unshare',
   setpriv: '/bin/setpriv',
@@ -162,7 +167,15 @@ describe('buildLaunch', () => {
         netns: '/run/netns/x',
         cgroups: ['/cg/procs'],
         credentials: { uid: 7, gid: 8, groups: [9, 10], noNewPrivileges: true, capabilities: { add: ['NET_BIND_SERVICE'], drop: ['ALL'] } },
-        own: { hostname: 'pod', mounts: [{ from: '/vol', to: '/data', readonly: true }] },
+        own: {
+          hostname: 'pod',
+          view: {
+            newRoot: '/new',
+            fstab: '/fstab',
+            nested: [{ source: '/vol', target: '/new/data/a b', options: 'rbind,ro', escapedTarget: '/new/data/a\\040b' }],
+            checks: [{ path: '/new/data', file: '1:2' }],
+          },
+        },
       },
       { ...bare, root: true, namespaces: true },
     );
@@ -174,14 +187,24 @@ describe('buildLaunch', () => {
     expect(args.slice(0, 2)).toEqual(['--net=/run/netns/x', '--']);
     expect(args.slice(args.indexOf('oarlock'))).toEqual([
       'oarlock',
+      '',
       '/bin/mount',
+      '/bin/umount',
+      '/sbin/pivot_root',
+      '/bin/stat',
       'pod',
       '1',
       '/cg/procs',
+      '/new',
+      '/fstab',
       '1',
       '/vol',
-      '/data',
-      'ro',
+      '/new/data/a b',
+      'rbind,ro',
+      '/new/data/a\\040b',
+      '1',
+      '/new/data',
+      '1:2',
       '/srv',
       '/bin/setpriv',
       '--reuid',
@@ -245,28 +268,40 @@ describe('container environment', () => {
       OARLOCK_CONTAINER: 'c1',
     });
   });
-  it('mounts volumes whose mount point exists', async () => {
-    const places = { file: join(directory, 'file'), folder: join(directory, 'folder') };
-    await writeFile(places.file, '');
-    await mkdir(places.folder);
-    const config = containerConfig(['x'], {
-      mounts: [
-        { containerPath: places.folder, hostPath: '/tmp' },
-        { containerPath: places.file, hostPath: '/tmp' },
-        { containerPath: '/there/is/nothing', hostPath: '/tmp' },
-        { containerPath: '/', hostPath: '/tmp' },
-      ],
+  it('has the resolver and the host name of the pod', async () => {
+    const pod = podConfig('/x', {
+      hostname: 'web-0',
+      dns: { servers: ['10.96.0.10'], searches: ['svc.cluster.local'], options: ['ndots:5'] },
     });
-    const found = bindMounts(
-      config,
-      podConfig('/x', { dns: { servers: ['10.96.0.10'], searches: ['svc.cluster.local'], options: ['ndots:5'] } }),
-      directory,
-    );
-    expect(found.complete).toBe(false);
-    expect(found.mounts.map(({ to }) => to).sort()).toEqual(['/etc/resolv.conf', places.folder].sort());
-    expect(await readFile(join(directory, 'resolv.conf'), 'utf8')).toBe(
+    const files = writeContainerFiles(pod, directory);
+    expect(Object.keys(files).sort()).toEqual(['/etc/hostname', '/etc/resolv.conf']);
+    expect(await readFile(files['/etc/hostname'] ?? '', 'utf8')).toBe('web-0\n');
+    expect(await readFile(files['/etc/resolv.conf'] ?? '', 'utf8')).toBe(
       'search svc.cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n',
     );
+    expect(Object.keys(writeContainerFiles(podConfig('/x'), directory))).toEqual(['/etc/hostname']);
+  });
+  it('has a kubeconfig if the service account token cannot be mounted', async () => {
+    const volume = join(directory, 'token-volume');
+    const mounts = [{ containerPath: '/var/run/secrets/kubernetes.io/serviceaccount', hostPath: volume }];
+    const envs = [
+      { key: 'KUBERNETES_SERVICE_HOST', value: 'fd00::1' },
+      { key: 'KUBERNETES_SERVICE_PORT', value: '443' },
+    ];
+    const config = containerConfig(['x'], { mounts, envs });
+    const pod = podConfig('/x');
+    const kubeconfig = writeKubeconfig(config, pod, directory) ?? '';
+    const loaded = new KubeConfig();
+    loaded.loadFromFile(kubeconfig);
+    expect(loaded.getCurrentCluster()).toMatchObject({ server: 'https://[fd00::1]:443', caFile: join(volume, 'ca.crt') });
+    expect(JSON.parse(await readFile(kubeconfig, 'utf8'))).toMatchObject({ users: [{ user: { tokenFile: join(volume, 'token') } }] });
+    expect(loaded.getContextObject('in-cluster')?.namespace).toBe('test');
+    const options = { path: '/bin', root: '', home: '/', kubeconfig };
+    expect(environmentOf('c1', config, pod, options)).toMatchObject({ KUBECONFIG: kubeconfig });
+    const own = containerConfig(['x'], { mounts, envs: [...envs, { key: 'KUBECONFIG', value: '/mine' }] });
+    expect(environmentOf('c1', own, pod, options)).toMatchObject({ KUBECONFIG: '/mine' });
+    expect(writeKubeconfig(containerConfig(['x'], { envs }), pod, directory)).toBeUndefined();
+    expect(writeKubeconfig(containerConfig(['x'], { mounts }), pod, directory)).toBeUndefined();
   });
   it('rejects a user that the supervisor cannot switch to', () => {
     const me = process.getuid?.() ?? 0;

@@ -143,6 +143,7 @@ export async function openRuntime(
   };
   let driver = await make();
   const limits = hasCgroups && settings.cgroups;
+  const mounts = (isPrivileged && settings.namespaces) || (await driver.isolation()).enforced;
   return {
     driver,
     dataDir: directory,
@@ -151,7 +152,7 @@ export async function openRuntime(
     unsupported: {
       imagePull: 'there is one image, and it is here',
       imageRemove: 'the host stays',
-      mounts: 'volumes are mounted where their place exists, and linked below $OARLOCK_ROOT otherwise; /data does not exist',
+      ...(!mounts && { mounts: 'mounts need namespaces; volumes are linked below $OARLOCK_ROOT' }),
       ...(!driver.traits.networkNamespaces && { addresses: "sandboxes share the host's network; the kubelet gets their addresses" }),
       ...(!limits && { updateResources: 'limits need root and control groups', oom: 'limits need root and control groups' }),
     },

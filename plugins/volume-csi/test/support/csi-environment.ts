@@ -25,6 +25,10 @@ export const driverName = 'hostpath.csi.oarlock.dev';
 
 export interface WorldOptions {
   readonly driver?: Partial<DriverOptions>;
+  /** Another driver than csi-hostpath, and its name. */
+  readonly other?: { readonly name: string; serve(endpoint: string, directory: string): Promise<{ close(): Promise<void> }> };
+  /** False if the API does not serve the snapshot kinds at the start. */
+  readonly servesSnapshots?: boolean;
   /** Overrides of the driver's CSIDriver. */
   readonly csiDriver?: object;
 }
@@ -48,7 +52,7 @@ export class World implements AsyncDisposable {
     const world = new World(await mkdtemp(join(tmpdir(), 'volume-csi-')), options);
     world.api.seed(nodes, { metadata: { name: 'here' } });
     // the snapshot kinds, as served by an API server
-    for (const definition of snapshotDefinitions)
+    for (const definition of options.servesSnapshots === false ? [] : snapshotDefinitions)
       world.api.seed(customResourceDefinitions, {
         ...definition,
         status: { conditions: [{ type: 'Established', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' }] },
@@ -57,10 +61,20 @@ export class World implements AsyncDisposable {
     return world;
   }
 
+  get driverName(): string {
+    return this.#options.other?.name ?? driverName;
+  }
+
   async startDriver(): Promise<void> {
+    const endpoint = join(this.directory, 'csi.sock');
+    const { other } = this.#options;
+    if (other !== undefined) {
+      this.#server = await other.serve(endpoint, join(this.directory, 'driver'));
+      return;
+    }
     this.#server = await driver({
       name: driverName,
-      endpoint: join(this.directory, 'csi.sock'),
+      endpoint,
       nodeId: 'here',
       dataDir: join(this.directory, 'driver'),
       capacityBytes: 10 * 2 ** 30,
@@ -97,8 +111,8 @@ export class World implements AsyncDisposable {
     this.#plugins.push(csi);
     csi.setNodeName('here');
     await vi.waitFor(() => {
-      const registered = this.api.object(csiNodes, { name: 'here' })?.spec.drivers.some(({ name }) => name === driverName) === true;
-      if (!registered || !csi.names.includes(driverName)) throw new Error('not registered yet');
+      const registered = this.api.object(csiNodes, { name: 'here' })?.spec.drivers.some(({ name }) => name === this.driverName) === true;
+      if (!registered || !csi.names.includes(this.driverName)) throw new Error('not registered yet');
     }, waiting);
     return csi;
   }
@@ -114,7 +128,7 @@ export class World implements AsyncDisposable {
         namespace: 'default',
         name,
         annotations: {
-          'volume.kubernetes.io/storage-provisioner': driverName,
+          'volume.kubernetes.io/storage-provisioner': this.driverName,
           ...(selected !== null && { 'volume.kubernetes.io/selected-node': selected }),
         },
       },

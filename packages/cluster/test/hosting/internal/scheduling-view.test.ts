@@ -5,7 +5,14 @@ import { schedulingView } from '../../../src/hosting/internal/scheduling-view.ts
 const none = { milliCpu: 0, memory: 0, ephemeralStorage: 0, pods: 0, scalar: new Map<string, number>() };
 const pod: PodInfo = { pod: {}, key: 'd/p', requests: none, nonZeroRequests: none };
 const state: CycleState = {
-  snapshot: { nodes: [], podAffinityGroups: [], get: () => undefined, podCountByNode: () => new Map(), podCountByLabel: () => new Map() },
+  snapshot: {
+    nodes: [],
+    podAffinityGroups: [],
+    get: () => undefined,
+    podCountByNode: () => new Map(),
+    podCountByLabel: () => new Map(),
+    imageState: () => undefined,
+  },
   read: () => undefined,
   write: () => undefined,
 };

@@ -216,7 +216,8 @@ function normalizeScores(scores: Float64Array): void {
     max = Math.max(max, score);
   }
   for (let index = 0; index < scores.length; index++)
-    scores[index] = max > min ? Math.floor((100 * ((scores[index] ?? 0) - min)) / (max - min)) : 0;
+    // upstream divides first, as floating-point numbers: 29 of 100 is 28
+    scores[index] = max > min ? Math.floor(100 * (((scores[index] ?? 0) - min) / (max - min))) : 0;
 }
 
 export const interPodAffinity = Scheduling.plugin({

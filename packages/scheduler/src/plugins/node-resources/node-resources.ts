@@ -143,7 +143,7 @@ async function devicesIfServed({
 
 const balanceArgs = z.strictObject({ resources: resourceWeights });
 
-/** Prefers nodes whose resources are used to the same degree. */
+/** Prefers nodes on which the pod makes the use of the resources more even, or the least uneven. */
 export const nodeResourcesBalancedAllocation = Scheduling.plugin({
   id: 'scheduling-node-resources-balanced-allocation',
   config: balanceArgs,
@@ -153,7 +153,8 @@ export const nodeResourcesBalancedAllocation = Scheduling.plugin({
     const countOn: DeviceCount = (resource, { node }) => devices?.countDevices(resource, node);
     return withConfigurableArgs(balanceArgs, config, ({ resources }) => {
       const names = resources.map(({ name }) => name);
-      const fractions = new Float64Array(names.length); // reused for each node
+      // reused for each node
+      const [before, after] = [new Float64Array(names.length), new Float64Array(names.length)];
       return {
         name: 'NodeResourcesBalancedAllocation',
         // pods that request none of the resources do not change the balance
@@ -167,22 +168,31 @@ export const nodeResourcesBalancedAllocation = Scheduling.plugin({
           for (const name of names) {
             const requested = resourceValue(requests, name);
             const share = allocationOf(node, name, { wanted: requested, requested: node.requested, devices: countOn });
-            if (share !== undefined) fractions[count++] = Math.min(1, (share.used + requested) / share.has);
+            if (share === undefined) continue;
+            before[count] = Math.min(1, share.used / share.has);
+            after[count++] = Math.min(1, (share.used + requested) / share.has);
           }
-          return Math.floor((1 - standardDeviation(fractions, count)) * 100);
+          return balanceScore(standardDeviation(before, count), standardDeviation(after, count));
         },
       };
     });
   },
 });
 
+/**
+ * Returns the score of a change of the standard deviation of the used fractions: 75 if it stays, 100 from the largest deviation, which is 0.5, to none,
+ * and 50 in the opposite direction (since Kubernetes 1.36).
+ */
+const balanceScore = (before: number, after: number): number => Math.floor((0.75 + (before - after) / 2) * 100);
+
 /** Returns the standard deviation of the first `count` values. */
 function standardDeviation(values: Float64Array, count: number): number {
   if (count < 2) return 0;
-  if (count === 2) return Math.abs((values[0] ?? 0) - (values[1] ?? 0)) / 2;
-  let mean = 0;
-  for (let index = 0; index < count; index++) mean += (values[index] ?? 0) / count;
+  if (count === 2) return Math.abs(((values[0] ?? 0) - (values[1] ?? 0)) / 2);
+  let total = 0;
+  for (let index = 0; index < count; index++) total += values[index] ?? 0;
+  const mean = total / count;
   let squares = 0;
-  for (let index = 0; index < count; index++) squares += ((values[index] ?? 0) - mean) ** 2;
+  for (let index = 0; index < count; index++) squares += ((values[index] ?? 0) - mean) * ((values[index] ?? 0) - mean);
   return Math.sqrt(squares / count);
 }

@@ -33,10 +33,8 @@ export function preScoreConstraints(
       return { constraint, weight: Math.log(candidates.length + 2), count: ({ name }) => byNode.get(name) ?? 0 };
     }
     const byDomain = new Map<string, number>();
-    for (const node of candidates) {
-      const domain = node.label(key);
-      if (domain !== undefined) byDomain.set(domain, 0);
-    }
+    // as upstream, nodes without the label form one domain, which counts for the weight
+    for (const node of candidates) byDomain.set(node.label(key) ?? '', 0);
     const weight = Math.log(byDomain.size + 2);
     if (countsNode === undefined && (isIgnored === undefined || constraints.length === 1)) {
       const byLabel = snapshot.podCountByLabel(selector, key);

@@ -198,9 +198,10 @@ describe('scoring of device-backed extended resources', () => {
       const found = w.explain(pod('new', { containers: [{ name: 'c', resources: half }] }));
       return Object.fromEntries(found.map(({ node: name, scores: own }) => [name, own?.['NodeResourcesBalancedAllocation']]));
     };
-    // half of the CPU, and 1 of 2 and 1 of 8 devices
-    expect(scores()).toEqual({ few: 100, many: 81 });
+    // from nothing to half of the CPU, and 1 of 2 and 1 of 8 devices
+    expect(scores()).toEqual({ few: 75, many: 65 });
     await w.submit(pod('p', { ...asking('p', '3').spec, nodeSelector: { 'kubernetes.io/hostname': 'many' } }));
-    expect(scores()).toEqual({ few: 100, many: 99 });
+    // many: from 0 and 3 of 8 devices to half of both
+    expect(scores()).toEqual({ few: 75, many: 84 });
   });
 });

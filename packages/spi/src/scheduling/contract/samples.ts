@@ -120,6 +120,10 @@ export function cycleState(nodes: readonly NodeInfo[]): CycleState {
     get: (name) => nodes.find((node) => node.name === name),
     podCountByNode: (selector) => count(selector, ({ name }) => name),
     podCountByLabel: (selector, label) => count(selector, ({ node }) => node.metadata?.labels?.[label]),
+    imageState: (image) => {
+      const [sizeBytes, ...others] = nodes.flatMap(({ images }) => images.get(image) ?? []);
+      return sizeBytes === undefined ? undefined : { sizeBytes, nodeCount: 1 + others.length };
+    },
   };
   return {
     snapshot,

@@ -1,9 +1,8 @@
 import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync, type Stats } from 'node:fs';
 import { homedir } from 'node:os';
-import { dirname, join, resolve, sep } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
 import type { Credentials } from './privileges.ts';
-import type { BindMount } from './process-launch.ts';
 import { SupervisorError } from '../../protocol/supervisor-protocol.ts';
 import { isExecutable, type Tools } from '../../host/host-tools.ts';
 
@@ -24,9 +23,23 @@ export function environmentOf(
     root,
     home,
     volumePaths,
-  }: { readonly path: string; readonly root: string; readonly home: string; readonly volumePaths?: readonly string[] | undefined },
+    kubeconfig,
+  }: {
+    readonly path: string;
+    readonly root: string;
+    readonly home: string;
+    readonly volumePaths?: readonly string[] | undefined;
+    /** A kubeconfig with the pod's service account, if its token is not mounted. */
+    readonly kubeconfig?: string | undefined;
+  },
 ): Record<string, string> {
-  const environment: Record<string, string> = { PATH: path, HOME: home, HOSTNAME: sandbox.hostname, ...(config.tty && { TERM: 'xterm' }) };
+  const environment: Record<string, string> = {
+    PATH: path,
+    HOME: home,
+    HOSTNAME: sandbox.hostname,
+    ...(config.tty && { TERM: 'xterm' }),
+    ...(kubeconfig !== undefined && { KUBECONFIG: kubeconfig }),
+  };
   for (const { key, value } of config.envs) environment[key] = value;
   environment['OARLOCK_ROOT'] = root;
   for (const [index, { containerPath, hostPath }] of config.mounts.entries())
@@ -35,34 +48,17 @@ export function environmentOf(
   return environment;
 }
 
-/** Returns the mounts whose mount point exists. Omits the others, because Oarlock creates nothing in the host's file system. */
-export function bindMounts(
-  config: ContainerConfig,
-  sandbox: PodSandboxConfig,
-  directory: string,
-): { readonly mounts: readonly BindMount[]; readonly complete: boolean } {
-  const requested: BindMount[] = config.mounts.map(({ containerPath, hostPath, readonly }) => ({
-    from: hostPath,
-    to: resolve('/', containerPath),
-    readonly: readonly === true,
-  }));
+/** Writes the files of a container that container runtimes create. Returns their paths by the paths that the container sees. */
+export function writeContainerFiles(sandbox: PodSandboxConfig, directory: string): Readonly<Record<string, string>> {
   const resolver = writeResolverFile(sandbox, directory);
-  if (resolver !== undefined) requested.unshift({ from: resolver, to: resolverPath, readonly: false });
-  const mounts = requested.filter(({ from, to }) => {
-    const [source, target] = [statOrUndefined(from), statOrUndefined(to)];
-    return to !== '/' && source !== undefined && target !== undefined && source.isDirectory() === target.isDirectory();
-  });
-  // a mount inside another comes after it
-  return {
-    mounts: mounts.sort((a, b) => a.to.split(sep).length - b.to.split(sep).length),
-    complete: config.mounts.every(({ containerPath }) => mounts.some(({ to }) => to === resolve('/', containerPath))),
-  };
+  mkdirSync(directory, { recursive: true, mode: 0o755 });
+  const hostname = join(directory, 'hostname');
+  writeFileSync(hostname, `${sandbox.hostname}\n`, { mode: 0o644 });
+  return { '/etc/hostname': hostname, ...(resolver !== undefined && { '/etc/resolv.conf': resolver }) };
 }
 
-export const resolverPath = '/etc/resolv.conf';
-
 /** Writes the pod's DNS config to a file in the container's directory. Returns the path of the file; undefined if the pod has no DNS config. */
-export function writeResolverFile({ dns }: PodSandboxConfig, directory: string): string | undefined {
+function writeResolverFile({ dns }: PodSandboxConfig, directory: string): string | undefined {
   if (!dns || (dns.servers.length === 0 && dns.searches.length === 0 && dns.options.length === 0)) return undefined;
   mkdirSync(directory, { recursive: true, mode: 0o755 });
   const file = join(directory, 'resolv.conf');
@@ -96,6 +92,35 @@ export function linkMounts(config: ContainerConfig, directory: string): string {
   }
   return root;
 }
+
+const serviceAccountPath = '/var/run/secrets/kubernetes.io/serviceaccount';
+
+/**
+ * Writes a kubeconfig for a container whose service account token is linked instead of mounted: clients that look for in-cluster credentials look
+ * only at the standard path. Returns the path of the file; undefined for a container without a token.
+ */
+export function writeKubeconfig(config: ContainerConfig, sandbox: PodSandboxConfig, directory: string): string | undefined {
+  const volume = config.mounts.find(({ containerPath }) => resolve('/', containerPath) === serviceAccountPath)?.hostPath;
+  const variable = (name: string) => config.envs.find(({ key }) => key === name)?.value;
+  const [host, port] = [variable('KUBERNETES_SERVICE_HOST'), variable('KUBERNETES_SERVICE_PORT')];
+  if (volume === undefined || host === undefined || port === undefined) return undefined;
+  mkdirSync(directory, { recursive: true, mode: 0o755 });
+  const file = kubeconfigPath(directory);
+  const server = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const name = 'in-cluster';
+  const content = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name, cluster: { server, 'certificate-authority': join(volume, 'ca.crt') } }],
+    users: [{ name, user: { tokenFile: join(volume, 'token') } }],
+    contexts: [{ name, context: { cluster: name, user: name, namespace: sandbox.metadata.namespace } }],
+    'current-context': name,
+  };
+  writeFileSync(file, `${JSON.stringify(content)}\n`, { mode: 0o644 });
+  return file;
+}
+
+export const kubeconfigPath = (directory: string) => join(directory, 'kubeconfig');
 
 /** Returns the credentials of a container. @throws SupervisorError if the supervisor cannot switch to its user or group */
 export function credentialsOf(
@@ -161,7 +186,7 @@ export function checkExecutable(
   }: {
     readonly path: string;
     readonly directory: string;
-    readonly mounts: readonly Pick<BindMount, 'to'>[];
+    readonly mounts: readonly { readonly to: string }[];
     /** Returns true for paths of the node that the container does not see. */
     readonly hides?: ((path: string) => boolean) | undefined;
   },

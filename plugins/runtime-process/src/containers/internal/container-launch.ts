@@ -2,19 +2,19 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { ContainerConfig } from '@oarlock/spi/runtime';
 import { isWithin, readMountTable } from '../../isolation/mount-table.ts';
-import type { ContainerIsolation, HiddenDirectories, Isolation, IsolationMode } from '../../isolation/isolation.ts';
+import type { ContainerIsolation, HiddenDirectories, Isolation, IsolationMode, ViewMode } from '../../isolation/isolation.ts';
 import { createPodView, type PodView } from '../../isolation/pod-view.ts';
 import {
-  bindMounts,
   checkExecutable,
   credentialsOf,
   environmentOf,
+  kubeconfigPath,
   linkMounts,
-  resolverPath,
-  writeResolverFile,
+  writeContainerFiles,
+  writeKubeconfig,
 } from './container-environment.ts';
 import type { Credentials } from './privileges.ts';
-import { type BindMount, type Launch, buildLaunch } from './process-launch.ts';
+import { type Launch, buildLaunch } from './process-launch.ts';
 import type { ContainerRecord, PodStore } from '../pod-store.ts';
 import type { HostServices, ProcessGroup } from '../process-group.ts';
 import { SupervisorError, type SandboxRecord } from '../../protocol/supervisor-protocol.ts';
@@ -63,21 +63,26 @@ export function launchOfStart(container: LaunchedContainer, context: LaunchConte
   const { tools } = context.host;
   const { config } = record;
   const credentials = credentialsOf(config, tools);
+  const view = tools.namespaces ? viewOf(container, { ...context, mode: 'shared', credentials }) : undefined;
   const directory = context.store.directoryOf(record);
-  const { mounts, complete } = tools.namespaces ? bindMounts(config, sandbox.config, directory) : { mounts: [], complete: false };
-  const root = complete || config.mounts.length === 0 ? '' : linkMounts(config, directory);
-  const environment = environmentOf(record.id, config, sandbox.config, { path: pathOf(context), root, home: credentials.home });
+  const root = view?.root ?? (config.mounts.length === 0 ? '' : linkMounts(config, directory));
+  const environment = environmentOf(record.id, config, sandbox.config, {
+    path: pathOf(context),
+    root,
+    home: credentials.home,
+    volumePaths: view?.volumePaths,
+    kubeconfig: view ? undefined : writeKubeconfig(config, sandbox.config, directory),
+  });
   const command = [...config.command, ...config.args];
-  checkCommand({ command, environment, config }, { mounts });
-  const namespaces = tools.namespaces && (mounts.length > 0 || sandbox.netns !== undefined);
+  checkCommand({ command, environment, config }, { mounts: (view?.visible ?? []).map((to) => ({ to })) });
   const launch = buildLaunch(
     {
       ...processOf(config, sandbox, { command, environment, credentials, cgroups }),
-      ...(namespaces && { own: { mounts, hostname: sandbox.netns !== undefined ? sandbox.config.hostname : '' } }),
+      ...(view && { own: { view, hostname: sandbox.config.hostname } }),
     },
     tools,
   );
-  return { launch, namespaces };
+  return { launch, namespaces: view !== undefined };
 }
 
 function isolatedStart(container: LaunchedContainer, context: LaunchContext & { readonly mode: IsolationMode }): ContainerLaunch {
@@ -99,15 +104,7 @@ function isolatedStart(container: LaunchedContainer, context: LaunchContext & { 
   const launch = buildLaunch(
     {
       ...processOf(config, sandbox, { command, environment, credentials, cgroups }),
-      isolate: {
-        mode,
-        processes,
-        fstab: view.fstab,
-        sentinel: view.sentinel,
-        readOnly: view.readOnly,
-        checks: view.checks,
-        hostname: sandbox.netns !== undefined ? sandbox.config.hostname : '',
-      },
+      isolate: { mode, processes, view, hostname: sandbox.config.hostname },
     },
     host.tools,
   );
@@ -122,32 +119,46 @@ function viewOf(
     hidden,
     mode,
     credentials,
-  }: LaunchContext & { readonly mode: IsolationMode; readonly credentials: Credentials & { readonly home: string } },
+  }: LaunchContext & { readonly mode: ViewMode; readonly credentials: Credentials & { readonly home: string } },
 ): PodView {
   const { mounts, linux } = record.config;
   const directory = store.directoryOf(record);
-  const resolver = writeResolverFile(sandbox.config, directory);
-  const hasResolver = resolver === undefined || mounts.some(({ containerPath }) => containerPath === resolverPath);
-  const view = createPodView({
-    mode,
-    hidden,
-    table: readMountTable(),
-    directory,
-    podDirectory: store.directoryOfSandbox(record.sandboxId),
-    home: credentials.home,
-    owner: credentials,
-    mounts: hasResolver ? mounts : [...mounts, { containerPath: resolverPath, hostPath: resolver }],
-    cgroups: cgroups.map((file) => dirname(file)),
-    maskedPaths: linux.security.maskedPaths ?? [],
-    readonlyPaths: linux.security.readonlyPaths ?? [],
-    wrapperPrograms: wrapperPrograms(tools),
-  });
-  return { ...view, volumePaths: view.volumePaths.slice(0, mounts.length) };
+  try {
+    return createPodView({
+      mode,
+      hidden,
+      table: readMountTable(),
+      directory,
+      podDirectory: store.directoryOfSandbox(record.sandboxId),
+      home: credentials.home,
+      owner: credentials,
+      mounts,
+      files: writeContainerFiles(sandbox.config, directory),
+      cgroups: cgroups.map((file) => dirname(file)),
+      maskedPaths: linux.security.maskedPaths ?? [],
+      readonlyPaths: linux.security.readonlyPaths ?? [],
+      wrapperPrograms: wrapperPrograms(tools),
+    });
+  } catch (cause) {
+    throw new SupervisorError('FailedPrecondition', (cause as Error).message, { cause });
+  }
 }
 
 /** Returns the programs that run with privileges in the mount namespace of a container. */
-export function wrapperPrograms({ shell, env, mount, nsenter, setpriv, setsid, stat, unshare, script }: Tools): readonly string[] {
-  return [shell, env, mount, nsenter, setpriv, setsid, stat, unshare, script].filter((path) => path !== undefined);
+export function wrapperPrograms({
+  shell,
+  env,
+  mount,
+  umount,
+  nsenter,
+  pivotRoot,
+  setpriv,
+  setsid,
+  stat,
+  unshare,
+  script,
+}: Tools): readonly string[] {
+  return [shell, env, mount, umount, nsenter, pivotRoot, setpriv, setsid, stat, unshare, script].filter((path) => path !== undefined);
 }
 
 /** Returns the launch of another command in a running container. @throws SupervisorError if the command cannot be run */
@@ -161,12 +172,14 @@ export function launchOfExec(
   const { isolation } = record;
   const namespaces = record.namespaces === true;
   const credentials = credentialsOf(config, tools);
-  const links = join(context.store.directoryOf(record), 'root');
+  const directory = context.store.directoryOf(record);
+  const [links, kubeconfig] = [join(directory, 'root'), kubeconfigPath(directory)];
   const environment = environmentOf(record.id, config, sandbox.config, {
     path: pathOf(context),
     root: existsSync(links) ? links : '',
     home: credentials.home,
     volumePaths: isolation?.volumePaths,
+    kubeconfig: existsSync(kubeconfig) ? kubeconfig : undefined,
   });
   const own = namespaces ? config.mounts.map(({ containerPath }) => ({ to: containerPath })) : [];
   checkCommand({ command, environment, config }, { mounts: isolation ? visibleMounts(isolation) : own, isolation });
@@ -207,7 +220,7 @@ interface CommandToCheck {
 /** Checks the command. @throws SupervisorError if the program does not exist or is not executable */
 function checkCommand(
   { command: [program = ''], environment, config }: CommandToCheck,
-  { mounts, isolation }: { readonly mounts: readonly Pick<BindMount, 'to'>[]; readonly isolation?: ContainerIsolation | undefined },
+  { mounts, isolation }: { readonly mounts: readonly { readonly to: string }[]; readonly isolation?: ContainerIsolation | undefined },
 ): void {
   const problem = checkExecutable(program, {
     path: environment['PATH'] ?? systemPath,

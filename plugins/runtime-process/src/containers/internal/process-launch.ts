@@ -1,16 +1,10 @@
 import type { Tools } from '../../host/host-tools.ts';
 import { namespaceFlags } from '../../host/host-tools.ts';
 import type { IsolationMode } from '../../isolation/isolation.ts';
-import type { FileCheck } from '../../isolation/pod-view.ts';
+import type { PodView } from '../../isolation/pod-view.ts';
 import { SupervisorError } from '../../protocol/supervisor-protocol.ts';
 import { dropPrivileges, type Credentials } from './privileges.ts';
 import { endReport, isolatedPreparation, joinControlGroups, joinDirectory, preparation, terminalScript } from './wrapper-scripts.ts';
-
-export interface BindMount {
-  readonly from: string;
-  readonly to: string;
-  readonly readonly: boolean;
-}
 
 /** A process to run. */
 export interface ProcessSpec {
@@ -23,8 +17,8 @@ export interface ProcessSpec {
   readonly netns?: string;
   /** `cgroup.procs` files of the control groups to enter. */
   readonly cgroups: readonly string[];
-  /** A new mount and UTS namespace, with these mounts. */
-  readonly own?: { readonly mounts: readonly BindMount[]; readonly hostname: string };
+  /** A new mount and UTS namespace, with this view of the files. */
+  readonly own?: { readonly view: ViewMounts | undefined; readonly hostname: string };
   /** A running process whose namespaces to enter. */
   readonly join?: { readonly pid: number; readonly namespaces: boolean };
   /** New namespaces in which the process is isolated. */
@@ -33,13 +27,13 @@ export interface ProcessSpec {
   readonly joinIsolated?: IsolatedJoin;
 }
 
+export type ViewMounts = Pick<PodView, 'newRoot' | 'fstab' | 'nested' | 'checks'>;
+
 /** The namespaces of a container that starts isolated. */
 export interface IsolatedStart {
   readonly mode: IsolationMode;
-  readonly fstab: string;
-  readonly sentinel: string;
-  readonly readOnly: readonly string[];
-  readonly checks: readonly FileCheck[];
+  readonly view: ViewMounts & Pick<PodView, 'sentinel'>;
+  /** The host name of the container; empty for that of the node. */
   readonly hostname: string;
   /** True for a process namespace of its own. */
   readonly processes: boolean;
@@ -111,17 +105,14 @@ function sharedLaunch(spec: ProcessSpec, prepared: PreparedCommand, tools: Tools
     const [file = '', ...args] = dropped;
     return { file, args, environment, directory: spec.directory, reports: false, depth: 0, tty: spec.tty, owner, ...(!bySetpriv && owner) };
   }
-  const mounts = spec.own?.mounts ?? [];
+  const view = spec.own?.view;
   let command: readonly string[] = [
     tools.shell,
     '-c',
     preparation,
     'oarlock',
-    tools.mount ?? '',
-    spec.own?.hostname ?? '',
-    ...counted(spec.cgroups),
-    String(mounts.length),
-    ...mounts.flatMap(({ from, to, readonly }) => [from, to, readonly ? 'ro' : 'rw']),
+    ...preparationArguments(spec.own?.hostname ?? '', spec.cgroups, tools),
+    ...(view ? viewArguments(view) : ['']),
     spec.directory,
     ...dropped,
   ];
@@ -137,7 +128,7 @@ function sharedLaunch(spec: ProcessSpec, prepared: PreparedCommand, tools: Tools
 
 /** Builds the launch of a container in namespaces of its own. */
 function isolatedStart(spec: ProcessSpec & { readonly isolate: IsolatedStart }, prepared: PreparedCommand, tools: Tools): Launch {
-  const { mode, fstab, sentinel, readOnly, checks, hostname, processes } = spec.isolate;
+  const { mode, view, hostname, processes } = spec.isolate;
   const last = { ...prepared, command: [tools.shell, '-c', endReport, 'oarlock', ...prepared.command] };
   const { command, environment } = dropPrivileges(spec.credentials, last, { tools, wrapped: true, isolation: { mode } });
   const inside = [
@@ -145,15 +136,9 @@ function isolatedStart(spec: ProcessSpec & { readonly isolate: IsolatedStart }, 
     '-c',
     isolatedPreparation,
     'oarlock',
-    tools.mount ?? '',
-    hostname,
-    ...counted(spec.cgroups),
-    fstab,
-    sentinel,
-    tools.stat ?? '',
-    ...counted(readOnly),
-    String(checks.length),
-    ...checks.flatMap(({ path, file }) => [path, file]),
+    ...preparationArguments(hostname, spec.cgroups, tools),
+    view.sentinel,
+    ...viewArguments(view),
     spec.directory,
     tools.setsid ?? '',
     ...command,
@@ -198,6 +183,25 @@ function isolatedJoin(spec: ProcessSpec & { readonly joinIsolated: IsolatedJoin 
     ...command,
   ];
   return { file, args, environment, directory: '/', reports: true, depth: processes ? 1 : 0, tty: spec.tty, owner: prepared.owner };
+}
+
+function preparationArguments(hostname: string, cgroups: readonly string[], tools: Tools): readonly string[] {
+  // in a user namespace only the system call can set the host name
+  const setHostname = tools.root ? '' : (tools.hostname ?? '');
+  const name = tools.root || tools.hostname !== undefined ? hostname : '';
+  const programs = [tools.mount, tools.umount, tools.pivotRoot, tools.stat].map((path) => path ?? '');
+  return [setHostname, ...programs, name, ...counted(cgroups)];
+}
+
+function viewArguments({ newRoot, fstab, nested, checks }: ViewMounts): readonly string[] {
+  return [
+    newRoot,
+    fstab,
+    String(nested.length),
+    ...nested.flatMap(({ source, target, options, escapedTarget }) => [source, target, options, escapedTarget]),
+    String(checks.length),
+    ...checks.flatMap(({ path, file }) => [path, file]),
+  ];
 }
 
 const counted = (words: readonly string[]) => [String(words.length), ...words];

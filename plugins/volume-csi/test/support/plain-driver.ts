@@ -1,0 +1,170 @@
+import { cp, mkdir, readdir, rm, symlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { ControllerRpc } from '@oarlock/csi/csi-messages';
+import { csiTable } from '@oarlock/csi/csi-messages';
+import { GrpcError } from '@oarlock/grpc/grpc-error';
+import { serveUnix, type Methods } from '@oarlock/grpc/unix-server';
+
+export const plainDriverName = 'plain.csi.example.com';
+
+export interface PlainDriverOptions {
+  /** How many CreateSnapshot or ListSnapshots calls return a snapshot that is not ready. */
+  readonly callsUntilReady?: number;
+  readonly listsSnapshots?: boolean;
+  readonly maxVolumesPerNode?: number;
+  /** False for the driver on a node whose controller service runs elsewhere. */
+  readonly controller?: boolean;
+  /** The segments of the node's topology; without them the driver has no topology. */
+  readonly topology?: Readonly<Record<string, string>>;
+}
+
+interface Snapshot {
+  readonly id: string;
+  readonly volumeId: string;
+  calls: number;
+}
+
+/**
+ * A CSI driver with other capabilities than csi-hostpath: volumes are published without staging and attachment, are not expanded, cloned or measured, and
+ * snapshots become ready some time after they were taken, as with storage that copies them.
+ */
+export class PlainDriver {
+  readonly #options: PlainDriverOptions;
+  readonly #snapshots = new Map<string, Snapshot>();
+  /** The calls that the driver has answered, such as `CreateSnapshot`. */
+  readonly calls: string[] = [];
+
+  constructor(options: PlainDriverOptions = {}) {
+    this.#options = options;
+  }
+
+  get snapshotIds(): readonly string[] {
+    return [...this.#snapshots.values()].map(({ id }) => id);
+  }
+
+  serve(endpoint: string, directory: string): Promise<{ close(): Promise<void> }> {
+    const { controller = true } = this.#options;
+    return serveUnix({
+      socket: endpoint,
+      table: csiTable,
+      services: {
+        'csi.v1.Identity': this.#identity(controller),
+        ...(controller && { 'csi.v1.Controller': this.#recorded({ ...this.#volumes(directory), ...this.#snapshotMethods(directory) }) }),
+        'csi.v1.Node': this.#recorded(this.#node(directory)),
+      },
+    });
+  }
+
+  #recorded(methods: Methods): Methods {
+    return Object.fromEntries(
+      Object.entries(methods).map(([name, method]) => [
+        name,
+        (...args: Parameters<typeof method>) => {
+          this.calls.push(name);
+          return method(...args);
+        },
+      ]),
+    );
+  }
+
+  #identity(controller: boolean): Methods {
+    const { topology } = this.#options;
+    const services = [...(controller ? ['CONTROLLER_SERVICE'] : []), ...(topology ? ['VOLUME_ACCESSIBILITY_CONSTRAINTS'] : [])];
+    return {
+      GetPluginInfo: () => ({ name: plainDriverName, vendorVersion: '1' }),
+      GetPluginCapabilities: () => ({ capabilities: services.map((type) => ({ service: { type } })) }),
+      Probe: () => ({}),
+    };
+  }
+
+  #volumes(directory: string): Methods {
+    const { listsSnapshots = false, topology } = this.#options;
+    const capabilities: readonly ControllerRpc[] = [
+      'CREATE_DELETE_VOLUME',
+      'CREATE_DELETE_SNAPSHOT',
+      ...(listsSnapshots ? (['LIST_SNAPSHOTS'] as const) : []),
+    ];
+    return {
+      ControllerGetCapabilities: () => ({ capabilities: capabilities.map((type) => ({ rpc: { type } })) }),
+      CreateVolume: async ({
+        name,
+        capacityRange,
+        volumeContentSource,
+      }: {
+        readonly name: string;
+        readonly capacityRange?: { readonly requiredBytes: number };
+        readonly volumeContentSource?: { readonly snapshot?: { readonly snapshotId: string } };
+      }) => {
+        const path = join(directory, 'volumes', name);
+        const from = volumeContentSource?.snapshot?.snapshotId;
+        await mkdir(path, { recursive: true });
+        if (from !== undefined) await cp(join(directory, 'snapshots', from), path, { recursive: true });
+        return {
+          volume: {
+            volumeId: name,
+            capacityBytes: capacityRange?.requiredBytes ?? 0,
+            ...(volumeContentSource && { contentSource: volumeContentSource }),
+            ...(topology && { accessibleTopology: [{ segments: topology }] }),
+          },
+        };
+      },
+      DeleteVolume: async ({ volumeId }: { readonly volumeId: string }) => {
+        await rm(join(directory, 'volumes', volumeId), { recursive: true, force: true });
+        return {};
+      },
+    };
+  }
+
+  #snapshotMethods(directory: string): Methods {
+    const { callsUntilReady = 0, listsSnapshots = false } = this.#options;
+    const message = (snapshot: Snapshot) => ({
+      snapshotId: snapshot.id,
+      sourceVolumeId: snapshot.volumeId,
+      sizeBytes: 2 ** 20,
+      creationTime: { seconds: 1_700_000_000, nanos: 1 },
+      readyToUse: snapshot.calls++ >= callsUntilReady,
+    });
+    return {
+      CreateSnapshot: async ({ name, sourceVolumeId }: { readonly name: string; readonly sourceVolumeId: string }) => {
+        const existing = this.#snapshots.get(name);
+        if (existing) return { snapshot: message(existing) };
+        const volume = join(directory, 'volumes', sourceVolumeId);
+        await readdir(volume).catch(() => {
+          throw new GrpcError('NOT_FOUND', `no volume ${sourceVolumeId}`);
+        });
+        const created: Snapshot = { id: `id-of-${name}`, volumeId: sourceVolumeId, calls: 0 };
+        await cp(volume, join(directory, 'snapshots', created.id), { recursive: true });
+        this.#snapshots.set(name, created);
+        return { snapshot: message(created) };
+      },
+      DeleteSnapshot: ({ snapshotId }: { readonly snapshotId: string }) => {
+        for (const [name, { id }] of this.#snapshots) if (id === snapshotId) this.#snapshots.delete(name);
+        return {};
+      },
+      ...(listsSnapshots && {
+        ListSnapshots: ({ snapshotId }: { readonly snapshotId: string }) => ({
+          entries: [...this.#snapshots.values()].filter(({ id }) => id === snapshotId).map((each) => ({ snapshot: message(each) })),
+        }),
+      }),
+    };
+  }
+
+  #node(directory: string): Methods {
+    const { maxVolumesPerNode = 0, topology } = this.#options;
+    return {
+      NodeGetInfo: () => ({ nodeId: 'plain-node', maxVolumesPerNode, ...(topology && { accessibleTopology: { segments: topology } }) }),
+      NodeGetCapabilities: () => ({ capabilities: [] }),
+      // a link in place of a mount, so that the tests need no privileges
+      NodePublishVolume: async ({ volumeId, targetPath }: { readonly volumeId: string; readonly targetPath: string }) => {
+        await mkdir(dirname(targetPath), { recursive: true });
+        await rm(targetPath, { recursive: true, force: true });
+        await symlink(join(directory, 'volumes', volumeId), targetPath);
+        return {};
+      },
+      NodeUnpublishVolume: async ({ targetPath }: { readonly targetPath: string }) => {
+        await rm(targetPath, { recursive: true, force: true });
+        return {};
+      },
+    };
+  }
+}
