@@ -90,7 +90,10 @@ export function newServerComponents(dependencies: ApiServerDependencies, context
     aggregator,
     auditor,
     fairness,
-    postStartHooks: new PostStartHooks(() => pipeline.servedKinds()),
+    postStartHooks: new PostStartHooks(
+      () => pipeline.servedKinds(),
+      dependencies.authz.flatMap(({ postStartHook }) => postStartHook?.name ?? []),
+    ),
     paths,
     handler,
     certificate: new ServingCertificate(keys, servingCertificateRequest(cluster, names), clock),
