@@ -199,8 +199,9 @@ async function renewCertificates({ options: { joined, remote }, planned: { nodeN
 }
 
 /** Opens the keys of the data directory. Keys that sign and verify tokens are reloaded when their files change. */
-async function loadKeys(directory: string, { planned: { facts }, log, cleanups }: RunContext): Promise<ClusterKeys> {
-  const files = await openKeys(directory, issuerOf(facts.domain));
+async function loadKeys(directory: string, { options, planned: { facts }, log, cleanups }: RunContext): Promise<ClusterKeys> {
+  const { issuer = issuerOf(facts.domain), algorithm } = options.file.spec.serviceAccountTokens;
+  const files = await openKeys(directory, issuer, algorithm);
   const stopFollowing = new AbortController();
   cleanups.push(() => stopFollowing.abort());
   files.follow(stopFollowing.signal, (error) => log.error({ err: error }, 'could not read the keys of service account tokens'));
