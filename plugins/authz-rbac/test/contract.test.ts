@@ -28,9 +28,9 @@ const account = (namespace: string, name: string): Subject => ({ kind: 'ServiceA
 /** Does what the API server does after it serves requests. */
 async function runPostStartHook(authorizer: Authorizer | undefined, clock: FakeClock): Promise<void> {
   expect(authorizer?.postStartHook?.name).toBe('rbac/bootstrap-roles');
-  const completed = authorizer?.postStartHook?.run(new AbortController().signal);
+  const running = authorizer?.postStartHook?.run(new AbortController().signal);
   await clock.settle();
-  await completed;
+  await running;
 }
 
 async function open(config: object = { defaults: false }) {

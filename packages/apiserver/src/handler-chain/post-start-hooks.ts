@@ -81,7 +81,7 @@ export class PostStartHooks {
   readonly #served: () => readonly Kind[];
   /** The names of hooks that plugins supply, such as `rbac/bootstrap-roles`. */
   readonly #pluginHooks: readonly string[];
-  readonly #completed = new Set<string>();
+  readonly #completedNames = new Set<string>();
   #onCompleted: () => void = () => undefined;
 
   constructor(served: () => readonly Kind[], pluginHooks: readonly string[] = []) {
@@ -109,7 +109,7 @@ export class PostStartHooks {
   whenCompleted(): Promise<void> {
     return new Promise((resolve) => {
       this.#onCompleted = () => {
-        if (this.#names().every((name) => this.#completed.has(name))) resolve();
+        if (this.#names().every((name) => this.#completedNames.has(name))) resolve();
       };
       this.#onCompleted();
     });
@@ -120,13 +120,13 @@ export class PostStartHooks {
       name: checkName(name),
       live: true,
       ready: true,
-      check: () => (this.#completed.has(name) ? healthy : notFinished),
+      check: () => (this.#completedNames.has(name) ? healthy : notFinished),
     }));
   }
 
   async #run(names: readonly string[], work: Promise<unknown>): Promise<void> {
     await work;
-    for (const name of names) this.#completed.add(name);
+    for (const name of names) this.#completedNames.add(name);
     this.#onCompleted();
   }
 

@@ -127,7 +127,8 @@ async function commitNew(
   const { objects } = registry;
   const { storedKind, strategy, customResource } = kind;
   const encoded = customResource === undefined ? stored : await customResource.toStored(stored);
-  if (context.dryRun) return (await objects.read(storedKind, key)) === undefined ? dryRunResult(operation, key, encoded, 0) : undefined;
+  if (context.dryRun)
+    return (await objects.read(storedKind, key)) === undefined ? dryRunResult(operation, encoded, { key, revision: 0 }) : undefined;
   return objects.create(storedKind, key, encoded, context, { ttlSeconds: strategy.ttlSeconds, reservation: allocation });
 }
 

@@ -106,7 +106,7 @@ export async function updateObject(update: UpdateRequest): Promise<{ readonly it
     const revision = current?.revision ?? 0;
     if (stored === undefined && current !== undefined) return { item: await toServed(kind, current, request), created };
     if (finalized) return { item: new DerivedObject(toServedVersion(kind, stored ?? {}), revision), created };
-    return { item: await dryRunResult(update, key, stored ?? {}, revision), created };
+    return { item: await dryRunResult(update, stored ?? {}, { key, revision }), created };
   }
   const result = await objects.guaranteedUpdate(kind.storedKind, key, context, decide);
   if (result === undefined) throw notFound(kind.resource, request.name);

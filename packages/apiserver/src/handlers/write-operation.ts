@@ -102,13 +102,12 @@ export function prepareExisting(
 
 /**
  * Returns the object that a dry run would have stored, as a read would return it: in the served version, with the defaults and the pruning of reads.
- * @param revision the revision of the current object; 0 if there is none
+ * @param options `revision` is that of the current object; 0 if there is none
  */
 export async function dryRunResult(
   { kind, context }: RequestScope,
-  key: string,
   stored: KubeObject,
-  revision: number,
+  { key, revision }: { readonly key: string; readonly revision: number },
 ): Promise<EncodedObject> {
   const { codec } = kind.storedKind;
   const item = codec.item({ key, object: stored, value: codec.encode(stored), revision });

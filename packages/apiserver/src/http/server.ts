@@ -183,7 +183,7 @@ export class HttpServer {
     });
     // the listener for `request` makes Node serve HTTP/2 through its compatibility layer, which costs more than the streams
     server.removeAllListeners('stream');
-    server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, _flags: number, rawHeaders: readonly string[]) => {
+    server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, ...[, rawHeaders]: Http2HeaderLines) => {
       this.#serveHttp2(stream, { headers, rawHeaders });
     });
     server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
@@ -296,6 +296,9 @@ function newServer({ pair, clientAuthorities, maxStreamsPerConnection }: HttpSer
 }
 
 /** Returns true if an HTTP/1.1 request has more headers than HTTP/2 requests may have. */
+/** The further arguments of the event `stream`. */
+type Http2HeaderLines = readonly [flags: number, rawHeaders: readonly string[]];
+
 const hasTooManyHeaders = ({ rawHeaders }: IncomingMessage): boolean => rawHeaders.length > 2 * maxHeaderPairs;
 
 const errorResponse = (status: string): string => `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`;

@@ -29,9 +29,9 @@ describe('post-start hooks', () => {
   it('keep the server neither live nor ready until they have run, and name the missing ones', async () => {
     const hooks = new PostStartHooks(() => kinds, ['rbac/bootstrap-roles']);
     const health = endpoints(hooks);
-    let completed = false;
+    let isReady = false;
     void hooks.whenCompleted().then(() => {
-      completed = true;
+      isReady = true;
     });
     for (const name of others) await hooks.run(name, Promise.resolve());
     for (const endpoint of ['healthz', 'livez', 'readyz']) {
@@ -50,10 +50,10 @@ describe('post-start hooks', () => {
     expect(await answer(health, one)).toEqual({ code: 200, text: 'ok' });
     expect((await answer(health, '/readyz/poststarthook/rbac/bootstrap-roles')).code).toBe(500);
     expect(await answer(health, '/readyz?exclude=poststarthook/rbac/bootstrap-roles')).toEqual({ code: 200, text: 'ok' });
-    expect(completed).toBe(false);
+    expect(isReady).toBe(false);
     await hooks.runPluginHook('rbac/bootstrap-roles', Promise.resolve());
     expect(await answer(health, '/livez')).toEqual({ code: 200, text: 'ok' });
-    expect(completed).toBe(true);
+    expect(isReady).toBe(true);
   });
 
   it('that have failed remain unhealthy', async () => {

@@ -1,11 +1,10 @@
 import { configMaps } from '@oarlock/api/resources';
 import { StatusError } from '@oarlock/api/status';
-import type { ClusterDocument } from '@oarlock/cluster/config/cluster-schema';
 import { describe, expect, it } from 'vitest';
-import { etcdMissing, EtcdServer } from '../../../../plugins/storage-etcd/test/support/etcd-server.ts';
-import { startTestCluster } from '../../src/test-cluster.ts';
+import { etcdMissing, EtcdServer } from '../support/etcd-server.ts';
+import { startTestCluster, type StartClusterOptions } from '@oarlock/testing/test-cluster';
 
-type Storage = NonNullable<ClusterDocument['spec']>['storage'];
+type Storage = NonNullable<StartClusterOptions['spec']>['storage'];
 async function expectExpiry(storage: Storage): Promise<void> {
   const settings = { apiserver: { compactionIntervalSeconds: 1 } };
   await using cluster = await startTestCluster({ spec: { storage, settings }, roles: ['apiserver'] });
