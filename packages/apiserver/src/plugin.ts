@@ -51,6 +51,8 @@ export default Roles.plugin({
     /** Additional names and addresses of the serving certificate. */
     certSANs: z.array(z.string().min(1)).default([]),
     requestTimeoutSeconds: seconds.max(3600).default(60),
+    /** The interval in which storage discards revisions older than the interval (--etcd-compaction-interval). 0 disables compaction. */
+    compactionIntervalSeconds: z.number().min(0).default(300),
     /** The sum of both limits is the number of concurrent requests, which priority levels share. Streams are not counted. */
     maxRequestsInflight: count.default(400),
     maxMutatingRequestsInflight: count.default(200),

@@ -1,15 +1,21 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { AuthorityError, type AuthorityName, type AuthorityStep } from '@oarlock/cluster/pki/authorities';
-import { rotateAuthority, rotateServiceAccountKey } from '@oarlock/cluster/pki/keys';
+import { rotateAuthority, rotateServiceAccountKey, type GeneratedTokenAlgorithm } from '@oarlock/cluster/pki/keys';
 import { CommandError, exitCodes } from './common/command-error.ts';
 
+export interface RotateKeyOptions {
+  readonly dataDir: string;
+  /** The algorithm of the new key; by default that of the old key. */
+  readonly algorithm?: GeneratedTokenAlgorithm;
+}
+
 /** Replaces the key that signs service account tokens. A running API server of the data directory uses the new key at once. */
-export async function rotateKey({ dataDir }: { readonly dataDir: string }): Promise<void> {
+export async function rotateKey({ dataDir, algorithm }: RotateKeyOptions): Promise<void> {
   const directory = join(resolve(dataDir), 'pki');
   if (!existsSync(join(directory, 'service-account.key')))
     throw new CommandError(`${directory} has no service account signing key: no API server has run there`);
-  await rotateServiceAccountKey(directory);
+  await rotateServiceAccountKey(directory, algorithm);
   process.stdout.write(`Service account tokens are now signed with a new key.
 Tokens signed with the old keys stay valid. When all of them have expired, delete the old public keys: ${join(directory, 'service-account.*.pub')}
 `);

@@ -197,6 +197,9 @@ function addKeyCommands(root: Command): void {
     .command('rotate')
     .description('replace the key that signs service account tokens; tokens signed with the old key stay valid')
     .addOption(dataDir())
+    .addOption(
+      new Option('--algorithm <name>', 'algorithm of the new key (default: that of the old key)').choices(['ES256', 'RS256'] as const),
+    )
     .action(async (options) => (await import('./keys.ts')).rotateKey(options));
 }
 

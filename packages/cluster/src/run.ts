@@ -9,6 +9,7 @@ import type { Identity } from '@oarlock/spi/authn';
 import type { Client } from '@oarlock/spi/client';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
 import type { Logger } from '@oarlock/primitives/logger';
+import type { Health } from '@oarlock/spi/role';
 import type { RecordedSpan } from '@oarlock/spi/spans';
 import { openTracing } from '@oarlock/tracing/tracing';
 import { compose, type ApiAccess, type ComposeOptions, type Composition } from './composition/compose.ts';
@@ -28,7 +29,7 @@ import type { Plan } from './composition/plan.ts';
 import { isolationWarnings } from './composition/isolation-warnings.ts';
 import { spanForwarding } from './process/span-forwarding.ts';
 
-export interface RunOptions extends Omit<ComposeOptions, 'log' | 'tracer'> {
+export interface RunOptions extends Omit<ComposeOptions, 'log' | 'checkLog' | 'tracer'> {
   readonly file: ClusterFile;
   /** Access to the API server of another process, for a process without the API server role. */
   readonly remote?: {
@@ -62,6 +63,7 @@ interface RunContext {
   readonly planned: Plan;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly checkLog: () => Health;
   readonly signal: AbortSignal;
   readonly loopback: LoopbackTransport;
   readonly cleanups: Cleanup[];
@@ -75,13 +77,13 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
   const startedAt = performance.now();
   const planned = await createRunPlan(options);
   const lock = await DataDirLock.acquire(options.dataDir, planned.facts.serverUrl, planned.roles);
-  const { log, close } = openLog(logFile(options.dataDir), options.file.spec.log.level);
+  const { log, check: checkLog, close } = openLog(logFile(options.dataDir), options.file.spec.log.level);
   const cleanups: Cleanup[] = [close, () => lock.release()];
   const stop = () => runCleanups(cleanups);
   try {
     const loopback = new LoopbackTransport();
     const signal = options.signal ?? new AbortController().signal;
-    const context: RunContext = { options, planned, clock: options.clock ?? systemClock, log, signal, loopback, cleanups };
+    const context: RunContext = { options, planned, clock: options.clock ?? systemClock, log, checkLog, signal, loopback, cleanups };
     const composition = await startComposition(context);
     await renewCertificates(context);
     await lock.ready();
@@ -134,7 +136,7 @@ async function runCleanups(cleanups: Cleanup[]): Promise<void> {
 
 /** Creates keys, clients, informers and tracing, then the plugins, and waits until the roles are ready. */
 async function startComposition(context: RunContext): Promise<Composition> {
-  const { options, planned, clock, log, signal, loopback, cleanups } = context;
+  const { options, planned, clock, log, checkLog, signal, loopback, cleanups } = context;
   const keys = options.remote?.keys ?? (await loadKeys(join(options.dataDir, 'pki'), context));
   const client = options.remote?.client ?? loopbackClient(loopback, apiServer.identity, apiServer);
   const tracing = startTracing(context, client);
@@ -146,7 +148,7 @@ async function startComposition(context: RunContext): Promise<Composition> {
   );
   const access: ApiAccess = { keys, client, informers, events, loopback, spans: tracing.store };
   const identified = await planWithIdentities(context, client);
-  const composition = compose(identified, access, { ...options, clock, log, tracer: (plugin) => tracing.tracer(plugin) });
+  const composition = compose(identified, access, { ...options, clock, log, checkLog, tracer: (plugin) => tracing.tracer(plugin) });
   if (options.remote === undefined) await writeAdminKubeconfig(options.dataDir, planned, keys);
   informers.start();
   cleanups.push(() => composition.stop());
@@ -197,8 +199,9 @@ async function renewCertificates({ options: { joined, remote }, planned: { nodeN
 }
 
 /** Opens the keys of the data directory. Keys that sign and verify tokens are reloaded when their files change. */
-async function loadKeys(directory: string, { planned: { facts }, log, cleanups }: RunContext): Promise<ClusterKeys> {
-  const files = await openKeys(directory, issuerOf(facts.domain));
+async function loadKeys(directory: string, { options, planned: { facts }, log, cleanups }: RunContext): Promise<ClusterKeys> {
+  const { issuer = issuerOf(facts.domain), algorithm } = options.file.spec.serviceAccountTokens;
+  const files = await openKeys(directory, issuer, algorithm);
   const stopFollowing = new AbortController();
   cleanups.push(() => stopFollowing.abort());
   files.follow(stopFollowing.signal, (error) => log.error({ err: error }, 'could not read the keys of service account tokens'));

@@ -1,4 +1,5 @@
 import type { Clock } from '@oarlock/primitives/clock';
+import { deferred } from './deferred.ts';
 import type { Logger } from '@oarlock/primitives/logger';
 
 export interface CoalescingRunnerOptions {
@@ -19,6 +20,7 @@ export class CoalescingRunner {
   #pending = false;
   #stopped = false;
   #running: Promise<void> | undefined;
+  readonly #succeeded = deferred();
 
   constructor(options: CoalescingRunnerOptions) {
     this.#options = options;
@@ -34,6 +36,11 @@ export class CoalescingRunner {
     return this.#running;
   }
 
+  /** Resolves when a run has succeeded. Never rejects. */
+  whenSucceeded(): Promise<void> {
+    return this.#succeeded.promise;
+  }
+
   /** Prevents further runs. Resolves when the run in progress has ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
@@ -46,6 +53,7 @@ export class CoalescingRunner {
       this.#pending = false;
       try {
         await this.#options.run();
+        this.#succeeded.resolve();
       } catch (error) {
         log.warn({ error: String(error) }, failureMessage);
         clock.after(retryDelayMs, () => {

@@ -1,4 +1,13 @@
-import { abstained, Authn, authenticated, rejected, type Authenticator, type AuthnResult, type Credentials } from '@oarlock/spi/authn';
+import {
+  abstained,
+  Authn,
+  authenticated,
+  headerValues,
+  rejected,
+  type Authenticator,
+  type AuthnResult,
+  type Credentials,
+} from '@oarlock/spi/authn';
 import { z } from 'zod';
 
 const header = z
@@ -7,15 +16,21 @@ const header = z
   .transform((name) => name.toLowerCase());
 const commonName = /(?:^|\n)CN=([^\n]*)/;
 
-/** Returns the values of the named headers in order. The values of a repeated header are joined with commas. */
-function valuesOf({ headers }: Credentials, names: readonly string[]): readonly string[] {
+/** Returns the values of a header, one for each line; empty values are omitted. */
+function valuesOf({ headers, rawHeaders }: Credentials, name: string): readonly string[] {
+  const value = headers[name];
+  if (value === undefined) return [];
+  const lines = rawHeaders === undefined ? [value].flat() : headerValues(rawHeaders, name);
+  return lines.map((line) => line.trim()).filter((line) => line !== '');
+}
+
+/** Returns the first value of the first of these headers that has one. */
+function firstValueOf(credentials: Credentials, names: readonly string[]): string | undefined {
   for (const name of names) {
-    const value = headers[name];
-    const list = typeof value === 'string' ? value.split(',') : (value ?? []);
-    const values = list.map((each) => each.trim()).filter((each) => each !== '');
-    if (values.length > 0) return values;
+    const [value] = valuesOf(credentials, name);
+    if (value !== undefined) return value;
   }
-  return [];
+  return undefined;
 }
 
 /** Decodes a percent-encoded key. Returns the key unchanged if its encoding is invalid. */
@@ -52,13 +67,13 @@ class RequestHeaderAuthenticator implements Authenticator {
     const { usernameHeaders, uidHeaders, groupHeaders } = this.#config;
     if (frontProxyCertificate === undefined || !usernameHeaders.some((name) => headers[name] !== undefined)) return abstained;
     if (!this.#allowedNames.has(commonName.exec(frontProxyCertificate.subject)?.[1] ?? '')) return abstained;
-    const [name] = valuesOf(credentials, usernameHeaders);
+    const name = firstValueOf(credentials, usernameHeaders);
     if (name === undefined) return rejected('the proxy names no user');
-    const [uid] = valuesOf(credentials, uidHeaders);
+    const uid = firstValueOf(credentials, uidHeaders);
     const extra = this.#extraOf(credentials);
     return authenticated({
       name,
-      groups: [...valuesOf(credentials, groupHeaders), 'system:authenticated'],
+      groups: [...groupHeaders.flatMap((header) => valuesOf(credentials, header)), 'system:authenticated'],
       ...(uid !== undefined && { uid }),
       ...(extra.size > 0 && { extra: Object.fromEntries(extra) }),
     });
@@ -69,7 +84,9 @@ class RequestHeaderAuthenticator implements Authenticator {
     const extra = new Map<string, readonly string[]>();
     for (const name in credentials.headers) {
       const prefix = this.#config.extraHeaderPrefixes.find((each) => name.startsWith(each) && name.length > each.length);
-      if (prefix !== undefined) extra.set(unescapeKey(name.slice(prefix.length)), valuesOf(credentials, [name]));
+      if (prefix === undefined) continue;
+      const key = unescapeKey(name.slice(prefix.length));
+      extra.set(key, [...(extra.get(key) ?? []), ...valuesOf(credentials, name)]);
     }
     return extra;
   }

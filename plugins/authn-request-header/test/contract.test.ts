@@ -23,7 +23,24 @@ authnContract('authn-request-header', () => ({
     { title: 'a user name alone', credentials: from(ada), identity: { name: 'ada', groups: ['system:authenticated'] } },
     {
       title: 'a user with UID, groups and extra',
-      credentials: from({ ...ada, 'x-remote-uid': '7', 'x-remote-group': 'a, b', 'x-remote-extra-acme.com%2fproject': 'x' }),
+      credentials: from(
+        { ...ada, 'x-remote-uid': '7', 'x-remote-group': 'a, b', 'x-remote-extra-acme.com%2fproject': 'x' },
+        {
+          frontProxyCertificate,
+          rawHeaders: [
+            'X-Remote-Group',
+            'a',
+            'x-remote-group',
+            'b',
+            'X-Remote-User',
+            'ada',
+            'X-Remote-UID',
+            '7',
+            'X-Remote-Extra-Acme.com%2fproject',
+            'x',
+          ],
+        },
+      ),
       identity: { name: 'ada', uid: '7', groups: ['a', 'b', 'system:authenticated'], extra: { 'acme.com/project': ['x'] } },
     },
   ],
@@ -43,6 +60,25 @@ authnContract('authn-request-header', () => ({
   ],
   secrets: [],
 }));
+
+describe('header lines', () => {
+  it('are one value each, which may contain commas', async () => {
+    const lines = [
+      'X-Remote-User',
+      'cn=ada,o=a',
+      'X-Remote-Group',
+      'cn=devs,o=a',
+      'X-Remote-Group',
+      'ops',
+      'X-Remote-Extra-Scopes',
+      'x, y',
+    ];
+    const joined = { 'x-remote-user': 'cn=ada,o=a', 'x-remote-group': 'cn=devs,o=a, ops', 'x-remote-extra-scopes': 'x, y' };
+    expect(await open().authenticate(from(joined, { frontProxyCertificate, rawHeaders: lines }))).toMatchObject({
+      identity: { name: 'cn=ada,o=a', groups: ['cn=devs,o=a', 'ops', 'system:authenticated'], extra: { scopes: ['x, y'] } },
+    });
+  });
+});
 
 describe('extra headers', () => {
   it.each(['__proto__', 'constructor', 'toString', 'hasOwnProperty'])('keep the key %s', async (key) => {

@@ -1,7 +1,6 @@
 import type { KeyObject } from 'node:crypto';
+import { tokenAlgorithmOf } from '@oarlock/spi/cluster';
 import type { JWTPayload, JWTVerifyOptions } from 'jose';
-
-const algorithmOf = (key: KeyObject): 'RS256' | 'ES256' => (key.asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256');
 
 /** The error codes after which another key may still verify the token. */
 const otherKeyErrors = new Set(['ERR_JWS_SIGNATURE_VERIFICATION_FAILED', 'ERR_JOSE_ALG_NOT_ALLOWED']);
@@ -16,7 +15,7 @@ export async function verifyWithKeys(
   const { jwtVerify } = await import('jose');
   for (const key of keys) {
     try {
-      return (await jwtVerify(token, key, { ...options, algorithms: [algorithmOf(key)] })).payload;
+      return (await jwtVerify(token, key, { ...options, algorithms: [tokenAlgorithmOf(key)] })).payload;
     } catch (error) {
       if (!mayHaveOtherKey(error)) return undefined;
     }

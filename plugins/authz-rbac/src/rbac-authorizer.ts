@@ -1,7 +1,7 @@
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Identity } from '@oarlock/spi/authn';
-import { noOpinion, type Attributes, type Authorizer, type Decision, type SubjectRules } from '@oarlock/spi/authz';
+import { noOpinion, type Attributes, type Authorizer, type Decision, type PostStartHook, type SubjectRules } from '@oarlock/spi/authz';
 import type { Client } from '@oarlock/spi/client';
 import { defaultObjects, type DefaultsOptions } from './default-objects.ts';
 import { evaluateGrants, rulesOf } from './grant-evaluation.ts';
@@ -23,8 +23,6 @@ export interface RbacAuthorizerOptions {
   readonly signal: AbortSignal;
 }
 
-/** The delay after startup before the default roles are created, unless a request needs them earlier. Milliseconds. */
-const openDelayMs = 500;
 const minRetryMs = 10;
 const maxRetryMs = 5_000;
 /** The retry delay from which on requests no longer wait for the default roles. Milliseconds. */
@@ -45,19 +43,8 @@ export class RbacAuthorizer implements Authorizer {
     this.#index = options.caches.index;
   }
 
-  /**
-   * Starts to create the default roles in the background, because the API server that stores them starts later. The creation is delayed, because
-   * only members of `system:masters` send requests during startup.
-   */
-  async start(): Promise<void> {
-    const { clock, signal, log } = this.#options;
-    clock
-      .sleep(openDelayMs, signal)
-      .then(() => this.#open())
-      .catch((error: unknown) => {
-        if (!signal.aborted) log.error({ err: error }, 'reading roles and bindings failed');
-      });
-  }
+  /** Creates the default roles and bindings. Resolves when all of them are in the caches. */
+  readonly postStartHook: PostStartHook = { name: 'rbac/bootstrap-roles', run: () => this.#open() };
 
   authorize(attributes: Attributes): Decision | Promise<Decision> {
     if (this.#ready) return evaluateGrants(this.#index, attributes);

@@ -21,7 +21,7 @@ const rolling = (rollingUpdate: DefaultingRule): DefaultingRule =>
 
 const statefulSetStrategy: DefaultingRule = (strategy) => {
   const typed = textAt(strategy, 'type') === '' ? defaults({ rollingUpdate: {} })({ ...strategy, type: 'RollingUpdate' }) : strategy;
-  return when(fieldEquals('type', 'RollingUpdate'), atField('rollingUpdate', defaults({ partition: 0, maxUnavailable: 1 })))(typed);
+  return when(fieldEquals('type', 'RollingUpdate'), atField('rollingUpdate', defaults({ partition: 0 })))(typed);
 };
 const claimTemplate = chain(claim, (value) => withField(withField(value, 'kind', 'PersistentVolumeClaim'), 'apiVersion', 'v1'));
 

@@ -1,6 +1,7 @@
 import { isObject, own, safeKey, type MutableObject } from '../json/json.ts';
 import { mergeInOrder, sortByOrder } from './strategic-merge-order.ts';
 import type { Schema } from '../schema/schema.ts';
+import { goText, goTypeOf } from '../json/go-print.ts';
 import { badRequest, failure } from '../status.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -10,13 +11,12 @@ const orderPrefix = '$setElementOrder/';
 const isDirective = (key: string) =>
   key === '$patch' || key === '$retainKeys' || key.startsWith(deletePrefix) || key.startsWith(orderPrefix);
 
-const goMap = (value: Fields) =>
-  `map[${Object.keys(value)
-    .sort()
-    .map((key) => `${key}:${typeof value[key] === 'object' ? JSON.stringify(value[key]) : String(value[key])}`)
-    .join(' ')}]`;
-const badOrder = () => badRequest('invalid patch format of setElementOrder list');
-const noMergeKey = (item: Fields, mergeKey: string) => badRequest(`map: ${goMap(item)} does not contain declared merge key: ${mergeKey}`);
+/** Returns the error for a value of the wrong type, with the name of its Go type. */
+const badType = (expected: string, value: unknown) => badRequest(`expected a ${expected}, but received a ${goTypeText(value)}`);
+const goTypeText = (value: unknown) => (value === null || value === undefined ? '%!s(<nil>)' : goTypeOf(value));
+const listType = '[]interface {}';
+const mapType = 'map[string]interface {}';
+const noMergeKey = (item: Fields, mergeKey: string) => badRequest(`map: ${goText(item)} does not contain declared merge key: ${mergeKey}`);
 
 /**
  * Applies a strategic merge patch: lists with patch strategy `merge` merge by their merge key, or as sets if they hold scalars; the directives
@@ -33,7 +33,7 @@ function mergeMap(original: Fields, patch: Fields, schema: Schema | undefined): 
   const directive = own(patch, '$patch');
   if (directive !== undefined && directive !== 'merge') {
     if (directive === 'delete') return {};
-    if (directive !== 'replace') throw badRequest(`unknown patch type: ${String(directive)} in map: ${goMap(patch)}`);
+    if (directive !== 'replace') throw badRequest(`unknown patch type: ${String(directive)} in map: ${goText(patch)}`);
     const { $patch: _, ...rest } = patch;
     return rest;
   }
@@ -116,10 +116,22 @@ interface MergedItems {
   readonly mergeKey: string;
 }
 
+/** Checks that all items have the same type, which is not a list. Upstream hides the reason for a list of lists. */
+function checkElementTypes(...lists: readonly (readonly unknown[])[]): void {
+  let type: string | undefined;
+  for (const list of lists)
+    for (const item of list) {
+      if (type === undefined && Array.isArray(item))
+        throw failure('Invalid', 'the server rejected our request due to an error in our request', {});
+      type ??= goTypeOf(item);
+      if (goTypeOf(item) !== type) throw badRequest(`list element types are not identical: ${goText(list)}`);
+    }
+}
+
 /** Merges items, new ones last; `wanted` are the items of the patch in their order. */
 function mergeItems(original: readonly unknown[], patch: readonly unknown[], schema: Schema | undefined): MergedItems {
   const items = [...original, ...patch];
-  if (items.some(Array.isArray)) throw failure('Invalid', 'lists of lists are not supported');
+  checkElementTypes(original, patch);
   if (!items.some(isObject)) return { merged: [...new Set(items)], wanted: patch, mergeKey: '' };
   const mergeKey = schema?.patchMergeKey;
   if (mergeKey === undefined) throw badRequest(`cannot merge lists without merge key for ${schema?.items?.name ?? 'list'}`);
@@ -143,7 +155,7 @@ function mergeItems(original: readonly unknown[], patch: readonly unknown[], sch
 }
 
 function keyOf(item: unknown, mergeKey: string): string {
-  if (!isObject(item)) throw badRequest(`expected a map with the merge key ${mergeKey}, got ${JSON.stringify(item)}`);
+  if (!isObject(item)) throw badType(mapType, item);
   const value = own(item, mergeKey);
   if (value === undefined) throw noMergeKey(item, mergeKey);
   return String(value);
@@ -159,13 +171,13 @@ function obeyItemDirectives(
   const gone = new Set<string>();
   let replace = false;
   for (const item of patch) {
-    if (!isObject(item)) throw badRequest(`expected a map with the merge key ${mergeKey}, got ${JSON.stringify(item)}`);
+    if (!isObject(item)) throw badType(mapType, item);
     const directive = own(item, '$patch');
     if (directive === undefined) wanted.push(item);
     else if (directive === 'delete') gone.add(keyOf(item, mergeKey));
     else if (directive === 'replace') replace = true;
     else if (directive === 'merge') throw badRequest('merging lists cannot yet be specified in the patch');
-    else throw badRequest(`unknown patch type: ${String(directive)} in map: ${goMap(item)}`);
+    else throw badRequest(`unknown patch type: ${String(directive)} in map: ${goText(item)}`);
   }
   if (replace) return { kept: [], wanted };
   return { kept: gone.size === 0 ? original : original.filter((item) => !gone.has(keyOf(item, mergeKey))), wanted };
@@ -185,9 +197,10 @@ function mergeOrdered(result: MutableObject, patch: Fields, key: string, schema:
   const order = patch[key];
   const change = own(patch, field);
   const current = own(result, field);
-  if (!Array.isArray(order)) throw badOrder();
+  if (!Array.isArray(order)) throw badType(listType, order);
   if (change === null) return;
-  if ((change !== undefined && !Array.isArray(change)) || (current !== undefined && !Array.isArray(current))) throw badOrder();
+  if (current !== undefined && !Array.isArray(current)) throw badType(listType, current);
+  if (change !== undefined && !Array.isArray(change)) throw badType(listType, change);
   if (change === undefined && current === undefined) return;
   const list = fieldSchema(schema, field);
   const mergeKey = list?.patchMergeKey ?? '';
@@ -206,9 +219,7 @@ function checkOrder(items: readonly unknown[], order: readonly unknown[], mergeK
     if (isObject(item) && Object.hasOwn(item, '$patch')) continue;
     while (at < order.length && idOf(order[at]) !== idOf(item)) at++;
     if (at === order.length) {
-      throw badRequest(
-        `The order in patch list:\n${JSON.stringify(items)}\n doesn't match $setElementOrder list:\n${JSON.stringify(order)}\n`,
-      );
+      throw badRequest(`The order in patch list:\n${goText(items)}\n doesn't match $setElementOrder list:\n${goText(order)}\n`);
     }
     at++;
   }

@@ -13,7 +13,7 @@ describe('image reference', () => {
     ['localhost/a', 'localhost/a:latest', 'localhost/a', 'Always'],
     ['a.example/b:2', 'a.example/b:2', 'a.example/b', 'IfNotPresent'],
     [`a.example/b@${digest}`, `a.example/b@${digest}`, 'a.example/b', 'IfNotPresent'],
-    [`a.example:5000/b:latest@${digest}`, `a.example:5000/b:latest@${digest}`, 'a.example:5000/b', 'IfNotPresent'],
+    [`a.example:5000/b:latest@${digest}`, `a.example:5000/b:latest@${digest}`, 'a.example:5000/b', 'Always'],
   ])('%s has tag, repository and pull policy', (image, tagged, repository, policy) => {
     expect([applyDefaultImageTag(image), repositoryOf(image), defaultPullPolicy(image)]).toEqual([tagged, repository, policy]);
   });
@@ -21,6 +21,15 @@ describe('image reference', () => {
   it('keeps tag and digest when the registry is added', () => {
     expect(withDefaultRegistry(`nginx:1@${digest}`)).toBe(`docker.io/library/nginx:1@${digest}`);
   });
+
+  it.each(['ko://github.com/acme/app', 'Upper/Case', 'a b', `${'a'.repeat(64)}`, 'a'.repeat(300), 'x:', '/x', 'x@sha256:abc'])(
+    'has no tag if it is invalid, as upstream: %s',
+    (image) => expect(defaultPullPolicy(image)).toBe('IfNotPresent'),
+  );
+
+  it.each(['localhost/x', 'Host.example/x', '[::1]:5000/x', 'a__b/c-d.e', 'HOST/x'])('is pulled always without a tag: %s', (image) =>
+    expect(defaultPullPolicy(image)).toBe('Always'),
+  );
 
   it('is not pulled by default if it is empty', () => expect(defaultPullPolicy('')).toBe('IfNotPresent'));
 

@@ -188,6 +188,8 @@ describe('workloads', () => {
     expect(run('apps/v1', 'DaemonSet', { spec: {} }).spec).toMatchObject({
       updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 1, maxSurge: 0 } },
     });
+    const { updateStrategy } = run('apps/v1', 'StatefulSet', { spec: {} }).spec as { readonly updateStrategy: object };
+    expect(updateStrategy).toEqual({ type: 'RollingUpdate', rollingUpdate: { partition: 0 } });
     expect(run('apps/v1', 'StatefulSet', { spec: { volumeClaimTemplates: [{ spec: {} }] } }).spec).toMatchObject({
       podManagementPolicy: 'OrderedReady',
       updateStrategy: { type: 'RollingUpdate', rollingUpdate: { partition: 0 } },

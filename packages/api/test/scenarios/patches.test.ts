@@ -269,10 +269,20 @@ describe('strategic merge patch', () => {
   it.each([
     [podWith([{ image: 'x' }]), 'map: map[image:x] does not contain declared merge key: name'],
     [podWith([{ name: 'a', $patch: 'frob' }]), 'unknown patch type: frob in map: map[$patch:frob name:a]'],
+    [
+      podWith([{ image: 'x', args: ['a', 'b'], tty: true }]),
+      'map: map[args:[a b] image:x tty:true] does not contain declared merge key: name',
+    ],
+    [podWith(['x']), 'list element types are not identical: [x]'],
     [{ metadata: { '$deleteFromPrimitiveList/finalizers': 'a' } }, 'invalid patch format of primitive list'],
     [{ spec: { securityContext: { $retainKeys: ['a'], runAsUser: 1 } } }, 'invalid patch format of retainKeys'],
-    [{ spec: { '$setElementOrder/containers': 'x' } }, 'invalid patch format of setElementOrder list'],
-    [{ spec: { '$setElementOrder/containers': [{ name: 'z' }], containers: [{ name: 'a' }] } }, "doesn't match $setElementOrder list"],
+    [{ spec: { '$setElementOrder/containers': 'x' } }, 'expected a []interface {}, but received a string'],
+    [{ spec: { '$setElementOrder/containers': null } }, 'expected a []interface {}, but received a %!s(<nil>)'],
+    [{ spec: { '$setElementOrder/containers': [], containers: {} } }, 'expected a []interface {}, but received a map[string]interface {}'],
+    [
+      { spec: { '$setElementOrder/containers': [{ name: 'z' }], containers: [{ name: 'a' }] } },
+      "The order in patch list:\n[map[name:a]]\n doesn't match $setElementOrder list:\n[map[name:z]]\n",
+    ],
     [[], 'invalid JSON document'],
     [JSON.parse('{"metadata":{"labels":{"__proto__":"x"}}}'), '__proto__'],
   ])('rejects %j', (patch, message) => {

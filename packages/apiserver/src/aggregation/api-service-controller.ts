@@ -52,6 +52,11 @@ export class ApiServiceController {
     await this.#runner.trigger();
   }
 
+  /** Resolves when the APIServices of all local groups exist. */
+  whenRegistered(): Promise<void> {
+    return this.#runner.whenSucceeded();
+  }
+
   async stop(): Promise<void> {
     await Promise.all([this.#definitions.stop(), this.#runner.stop()]);
   }

@@ -2,15 +2,17 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { StatusError } from '@oarlock/api/status';
 import { anonymous, rejected, type Authenticator, type AuthnResult, type Credentials, type Identity } from '@oarlock/spi/authn';
 import { unauthorized } from '../http/errors.ts';
-import type { ClientConnection } from '../http/client-connection.ts';
+import type { Exchange } from '../http/exchange.ts';
 
 /** Returns the credentials of a request: the headers, and the verified client certificate of the connection. */
-export function credentialsOf(headers: IncomingHttpHeaders, connection: ClientConnection, path: string): Credentials {
+export function credentialsOf(exchange: Pick<Exchange, 'headers' | 'rawHeaders' | 'connection'>, path: string): Credentials {
+  const { headers, rawHeaders, connection } = exchange;
   const bearerToken = bearerTokenOf(headers);
   const certificate = connection.certificate();
   const frontProxyCertificate = connection.frontProxyCertificate();
   return {
     headers,
+    rawHeaders,
     path,
     ...(bearerToken !== undefined && { bearerToken }),
     ...(certificate !== undefined && { certificate }),

@@ -1,12 +1,11 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import type { StatusError } from '@oarlock/api/status';
-import { anonymous, type Identity } from '@oarlock/spi/authn';
+import { anonymous, headerValues, type Identity } from '@oarlock/spi/authn';
 import type { Attributes, Authorizer, ResourceAttributes } from '@oarlock/spi/authz';
 import { authorizationError } from '../authorization/require-authorization.ts';
 import { internalError } from '../http/errors.ts';
 
+const impersonationHeader = /^impersonate-/i;
 const extraPrefix = 'impersonate-extra-';
-const maxValues = 256;
 const nodePrefix = 'system:node:';
 const serviceAccount = /^system:serviceaccount:([^:]+):([^:]+)$/;
 
@@ -32,19 +31,18 @@ export interface ImpersonationResult {
 /**
  * Returns the user of the request: the authenticated user, or the impersonated user of the `Impersonate-*` headers. The authenticated user
  * needs permission for each part of the impersonated user, either for this request only (constrained impersonation, KEP-5284) or for all
- * requests. Each value of a repeated header is authorized separately.
+ * requests. Each line of a repeated header is one value, which is authorized separately and may contain commas. The limit of header lines bounds
+ * the number of values.
  */
 export async function impersonate(
-  headers: IncomingHttpHeaders,
+  rawHeaders: readonly string[],
   sender: Identity,
   chain: readonly Authorizer[],
   request: Attributes,
 ): Promise<ImpersonationResult | StatusError> {
-  const requested = impersonationHeadersOf(headers);
+  const requested = impersonationHeadersOf(rawHeaders);
   if (requested === undefined) return { identity: sender };
-  const { user, groups, extra } = requested;
-  const count = groups.length + Object.values(extra).reduce((sum, values) => sum + values.length, 0);
-  if (count > maxValues) return internalError(`more than ${maxValues} groups and extra values to impersonate`);
+  const { user } = requested;
   if (user === undefined) return internalError(`requested ${describe(requested)} without impersonating a user`);
   return new Impersonation({ ...requested, user }, sender, chain).authorize(request);
 }
@@ -159,28 +157,28 @@ interface ImpersonatedUserInfo {
   readonly extra: Readonly<Record<string, readonly string[]>>;
 }
 
-function impersonationHeadersOf(headers: IncomingHttpHeaders): ImpersonatedUserInfo | undefined {
+function impersonationHeadersOf(rawHeaders: readonly string[]): ImpersonatedUserInfo | undefined {
   // a map, because the client chooses the keys: `extra['__proto__'] = values` would set the prototype and skip the authorization check
   const extra = new Map<string, string[]>();
   let found = false;
-  for (const name in headers) {
-    if (!name.startsWith('impersonate-')) continue;
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    if (!impersonationHeader.test(rawHeaders[i] ?? '')) continue;
     found = true;
-    if (name.startsWith(extraPrefix)) extra.set(unescapeKey(name.slice(extraPrefix.length)), valuesOf(headers[name]));
+    const name = (rawHeaders[i] ?? '').toLowerCase();
+    if (!name.startsWith(extraPrefix)) continue;
+    const key = unescapeKey(name.slice(extraPrefix.length));
+    extra.set(key, [...(extra.get(key) ?? []), rawHeaders[i + 1] ?? '']);
   }
   if (!found) return undefined;
-  const single = (name: string) => headers[name]?.toString() || undefined;
+  // several names are one name that no user has: a request never impersonates one of several users
+  const single = (name: string) => headerValues(rawHeaders, name).join(', ') || undefined;
   return {
     user: single('impersonate-user'),
     uid: single('impersonate-uid'),
-    groups: valuesOf(headers['impersonate-group']),
+    groups: headerValues(rawHeaders, 'impersonate-group'),
     extra: Object.fromEntries(extra),
   };
 }
-
-/** Returns the values of a header. HTTP joins repeated headers with commas, so a value that contains a comma is authorized as two values. */
-const valuesOf = (header: string | readonly string[] | undefined): string[] =>
-  header === undefined ? [] : typeof header === 'string' ? header.split(',').map((part) => part.trim()) : [...header];
 
 /** Decodes a percent-encoded key; returns the key unchanged if it is not valid percent-encoding. */
 function unescapeKey(key: string): string {

@@ -8,6 +8,7 @@ import { formatTime, parseTime } from '@oarlock/api/values/time';
 import type { ConfigMap, Endpoints, Service } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
+import { deferred } from '@oarlock/primitives/deferred';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
 import type { StorageDriver } from '@oarlock/spi/storage';
@@ -49,6 +50,8 @@ export class BootstrapController {
   #untracked = false;
   #running: Promise<void> | undefined;
   #tracking = false;
+  readonly #created = { namespaces: deferred(), priorityClasses: deferred() };
+  readonly #trackingAttempted = deferred();
 
   constructor(options: BootstrapControllerOptions) {
     this.#options = options;
@@ -69,6 +72,21 @@ export class BootstrapController {
     }
     this.#track();
     this.#schedule();
+  }
+
+  /** Resolves when the system namespaces exist. */
+  whenNamespacesExist(): Promise<void> {
+    return this.#created.namespaces.promise;
+  }
+
+  /** Resolves when the system priority classes exist. */
+  whenPriorityClassesExist(): Promise<void> {
+    return this.#created.priorityClasses.promise;
+  }
+
+  /** Resolves after the first attempt to create the tracking ConfigMap, even if the attempt fails. */
+  whenTrackingAttempted(): Promise<void> {
+    return this.#trackingAttempted.promise;
   }
 
   /** Removes the address of this server from the endpoints of the Service `kubernetes`, unless it is the last address. */
@@ -103,8 +121,8 @@ export class BootstrapController {
     const { storage, address } = this.#options;
     // concurrently: storage writes them to disk in one batch
     await Promise.all([
-      ...systemNamespaces.map((name) => this.#createIfMissing(namespaces, { kind: 'Namespace', apiVersion: 'v1', metadata: { name } })),
-      ...systemPriorityClasses.map((object) => this.#createIfMissing(priorityClasses, object)),
+      this.#createNamespaces().then(this.#created.namespaces.resolve),
+      this.#createPriorityClasses().then(this.#created.priorityClasses.resolve),
       storage.commit([{ key: `${leaseRoot}${address}`, value: Buffer.from('{}'), ttlSeconds: leaseSeconds }], []),
     ]);
     await this.#ensureService();
@@ -117,6 +135,16 @@ export class BootstrapController {
         this.#options.log.warn({ address, error: error.message }, 'the Service kubernetes has no endpoint at this server');
       this.#unreachable = true; // logged once
     }
+  }
+
+  async #createNamespaces(): Promise<void> {
+    await Promise.all(
+      systemNamespaces.map((name) => this.#createIfMissing(namespaces, { kind: 'Namespace', apiVersion: 'v1', metadata: { name } })),
+    );
+  }
+
+  async #createPriorityClasses(): Promise<void> {
+    await Promise.all(systemPriorityClasses.map((object) => this.#createIfMissing(priorityClasses, object)));
   }
 
   async #addresses(): Promise<readonly string[]> {
@@ -153,6 +181,7 @@ export class BootstrapController {
       })
       .finally(() => {
         this.#tracking = false;
+        this.#trackingAttempted.resolve();
       });
   }
 

@@ -8,6 +8,7 @@ import type { Logger } from '@oarlock/primitives/logger';
 import { LoopbackInformer } from '../controllers/loopback-informer.ts';
 import { LoopbackClient, ignoreReasons } from '../controllers/loopback-client.ts';
 import { CoalescingRunner } from '@oarlock/primitives/coalescing-runner';
+import { deferred } from '@oarlock/primitives/deferred';
 import { mandatoryPriorityLevels, mandatoryFlowSchemas, suggestedPriorityLevels, suggestedFlowSchemas } from './bootstrap-configuration.ts';
 import type { PriorityAndFairness } from './priority-and-fairness.ts';
 import type { RequestHandler } from '../request/response.ts';
@@ -32,6 +33,7 @@ export class FlowControlConfigurationController {
   readonly #levels: LoopbackInformer<PriorityLevelConfiguration>;
   readonly #client: LoopbackClient;
   readonly #runner: CoalescingRunner;
+  readonly #configured = deferred();
   #suggested = false;
   #complete = false;
 
@@ -54,6 +56,16 @@ export class FlowControlConfigurationController {
     this.#options.fairness.start();
   }
 
+  /** Resolves when all bootstrap objects exist. */
+  whenBootstrapped(): Promise<void> {
+    return this.#runner.whenSucceeded();
+  }
+
+  /** Resolves when the stored configuration classifies requests. */
+  whenConfigured(): Promise<void> {
+    return this.#configured.promise;
+  }
+
   async stop(): Promise<void> {
     this.#options.fairness.stop();
     await Promise.all([this.#schemas.stop(), this.#levels.stop(), this.#runner.stop()]);
@@ -67,7 +79,10 @@ export class FlowControlConfigurationController {
       allPresent(suggestedFlowSchemas, schemas) &&
       allPresent(mandatoryPriorityLevels, levels) &&
       allPresent(mandatoryFlowSchemas, schemas);
-    if (this.#complete) this.#options.fairness.configure([...schemas.values()], [...levels.values()]);
+    if (this.#complete) {
+      this.#options.fairness.configure([...schemas.values()], [...levels.values()]);
+      this.#configured.resolve();
+    }
     await Promise.all([
       ...mandatoryPriorityLevels.map((object) =>
         this.#ensureObject(priorityLevelConfigurations, object, levels.get(object.metadata?.name ?? ''), true),

@@ -48,7 +48,7 @@ export class RequestFilters {
     const { exchange, state, target, info } = request;
     const { authn, authz, auditor, log, access, clock } = this.#options;
     const startedAt = clock.monotonic();
-    const result = await authenticate(authn, credentialsOf(exchange.headers, exchange.connection, target.path), (err) =>
+    const result = await authenticate(authn, credentialsOf(exchange, target.path), (err) =>
       log.error({ err, auditId: state.auditId, path: target.path }, 'unable to authenticate the request'),
     );
     const rejected = result instanceof StatusError;
@@ -65,7 +65,7 @@ export class RequestFilters {
       const trail = auditor.trail(() => auditSubjectOf(request), attributesOf(info, sender));
       if (trail !== undefined) await this.#beginAudit(trail, state, result.annotations);
     }
-    const user = await impersonate(exchange.headers, sender, authz, attributesOf(info, sender));
+    const user = await impersonate(exchange.rawHeaders, sender, authz, attributesOf(info, sender));
     if (user instanceof StatusError) throw user;
     if (user.identity !== sender) state.audit?.setImpersonatedUser(user);
     return user.identity;

@@ -7,12 +7,21 @@ import { trackUpdate } from './managed-fields/tracking.ts';
 import type { RegistryDependencies } from '../registry/registry-dependencies.ts';
 import { generateRandomName } from '../registry/random.ts';
 import { checkWriteOptions } from '../request/request-options.ts';
-import type { PipelineResponse } from '../request/response.ts';
+import type { EncodedObject, PipelineResponse } from '../request/response.ts';
 import { withDefaults, keyOf, toServed, type ServedKind } from '../registry/served-kind.ts';
 import { withMetadata } from '../registry/strategy.ts';
-import { DerivedObject, type Item } from '../watch-cache/item.ts';
+import { Item } from '../watch-cache/item.ts';
 import type { RequestScope } from '../registry/request-scope.ts';
-import { admit, mutate, newCreateOperation, prepareNew, validateNew, type PreparedObject, type WriteOperation } from './write-operation.ts';
+import {
+  admit,
+  dryRunResult,
+  mutate,
+  newCreateOperation,
+  prepareNew,
+  validateNew,
+  type PreparedObject,
+  type WriteOperation,
+} from './write-operation.ts';
 
 const maxNameAttempts = 8;
 const maxAllocationAttempts = 64;
@@ -28,19 +37,20 @@ export async function create(registry: RegistryDependencies, kind: ServedKind, c
   return {
     kind: 'object',
     code: 201,
-    item: item instanceof DerivedObject ? item : await toServed(kind, item, request),
+    item: item instanceof Item ? await toServed(kind, item, request) : item,
     warnings: context.warnings,
   };
 }
 
-/** Creates an object from a decoded body, and returns the created object. For a dry run the result is a DerivedObject, which is not stored. */
-async function createObject(operation: WriteOperation, body: KubeObject): Promise<Item | DerivedObject> {
+/** Creates an object from a decoded body, and returns the created object. For a dry run the result is not an Item. */
+async function createObject(operation: WriteOperation, body: KubeObject): Promise<EncodedObject> {
   const { kind, context } = operation;
   const { request } = context;
   const decoded = withDefaults(kind, withRequestNamespace(kind, withValidUnicodeName(body), request));
   const { resourceVersion = '' } = decoded.metadata ?? {};
-  // upstream's message; upstream returns it with code 500
-  if (resourceVersion !== '' && resourceVersion !== '0') throw badRequest('resourceVersion should not be set on objects to be created');
+  // upstream's message; upstream returns it with code 500. Storage checks it, so a dry run accepts the object
+  if (!context.dryRun && resourceVersion !== '' && resourceVersion !== '0')
+    throw badRequest('resourceVersion should not be set on objects to be created');
   const submitted = trackUpdate(operation, undefined, decoded);
   if (context.isLarge) await context.yieldEventLoop();
   const mutation = mutate(operation, submitted);
@@ -56,11 +66,7 @@ async function createObject(operation: WriteOperation, body: KubeObject): Promis
   return createWithGeneratedName(operation, admitted, generateName);
 }
 
-async function createWithGeneratedName(
-  operation: WriteOperation,
-  admitted: KubeObject,
-  generateName: string,
-): Promise<Item | DerivedObject> {
+async function createWithGeneratedName(operation: WriteOperation, admitted: KubeObject, generateName: string): Promise<EncodedObject> {
   const { registry, kind } = operation;
   for (let attempt = 1; ; attempt++) {
     const name = generateRandomName(generateName, registry.random);
@@ -87,7 +93,7 @@ function withValidUnicodeName(object: KubeObject): KubeObject {
 }
 
 /** Prepares, validates and commits a named object; returns undefined if an object with this name exists. */
-async function createNamed(unnamed: WriteOperation, admitted: KubeObject): Promise<Item | DerivedObject | undefined> {
+async function createNamed(unnamed: WriteOperation, admitted: KubeObject): Promise<EncodedObject | undefined> {
   const { kind, context } = unnamed;
   const name = admitted.metadata?.name ?? '';
   const operation: WriteOperation = { ...unnamed, attributes: { ...unnamed.attributes, name } };
@@ -113,13 +119,16 @@ async function createNamed(unnamed: WriteOperation, admitted: KubeObject): Promi
  * object.
  */
 async function commitNew(
-  { registry: { objects }, kind, context }: WriteOperation,
+  operation: WriteOperation,
   key: string,
-  { stored, returned, allocation }: PreparedObject,
-): Promise<Item | DerivedObject | 'taken' | undefined> {
+  { stored, allocation }: PreparedObject,
+): Promise<EncodedObject | 'taken' | undefined> {
+  const { registry, kind, context } = operation;
+  const { objects } = registry;
   const { storedKind, strategy, customResource } = kind;
-  if (context.dryRun) return (await objects.read(storedKind, key)) === undefined ? new DerivedObject(returned, 0) : undefined;
   const encoded = customResource === undefined ? stored : await customResource.toStored(stored);
+  if (context.dryRun)
+    return (await objects.read(storedKind, key)) === undefined ? dryRunResult(operation, encoded, { key, revision: 0 }) : undefined;
   return objects.create(storedKind, key, encoded, context, { ttlSeconds: strategy.ttlSeconds, reservation: allocation });
 }
 

@@ -174,9 +174,8 @@ function hasSameMembers(a: Readonly<Record<string, unknown>>, b: object): boolea
   return true;
 }
 
-function requireMergePatchObject(body: unknown): unknown {
-  if (!isObject(body))
-    throw badRequest(`error decoding patch: json: cannot unmarshal ${goKind(body)} into Go value of type map[string]interface {}`);
+function requireMergePatchObject(body: unknown, prefix = 'error decoding patch: '): unknown {
+  if (!isObject(body)) throw badRequest(`${prefix}json: cannot unmarshal ${goKind(body)} into Go value of type map[string]interface {}`);
   return body;
 }
 
@@ -201,5 +200,5 @@ function rejectUnknownFields(kind: ServedKind, context: RequestContext, object: 
 
 function applyStrategicPatch({ schema }: Pick<ServedKind, 'schema'>, old: KubeObject, body: unknown): unknown {
   if (schema === undefined) throw badRequest('this kind has no strategic merge patch');
-  return applyStrategicMergePatch(old as Readonly<Record<string, unknown>>, requireMergePatchObject(body), schema);
+  return applyStrategicMergePatch(old as Readonly<Record<string, unknown>>, requireMergePatchObject(body, ''), schema);
 }

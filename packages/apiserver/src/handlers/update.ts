@@ -23,6 +23,7 @@ import {
   newCreateOperation,
   prepareExisting,
   prepareNew,
+  dryRunResult,
   toServedVersion,
   validateExisting,
   validateNew,
@@ -90,19 +91,22 @@ export async function updateObject(update: UpdateRequest): Promise<{ readonly it
   const { objects } = update.registry;
   const key = keyOf(kind, request.namespace, request.name);
   let created = false;
+  let finalized = false;
   let stored: KubeObject | undefined;
   const decide = async (current: Item | undefined): Promise<WriteDecision> => {
     created = current === undefined;
     const decision = current === undefined ? await createOnUpdate(update) : await updateExisting(update, current);
+    finalized = decision.action === 'delete';
     stored = decision.action === 'put' ? decision.object : decision.action === 'delete' ? decision.last : undefined;
     return decision;
   };
   if (context.dryRun) {
     const current = await objects.read(kind.storedKind, key);
     await decide(current);
-    const object = stored ?? current?.object ?? {};
+    const revision = current?.revision ?? 0;
     if (stored === undefined && current !== undefined) return { item: await toServed(kind, current, request), created };
-    return { item: new DerivedObject(toServedVersion(kind, object), current?.revision ?? 0), created };
+    if (finalized) return { item: new DerivedObject(toServedVersion(kind, stored ?? {}), revision), created };
+    return { item: await dryRunResult(update, stored ?? {}, { key, revision }), created };
   }
   const result = await objects.guaranteedUpdate(kind.storedKind, key, context, decide);
   if (result === undefined) throw notFound(kind.resource, request.name);

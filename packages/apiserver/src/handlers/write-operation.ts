@@ -3,13 +3,21 @@ import { invalidStatus } from '@oarlock/api/field/invalid-status';
 import type { KubeObject } from '@oarlock/api/object';
 import type { AdmissionAttributes } from '../admission/admission-attributes.ts';
 import { prepareForCreate, prepareForSubresourceUpdate, prepareForUpdate } from '../registry/prepare.ts';
-import { withDefaults, withEmptyFields, type ServedKind } from '../registry/served-kind.ts';
-import type { AllocatedObject, Allocation, StrategyContext, SubresourceStrategy } from '../registry/strategy.ts';
+import { toServed, withDefaults, withEmptyFields, type ServedKind } from '../registry/served-kind.ts';
+import {
+  withMetadata,
+  type AllocatedObject,
+  type Allocation,
+  type StrategyContext,
+  type SubresourceStrategy,
+} from '../registry/strategy.ts';
 import { validateForCreate, validateForUpdate } from '../registry/validation.ts';
 import type { RegistryDependencies } from '../registry/registry-dependencies.ts';
 import { conformAdmitted } from '../request/body.ts';
 import { writeOptions } from '../request/request-options.ts';
 import type { RequestContext } from '../request/request-context.ts';
+import type { EncodedObject } from '../request/response.ts';
+import { DerivedObject } from '../watch-cache/item.ts';
 import { restoreManagedFields, restoreUndecodableManagers } from './managed-fields/tracking.ts';
 import type { RequestScope } from '../registry/request-scope.ts';
 
@@ -90,6 +98,22 @@ export function prepareExisting(
   };
   const allocated = subresource === undefined ? kind.strategy.allocate?.(updated, old, strategyContext) : undefined;
   return allocated instanceof Promise ? allocated.then(finish) : finish(allocated);
+}
+
+/**
+ * Returns the object that a dry run would have stored, as a read would return it: in the served version, with the defaults and the pruning of reads.
+ * @param options `revision` is that of the current object; 0 if there is none
+ */
+export async function dryRunResult(
+  { kind, context }: RequestScope,
+  stored: KubeObject,
+  { key, revision }: { readonly key: string; readonly revision: number },
+): Promise<EncodedObject> {
+  const { codec } = kind.storedKind;
+  const item = codec.item({ key, object: stored, value: codec.encode(stored), revision });
+  const { object } = await toServed(kind, item, context.request);
+  const { resourceVersion } = stored.metadata ?? {};
+  return new DerivedObject(revision === 0 ? withMetadata(object, { resourceVersion }) : object, revision);
 }
 
 /** Returns a stored object of a built-in kind in the served version. */

@@ -10,8 +10,10 @@ export interface Exchange {
   readonly method: string;
   /** The path and query as the client sent them. */
   readonly target: string;
-  /** The request headers, by name in lower case. */
+  /** The request headers, by name in lower case. The lines of a repeated header are joined with commas. */
   readonly headers: IncomingHttpHeaders;
+  /** The names and values of the header lines, alternately, as the client sent them. */
+  readonly rawHeaders: readonly string[];
   readonly connection: ClientConnection;
   /** Aborts if the client disconnects before the response is complete, or when `cancel` is called. Created on first use. */
   readonly signal: AbortSignal;

@@ -24,7 +24,7 @@ import type { Exchange, UpgradeRequest } from './exchange.ts';
 import type { Connection } from './internal/connection.ts';
 import { ConnectionTable } from './internal/connection-table.ts';
 import { Http1Exchange } from './internal/http1-exchange.ts';
-import { Http2Exchange } from './internal/http2-exchange.ts';
+import { Http2Exchange, type Http2Headers } from './internal/http2-exchange.ts';
 import { RequestBodyMemory } from './request-body-memory.ts';
 
 export interface HttpServerOptions {
@@ -183,8 +183,8 @@ export class HttpServer {
     });
     // the listener for `request` makes Node serve HTTP/2 through its compatibility layer, which costs more than the streams
     server.removeAllListeners('stream');
-    server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => {
-      this.#serveHttp2(stream, headers);
+    server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, ...[, rawHeaders]: Http2HeaderLines) => {
+      this.#serveHttp2(stream, { headers, rawHeaders });
     });
     server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
       this.#serveUpgrade(request, socket, head);
@@ -213,7 +213,7 @@ export class HttpServer {
     } else void this.#options.handle(exchange);
   }
 
-  #serveHttp2(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+  #serveHttp2(stream: ServerHttp2Stream, headers: Http2Headers): void {
     const { session } = stream;
     stream.on('error', () => {
       stream.destroy();
@@ -296,6 +296,9 @@ function newServer({ pair, clientAuthorities, maxStreamsPerConnection }: HttpSer
 }
 
 /** Returns true if an HTTP/1.1 request has more headers than HTTP/2 requests may have. */
+/** The further arguments of the event `stream`. */
+type Http2HeaderLines = readonly [flags: number, rawHeaders: readonly string[]];
+
 const hasTooManyHeaders = ({ rawHeaders }: IncomingMessage): boolean => rawHeaders.length > 2 * maxHeaderPairs;
 
 const errorResponse = (status: string): string => `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`;

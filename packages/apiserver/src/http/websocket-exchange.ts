@@ -41,6 +41,9 @@ export function webSocketExchange(exchange: Exchange, upgrade: Upgrade, { text }
     get headers() {
       return exchange.headers;
     },
+    get rawHeaders() {
+      return exchange.rawHeaders;
+    },
     get connection() {
       return exchange.connection;
     },

@@ -22,6 +22,8 @@ import { rbacEscalationCheck } from './rbac-escalation.ts';
 import { ResourceCatalog } from './resource-catalog.ts';
 import { enabledKinds } from './runtime-config.ts';
 
+const defaultCompactionIntervalMs = 5 * 60_000;
+
 export interface PipelineComponents {
   readonly catalog: ResourceCatalog;
   readonly cache: WatchCache;
@@ -37,7 +39,7 @@ export function newPipelineComponents(
   options: PipelineOptions,
   handle: (request: ApiRequest) => Promise<PipelineResponse>,
 ): PipelineComponents {
-  const { storage, clock, log, clusterFacts: facts } = options;
+  const { storage, clock, log, clusterFacts: facts, compactionIntervalMs: intervalMs = defaultCompactionIntervalMs } = options;
   const allocator = new ServiceAllocator(facts, options.random ?? systemRandom);
   const catalog = new ResourceCatalog(allocator, {
     allowLoopback: [...facts.serviceCIDRs, ...facts.podCIDRs].some((cidr) => cidr.startsWith('127.')),
@@ -62,7 +64,7 @@ export function newPipelineComponents(
   connectCatalog(catalog, { cache, custom, allocator });
   const registry = newRegistry(options, catalog, cache);
   const dispatcher = new Dispatcher(registry, options.components ?? (() => []));
-  const compactor = new Compactor({ storage, clock, log, revision: () => cache.revision });
+  const compactor = new Compactor({ storage, clock, log, revision: () => cache.revision, intervalMs });
   return { catalog, cache, registry, compactor, definitionController, webhooks, dispatcher };
 }
 

@@ -32,6 +32,8 @@ export interface PipelineOptions {
   readonly components?: () => readonly Component[];
   /** The API versions to serve in addition to the default versions, or not to serve (--runtime-config). */
   readonly runtimeConfig?: RuntimeConfig;
+  /** The interval in which storage is compacted; 0 disables compaction. Default: 5 minutes. */
+  readonly compactionIntervalMs?: number;
   /** The names of the plugins for spans, in the order of the chains. */
   readonly names?: { readonly authz?: PluginNames; readonly admission?: PluginNames };
   /** The metrics of authorization, of admission and of validation rules. */

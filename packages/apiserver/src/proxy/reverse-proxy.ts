@@ -8,6 +8,7 @@ import { checkTransferCoding, checkUpgradeBody, connectionHeaders, framed, sendB
 import { responseHead, proxyUpgrade } from './internal/upgrade.ts';
 import { HtmlLinkRewriter } from './internal/html-links.ts';
 import type { LinkRewriting } from './internal/location.ts';
+import { headerValues } from '@oarlock/spi/authn';
 import { isHtml, returnedHeaders } from './internal/response-headers.ts';
 
 /** The destination of a forwarded request. */
@@ -203,7 +204,8 @@ export class ReverseProxy {
         isConnectionHeader(name)
       )
         continue;
-      forwarded[name] = value;
+      // lines of a repeated header stay separate, because a value may contain commas
+      forwarded[name] = typeof value === 'string' && value.includes(',') ? linesOf(exchange, name, value) : value;
     }
     const host = headers.host ?? (headers[':authority'] as string | undefined);
     if (host !== undefined) forwarded['host'] = host;
@@ -242,6 +244,12 @@ export class ReverseProxy {
     }
     return agent;
   }
+}
+
+/** Returns the lines of a header, or its value if it has only one line. */
+function linesOf({ rawHeaders }: Exchange, name: string, value: string): string | readonly string[] {
+  const lines = headerValues(rawHeaders, name);
+  return lines.length > 1 ? lines : value;
 }
 
 function definedOf(headers: NonNullable<ProxyTarget['headers']>): OutgoingHttpHeaders {

@@ -21,6 +21,7 @@ export function prepareForCreate(kind: ServedKind, object: KubeObject, uid: stri
   const metadata: Record<string, unknown> = {};
   const clientMetadata = (object.metadata ?? {}) as Readonly<Record<string, unknown>>;
   for (const field in clientMetadata) if (!systemFields.has(field)) metadata[field] = clientMetadata[field];
+  if (context.dryRun && clientMetadata['resourceVersion'] !== undefined) metadata['resourceVersion'] = clientMetadata['resourceVersion'];
   metadata['uid'] = uid;
   metadata['creationTimestamp'] = formatTime(context.now);
   if (strategy.generation !== undefined && strategy.generation !== false) metadata['generation'] = 1;

@@ -51,7 +51,7 @@ export interface LatestRead {
 
 /**
  * The read path of the registry: get, list and watch, served from the watch cache. Only a list at a revision that is older than the cached
- * events is read from storage.
+ * events is read from storage. A list at a revision that storage has discarded is rejected even if the cache still has the revision.
  */
 export class Reader {
   readonly #storage: StorageDriver;
@@ -143,6 +143,7 @@ export class Reader {
   ): Promise<ListResult> {
     if (revision > this.#cache.revision && !(await this.#cache.waitForRevision(revision, signal)))
       throw this.#futureRevisionError(revision);
+    await this.#checkNotCompacted(kind, revision, after);
     const { cache } = kind;
     if (revision >= cache.lastChangeRevision) return this.#listCurrent(kind, wanted, options, after, revision);
     const prefix = keyPrefixOf(wanted);
@@ -150,6 +151,20 @@ export class Reader {
     if (all === undefined) return this.#listFromStorage(kind, wanted, options, revision, after);
     const matching = (item: Item) => item.key > after && isSelected(wanted, cache, item);
     return truncatePage(all.filter(matching), options, revision);
+  }
+
+  /**
+   * Checks that storage still has a revision. The cache may have it longer, but a list must not depend on the server that serves it, and
+   * another server or an administrator may compact storage.
+   * @throws StatusError Expired if storage has discarded the revision
+   */
+  async #checkNotCompacted(kind: ServedKind, revision: number, after: string): Promise<void> {
+    if (revision >= this.#cache.revision) return;
+    try {
+      await this.#storage.get(kind.storedKind.storagePrefix + after, { revision });
+    } catch (error) {
+      throw readError(error, after);
+    }
   }
 
   async #listFromStorage(kind: ServedKind, wanted: Selection, options: ListOptions, revision: number, after: string): Promise<ListResult> {
@@ -175,10 +190,7 @@ export class Reader {
         from = last.key;
       }
     } catch (error) {
-      if (!(error instanceof StorageError) || error.code !== 'Compacted') throw toStatusError(error);
-      throw after === ''
-        ? expired(`The resourceVersion for the provided list is too old.`)
-        : new StatusError(inconsistentContinueToken(after), { cause: error });
+      throw readError(error, after);
     }
   }
 
@@ -253,6 +265,14 @@ export class Reader {
       retryAfterSeconds: 1,
     });
   }
+}
+
+/** Returns the StatusError for a failed read of the page that begins after a key. */
+function readError(error: unknown, after: string): unknown {
+  if (!(error instanceof StorageError) || error.code !== 'Compacted') return toStatusError(error);
+  return after === ''
+    ? expired('The resourceVersion for the provided list is too old.')
+    : new StatusError(inconsistentContinueToken(after), { cause: error });
 }
 
 function selectionOf(kind: ServedKind, namespace: string, { labels, fields }: Pick<ListOptions, 'labels' | 'fields'>): Selection {

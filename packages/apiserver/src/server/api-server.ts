@@ -64,10 +64,11 @@ export class ApiServer implements Role {
     return [address, this.#advertisedAddress].map((host) => ({ host, port }));
   }
 
+  /** Starts the server. It is ready when the post-start hooks have completed, some of which run in the background. */
   async start(signal: AbortSignal): Promise<void> {
     try {
       await this.#start(signal);
-      this.#settleReady.resolve();
+      void this.#components.postStartHooks.whenCompleted().then(() => this.#settleReady.resolve());
     } catch (error) {
       this.#settleReady.reject(error);
       throw error;
@@ -79,7 +80,14 @@ export class ApiServer implements Role {
     const { log, metrics } = this.#context;
     collectDefaultMetrics({ register: metrics });
     await this.#loadConfiguration();
-    const [pair] = await Promise.all([this.#startCertificate(), this.#components.pipeline.start(signal)]);
+    const { pipeline, postStartHooks: hooks } = this.#components;
+    const cached = pipeline.start(signal);
+    const [pair] = await Promise.all([
+      this.#startCertificate(),
+      hooks.run('watchCache', cached),
+      hooks.run('definitions', cached),
+      hooks.run('admission', Promise.resolve()), // the plugin host starts the plugins that this role needs before the role
+    ]);
     const { address, port } = await this.#listen(pair);
     this.#connectLoopback();
     await this.#controllers.start(signal, { address: this.#advertisedAddress, port });

@@ -47,6 +47,7 @@ export function serverHealthChecks(health: ServerHealth): readonly HealthCheck[]
   const otherRoles = (process?.roles() ?? []).filter((role) => role !== server && role.name !== server.name);
   return [
     ping,
+    ...(process?.checkLog ? [{ name: 'log', live: true, ready: true, check: () => process.checkLog?.() ?? healthy }] : []),
     { name: 'etcd', live: true, ready: true, check: () => checkStorage(storage) },
     { name: 'etcd-readiness', live: false, ready: true, check: () => checkStorage(storage) },
     { name: 'informer-sync', live: false, ready: true, check: () => health.checkCache() },

@@ -90,7 +90,10 @@ export function newServerComponents(dependencies: ApiServerDependencies, context
     aggregator,
     auditor,
     fairness,
-    postStartHooks: new PostStartHooks(() => pipeline.servedKinds()),
+    postStartHooks: new PostStartHooks(
+      () => pipeline.servedKinds(),
+      dependencies.authz.flatMap(({ postStartHook }) => postStartHook?.name ?? []),
+    ),
     paths,
     handler,
     certificate: new ServingCertificate(keys, servingCertificateRequest(cluster, names), clock),
@@ -100,6 +103,7 @@ export function newServerComponents(dependencies: ApiServerDependencies, context
 function newPipeline(builder: Builder, storage: StorageDriver, encryptedStorage: EncryptedStorage | undefined): Pipeline {
   const { dependencies, context, access } = builder;
   const { authn, authz, admission, process } = dependencies;
+  const { compactionIntervalSeconds } = dependencies.config;
   const { clock, log, metrics, tracer } = context;
   return new Pipeline({
     metrics: { access, admission: new AdmissionMetrics(metrics), rules: new RuleMetrics(metrics, clock) },
@@ -116,6 +120,7 @@ function newPipeline(builder: Builder, storage: StorageDriver, encryptedStorage:
     tracer,
     components: () => controlPlaneComponents({ storage: dependencies.storage, process }),
     runtimeConfig: dependencies.config.runtimeConfig,
+    ...(compactionIntervalSeconds !== undefined && { compactionIntervalMs: compactionIntervalSeconds * 1000 }),
   });
 }
 

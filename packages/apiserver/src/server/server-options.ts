@@ -18,6 +18,7 @@ export interface ApiServerConfig {
   readonly advertiseAddress?: string | undefined;
   readonly certSANs: readonly string[];
   readonly requestTimeoutSeconds: number;
+  readonly compactionIntervalSeconds?: number;
   readonly maxRequestsInflight: number;
   readonly maxMutatingRequestsInflight: number;
   readonly maxStreamsPerConnection: number;

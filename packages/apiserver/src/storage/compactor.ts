@@ -2,16 +2,16 @@ import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { StorageDriver } from '@oarlock/spi/storage';
 
-const compactionIntervalMs = 5 * 60_000;
-
 export interface CompactorOptions {
   readonly storage: StorageDriver;
   readonly clock: Clock;
   readonly log: Logger;
   readonly revision: () => number;
+  /** The interval of compactions; 0 disables them. */
+  readonly intervalMs: number;
 }
 
-/** Compacts storage every five minutes, to the revision of five minutes before, as upstream does. Several API servers can do so concurrently. */
+/** Compacts storage periodically to the revision of the previous interval, as upstream does. Several API servers can do so concurrently. */
 export class Compactor {
   readonly #options: CompactorOptions;
   #timer: Timer | undefined;
@@ -21,6 +21,7 @@ export class Compactor {
   }
 
   start(): void {
+    if (this.#options.intervalMs === 0) return;
     this.#lastRevision = this.#options.revision();
     this.#schedule();
   }
@@ -31,8 +32,8 @@ export class Compactor {
   }
 
   #schedule(): void {
-    const { storage, clock, log, revision } = this.#options;
-    this.#timer = clock.after(compactionIntervalMs, () => {
+    const { storage, clock, log, revision, intervalMs } = this.#options;
+    this.#timer = clock.after(intervalMs, () => {
       const before = this.#lastRevision;
       this.#lastRevision = revision();
       if (before > 0)

@@ -7,7 +7,7 @@ import { toStatusError } from '../storage/storage-error.ts';
 import { EventRingMemory } from './internal/event-ring-memory.ts';
 import { PendingWrites } from './pending-writes.ts';
 import { RevisionProgress } from './internal/progress.ts';
-import { deferred } from './internal/deferred.ts';
+import { deferred } from '@oarlock/primitives/deferred';
 import { loadObjects } from './internal/load-objects.ts';
 import { readEntries } from './internal/range-pages.ts';
 import { WatcherMemory } from './internal/watcher-memory.ts';

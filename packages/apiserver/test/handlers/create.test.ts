@@ -8,6 +8,27 @@ beforeEach(async () => {
 afterEach(() => server.stop());
 
 describe('create', () => {
+  it('accepts a resourceVersion in a dry run only, as upstream', async () => {
+    const body = configMap('a', {}, { resourceVersion: '7' });
+    const dry = await server.object('create', 'configmaps', { namespace: 'default', body, query: { dryRun: 'All' } });
+    expect(dry.metadata?.resourceVersion).toBe('7');
+    expect((await rejectionOf(server.create('configmaps', body))).message).toBe(
+      'resourceVersion should not be set on objects to be created',
+    );
+  });
+
+  it.each([
+    ['pods', pod('a')],
+    ['configmaps', configMap('a', { x: 'y' })],
+    ['services', { apiVersion: 'v1', kind: 'Service', metadata: { name: 'a' }, spec: { ports: [{ port: 80 }], clusterIP: 'None' } }],
+  ])('returns for a dry run what it stores: %s', async (resource, body) => {
+    const request = { namespace: 'default', body };
+    const dry = await server.object('create', resource, { ...request, query: { dryRun: 'All' } });
+    const real = await server.object('create', resource, request);
+    const comparable = ({ metadata, ...rest }: typeof dry) => ({ ...rest, metadata: { ...metadata, uid: '', resourceVersion: '' } });
+    expect(comparable(dry)).toEqual(comparable(real));
+  });
+
   it('sets uid and creation time, whatever the client sends', async () => {
     const createdObject = await server.create(
       'configmaps',

@@ -82,7 +82,7 @@ describe('columns', () => {
     ['storage.k8s.io', 'csistoragecapacities', 'Name | StorageClassName | Capacity'],
     ['', 'configmaps', 'Name | Data | Age'],
     ['', 'secrets', 'Name | Type | Data | Age'],
-    ['', 'serviceaccounts', 'Name | Secrets | Age'],
+    ['', 'serviceaccounts', 'Name | Age'],
     ['coordination.k8s.io', 'leases', 'Name | Holder | Age'],
     ['networking.k8s.io', 'ingresses', 'Name | Class | Hosts | Address | Ports | Age'],
     [

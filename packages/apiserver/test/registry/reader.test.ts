@@ -198,6 +198,43 @@ describe('list', () => {
     await late.stop();
   });
 
+  it('rejects a continue token of a compacted revision, although nothing changed and the cache has the revision', async () => {
+    await fill(4);
+    const first = await server.list('configmaps', { limit: '1' });
+    const exact = { resourceVersion: first.metadata.resourceVersion ?? '', resourceVersionMatch: 'Exact' };
+    // another resource changes: the list is still the same
+    await server.create('secrets', { metadata: { name: 'other' } });
+    const query = { limit: '2', continue: first.metadata.continue ?? '' };
+    expect((await server.list('configmaps', query)).names).toEqual(['c1', 'c2']);
+    await server.storage.compact(server.pipeline.revision);
+    const gone = await rejectionOf(server.list('configmaps', query));
+    expect(gone.status).toEqual({
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: { continue: expect.any(String) as string },
+      status: 'Failure',
+      reason: 'Expired',
+      code: 410,
+      message:
+        'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.',
+    });
+    expect((await rejectionOf(server.list('configmaps', exact))).status).toMatchObject({ code: 410, reason: 'Expired' });
+    // the inconsistent token continues at the newest revision, and its next page is consistent with it
+    const second = await server.list('configmaps', { limit: '2', continue: gone.status.metadata.continue ?? '' });
+    expect(second.names).toEqual(['c1', 'c2']);
+    expect(second.metadata).toMatchObject({ resourceVersion: String(server.pipeline.revision), remainingItemCount: 1 });
+    await server.remove('configmaps', 'c3');
+    const third = await server.list('configmaps', { limit: '2', continue: second.metadata.continue ?? '' });
+    expect(third.names).toEqual(['c3']);
+    expect(third.metadata).toEqual({ resourceVersion: second.metadata.resourceVersion });
+    const selected = await server.list('configmaps', {
+      limit: '1',
+      labelSelector: 'parity=even',
+      continue: gone.status.metadata.continue ?? '',
+    });
+    expect(selected.metadata.remainingItemCount).toBeUndefined();
+  });
+
   it('rejects conflicting options as upstream does', async () => {
     await fill(2);
     const message = async (query: Record<string, string>) => (await rejectionOf(server.list('configmaps', query))).message;

@@ -8,7 +8,7 @@ import { Client, Events, Informers, type EventRecorderFactory } from '@oarlock/s
 import { LocalNodes } from '@oarlock/spi/local-nodes';
 import { Loopback, type LoopbackEndpoint } from '@oarlock/spi/loopback';
 import { Process } from '@oarlock/spi/process';
-import { Roles, type Role } from '@oarlock/spi/role';
+import { Roles, type Health, type Role } from '@oarlock/spi/role';
 import { Spans, type SpanStore } from '@oarlock/spi/spans';
 import type { Tracer } from '@opentelemetry/api';
 import { LocalNodeRegistry } from './local-node-registry.ts';
@@ -20,6 +20,8 @@ export interface ComposeOptions extends PlanOptions {
   readonly dataDir: string;
   readonly clock?: Clock;
   readonly log?: Logger;
+  /** Returns whether the log can be written. */
+  readonly checkLog?: () => Health;
   readonly tracer?: (plugin: string) => Tracer;
 }
 
@@ -67,6 +69,7 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
       registries: () => host.plugins.map(({ metrics }) => metrics),
       roles: () => host.get(Roles),
       dataDir: options.dataDir,
+      ...(options.checkLog && { checkLog: options.checkLog }),
     });
   placePlugins(host, planned);
   return {

@@ -80,6 +80,15 @@ const spec = z.strictObject({
    * directory.
    */
   encryption: encryptionSchema.optional(),
+  /** Service account tokens that the API server issues. */
+  serviceAccountTokens: z
+    .strictObject({
+      /** The algorithm of the signing key. A key of another type is replaced at the start. If absent, the key is kept; a new key is for ES256. */
+      algorithm: z.enum(['ES256', 'RS256']).optional(),
+      /** The claim `iss`, and the base URL of the discovery document (--service-account-issuer). */
+      issuer: z.url({ protocol: /^https$/ }).optional(),
+    })
+    .prefault({}),
   authn: z.array(placement).optional(),
   authz: z.array(placement).optional(),
   admission: z.array(placement).optional(),

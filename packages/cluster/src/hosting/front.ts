@@ -17,7 +17,7 @@ type MakeFront = (first: object, context: PluginContext) => SwappableInstance;
 const fronts = new Map<symbol, MakeFront>([
   [Admission.token, (first, { clock }) => admissionFront(first as AdmissionPlugin, clock)],
   [Authn.token, (first, { clock }) => authnFront(first as Authenticator, clock)],
-  [Authz.token, (first, { clock }) => authzFront(first as Authorizer, clock)],
+  [Authz.token, (first, context) => authzFront(first as Authorizer, context)],
   [Controllers.token, (first, { clock }) => controllerFront(first as Controller, clock)],
   [Scheduling.token, (first, { clock }) => schedulingFront(first as SchedulingPlugin, clock)],
 ]);
@@ -76,7 +76,7 @@ function authnFront(first: Authenticator, clock: Clock): SwappableInstance {
   return { instance, swap: (next) => behind.swap(next as Authenticator) };
 }
 
-function authzFront(first: Authorizer, clock: Clock): SwappableInstance {
+function authzFront(first: Authorizer, { clock, log, signal }: PluginContext): SwappableInstance {
   const behind = new CurrentInstance(first, clock);
   const instance: Authorizer = {
     authorize: (attributes) => behind.current.run((plugin) => plugin.authorize(attributes)),
@@ -84,8 +84,18 @@ function authzFront(first: Authorizer, clock: Clock): SwappableInstance {
       behind.current.run(
         (plugin) => plugin.rulesFor?.(identity, namespace) ?? { resources: [], paths: [], incomplete: 'the authorizer cannot list rules' },
       ),
+    ...(first.postStartHook && { postStartHook: first.postStartHook }),
   };
-  return { instance, swap: (next) => behind.swap(next as Authorizer) };
+  return {
+    instance,
+    swap(next) {
+      const { postStartHook: hook } = next as Authorizer;
+      hook?.run(signal).catch((error: unknown) => {
+        if (!signal.aborted) log.error({ err: error, hook: hook.name }, 'the post-start hook of the new version failed');
+      });
+      return behind.swap(next as Authorizer);
+    },
+  };
 }
 
 /**

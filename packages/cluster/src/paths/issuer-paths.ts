@@ -1,10 +1,10 @@
 import { createHash, createPublicKey } from 'node:crypto';
-import { Cluster, Keys } from '@oarlock/spi/cluster';
+import { Cluster, Keys, tokenAlgorithmOf } from '@oarlock/spi/cluster';
 import { Paths } from '@oarlock/spi/paths';
 import { z } from 'zod';
 
 const jwksPath = '/openid/v1/jwks';
-const algorithmOf = (pem: string) => (createPublicKey(pem).asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256');
+const algorithmOf = (pem: string) => tokenAlgorithmOf(createPublicKey(pem));
 
 /** Returns a public key as a JWK (RFC 7517). Its id is the `kid` in the header of tokens. */
 function jwkOf(pem: string): Readonly<Record<string, unknown>> {

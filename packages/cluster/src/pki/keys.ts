@@ -1,7 +1,8 @@
-import { createHash, createPublicKey, randomBytes, webcrypto } from 'node:crypto';
+import { createHash, createPrivateKey, createPublicKey, generateKeyPair, randomBytes, webcrypto } from 'node:crypto';
 import { watch } from 'node:fs';
 import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import {
   openAuthority,
   readAuthority,
@@ -14,7 +15,7 @@ import { selfSigned, signLeaf } from './certificate-writer.ts';
 import { frontProxyCaName, openFrontProxyKeys } from './front-proxy-keys.ts';
 import { isUsable, issuePair, newKey } from './internal/key-pair.ts';
 import { readIfExists, writeAtomic } from '@oarlock/primitives/atomic-file';
-import type { CertificateRequest, ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
+import { tokenAlgorithmOf, type CertificateRequest, type ClusterKeys, type KeyPair, type TokenAlgorithm } from '@oarlock/spi/cluster';
 
 const caNames: Readonly<Record<AuthorityName, string>> = { ca: 'oarlock-ca', 'front-proxy-ca': frontProxyCaName };
 /** Loads the X.509 library, which is large and only needed to read certificate requests. */
@@ -37,15 +38,19 @@ export interface KeyFiles {
  * Opens the cluster's keys in `directory` (mode 0700, files 0600): creates the keys at the first start, and reads them later. Reuses a certificate
  * that was issued for the same request until a fifth of its lifetime remains. Creates a front-proxy CA in a directory of an earlier version that has
  * none.
+ * @param algorithm the algorithm of service account tokens: replaces a signing key of another type, whose public key still verifies tokens. If
+ * absent, keeps the key, or creates one for `defaultTokenAlgorithm`
  */
-export async function openKeys(directory: string, issuer: string): Promise<KeyFiles> {
+export async function openKeys(directory: string, issuer: string, algorithm?: GeneratedTokenAlgorithm): Promise<KeyFiles> {
   const issuedDirectory = join(directory, 'issued');
   await mkdir(issuedDirectory, { recursive: true, mode: 0o700 });
   const { signing: ca, bundle } = await openAuthority(directory, 'ca', () => selfSigned(caNames.ca, newKey()));
   const removedCaBundle = await readRemovedAuthorities(directory, 'ca');
   const frontProxy = await openFrontProxyKeys(directory);
   const signingFile = join(directory, 'service-account.key');
-  await readOrCreate(signingFile, async () => newKey());
+  const existing = await readOrCreate(signingFile, () => newTokenKey(algorithm ?? defaultTokenAlgorithm));
+  if (algorithm !== undefined && tokenAlgorithmOf(createPrivateKey(existing)) !== algorithm)
+    await rotateServiceAccountKey(directory, algorithm);
   const read = async (): Promise<ClusterKeys['serviceAccount']> => {
     const signingKey = await readFile(signingFile, 'utf8');
     return { issuer, signingKey, verifyingKeys: [...new Set([publicOf(signingKey), ...(await formerKeys(directory))])] };
@@ -159,11 +164,28 @@ async function formerKeys(directory: string): Promise<readonly string[]> {
   return Promise.all(files.map((file) => readFile(join(directory, file), 'utf8')));
 }
 
+/** The algorithms for which keys are generated. Tokens are also verified with keys of other types. */
+export type GeneratedTokenAlgorithm = Extract<TokenAlgorithm, 'ES256' | 'RS256'>;
+/** An RSA key takes as long to generate as everything else that a new cluster does until it is ready (ADR 26). */
+const defaultTokenAlgorithm: GeneratedTokenAlgorithm = 'ES256';
+
+/** Generates a private key that signs tokens (PEM, PKCS #8): P-256, or RSA with 2048 bits. */
+async function newTokenKey(algorithm: GeneratedTokenAlgorithm): Promise<string> {
+  if (algorithm === 'ES256') return newKey();
+  const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 });
+  return privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
+}
+
+/** Returns the algorithm of a new key that replaces `pem`. */
+function successorAlgorithm(pem: string | undefined): GeneratedTokenAlgorithm {
+  return pem !== undefined && tokenAlgorithmOf(createPrivateKey(pem)) === 'RS256' ? 'RS256' : defaultTokenAlgorithm;
+}
+
 /**
- * Replaces the key that signs service account tokens. Keeps the old public key in `service-account.<hash>.pub` to verify tokens. A running API
+ * Replaces the key that signs service account tokens by a key for `algorithm`; if absent, of the same type. Keeps the old public key in `service-account.<hash>.pub` to verify tokens. A running API
  * server loads both keys at once.
  */
-export async function rotateServiceAccountKey(directory: string): Promise<void> {
+export async function rotateServiceAccountKey(directory: string, algorithm?: GeneratedTokenAlgorithm): Promise<void> {
   const file = join(directory, 'service-account.key');
   const old = await readIfExists(file);
   if (old !== undefined) {
@@ -171,7 +193,7 @@ export async function rotateServiceAccountKey(directory: string): Promise<void> 
     const name = createHash('sha256').update(pem).digest('hex').slice(0, 12);
     await writeAtomic(join(directory, `service-account.${name}.pub`), pem);
   }
-  await writeAtomic(file, newKey());
+  await writeAtomic(file, await newTokenKey(algorithm ?? successorAlgorithm(old)));
 }
 
 /** Takes a step of the rotation of a CA. @throws AuthorityError if the step is not possible now */

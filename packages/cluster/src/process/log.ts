@@ -1,9 +1,25 @@
 import type { Logger } from '@oarlock/primitives/logger';
+import type { Health } from '@oarlock/spi/role';
 import { pino, destination } from 'pino';
 
+export interface OpenLog {
+  readonly log: Logger;
+  /** Returns whether the last write to the file succeeded. */
+  check(): Health;
+  close(): void;
+}
+
 /** Opens a log of JSON lines in `file` (mode 0600). The command line prints messages for the user instead of logging them. */
-export function openLog(file: string, level: 'debug' | 'info' | 'warn' | 'error' | 'silent'): { readonly log: Logger; close(): void } {
+export function openLog(file: string, level: 'debug' | 'info' | 'warn' | 'error' | 'silent'): OpenLog {
   const out = destination({ dest: file, mode: 0o600, sync: false, minLength: 0 });
+  let failure: string | undefined;
+  // a full disk must not end the process
+  out.on('error', (error: Error) => {
+    failure = error.message;
+  });
+  out.on('write', () => {
+    failure = undefined;
+  });
   const logger = pino(
     {
       level,
@@ -18,7 +34,9 @@ export function openLog(file: string, level: 'debug' | 'info' | 'warn' | 'error'
   );
   return {
     log: logger,
+    check: () => (failure === undefined ? { healthy: true } : { healthy: false, reason: `the log cannot be written: ${failure}` }),
     close: () => {
+      if (failure !== undefined) return out.destroy(); // flushSync retries a failed write forever
       out.flushSync();
       out.end();
     },

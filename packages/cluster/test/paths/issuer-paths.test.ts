@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Cluster, Keys } from '@oarlock/spi/cluster';
 import { Paths } from '@oarlock/spi/paths';
-import { createLocalJWKSet, jwtVerify, SignJWT, type JSONWebKeySet } from 'jose';
+import { signServiceAccountToken } from '@oarlock/apiserver/handlers/subresources/service-account-token-signer';
+import { createLocalJWKSet, decodeProtectedHeader, jwtVerify, SignJWT, type JSONWebKeySet } from 'jose';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { issuerPath, jwksPathPlugin } from '../../src/paths/issuer-paths.ts';
 import { openKeys, rotateServiceAccountKey } from '../../src/pki/keys.ts';
@@ -17,8 +18,8 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
-const answers = async () => {
-  const { keys } = await openKeys(directory, issuer);
+const answers = async (algorithm?: 'ES256' | 'RS256') => {
+  const { keys } = await openKeys(directory, issuer, algorithm);
   const host = new PluginHost()
     .provide(Keys, keys)
     .provide(Cluster, { serverUrl: 'https://192.0.2.1:6443' } as never)
@@ -59,5 +60,28 @@ describe('service account issuer discovery', () => {
       expect(tried.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
     }
     expect(known).toBeTypeOf('function');
+  });
+
+  it('names the algorithms of the keys, which may be of different types', async () => {
+    const supported = ({ bodies }: Awaited<ReturnType<typeof answers>>) =>
+      (bodies.get('/.well-known/openid-configuration') as { readonly id_token_signing_alg_values_supported: readonly string[] })
+        .id_token_signing_alg_values_supported;
+    const first = await answers('RS256');
+    expect(supported(first)).toEqual(['RS256']);
+    const [rsa] = (first.bodies.get('/openid/v1/jwks') as JSONWebKeySet).keys;
+    expect(rsa).toMatchObject({ kty: 'RSA', alg: 'RS256', use: 'sig' });
+    expect(Buffer.from(rsa?.n ?? '', 'base64url')).toHaveLength(256);
+    await rotateServiceAccountKey(directory, 'ES256');
+    const mixed = await answers();
+    expect(supported(mixed)).toEqual(['ES256', 'RS256']);
+    const jwks = createLocalJWKSet(mixed.bodies.get('/openid/v1/jwks') as JSONWebKeySet);
+    for (const [keys, alg] of [
+      [first.keys, 'RS256'],
+      [mixed.keys, 'ES256'],
+    ] as const) {
+      const token = await signServiceAccountToken(keys, { iss: issuer });
+      expect(decodeProtectedHeader(token).alg).toBe(alg);
+      expect((await jwtVerify(token, jwks, { issuer })).payload.iss).toBe(issuer);
+    }
   });
 });

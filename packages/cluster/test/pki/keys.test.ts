@@ -40,6 +40,34 @@ async function files({ certificate, key }: KeyPair): Promise<{ crt: string; key:
   return { crt, key: keyFile };
 }
 
+describe('service account signing key', () => {
+  const typeOf = (pem: string) => createPrivateKey(pem).asymmetricKeyType;
+  const signing = async (algorithm?: 'ES256' | 'RS256') => (await openKeys(pki, issuer, algorithm)).keys.serviceAccount;
+
+  it('is for ES256 by default, and is kept without a configured algorithm', async () => {
+    const { signingKey } = await signing();
+    expect(createPrivateKey(signingKey).asymmetricKeyDetails).toEqual({ namedCurve: 'prime256v1' });
+    expect((await signing('ES256')).signingKey).toBe(signingKey);
+    await rotateServiceAccountKey(pki, 'RS256');
+    expect(typeOf((await signing()).signingKey)).toBe('rsa');
+  });
+
+  it('is replaced if another algorithm is configured, and the former key still verifies tokens', async () => {
+    const before = await signing();
+    const after = await signing('RS256');
+    expect(createPrivateKey(after.signingKey).asymmetricKeyDetails).toMatchObject({ modulusLength: 2048 });
+    expect(after.verifyingKeys).toHaveLength(2);
+    expect(after.verifyingKeys).toContain(before.verifyingKeys[0]);
+    expect((await signing('RS256')).signingKey).toBe(after.signingKey);
+  });
+
+  it('keeps its type when it is rotated', async () => {
+    await signing('RS256');
+    await rotateServiceAccountKey(pki);
+    expect(typeOf((await signing()).signingKey)).toBe('rsa');
+  });
+});
+
 describe('rotation of the service account signing key', () => {
   it('is applied by a running server, and the former key still verifies tokens', async () => {
     const files = await openKeys(pki, issuer);

@@ -24,3 +24,11 @@ it('logs errors with frozen properties and their causes', async () => {
   expect(lines.map(({ err }) => err.message)).toEqual(['too old', 'could not look: too old']);
   await rm(directory, { recursive: true });
 });
+
+it('reports a file that cannot be written, without ending the process', async () => {
+  const { log, check, close } = openLog('/dev/full', 'info');
+  expect(check()).toEqual({ healthy: true });
+  log.info({}, 'one');
+  await vi.waitFor(() => expect(check()).toMatchObject({ healthy: false, reason: expect.stringContaining('ENOSPC') as string }), 20_000);
+  expect(close).not.toThrow();
+});

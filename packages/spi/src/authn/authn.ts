@@ -19,7 +19,10 @@ export interface Credentials {
    * does not authenticate a user: it permits the front proxy to name the user in request headers.
    */
   readonly frontProxyCertificate?: X509Certificate;
+  /** The request headers, by name in lower case. The lines of a repeated header are joined with commas: `headerValues` returns them separately. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** The names and values of the header lines, alternately, as the client sent them. Absent if the credentials are not those of an HTTP request. */
+  readonly rawHeaders?: readonly string[];
   readonly remoteAddress?: string;
   /**
    * The audiences for which a token must be valid; set for a TokenReview with audiences. Absent: the audiences of the API server. The result lists
@@ -27,6 +30,20 @@ export interface Credentials {
    */
   readonly audiences?: readonly string[];
   readonly path: string;
+}
+
+/**
+ * Returns the values of a header, one for each line. A value may contain commas.
+ * @param rawHeaders the names and values of the header lines, alternately
+ * @param name in lower case
+ */
+export function headerValues(rawHeaders: readonly string[], name: string): string[] {
+  const values: string[] = [];
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const line = rawHeaders[i] ?? '';
+    if (line.length === name.length && line.toLowerCase() === name) values.push(rawHeaders[i + 1] ?? '');
+  }
+  return values;
 }
 
 /**

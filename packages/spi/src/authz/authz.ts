@@ -43,6 +43,17 @@ export interface SubjectRules {
 }
 
 /**
+ * Work that the API server runs once, after it serves requests. The server is ready only after the work has completed. For a plugin in a worker
+ * thread, the work starts with the thread and the server does not wait for it.
+ */
+export interface PostStartHook {
+  /** The name of the health check `poststarthook/NAME`, such as `rbac/bootstrap-roles`. */
+  readonly name: string;
+  /** Does the work, with retries. Resolves when the work has completed. A rejection leaves the server not ready. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/**
  * Decides whether a user may perform an action.
  *
  * The API server calls the chain for every request before it reads the body, and again for each additional permission that a
@@ -57,6 +68,8 @@ export interface Authorizer {
    * authorizer cannot list permissions.
    */
   rulesFor?(identity: Identity, namespace: string): SubjectRules | Promise<SubjectRules>;
+  /** Creates the objects that the authorizer needs. Absent if it needs none. */
+  readonly postStartHook?: PostStartHook;
 }
 
 /**

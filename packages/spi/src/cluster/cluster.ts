@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import { slot } from '@oarlock/kernel/slot';
 
 /** Properties of the cluster and of this process. The composition resolves them before any plugin is created. */
@@ -55,6 +56,18 @@ export interface FrontProxyKeys {
   readonly removedCaBundle: string;
   /** Returns the client certificate that the API server presents to extension API servers, renewing the certificate before it expires. */
   clientCertificate(): Promise<KeyPair>;
+}
+
+/** The JWS algorithm of a service account token (RFC 7518). */
+export type TokenAlgorithm = 'ES256' | 'ES384' | 'ES512' | 'RS256';
+const curves: Readonly<Record<string, TokenAlgorithm>> = { prime256v1: 'ES256', secp384r1: 'ES384', secp521r1: 'ES512' };
+
+/** Returns the algorithm of tokens that a key signs or verifies. @throws Error if the key is of another type, as upstream */
+export function tokenAlgorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): TokenAlgorithm {
+  const algorithm = asymmetricKeyType === 'rsa' ? 'RS256' : curves[asymmetricKeyDetails?.namedCurve ?? ''];
+  if (algorithm === undefined)
+    throw new Error(`a key of type ${asymmetricKeyType ?? 'unknown'} cannot sign service account tokens: use RSA, P-256, P-384 or P-521`);
+  return algorithm;
 }
 
 /** Certificates and keys of the cluster. The roles of a process determine which of them the process has. */

@@ -1,6 +1,6 @@
 import type { PluginContext } from '@oarlock/kernel/plugin';
 import { slot } from '@oarlock/kernel/slot';
-import type { Role } from '../role/role.ts';
+import type { Health, Role } from '../role/role.ts';
 
 /** The plugins of one process, for metrics and health endpoints. Supplied by the composition; each call reads the current state. */
 export interface ProcessView {
@@ -8,6 +8,8 @@ export interface ProcessView {
   registries(): readonly PluginContext['metrics'][];
   /** Returns every role of the process, for /livez and /readyz. */
   roles(): readonly Role[];
+  /** Returns whether the log can be written, for the health check `log`. Absent if the process has no log. */
+  checkLog?(): Health;
   /** The data directory of the process, which contains its keys. Runtimes hide it from pods. Absent if the process has none. */
   readonly dataDir?: string;
 }

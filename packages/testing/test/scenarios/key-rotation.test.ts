@@ -119,6 +119,15 @@ it('tokens stay valid until they expire after their key was replaced in a runnin
   let fresh = '';
   await expect.poll(async () => keyId((fresh = await token('robot'))), { timeout: 120_000 }).not.toBe(keyId(old));
   expect([await knows(old), await knows(fresh)]).toEqual([true, true]);
+  // a key of the other type replaces it, and tokens of all three keys are valid
+  const algorithmOf = (value: string) =>
+    (JSON.parse(Buffer.from(value.split('.')[0] ?? '', 'base64url').toString()) as { alg: string }).alg;
+  await rotateServiceAccountKey(pki(), 'RS256');
+  let rsa = '';
+  await expect.poll(async () => algorithmOf((rsa = await token('robot'))), { timeout: 120_000 }).toBe('RS256');
+  expect([await knows(old), await knows(fresh), await knows(rsa)]).toEqual([true, true, true]);
+  const discovery = await composition.host.get(Client).raw('GET', '/.well-known/openid-configuration');
+  expect(discovery).toMatchObject({ id_token_signing_alg_values_supported: ['RS256', 'ES256'] });
   const forged = `${old.slice(0, -4)}AAAA`;
   expect(await knows(forged)).toBe(false);
 });

@@ -5,7 +5,7 @@ import type { ManagedKind } from '../managed-kind.ts';
 import { managerId, type Manager, type Managers } from '../managers.ts';
 import { toFieldSet, ensureNamedFieldsAreMembers } from './typed-field-set.ts';
 import { mergeTyped, removeTyped } from '../typed-merge.ts';
-import { metadataField } from '../strip-meta.ts';
+import { metadataField, stripSet } from '../strip-meta.ts';
 import { Changes, reconcileManagers, removeFromOtherManagers } from './update-managers.ts';
 
 /**
@@ -30,11 +30,17 @@ export function applyConfiguration(
   const manager = { manager: name, operation: 'Apply', apiVersion, subresource } as const;
   const id = managerId(manager);
   const last = known.get(id);
-  const set = toFieldSet(type, config).recursiveDifference(kind.resetFields(apiVersion)).difference(metadataField);
+  const whole = toFieldSet(type, config);
+  const set = whole.recursiveDifference(kind.resetFields(apiVersion)).difference(metadataField);
   // an equal set keeps its cached encoding
   known.set(id, { ...manager, time, set: last !== undefined && last.set.equals(set) ? last.set : set });
   const merged = mergeTyped(type, live, config) as KubeObject;
-  const object = last === undefined || last.set.empty ? merged : prune(kind, merged, known, last);
+  let object = merged;
+  if (last !== undefined && !last.set.empty) {
+    // the configuration keeps its name and other metadata without a manager, even if it keeps nothing else below `metadata`
+    const owners = new Map(known).set(id, { ...manager, time, set: set.union(whole.intersection(stripSet)) });
+    object = prune(kind, merged, owners, last);
+  }
   const updated = removeFromOtherManagers(known, new Changes(kind, { before: live, after: object, literal: true }), id, force);
   if (set.empty) updated.delete(id);
   return { object, managers: updated };

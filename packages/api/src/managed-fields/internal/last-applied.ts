@@ -1,3 +1,4 @@
+import { stringifyExact } from '../../json/exact-json.ts';
 import { isObject } from '../../json/json.ts';
 import type { KubeObject } from '../../object.ts';
 import { FieldConflicts } from './conflict.ts';
@@ -43,15 +44,21 @@ export function withLastApplied(object: KubeObject, config: KubeObject): KubeObj
   const annotations = object.metadata?.annotations;
   if (annotations === undefined || (annotations[lastAppliedAnnotation] ?? '') === '') return object;
   const { [lastAppliedAnnotation]: _old, ...others } = config.metadata?.annotations ?? {};
-  const metadata =
-    config.metadata === undefined ? undefined : { ...config.metadata, ...(config.metadata.annotations && { annotations: others }) };
-  if (metadata?.annotations !== undefined && Object.keys(others).length === 0) delete (metadata as { annotations?: unknown }).annotations;
-  const text = `${JSON.stringify(sorted({ ...config, ...(metadata && { metadata }) }))}\n`;
+  const { annotations: applied, ...unannotated } = config.metadata ?? {};
+  const metadata = config.metadata && { ...unannotated, ...(applied && { annotations: others }) };
+  const text = `${escapeHtml(stringifyExact(sorted({ ...config, ...(metadata && { metadata }) })))}\n`;
   const next: Record<string, string> = { ...annotations, [lastAppliedAnnotation]: text };
   let bytes = 0;
   for (const [key, value] of Object.entries(next)) bytes += Buffer.byteLength(key) + Buffer.byteLength(value);
   if (bytes > maxAnnotationBytes) delete next[lastAppliedAnnotation];
   return { ...object, metadata: { ...object.metadata, annotations: next } };
+}
+
+const htmlCharacters = /[<>&\u2028\u2029]/g;
+
+/** Escapes the characters in JSON strings that Go's JSON encoder escapes. They do not occur outside of strings. */
+function escapeHtml(json: string): string {
+  return json.replace(htmlCharacters, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** Sorts map keys, as Go's JSON encoder does. */

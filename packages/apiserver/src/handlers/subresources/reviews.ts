@@ -23,7 +23,12 @@ import type { RegistryDependencies } from '../../registry/registry-dependencies.
 import { checkWriteOptions, writeOptions } from '../../request/request-options.ts';
 import type { PipelineResponse } from '../../request/response.ts';
 import type { BodyOptions } from '../../request/body.ts';
-import type { Resource } from '@oarlock/api/resource';
+import { FieldManager } from '@oarlock/api/managed-fields/field-manager';
+import { stripSet } from '@oarlock/api/managed-fields/strip-meta';
+import { apiVersionOf, type Resource } from '@oarlock/api/resource';
+import type { Schema } from '@oarlock/api/schema/schema';
+import { builtinTypes } from '../managed-fields/managed-kind.ts';
+import { fieldManagerName } from '../managed-fields/tracking.ts';
 import { objectResponse } from './responses.ts';
 
 export interface ReviewResource extends BodyOptions {
@@ -45,6 +50,7 @@ export const reviews: Readonly<
     const { user = '', groups = [], uid, extra, resourceAttributes, nonResourceAttributes } = body.spec ?? {};
     const errors = checkAttributes(resourceAttributes, nonResourceAttributes);
     if (user === '' && groups.length === 0) errors.push(invalid('spec.user', user, 'at least one of user or group must be specified'));
+    errors.push(...checkMetadata(body, 'must be empty'));
     throwIfInvalid(kind, errors);
     const identity = { name: user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) };
     return authorizationReviewStatus(registry, context, { body, identity });
@@ -55,24 +61,26 @@ export const reviews: Readonly<
     const { namespace } = context.request;
     const errors = checkAttributes(resourceAttributes, nonResourceAttributes);
     if (user === '' && groups.length === 0) errors.push(invalid('spec.user', user, 'at least one of user or group must be specified'));
-    if (nonResourceAttributes !== undefined)
-      errors.push(invalid('spec.nonResourceAttributes', nonResourceAttributes, 'disallowed on this kind of request'));
+    errors.push(...checkMetadata(body, 'must be empty except for namespace', ['namespace']));
     if (resourceAttributes !== undefined && (resourceAttributes.namespace ?? '') !== namespace)
       errors.push(invalid('spec.resourceAttributes.namespace', resourceAttributes.namespace ?? '', 'must match metadata.namespace'));
+    if (nonResourceAttributes !== undefined)
+      errors.push(invalid('spec.nonResourceAttributes', nonResourceAttributes, 'disallowed on this kind of request'));
     throwIfInvalid(kind, errors);
     const identity = { name: user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) };
     return authorizationReviewStatus(registry, context, { body: { ...body, metadata: { ...body.metadata, namespace } }, identity });
   },
   'selfsubjectaccessreviews.authorization.k8s.io': async (registry, kind, context) => {
     const body = await admitReview<SelfSubjectAccessReview>(registry, kind, context);
-    throwIfInvalid(kind, checkAttributes(body.spec?.resourceAttributes, body.spec?.nonResourceAttributes));
+    const { resourceAttributes, nonResourceAttributes } = body.spec ?? {};
+    throwIfInvalid(kind, [...checkAttributes(resourceAttributes, nonResourceAttributes), ...checkMetadata(body, 'must be empty')]);
     return authorizationReviewStatus(registry, context, { body, identity: context.request.identity });
   },
   'selfsubjectrulesreviews.authorization.k8s.io': async (registry, kind, context) => {
     const body = await admitReview<SelfSubjectRulesReview>(registry, kind, context);
     if ((body.spec?.namespace ?? '') === '') throw badRequest('no namespace on request');
     const status = await rulesReview(registry, context.request.identity, body.spec?.namespace ?? '');
-    return objectResponse({ ...body, metadata: {}, ...{ status } } as KubeObject, context);
+    return objectResponse({ ...body, metadata: {}, ...{ spec: {}, status } } as KubeObject, context);
   },
 };
 
@@ -134,10 +142,43 @@ async function admitReview<T extends KubeObject>(
     options: writeOptions(context.request.query, 'CreateOptions'),
     name: '',
   };
+  object = trackReview(kind, context, object);
   if (admission.mutates('CREATE', kind.resource, '')) object = await admission.mutate(context, { ...attributes, object });
   await admission.validate(context, { ...attributes, object });
   return object as T;
 }
+
+const fieldManagers = new WeakMap<Schema, FieldManager>();
+
+/** Returns the review with the fields that the client set as managedFields. Reviews are not stored, but the response contains them, as upstream. */
+function trackReview({ gvk, schema }: ReviewResource, { request, now }: RequestContext, review: KubeObject): KubeObject {
+  if (schema === undefined) return review;
+  let manager = fieldManagers.get(schema);
+  if (manager === undefined) {
+    const type = builtinTypes.of(schema);
+    manager = new FieldManager({
+      ...gvk,
+      apiVersion: apiVersionOf(gvk),
+      subresource: '',
+      mayChangeAtomicity: false,
+      typeOf: () => type,
+      convert: (object) => object,
+      resetFields: () => stripSet,
+      complete: (object) => object,
+    });
+    fieldManagers.set(schema, manager);
+  }
+  return manager.update(undefined, review, fieldManagerName(request), now);
+}
+
+/** Returns an error if the metadata of a review contains more than managedFields and the fields in `allowed`. */
+function checkMetadata({ metadata = {} }: KubeObject, message: string, allowed: readonly string[] = []): readonly FieldError[] {
+  const extra = Object.entries(metadata).some(([key, value]) => key !== 'managedFields' && !allowed.includes(key) && !isEmpty(value));
+  return extra ? [invalid('metadata', metadata, message)] : [];
+}
+
+const isEmpty = (value: unknown): boolean =>
+  value === undefined || value === null || value === '' || value === 0 || (typeof value === 'object' && Object.keys(value).length === 0);
 
 /**
  * Throws the validation errors of a review. The error names the group but not the kind, as upstream, whose decoded object has no type metadata.
@@ -185,14 +226,7 @@ async function authorizationReviewStatus(
     ...(decision === 'deny' && { denied: true }),
     ...(because !== undefined && because !== '' && { reason: because }),
   };
-  return objectResponse(
-    {
-      ...body,
-      metadata: { ...(body.metadata?.namespace !== undefined && { namespace: body.metadata.namespace }) },
-      ...{ status },
-    } as KubeObject,
-    context,
-  );
+  return objectResponse({ ...body, ...{ status } } as KubeObject, context);
 }
 
 /** The error of a TokenReview, as upstream, for a token that no authenticator accepts or that is not valid for the requested audiences. */
@@ -202,7 +236,7 @@ async function tokenReview(registry: RegistryDependencies, kind: ReviewResource,
   const body = await admitReview<TokenReview>(registry, kind, context);
   const { token = '', audiences = [] } = body.spec ?? {};
   if (token === '') throw badRequest('token is required for TokenReview in authentication');
-  const answer = (status: TokenReview['status']) => objectResponse({ ...body, metadata: {}, ...{ status } } as KubeObject, context);
+  const answer = (status: TokenReview['status']) => objectResponse({ ...body, ...{ status } } as KubeObject, context);
   const reasons: string[] = [];
   for (const authenticator of registry.authn) {
     const result = await authenticator.authenticate({

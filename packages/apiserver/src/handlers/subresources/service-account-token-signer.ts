@@ -1,10 +1,10 @@
 import { createHash, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
-import type { ClusterKeys } from '@oarlock/spi/cluster';
+import { tokenAlgorithmOf, type ClusterKeys, type TokenAlgorithm } from '@oarlock/spi/cluster';
 
 interface Signer {
   readonly pem: string;
   readonly key: KeyObject;
-  readonly alg: 'ES256' | 'RS256';
+  readonly alg: TokenAlgorithm;
   readonly kid: string;
 }
 const signers = new WeakMap<ClusterKeys, Signer>();
@@ -14,7 +14,7 @@ function signerOf(keys: ClusterKeys): Signer {
   let signer = signers.get(keys);
   if (signer?.pem !== pem) {
     const key = createPrivateKey(pem);
-    const alg = key.asymmetricKeyType === 'ec' ? 'ES256' : 'RS256';
+    const alg = tokenAlgorithmOf(key);
     const kid = createHash('sha256')
       .update(createPublicKey(key).export({ type: 'spki', format: 'der' }))
       .digest('base64url');

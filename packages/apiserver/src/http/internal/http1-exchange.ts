@@ -44,6 +44,9 @@ export class Http1Exchange implements MonitoredExchange {
   get headers() {
     return this.#request.headers;
   }
+  get rawHeaders() {
+    return this.#request.rawHeaders;
+  }
   get state() {
     return this.#state;
   }

@@ -8,11 +8,18 @@ import { BodyReader } from './body-reader.ts';
 import type { ClientPhase, ClientProgress, MonitoredExchange } from './client-progress.ts';
 import { waitForDrain } from './http1-exchange.ts';
 
+/** The headers of an HTTP/2 request, as an object and as lines. */
+export interface Http2Headers {
+  readonly headers: IncomingHttpHeaders;
+  readonly rawHeaders: readonly string[];
+}
+
 /** A request over HTTP/2. */
 export class Http2Exchange implements MonitoredExchange {
   readonly method: string;
   readonly target: string;
   readonly headers: IncomingHttpHeaders;
+  readonly rawHeaders: readonly string[];
   readonly connection: ClientConnection;
   readonly #stream: ServerHttp2Stream;
   readonly #headers: OutgoingHttpHeaders = {};
@@ -24,10 +31,11 @@ export class Http2Exchange implements MonitoredExchange {
   readonly #reservation: BodyReservation;
   #body: BodyReader | undefined;
 
-  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: ClientConnection, bodies: RequestBodyMemory) {
+  constructor(stream: ServerHttp2Stream, { headers, rawHeaders }: Http2Headers, connection: ClientConnection, bodies: RequestBodyMemory) {
     this.method = headers[':method'] ?? 'GET';
     this.target = headers[':path'] ?? '/';
     this.headers = headers;
+    this.rawHeaders = rawHeaders;
     this.connection = connection;
     this.#reservation = new BodyReservation(bodies);
     this.#stream = stream;

@@ -65,7 +65,7 @@ export const flowSchemaPrinter: Printer<FlowSchema> = {
   columns: columnsOf(
     'Name',
     { name: 'PriorityLevel', description: 'The priority level of the requests that match.' },
-    { name: 'MatchingPrecedence', type: 'integer', description: 'The precedence of the schema; lower values match first.' },
+    { name: 'MatchingPrecedence', description: 'The precedence of the schema; lower values match first.' },
     { name: 'DistinguisherMethod', description: 'The method that distinguishes the flows of the schema.' },
     'Age',
     { name: 'MissingPL', description: 'True if the priority level does not exist.' },

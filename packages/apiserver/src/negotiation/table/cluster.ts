@@ -1,6 +1,8 @@
 import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
+import type { ClusterTrustBundle } from '@oarlock/api/types/certificates-v1beta1';
 import type { Lease } from '@oarlock/api/types/coordination-v1';
-import type { ComponentStatus, ConfigMap, Event, Namespace, Node, ResourceQuota, Secret, ServiceAccount } from '@oarlock/api/types/core-v1';
+import type { LeaseCandidate } from '@oarlock/api/types/coordination-v1beta1';
+import type { ComponentStatus, ConfigMap, Event, Namespace, Node, ResourceQuota, Secret } from '@oarlock/api/types/core-v1';
 import type { RuntimeClass } from '@oarlock/api/types/node-v1';
 import type { ClusterRoleBinding, RoleBinding } from '@oarlock/api/types/rbac-v1';
 import type { PriorityClass } from '@oarlock/api/types/scheduling-v1';
@@ -13,7 +15,7 @@ import { columnsOf, type Printer } from './printer.ts';
 export const defaultPrinter: Printer = { columns: columnsOf('Name', 'Age'), cells: (object, now) => [nameOf(object), ageOf(object, now)] };
 
 export const createdAtPrinter: Printer = {
-  columns: columnsOf('Name', { name: 'Created At', description: 'When the object was created.' }),
+  columns: columnsOf('Name', { name: 'Created At', type: 'date', description: 'When the object was created.' }),
   cells: (object: KubeObject) => [nameOf(object), createdAt(object)],
 };
 
@@ -82,9 +84,25 @@ export const secretPrinter: Printer<Secret> = {
   ),
   cells: (object, now) => [nameOf(object), object.type ?? '', size(object.data), ageOf(object, now)],
 };
-export const serviceAccountPrinter: Printer<ServiceAccount> = {
-  columns: columnsOf('Name', { name: 'Secrets', description: 'The number of secrets that the service account references.' }, 'Age'),
-  cells: (object, now) => [nameOf(object), object.secrets?.length ?? 0, ageOf(object, now)],
+export const leaseCandidatePrinter: Printer<LeaseCandidate> = {
+  columns: columnsOf(
+    'Name',
+    { name: 'LeaseName', description: 'The lease that the candidate can hold.' },
+    { name: 'BinaryVersion', description: 'The version of the program.' },
+    { name: 'EmulationVersion', description: 'The version that the program emulates.' },
+    'Age',
+  ),
+  cells: (object, now) => [
+    nameOf(object),
+    object.spec?.leaseName ?? '',
+    object.spec?.binaryVersion ?? '',
+    object.spec?.emulationVersion ?? '',
+    ageOf(object, now),
+  ],
+};
+export const trustBundlePrinter: Printer<ClusterTrustBundle> = {
+  columns: columnsOf('Name', { name: 'SignerName', description: 'The signer whose certificates the bundle verifies.' }),
+  cells: (object) => [nameOf(object), object.spec?.signerName || none],
 };
 export const leasePrinter: Printer<Lease> = {
   columns: columnsOf('Name', { name: 'Holder', description: 'The identity that holds the lease.' }, 'Age'),
@@ -112,7 +130,7 @@ export const eventPrinter: Printer<AnyEvent> = {
     { name: 'Source', wide: true, description: 'The component that reported the event.' },
     { name: 'Message', description: 'The message of the event.' },
     { name: 'First Seen', wide: true, description: 'The time since the first occurrence.' },
-    { name: 'Count', type: 'integer', wide: true, description: 'The number of occurrences.' },
+    { name: 'Count', wide: true, description: 'The number of occurrences.' },
     { name: 'Name', wide: true },
   ),
   cells(event, now) {
@@ -191,7 +209,7 @@ export const priorityClassPrinter: Printer<PriorityClass> = {
   columns: columnsOf(
     'Name',
     { name: 'Value', type: 'integer', description: 'The priority value.' },
-    { name: 'Global-Default', description: 'True if pods without a priority class get this one.' },
+    { name: 'Global-Default', type: 'boolean', description: 'True if pods without a priority class get this one.' },
     'Age',
     { name: 'PreemptionPolicy', description: 'Whether pods of this priority preempt pods of lower priority.' },
   ),

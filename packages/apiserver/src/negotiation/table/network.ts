@@ -142,8 +142,8 @@ export const networkPolicyPrinter: Printer<NetworkPolicy> = {
 };
 
 export const ipAddressPrinter: Printer<IPAddress> = {
-  columns: columnsOf('Name', { name: 'ParentRef', description: 'The object that the address is allocated to.' }, 'Age'),
-  cells(object, now) {
+  columns: columnsOf('Name', { name: 'ParentRef', description: 'The object that the address is allocated to.' }),
+  cells(object) {
     const parent = object.spec?.parentRef;
     const parts =
       parent === undefined
@@ -154,7 +154,6 @@ export const ipAddressPrinter: Printer<IPAddress> = {
       parts.length === 0
         ? none
         : `${[parent?.resource, parent?.group].filter(Boolean).join('.')}/${[parent?.namespace, parent?.name].filter(Boolean).join('/')}`,
-      ageOf(object, now),
     ];
   },
 };

@@ -5,7 +5,7 @@ export type TableCell = string | number | bigint | boolean | null;
 /** The definition of a table column (`TableColumnDefinition` of meta.k8s.io). kubectl shows columns of priority 1 only with `-o wide`. */
 export interface TableColumn {
   readonly name: string;
-  readonly type: 'string' | 'integer' | 'date';
+  readonly type: 'string' | 'integer' | 'boolean' | 'date';
   readonly format: string;
   readonly description: string;
   readonly priority: 0 | 1;
@@ -31,6 +31,8 @@ export interface ColumnDefinition {
   readonly name: string;
   readonly wide?: boolean;
   readonly type?: TableColumn['type'];
+  /** By default `name` for the column Name, and none for other columns. */
+  readonly format?: string;
   readonly description?: string;
 }
 
@@ -41,9 +43,10 @@ export function columnsOf(...definitions: readonly (string | ColumnDefinition)[]
       name,
       wide = false,
       type = 'string',
+      format = name === 'Name' ? 'name' : '',
       description: about,
     } = typeof definition === 'string' ? ({ name: definition } as ColumnDefinition) : definition;
-    return { name, type, format: name === 'Name' ? 'name' : '', description: about ?? descriptions[name] ?? name, priority: wide ? 1 : 0 };
+    return { name, type, format, description: about ?? descriptions[name] ?? name, priority: wide ? 1 : 0 };
   });
 }
 

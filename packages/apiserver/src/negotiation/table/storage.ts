@@ -1,3 +1,4 @@
+import type { KubeObject } from '@oarlock/api/object';
 import type { PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
 import type {
   CSIDriver,
@@ -16,13 +17,13 @@ const phase = (object: PersistentVolume | PersistentVolumeClaim) =>
   object.metadata?.deletionTimestamp ? 'Terminating' : (object.status?.phase ?? '');
 const classOf = (object: PersistentVolume | PersistentVolumeClaim) =>
   object.metadata?.annotations?.[classAnnotation] ?? object.spec?.storageClassName ?? '';
-const capacity = { name: 'Capacity', about: 'The capacity of the volume.' };
-const modes = { name: 'Access Modes', about: 'The access modes of the volume.' };
+const capacity = { name: 'Capacity', description: 'The capacity of the volume.' };
+const modes = { name: 'Access Modes', description: 'The access modes of the volume.' };
 const shared = [
-  { name: 'StorageClass', about: 'The storage class of the volume.' },
-  { name: 'VolumeAttributesClass', about: 'The VolumeAttributesClass of the volume.' },
+  { name: 'StorageClass', description: 'The storage class of the volume.' },
+  { name: 'VolumeAttributesClass', description: 'The VolumeAttributesClass of the volume.' },
 ];
-const mode = { name: 'VolumeMode', wide: true, about: 'The volume mode: Filesystem or Block.' };
+const mode = { name: 'VolumeMode', wide: true, description: 'The volume mode: Filesystem or Block.' };
 
 export const volumePrinter: Printer<PersistentVolume> = {
   columns: columnsOf(
@@ -106,6 +107,14 @@ export const storageClassPrinter: Printer<StorageClass> = {
   },
 };
 
+interface Migration extends KubeObject {
+  readonly spec?: { readonly resource?: { readonly group?: string; readonly resource?: string } };
+}
+export const storageVersionMigrationPrinter: Printer<Migration> = {
+  columns: columnsOf({ name: 'Name', format: '' }, { name: 'Resource', description: 'The resource whose objects are rewritten.' }),
+  cells: (object) => [nameOf(object), `${object.spec?.resource?.resource ?? ''}.${object.spec?.resource?.group ?? ''}`],
+};
+
 export const volumeAttributesClassPrinter: Printer<VolumeAttributesClass> = {
   columns: columnsOf('Name', { name: 'DriverName', description: 'The CSI driver of the class.' }, 'Age'),
   cells: (object, now) => [nameOf(object), object.driverName ?? '', ageOf(object, now)],
@@ -114,10 +123,10 @@ export const volumeAttributesClassPrinter: Printer<VolumeAttributesClass> = {
 export const volumeAttachmentPrinter: Printer<VolumeAttachment> = {
   columns: columnsOf(
     'Name',
-    { name: 'Attacher', description: 'The CSI driver that attaches the volume.' },
+    { name: 'Attacher', format: 'name', description: 'The CSI driver that attaches the volume.' },
     { name: 'PV', description: 'The volume to attach.' },
     { name: 'Node', description: 'The node that the volume is attached to.' },
-    { name: 'Attached', description: 'True if the volume is attached.' },
+    { name: 'Attached', type: 'boolean', description: 'True if the volume is attached.' },
     'Age',
   ),
   cells: (object, now) => [
@@ -133,11 +142,11 @@ export const volumeAttachmentPrinter: Printer<VolumeAttachment> = {
 export const csiDriverPrinter: Printer<CSIDriver> = {
   columns: columnsOf(
     'Name',
-    { name: 'AttachRequired', description: 'True if volumes are attached before they are mounted.' },
-    { name: 'PodInfoOnMount', description: 'True if the driver receives pod information on mount.' },
-    { name: 'StorageCapacity', description: 'True if the scheduler considers the reported storage capacity.' },
+    { name: 'AttachRequired', type: 'boolean', description: 'True if volumes are attached before they are mounted.' },
+    { name: 'PodInfoOnMount', type: 'boolean', description: 'True if the driver receives pod information on mount.' },
+    { name: 'StorageCapacity', type: 'boolean', description: 'True if the scheduler considers the reported storage capacity.' },
     { name: 'TokenRequests', description: 'The audiences of the service account tokens that the driver receives.' },
-    { name: 'RequiresRepublish', description: 'True if the kubelet republishes volumes periodically.' },
+    { name: 'RequiresRepublish', type: 'boolean', description: 'True if the kubelet republishes volumes periodically.' },
     { name: 'Modes', description: 'The volume lifecycle modes that the driver supports.' },
     'Age',
   ),

@@ -10,11 +10,11 @@ import { humanDuration, since } from './duration.ts';
 import { columnsOf, type Printer } from './printer.ts';
 
 const containers = [
-  { name: 'Containers', wide: true, about: 'The container names of the template.' },
-  { name: 'Images', wide: true, about: 'The container images of the template.' },
+  { name: 'Containers', wide: true, description: 'The container names of the template.' },
+  { name: 'Images', wide: true, description: 'The container images of the template.' },
 ];
-const selector = { name: 'Selector', wide: true, about: 'The label selector of the pods.' };
-const count = (name: string, about: string) => ({ name, type: 'integer' as const, about });
+const selector = { name: 'Selector', wide: true, description: 'The label selector of the pods.' };
+const count = (name: string, description: string) => ({ name, type: 'integer' as const, description });
 
 export const deploymentPrinter: Printer<Deployment> = {
   columns: columnsOf(
@@ -181,7 +181,7 @@ export const cronJobPrinter: Printer<CronJob> = {
     'Name',
     { name: 'Schedule', description: 'The cron schedule.' },
     { name: 'Timezone', description: 'The time zone of the schedule.' },
-    { name: 'Suspend', description: 'True if the schedule is suspended.' },
+    { name: 'Suspend', type: 'boolean', description: 'True if the schedule is suspended.' },
     count('Active', 'The number of running jobs.'),
     { name: 'Last Schedule', description: 'The time since the last schedule.' },
     'Age',
@@ -287,7 +287,7 @@ function targets(object: HorizontalPodAutoscaler): string {
 /** Prints the Scale that the scale subresource of any kind returns. */
 export const scalePrinter: Printer = {
   columns: columnsOf(
-    'Name',
+    { name: 'Name', format: '' },
     { name: 'Desired', type: 'integer', description: 'The desired number of pods.' },
     { name: 'Available', type: 'integer', description: 'The current number of pods.' },
     'Age',

@@ -25,6 +25,33 @@ describe('reviews', () => {
           : { decision: 'allow', reason: 'x' },
   };
 
+  it('return the fields of the client as managedFields, and reject other metadata', async () => {
+    await start({ authz: [allowAll] });
+    const spec = { user: 'bob', nonResourceAttributes: { verb: 'get', path: '/metrics' } };
+    const create = (metadata: object) =>
+      server.object<KubeObject>('create', 'subjectaccessreviews.authorization.k8s.io', {
+        namespace: '',
+        body: { ...body('SubjectAccessReview', spec), metadata },
+        query: { fieldManager: 'me' },
+      });
+    expect((await create({})).metadata).toEqual({
+      managedFields: [
+        {
+          manager: 'me',
+          operation: 'Update',
+          apiVersion: 'authorization.k8s.io/v1',
+          time: '2026-01-01T00:00:00Z',
+          fieldsType: 'FieldsV1',
+          fieldsV1: {
+            'f:spec': { 'f:nonResourceAttributes': { '.': {}, 'f:path': {}, 'f:verb': {} }, 'f:user': {} },
+          },
+        },
+      ],
+    });
+    expect((await rejectionOf(create({ name: 'x' }))).message).toContain('metadata: Invalid value: ');
+    expect((await rejectionOf(create({ name: 'x' }))).message).toContain(': must be empty');
+  });
+
   it('return whether a user may perform an action', async () => {
     await start({ authz: [onlyPods] });
     const ask = (spec: object) =>

@@ -146,7 +146,7 @@ function guardAuthn(plugin: Authenticator, { name, log, clock }: PluginContext, 
 }
 
 function guardAuthz(plugin: Authorizer, { name, log, clock }: PluginContext, options: GuardOptions): Authorizer {
-  const { rulesFor } = plugin;
+  const { rulesFor, postStartHook } = plugin;
   const logFailure = (fault: unknown) => log.error({ err: fault, policy: options.failurePolicy }, 'the plugin failed on a request');
   return {
     authorize: (attributes) =>
@@ -172,5 +172,6 @@ function guardAuthz(plugin: Authorizer, { name, log, clock }: PluginContext, opt
           },
         ),
     }),
+    ...(postStartHook && { postStartHook }),
   };
 }

@@ -7,6 +7,7 @@ import type { Logger } from '@oarlock/primitives/logger';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import type { AdmissionPlugin, AdmissionRequest } from '@oarlock/spi/admission';
+import type { Authorizer } from '@oarlock/spi/authz';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Cluster } from '@oarlock/spi/cluster';
 import { ThreadClient } from './thread-client.ts';
@@ -102,6 +103,10 @@ export async function runPluginThread(load: (module: string) => Promise<unknown>
     });
     informers.start();
     await host.start();
+    const hook = (instance as Partial<Authorizer>).postStartHook;
+    hook
+      ?.run(new AbortController().signal)
+      .catch((error: unknown) => log.error({ err: error, hook: hook.name }, 'the post-start hook failed'));
     const implemented = methods.filter((method) => method in instance);
     send({ type: 'ready', methods: implemented, matches: (instance as Partial<AdmissionPlugin>).matches ?? [] });
   } catch (error) {

@@ -3,7 +3,7 @@ import { secrets, serviceAccounts } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Secret, ServiceAccount } from '@oarlock/api/types/core-v1';
 import { Informers, type Client } from '@oarlock/spi/client';
-import { Keys, type ClusterKeys } from '@oarlock/spi/cluster';
+import { tokenAlgorithmOf, Keys, type ClusterKeys } from '@oarlock/spi/cluster';
 import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { ignoreNotFound } from '../../errors/ignore-not-found.ts';
@@ -32,9 +32,10 @@ function legacyToken({ serviceAccount }: ClusterKeys, { metadata }: Secret, { me
     'kubernetes.io/serviceaccount/service-account.name': name,
     'kubernetes.io/serviceaccount/service-account.uid': account?.uid ?? '',
   };
-  const text = `${jwtPart({ alg: key.asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256' })}.${jwtPart(claims)}`;
+  const alg = tokenAlgorithmOf(key);
+  const text = `${jwtPart({ alg })}.${jwtPart(claims)}`;
   // RFC 7518, section 3.4: an ECDSA signature is the concatenation of R and S, not DER
-  return `${text}.${sign('sha256', Buffer.from(text), { key, dsaEncoding: 'ieee-p1363' }).toString('base64url')}`;
+  return `${text}.${sign(`sha${alg.slice(2)}`, Buffer.from(text), { key, dsaEncoding: 'ieee-p1363' }).toString('base64url')}`;
 }
 
 const isToken = ({ type }: Secret): boolean => type === secretType;
