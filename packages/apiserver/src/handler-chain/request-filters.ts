@@ -61,6 +61,7 @@ export class RequestFilters {
     if (exchange.connection.clientClass !== 'system') exchange.connection.raiseClass(clientClassOf(sender));
     if (auditor !== undefined) await this.#beginAudit(auditor, request, sender);
     for (const [key, value] of Object.entries(result.annotations)) state.audit?.annotate(key, value);
+    state.warnings.push(...result.warnings);
     const user = await impersonate(exchange.headers, sender, authz, attributesOf(info, sender));
     if (user instanceof StatusError) throw user;
     if (user.identity !== sender) state.audit?.setImpersonatedUser(user);

@@ -12,6 +12,7 @@ import { withDefaults, keyOf, toServed, type ServedKind } from '../registry/serv
 import { withMetadata } from '../registry/strategy.ts';
 import { DerivedObject, type Item } from '../watch-cache/item.ts';
 import type { RequestScope } from '../registry/request-scope.ts';
+import { withoutDuplicateOwners } from './owner-references.ts';
 import { admit, mutate, newCreateOperation, prepareNew, validateNew, type PreparedObject, type WriteOperation } from './write-operation.ts';
 
 const maxNameAttempts = 8;
@@ -41,7 +42,7 @@ async function createObject(operation: WriteOperation, body: KubeObject): Promis
   const { resourceVersion = '' } = decoded.metadata ?? {};
   // upstream's message; upstream returns it with code 500
   if (resourceVersion !== '' && resourceVersion !== '0') throw badRequest('resourceVersion should not be set on objects to be created');
-  const submitted = trackUpdate(operation, undefined, decoded);
+  const submitted = trackUpdate(operation, undefined, withoutDuplicateOwners(decoded, context, false));
   if (context.isLarge) await context.yieldEventLoop();
   const mutation = mutate(operation, submitted);
   const admitted = mutation instanceof Promise ? await mutation : mutation;
