@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { applyDefaults } from '../../src/defaulting/apply-defaults.ts';
 import { gvkOf } from '../../src/kinds.ts';
 import type { KubeObject } from '../../src/object.ts';
-import { cronScheduleError } from '../../src/validation/internal/cron-schedule.ts';
+import { cronScheduleError } from '../../src/validation/internal/batch/cron-schedule.ts';
 import { validateObject } from '../../src/validation/validate-object.ts';
 
 const lines = (object: Record<string, unknown>, old?: Record<string, unknown>): string[] => {
@@ -21,7 +21,7 @@ const policy = (spec: object) => ({ apiVersion: 'networking.k8s.io/v1', kind: 'N
 const hpa = (spec: object) => ({
   apiVersion: 'autoscaling/v2',
   kind: 'HorizontalPodAutoscaler',
-  spec: { maxReplicas: 2, scaleTargetRef: { kind: 'Deployment', name: 'd' }, ...spec },
+  spec: { maxReplicas: 2, scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: 'd' }, ...spec },
 });
 const webhook = (more: object) => ({
   ...cluster,

@@ -730,7 +730,11 @@ describe('small kinds', () => {
       expect.stringMatching(/^handler: Invalid value: "": a lowercase RFC 1123 label/),
     ]);
     expect(lines({ apiVersion: 'autoscaling/v2', kind: 'HorizontalPodAutoscaler', metadata: meta('x'), spec: { maxReplicas: 1 } })).toEqual(
-      ['spec.scaleTargetRef.kind: Required value', 'spec.scaleTargetRef.name: Required value'],
+      [
+        'spec.scaleTargetRef.kind: Required value',
+        'spec.scaleTargetRef.name: Required value',
+        'spec.scaleTargetRef.apiVersion: Invalid value: "": apiVersion must specify API group',
+      ],
     );
     expect(
       lines({

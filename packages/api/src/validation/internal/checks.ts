@@ -1,7 +1,7 @@
 import { duplicate, invalid, notSupported, required, type FieldError } from '../../field/field-error.ts';
 import { jsonEqual } from '../../json/json.ts';
 import { cidrFamily, ipFamily, isLinkLocal, isLinkLocalMulticast, isLoopback, isUnspecified } from '../../net/ip.ts';
-import { isDns1123Label, isDns1123Subdomain, isPortName, isPortNumber, isQualifiedName } from '../../values/names.ts';
+import { isDns1123Label, isDns1123Subdomain, isPortName, isPortNumber, isQualifiedName, regexError } from '../../values/names.ts';
 
 export type Errors = FieldError[];
 
@@ -36,6 +36,24 @@ export const validateDNSSubdomain = (errors: Errors, path: string, value: string
   addInvalid(errors, path, value, isDns1123Subdomain(value));
 export const validateQualifiedName = (errors: Errors, path: string, value: string) =>
   addInvalid(errors, path, value, isQualifiedName(value));
+
+/** Validates a path with a domain, such as `acme.io/foo` (IsDomainPrefixedPath of apimachinery). */
+export function validateDomainPrefixedPath(errors: Errors, path: string, value: string): void {
+  if (value === '') {
+    errors.push(required(path));
+    return;
+  }
+  const slash = value.indexOf('/');
+  if (slash <= 0 || slash === value.length - 1) {
+    errors.push(invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")'));
+    return;
+  }
+  addInvalid(errors, path, value.slice(0, slash), isDns1123Subdomain(value.slice(0, slash)));
+  const rest = value.slice(slash + 1);
+  if (!httpPath.test(rest)) errors.push(invalid(path, rest, `Invalid path: ${regexError('must be a valid HTTP path', httpPathPattern)}`));
+}
+const httpPathPattern = "[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+";
+const httpPath = new RegExp(`^${httpPathPattern}$`);
 
 export function validatePortNumberOrName(errors: Errors, path: string, port: number | string | undefined): void {
   if (typeof port === 'string') addInvalid(errors, path, port, isPortName(port));
