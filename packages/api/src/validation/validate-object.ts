@@ -186,7 +186,7 @@ on<Binding>('v1/Binding', (errors, object) => validateBinding(errors, object));
 on<PodTemplate>('v1/PodTemplate', (errors, object) => validatePodTemplate(errors, 'template', object.template ?? {}));
 on<Service>('v1/Service', (errors, service, old, { allowLoopback = false }) => {
   if (old !== undefined) validateServiceUpdate(errors, service, old);
-  validateService(errors, service, allowLoopback);
+  validateService(errors, service, { allowLoopback, old });
 });
 on<Service>('v1/Service/status', (errors, service) =>
   validateLoadBalancerStatus(errors, 'status.loadBalancer', service.status?.loadBalancer, service.spec),

@@ -104,8 +104,8 @@ describe('what is wrong with', () => {
         subjects: [{ kind: 'Robot', name: 'r' }],
       },
       [
-        'roleRef.kind: Unsupported value: "Roles": supported values: "ClusterRole", "Role"',
-        'subjects[0].kind: Unsupported value: "Robot": supported values: "Group", "ServiceAccount", "User"',
+        'roleRef.kind: Unsupported value: "Roles": supported values: "Role", "ClusterRole"',
+        'subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group"',
       ],
     ],
     [
@@ -178,8 +178,8 @@ describe('what is wrong with', () => {
       'ranges in another notation',
       { ...cluster, apiVersion: 'networking.k8s.io/v1', kind: 'ServiceCIDR', spec: { cidrs: ['10.0.0.1/24', '2001:0db8::/64'] } },
       [
-        'spec.cidrs[0]: Invalid value: "10.0.0.1/24": must be in canonical form',
-        'spec.cidrs[1]: Invalid value: "2001:0db8::/64": must be in canonical form',
+        'spec.cidrs[0]: Invalid value: "10.0.0.1/24": must not have bits set beyond the prefix length',
+        'spec.cidrs[1]: Invalid value: "2001:0db8::/64": must be in canonical form ("2001:db8::/64")',
       ],
     ],
     [

@@ -22,8 +22,9 @@ const sources = {
   Resource: 'resource',
 } as const;
 
-/** Exceptions for the apiVersion of a reference. */
-interface ReferenceOptions {
+/** The path of a reference, and the exceptions for its apiVersion. */
+interface ReferenceContext {
+  readonly path: string;
   /** True if an update does not change the reference: its apiVersion may be invalid. */
   readonly isUnchanged?: boolean;
   /** True if the reference may name a kind of the core group. */
@@ -32,9 +33,8 @@ interface ReferenceOptions {
 
 function validateReference(
   errors: Errors,
-  path: string,
+  { path, isUnchanged = false, allowCoreGroup }: ReferenceContext,
   { apiVersion = '', kind = '', name = '' }: Partial<CrossVersionObjectReference>,
-  { isUnchanged = false, allowCoreGroup }: ReferenceOptions,
 ): void {
   if (kind === '') errors.push(required(`${path}.kind`));
   else addInvalid(errors, `${path}.kind`, kind, isPathSegmentName(kind));
@@ -54,7 +54,8 @@ function validateScaleTarget(
   old: Partial<CrossVersionObjectReference> | undefined,
 ): void {
   const isUnchanged = old !== undefined && old.apiVersion === target.apiVersion && old.kind === target.kind;
-  validateReference(errors, 'spec.scaleTargetRef', target, { isUnchanged, allowCoreGroup: target.kind === 'ReplicationController' });
+  const allowCoreGroup = target.kind === 'ReplicationController';
+  validateReference(errors, { path: 'spec.scaleTargetRef', isUnchanged, allowCoreGroup }, target);
 }
 
 function validateBounds(errors: Errors, minReplicas: number | undefined, maxReplicas = 0): void {
@@ -104,7 +105,7 @@ function validateMetric(errors: Errors, path: string, spec: MetricSpec): void {
   if (type === '') errors.push(required(`${path}.type`, 'must specify a metric source type'));
   if (expected === undefined) errors.push(unsupported);
   const present = sourceOrder.filter((name) => spec[name] !== undefined);
-  if (present[0] !== undefined) validateSource(errors, path, spec, present[0]);
+  if (present[0] !== undefined) validateSource(errors, `${path}.${present[0]}`, { type, [present[0]]: spec[present[0]] });
   // upstream reports an unknown type twice
   if (expected === undefined) errors.push(unsupported);
   else if (spec[expected] === undefined)
@@ -114,16 +115,15 @@ function validateMetric(errors: Errors, path: string, spec: MetricSpec): void {
     if (other !== expected) errors.push(fieldForbidden(`${path}.${other}`, 'must populate the given metric source only'));
 }
 
-function validateSource(errors: Errors, path: string, spec: MetricSpec, source: (typeof sourceOrder)[number]): void {
+function validateSource(errors: Errors, at: string, spec: MetricSpec): void {
   const { object, external, pods, resource, containerResource } = spec;
-  const at = `${path}.${source}`;
-  if (source === 'object' && object !== undefined) {
-    validateReference(errors, `${at}.describedObject`, object.describedObject ?? {}, { allowCoreGroup: true });
+  if (object !== undefined) {
+    validateReference(errors, { path: `${at}.describedObject`, allowCoreGroup: true }, object.describedObject ?? {});
     validateIdentifier(errors, `${at}.metric`, object.metric ?? {});
     validateTarget(errors, `${at}.target`, object.target ?? {});
     if (object.target?.value === undefined && object.target?.averageValue === undefined)
       errors.push(required(`${at}.target.averageValue`, 'must set either a target value or averageValue'));
-  } else if (source === 'external' && external !== undefined) {
+  } else if (external !== undefined) {
     validateIdentifier(errors, `${at}.metric`, external.metric ?? {});
     validateTarget(errors, `${at}.target`, external.target ?? {});
     const { value, averageValue } = external.target ?? {};
@@ -131,14 +131,14 @@ function validateSource(errors: Errors, path: string, spec: MetricSpec, source: 
       errors.push(required(`${at}.target.averageValue`, 'must set either a target value for metric or a per-pod target'));
     if (value !== undefined && averageValue !== undefined)
       errors.push(fieldForbidden(`${at}.target.value`, 'may not set both a target value for metric and a per-pod target'));
-  } else if (source === 'pods' && pods !== undefined) {
+  } else if (pods !== undefined) {
     validateIdentifier(errors, `${at}.metric`, pods.metric ?? {});
     validateTarget(errors, `${at}.target`, pods.target ?? {});
     if (pods.target?.averageValue === undefined)
       errors.push(required(`${at}.target.averageValue`, 'must specify a positive target averageValue'));
-  } else if (source === 'resource' && resource !== undefined) {
+  } else if (resource !== undefined) {
     validateResourceTarget(errors, at, resource.name ?? '', resource.target ?? {});
-  } else if (source === 'containerResource' && containerResource !== undefined) {
+  } else if (containerResource !== undefined) {
     if (!containerResource.container) errors.push(required(`${at}.container`, 'must specify a container'));
     validateResourceTarget(errors, at, containerResource.name ?? '', containerResource.target ?? {});
   }

@@ -7,7 +7,7 @@ import { validateJobSpec } from './job.ts';
 export function validateCronJob(errors: Errors, { spec }: CronJob, old?: CronJob): void {
   const { schedule = '', timeZone, jobTemplate } = spec ?? {};
   if (schedule === '') errors.push(required('spec.schedule'));
-  else validateSchedule(errors, schedule, timeZone, old?.spec?.schedule?.includes('TZ') === true);
+  else validateSchedule(errors, { schedule, timeZone }, old?.spec?.schedule?.includes('TZ') === true);
   validateNonNegative(errors, 'spec.startingDeadlineSeconds', spec?.startingDeadlineSeconds);
   if (old === undefined || old.spec?.timeZone !== timeZone) validateTimeZone(errors, timeZone);
   validateEnum(errors, 'spec.concurrencyPolicy', spec?.concurrencyPolicy, ['Allow', 'Forbid', 'Replace']);
@@ -24,7 +24,11 @@ export function validateCronJob(errors: Errors, { spec }: CronJob, old?: CronJob
 }
 
 /** Validates a schedule. `allowTimeZone` is true for an object that was stored with a time zone in its schedule. */
-function validateSchedule(errors: Errors, schedule: string, timeZone: string | undefined, allowTimeZone: boolean): void {
+function validateSchedule(
+  errors: Errors,
+  { schedule, timeZone }: { readonly schedule: string; readonly timeZone: string | undefined },
+  allowTimeZone: boolean,
+): void {
   const fault = cronScheduleError(schedule.replace(/^(?:CRON_)?TZ=\S*\s*/, ''));
   if (fault !== undefined) errors.push(invalid('spec.schedule', schedule, fault));
   if (!schedule.includes('TZ')) return;

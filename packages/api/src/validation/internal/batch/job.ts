@@ -78,7 +78,7 @@ function validateCompletionMode(errors: Errors, path: string, spec: JobSpec): vo
 }
 
 function validateIndexed(errors: Errors, path: string, spec: JobSpec): void {
-  const { completions, parallelism, backoffLimitPerIndex, maxFailedIndexes } = spec;
+  const { completions, backoffLimitPerIndex, maxFailedIndexes } = spec;
   const validateMax = (key: 'parallelism' | 'maxFailedIndexes', max: number, detail: string) => {
     const value = spec[key];
     if (value !== undefined && value > max) errors.push(invalid(`${path}.${key}`, value, detail));
@@ -138,7 +138,7 @@ function validateFailurePolicy(errors: Errors, path: string, { podFailurePolicy,
   if (rules.length > maxPolicyRules) errors.push(tooMany(at, rules.length, maxPolicyRules));
   for (const [i, { action, onExitCodes, onPodConditions = [] }] of rules.entries()) {
     const rule = `${at}[${i}]`;
-    validateNamedEnum(errors, `${rule}.action`, action, ['Count', 'FailIndex', 'FailJob', 'Ignore']);
+    validateNamedEnum(errors, `${rule}.action`, { value: action, supported: ['Count', 'FailIndex', 'FailJob', 'Ignore'] });
     if (action === 'FailIndex' && backoffLimitPerIndex === undefined)
       errors.push(invalid(`${rule}.action`, action, 'requires the backoffLimitPerIndex to be set'));
     if (onExitCodes !== undefined) validateExitCodes(errors, `${rule}.onExitCodes`, onExitCodes, names);
@@ -146,7 +146,7 @@ function validateFailurePolicy(errors: Errors, path: string, { podFailurePolicy,
       errors.push(tooMany(`${rule}.onPodConditions`, onPodConditions.length, maxPodConditions));
     for (const [j, { type, status }] of onPodConditions.entries()) {
       validateQualifiedName(errors, `${rule}.onPodConditions[${j}].type`, type ?? '');
-      validateNamedEnum(errors, `${rule}.onPodConditions[${j}].status`, status, ['False', 'True', 'Unknown']);
+      validateNamedEnum(errors, `${rule}.onPodConditions[${j}].status`, { value: status, supported: ['False', 'True', 'Unknown'] });
     }
     if (onExitCodes !== undefined && onPodConditions.length > 0)
       errors.push(invalidOmittingValue(rule, 'specifying both OnExitCodes and OnPodConditions is not supported'));
@@ -156,7 +156,11 @@ function validateFailurePolicy(errors: Errors, path: string, { podFailurePolicy,
 }
 
 /** Validates a required field with a fixed set of values, which the error names. */
-function validateNamedEnum(errors: Errors, path: string, value: string | undefined, supported: readonly string[]): void {
+function validateNamedEnum(
+  errors: Errors,
+  path: string,
+  { value, supported }: { readonly value: string | undefined; readonly supported: readonly string[] },
+): void {
   if (value === undefined || value === '')
     errors.push(required(path, `valid values: [${supported.map((name) => JSON.stringify(name)).join(' ')}]`));
   else validateOptionalEnum(errors, path, value, supported);
@@ -168,7 +172,7 @@ function validateExitCodes(
   { operator, values = [], containerName }: ExitCodes,
   names: readonly string[],
 ): void {
-  validateNamedEnum(errors, `${path}.operator`, operator, ['In', 'NotIn']);
+  validateNamedEnum(errors, `${path}.operator`, { value: operator, supported: ['In', 'NotIn'] });
   if (containerName !== undefined && !names.includes(containerName)) {
     const text = 'must be one of the container or initContainer names in the pod template';
     errors.push(invalid(`${path}.containerName`, containerName, text));
