@@ -206,6 +206,61 @@ describe('kubectl and the API', () => {
       );
     });
 
+    it('prints the warnings of the server', async () => {
+      const labels = { app: 'warned' };
+      const container = {
+        name: 'c',
+        image: 'i',
+        env: [
+          { name: 'A', value: '1' },
+          { name: 'A', value: '2' },
+        ],
+        ports: [{ containerPort: 80 }, { containerPort: 80 }],
+      };
+      const deployment = {
+        apiVersion: 'apps/v1',
+        kind: 'Deployment',
+        metadata: { name: 'warned.name' },
+        spec: {
+          replicas: 0,
+          selector: { matchLabels: labels },
+          template: { metadata: { labels }, spec: { containers: [container], nodeSelector: { 'beta.kubernetes.io/os': 'linux' } } },
+        },
+      };
+      const expected = [
+        'Warning: metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]',
+        'Warning: spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead',
+        'Warning: spec.template.spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply',
+        'Warning: spec.template.spec.containers[0].ports[1]: duplicate port definition with spec.template.spec.containers[0].ports[0]',
+      ];
+      for (const args of [['create', '--dry-run=server'], ['create']]) {
+        const { code, stderr } = await input(deployment, ...args);
+        expect({ args, code, stderr }).toEqual({ args, code: 0, stderr: `${expected.join('\n')}\n` });
+      }
+      const changed = await tried('patch', 'deployment', 'warned.name', '-p', '{"spec":{"minReadySeconds":1}}');
+      // the name cannot be changed, so an update has no warning about it
+      expect(changed.stderr).toBe(`${expected.slice(1).join('\n')}\n`);
+      const service = {
+        apiVersion: 'v1',
+        kind: 'Service',
+        metadata: { name: 'warned' },
+        spec: { ports: [{ port: 80 }], externalIPs: ['192.0.2.1'] },
+      };
+      const applied = await input(service, 'apply', '--server-side');
+      expect(applied.stderr).toBe('Warning: spec.externalIPs is deprecated and may no longer be implemented in some clusters\n');
+      const patch = JSON.stringify({ spec: { externalIPs: [], trafficDistribution: 'PreferClose' } });
+      expect((await tried('patch', 'service', 'warned', '-p', patch)).stderr).toBe(
+        'Warning: spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"\n',
+      );
+      const job = { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'warned' } };
+      const pods = { spec: { restartPolicy: 'Never', containers: [{ name: 'c', image: 'i' }] } };
+      await input({ ...job, spec: { suspend: true, template: pods } }, 'create');
+      const raw = `/apis/batch/v1/namespaces/${namespace}/jobs/warned`;
+      expect((await kubectl.try(['delete', '--raw', raw])).stderr).toContain(
+        'Warning: child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them',
+      );
+    });
+
     it('reports unknown kinds, names and fields', async () => {
       expect(await tried('top', 'pods')).toMatchObject({ code: 1 });
       expect((await tried('get', 'nope')).stderr).toBe('error: the server doesn\'t have a resource type "nope"\n');

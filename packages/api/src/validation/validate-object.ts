@@ -50,7 +50,9 @@ import {
   validateHorizontalPodAutoscalerStatus,
   validateHorizontalPodAutoscalerV1,
 } from './internal/autoscaling.ts';
-import { validateCronJob, validateJob, validateJobStatus } from './internal/batch.ts';
+import { validateCronJob } from './internal/batch/cron-job.ts';
+import { validateJobStatus } from './internal/batch/job-status.ts';
+import { validateJob } from './internal/batch/job.ts';
 import {
   validateDeviceClass,
   validateResourceClaim,
@@ -184,7 +186,7 @@ on<Binding>('v1/Binding', (errors, object) => validateBinding(errors, object));
 on<PodTemplate>('v1/PodTemplate', (errors, object) => validatePodTemplate(errors, 'template', object.template ?? {}));
 on<Service>('v1/Service', (errors, service, old, { allowLoopback = false }) => {
   if (old !== undefined) validateServiceUpdate(errors, service, old);
-  validateService(errors, service, allowLoopback);
+  validateService(errors, service, { allowLoopback, old });
 });
 on<Service>('v1/Service/status', (errors, service) =>
   validateLoadBalancerStatus(errors, 'status.loadBalancer', service.status?.loadBalancer, service.spec),
@@ -224,7 +226,7 @@ on<EndpointSlice>('discovery.k8s.io/v1/EndpointSlice', (errors, object, old, { a
   validateEndpointSlice(errors, object, old, allowLoopback),
 );
 on<Job>('batch/v1/Job', validateJob);
-on<Job>('batch/v1/Job/status', validateJobStatus);
+on<Job>('batch/v1/Job/status', updatesOnly(validateJobStatus));
 on<CronJob>('batch/v1/CronJob', validateCronJob);
 on<ResourceQuota>('v1/ResourceQuota', validateResourceQuota);
 on<ResourceQuota>('v1/ResourceQuota/status', validateResourceQuotaStatus);

@@ -50,6 +50,12 @@ export class ParsedQuantity {
     return value > 0 ? 1 : value < 0 ? -1 : 0;
   }
 
+  /** True if the value is a whole number of units. */
+  get isInteger(): boolean {
+    if (Number.isNaN(this.#small)) return this.nanos % nanosPerUnit === 0n;
+    return this.#scale === 1 || this.#small % 1000 === 0;
+  }
+
   compare(other: ParsedQuantity): -1 | 0 | 1 {
     const [a, b] =
       this.#scale === other.#scale && !Number.isNaN(this.#small) && !Number.isNaN(other.#small)

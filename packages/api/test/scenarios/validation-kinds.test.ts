@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { applyDefaults } from '../../src/defaulting/apply-defaults.ts';
 import { gvkOf } from '../../src/kinds.ts';
 import type { KubeObject } from '../../src/object.ts';
-import { cronScheduleError } from '../../src/validation/internal/cron-schedule.ts';
+import { cronScheduleError } from '../../src/validation/internal/batch/cron-schedule.ts';
 import { validateObject } from '../../src/validation/validate-object.ts';
 
 const lines = (object: Record<string, unknown>, old?: Record<string, unknown>): string[] => {
@@ -21,7 +21,7 @@ const policy = (spec: object) => ({ apiVersion: 'networking.k8s.io/v1', kind: 'N
 const hpa = (spec: object) => ({
   apiVersion: 'autoscaling/v2',
   kind: 'HorizontalPodAutoscaler',
-  spec: { maxReplicas: 2, scaleTargetRef: { kind: 'Deployment', name: 'd' }, ...spec },
+  spec: { maxReplicas: 2, scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: 'd' }, ...spec },
 });
 const webhook = (more: object) => ({
   ...cluster,
@@ -104,8 +104,8 @@ describe('what is wrong with', () => {
         subjects: [{ kind: 'Robot', name: 'r' }],
       },
       [
-        'roleRef.kind: Unsupported value: "Roles": supported values: "ClusterRole", "Role"',
-        'subjects[0].kind: Unsupported value: "Robot": supported values: "Group", "ServiceAccount", "User"',
+        'roleRef.kind: Unsupported value: "Roles": supported values: "Role", "ClusterRole"',
+        'subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group"',
       ],
     ],
     [
@@ -178,8 +178,8 @@ describe('what is wrong with', () => {
       'ranges in another notation',
       { ...cluster, apiVersion: 'networking.k8s.io/v1', kind: 'ServiceCIDR', spec: { cidrs: ['10.0.0.1/24', '2001:0db8::/64'] } },
       [
-        'spec.cidrs[0]: Invalid value: "10.0.0.1/24": must be in canonical form',
-        'spec.cidrs[1]: Invalid value: "2001:0db8::/64": must be in canonical form',
+        'spec.cidrs[0]: Invalid value: "10.0.0.1/24": must not have bits set beyond the prefix length',
+        'spec.cidrs[1]: Invalid value: "2001:0db8::/64": must be in canonical form ("2001:db8::/64")',
       ],
     ],
     [

@@ -355,7 +355,7 @@ describe('pods', () => {
     ],
     [
       withSpec({ restartPolicy: 'Sometimes' }),
-      'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "Never", "OnFailure"',
+      'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"',
     ],
     [withSpec({ dnsPolicy: 'None' }), 'spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None'],
     [
@@ -406,7 +406,7 @@ describe('pods', () => {
   it('report all errors at once', () => {
     const errors = validateObject(gvkOf(pod), full(withContainer({ name: '', image: '' }, { restartPolicy: 'x' })));
     expect(invalidStatus({ group: '', kind: 'Pod', name: 'p' }, errors).message).toBe(
-      'Pod "p" is invalid: [spec.containers[0].name: Required value, spec.containers[0].image: Required value, spec.restartPolicy: Unsupported value: "x": supported values: "Always", "Never", "OnFailure"]',
+      'Pod "p" is invalid: [spec.containers[0].name: Required value, spec.containers[0].image: Required value, spec.restartPolicy: Unsupported value: "x": supported values: "Always", "OnFailure", "Never"]',
     );
   });
   it('reject hostile sysctls quickly', () => {
@@ -730,7 +730,11 @@ describe('small kinds', () => {
       expect.stringMatching(/^handler: Invalid value: "": a lowercase RFC 1123 label/),
     ]);
     expect(lines({ apiVersion: 'autoscaling/v2', kind: 'HorizontalPodAutoscaler', metadata: meta('x'), spec: { maxReplicas: 1 } })).toEqual(
-      ['spec.scaleTargetRef.kind: Required value', 'spec.scaleTargetRef.name: Required value'],
+      [
+        'spec.scaleTargetRef.kind: Required value',
+        'spec.scaleTargetRef.name: Required value',
+        'spec.scaleTargetRef.apiVersion: Invalid value: "": apiVersion must specify API group',
+      ],
     );
     expect(
       lines({

@@ -39,12 +39,14 @@ function bearerTokenOf(headers: IncomingHttpHeaders): string | undefined {
   return token === '' ? undefined : token;
 }
 
-/** The authenticated user, and the annotations that authenticators add to the audit events of the request. */
+/** The authenticated user, the annotations that authenticators add to the audit events of the request, and their warnings for the client. */
 export interface AuthenticatedRequest {
   readonly identity: Identity;
   readonly annotations: Readonly<Record<string, string>>;
+  readonly warnings: readonly string[];
 }
 const noAnnotations = Object.freeze({});
+const noWarnings: readonly string[] = [];
 
 /**
  * Calls the authenticators in order until one authenticates the user. Invalid credentials are rejected, never downgraded to anonymous:
@@ -63,7 +65,8 @@ export async function authenticate(
     if (result.outcome === 'rejected') rejectedBefore = true;
     else if (result.outcome === 'authenticated') {
       if (rejectedBefore && result.identity.name === anonymous.name) break;
-      return { identity: withAuthenticatedGroup(result.identity), annotations: result.annotations ?? noAnnotations };
+      const { annotations = noAnnotations, warnings = noWarnings } = result;
+      return { identity: withAuthenticatedGroup(result.identity), annotations, warnings };
     }
   }
   return unauthorized();

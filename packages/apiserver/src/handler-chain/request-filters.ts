@@ -65,6 +65,7 @@ export class RequestFilters {
       const trail = auditor.trail(() => auditSubjectOf(request), attributesOf(info, sender));
       if (trail !== undefined) await this.#beginAudit(trail, state, result.annotations);
     }
+    state.warnings.push(...result.warnings);
     const user = await impersonate(exchange.rawHeaders, sender, authz, attributesOf(info, sender));
     if (user instanceof StatusError) throw user;
     if (user.identity !== sender) state.audit?.setImpersonatedUser(user);

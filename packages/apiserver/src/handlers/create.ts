@@ -12,6 +12,7 @@ import { withDefaults, keyOf, toServed, type ServedKind } from '../registry/serv
 import { withMetadata } from '../registry/strategy.ts';
 import { Item } from '../watch-cache/item.ts';
 import type { RequestScope } from '../registry/request-scope.ts';
+import { withoutDuplicateOwners } from './owner-references.ts';
 import {
   admit,
   dryRunResult,
@@ -51,7 +52,7 @@ async function createObject(operation: WriteOperation, body: KubeObject): Promis
   // upstream's message; upstream returns it with code 500. Storage checks it, so a dry run accepts the object
   if (!context.dryRun && resourceVersion !== '' && resourceVersion !== '0')
     throw badRequest('resourceVersion should not be set on objects to be created');
-  const submitted = trackUpdate(operation, undefined, decoded);
+  const submitted = trackUpdate(operation, undefined, withoutDuplicateOwners(decoded, context, false));
   if (context.isLarge) await context.yieldEventLoop();
   const mutation = mutate(operation, submitted);
   const admitted = mutation instanceof Promise ? await mutation : mutation;

@@ -37,6 +37,7 @@ export async function deleteObject(registry: RegistryDependencies, kind: ServedK
   const { namespace, name } = context.request;
   const options = deleteOptions(context.request);
   context.dryRun = options.dryRun;
+  warnAboutDefaultPolicy(kind, context, options);
   const { item, deleted } = await deleteNamed({ registry, kind, context, namespace, name, options });
   const code = !deleted && options.orphanDependents === false ? 202 : 200;
   return {
@@ -47,6 +48,15 @@ export async function deleteObject(registry: RegistryDependencies, kind: ServedK
   };
 }
 
+/** Adds the warning of kinds whose dependents are kept when the request has no propagation policy. */
+function warnAboutDefaultPolicy(
+  { strategy }: ServedKind,
+  context: RequestContext,
+  { propagationPolicy, orphanDependents }: DeleteOptions,
+): void {
+  if (propagationPolicy === undefined && orphanDependents === undefined) context.warn(strategy.deleteWarning ?? '');
+}
+
 /** Handles DELETE of a collection: deletes the objects that a list with the same query returns. */
 export async function deleteCollection(
   registry: RegistryDependencies,
@@ -55,6 +65,7 @@ export async function deleteCollection(
 ): Promise<PipelineResponse> {
   const options = deleteOptions(context.request);
   context.dryRun = options.dryRun;
+  warnAboutDefaultPolicy(kind, context, options);
   const { items, revision } = await registry.reader.select(kind, context.request);
   const rest = items[Symbol.iterator]();
   const worker = async () => {

@@ -10,6 +10,7 @@ import type { RegistryDependencies } from '../registry/registry-dependencies.ts'
 import type { WriteDecision } from '../registry/object-store.ts';
 import { trackUpdate } from './managed-fields/tracking.ts';
 import { withRequestNamespace } from './create.ts';
+import { withoutDuplicateOwners } from './owner-references.ts';
 import { checkWriteOptions, writeOptions } from '../request/request-options.ts';
 import type { EncodedObject, PipelineResponse } from '../request/response.ts';
 import { withDefaults, keyOf, toServed, type ServedKind } from '../registry/served-kind.ts';
@@ -55,7 +56,7 @@ export async function update(registry: RegistryDependencies, kind: ServedKind, c
   if (ownName !== name) throw badRequest(`the name of the object (${ownName}) does not match the name on the URL (${name})`);
   if (kind.namespaced && ownNamespace !== '' && ownNamespace !== namespace)
     throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
-  const decoded = withDefaults(kind, withRequestNamespace(kind, body, request));
+  const decoded = withoutDuplicateOwners(withDefaults(kind, withRequestNamespace(kind, body, request)), context, false);
   const subresource = subresourceStrategy(kind, request.subresource);
   return writeUpdate({
     registry,

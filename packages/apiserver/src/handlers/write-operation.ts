@@ -12,6 +12,8 @@ import {
   type SubresourceStrategy,
 } from '../registry/strategy.ts';
 import { validateForCreate, validateForUpdate } from '../registry/validation.ts';
+import { warningsAbout } from '@oarlock/api/validation/object-warnings';
+import { withoutDuplicateOwners } from './owner-references.ts';
 import type { RegistryDependencies } from '../registry/registry-dependencies.ts';
 import { conformAdmitted } from '../request/body.ts';
 import { writeOptions } from '../request/request-options.ts';
@@ -55,11 +57,10 @@ export interface PreparedObject {
 /** Runs mutating admission. @throws StatusError of the first plugin that denies the request */
 export function mutate(operation: WriteOperation, submitted: KubeObject): KubeObject | Promise<KubeObject> {
   const { registry, kind, context, attributes } = operation;
-  if (!registry.admission.mutates(attributes.operation, kind.resource, context.request.subresource)) return submitted;
+  const conform = (mutated: KubeObject) => withoutDuplicateOwners(conformMutated(kind, mutated, submitted), context, true);
+  if (!registry.admission.mutates(attributes.operation, kind.resource, context.request.subresource)) return conform(submitted);
   const mutated = registry.admission.mutate(context, { ...attributes, object: submitted });
-  return mutated instanceof Promise
-    ? mutated.then((object) => conformMutated(kind, object, submitted))
-    : conformMutated(kind, mutated, submitted);
+  return mutated instanceof Promise ? mutated.then(conform) : conform(mutated);
 }
 
 function conformMutated(kind: ServedKind, mutated: KubeObject, submitted: KubeObject): KubeObject {
@@ -129,6 +130,17 @@ export function validateNew(operation: WriteOperation, name: string, prepared: P
     ...validateForCreate(kind, returned, context.request.body),
     ...(kind.strategy.validate?.(stored, strategyContext) ?? []),
   ]);
+  warn(operation, prepared, undefined);
+}
+
+/** Adds the warnings about a valid write to the response, as upstream does before validating admission. */
+function warn({ kind, context }: WriteOperation, { stored, returned }: PreparedObject, old: ExistingObject | undefined): void {
+  if (kind.customResource !== undefined) return;
+  const { subresource } = context.request;
+  const write = { object: returned, old: old?.returned, subresource: old === undefined ? '' : subresource };
+  for (const message of warningsAbout(kind.gvk, write)) context.warn(message);
+  if (subresource !== '' || kind.strategy.warnings === undefined) return;
+  for (const message of kind.strategy.warnings(stored, old?.stored)) context.warn(message);
 }
 
 /** The current object, in the two versions that an update is compared with. */
@@ -152,6 +164,7 @@ export function validateExisting(operation: WriteOperation, prepared: PreparedOb
       validateForUpdate(kind, returned, old.returned, subresourceName, body)),
     ...(subresource === undefined ? (kind.strategy.validateUpdate?.(stored, old.stored, strategyContext) ?? []) : []),
   ]);
+  warn(operation, prepared, old);
 }
 
 /** Runs validating admission. @throws StatusError of the first plugin that denies the request */

@@ -97,9 +97,35 @@ export interface ServedKind {
   readonly customResource?: CustomResourceRules;
 }
 
-/** The replacements of deprecated versions that are served by default, by `group/version/resource`. */
+/** The warnings about versions that 1.36 deprecates, by `group/version/resource`. Those of alpha and beta versions name their removal. */
 const deprecationWarnings: Readonly<Record<string, string>> = {
   '/v1/endpoints': 'v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice',
+  'networking.k8s.io/v1beta1/ipaddresses': 'networking.k8s.io/v1beta1 IPAddress is deprecated in v1.34+, unavailable in v1.37+',
+  'networking.k8s.io/v1beta1/servicecidrs': 'networking.k8s.io/v1beta1 ServiceCIDR is deprecated in v1.34+, unavailable in v1.37+',
+  'storage.k8s.io/v1beta1/volumeattributesclasses':
+    'storage.k8s.io/v1beta1 VolumeAttributesClass is deprecated in v1.34+, unavailable in v1.37+; use storage.k8s.io/v1 VolumeAttributesClass',
+  'certificates.k8s.io/v1beta1/clustertrustbundles':
+    'certificates.k8s.io/v1beta1 ClusterTrustBundle is deprecated in v1.36+, unavailable in v1.39+',
+  'coordination.k8s.io/v1alpha2/leasecandidates':
+    'coordination.k8s.io/v1alpha2 LeaseCandidate is deprecated in v1.35+, unavailable in v1.38+',
+  'coordination.k8s.io/v1beta1/leasecandidates':
+    'coordination.k8s.io/v1beta1 LeaseCandidate is deprecated in v1.36+, unavailable in v1.39+',
+  ...Object.fromEntries(
+    ['DeviceClass', 'ResourceClaim', 'ResourceClaimTemplate', 'ResourceSlice'].flatMap((kind) => {
+      const plural = kind.endsWith('s') ? `${kind}es` : `${kind}s`;
+      return [
+        [
+          `resource.k8s.io/v1beta1/${plural.toLowerCase()}`,
+          `resource.k8s.io/v1beta1 ${kind} is deprecated in v1.35+, unavailable in v1.38+`,
+        ],
+        [
+          `resource.k8s.io/v1beta2/${plural.toLowerCase()}`,
+          `resource.k8s.io/v1beta2 ${kind} is deprecated in v1.36+, unavailable in v1.39+`,
+        ],
+      ];
+    }),
+  ),
+  'resource.k8s.io/v1alpha3/devicetaintrules': 'resource.k8s.io/v1alpha3 DeviceTaintRule is deprecated in v1.36+, unavailable in v1.39+',
 };
 /** Returns the deprecation warning of a resource version; undefined if it is not deprecated. */
 export const deprecationWarning = (group: string, version: string, resource: string): string | undefined =>

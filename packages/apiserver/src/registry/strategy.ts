@@ -58,6 +58,8 @@ export interface Strategy {
   readonly returnsDeletedObject?: boolean;
   /** The effect of a deletion on dependents if the request has no propagationPolicy; `background` by default. */
   readonly defaultGarbageCollectionPolicy?: 'background' | 'orphan' | 'unsupported';
+  /** The warning about a deletion without a propagation policy. */
+  readonly deleteWarning?: string;
   readonly ttlSeconds?: number;
   /**
    * Whether a change of the spec increments `metadata.generation`. A function returns true if the update increments the generation, for
@@ -76,6 +78,8 @@ export interface Strategy {
    */
   validate?(object: KubeObject, context: StrategyContext): readonly FieldError[];
   validateUpdate?(object: KubeObject, old: KubeObject, context: StrategyContext): readonly FieldError[];
+  /** Returns the warnings about a valid write of the object itself that this kind needs in addition to those of @oarlock/api. */
+  warnings?(object: KubeObject, old: KubeObject | undefined): readonly string[];
   /** Returns the grace period of a deletion in seconds, from the requested one. Defined only for kinds with graceful deletion. */
   gracePeriod?(object: KubeObject, requested: number | undefined): number;
   /**

@@ -418,7 +418,7 @@ describe('printers of other kinds', () => {
     expect(
       show('autoscaling', 'horizontalpodautoscalers', {
         spec: {
-          scaleTargetRef: { kind: 'Deployment', name: 'd' },
+          scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: 'd' },
           maxReplicas: 5,
           metrics: [{ type: 'Resource', resource: { name: 'cpu', target: { averageUtilization: 80 } } }],
         },

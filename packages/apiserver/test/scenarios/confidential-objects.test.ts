@@ -113,7 +113,7 @@ const kinds: Readonly<Record<string, ConfidentialKind>> = {
       kind: 'CertificateSigningRequest',
       apiVersion: 'certificates.k8s.io/v1',
       metadata: metadata('r'),
-      ...{ spec: { request: certificateRequest, signerName: 'example.com/signer', usages: ['digital signature', marker] } },
+      ...{ spec: { request: certificateRequest, signerName: 'example.com/signer', usages: ['digital signature'] } },
     },
   },
   TokenReview: {

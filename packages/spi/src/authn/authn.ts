@@ -62,6 +62,8 @@ export type AuthnResult =
       readonly audiences?: readonly string[];
       /** Annotations for the audit events of the request, for instance that a token is deprecated. */
       readonly annotations?: Readonly<Record<string, string>>;
+      /** Warnings for the client about its credentials. */
+      readonly warnings?: readonly string[];
     }
   | { readonly outcome: 'abstained' }
   | { readonly outcome: 'rejected'; readonly reason: string };

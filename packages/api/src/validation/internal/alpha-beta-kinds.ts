@@ -3,6 +3,7 @@ import type { ClusterTrustBundle, PodCertificateRequest } from '../../generated/
 import type { LeaseCandidate } from '../../generated/types/coordination-v1beta1.ts';
 import type { DeviceTaintRule } from '../../generated/types/resource-v1beta2.ts';
 import { isDns1123Subdomain } from '../../values/names.ts';
+import { validateSignerName } from './signer-name.ts';
 import {
   validateOptionalEnum,
   validateImmutable,
@@ -46,6 +47,7 @@ export function validateLeaseCandidate(errors: Errors, { spec }: LeaseCandidate,
 export function validateClusterTrustBundle(errors: Errors, { metadata, spec }: ClusterTrustBundle, old?: ClusterTrustBundle): void {
   const name = metadata?.name ?? '';
   const signerName = spec?.signerName ?? '';
+  if (signerName !== '') validateSignerName(errors, 'spec.signerName', signerName);
   const prefix = `${signerName.replaceAll('/', ':')}:`;
   if (signerName === '') {
     if (name.includes(':'))
@@ -68,8 +70,8 @@ export function validatePodCertificateRequest(errors: Errors, { spec }: PodCerti
   } = spec ?? {};
   for (const [key, value] of Object.entries({ podName, serviceAccountName, nodeName }))
     addInvalid(errors, `spec.${key}`, value, isDns1123Subdomain(value));
-  for (const [key, value] of Object.entries({ podUID, serviceAccountUID, nodeUID, signerName }))
-    validateNonEmpty(errors, `spec.${key}`, value);
+  for (const [key, value] of Object.entries({ podUID, serviceAccountUID, nodeUID })) validateNonEmpty(errors, `spec.${key}`, value);
+  validateSignerName(errors, 'spec.signerName', signerName);
   const seconds = spec?.maxExpirationSeconds;
   if (seconds !== undefined && (seconds < 3600 || seconds > 7_862_400))
     errors.push(invalid('spec.maxExpirationSeconds', seconds, 'must be in the range [3600, 7862400]'));

@@ -1,4 +1,4 @@
-import { fieldForbidden, invalid, notSupported, required } from '../../field/field-error.ts';
+import { fieldForbidden, invalid, notSupported, notSupportedInOrder, required } from '../../field/field-error.ts';
 import type { DaemonSet, Deployment, DeploymentStrategy, ReplicaSet, StatefulSet } from '../../generated/types/apps-v1.ts';
 import type { PodTemplateSpec, ReplicationController } from '../../generated/types/core-v1.ts';
 import type { IntOrString, LabelSelector } from '../../generated/types/meta-v1.ts';
@@ -107,7 +107,7 @@ export function validateDaemonSet(errors: Errors, { spec }: DaemonSet, old?: Dae
   validateNonNegative(errors, 'spec.minReadySeconds', spec?.minReadySeconds);
   const { type, rollingUpdate } = spec?.updateStrategy ?? {};
   if (type !== 'OnDelete' && type !== 'RollingUpdate')
-    errors.push(notSupported('spec.updateStrategy.type', type ?? '', ['OnDelete', 'RollingUpdate']));
+    errors.push(notSupportedInOrder('spec.updateStrategy.type', type ?? '', ['RollingUpdate', 'OnDelete']));
   if (type === 'RollingUpdate' && rollingUpdate === undefined) errors.push(required('spec.updateStrategy.rollingUpdate'));
   if (type === 'RollingUpdate' && rollingUpdate !== undefined) {
     const path = 'spec.updateStrategy.rollingUpdate';
@@ -167,6 +167,12 @@ export function validateStatefulSet(errors: Errors, { spec }: StatefulSet, old?:
   if (type === 'OnDelete' && rollingUpdate !== undefined)
     errors.push(invalid('spec.updateStrategy.rollingUpdate', rollingUpdate, "only allowed for updateStrategy 'RollingUpdate'"));
   validateNonNegative(errors, 'spec.updateStrategy.rollingUpdate.partition', rollingUpdate?.partition);
+  const maxUnavailable = rollingUpdate?.maxUnavailable;
+  if (maxUnavailable !== undefined) {
+    const path = 'spec.updateStrategy.rollingUpdate.maxUnavailable';
+    if (isZero(maxUnavailable)) errors.push(invalid(path, maxUnavailable, 'cannot be 0'));
+    validateIntOrPercent(errors, path, maxUnavailable);
+  }
   validateNonNegative(errors, 'spec.replicas', spec?.replicas);
   validateNonNegative(errors, 'spec.minReadySeconds', spec?.minReadySeconds);
   validateNonNegative(errors, 'spec.ordinals.start', spec?.ordinals?.start);

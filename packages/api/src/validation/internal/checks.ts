@@ -1,7 +1,9 @@
-import { duplicate, invalid, notSupported, required, type FieldError } from '../../field/field-error.ts';
+import { duplicate, invalid, notSupported, notSupportedInOrder, required, type FieldError } from '../../field/field-error.ts';
 import { jsonEqual } from '../../json/json.ts';
-import { cidrFamily, ipFamily, isLinkLocal, isLinkLocalMulticast, isLoopback, isUnspecified } from '../../net/ip.ts';
-import { isDns1123Label, isDns1123Subdomain, isPortName, isPortNumber, isQualifiedName } from '../../values/names.ts';
+import { parseCIDRSloppy } from '../../net/cidr.ts';
+import { ipFamily, isLinkLocal, isLinkLocalMulticast, isLoopback, isUnspecified } from '../../net/ip.ts';
+import { parseIPSloppy } from '../../net/sloppy-ip.ts';
+import { isDns1123Label, isDns1123Subdomain, isPortName, isPortNumber, isQualifiedName, regexError } from '../../values/names.ts';
 
 export type Errors = FieldError[];
 
@@ -25,6 +27,15 @@ export function validateEnum(errors: Errors, path: string, value: string | undef
   if (value === undefined || value === '') errors.push(required(path));
   else validateOptionalEnum(errors, path, value, supported);
 }
+/** As `validateEnum`; the error lists the values in the given order instead of sorted. */
+export function validateEnumInOrder(
+  errors: Errors,
+  path: string,
+  { value, supported }: { readonly value: string | undefined; readonly supported: readonly string[] },
+): void {
+  if (value === undefined || value === '') errors.push(required(path));
+  else if (!supported.includes(value)) errors.push(notSupportedInOrder(path, value, supported));
+}
 export function validateOptionalEnum(errors: Errors, path: string, value: string | undefined, supported: readonly string[]): void {
   if (value !== undefined && !supported.includes(value)) errors.push(notSupported(path, value, supported));
 }
@@ -37,6 +48,24 @@ export const validateDNSSubdomain = (errors: Errors, path: string, value: string
 export const validateQualifiedName = (errors: Errors, path: string, value: string) =>
   addInvalid(errors, path, value, isQualifiedName(value));
 
+/** Validates a path with a domain, such as `acme.io/foo` (IsDomainPrefixedPath of apimachinery). */
+export function validateDomainPrefixedPath(errors: Errors, path: string, value: string): void {
+  if (value === '') {
+    errors.push(required(path));
+    return;
+  }
+  const slash = value.indexOf('/');
+  if (slash <= 0 || slash === value.length - 1) {
+    errors.push(invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")'));
+    return;
+  }
+  addInvalid(errors, path, value.slice(0, slash), isDns1123Subdomain(value.slice(0, slash)));
+  const rest = value.slice(slash + 1);
+  if (!httpPath.test(rest)) errors.push(invalid(path, rest, `Invalid path: ${regexError('must be a valid HTTP path', httpPathPattern)}`));
+}
+const httpPathPattern = "[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+";
+const httpPath = new RegExp(`^${httpPathPattern}$`);
+
 export function validatePortNumberOrName(errors: Errors, path: string, port: number | string | undefined): void {
   if (typeof port === 'string') addInvalid(errors, path, port, isPortName(port));
   else addInvalid(errors, path, port ?? 0, isPortNumber(port ?? 0));
@@ -44,22 +73,41 @@ export function validatePortNumberOrName(errors: Errors, path: string, port: num
 export function validateFileMode(errors: Errors, path: string, value: number | undefined): void {
   if (value !== undefined && (value < 0 || value > 0o777)) errors.push(invalid(path, value, fileMode));
 }
+/** Validates an address that need not be canonical (KEP-4858). Returns true if it is valid. */
 export function validateIP(errors: Errors, path: string, value: string): boolean {
-  if (ipFamily(value) !== 0) return true;
-  errors.push(invalid(path, value, 'must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'));
+  const address = parseIPSloppy(value);
+  if (address === undefined) errors.push(invalid(path, value, 'must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'));
+  else if (address.hasLeadingZeros) errors.push(invalid(path, value, 'must not have leading 0s'));
+  else if (address.isMapped) errors.push(invalid(path, value, 'must not be an IPv4-mapped IPv6 address'));
+  else return true;
   return false;
 }
-export function validateCIDR(errors: Errors, path: string, value: string): void {
-  if (cidrFamily(value) === 0) errors.push(invalid(path, value, 'must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)'));
+/** Validates a network that need not be canonical (KEP-4858). Values that the old object has, `existing`, are not validated. */
+export function validateCIDR(
+  errors: Errors,
+  { path, existing = [] }: { readonly path: string; readonly existing?: readonly string[] },
+  value: string,
+): void {
+  if (existing.includes(value)) return;
+  const cidr = parseCIDRSloppy(value);
+  const slash = value.indexOf('/');
+  const address = parseIPSloppy(value.slice(0, Math.max(slash, 0)));
+  if (cidr === undefined || address === undefined)
+    errors.push(invalid(path, value, 'must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)'));
+  else if (address.hasLeadingZeros || /^0\d/.test(value.slice(slash + 1)))
+    errors.push(invalid(path, value, 'must not have leading 0s in IP or prefix length'));
+  else if (address.isMapped) errors.push(invalid(path, value, 'must not have an IPv4-mapped IPv6 address'));
+  else if (cidr.address !== cidr.first) errors.push(invalid(path, value, 'must not have bits set beyond the prefix length'));
 }
 /** Rejects addresses with a special meaning: unspecified, loopback, link-local, link-local multicast. */
 export function validateNonSpecialIP(errors: Errors, path: string, value: string, allowLoopback: boolean): void {
-  if (ipFamily(value) === 0) errors.push(invalid(path, value, 'must be a valid IP address'));
-  else if (isUnspecified(value)) errors.push(invalid(path, value, `may not be unspecified (${value})`));
-  else if (isLoopback(value) && !allowLoopback)
+  const address = parseIPSloppy(value)?.canonical ?? '';
+  if (ipFamily(address) === 0) errors.push(invalid(path, value, 'must be a valid IP address'));
+  else if (isUnspecified(address)) errors.push(invalid(path, value, `may not be unspecified (${value})`));
+  else if (isLoopback(address) && !allowLoopback)
     errors.push(invalid(path, value, 'may not be in the loopback range (127.0.0.0/8, ::1/128)'));
-  else if (isLinkLocal(value)) errors.push(invalid(path, value, 'may not be in the link-local range (169.254.0.0/16, fe80::/10)'));
-  else if (isLinkLocalMulticast(value))
+  else if (isLinkLocal(address)) errors.push(invalid(path, value, 'may not be in the link-local range (169.254.0.0/16, fe80::/10)'));
+  else if (isLinkLocalMulticast(address))
     errors.push(invalid(path, value, 'may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)'));
 }
 /** Requires at most one address of each family, without duplicates. `values` are valid addresses. */

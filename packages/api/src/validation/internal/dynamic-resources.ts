@@ -1,13 +1,14 @@
-import { duplicate, invalid, required, tooMany } from '../../field/field-error.ts';
+import { duplicate, invalid, required, tooLong, tooMany } from '../../field/field-error.ts';
 import type {
   DeviceClass,
   DeviceSelector,
+  DeviceToleration,
   ResourceClaim,
   ResourceClaimSpec,
   ResourceClaimTemplate,
   ResourceSlice,
 } from '../../generated/types/resource-v1.ts';
-import { isDns1123Label, isDns1123Subdomain } from '../../values/names.ts';
+import { isCIdentifier, isDns1123Label, isDns1123Subdomain, isLabelValue } from '../../values/names.ts';
 import {
   validateDNSLabel,
   validateDNSSubdomain,
@@ -15,6 +16,7 @@ import {
   validateImmutable,
   addInvalid,
   validateEnum,
+  validateQualifiedName,
   type Errors,
 } from './checks.ts';
 
@@ -29,7 +31,42 @@ function validateSelectors(errors: Errors, path: string, list: readonly DeviceSe
   }
 }
 
+const maxTolerations = 16;
+const maxIdLength = 32;
+
+/** Validates the tolerations of device taints (KEP-5055). */
+function validateDeviceTolerations(errors: Errors, path: string, list: readonly DeviceToleration[]): void {
+  if (list.length > maxTolerations) errors.push(tooMany(path, list.length, maxTolerations));
+  for (const [i, { key = '', operator = '', value = '', effect }] of list.entries()) {
+    const at = `${path}[${i}]`;
+    if (key !== '') validateQualifiedName(errors, `${at}.key`, key);
+    validateEnum(errors, `${at}.operator`, operator, ['Equal', 'Exists']);
+    if (operator === 'Exists' && value !== '') errors.push(invalid(`${at}.value`, value, 'must be empty for operator `Exists`'));
+    if (operator === 'Equal') addInvalid(errors, `${at}.value`, value, isLabelValue(value));
+    if (effect) validateOptionalEnum(errors, `${at}.effect`, effect, ['NoExecute', 'NoSchedule']);
+  }
+}
+
+/** Validates the name of an attribute with a domain: `example.com/model`. */
+function validateAttributeName(errors: Errors, path: string, name: string): void {
+  if (name === '') {
+    errors.push(required(path, 'name required'));
+    return;
+  }
+  const slash = name.indexOf('/');
+  const [domain, id] = [name.slice(0, Math.max(slash, 0)), name.slice(slash + 1)];
+  if (slash === 0) errors.push(required(path, 'the domain must not be empty'));
+  else if (slash > 0) addInvalid(errors, path, domain, isDns1123Subdomain(domain));
+  if (id === '') errors.push(required(path, 'the name must not be empty'));
+  else {
+    if (id.length > maxIdLength) errors.push(tooLong(path, maxIdLength));
+    addInvalid(errors, path, id, isCIdentifier(id));
+  }
+  if (slash < 0) errors.push(invalid(path, name, 'must include a domain'));
+}
+
 interface ClassRequest {
+  readonly tolerations?: readonly DeviceToleration[];
   readonly deviceClassName?: string;
   readonly selectors?: readonly DeviceSelector[];
   readonly allocationMode?: string;
@@ -38,7 +75,7 @@ interface ClassRequest {
 function validateClassRequest(
   errors: Errors,
   path: string,
-  { deviceClassName = '', selectors: list = [], allocationMode, count = 0 }: ClassRequest,
+  { deviceClassName = '', selectors: list = [], allocationMode, count = 0, tolerations = [] }: ClassRequest,
 ): void {
   if (deviceClassName === '') errors.push(required(`${path}.deviceClassName`));
   else validateDNSSubdomain(errors, `${path}.deviceClassName`, deviceClassName);
@@ -47,6 +84,7 @@ function validateClassRequest(
   if (allocationMode === 'ExactCount' && count <= 0) errors.push(invalid(`${path}.count`, count, 'must be greater than zero'));
   if (allocationMode === 'All' && count !== 0)
     errors.push(invalid(`${path}.count`, count, "must not be specified when allocationMode is 'All'"));
+  validateDeviceTolerations(errors, `${path}.tolerations`, tolerations);
 }
 
 function validateClaimSpec(errors: Errors, path: string, { devices = {} }: ResourceClaimSpec): void {
@@ -87,6 +125,8 @@ function validateClaimSpec(errors: Errors, path: string, { devices = {} }: Resou
   for (const [i, { requests: of = [], matchAttribute, distinctAttribute }] of constraints.entries()) {
     known(`${at}.constraints[${i}]`, of);
     if (matchAttribute === undefined && distinctAttribute === undefined) errors.push(required(`${at}.constraints[${i}].matchAttribute`));
+    if (matchAttribute !== undefined) validateAttributeName(errors, `${at}.constraints[${i}].matchAttribute`, matchAttribute);
+    if (distinctAttribute !== undefined) validateAttributeName(errors, `${at}.constraints[${i}].distinctAttribute`, distinctAttribute);
   }
   if (config.length > maxItems) errors.push(tooMany(`${at}.config`, config.length, maxItems));
   for (const [i, { requests: of = [], opaque }] of config.entries()) {
@@ -133,6 +173,13 @@ export function validateDeviceClass(errors: Errors, { spec = {} }: DeviceClass):
   validateSelectors(errors, 'spec.selectors', spec.selectors ?? []);
   const config = spec.config ?? [];
   if (config.length > maxItems) errors.push(tooMany('spec.config', config.length, maxItems));
+  for (const [i, { opaque }] of config.entries()) {
+    if (opaque === undefined) errors.push(required(`spec.config[${i}].opaque`));
+    else {
+      addInvalid(errors, `spec.config[${i}].opaque.driver`, opaque.driver ?? '', isDns1123Subdomain(opaque.driver ?? ''));
+      if (opaque.parameters === undefined) errors.push(required(`spec.config[${i}].opaque.parameters`));
+    }
+  }
 }
 
 export function validateResourceSlice(errors: Errors, { spec }: ResourceSlice, old?: ResourceSlice): void {

@@ -157,7 +157,11 @@ function validatePolicyPorts(errors: Errors, path: string, ports: readonly Netwo
   }
 }
 
-function validatePeers(errors: Errors, path: string, list: readonly NetworkPolicyPeer[]): void {
+function validatePeers(
+  errors: Errors,
+  { path, existing }: { readonly path: string; readonly existing: readonly string[] },
+  list: readonly NetworkPolicyPeer[],
+): void {
   for (const [i, { podSelector, namespaceSelector, ipBlock }] of list.entries()) {
     const at = `${path}[${i}]`;
     validateLabelSelector(errors, `${at}.podSelector`, podSelector);
@@ -169,10 +173,10 @@ function validatePeers(errors: Errors, path: string, list: readonly NetworkPolic
     }
     if (selects) errors.push(fieldForbidden(at, 'may not specify both ipBlock and another peer'));
     if (!ipBlock.cidr) errors.push(required(`${at}.ipBlock.cidr`));
-    else validateCIDR(errors, `${at}.ipBlock.cidr`, ipBlock.cidr);
+    else validateCIDR(errors, { path: `${at}.ipBlock.cidr`, existing }, ipBlock.cidr);
     for (const [j, except] of (ipBlock.except ?? []).entries()) {
       const before = errors.length;
-      validateCIDR(errors, `${at}.ipBlock.except[${j}]`, except);
+      validateCIDR(errors, { path: `${at}.ipBlock.except[${j}]`, existing }, except);
       if (errors.length === before && !strictlyWithin(except, ipBlock.cidr ?? ''))
         errors.push(invalid(`${at}.ipBlock.except[${j}]`, except, 'must be a strict subset of `cidr`'));
     }
@@ -184,21 +188,28 @@ function strictlyWithin(inner: string, outer: string): boolean {
   if (a === undefined || b === undefined || a.family !== b.family || a.prefixLength <= b.prefixLength) return false;
   return b.first <= a.first && a.last <= b.last;
 }
-/** Returns true if a CIDR is the network address in the form of RFC 5952 or a dotted quad. */
-function isCanonical(range: string): boolean {
+/** Returns the canonical form of a network: the network address in the form of RFC 5952 or as a dotted quad. */
+function canonicalCIDR(range: string): string {
   const parsed = parseCIDR(range);
-  return parsed !== undefined && formatCIDR(parsed) === range;
+  return parsed === undefined ? range : formatCIDR(parsed);
 }
 
-export function validateNetworkPolicy(errors: Errors, { spec }: NetworkPolicy): void {
+/** Returns the networks of a policy. */
+function networksOf({ spec }: NetworkPolicy): readonly string[] {
+  const peers = [...(spec?.ingress ?? []).flatMap(({ from = [] }) => from), ...(spec?.egress ?? []).flatMap(({ to = [] }) => to)];
+  return peers.flatMap(({ ipBlock }) => (ipBlock === undefined ? [] : [ipBlock.cidr, ...(ipBlock.except ?? [])]));
+}
+
+export function validateNetworkPolicy(errors: Errors, { spec }: NetworkPolicy, old?: NetworkPolicy): void {
+  const existing = old === undefined ? [] : networksOf(old);
   validateLabelSelector(errors, 'spec.podSelector', spec?.podSelector ?? {});
   for (const [i, rule] of (spec?.ingress ?? []).entries()) {
     validatePolicyPorts(errors, `spec.ingress[${i}].ports`, rule.ports ?? []);
-    validatePeers(errors, `spec.ingress[${i}].from`, rule.from ?? []);
+    validatePeers(errors, { path: `spec.ingress[${i}].from`, existing }, rule.from ?? []);
   }
   for (const [i, rule] of (spec?.egress ?? []).entries()) {
     validatePolicyPorts(errors, `spec.egress[${i}].ports`, rule.ports ?? []);
-    validatePeers(errors, `spec.egress[${i}].to`, rule.to ?? []);
+    validatePeers(errors, { path: `spec.egress[${i}].to`, existing }, rule.to ?? []);
   }
   const types = spec?.policyTypes ?? [];
   if (types.length > 2) errors.push(invalid('spec.policyTypes', types, 'may not specify more than two policyTypes'));
@@ -240,8 +251,9 @@ export function validateServiceCIDR(errors: Errors, { spec }: ServiceCIDR, old?:
   }
   for (const [i, range] of cidrs.entries()) {
     const count = errors.length;
-    validateCIDR(errors, `spec.cidrs[${i}]`, range);
-    if (errors.length === count && !isCanonical(range)) errors.push(invalid(`spec.cidrs[${i}]`, range, 'must be in canonical form'));
+    validateCIDR(errors, { path: `spec.cidrs[${i}]` }, range);
+    if (errors.length === count && canonicalCIDR(range) !== range)
+      errors.push(invalid(`spec.cidrs[${i}]`, range, `must be in canonical form (${JSON.stringify(canonicalCIDR(range))})`));
   }
   if (cidrs.length === 2 && cidrFamily(cidrs[0] ?? '') === cidrFamily(cidrs[1] ?? ''))
     errors.push(invalid('spec.cidrs', cidrs, 'may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64'));

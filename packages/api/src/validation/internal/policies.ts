@@ -8,6 +8,7 @@ import type { PriorityClass } from '../../generated/types/scheduling-v1.ts';
 import { jsonEqual } from '../../json/json.ts';
 import { isPercent, isQualifiedName } from '../../values/names.ts';
 import { validateTolerations } from './core/affinity.ts';
+import { validateSignerName } from './signer-name.ts';
 import {
   validateDNSLabel,
   validateOptionalEnum,
@@ -183,7 +184,31 @@ export function validateLimitRangeNames(errors: Errors, { spec }: LimitRange): v
   }
 }
 
-const signer = /^[^/]+\/.+$/;
+const keyUsages = [
+  'signing',
+  'digital signature',
+  'content commitment',
+  'key encipherment',
+  'key agreement',
+  'data encipherment',
+  'cert sign',
+  'crl sign',
+  'encipher only',
+  'decipher only',
+  'any',
+  'server auth',
+  'client auth',
+  'code signing',
+  'email protection',
+  's/mime',
+  'ipsec end system',
+  'ipsec tunnel',
+  'ipsec user',
+  'timestamping',
+  'ocsp signing',
+  'microsoft sgc',
+  'netscape sgc',
+];
 const legacySigner = 'kubernetes.io/legacy-unknown';
 export function validateCertificateSigningRequest(
   errors: Errors,
@@ -197,13 +222,10 @@ export function validateCertificateSigningRequest(
       errors.push(invalid('spec.request', request, 'PEM block type must be CERTIFICATE REQUEST'));
     if (usages.length === 0) errors.push(required('spec.usages'));
   }
-  if (signerName === '') errors.push(required('spec.signerName'));
-  else if (signerName === legacySigner && old?.spec?.signerName !== legacySigner)
+  if (signerName === legacySigner && old?.spec?.signerName !== legacySigner)
     errors.push(invalid('spec.signerName', signerName, 'the legacy signerName is not allowed via this API version'));
-  else if (!signer.test(signerName))
-    errors.push(invalid('spec.signerName', signerName, "must be a fully qualified domain and path of the form 'example.com/signer-name'"));
-  else if (signerName.split('/')[0]?.includes('.') !== true)
-    errors.push(invalid('spec.signerName', signerName, 'should be a domain with at least two segments separated by dots'));
+  else validateSignerName(errors, 'spec.signerName', signerName);
+  if (old === undefined) for (const [i, usage] of usages.entries()) validateOptionalEnum(errors, `spec.usages[${i}]`, usage, keyUsages);
   for (const [i, usage] of usages.entries()) if (usages.indexOf(usage) < i) errors.push(duplicate(`spec.usages[${i}]`, usage));
   if (expirationSeconds !== undefined && expirationSeconds < 600)
     errors.push(invalid('spec.expirationSeconds', expirationSeconds, 'may not specify a duration less than 600 seconds (10 minutes)'));

@@ -1,4 +1,4 @@
-import { invalid, notSupported, required } from '../../field/field-error.ts';
+import { invalid, notSupported, notSupportedInOrder, required } from '../../field/field-error.ts';
 import type { ClusterRole, PolicyRule, RoleBinding, Subject } from '../../generated/types/rbac-v1.ts';
 import { jsonEqual } from '../../json/json.ts';
 import { isDns1123Subdomain, isPathSegmentName } from '../../values/names.ts';
@@ -47,7 +47,7 @@ function validateSubject(
     if (!namespaced && namespace === '') errors.push(required(`${path}.namespace`));
   } else if (kind === 'User' || kind === 'Group') {
     if (apiGroup !== group) errors.push(notSupported(`${path}.apiGroup`, apiGroup, [group]));
-  } else errors.push(notSupported(`${path}.kind`, kind, ['Group', 'ServiceAccount', 'User']));
+  } else errors.push(notSupportedInOrder(`${path}.kind`, kind, ['ServiceAccount', 'User', 'Group']));
 }
 
 export function validateRoleBinding(
@@ -57,9 +57,9 @@ export function validateRoleBinding(
   namespaced: boolean,
 ): void {
   const { apiGroup = '', kind = '', name = '' } = roleRef ?? {};
-  const kinds = namespaced ? ['ClusterRole', 'Role'] : ['ClusterRole'];
+  const kinds = namespaced ? ['Role', 'ClusterRole'] : ['ClusterRole'];
   if (apiGroup !== group) errors.push(notSupported('roleRef.apiGroup', apiGroup, [group]));
-  if (!kinds.includes(kind)) errors.push(notSupported('roleRef.kind', kind, kinds));
+  if (!kinds.includes(kind)) errors.push(notSupportedInOrder('roleRef.kind', kind, kinds));
   if (name === '') errors.push(required('roleRef.name'));
   else addInvalid(errors, 'roleRef.name', name, isPathSegmentName(name));
   for (const [i, value] of (subjects ?? []).entries()) validateSubject(errors, `subjects[${i}]`, value, namespaced);

@@ -12,6 +12,7 @@ import { isDns1123Subdomain, isQualifiedName } from '../../values/names.ts';
 import { parseQuantity } from '../../values/quantity.ts';
 import { validateOptionalEnum, validateImmutable, addInvalid, isNegative, validateEnum, type Errors } from './checks.ts';
 import { validateLabelSelector } from '../meta.ts';
+import { validateInlineVolume } from './core/persistent-volumes.ts';
 import { validateCSIDriverName } from './core/volumes.ts';
 
 const maxParameters = 512;
@@ -90,6 +91,9 @@ export function validateCSIDriver(errors: Errors, { spec = {} }: CSIDriver, old?
     if (expirationSeconds !== undefined && expirationSeconds > 2 ** 32)
       errors.push(invalid(`${at}.expirationSeconds`, expirationSeconds, 'may not specify a duration larger than 2^32 seconds'));
   }
+  const period = spec.nodeAllocatableUpdatePeriodSeconds;
+  if (period !== undefined && period < 10)
+    errors.push(invalid('spec.nodeAllocatableUpdatePeriodSeconds', period, 'must be greater than or equal to 10 seconds'));
   if (old === undefined) return;
   validateImmutable(errors, 'spec.attachedRequired', spec.attachRequired, old.spec?.attachRequired);
   validateImmutable(errors, 'spec.volumeLifecycleModes', spec.volumeLifecycleModes, old.spec?.volumeLifecycleModes);
@@ -135,6 +139,8 @@ export function validateVolumeAttachment(errors: Errors, { spec }: VolumeAttachm
   if (persistentVolumeName !== undefined && inlineVolumeSpec !== undefined)
     errors.push(fieldForbidden('spec.source', 'must specify exactly one of inlineVolumeSpec and persistentVolumeName'));
   if (persistentVolumeName === '') errors.push(required('spec.source.persistentVolumeName', 'must specify non empty persistentVolumeName'));
+  if (persistentVolumeName === undefined && inlineVolumeSpec !== undefined)
+    validateInlineVolume(errors, 'spec.source.inlineVolumeSpec', inlineVolumeSpec);
   if (nodeName === '') errors.push(required('spec.nodeName', nodeName));
   else addInvalid(errors, 'spec.nodeName', nodeName, isDns1123Subdomain(nodeName));
 }

@@ -3,6 +3,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
 import { formatTime } from '@oarlock/api/values/time';
 import { withCondition } from './conditions.ts';
+import { formatWarnings } from './format-warnings.ts';
 import { storedVersionErrors, withStoredVersions } from './storage-version.ts';
 import { validateDefinition, validateDefinitionUpdate } from './validation.ts';
 import { fieldOf, withMetadata, withFields, type Strategy } from '../../registry/strategy.ts';
@@ -23,6 +24,7 @@ export const customResourceDefinitions: Strategy = {
   prepareForUpdate: (object, old) => withStoredVersions(asDefinition(object), asDefinition(old).status),
   validate: (object) => validateDefinition(asDefinition(object)),
   validateUpdate: (object, old) => validateDefinitionUpdate(asDefinition(object), asDefinition(old)),
+  warnings: (object, old) => formatWarnings(asDefinition(object), old && asDefinition(old)),
   subresources: {
     status: {
       prepareForUpdate(object, old) {

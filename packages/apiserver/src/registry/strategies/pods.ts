@@ -1,7 +1,6 @@
 import { qosClass } from '@oarlock/api/component-helpers/qos-class';
 import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
-import { isDns1123Label } from '@oarlock/api/values/names';
 import { formatTime } from '@oarlock/api/values/time';
 import type {
   Affinity,
@@ -224,15 +223,7 @@ export const pods: Strategy = {
   indexField: 'spec.nodeName',
   returnsDeletedObject: true,
   generation: true,
-  prepareForCreate(object, { now, warn }) {
-    const name = object.metadata?.name ?? '';
-    const wrong = isDns1123Label(name);
-    if (name !== '' && wrong.length > 0)
-      warn(
-        `metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [${wrong.join(' ')}]`,
-      );
-    return preparePodForCreate(object, now);
-  },
+  prepareForCreate: (object, { now }) => preparePodForCreate(object, now),
   subresources: { status: statusRules, ephemeralcontainers: ephemeralContainers, resize },
   gracePeriod(object, requested) {
     const { nodeName, terminationGracePeriodSeconds } = spec(object);

@@ -52,14 +52,12 @@ export function dropTypeDependentFields(spec: MutableServiceSpec, before: Servic
     if (spec.allocateLoadBalancerNodePorts === before.allocateLoadBalancerNodePorts) delete spec.allocateLoadBalancerNodePorts;
     if (spec.loadBalancerClass === before.loadBalancerClass) delete spec.loadBalancerClass;
   }
-  if (
-    needsPorts(before) &&
-    !needsPorts(spec) &&
-    (spec.externalIPs ?? []).length === 0 &&
-    spec.externalTrafficPolicy === before.externalTrafficPolicy
-  )
+  if (isExternallyAccessible(before) && !isExternallyAccessible(spec) && spec.externalTrafficPolicy === before.externalTrafficPolicy)
     delete spec.externalTrafficPolicy;
 }
+
+const isExternallyAccessible = (spec: ServiceSpec): boolean =>
+  needsPorts(spec) || (spec.type === 'ClusterIP' && (spec.externalIPs ?? []).length > 0);
 
 /** Makes `clusterIP` and `clusterIPs[0]` equal. */
 export function normalizeClusterIPs(spec: MutableServiceSpec, before: ServiceSpec | undefined): void {

@@ -65,6 +65,8 @@ function withJobSelector(object: KubeObject): KubeObject {
 export const jobs: Strategy = {
   generation: true,
   defaultGarbageCollectionPolicy: 'orphan',
+  deleteWarning:
+    'child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning',
   fields: { 'status.successful': (object) => String((object as Job).status?.succeeded ?? 0) },
   prepareForCreate: withJobSelector,
 };

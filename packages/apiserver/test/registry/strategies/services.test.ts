@@ -234,6 +234,13 @@ describe('node ports', () => {
     ]);
   });
 
+  it('lose the traffic policy with the last external IP', async () => {
+    const created = await create('a', { externalIPs: ['192.0.2.1'] });
+    expect(created.spec?.externalTrafficPolicy).toBe('Cluster');
+    const closed = await server.patch<Service>('services', 'a', { spec: { externalIPs: [] } });
+    expect(closed.spec).not.toHaveProperty('externalTrafficPolicy');
+  });
+
   it('include a health check port with externalTrafficPolicy Local', async () => {
     const created = await create('a', { type: 'LoadBalancer', externalTrafficPolicy: 'Local' });
     expect(created.spec?.healthCheckNodePort).toBeGreaterThanOrEqual(30000);

@@ -9,7 +9,14 @@ import type {
   VolumeDevice,
   VolumeMount,
 } from '../../../generated/types/core-v1.ts';
-import { validateDescendingPath, validateDNSLabel, validateOptionalEnum, validateEnum, type Errors } from '../checks.ts';
+import {
+  validateDescendingPath,
+  validateDNSLabel,
+  validateOptionalEnum,
+  validateEnum,
+  validateEnumInOrder,
+  type Errors,
+} from '../checks.ts';
 import { validateContainerPorts, validateEnvVars, validateEnvFrom } from './env.ts';
 import { validateLifecycle, validateProbe } from './probes.ts';
 import { validateContainerRequirements } from '../../resources.ts';
@@ -114,7 +121,10 @@ function validateCommon(errors: Errors, path: string, container: Container, cont
   if (!container.name) errors.push(required(`${path}.name`));
   else validateDNSLabel(errors, `${path}.name`, container.name);
   if (!container.image) errors.push(required(`${path}.image`));
-  validateEnum(errors, `${path}.terminationMessagePolicy`, container.terminationMessagePolicy, ['FallbackToLogsOnError', 'File']);
+  validateEnumInOrder(errors, `${path}.terminationMessagePolicy`, {
+    value: container.terminationMessagePolicy,
+    supported: ['File', 'FallbackToLogsOnError'],
+  });
   validateContainerPorts(errors, `${path}.ports`, container.ports ?? []);
   validateEnvVars(errors, `${path}.env`, container.env ?? []);
   validateEnvFrom(errors, `${path}.envFrom`, container.envFrom ?? []);
@@ -207,6 +217,8 @@ export function validateInitContainers(errors: Errors, path: string, list: reado
         if (container[key] !== undefined)
           errors.push(fieldForbidden(`${at}.${key}`, 'may not be set for init containers without restartPolicy=Always'));
       }
+      if ((container.resizePolicy ?? []).length > 0)
+        errors.push(invalid(`${at}.resizePolicy`, container.resizePolicy, 'must not be set for init containers'));
     }
   }
 }

@@ -132,7 +132,7 @@ export function validateNode(errors: Errors, value: Node, old?: Node): void {
   }
   const cidrs = spec.podCIDRs ?? [];
   if (old === undefined) {
-    for (const [i, range] of cidrs.entries()) validateCIDR(errors, `spec.podCIDRs[${i}]`, range);
+    for (const [i, range] of cidrs.entries()) validateCIDR(errors, { path: `spec.podCIDRs[${i}]` }, range);
     validateDualStack(errors, 'spec.podCIDRs', { values: cidrs, family: cidrFamily, what: 'CIDR' });
     return;
   }

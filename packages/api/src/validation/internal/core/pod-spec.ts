@@ -8,7 +8,7 @@ import {
   validateDNSSubdomain,
   addInvalid,
   validateIP,
-  validateEnum,
+  validateEnumInOrder,
   validateQualifiedName,
   type Errors,
 } from '../checks.ts';
@@ -17,6 +17,7 @@ import { validateAnnotations, validateLabels } from '../../meta.ts';
 import { validateContainerRequirements, validatePodRequirements } from '../../resources.ts';
 import { validateOperatingSystem, validatePodSecurity } from './security-context.ts';
 import { validateVolumes } from './volumes.ts';
+import { validateHostProcess } from './windows-options.ts';
 
 const maxInt32 = 2 ** 31 - 1;
 
@@ -39,8 +40,11 @@ export function validatePodSpec(errors: Errors, path: string, spec: PodSpec, met
   validateEphemeralContainers(errors, `${path}.ephemeralContainers`, spec.ephemeralContainers ?? [], context);
   validatePodRequirements(errors, `${path}.resources`, spec);
   validateHostNetwork(errors, path, spec, isPod);
-  validateEnum(errors, `${path}.restartPolicy`, spec.restartPolicy, ['Always', 'Never', 'OnFailure']);
-  validateEnum(errors, `${path}.dnsPolicy`, spec.dnsPolicy, ['ClusterFirst', 'ClusterFirstWithHostNet', 'Default', 'None']);
+  validateEnumInOrder(errors, `${path}.restartPolicy`, { value: spec.restartPolicy, supported: ['Always', 'OnFailure', 'Never'] });
+  validateEnumInOrder(errors, `${path}.dnsPolicy`, {
+    value: spec.dnsPolicy,
+    supported: ['ClusterFirstWithHostNet', 'ClusterFirst', 'Default', 'None'],
+  });
   validateLabels(errors, `${path}.nodeSelector`, spec.nodeSelector);
   validatePodSecurity(errors, `${path}.securityContext`, spec.securityContext, spec);
   validateAffinity(errors, `${path}.affinity`, spec.affinity);
@@ -49,6 +53,7 @@ export function validatePodSpec(errors: Errors, path: string, spec: PodSpec, met
     validateQualifiedName(errors, `${path}.readinessGates[${i}].conditionType`, gate.conditionType ?? '');
   validateSchedulingGates(errors, `${path}.schedulingGates`, spec);
   validateTopologySpread(errors, `${path}.topologySpreadConstraints`, spec.topologySpreadConstraints ?? []);
+  validateHostProcess(errors, path, spec);
   validateHostUsers(errors, path, spec);
   validateNames(errors, path, spec);
   validateTolerations(errors, `${path}.tolerations`, spec.tolerations ?? []);
@@ -72,7 +77,7 @@ function validateNames(errors: Errors, path: string, spec: PodSpec): void {
   if (spec.priorityClassName) validateDNSSubdomain(errors, `${path}.priorityClassName`, spec.priorityClassName);
   if (spec.runtimeClassName !== undefined) validateDNSSubdomain(errors, `${path}.runtimeClassName`, spec.runtimeClassName);
   if (spec.preemptionPolicy !== undefined)
-    validateEnum(errors, `${path}.preemptionPolicy`, spec.preemptionPolicy, ['Never', 'PreemptLowerPriority']);
+    validateEnumInOrder(errors, `${path}.preemptionPolicy`, { value: spec.preemptionPolicy, supported: ['PreemptLowerPriority', 'Never'] });
   if (spec.hostnameOverride !== undefined) {
     addInvalid(errors, `${path}.hostnameOverride`, spec.hostnameOverride, isDns1123Subdomain(spec.hostnameOverride));
     if (spec.hostnameOverride.length > 64)

@@ -2,6 +2,7 @@ import { duplicate, fieldForbidden, invalid, notSupported, required, tooLong } f
 import type { AppArmorProfile, PodSecurityContext, PodSpec, SeccompProfile, SecurityContext } from '../../../generated/types/core-v1.ts';
 import { isGroupId, isUserId } from '../../../values/names.ts';
 import { validateDescendingPath, validateOptionalEnum, addInvalid, type Errors } from '../checks.ts';
+import { validateWindowsOptions } from './windows-options.ts';
 
 const profileTypes = ['Localhost', 'RuntimeDefault', 'Unconfined'];
 
@@ -45,6 +46,7 @@ export function validateContainerSecurity(errors: Errors, path: string, context:
     if (context.capabilities?.add?.includes('CAP_SYS_ADMIN') === true)
       errors.push(invalid(path, context, 'cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN'));
   }
+  validateWindowsOptions(errors, `${path}.windowsOptions`, context.windowsOptions);
   validateAppArmor(errors, `${path}.appArmorProfile`, context.appArmorProfile);
 }
 
@@ -84,6 +86,7 @@ export function validatePodSecurity(errors: Errors, path: string, context: PodSe
   validateSysctls(errors, `${path}.sysctls`, context, spec);
   validateOptionalEnum(errors, `${path}.fsGroupChangePolicy`, context.fsGroupChangePolicy, ['Always', 'OnRootMismatch']);
   validateSeccomp(errors, `${path}.seccompProfile`, context.seccompProfile);
+  validateWindowsOptions(errors, `${path}.windowsOptions`, context.windowsOptions);
   validateAppArmor(errors, `${path}.appArmorProfile`, context.appArmorProfile);
   validateOptionalEnum(errors, `${path}.supplementalGroupsPolicy`, context.supplementalGroupsPolicy, ['Merge', 'Strict']);
   validateOptionalEnum(errors, `${path}.seLinuxChangePolicy`, context.seLinuxChangePolicy, ['MountOption', 'Recursive']);

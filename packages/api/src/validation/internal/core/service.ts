@@ -27,7 +27,12 @@ const external = ({ type, externalIPs = [] }: ServiceSpec) =>
 const needsHealthCheck = ({ type, externalTrafficPolicy }: ServiceSpec) => type === 'LoadBalancer' && externalTrafficPolicy === 'Local';
 const onlyLoadBalancer = "may only be used when `type` is 'LoadBalancer'";
 
-export function validateService(errors: Errors, service: Service, allowLoopback: boolean): void {
+/** `old` is the stored Service, whose networks need not be valid. */
+export function validateService(
+  errors: Errors,
+  service: Service,
+  { allowLoopback, old }: { readonly allowLoopback: boolean; readonly old: Service | undefined },
+): void {
   const spec = specOf(service);
   const { type = '', ports = [] } = spec;
   if (ports.length === 0 && !headless(spec) && type !== 'ExternalName') errors.push(required('spec.ports'));
@@ -44,7 +49,7 @@ export function validateService(errors: Errors, service: Service, allowLoopback:
       validateNonSpecialIP(errors, `spec.externalIPs[${i}]`, address, allowLoopback);
   }
   validateEnum(errors, 'spec.type', type, ['ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort']);
-  validateLoadBalancer(errors, service, spec);
+  validateLoadBalancer(errors, service, old?.spec?.loadBalancerSourceRanges ?? []);
   validateTrafficPolicies(errors, spec);
 }
 
@@ -147,17 +152,18 @@ function validateClusterIPs(errors: Errors, spec: ServiceSpec): void {
 }
 
 const sourceRanges = 'service.beta.kubernetes.io/load-balancer-source-ranges';
-function validateLoadBalancer(errors: Errors, service: Service, spec: ServiceSpec): void {
+function validateLoadBalancer(errors: Errors, service: Service, existing: readonly string[]): void {
+  const spec = specOf(service);
   const balanced = spec.type === 'LoadBalancer';
   const annotation = service.metadata?.annotations?.[sourceRanges];
   if ((spec.loadBalancerSourceRanges ?? []).length > 0) {
     if (!balanced) errors.push(fieldForbidden('spec.LoadBalancerSourceRanges', onlyLoadBalancer));
     for (const [i, range] of (spec.loadBalancerSourceRanges ?? []).entries())
-      validateCIDR(errors, `spec.LoadBalancerSourceRanges[${i}]`, range.trim());
+      validateCIDR(errors, { path: `spec.LoadBalancerSourceRanges[${i}]`, existing }, range.trim());
   } else if (annotation !== undefined) {
     const path = `metadata.annotations[${sourceRanges}]`;
     if (!balanced) errors.push(fieldForbidden(path, onlyLoadBalancer));
-    if (annotation.trim() !== '') for (const range of annotation.split(',')) validateCIDR(errors, path, range.trim());
+    if (annotation.trim() !== '') for (const range of annotation.split(',')) validateCIDR(errors, { path }, range.trim());
   }
   if (spec.allocateLoadBalancerNodePorts !== undefined && !balanced)
     errors.push(fieldForbidden('spec.allocateLoadBalancerNodePorts', onlyLoadBalancer));

@@ -1,14 +1,17 @@
-import { fieldForbidden, invalid, notSupported, required } from '../../../field/field-error.ts';
+import { fieldForbidden, invalid, notSupported, notSupportedInOrder, required } from '../../../field/field-error.ts';
 import type {
+  ClusterTrustBundleProjection,
   DownwardAPIVolumeFile,
   KeyToPath,
   ObjectFieldSelector,
+  PodCertificateProjection,
   ProjectedVolumeSource,
   ResourceFieldSelector,
 } from '../../../generated/types/core-v1.ts';
 import { parseQuantity } from '../../../values/quantity.ts';
 import { validateFileMode, validateNonReservedPath, validateQualifiedName, validateNonEmpty, type Errors } from '../checks.ts';
 import { validateLabelSelector } from '../../meta.ts';
+import { validateSignerName } from '../signer-name.ts';
 
 const envFields = [
   'metadata.name',
@@ -42,6 +45,10 @@ export function validateFieldRef(errors: Errors, path: string, ref: ObjectFieldS
   const { fieldPath } = ref;
   if (!fieldPath) {
     errors.push(required(`${path}.fieldPath`));
+    return;
+  }
+  if (ref.apiVersion !== 'v1') {
+    errors.push(invalid(`${path}.fieldPath`, fieldPath, `error converting fieldPath: unsupported pod version: ${ref.apiVersion}`));
     return;
   }
   const [, field = '', key] = /^([^[]*)\['(.*)'\]$/.exec(fieldPath) ?? [];
@@ -137,21 +144,53 @@ export function validateProjected(errors: Errors, path: string, volume: Projecte
       if (!token.path) errors.push(required(`${path}.path`));
       else validateNonReservedPath(errors, `${path}.path`, token.path);
     }
-    const bundle = source.clusterTrustBundle;
-    if (bundle !== undefined) {
-      if (bundle.name !== undefined && bundle.signerName !== undefined)
-        errors.push(invalid(`${at}.clusterTrustBundle`, bundle, 'only one of name and signerName may be used'));
-      else if (bundle.name === undefined && bundle.signerName === undefined)
-        errors.push(required(`${at}.clusterTrustBundle`, 'either name or signerName must be specified'));
-      if (bundle.name !== undefined && bundle.labelSelector !== undefined)
-        errors.push(
-          invalid(`${at}.clusterTrustBundle.labelSelector`, bundle.labelSelector, 'labelSelector must be unset if name is specified'),
-        );
-      validateLabelSelector(errors, `${at}.clusterTrustBundle.labelSelector`, bundle.labelSelector);
-      validateNonEmpty(errors, `${at}.clusterTrustBundle.path`, bundle.path);
-      validateNonReservedPath(errors, `${at}.clusterTrustBundle.path`, bundle.path ?? '');
-      claimPath(bundle.path, bundle.path ?? '');
+    if (source.clusterTrustBundle !== undefined) {
+      // upstream's path has the name of an older version of the field
+      validateTrustBundle(errors, `${at}.clusterTrustBundlePEM`, source.clusterTrustBundle);
+      claimPath(source.clusterTrustBundle.path, source.clusterTrustBundle.path ?? '');
+    }
+    if (source.podCertificate !== undefined) {
+      validateCertificateProjection(errors, `${at}.podCertificate`, source.podCertificate);
+      for (const key of certificatePaths) claimPath(source.podCertificate[key], source.podCertificate[key] ?? '');
     }
     if (Object.keys(source).length > 1) errors.push(fieldForbidden(at, 'may not specify more than 1 volume type per source'));
   }
+}
+
+function validateTrustBundle(errors: Errors, at: string, bundle: ClusterTrustBundleProjection): void {
+  const { name, signerName, labelSelector, path = '' } = bundle;
+  if (name !== undefined && signerName !== undefined) errors.push(invalid(at, bundle, 'only one of name and signerName may be used'));
+  else if (name !== undefined) {
+    if (name === '') errors.push(required(`${at}.name`, 'must be a valid object name'));
+    if (labelSelector !== undefined)
+      errors.push(invalid(`${at}.labelSelector`, labelSelector, 'labelSelector must be unset if name is specified'));
+  } else if (signerName !== undefined) {
+    if (signerName === '') errors.push(required(`${at}.signerName`, 'must be a valid signer name'));
+    validateSignerName(errors, `${at}.signerName`, signerName);
+    validateLabelSelector(errors, `${at}.labelSelector`, labelSelector);
+  } else errors.push(required(at, 'either name or signerName must be specified'));
+  validateNonEmpty(errors, `${at}.path`, path);
+  validateNonReservedPath(errors, `${at}.path`, path);
+}
+
+const certificatePaths = ['credentialBundlePath', 'keyPath', 'certificateChainPath'] as const;
+const keyTypes = ['RSA3072', 'RSA4096', 'ECDSAP256', 'ECDSAP384', 'ECDSAP521', 'ED25519'];
+const minCertificateSeconds = 3600;
+const maxCertificateSeconds = 91 * 24 * 3600;
+/** The signers of Kubernetes issue certificates for at most one day. */
+const maxKubernetesCertificateSeconds = 24 * 3600;
+
+/** Validates the certificate of a pod (KEP-4317). */
+function validateCertificateProjection(errors: Errors, at: string, source: PodCertificateProjection): void {
+  const { keyType = '', signerName = '', maxExpirationSeconds: seconds } = source;
+  validateSignerName(errors, `${at}.signerName`, signerName);
+  if (!keyTypes.includes(keyType)) errors.push(notSupportedInOrder(`${at}.keyType`, keyType, keyTypes));
+  const max = (signerName.split('/')[0] ?? '').endsWith('kubernetes.io') ? maxKubernetesCertificateSeconds : maxCertificateSeconds;
+  if (seconds !== undefined && seconds < minCertificateSeconds)
+    errors.push(invalid(`${at}.maxExpirationSeconds`, seconds, `if provided, maxExpirationSeconds must be >= ${minCertificateSeconds}`));
+  if (seconds !== undefined && seconds > max)
+    errors.push(invalid(`${at}.maxExpirationSeconds`, seconds, `if provided, maxExpirationSeconds must be <= ${max}`));
+  const paths = certificatePaths.filter((key) => source[key]);
+  for (const key of paths) validateNonReservedPath(errors, `${at}.${key}`, source[key] ?? '');
+  if (paths.length === 0) errors.push(required(at, 'specify at least one of credentialBundlePath, keyPath, and certificateChainPath'));
 }

@@ -4,13 +4,10 @@ import { isDns1123Subdomain } from '../../../values/names.ts';
 import type { ObjectMeta } from '../../../object.ts';
 import { compareQuantity } from '../../../values/quantity.ts';
 import {
-  validateDescendingPath,
   validateDNSLabel,
   validateDNSSubdomain,
-  validateOptionalEnum,
   addInvalid,
   validateFileMode,
-  validateNoBacksteps,
   validateEnum,
   validateNonEmpty,
   type Errors,
@@ -18,6 +15,7 @@ import {
 import { validateClaimSpec } from './claim-spec.ts';
 import { validateAnnotations, validateLabels } from '../../meta.ts';
 import { validateDownwardAPIFile, validateKeysToPaths, validateProjected } from './volume-projections.ts';
+import { validateVolumeSource } from './volume-sources.ts';
 
 export function validateCSIDriverName(errors: Errors, path: string, name: string): void {
   if (name === '') errors.push(required(path));
@@ -31,43 +29,6 @@ function validateCSISource(errors: Errors, path: string, source: CSIVolumeSource
   if (!secret.name) errors.push(required(`${path}.nodePublishSecretRef.name`));
   else validateDNSSubdomain(errors, `${path}.name`, secret.name);
 }
-
-const hostPathTypes = ['', 'BlockDevice', 'CharDevice', 'Directory', 'DirectoryOrCreate', 'File', 'FileOrCreate', 'Socket'];
-export function validateHostPath(errors: Errors, path: string, source: { readonly path: string; readonly type?: string }): void {
-  if (!source.path) {
-    errors.push(required(`${path}.path`));
-    return;
-  }
-  validateNoBacksteps(errors, `${path}.path`, source.path);
-  validateOptionalEnum(errors, `${path}.type`, source.type, hostPathTypes);
-}
-export function validateNFS(errors: Errors, path: string, source: { readonly server: string; readonly path: string }): void {
-  validateNonEmpty(errors, `${path}.server`, source.server);
-  validateNonEmpty(errors, `${path}.path`, source.path);
-  if (!(source.path ?? '').startsWith('/')) errors.push(invalid(`${path}.path`, source.path ?? '', 'must be an absolute path'));
-}
-
-/** Required fields of sources without further rules: source -> fields. */
-const requiredFields: Readonly<Record<string, readonly string[]>> = {
-  gitRepo: ['repository'],
-  gcePersistentDisk: ['pdName'],
-  awsElasticBlockStore: ['volumeID'],
-  iscsi: ['targetPortal', 'iqn'],
-  glusterfs: ['endpoints', 'path'],
-  persistentVolumeClaim: ['claimName'],
-  rbd: ['monitors', 'image'],
-  cinder: ['volumeID'],
-  cephfs: ['monitors'],
-  flexVolume: ['driver'],
-  azureFile: ['secretName', 'shareName'],
-  azureDisk: ['diskName', 'diskURI'],
-  vsphereVolume: ['volumePath'],
-  photonPersistentDisk: ['pdID'],
-  portworxVolume: ['volumeID'],
-  quobyte: ['registry', 'volume'],
-  scaleIO: ['gateway', 'system', 'volumeName'],
-  storageos: ['volumeName'],
-};
 
 interface SourceContext {
   /** Path of the volume source: `spec.volumes[0].nfs`. */
@@ -85,9 +46,6 @@ const sourceValidators: { readonly [Kind in keyof Volume]?: SourceValidator<Kind
     if (sizeLimit !== undefined && compareQuantity(sizeLimit, '0') < 0)
       errors.push(fieldForbidden(`${at}.sizeLimit`, 'SizeLimit field must be a valid resource quantity'));
   },
-  hostPath: (errors, source, { at }) => validateHostPath(errors, at, source),
-  gitRepo: (errors, { directory = '' }, { at }) => validateDescendingPath(errors, `${at}.directory`, directory),
-  nfs: (errors, source, { at }) => validateNFS(errors, at, source),
   secret: (errors, { secretName, defaultMode, items }, { at }) => {
     validateNonEmpty(errors, `${at}.secretName`, secretName);
     validateFileMode(errors, `${at}.defaultMode`, defaultMode);
@@ -114,21 +72,57 @@ const sourceValidators: { readonly [Kind in keyof Volume]?: SourceValidator<Kind
   },
 };
 
+/** The sources in the order in which upstream validates them. Only the first one that is set is validated. */
+const sourceOrder = [
+  'emptyDir',
+  'hostPath',
+  'gitRepo',
+  'gcePersistentDisk',
+  'awsElasticBlockStore',
+  'secret',
+  'nfs',
+  'iscsi',
+  'glusterfs',
+  'flocker',
+  'persistentVolumeClaim',
+  'rbd',
+  'cinder',
+  'cephfs',
+  'quobyte',
+  'downwardAPI',
+  'fc',
+  'flexVolume',
+  'configMap',
+  'azureFile',
+  'vsphereVolume',
+  'photonPersistentDisk',
+  'portworxVolume',
+  'azureDisk',
+  'storageos',
+  'projected',
+  'scaleIO',
+  'csi',
+  'ephemeral',
+  'image',
+] as const satisfies readonly (keyof Volume)[];
+/** The names of sources in upstream's errors that differ from the field. */
+const reportedNames: Readonly<Record<string, string>> = { cephfs: 'cephFS', downwardAPI: 'downwarAPI' };
+
 function validateSource(errors: Errors, context: Omit<SourceContext, 'at'>): void {
   const { path, volume } = context;
-  const kinds = Object.keys(volume).filter((key) => key !== 'name');
-  if (kinds.length === 0) errors.push(required(path, 'must specify a volume type'));
-  for (const kind of kinds.slice(1)) errors.push(fieldForbidden(`${path}.${kind}`, 'may not specify more than 1 volume type'));
-  const [kind = ''] = kinds;
-  const at = `${path}.${kind}`;
-  const source = (volume as unknown as Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>>)[kind];
-  for (const field of requiredFields[kind] ?? []) {
-    const value = source?.[field];
-    if (value === undefined || value === '' || (Array.isArray(value) && value.length === 0)) errors.push(required(`${at}.${field}`));
+  const [kind, ...others] = sourceOrder.filter((name) => volume[name] !== undefined);
+  if (kind === undefined) {
+    errors.push(required(path, 'must specify a volume type'));
+    return;
   }
-  if (source === undefined || !Object.hasOwn(sourceValidators, kind)) return;
-  const validate = sourceValidators[kind as keyof Volume] as (errors: Errors, source: object, context: SourceContext) => void;
-  validate(errors, source, { ...context, at });
+  const at = `${path}.${kind}`;
+  const source = volume[kind] as object;
+  if (!validateVolumeSource(errors, { kind, source }, { name: volume.name, isPersistent: false, path })) {
+    const validate = sourceValidators[kind] as ((errors: Errors, source: object, context: SourceContext) => void) | undefined;
+    validate?.(errors, source, { ...context, at });
+  }
+  for (const other of others)
+    errors.push(fieldForbidden(`${path}.${reportedNames[other] ?? other}`, 'may not specify more than 1 volume type'));
 }
 
 function validateClaimTemplate(errors: Errors, at: string, template: NonNullable<Volume['ephemeral']>['volumeClaimTemplate']): void {
