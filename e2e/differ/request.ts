@@ -95,6 +95,12 @@ export function jsonOf({ headers, body }: Pick<Answer, 'headers' | 'body'>): unk
 /** Returns one line that identifies a request in reports. */
 export function describeRequest({ method, path, headers = {}, body }: ApiRequest): string {
   const named = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-  const text = body === undefined ? '' : Buffer.isBuffer(body) ? `<${body.length} bytes>` : typeof body === 'string' ? body : JSON.stringify(body);
+  const text =
+    body === undefined ? '' : Buffer.isBuffer(body) ? `<${body.length} bytes>` : typeof body === 'string' ? body : JSON.stringify(body);
   return [method, path, ...named, text.length > 2000 ? `${text.slice(0, 2000)}...` : text].filter((part) => part !== '').join(' ');
+}
+
+/** The error if a file of the caller is not in the documented format. */
+export class InputError extends Error {
+  override readonly name = 'InputError';
 }

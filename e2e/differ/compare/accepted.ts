@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
+import { InputError } from '../request.ts';
 import type { Difference } from './difference.ts';
 
 const expression = z.string().refine(isExpression, 'is not a regular expression');
@@ -42,10 +43,10 @@ export class AcceptedDifferences {
     this.#entries = entries;
   }
 
-  /** Reads a file of accepted differences. @throws Error with the place of every fault in it */
+  /** Reads a file of accepted differences. @throws InputError with the place of every fault in it */
   static async load(file: string): Promise<AcceptedDifferences> {
     const parsed = fileSchema.safeParse(JSON.parse(await readFile(file, 'utf8')));
-    if (!parsed.success) throw new Error(`${file}: ${z.prettifyError(parsed.error)}`);
+    if (!parsed.success) throw new InputError(`${file}: ${z.prettifyError(parsed.error)}`);
     const whole = (text = '[^]*') => new RegExp(`^(?:${text})$`);
     return new AcceptedDifferences(
       parsed.data.differences.map((entry) => ({

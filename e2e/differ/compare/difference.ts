@@ -17,8 +17,7 @@ const maxDifferences = 50;
 
 /** Returns the differences of two answers. If the codes differ, only the codes with their messages are reported: the bodies differ as a consequence. */
 export function differencesOf(reference: NormalAnswer, subject: NormalAnswer): readonly Difference[] {
-  if (reference.status !== subject.status)
-    return [{ part: 'code', path: '', reference: codeText(reference), subject: codeText(subject) }];
+  if (reference.status !== subject.status) return [{ part: 'code', path: '', reference: codeText(reference), subject: codeText(subject) }];
   const found: Difference[] = [];
   for (const name of new Set([...Object.keys(reference.headers), ...Object.keys(subject.headers)]))
     compareValues({ part: 'header', path: name, found }, reference.headers[name], subject.headers[name]);

@@ -53,7 +53,10 @@ export function normalize(answer: Answer, { names, server }: RunContext): Normal
   return {
     status: answer.status,
     headers,
-    warnings: (answer.headers['warning'] ?? '').split('\n').filter((each) => each !== '').map(text),
+    warnings: (answer.headers['warning'] ?? '')
+      .split('\n')
+      .filter((each) => each !== '')
+      .map(text),
     body: normalizeValue(decodeBody(answer), text),
   };
 }
@@ -114,6 +117,7 @@ function normalizeCell(cell: unknown, text: (value: string) => string): unknown 
 
 /** Sorts managers by name: a server sorts them by the second of their last change. */
 function normalizeManagers(managers: readonly unknown[], text: (value: string) => string): readonly unknown[] {
-  const nameOf = (manager: unknown) => ['operation', 'manager', 'subresource', 'apiVersion'].map((key) => String(valueAt(manager, key))).join(' ');
+  const nameOf = (manager: unknown) =>
+    ['operation', 'manager', 'subresource', 'apiVersion'].map((key) => String(valueAt(manager, key))).join(' ');
   return managers.map((each) => normalizeValue(each, text)).sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
 }

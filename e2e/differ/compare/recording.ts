@@ -2,7 +2,7 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import { finished } from 'node:stream/promises';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
-import type { Answer, RunNames } from '../request.ts';
+import { InputError, type Answer, type RunNames } from '../request.ts';
 
 export const recordingFormat = 'oarlock-differ-recording';
 export const recordingVersion = 1;
@@ -71,7 +71,7 @@ export class RecordingWriter {
   }
 }
 
-/** Reads a recording. @throws Error with the line number if the file is no recording of this version */
+/** Reads a recording. @throws InputError with the line number if the file is no recording of this version */
 export async function readRecording(file: string): Promise<Recording> {
   const answers = new Map<string, readonly Answer[]>();
   let head: RecordingHead | undefined;
@@ -89,7 +89,7 @@ export async function readRecording(file: string): Promise<Recording> {
       recorded.map(({ encoding, body, ...rest }) => ({ ...rest, body: Buffer.from(body, encoding) })),
     );
   }
-  if (head === undefined) throw new Error(`${file} is empty`);
+  if (head === undefined) throw new InputError(`${file} is empty`);
   return { head, answers };
 }
 
@@ -98,9 +98,9 @@ function parseLine<T>(schema: z.ZodType<T>, line: string, place: string): T {
   try {
     value = JSON.parse(line);
   } catch (error) {
-    throw new Error(`${place}: ${(error as Error).message}`, { cause: error });
+    throw new InputError(`${place}: ${(error as Error).message}`, { cause: error });
   }
   const parsed = schema.safeParse(value);
-  if (!parsed.success) throw new Error(`${place}: ${z.prettifyError(parsed.error)}`);
+  if (!parsed.success) throw new InputError(`${place}: ${z.prettifyError(parsed.error)}`);
   return parsed.data;
 }

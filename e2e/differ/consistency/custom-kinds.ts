@@ -40,7 +40,9 @@ const struct = (properties: Readonly<Record<string, Schema>>, required: readonly
 });
 const kindSchema = struct({
   metadata: schemaOf({ group: '', version: 'v1', kind: 'ObjectMeta' }) ?? struct({}),
-  spec: struct({ size: integer, color: string, parts: { type: 'array', items: struct({ name: string, weight: integer }, ['name']) } }, ['size']),
+  spec: struct({ size: integer, color: string, parts: { type: 'array', items: struct({ name: string, weight: integer }, ['name']) } }, [
+    'size',
+  ]),
 });
 
 /** Creates a definition with two versions and waits until both are served. Returns its kinds. @throws Error if it is rejected or never served */

@@ -21,7 +21,10 @@ export async function dryRunEqualsRealRun(probe: Probe): Promise<void> {
     ['update', (query) => probe.send({ method: 'PUT', path: `${path}?${asManager}${query}`, body: changed })],
     ...bodies(probe).map(
       ([type, body]) =>
-        [`${type} patch`, (query: string) => probe.patch(`${path}?${asManager}${query}&force=${type === 'apply' ? 'true' : ''}`, type, body)] as const,
+        [
+          `${type} patch`,
+          (query: string) => probe.patch(`${path}?${asManager}${query}&force=${type === 'apply' ? 'true' : ''}`, type, body),
+        ] as const,
     ),
     ['delete', (query) => probe.send({ method: 'DELETE', path: `${path}?gracePeriodSeconds=0${query}` })],
   ];
@@ -68,7 +71,10 @@ export async function noChangeKeepsVersion(probe: Probe): Promise<void> {
   const before = await probe.get(path);
   const requests: readonly (readonly [string, () => Promise<Exchange>])[] = [
     ['update', () => probe.send({ method: 'PUT', path: `${path}?${asManager}`, body: before.body })],
-    ['update without a resource version', () => probe.send({ method: 'PUT', path: `${path}?${asManager}`, body: withoutVersion(before.body) })],
+    [
+      'update without a resource version',
+      () => probe.send({ method: 'PUT', path: `${path}?${asManager}`, body: withoutVersion(before.body) }),
+    ],
     ['merge patch', () => probe.patch(`${path}?${asManager}`, 'merge', {})],
     ['json patch', () => probe.patch(`${path}?${asManager}`, 'json', [])],
     ...(probe.kind.isCustom ? [] : [['strategic patch', () => probe.patch(`${path}?${asManager}`, 'strategic', {})] as const]),
@@ -76,7 +82,8 @@ export async function noChangeKeepsVersion(probe: Probe): Promise<void> {
   for (const [what, send] of requests) {
     const after = await send();
     // kinds without unconditional updates
-    if (String(valueAt(after.body, 'message')).includes('metadata.resourceVersion: Invalid value: 0: must be specified for an update')) continue;
+    if (String(valueAt(after.body, 'message')).includes('metadata.resourceVersion: Invalid value: 0: must be specified for an update'))
+      continue;
     if (!probe.expectStatus(what, after, 200)) continue;
     probe.expectEqual(what, after.request, [before.body, after.body]);
     probe.expectEqual(`resource version after: ${what}`, after.request, [`is ${versionOf(before)}`, `is ${versionOf(after)}`]);
@@ -150,7 +157,9 @@ export async function fieldValidationAgrees(probe: Probe): Promise<void> {
   probe.expectStatus('Ignore', ignore, 201);
   probe.expectEqual('object with Warn', warn.request, [ignore.body, warn.body]);
   const message = String(valueAt(strict.body, 'message'));
-  const warnings = (warn.answer.headers['warning'] ?? '').split('\n').map((line) => line.replace(/^299 - "(.*)"$/, '$1').replaceAll('\\"', '"'));
+  const warnings = (warn.answer.headers['warning'] ?? '')
+    .split('\n')
+    .map((line) => line.replace(/^299 - "(.*)"$/, '$1').replaceAll('\\"', '"'));
   const contained = warnings.filter((line) => line.includes('unknown field') && message.includes(line));
   probe.expectEqual('warnings in the error of Strict', warn.request, [2, contained.length]);
 }

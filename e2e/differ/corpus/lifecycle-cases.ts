@@ -154,7 +154,11 @@ function applySteps({ one, object }: Stored): readonly ApiRequest[] {
 
 function listSteps({ list, one, object }: Stored): readonly ApiRequest[] {
   const selector = `labelSelector=differ%3D${String((object.metadata['labels'] as Fields)['differ'])}`;
-  const get = (path: string, accept?: string): ApiRequest => ({ method: 'GET', path, ...(accept !== undefined && { headers: { accept } }) });
+  const get = (path: string, accept?: string): ApiRequest => ({
+    method: 'GET',
+    path,
+    ...(accept !== undefined && { headers: { accept } }),
+  });
   const table = 'application/json;as=Table;v=v1;g=meta.k8s.io';
   return [
     get(`${list}?${selector}`),

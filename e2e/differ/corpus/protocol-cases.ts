@@ -61,13 +61,18 @@ const targets: readonly ApiRequest[] = [
   { method: 'POST', path: '/api/v1/namespaces/%{namespace}/pods/absent/binding', body: { target: { name: 'n' } } },
   { method: 'POST', path: '/api/v1/namespaces/%{namespace}/pods/absent/eviction', body: {} },
   { method: 'GET', path: '/apis/apps/v1/namespaces/%{namespace}/deployments/absent/scale' },
-  { method: 'GET', path: '/api/v1/watch/namespaces/%{namespace}/configmaps?timeoutSeconds=1&resourceVersion=0&fieldSelector=metadata.name%3Dabsent' },
+  {
+    method: 'GET',
+    path: '/api/v1/watch/namespaces/%{namespace}/configmaps?timeoutSeconds=1&resourceVersion=0&fieldSelector=metadata.name%3Dabsent',
+  },
 ];
 
 /** Requests that test the protocol and not a kind: media types, malformed bodies, unknown paths and methods. */
 export function protocolCases(): readonly RequestCase[] {
   return [
-    ...accepts.map((accept) => one(`accept/${accept}`, { method: 'GET', path: `${maps}?labelSelector=differ%3Dnone`, headers: { accept } })),
+    ...accepts.map((accept) =>
+      one(`accept/${accept}`, { method: 'GET', path: `${maps}?labelSelector=differ%3Dnone`, headers: { accept } }),
+    ),
     ...contentTypes.map(([type, body], at) =>
       one(`content-type/${at}/${type}`, {
         method: 'POST',

@@ -27,7 +27,8 @@ export async function prepareNamespace(target: Target, namespace: string): Promi
 
 async function create(target: Target, path: string, body: object): Promise<void> {
   const { status, body: answer } = await target.send({ method: 'POST', path, body });
-  if (status !== 201 && status !== 409) throw new Error(`${target.server} answered POST ${path} with ${status}: ${answer.toString('utf8')}`);
+  if (status !== 201 && status !== 409)
+    throw new Error(`${target.server} answered POST ${path} with ${status}: ${answer.toString('utf8')}`);
 }
 
 /** Deletes the namespace of a run with everything in it. */

@@ -10,15 +10,13 @@ export interface OwnCluster {
 }
 
 /** An API server without controllers: objects change by requests only, so that answers are reproducible. */
-export const apiServerSpec: ClusterSpec = {
-  roles: ['apiserver'],
-  storage: 'storage-memory',
-  server: { address: '127.0.0.1' },
-  settings: { apiserver: { runtimeConfig: { 'api/all': true } } },
-};
+export const apiServerSpec: ClusterSpec = { roles: ['apiserver'], storage: 'storage-memory', server: { address: '127.0.0.1' } };
+
+/** The same with all versions of all kinds. */
+export const allVersionsSpec: ClusterSpec = { ...apiServerSpec, settings: { apiserver: { runtimeConfig: { 'api/all': true } } } };
 
 /** Starts an Oarlock cluster in a temporary directory. */
-export async function startOwnCluster(spec: ClusterSpec = apiServerSpec): Promise<OwnCluster> {
+export async function startOwnCluster(spec: ClusterSpec): Promise<OwnCluster> {
   const directory = await mkdtemp(join(tmpdir(), 'oarlock-differ-'));
   const cluster = await Cluster.start({ dir: join(directory, 'cluster'), spec });
   return {

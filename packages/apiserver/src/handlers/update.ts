@@ -102,7 +102,8 @@ export async function updateObject(update: UpdateRequest): Promise<{ readonly it
     await decide(current);
     const object = stored ?? current?.object ?? {};
     if (stored === undefined && current !== undefined) return { item: await toServed(kind, current, request), created };
-    return { item: new DerivedObject(toServedVersion(kind, object), current?.revision ?? 0), created };
+    const returned = kind.customResource === undefined ? toServedVersion(kind, object) : await kind.customResource.convert(object);
+    return { item: new DerivedObject(returned, current?.revision ?? 0), created };
   }
   const result = await objects.guaranteedUpdate(kind.storedKind, key, context, decide);
   if (result === undefined) throw notFound(kind.resource, request.name);
