@@ -28,9 +28,9 @@ async function versionAgrees(probe: Probe, other: CorpusKind): Promise<void> {
   if (!probe.expectStatus(label, converted, 200) || !isFields(converted.body)) return;
   probe.expectEqual(`type ${label}`, converted.request, [other.apiVersion, converted.body['apiVersion']]);
   probe.expectEqual(`metadata ${label}`, converted.request, [valueAt(own.body, 'metadata'), valueAt(converted.body, 'metadata')]);
-  const written = await probe.send({ method: 'PUT', path: otherPath, body: converted.body });
-  if (!probe.expectStatus(`update ${label}`, written, 200)) return;
-  probe.expectEqual(`object after an update ${label}`, written.request, [own.body, (await probe.get(object.path)).body]);
+  const replacement = await probe.send({ method: 'PUT', path: otherPath, body: converted.body });
+  if (!probe.expectStatus(`update ${label}`, replacement, 200)) return;
+  probe.expectEqual(`object after an update ${label}`, replacement.request, [own.body, (await probe.get(object.path)).body]);
   const { status: _, ...fields } = converted.body;
   const posted = await probe.create({ ...fields, metadata: copy.object.metadata }, '', other);
   if (!probe.expectStatus(`create ${label}`, posted, 201)) return;
