@@ -1,0 +1,225 @@
+import { existsSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { stringify } from 'yaml';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { Cluster } from '../harness/cluster.ts';
+import { composition } from '../harness/composition.ts';
+import { httpGet } from '../harness/http.ts';
+import { everythingIsNeeded, Machine } from '../harness/machine.ts';
+import { Daemon, freePort, mustRun } from '../harness/programs.ts';
+import { until } from '../harness/until.ts';
+
+const prometheus = '/usr/bin/prometheus';
+const python = '/usr/bin/python3';
+const pythonClient = '/usr/lib/python3/dist-packages/kubernetes/__init__.py';
+const lacks = (file: string) => !existsSync(file) && !everythingIsNeeded;
+const titleOf = (name: string, file: string, debian: string) =>
+  `${name}${lacks(file) ? ` (skipped: Debian's ${debian} is not installed)` : ''}`;
+
+const script = `
+import json, sys
+from kubernetes import client, config, dynamic, utils, watch
+config.load_kube_config(sys.argv[1])
+core, apps = client.CoreV1Api(), client.AppsV1Api()
+result = {}
+core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name='python')))
+labels = {'app': 'web'}
+container = client.V1Container(name='main', image='host', command=['sh', '-c', 'echo started; exec sleep 3600'])
+template = client.V1PodTemplateSpec(metadata=client.V1ObjectMeta(labels=labels),
+    spec=client.V1PodSpec(containers=[container], termination_grace_period_seconds=1))
+spec = client.V1DeploymentSpec(replicas=1, selector=client.V1LabelSelector(match_labels=labels), template=template)
+for account in watch.Watch().stream(core.list_namespaced_service_account, 'python', timeout_seconds=60):
+    break
+apps.create_namespaced_deployment('python', client.V1Deployment(metadata=client.V1ObjectMeta(name='web'), spec=spec))
+follow = watch.Watch()
+for event in follow.stream(apps.list_namespaced_deployment, 'python', timeout_seconds=120):
+    if event['object'].status.available_replicas == 1:
+        follow.stop()
+pod = core.list_namespaced_pod('python', label_selector='app=web').items[0]
+result['log'] = core.read_namespaced_pod_log(pod.metadata.name, 'python')
+result['scale'] = apps.patch_namespaced_deployment_scale('web', 'python', {'spec': {'replicas': 2}}).spec.replicas
+resource = dynamic.DynamicClient(client.ApiClient()).resources.get(api_version='v1', kind='ConfigMap')
+resource.create(namespace='python', body={'kind': 'ConfigMap', 'apiVersion': 'v1', 'metadata': {'name': 'dynamic'}, 'data': {'a': 'b'}})
+result['dynamic'] = resource.get(namespace='python', name='dynamic').data.a
+utils.create_from_dict(client.ApiClient(), {'apiVersion': 'v1', 'kind': 'Secret', 'metadata': {'name': 'made', 'namespace': 'python'}, 'stringData': {'a': 'b'}})
+result['secret'] = core.read_namespaced_secret('made', 'python').data
+try:
+    core.read_namespaced_config_map('absent', 'python')
+except client.ApiException as error:
+    result['error'] = [error.status, json.loads(error.body)['reason']]
+result['version'] = client.VersionApi().get_code().minor
+result['apis'] = len(client.ApisApi().get_api_versions().groups) > 15
+core.delete_namespace('python')
+print(json.dumps(result))
+`;
+
+interface Target {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly discoveredLabels: Readonly<Record<string, string>>;
+  readonly health: string;
+  readonly lastError: string;
+}
+
+describe('third-party programs', () => {
+  const machine = Machine.use();
+  let cluster: Cluster;
+  beforeAll(async () => {
+    cluster = await machine.cluster({ spec: composition({ storage: 'memory', runtime: 'process', network: 'host' }) });
+  });
+
+  it.skipIf(lacks(pythonClient))(
+    titleOf("Kubernetes' Python client creates, follows, patches and deletes", pythonClient, 'python3-kubernetes'),
+    async () => {
+      const file = machine.path('client.py');
+      await writeFile(file, script);
+      expect(JSON.parse(await mustRun(python, [file, cluster.kubeconfig]))).toEqual({
+        log: 'started\n',
+        scale: 2,
+        dynamic: 'b',
+        secret: { a: 'Yg==' },
+        error: [404, 'NotFound'],
+        version: '36',
+        apis: true,
+      });
+    },
+  );
+
+  it.skipIf(lacks(prometheus))(
+    titleOf('Prometheus discovers every role and scrapes the API server', prometheus, 'prometheus'),
+    async () => {
+      const { api, kubectl } = cluster;
+      const namespace = 'monitoring';
+      await kubectl.run(['create', 'namespace', namespace]);
+      await kubectl.run(['create', 'serviceaccount', 'prometheus', '-n', namespace]);
+      await kubectl.apply(permissions(namespace));
+      await kubectl.apply(workload, { namespace });
+      await api.untilReady(namespace, 'web', 1);
+      const token = machine.path('token');
+      await writeFile(token, await kubectl.run(['create', 'token', 'prometheus', '-n', namespace]), { mode: 0o600 });
+      const [ca, config, port] = [machine.path('ca.crt'), machine.path('prometheus.yaml'), await freePort()];
+      await writeFile(ca, api.tls.ca);
+      const authorization = { credentials_file: token.trim() };
+      const tls = { ca_file: ca };
+      const sd = (role: string) => ({ api_server: api.server, role, authorization, tls_config: tls });
+      const roles = ['node', 'pod', 'service', 'endpoints', 'endpointslice', 'ingress'];
+      const jobs = roles.map((role) => ({ job_name: role, kubernetes_sd_configs: [sd(role)] }));
+      const apiServer = {
+        job_name: 'apiserver',
+        scheme: 'https',
+        authorization,
+        tls_config: tls,
+        static_configs: [{ targets: [new URL(api.server).host] }],
+      };
+      await writeFile(
+        config,
+        stringify(
+          { global: { scrape_interval: '1s', scrape_timeout: '1s' }, scrape_configs: [apiServer, ...jobs] },
+          { aliasDuplicateObjects: false },
+        ),
+      );
+      const daemon = new Daemon(prometheus, [
+        `--config.file=${config}`,
+        `--storage.tsdb.path=${machine.path('tsdb')}`,
+        `--web.listen-address=127.0.0.1:${port}`,
+      ]);
+      machine.undo('prometheus', () => daemon.stop());
+      await daemon.line(/Server is ready to receive web requests/);
+      const query = async <T>(path: string): Promise<T> =>
+        (JSON.parse((await httpGet(`http://127.0.0.1:${port}${path}`)).body) as { data: T }).data;
+      const targets = await until('every role has targets', async () => {
+        const { activeTargets } = await query<{ readonly activeTargets: readonly Target[] }>('/api/v1/targets?state=active');
+        return [...roles, 'apiserver'].every((role) => activeTargets.some(({ labels }) => labels['job'] === role)) && activeTargets;
+      });
+      const pod = targets.find(
+        ({ labels, discoveredLabels }) => labels['job'] === 'pod' && discoveredLabels['__meta_kubernetes_pod_label_app'] === 'web',
+      );
+      expect(pod?.discoveredLabels).toMatchObject({
+        __meta_kubernetes_namespace: namespace,
+        __meta_kubernetes_pod_controller_kind: 'ReplicaSet',
+        __meta_kubernetes_pod_phase: 'Running',
+        __meta_kubernetes_pod_node_name: cluster.nodeName,
+      });
+      // a metric of kube-apiserver's name, scraped with the permissions of the service account
+      const counted = await until('requests of Prometheus are counted', async () => {
+        const expression = encodeURIComponent('sum(apiserver_request_total{job="apiserver",verb="WATCH"})');
+        const { result } = await query<{ readonly result: readonly { readonly value: readonly [number, string] }[] }>(
+          `/api/v1/query?query=${expression}`,
+        );
+        return result[0];
+      });
+      expect(Number(counted.value[1])).toBeGreaterThan(0);
+      expect(targets.find(({ labels }) => labels['job'] === 'apiserver')?.lastError).toBe('');
+      // it follows changes through watches
+      await kubectl.run(['scale', 'deployment', 'web', '-n', namespace, '--replicas=2']);
+      await until('the second pod is discovered', async () => {
+        const { activeTargets } = await query<{ readonly activeTargets: readonly Target[] }>('/api/v1/targets?state=active');
+        return (
+          activeTargets.filter(
+            ({ labels, discoveredLabels }) => labels['job'] === 'pod' && discoveredLabels['__meta_kubernetes_pod_label_app'] === 'web',
+          ).length === 2
+        );
+      });
+      expect(daemon.output).not.toMatch(/level=error/);
+      expect(await readFile(config, 'utf8')).toContain('endpointslice');
+    },
+  );
+});
+
+const permissions = (namespace: string) => [
+  {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'ClusterRole',
+    metadata: { name: 'prometheus' },
+    rules: [
+      { apiGroups: [''], resources: ['nodes', 'nodes/metrics', 'services', 'endpoints', 'pods'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: ['networking.k8s.io'], resources: ['ingresses'], verbs: ['get', 'list', 'watch'] },
+      { nonResourceURLs: ['/metrics'], verbs: ['get'] },
+    ],
+  },
+  {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'ClusterRoleBinding',
+    metadata: { name: 'prometheus' },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'prometheus' },
+    subjects: [{ kind: 'ServiceAccount', name: 'prometheus', namespace }],
+  },
+];
+const labels = { app: 'web' };
+const workload = [
+  {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'web' },
+    spec: {
+      replicas: 1,
+      selector: { matchLabels: labels },
+      template: {
+        metadata: { labels },
+        spec: {
+          terminationGracePeriodSeconds: 1,
+          containers: [{ name: 'main', image: 'host', command: ['sleep', '3600'], ports: [{ name: 'http', containerPort: 8080 }] }],
+        },
+      },
+    },
+  },
+  {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'web' },
+    spec: { selector: labels, ports: [{ name: 'http', port: 80, targetPort: 8080 }] },
+  },
+  {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'Ingress',
+    metadata: { name: 'web' },
+    spec: {
+      rules: [
+        {
+          host: 'web.example.com',
+          http: { paths: [{ path: '/', pathType: 'Prefix', backend: { service: { name: 'web', port: { number: 80 } } } }] },
+        },
+      ],
+    },
+  },
+];
