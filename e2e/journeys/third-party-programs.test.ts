@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { stringify } from 'yaml';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Cluster } from '../harness/cluster.ts';
@@ -55,7 +55,6 @@ print(json.dumps(result))
 
 interface Target {
   readonly labels: Readonly<Record<string, string>>;
-  readonly discoveredLabels: Readonly<Record<string, string>>;
   readonly health: string;
   readonly lastError: string;
 }
@@ -85,38 +84,26 @@ describe('third-party programs', () => {
   );
 
   it.skipIf(lacks(prometheus))(
-    titleOf('Prometheus discovers every role and scrapes the API server', prometheus, 'prometheus'),
+    titleOf('Prometheus scrapes the API server, and the kubelet through it', prometheus, 'prometheus'),
     async () => {
       const { api, kubectl } = cluster;
-      const namespace = 'monitoring';
-      await kubectl.run(['create', 'namespace', namespace]);
-      await kubectl.run(['create', 'serviceaccount', 'prometheus', '-n', namespace]);
-      await kubectl.apply(permissions(namespace));
-      await kubectl.apply(workload, { namespace });
-      await api.untilReady(namespace, 'web', 1);
-      const token = machine.path('token');
-      await writeFile(token, await kubectl.run(['create', 'token', 'prometheus', '-n', namespace]), { mode: 0o600 });
-      const [ca, config, port] = [machine.path('ca.crt'), machine.path('prometheus.yaml'), await freePort()];
+      await kubectl.run(['create', 'namespace', 'monitoring']);
+      await kubectl.run(['create', 'serviceaccount', 'prometheus', '-n', 'monitoring']);
+      await kubectl.apply(permissions);
+      const [token, ca, config, port] = [machine.path('token'), machine.path('ca.crt'), machine.path('prometheus.yaml'), await freePort()];
+      await writeFile(token, await kubectl.run(['create', 'token', 'prometheus', '-n', 'monitoring']), { mode: 0o600 });
       await writeFile(ca, api.tls.ca);
-      const authorization = { credentials_file: token.trim() };
-      const tls = { ca_file: ca };
-      const sd = (role: string) => ({ api_server: api.server, role, authorization, tls_config: tls });
-      const roles = ['node', 'pod', 'service', 'endpoints', 'endpointslice', 'ingress'];
-      const jobs = roles.map((role) => ({ job_name: role, kubernetes_sd_configs: [sd(role)] }));
-      const apiServer = {
-        job_name: 'apiserver',
+      const node = `/api/v1/nodes/${cluster.nodeName}/proxy`;
+      const paths = ['/metrics', `${node}/metrics`, `${node}/metrics/cadvisor`, `${node}/metrics/resource`, `${node}/metrics/probes`];
+      const jobs = paths.map((path) => ({
+        job_name: path,
         scheme: 'https',
-        authorization,
-        tls_config: tls,
+        metrics_path: path,
+        authorization: { credentials_file: token },
+        tls_config: { ca_file: ca },
         static_configs: [{ targets: [new URL(api.server).host] }],
-      };
-      await writeFile(
-        config,
-        stringify(
-          { global: { scrape_interval: '1s', scrape_timeout: '1s' }, scrape_configs: [apiServer, ...jobs] },
-          { aliasDuplicateObjects: false },
-        ),
-      );
+      }));
+      await writeFile(config, stringify({ global: { scrape_interval: '1s', scrape_timeout: '1s' }, scrape_configs: jobs }));
       const daemon = new Daemon(prometheus, [
         `--config.file=${config}`,
         `--storage.tsdb.path=${machine.path('tsdb')}`,
@@ -124,56 +111,36 @@ describe('third-party programs', () => {
       ]);
       machine.undo('prometheus', () => daemon.stop());
       await daemon.line(/Server is ready to receive web requests/);
-      const query = async <T>(path: string): Promise<T> =>
-        (JSON.parse((await httpGet(`http://127.0.0.1:${port}${path}`)).body) as { data: T }).data;
-      const targets = await until('every role has targets', async () => {
+      const query = async <T>(path: string) =>
+        (JSON.parse((await httpGet(`http://127.0.0.1:${port}${path}`)).body) as { readonly data: T }).data;
+      const targets = await until('every target was scraped', async () => {
         const { activeTargets } = await query<{ readonly activeTargets: readonly Target[] }>('/api/v1/targets?state=active');
-        return [...roles, 'apiserver'].every((role) => activeTargets.some(({ labels }) => labels['job'] === role)) && activeTargets;
+        return activeTargets.length === paths.length && activeTargets.every(({ health }) => health !== 'unknown') && activeTargets;
       });
-      const pod = targets.find(
-        ({ labels, discoveredLabels }) => labels['job'] === 'pod' && discoveredLabels['__meta_kubernetes_pod_label_app'] === 'web',
+      expect(targets.map(({ labels, health, lastError }) => [labels['job'], health, lastError]).sort()).toEqual(
+        paths.map((path) => [path, 'up', '']).sort(),
       );
-      expect(pod?.discoveredLabels).toMatchObject({
-        __meta_kubernetes_namespace: namespace,
-        __meta_kubernetes_pod_controller_kind: 'ReplicaSet',
-        __meta_kubernetes_pod_phase: 'Running',
-        __meta_kubernetes_pod_node_name: cluster.nodeName,
-      });
-      // a metric of kube-apiserver's name, scraped with the permissions of the service account
-      const counted = await until('requests of Prometheus are counted', async () => {
-        const expression = encodeURIComponent('sum(apiserver_request_total{job="apiserver",verb="WATCH"})');
-        const { result } = await query<{ readonly result: readonly { readonly value: readonly [number, string] }[] }>(
-          `/api/v1/query?query=${expression}`,
-        );
-        return result[0];
-      });
-      expect(Number(counted.value[1])).toBeGreaterThan(0);
-      expect(targets.find(({ labels }) => labels['job'] === 'apiserver')?.lastError).toBe('');
-      // it follows changes through watches
-      await kubectl.run(['scale', 'deployment', 'web', '-n', namespace, '--replicas=2']);
-      await until('the second pod is discovered', async () => {
-        const { activeTargets } = await query<{ readonly activeTargets: readonly Target[] }>('/api/v1/targets?state=active');
-        return (
-          activeTargets.filter(
-            ({ labels, discoveredLabels }) => labels['job'] === 'pod' && discoveredLabels['__meta_kubernetes_pod_label_app'] === 'web',
-          ).length === 2
-        );
-      });
+      const count = (expression: string) =>
+        until(`a value of ${expression}`, async () => {
+          type Result = { readonly result: readonly { readonly value: readonly [number, string] }[] };
+          const { result } = await query<Result>(`/api/v1/query?query=${encodeURIComponent(expression)}`);
+          return Number(result[0]?.value[1] ?? '0') > 0;
+        });
+      await count('sum(apiserver_request_total{job="/metrics"})');
+      await count(`sum(node_memory_working_set_bytes{job="${node}/metrics/resource"})`);
       expect(daemon.output).not.toMatch(/level=error/);
-      expect(await readFile(config, 'utf8')).toContain('endpointslice');
     },
   );
 });
 
-const permissions = (namespace: string) => [
+/** The rules that Prometheus has in its documentation, with the kubelet's metrics through the API server. */
+const permissions = [
   {
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind: 'ClusterRole',
     metadata: { name: 'prometheus' },
     rules: [
-      { apiGroups: [''], resources: ['nodes', 'nodes/metrics', 'services', 'endpoints', 'pods'], verbs: ['get', 'list', 'watch'] },
-      { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: ['get', 'list', 'watch'] },
-      { apiGroups: ['networking.k8s.io'], resources: ['ingresses'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: [''], resources: ['nodes/proxy', 'nodes/metrics'], verbs: ['get'] },
       { nonResourceURLs: ['/metrics'], verbs: ['get'] },
     ],
   },
@@ -182,44 +149,6 @@ const permissions = (namespace: string) => [
     kind: 'ClusterRoleBinding',
     metadata: { name: 'prometheus' },
     roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'prometheus' },
-    subjects: [{ kind: 'ServiceAccount', name: 'prometheus', namespace }],
-  },
-];
-const labels = { app: 'web' };
-const workload = [
-  {
-    apiVersion: 'apps/v1',
-    kind: 'Deployment',
-    metadata: { name: 'web' },
-    spec: {
-      replicas: 1,
-      selector: { matchLabels: labels },
-      template: {
-        metadata: { labels },
-        spec: {
-          terminationGracePeriodSeconds: 1,
-          containers: [{ name: 'main', image: 'host', command: ['sleep', '3600'], ports: [{ name: 'http', containerPort: 8080 }] }],
-        },
-      },
-    },
-  },
-  {
-    apiVersion: 'v1',
-    kind: 'Service',
-    metadata: { name: 'web' },
-    spec: { selector: labels, ports: [{ name: 'http', port: 80, targetPort: 8080 }] },
-  },
-  {
-    apiVersion: 'networking.k8s.io/v1',
-    kind: 'Ingress',
-    metadata: { name: 'web' },
-    spec: {
-      rules: [
-        {
-          host: 'web.example.com',
-          http: { paths: [{ path: '/', pathType: 'Prefix', backend: { service: { name: 'web', port: { number: 80 } } } }] },
-        },
-      ],
-    },
+    subjects: [{ kind: 'ServiceAccount', name: 'prometheus', namespace: 'monitoring' }],
   },
 ];
