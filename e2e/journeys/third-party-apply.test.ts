@@ -178,7 +178,7 @@ describe('Helm', () => {
     expect((await api.get<{ readonly items: readonly Item[] }>(secrets)).items).toEqual([]);
   });
 
-  it('refuses a release name that exists', async () => {
+  it('rejects a release name that exists', async () => {
     const secrets = `/api/v1/namespaces/${await namespace('helm-name')}/secrets`;
     await api.json('POST', secrets, { body: release(1, 'deployed') });
     expect((await api.call('POST', secrets, { body: release(1, 'pending-install') })).status).toBe(409);

@@ -228,9 +228,9 @@ describe('clients of fake nodes', () => {
     await api.until<Budget>('the budget is computed', budgets, ([one]) => one?.status?.currentHealthy === 2);
     const { items } = await api.get<{ readonly items: readonly PodItem[] }>(api.pods('default', 'budget'));
     const [pod] = items as readonly [PodItem];
-    const refused = await evict(api, pod);
-    expect(refused.status).toBe(429);
-    expect(JSON.parse(refused.body)).toMatchObject({
+    const denied = await evict(api, pod);
+    expect(denied.status).toBe(429);
+    expect(JSON.parse(denied.body)).toMatchObject({
       reason: 'TooManyRequests',
       details: {
         causes: [{ reason: 'DisruptionBudget', message: expect.stringContaining('The disruption budget budget needs 2 healthy pods') }],
@@ -259,10 +259,15 @@ const isUnschedulable = ({ status }: PodItem): boolean =>
     ({ type, status: value, reason }) => type === 'PodScheduled' && value === 'False' && reason === 'Unschedulable',
   ) === true;
 
-/** Adds a taint as the autoscaler does: by an update of the node that it read. */
+/** Adds a taint as the autoscaler does: by an update of the node that it read, again after a conflict with another writer. */
 async function taint(api: Api, name: string, added: Taint): Promise<void> {
-  const node = await api.get<NodeItem>(`${nodes}/${name}`);
-  await api.json('PUT', `${nodes}/${name}`, { body: { ...node, spec: { ...node.spec, taints: [...(node.spec.taints ?? []), added] } } });
+  for (;;) {
+    const node = await api.get<NodeItem>(`${nodes}/${name}`);
+    const body = { ...node, spec: { ...node.spec, taints: [...(node.spec.taints ?? []), added] } };
+    const { status, body: answer } = await api.call('PUT', `${nodes}/${name}`, { body });
+    if (status === 200) return;
+    expect([status, answer]).toEqual([409, answer]);
+  }
 }
 
 function evict(api: Api, { metadata }: PodItem, deleteOptions: object = {}) {

@@ -12,9 +12,9 @@ import { until } from '../harness/until.ts';
 const prometheus = '/usr/bin/prometheus';
 const python = '/usr/bin/python3';
 const pythonClient = '/usr/lib/python3/dist-packages/kubernetes/__init__.py';
-const lacks = (file: string) => !existsSync(file) && !everythingIsNeeded;
+const isMissing = (file: string) => !existsSync(file) && !everythingIsNeeded;
 const titleOf = (name: string, file: string, debian: string) =>
-  `${name}${lacks(file) ? ` (skipped: Debian's ${debian} is not installed)` : ''}`;
+  `${name}${isMissing(file) ? ` (skipped: Debian's ${debian} is not installed)` : ''}`;
 
 const script = `
 import json, sys
@@ -66,7 +66,7 @@ describe('third-party programs', () => {
     cluster = await machine.cluster({ spec: composition({ storage: 'memory', runtime: 'process', network: 'host' }) });
   });
 
-  it.skipIf(lacks(pythonClient))(
+  it.skipIf(isMissing(pythonClient))(
     titleOf("Kubernetes' Python client creates, follows, patches and deletes", pythonClient, 'python3-kubernetes'),
     async () => {
       const file = machine.path('client.py');
@@ -83,7 +83,7 @@ describe('third-party programs', () => {
     },
   );
 
-  it.skipIf(lacks(prometheus))(
+  it.skipIf(isMissing(prometheus))(
     titleOf('Prometheus scrapes the API server, and the kubelet through it', prometheus, 'prometheus'),
     async () => {
       const { api, kubectl } = cluster;
@@ -94,7 +94,14 @@ describe('third-party programs', () => {
       await writeFile(token, await kubectl.run(['create', 'token', 'prometheus', '-n', 'monitoring']), { mode: 0o600 });
       await writeFile(ca, api.tls.ca);
       const node = `/api/v1/nodes/${cluster.nodeName}/proxy`;
-      const paths = ['/metrics', `${node}/metrics`, `${node}/metrics/cadvisor`, `${node}/metrics/resource`, `${node}/metrics/probes`];
+      const paths = [
+        '/metrics',
+        '/metrics/slis',
+        `${node}/metrics`,
+        `${node}/metrics/cadvisor`,
+        `${node}/metrics/resource`,
+        `${node}/metrics/probes`,
+      ];
       const jobs = paths.map((path) => ({
         job_name: path,
         scheme: 'https',
@@ -104,6 +111,8 @@ describe('third-party programs', () => {
         static_configs: [{ targets: [new URL(api.server).host] }],
       }));
       await writeFile(config, stringify({ global: { scrape_interval: '1s', scrape_timeout: '1s' }, scrape_configs: jobs }));
+      // the first result of a health check
+      expect((await api.call('GET', '/livez')).status).toBe(200);
       const daemon = new Daemon(prometheus, [
         `--config.file=${config}`,
         `--storage.tsdb.path=${machine.path('tsdb')}`,
@@ -126,6 +135,7 @@ describe('third-party programs', () => {
           const { result } = await query<Result>(`/api/v1/query?query=${encodeURIComponent(expression)}`);
           return Number(result[0]?.value[1] ?? '0') > 0;
         });
+      await count('sum(kubernetes_healthcheck{job="/metrics/slis"})');
       await count('sum(apiserver_request_total{job="/metrics"})');
       await count(`sum(node_memory_working_set_bytes{job="${node}/metrics/resource"})`);
       expect(daemon.output).not.toMatch(/level=error/);
@@ -141,7 +151,7 @@ const permissions = [
     metadata: { name: 'prometheus' },
     rules: [
       { apiGroups: [''], resources: ['nodes/proxy', 'nodes/metrics'], verbs: ['get'] },
-      { nonResourceURLs: ['/metrics'], verbs: ['get'] },
+      { nonResourceURLs: ['/metrics', '/metrics/slis'], verbs: ['get'] },
     ],
   },
   {
