@@ -17,7 +17,7 @@ module.exports = {
     { name: 'plugins-import-no-plugin', severity: 'error', comment: 'plugins do not import each other', from: { path: '^plugins/([^/]+)/src/' }, to: { path: '^plugins/', pathNot: '^plugins/$1/' } },
     { name: 'plugins-import-no-server-or-client', severity: 'error', comment: 'plugins get their API client, informers and events from needs', from: { path: '^plugins/[^/]+/src/' }, to: { path: packagesOf(closedToPlugins) } },
     { name: 'tsyringe-in-kernel-only', severity: 'error', comment: 'only the kernel imports the DI container', from: { path: '^(packages|plugins)/', pathNot: '^packages/kernel/src/internal/container' }, to: { path: 'node_modules/tsyringe/' } },
-    { name: 'e2e-is-outside', severity: 'error', comment: 'e2e uses HTTP and processes only', from: { path: '^e2e/', pathNot: '^e2e/(bench|fuzz)/' }, to: { path: '^(packages|plugins)/[^/]+/src/' } },
+    { name: 'e2e-is-outside', severity: 'error', comment: 'e2e uses HTTP and processes only', from: { path: '^e2e/', pathNot: '^e2e/(bench|differ|fuzz)/' }, to: { path: '^(packages|plugins)/[^/]+/src/' } },
   ],
   options: {
     doNotFollow: { path: 'node_modules' },

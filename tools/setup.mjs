@@ -105,6 +105,9 @@ const components = [
   ['conntrack', '/usr/sbin/conntrack'],
   ['util-linux', '/usr/bin/nsenter'],
   ['procps', '/usr/bin/pgrep'],
+  ['openssl', '/usr/bin/openssl'],
+  ['prometheus', '/usr/bin/prometheus'],
+  ['python3-kubernetes', '/usr/lib/python3/dist-packages/kubernetes/__init__.py'],
 ];
 
 async function installComponents() {

@@ -1,6 +1,9 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { HealthCheckResult } from './health-endpoints.ts';
 
+/** The names of the service level indicators, which /metrics/slis serves on their own (KEP-3466). */
+export const sliMetrics: ReadonlySet<string> = new Set(['kubernetes_healthcheck', 'kubernetes_healthchecks_total']);
+
 /** Registers the metrics of health checks, and returns a function that records a result. */
 export function healthCheckObserver(registry: Registry): (result: HealthCheckResult) => void {
   const registers = [registry];

@@ -6,6 +6,7 @@ import type { Registry } from 'prom-client';
 import type { Aggregator } from '../aggregation/aggregator.ts';
 import type { LoopbackPathHandler } from '../pipeline/loopback-handler.ts';
 import type { DiscoveryEndpoints } from '../discovery/discovery-endpoints.ts';
+import { sliMetrics } from './health-check-metrics.ts';
 import type { HealthEndpoints } from './health-endpoints.ts';
 import { authorizationError } from '../authorization/require-authorization.ts';
 import { requestBodyType, maxBodyBytes } from '../http/request-body.ts';
@@ -36,6 +37,12 @@ export interface PathEndpointsOptions {
   /** The debug pages by path. A page is generated for each request. */
   readonly pages?: ReadonlyMap<string, () => string>;
 }
+
+/** The paths of metrics with the names of the metrics that they serve; undefined: all. */
+const metricPaths: ReadonlyMap<string, ReadonlySet<string> | undefined> = new Map([
+  ['/metrics', undefined],
+  ['/metrics/slis', sliMetrics],
+]);
 
 /** Serves all non-resource paths, such as discovery, OpenAPI, health and metrics. The caller has authorized the request. */
 export class PathEndpoints {
@@ -73,7 +80,7 @@ export class PathEndpoints {
     const known =
       plain === '/' ||
       plain === '/version' ||
-      plain === '/metrics' ||
+      metricPaths.has(plain) ||
       page !== undefined ||
       health.has(plain) ||
       openApi.has(path) ||
@@ -89,8 +96,8 @@ export class PathEndpoints {
       sendText(exchange, code, text);
     } else if (openApi.has(path)) await openApi.send(exchange, path, query);
     else if (discovery.has(plain)) await discovery.send(exchange, plain, () => negotiateRequest(exchange, query, 'objects'));
-    else if (plain === '/metrics') {
-      const { contentType, text } = await metricsText(this.#options.registries());
+    else if (metricPaths.has(plain)) {
+      const { contentType, text } = await metricsText(this.#options.registries(), metricPaths.get(plain));
       exchange.setHeader('Content-Type', contentType);
       exchange.send(200, text);
     } else
@@ -115,7 +122,7 @@ export class PathEndpoints {
     if (path === '/version') return this.#version;
     if (path === '/') return { paths: this.#paths() };
     if (this.#options.health.has(path)) return (await this.#options.health.answer(path, query)).text;
-    if (path === '/metrics') return (await metricsText(this.#options.registries())).text;
+    if (metricPaths.has(path)) return (await metricsText(this.#options.registries(), metricPaths.get(path))).text;
     const document = this.#options.discovery.value(path);
     if (document === undefined) throw pathNotFound();
     return document;
@@ -137,7 +144,15 @@ export class PathEndpoints {
   #paths(): readonly string[] {
     const { discovery, openApi, health } = this.#options;
     const pages = this.#options.pages?.keys() ?? [];
-    return [...discovery.paths, ...openApi.paths, ...health.paths, ...pages, '/metrics', '/version', ...this.#exactHandlers.keys()].sort();
+    return [
+      ...discovery.paths,
+      ...openApi.paths,
+      ...health.paths,
+      ...pages,
+      ...metricPaths.keys(),
+      '/version',
+      ...this.#exactHandlers.keys(),
+    ].sort();
   }
 }
 

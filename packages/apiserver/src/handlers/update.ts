@@ -106,7 +106,11 @@ export async function updateObject(update: UpdateRequest): Promise<{ readonly it
     await decide(current);
     const revision = current?.revision ?? 0;
     if (stored === undefined && current !== undefined) return { item: await toServed(kind, current, request), created };
-    if (finalized) return { item: new DerivedObject(toServedVersion(kind, stored ?? {}), revision), created };
+    if (finalized) {
+      const returned =
+        kind.customResource === undefined ? toServedVersion(kind, stored ?? {}) : await kind.customResource.convert(stored ?? {});
+      return { item: new DerivedObject(returned, revision), created };
+    }
     return { item: await dryRunResult(update, stored ?? {}, { key, revision }), created };
   }
   const result = await objects.guaranteedUpdate(kind.storedKind, key, context, decide);

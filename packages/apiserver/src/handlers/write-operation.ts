@@ -1,4 +1,5 @@
 import type { FieldError } from '@oarlock/api/field/field-error';
+import { applyDefaults } from '@oarlock/api/defaulting/apply-defaults';
 import { invalidStatus } from '@oarlock/api/field/invalid-status';
 import type { KubeObject } from '@oarlock/api/object';
 import type { AdmissionAttributes } from '../admission/admission-attributes.ts';
@@ -72,7 +73,7 @@ function conformMutated(kind: ServedKind, mutated: KubeObject, submitted: KubeOb
 export function prepareNew({ registry, kind, context }: WriteOperation, admitted: KubeObject): PreparedObject | Promise<PreparedObject> {
   const strategyContext = newStrategyContext(context);
   const uid = registry.random.uuid();
-  const created = withEmptyFields(kind, prepareForCreate(kind, kind.conversion?.toStored(admitted) ?? admitted, uid, strategyContext));
+  const created = withEmptyFields(kind, prepareForCreate(kind, toStoredVersion(kind, admitted), uid, strategyContext));
   const finish = (allocated: AllocatedObject | undefined): PreparedObject => {
     const stored = restoreManagedFields(allocated?.object ?? created, admitted, undefined);
     return { stored, returned: toServedVersion(kind, stored), strategyContext, allocation: allocated?.reservation };
@@ -88,7 +89,7 @@ export function prepareExisting(
   old: KubeObject,
 ): PreparedObject | Promise<PreparedObject> {
   const strategyContext = newStrategyContext(context);
-  const converted = withEmptyFields(kind, kind.conversion?.toStored(admitted) ?? admitted);
+  const converted = withEmptyFields(kind, toStoredVersion(kind, admitted));
   const updated =
     subresource === undefined
       ? prepareForUpdate(kind, converted, old, strategyContext)
@@ -115,6 +116,11 @@ export async function dryRunResult(
   const { object } = await toServed(kind, item, context.request);
   const { resourceVersion } = stored.metadata ?? {};
   return new DerivedObject(revision === 0 ? withMetadata(object, { resourceVersion }) : object, revision);
+}
+
+/** Returns an object of a built-in kind in the storage version, with the defaults of that version: kube-apiserver applies them when it decodes stored objects. */
+function toStoredVersion({ conversion, storedKind }: ServedKind, object: KubeObject): KubeObject {
+  return conversion === undefined ? object : applyDefaults(storedKind.resource, conversion.toStored(object));
 }
 
 /** Returns a stored object of a built-in kind in the served version. */

@@ -1,10 +1,17 @@
 import type { Registry } from 'prom-client';
 
-/** Returns the metrics of several registries in the Prometheus text format. Samples with the same name are grouped, as the format requires. */
-export async function metricsText(registries: readonly Registry[]): Promise<{ readonly contentType: string; readonly text: string }> {
+/**
+ * Returns the metrics of several registries in the Prometheus text format. Samples with the same name are grouped, as the format requires.
+ * @param names only the metrics with these names; all if absent
+ */
+export async function metricsText(
+  registries: readonly Registry[],
+  names?: ReadonlySet<string>,
+): Promise<{ readonly contentType: string; readonly text: string }> {
   const texts = new Map<string, string[]>();
   for (const registry of new Set(registries)) {
     for (const { name } of registry.getMetricsAsArray()) {
+      if (names?.has(name) === false) continue;
       const text = await registry.getSingleMetricAsString(name);
       const known = texts.get(name);
       if (known === undefined) texts.set(name, [text]);

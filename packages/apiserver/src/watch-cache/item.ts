@@ -207,7 +207,9 @@ export class DerivedObject implements EncodedObject {
     return this.#protobuf;
   }
   #whole(): Buffer {
-    this.#json ??= Buffer.from(stringifyExact(this.object));
+    const { kind, apiVersion, metadata, ...rest } = this.object;
+    // in the order of stored objects: encodings recognize the type metadata at the beginning
+    this.#json ??= Buffer.from(stringifyExact({ kind, apiVersion, metadata, ...rest }));
     return this.#json;
   }
 }

@@ -29,6 +29,18 @@ describe('request metrics', () => {
   });
   const metrics = async () => (await server.http1('GET', '/metrics')).text;
 
+  it('are only the service level indicators at /metrics/slis', async () => {
+    const observe = healthCheckObserver(server.registry);
+    observe({ endpoint: 'livez', name: 'ping', healthy: true });
+    const { code, text } = await server.http1('GET', '/metrics/slis');
+    expect([code, text.match(/^# TYPE .*$/gm)]).toEqual([
+      200,
+      ['# TYPE kubernetes_healthcheck gauge', '# TYPE kubernetes_healthchecks_total counter'],
+    ]);
+    expect(sample(text, 'kubernetes_healthcheck{name="ping",type="livez"}')).toBe(1);
+    expect((await server.http1('GET', '/')).json<{ paths: string[] }>().paths).toContain('/metrics/slis');
+  });
+
   it('have the response sizes of reads and not of writes', async () => {
     await core.create('configmaps', configMap('a', { text: 'x'.repeat(20_000) }));
     const path = '/api/v1/namespaces/default/configmaps';
