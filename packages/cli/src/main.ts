@@ -37,6 +37,7 @@ function program(): Command {
   addKeyCommands(root);
   addAuthCommands(root);
   addNodeCommands(root);
+  addServerCommands(root);
   addTraceCommand(root);
   addExplainCommands(root);
   overrideExit(root);
@@ -60,6 +61,7 @@ function addClusterCommands(root: Command): void {
     .option('--node-name <name>', 'name of this node; default: the host name')
     .option('--server <url>', 'URL of the API server, for a process without the apiserver role')
     .option('--kubeconfig <file>', 'kubeconfig for the API server, for a process without the apiserver role')
+    .option('--init', 'start the first server of a cluster; others join it with `oarlock server join`', false)
     .option('--detach', 'return when the cluster is ready and leave it running in the background', false)
     .action(async (options) => (await import('./up.ts')).up(options));
   root
@@ -153,11 +155,12 @@ function addPluginCommands(root: Command): void {
 }
 
 function addTokenCommands(root: Command): void {
-  const token = root.command('token').description('manage the tokens that nodes join with');
+  const token = root.command('token').description('manage the tokens that nodes and servers join with');
   token
     .command('create')
-    .description('create a bootstrap token and print the command that joins a node with it')
+    .description('create a bootstrap token and print the command that joins a node or a server with it')
     .addOption(dataDir())
+    .addOption(new Option('--role <role>', 'role of the machine that joins').choices(['node', 'server']).default('node'))
     .option('--ttl <hours>', 'hours until the token expires', '24')
     .action(async (options) => (await import('./token.ts')).createToken(options));
 }
@@ -187,7 +190,14 @@ function addKeyCommands(root: Command): void {
     .command('rotate')
     .description('replace the key that signs service account tokens; tokens signed with the old key stay valid')
     .addOption(dataDir())
+    .option('--end', 'delete the old public keys instead: tokens signed with the old keys become invalid', false)
     .action(async (options) => (await import('./keys.ts')).rotateKey(options));
+  keys
+    .command('status')
+    .description('show the keys that servers share, and which running servers use them')
+    .addOption(dataDir())
+    .addOption(output())
+    .action(async (options) => (await import('./keys.ts')).keysStatus(options));
 }
 
 function addAuthCommands(root: Command): void {
@@ -221,6 +231,39 @@ function addNodeCommands(root: Command): void {
     .option('--node-name <name>', 'name of this node; default: the host name')
     .option('--detach', 'return when the node is registered and leave it running in the background', false)
     .action(async (options) => (await import('./node-join.ts')).join(options));
+}
+
+function addServerCommands(root: Command): void {
+  const server = root.command('server').description('run several API servers over one storage');
+  server
+    .command('join')
+    .description('run this machine as another server of a cluster')
+    .argument('[url]', 'URL of a running server, such as https://10.0.0.1:6443; required the first time')
+    .option('--token <token>', 'token from `oarlock token create --role server`; required the first time')
+    .option(
+      '--discovery-token-ca-cert-hash <hash>',
+      'hash of the cluster CA, sha256:<hex>, printed with the token; required the first time',
+    )
+    .option('-f, --file <file>', 'cluster.yaml of this server; default: that of the first server')
+    .addOption(dataDir())
+    .option('--address <address>', 'address to listen on, without -f; default: the address from which this machine reaches the server')
+    .option('--port <number>', 'port of the API server', portNumber)
+    .option('--roles <list>', 'roles of this process, comma separated: apiserver,controllers,scheduler,kubelet,proxy')
+    .option('--node-name <name>', 'name of this server and of its node; default: the host name')
+    .option('--detach', 'return when the server is ready and leave it running in the background', false)
+    .action(async (url, options) => (await import('./server-join.ts')).joinServer({ ...options, ...(url !== undefined && { url }) }));
+  server
+    .command('list')
+    .description('list the servers of the cluster')
+    .addOption(dataDir())
+    .addOption(output())
+    .action(async (options) => (await import('./servers.ts')).listServers(options));
+  server
+    .command('remove')
+    .description('remove a server that has ended from the list of servers')
+    .argument('<name>')
+    .addOption(dataDir())
+    .action(async (name, options) => (await import('./servers.ts')).removeServer(name, options));
 }
 
 function addTraceCommand(root: Command): void {

@@ -1,5 +1,6 @@
 import { mkdir, readFile, realpath } from 'node:fs/promises';
 import { dirname, join, normalize, resolve } from 'node:path';
+import { serverLeaseRoot } from '@oarlock/apiserver/controllers/server-leases';
 import { openStorage } from '@oarlock/cluster/composition/open-storage';
 import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { StorageDriver, Write } from '@oarlock/spi/storage';
@@ -27,7 +28,11 @@ const chunk = { writes: 64, bytes: 512 * 1024 };
 /** TTL of restored events in seconds, the default of kube-apiserver: backups contain no TTLs. Leases of API servers are not restored. */
 const eventSeconds = 3600;
 const isEvent = (key: string) => key.startsWith('/registry/events/');
-const isEphemeralKey = (key: string) => key.startsWith('/registry/masterleases/') || key === marker;
+/**
+ * Returns true for keys that are not restored: leases of API servers, and the records of the servers and of their shared keys, which the first server
+ * writes again from its key files.
+ */
+const isEphemeralKey = (key: string) => key.startsWith(serverLeaseRoot) || key.startsWith('/oarlock/');
 
 /** Restores a backup into an empty storage. */
 export async function restore(options: RestoreOptions): Promise<void> {
