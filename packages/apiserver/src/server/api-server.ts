@@ -93,7 +93,10 @@ export class ApiServer implements Role {
     const { auditor } = this.#components;
     const encryptionDirectory = join(this.#context.dataDir, 'encryption');
     await this.#loadEncryption(encryptionDirectory);
-    this.#stopFollowingKeys = this.#dependencies.keys.onChange?.(() => this.#loadEncryption(encryptionDirectory));
+    this.#stopFollowingKeys = this.#dependencies.keys.onChange?.(async () => {
+      await this.#loadEncryption(encryptionDirectory);
+      await this.#components.pipeline.rereadUnreadable();
+    });
     if (usesDefaultPolicy === true) auditor?.setPolicy(defaultAuditPolicy);
     if (auditPolicy !== undefined) auditor?.setPolicy(await loadAuditPolicy(auditPolicy));
   }
@@ -216,6 +219,7 @@ export class ApiServer implements Role {
       server: this,
       postStartHooks: this.#components.postStartHooks,
       checkCache: () => this.#checkCache(),
+      undecryptableValues: () => this.#components.pipeline.undecryptableValues,
       checkShutdown: () => this.#checkShutdown(),
     });
   }

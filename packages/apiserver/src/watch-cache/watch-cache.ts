@@ -15,6 +15,7 @@ import { ResourceCaches } from './internal/resource-caches.ts';
 import type { CachedResource, ResourceCache } from './resource-cache.ts';
 import { RevisionSpanContexts } from './revision-span-contexts.ts';
 import { storageRoot } from './storage-root.ts';
+import { UnreadableObject } from './unreadable-object.ts';
 import { watchCacheLimits, type WatchCacheLimits } from './watch-cache-limits.ts';
 import type { Caller, WatchCacheMemory, WatchCacheOptions } from './watch-cache-options.ts';
 
@@ -108,6 +109,17 @@ export class WatchCache {
     this.#resources.remove(name);
   }
 
+  /** Reads the stored objects again that could not be decrypted or decoded. @throws StorageError if storage fails */
+  async rereadUnreadable(): Promise<void> {
+    for (const cache of this.#resources.values())
+      for (const [name, { storageKey }] of cache.unreadableObjects()) {
+        const { entry } = await this.#options.storage.get(storageKey);
+        if (entry === undefined) continue; // the watch delivers the deletion
+        const decoded = this.#resources.decode(cache, name, entry);
+        if (!(decoded instanceof UnreadableObject)) cache.setReadable(decoded, this.revision);
+      }
+  }
+
   /** Loads the stored objects of an added resource, with retries until the load succeeds. */
   async #loadAddedResource(cache: ResourceCache): Promise<void> {
     const { clock, log } = this.#options;
@@ -116,9 +128,9 @@ export class WatchCache {
     for (let wait = minRetryDelayMs; !signal.aborted && this.#resources.get(cache.resource.name) === cache; ) {
       try {
         const { entries, revision } = await readEntries(this.#options.storage, prefix);
-        const items = this.#resources.decodeAll(cache, prefix, entries);
+        const decoded = this.#resources.decodeAll(cache, prefix, entries);
         if (!(await this.waitForRevision(revision, signal))) continue;
-        cache.completeInitialLoad(items, this.revision);
+        cache.completeInitialLoad(decoded, this.revision);
         return;
       } catch (error) {
         log.warn({ resource: cache.resource.name, error: String(error), retryMs: wait }, 'loading the objects of a resource failed');
@@ -231,7 +243,7 @@ export class WatchCache {
     if (loadFirst === undefined) return undefined;
     const { entries, revision } = await readEntries(this.#options.storage, loadFirst.prefix);
     const cache = this.resource(loadFirst.name);
-    loadFirst.read(this.#resources.decodeAll(cache, loadFirst.prefix, entries));
+    loadFirst.read(this.#resources.decodeAll(cache, loadFirst.prefix, entries).items);
     return revision;
   }
 
@@ -280,10 +292,11 @@ export class WatchCache {
     }
     const own = this.pendingWrites.take(storageKey, value, revision);
     this.spanContexts.set(revision, own?.spanContext);
-    const item = change.type === 'delete' ? undefined : (own?.item(revision) ?? this.#resources.decode(cache, name, change.entry));
+    const decoded = change.type === 'delete' ? undefined : (own?.item(revision) ?? this.#resources.decode(cache, name, change.entry));
     const context = { revision, spanContext: own?.spanContext, now };
-    if (item === undefined) cache.delete(name, context);
-    else cache.put(item, context);
+    if (decoded === undefined) cache.delete(name, context);
+    else if (decoded instanceof UnreadableObject) cache.putUnreadable(name, decoded, revision);
+    else cache.put(decoded, context);
     this.watcherMemory.enforce(this.#options.clock.monotonic());
   }
 
