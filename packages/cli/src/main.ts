@@ -2,6 +2,8 @@ import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 
 import { oarlockVersion } from '@oarlock/cluster/process/version';
 import { exitCodes, describeError } from './common/command-error.ts';
 
+/** The exit code of Node.js if the event loop is empty while the main module awaits. */
+const unsettledAwait = 13;
 const dataDir = () => new Option('--data-dir <dir>', 'data directory of the cluster').default('./.oarlock');
 const file = () => new Option('-f, --file <file>', 'cluster.yaml of the cluster');
 const namespace = (description: string) => new Option('-n, --namespace <namespace>', description).default('default');
@@ -303,8 +305,12 @@ function addExplainCommands(root: Command): void {
     .action(async (from, to, port, options) => (await import('./explain-traffic.ts')).explainTrafficBetween(from, to, port, options));
 }
 
-/** Runs the command of process.argv and sets the exit code of the process. Never rejects. */
+/**
+ * Runs the command of process.argv and sets the exit code of the process. Never rejects. Keeps the process alive until the command has finished: timers
+ * and connections of the cluster's components do not.
+ */
 export async function main(): Promise<void> {
+  const finished = holdProcess();
   try {
     await program().parseAsync();
   } catch (error) {
@@ -315,5 +321,22 @@ export async function main(): Promise<void> {
       process.stderr.write(`${message}\n`);
       process.exitCode = exitCode;
     }
+  } finally {
+    finished();
   }
+}
+
+/** Keeps the process alive, and reports an exit in the meantime as a failure, until the returned function is called. */
+function holdProcess(): () => void {
+  const alive = setInterval(() => {}, 1 << 30);
+  const onExit = (code: number) => {
+    if (code !== exitCodes.done && code !== unsettledAwait) return; // the command itself ended the process
+    process.stderr.write('the process ended before the command was finished\n');
+    process.exitCode = exitCodes.failed;
+  };
+  process.on('exit', onExit);
+  return () => {
+    clearInterval(alive);
+    process.off('exit', onExit);
+  };
 }

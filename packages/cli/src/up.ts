@@ -59,8 +59,6 @@ export async function up(options: UpOptions): Promise<void> {
   const remote = await remoteFor(options, dataDir, roles ?? file.spec.roles);
   const stop = new AbortController();
   const stopRequested = onStopSignal(stop);
-  // the cluster's timers are unreferenced; this one keeps the process alive
-  const alive = setInterval(() => {}, 1 << 30);
   const running = await run({
     file,
     dataDir,
@@ -72,7 +70,6 @@ export async function up(options: UpOptions): Promise<void> {
     ...(remote && { remote }),
     ...(options.joined && remote && { joined: { ...options.joined, server: remote.server } }),
   }).catch((error: unknown) => {
-    clearInterval(alive);
     // a stop signal during the start is not an error
     if (stop.signal.aborted) return undefined;
     throw error;
@@ -90,7 +87,6 @@ export async function up(options: UpOptions): Promise<void> {
   }
   await stopRequested;
   await running.stop();
-  clearInterval(alive);
 }
 
 /** Aborts `stop` on the first signal and ends the process on a later one. The promise resolves on the first signal. */
