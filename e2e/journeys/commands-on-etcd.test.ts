@@ -57,7 +57,7 @@ describe.skipIf(reason !== undefined)(`a command on etcd${reason === undefined ?
   const expectFinished = (args: readonly string[], { code, stdout, stderr }: Finished) => {
     expect([args, code]).not.toEqual([args, unsettled]);
     expect([args, stderr]).toEqual([args, expect.not.stringContaining('ended before the command was finished')]);
-    // a command says what it did, or why it did nothing
+    // a command prints its effect, or the reason why it has none
     expect([args, `${stdout}${stderr}`.trim()]).not.toEqual([args, '']);
   };
 

@@ -224,14 +224,14 @@ describe.skipIf(reason !== undefined)(`three servers${reason === undefined ? '' 
     expect(perSecond).toBeLessThan(5);
   });
 
-  it('refuse a server with keys of its own, with the command that joins it', async () => {
+  it('reject a server with keys of its own, with the command that joins it', async () => {
     const own = dataDirOf('foreign');
-    const refusedNew = await runIn('server-b', ['up', '-f', file, '--data-dir', own, '--port', '6444', '--node-name', 'foreign']);
-    expect(refusedNew.code).toBe(1);
-    expect(refusedNew.stderr).toMatch(
+    const rejectedNew = await runIn('server-b', ['up', '-f', file, '--data-dir', own, '--port', '6444', '--node-name', 'foreign']);
+    expect(rejectedNew.code).toBe(1);
+    expect(rejectedNew.stderr).toMatch(
       /the storage belongs to the cluster three, and this server does not: this data directory has no keys of it\./,
     );
-    expect(refusedNew.stderr).toMatch(
+    expect(rejectedNew.stderr).toMatch(
       / {2}oarlock server join --token TOKEN --discovery-token-ca-cert-hash sha256:[0-9a-f]{64} https:\/\/10\.214\.\d+\.2:6443\n/,
     );
     expect(await readdir(own)).not.toContain('pki');
@@ -243,32 +243,32 @@ describe.skipIf(reason !== undefined)(`three servers${reason === undefined ? '' 
     const other = launch('server-b', ['up', '-f', alone, '--data-dir', own, '--node-name', 'foreign']);
     await other.line(readyLine);
     await other.stop();
-    const refused = await runIn('server-b', ['up', '-f', file, '--data-dir', own, '--port', '6444', '--node-name', 'foreign']);
-    expect(refused.code).toBe(1);
-    expect(refused.stderr).toMatch(
+    const rejected = await runIn('server-b', ['up', '-f', file, '--data-dir', own, '--port', '6444', '--node-name', 'foreign']);
+    expect(rejected.code).toBe(1);
+    expect(rejected.stderr).toMatch(
       /the CA is sha256:[0-9a-f]{64}, that of the cluster is sha256:[0-9a-f]{64}; the service account signing key is /,
     );
   });
 
-  it('refuse a join with a wrong token, key or CA hash', async () => {
-    const refusal = async (change: (args: string[]) => void): Promise<string> => {
+  it('reject a join with a wrong token, key or CA hash', async () => {
+    const rejectionOf = async (change: (args: string[]) => void): Promise<string> => {
       const args = [...joinCommand];
       change(args);
-      const { code, stderr } = await runIn('server-b', [...args, '--data-dir', machine.path('refused'), '--node-name', 'foreign']);
+      const { code, stderr } = await runIn('server-b', [...args, '--data-dir', machine.path('rejected'), '--node-name', 'foreign']);
       return `${code} ${stderr.trim()}`;
     };
     const [token, hash] = [joinCommand.indexOf('--token') + 1, joinCommand.indexOf('--discovery-token-ca-cert-hash') + 1];
     const [id, secret, key] = (joinCommand[token] ?? '').split('.');
     const setToken = (text: string) => (args: string[]) => void (args[token] = text);
-    expect(await refusal(setToken(`${id}.${secret}.${'A'.repeat(43)}`))).toMatch(/^1 the token does not open the keys of /);
-    expect(await refusal(setToken(`${id}.${'a'.repeat(16)}.${key}`))).toMatch(/^1 .* rejects the token: it is unknown or has expired/);
-    expect(await refusal(setToken(`${id}.${secret}`))).toMatch(/^2 --token is a token for nodes/);
-    expect(await refusal((args) => void (args[hash] = `sha256:${'0'.repeat(64)}`))).toMatch(
+    expect(await rejectionOf(setToken(`${id}.${secret}.${'A'.repeat(43)}`))).toMatch(/^1 the token does not open the keys of /);
+    expect(await rejectionOf(setToken(`${id}.${'a'.repeat(16)}.${key}`))).toMatch(/^1 .* rejects the token: it is unknown or has expired/);
+    expect(await rejectionOf(setToken(`${id}.${secret}`))).toMatch(/^2 --token is a token for nodes/);
+    expect(await rejectionOf((args) => void (args[hash] = `sha256:${'0'.repeat(64)}`))).toMatch(
       /^1 the CA of .* does not match --discovery-token-ca-cert-hash/,
     );
     const node = await runIn('server-a', ['token', 'create', '--data-dir', dataDirOf('server-a')]);
     const nodeToken = /--token (\S+)/.exec(node.stdout)?.[1] ?? '';
-    expect(await refusal(setToken(`${nodeToken}.${key}`))).toMatch(/^1 .* rejects the server: .*forbidden/i);
+    expect(await rejectionOf(setToken(`${nodeToken}.${key}`))).toMatch(/^1 .* rejects the server: .*forbidden/i);
   });
 
   it('rotate the service account key on all servers before it signs, while they run', async () => {
@@ -316,7 +316,7 @@ describe.skipIf(reason !== undefined)(`three servers${reason === undefined ? '' 
     }
   });
 
-  it('refuse the next CA until every running server trusts it', async () => {
+  it('reject the next CA until every running server trusts it', async () => {
     const step = async (name: string) => {
       const done = await runIn('server-a', ['keys', 'ca', name, '--data-dir', dataDirOf('server-a')]);
       return `${done.code} ${done.stderr}`;
@@ -364,7 +364,7 @@ describe.skipIf(reason !== undefined)(
   () => {
     const machine = Machine.use();
 
-    it('starts one of three servers that start at the same time and refuses the others', async () => {
+    it('starts one of three servers that start at the same time and rejects the others', async () => {
       const etcd = await machine.etcd();
       const spec = {
         roles: ['apiserver'],

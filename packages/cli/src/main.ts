@@ -1,27 +1,9 @@
-import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
 import { oarlockVersion } from '@oarlock/cluster/process/version';
 import { exitCodes, describeError } from './common/command-error.ts';
-
-/** The exit code of Node.js if the event loop is empty while the main module awaits. */
-const unsettledAwait = 13;
-const dataDir = () => new Option('--data-dir <dir>', 'data directory of the cluster').default('./.oarlock');
-const file = () => new Option('-f, --file <file>', 'cluster.yaml of the cluster');
-const namespace = (description: string) => new Option('-n, --namespace <namespace>', description).default('default');
-const output = () => new Option('-o, --output <format>', 'output format: text or json').default('text');
-
-function portNumber(text: string): number {
-  const port = Number(text);
-  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw new InvalidArgumentError('a port is an integer from 0 to 65535.');
-  return port;
-}
-
-/** Parses timeoutSeconds of a webhook, in the range that Kubernetes accepts. */
-function timeoutSeconds(text: string): number {
-  const seconds = Number(text);
-  if (!Number.isInteger(seconds) || seconds < 1 || seconds > 30)
-    throw new InvalidArgumentError('a timeout is an integer from 1 to 30, in seconds.');
-  return seconds;
-}
+import { dataDir, file, namespace, output, portNumber, timeoutSeconds } from './common/command-options.ts';
+import { holdProcess } from './common/hold-process.ts';
+import { addKeyCommands } from './keys/key-commands.ts';
 
 /** Builds the command line. Each command imports its module when it runs, so that `oarlock --help` stays fast. */
 function program(): Command {
@@ -167,41 +149,6 @@ function addTokenCommands(root: Command): void {
     .action(async (options) => (await import('./token.ts')).createToken(options));
 }
 
-function addKeyCommands(root: Command): void {
-  const keys = root.command('keys').description('rotate the keys of the cluster');
-  keys
-    .command('ca')
-    .description('replace the cluster CA in three steps: add, use, end; the front-proxy CA stays')
-    .addArgument(new Argument('<step>').choices(['add', 'use', 'end']))
-    .addOption(dataDir())
-    .action(async (step, options) => (await import('./keys.ts')).rotateCa('ca', step, options));
-  keys
-    .command('front-proxy-ca')
-    .description('replace the front-proxy CA, which extension API servers trust, in the same three steps')
-    .addArgument(new Argument('<step>').choices(['add', 'use', 'end']))
-    .addOption(dataDir())
-    .action(async (step, options) => (await import('./keys.ts')).rotateCa('front-proxy-ca', step, options));
-  keys
-    .command('encryption')
-    .description('replace the generated key that encrypts Secrets at rest in two steps: add, end')
-    .addArgument(new Argument('<step>').choices(['add', 'end']))
-    .addOption(dataDir())
-    .addOption(file())
-    .action(async (step, options) => (await import('./encryption-keys.ts')).rotateEncryptionKey(step, options));
-  keys
-    .command('rotate')
-    .description('replace the key that signs service account tokens; tokens signed with the old key stay valid')
-    .addOption(dataDir())
-    .option('--end', 'delete the old public keys instead: tokens signed with the old keys become invalid', false)
-    .action(async (options) => (await import('./keys.ts')).rotateKey(options));
-  keys
-    .command('status')
-    .description('show the keys that servers share, and which running servers use them')
-    .addOption(dataDir())
-    .addOption(output())
-    .action(async (options) => (await import('./keys.ts')).keysStatus(options));
-}
-
 function addAuthCommands(root: Command): void {
   const auth = root.command('auth').description('examine permissions');
   auth
@@ -259,13 +206,13 @@ function addServerCommands(root: Command): void {
     .description('list the servers of the cluster')
     .addOption(dataDir())
     .addOption(output())
-    .action(async (options) => (await import('./servers.ts')).listServers(options));
+    .action(async (options) => (await import('./servers/servers.ts')).listServers(options));
   server
     .command('remove')
     .description('remove a server that has ended from the list of servers')
     .argument('<name>')
     .addOption(dataDir())
-    .action(async (name, options) => (await import('./servers.ts')).removeServer(name, options));
+    .action(async (name, options) => (await import('./servers/servers.ts')).removeServer(name, options));
 }
 
 function addTraceCommand(root: Command): void {
@@ -292,7 +239,7 @@ function addExplainCommands(root: Command): void {
     .option('--what-if', 'schedule the pods of a manifest without creating them', false)
     .option('-f, --file <file>', 'manifest for --what-if')
     .addOption(output())
-    .action(async (name, options) => (await import('./explain-pod.ts')).explainPod(name, options));
+    .action(async (name, options) => (await import('./explain/explain-pod.ts')).explainPod(name, options));
   explain
     .command('traffic')
     .description('show which rule of which NetworkPolicy allows or denies traffic; exits with 1 if it is denied')
@@ -302,7 +249,9 @@ function addExplainCommands(root: Command): void {
     .addOption(dataDir())
     .addOption(namespace('namespace of pods that are given without one'))
     .addOption(output())
-    .action(async (from, to, port, options) => (await import('./explain-traffic.ts')).explainTrafficBetween(from, to, port, options));
+    .action(async (from, to, port, options) =>
+      (await import('./explain/explain-traffic.ts')).explainTrafficBetween(from, to, port, options),
+    );
 }
 
 /**
@@ -324,19 +273,4 @@ export async function main(): Promise<void> {
   } finally {
     finished();
   }
-}
-
-/** Keeps the process alive, and reports an exit in the meantime as a failure, until the returned function is called. */
-function holdProcess(): () => void {
-  const alive = setInterval(() => {}, 1 << 30);
-  const onExit = (code: number) => {
-    if (code !== exitCodes.done && code !== unsettledAwait) return; // the command itself ended the process
-    process.stderr.write('the process ended before the command was finished\n');
-    process.exitCode = exitCodes.failed;
-  };
-  process.on('exit', onExit);
-  return () => {
-    clearInterval(alive);
-    process.off('exit', onExit);
-  };
 }

@@ -16,7 +16,7 @@ import type { HttpClient } from '@oarlock/client/http/client';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import { CommandError, exitCodes } from './common/command-error.ts';
-import { discoverCa, validateJoinTarget, withClient } from './join-discovery.ts';
+import { discoverCa, validateJoinTarget, withClient } from './common/join-discovery.ts';
 import { up } from './up.ts';
 
 export interface JoinOptions {

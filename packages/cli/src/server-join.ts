@@ -13,7 +13,7 @@ import { writeClusterKey } from '@oarlock/cluster/servers/shared-keys';
 import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import { stringify } from 'yaml';
 import { CommandError, exitCodes } from './common/command-error.ts';
-import { discoverCa, validateJoinTarget, withClient } from './join-discovery.ts';
+import { discoverCa, validateJoinTarget, withClient } from './common/join-discovery.ts';
 import { up } from './up.ts';
 
 export interface ServerJoinOptions {

@@ -226,8 +226,10 @@ function withServerPlugins(
   if (shared === undefined || keyFiles === undefined) return plan;
   const { keys, reload } = keyFiles;
   const plugins = serverPlugins({ shared, dataDir, serverName: plan.nodeName, keys, reload });
-  const placed = plugins.map((plugin): PlannedPlugin => ({ plugin, name: plugin.id, config: {}, path: 'spec', segments: ['spec'] }));
-  return { ...plan, plugins: [...plan.plugins, ...placed] };
+  const plannedPlugins = plugins.map(
+    (plugin): PlannedPlugin => ({ plugin, name: plugin.id, config: {}, path: 'spec', segments: ['spec'] }),
+  );
+  return { ...plan, plugins: [...plan.plugins, ...plannedPlugins] };
 }
 
 /** Opens the keys of the data directory. Keys that sign and verify tokens are reloaded when their files change. */

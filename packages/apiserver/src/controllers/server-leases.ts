@@ -1,4 +1,4 @@
-import { storageRoot } from '../watch-cache/storage-root.ts';
+import { storageRoot } from '../storage/storage-root.ts';
 
 /** The prefix of the storage keys of running API servers, as upstream's. The key of a server expires soon after the server stops renewing it. */
 export const serverLeaseRoot = `${storageRoot}masterleases/`;

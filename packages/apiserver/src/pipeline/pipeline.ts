@@ -87,7 +87,7 @@ export class Pipeline {
   /** The number of stored objects that no encryption key of this server decrypts. */
   get undecryptableValues(): number {
     let count = 0;
-    for (const cache of this.#cache.resources()) count += cache.undecryptableCount;
+    for (const cache of this.#cache.resources()) count += cache.unreadable.undecryptableCount;
     return count;
   }
   /** Reads the stored objects again that could not be decrypted or decoded, after encryption keys were added. */

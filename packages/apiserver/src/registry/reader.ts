@@ -114,7 +114,7 @@ export class Reader {
     if (token !== undefined && token.revision > 0) return this.#listAtRevision(kind, wanted, options, token.revision, token.after, signal);
     if (match === 'Exact' && revision !== undefined) return this.#listAtRevision(kind, wanted, options, revision, '', signal);
     await this.#waitForRevision(token === undefined ? revision : undefined, { signal });
-    kind.cache.requireReadable(wanted);
+    kind.cache.unreadable.requireNone(wanted);
     return this.#listCurrent(kind, wanted, options, token?.after ?? '', this.#cache.revision);
   }
 
@@ -146,7 +146,7 @@ export class Reader {
     if (revision > this.#cache.revision && !(await this.#cache.waitForRevision(revision, signal)))
       throw this.#futureRevisionError(revision);
     const { cache } = kind;
-    cache.requireReadable(wanted);
+    cache.unreadable.requireNone(wanted);
     if (revision >= cache.lastChangeRevision) return this.#listCurrent(kind, wanted, options, after, revision);
     const prefix = keyPrefixOf(wanted);
     const all = cache.eventsReplayedTo(prefix, revision);
@@ -197,7 +197,7 @@ export class Reader {
     if (revision === undefined || sendInitialEvents === true) await this.#waitForRevision(revision, { signal });
     const initial = sendInitialEvents === true || (sendInitialEvents === undefined && fromNow);
     const { cache } = kind;
-    if (initial) cache.requireReadable(wanted);
+    if (initial) cache.unreadable.requireNone(wanted);
     const { oldestRevision: floor } = cache.ring;
     const at = this.#cache.revision;
     const watcher = new Watcher({

@@ -6,7 +6,7 @@ import type { Codec, Item } from './item.ts';
 import { WatchCacheEvent } from './watch-cache-event.ts';
 import { OrderedMap } from './ordered-map.ts';
 import type { Selection } from './selection.ts';
-import type { DecodedObjects, UnreadableObject } from './unreadable-object.ts';
+import { UnreadableObjects, UnreadableObject, type DecodedObjects } from './unreadable-object.ts';
 import { WatcherIndex } from './internal/watcher-index.ts';
 
 /** A stored resource as the cache sees it. */
@@ -31,7 +31,7 @@ export class ObjectIndex {
   readonly items = new OrderedMap<Item>();
   readonly byIndex = new Map<string, Map<string, Item>>();
   /** The stored objects that cannot be decrypted or decoded, by key. */
-  readonly unreadable = new Map<string, UnreadableObject>();
+  readonly unreadable = new UnreadableObjects();
   readonly #resource: CachedResource;
   constructor(resource: CachedResource) {
     this.#resource = resource;
@@ -124,7 +124,7 @@ export class ResourceCache {
   /** Returns an object, or undefined if there is none. @throws StatusError InternalError if the stored object cannot be read */
   get(key: string): Item | undefined {
     const item = this.#index.items.get(key);
-    if (item === undefined && this.#index.unreadable.size > 0) this.requireReadable({ key });
+    if (item === undefined) this.#index.unreadable.requireNone({ key });
     return item;
   }
 
@@ -133,20 +133,9 @@ export class ResourceCache {
     return this.#index.items.get(key);
   }
 
-  /** The number of stored objects that cannot be decrypted. */
-  get undecryptableCount(): number {
-    let count = 0;
-    for (const { isEncrypted } of this.#index.unreadable.values()) if (isEncrypted) count++;
-    return count;
-  }
-
-  /** @throws StatusError InternalError if a stored object in a namespace, or the one with a key, cannot be decrypted or decoded */
-  requireReadable({ key, namespace = '' }: { readonly key?: string | undefined; readonly namespace?: string }): void {
-    const { unreadable } = this.#index;
-    if (unreadable.size === 0) return;
-    const found =
-      key === undefined ? [...unreadable].find(([each]) => namespace === '' || each.startsWith(`${namespace}/`))?.[1] : unreadable.get(key);
-    if (found !== undefined) throw found.error;
+  /** The stored objects that cannot be decrypted or decoded. */
+  get unreadable(): UnreadableObjects {
+    return this.#index.unreadable;
   }
 
   /** Replaces the description of how the resource is stored, such as its codec. The index field must stay the same. */
@@ -197,19 +186,17 @@ export class ResourceCache {
     for (const watcher of [...this.watchers]) watcher.end();
   }
 
-  put(item: Item, context: ChangeContext): void {
-    this.#applyChange(item.key, item, context);
-  }
-
-  delete(key: string, context: ChangeContext): void {
-    this.#applyChange(key, undefined, context);
+  /** Applies a change: the new version of an object, or undefined for its deletion. */
+  apply(key: string, current: Item | UnreadableObject | undefined, context: ChangeContext): void {
+    if (current instanceof UnreadableObject) this.#putUnreadable(key, current, context.revision);
+    else this.#applyChange(key, current, context);
   }
 
   /**
    * Replaces an object by a version that cannot be decrypted or decoded. Ends all watchers with the error and drops all events: a DELETED event, or
    * none, would be wrong, so clients must list again, and their lists fail until the object can be read or is deleted.
    */
-  putUnreadable(key: string, object: UnreadableObject, revision: number): void {
+  #putUnreadable(key: string, object: UnreadableObject, revision: number): void {
     this.#initialLoadState?.touched.add(key);
     this.#receivedCount++;
     this.#index.set(key, this.#index.items.get(key), undefined);
@@ -217,11 +204,6 @@ export class ResourceCache {
     this.#lastChange = revision;
     this.ring.reset(revision);
     for (const watcher of [...this.watchers]) watcher.fail(object.error);
-  }
-
-  /** Returns the stored objects that cannot be decrypted or decoded, by key. */
-  unreadableObjects(): readonly (readonly [key: string, object: UnreadableObject])[] {
-    return [...this.#index.unreadable];
   }
 
   /** Adds an object that could not be decrypted or decoded before, and ends all watchers. Does nothing if the object has changed since. */

@@ -31,6 +31,23 @@ export interface DecodedObjects {
   readonly unreadable: ReadonlyMap<string, UnreadableObject>;
 }
 
+/** The stored objects of a resource that cannot be decrypted or decoded, by key. */
+export class UnreadableObjects extends Map<string, UnreadableObject> {
+  /** The number of objects that cannot be decrypted. */
+  get undecryptableCount(): number {
+    let count = 0;
+    for (const { isEncrypted } of this.values()) if (isEncrypted) count++;
+    return count;
+  }
+
+  /** @throws StatusError InternalError if there is an object in the namespace, or with the key */
+  requireNone({ key, namespace = '' }: { readonly key?: string | undefined; readonly namespace?: string }): void {
+    if (this.size === 0) return;
+    const found = key === undefined ? [...this].find(([each]) => namespace === '' || each.startsWith(`${namespace}/`))?.[1] : this.get(key);
+    if (found !== undefined) throw found.error;
+  }
+}
+
 export interface StoredValue {
   readonly storageKey: string;
   /** The key of the object: `namespace/name`, or `name` for a cluster-scoped object. */

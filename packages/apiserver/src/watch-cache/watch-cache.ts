@@ -14,8 +14,7 @@ import { WatcherMemory } from './internal/watcher-memory.ts';
 import { ResourceCaches } from './internal/resource-caches.ts';
 import type { CachedResource, ResourceCache } from './resource-cache.ts';
 import { RevisionSpanContexts } from './revision-span-contexts.ts';
-import { storageRoot } from './storage-root.ts';
-import { UnreadableObject } from './unreadable-object.ts';
+import { storageRoot } from '../storage/storage-root.ts';
 import { watchCacheLimits, type WatchCacheLimits } from './watch-cache-limits.ts';
 import type { Caller, WatchCacheMemory, WatchCacheOptions } from './watch-cache-options.ts';
 
@@ -110,15 +109,7 @@ export class WatchCache {
   }
 
   /** Reads the stored objects again that could not be decrypted or decoded. @throws StorageError if storage fails */
-  async rereadUnreadable(): Promise<void> {
-    for (const cache of this.#resources.values())
-      for (const [name, { storageKey }] of cache.unreadableObjects()) {
-        const { entry } = await this.#options.storage.get(storageKey);
-        if (entry === undefined) continue; // the watch delivers the deletion
-        const decoded = this.#resources.decode(cache, name, entry);
-        if (!(decoded instanceof UnreadableObject)) cache.setReadable(decoded, this.revision);
-      }
-  }
+  readonly rereadUnreadable = (): Promise<void> => this.#resources.rereadUnreadable(this.#options.storage, () => this.revision);
 
   /** Loads the stored objects of an added resource, with retries until the load succeeds. */
   async #loadAddedResource(cache: ResourceCache): Promise<void> {
@@ -293,10 +284,7 @@ export class WatchCache {
     const own = this.pendingWrites.take(storageKey, value, revision);
     this.spanContexts.set(revision, own?.spanContext);
     const decoded = change.type === 'delete' ? undefined : (own?.item(revision) ?? this.#resources.decode(cache, name, change.entry));
-    const context = { revision, spanContext: own?.spanContext, now };
-    if (decoded === undefined) cache.delete(name, context);
-    else if (decoded instanceof UnreadableObject) cache.putUnreadable(name, decoded, revision);
-    else cache.put(decoded, context);
+    cache.apply(name, decoded, { revision, spanContext: own?.spanContext, now });
     this.watcherMemory.enforce(this.#options.clock.monotonic());
   }
 
@@ -309,4 +297,4 @@ export class WatchCache {
   }
 }
 
-const revisionOfChange = (change: Change) => (change.type === 'put' ? change.entry.revision : change.revision);
+const revisionOfChange = (change: Change): number => (change.type === 'put' ? change.entry.revision : change.revision);

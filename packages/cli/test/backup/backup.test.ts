@@ -13,7 +13,7 @@ import { EncryptedStorage } from '@oarlock/apiserver/storage/encryption/encrypte
 import { aesGcm } from '@oarlock/apiserver/storage/encryption/transformers';
 import { silentLogger } from '@oarlock/primitives/logger';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { rotateEncryptionKey } from '../../src/encryption-keys.ts';
+import { rotateEncryptionKey } from '../../src/keys/encryption-keys.ts';
 import { backup } from '../../src/backup/backup.ts';
 import { restore } from '../../src/backup/restore.ts';
 
@@ -172,7 +172,7 @@ describe('a backup of a cluster whose file names the encryption keys', { timeout
     expect((await stat(path('keys/may'))).mode & 0o777).toBe(0o600);
   });
 
-  it('keeps a key that the cluster file of the restore does not name, and says where', async () => {
+  it('keeps a key that the cluster file of the restore does not name, and prints its path', async () => {
     await keyFile('november', 2);
     await encryption('both.yaml', {
       keys: [

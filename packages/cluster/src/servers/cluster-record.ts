@@ -2,6 +2,7 @@ import { createPrivateKey } from 'node:crypto';
 import { join } from 'node:path';
 import type { Revision, StorageDriver } from '@oarlock/spi/storage';
 import { z } from 'zod';
+import { version } from '../process/version.ts';
 import { identityOf, pkiDirectory, type KeyFiles } from './key-files.ts';
 import { seal, unseal } from './sealed-box.ts';
 
@@ -100,8 +101,11 @@ export function newRecord(facts: RecordFacts, clusterKey: Uint8Array, material: 
 }
 
 /** Returns the record of the next generation, with other keys. */
-export function nextRecord(record: ClusterRecord, version: string, clusterKey: Uint8Array, material: SharedMaterial): ClusterRecord {
-  const { cluster, createdAt, generation } = record;
+export function nextRecord(
+  { cluster, createdAt, generation }: ClusterRecord,
+  clusterKey: Uint8Array,
+  material: SharedMaterial,
+): ClusterRecord {
   return newRecord({ cluster, createdAt, version, generation: generation + 1 }, clusterKey, material);
 }
 

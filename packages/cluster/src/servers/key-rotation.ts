@@ -9,7 +9,6 @@ import {
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { AuthorityError, type AuthorityName, type AuthorityStep } from '../pki/authorities.ts';
 import { addServiceAccountKey, removeFormerServiceAccountKeys, rotateAuthority, useServiceAccountKey } from '../pki/keys.ts';
-import { version } from '../process/version.ts';
 import { ClusterIdentityError, nextRecord, openRecord, readRecord, writeRecord, type ClusterRecord } from './cluster-record.ts';
 import { encryptionDirectory, pkiDirectory, readKeyFiles, writeKeyFiles, type KeyFiles } from './key-files.ts';
 import type { ListedServer } from './server-registry.ts';
@@ -22,6 +21,12 @@ export type RotatedKeys = (typeof rotatedKeys)[number];
  * former keys.
  */
 export type RotationStep = AuthorityStep;
+
+/** A step of the rotation of some keys. */
+export interface Rotation {
+  readonly keys: RotatedKeys;
+  readonly step: RotationStep;
+}
 
 /** The error if a rotation step is not possible now. The message is for the administrator. */
 export class RotationError extends Error {
@@ -38,33 +43,32 @@ export interface RotationOptions {
 }
 
 /** Takes a step of a rotation in the cluster record, from which all servers obtain it. @throws RotationError if the step is not possible now */
-export async function rotateKeys(keys: RotatedKeys, step: RotationStep, options: RotationOptions): Promise<ClusterRecord> {
+export async function rotateKeys(rotation: Rotation, options: RotationOptions): Promise<ClusterRecord> {
   const { storage, clusterKey } = options;
   for (;;) {
     const stored = await readRecord(storage);
     if (stored === undefined) throw new ClusterIdentityError('the storage has no cluster record');
     const { record, revision } = stored;
-    if (step !== 'add') requireApplied(keys, step, record, options.servers);
+    if (rotation.step !== 'add') requireApplied(rotation, record, options.servers);
     const material = openRecord(record, clusterKey);
-    const files = await changedFiles(material.files, keys, step, options);
-    const next = nextRecord(record, version, clusterKey, { ...material, files });
+    const files = await changedFiles(material.files, rotation, options);
+    const next = nextRecord(record, clusterKey, { ...material, files });
     if (await writeRecord(storage, next, revision)) return next;
   }
 }
 
 /** @throws RotationError if a running server does not use the keys of the previous step yet */
-function requireApplied(keys: RotatedKeys, step: RotationStep, record: ClusterRecord, servers: readonly ListedServer[]): void {
-  const pending = pendingServers(keys, step, record, servers);
+function requireApplied(rotation: Rotation, record: ClusterRecord, servers: readonly ListedServer[]): void {
+  const pending = pendingServers(rotation, record, servers);
   if (pending.length > 0)
     throw new RotationError(
-      `${pending.join(', ')} ${pending.length === 1 ? 'does' : 'do'} not use the keys of the previous step yet: ${keys.endsWith('ca') ? 'restart each of them' : 'wait'}; \`oarlock keys status\` shows the progress`,
+      `${pending.join(', ')} ${pending.length === 1 ? 'does' : 'do'} not use the keys of the previous step yet: ${rotation.keys.endsWith('ca') ? 'restart each of them' : 'wait'}; \`oarlock keys status\` shows the progress`,
     );
 }
 
 /** Returns the names of the running servers that do not use the keys of a step yet; the next step must wait for them. */
 export function pendingServers(
-  keys: RotatedKeys,
-  step: RotationStep,
+  { keys, step }: Rotation,
   { generation, identity }: Pick<ClusterRecord, 'generation' | 'identity'>,
   servers: readonly ListedServer[],
 ): readonly string[] {
@@ -79,11 +83,11 @@ export function pendingServers(
 }
 
 /** Returns the key files after a step. The step runs on a temporary copy of the files, which is removed. */
-async function changedFiles(files: KeyFiles, keys: RotatedKeys, step: RotationStep, { dataDir, now }: RotationOptions): Promise<KeyFiles> {
+async function changedFiles(files: KeyFiles, rotation: Rotation, { dataDir, now }: RotationOptions): Promise<KeyFiles> {
   const directory = await mkdtemp(join(dataDir, 'rotation-'));
   try {
     await writeKeyFiles(directory, files);
-    await takeStep(directory, keys, step, now);
+    await takeStep(directory, rotation, now);
     return await readKeyFiles(directory);
   } catch (error) {
     throw error instanceof AuthorityError ? new RotationError(error.message, { cause: error }) : error;
@@ -92,7 +96,7 @@ async function changedFiles(files: KeyFiles, keys: RotatedKeys, step: RotationSt
   }
 }
 
-async function takeStep(directory: string, keys: RotatedKeys, step: RotationStep, now: number): Promise<void> {
+async function takeStep(directory: string, { keys, step }: Rotation, now: number): Promise<void> {
   const pki = join(directory, pkiDirectory);
   switch (keys) {
     case 'ca':

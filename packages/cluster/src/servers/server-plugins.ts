@@ -140,7 +140,7 @@ function keysPlugin({ shared: { clusterKey }, dataDir }: ServerPluginsOptions): 
           const { keys, step } = parsed.data;
           try {
             const options = { storage, dataDir, clusterKey, now: clock.now(), servers: await registry.list() };
-            const { generation } = await rotateKeys(keys, step, options);
+            const { generation } = await rotateKeys(parsed.data, options);
             log.info({ keys, step, generation, by: identity.name }, 'took a step of a key rotation');
           } catch (error) {
             if (error instanceof RotationError) return conflict(error.message);
@@ -160,7 +160,10 @@ async function keysStatus(storage: StorageDriver, servers: readonly ListedServer
   const pending = Object.fromEntries(
     rotatedKeys.map((keys) => [
       keys,
-      { use: pendingServers(keys, 'use', record, servers), end: pendingServers(keys, 'end', record, servers) },
+      {
+        use: pendingServers({ keys, step: 'use' }, record, servers),
+        end: pendingServers({ keys, step: 'end' }, record, servers),
+      },
     ]),
   ) as KeysStatus['pending'];
   return { generation: record.generation, identity: record.identity, servers, pending };

@@ -119,8 +119,8 @@ async function createRecord(driver: StorageDriver, options: SharedKeysOptions): 
 async function adoptRecord(driver: StorageDriver, stored: StoredRecord, options: SharedKeysOptions): Promise<SharedKeys> {
   const { dataDir, plan, now } = options;
   const { record } = stored;
-  const refuse = async (reason: string) => new ClusterIdentityError(await refusal(driver, record, reason));
-  if (!hasKeys(dataDir)) throw await refuse('this data directory has no keys of it');
+  const rejection = async (reason: string) => new ClusterIdentityError(await rejectionMessage(driver, record, reason));
+  if (!hasKeys(dataDir)) throw await rejection('this data directory has no keys of it');
   const files = await readKeyFiles(dataDir);
   const own = identityOf(files);
   const known = await readClusterKey(dataDir);
@@ -128,9 +128,9 @@ async function adoptRecord(driver: StorageDriver, stored: StoredRecord, options:
   const isMember = known !== undefined && canOpen(record, known);
   // a member that was down during a rotation may have service account and encryption keys that were removed since
   const relevant = isMember ? identityDifferences({ ...own, serviceAccountKeys: [], encryptionKeys: [] }, record.identity) : differences;
-  if (relevant.length > 0) throw await refuse(relevant.join('; '));
+  if (relevant.length > 0) throw await rejection(relevant.join('; '));
   const clusterKey = isMember ? known : recoverClusterKey(record, files[join(pkiDirectory, 'ca.key')]);
-  if (clusterKey === undefined) throw await refuse('this data directory has neither the cluster key nor the key of the signing CA');
+  if (clusterKey === undefined) throw await rejection('this data directory has neither the cluster key nor the key of the signing CA');
   await writeKeyFiles(dataDir, openRecord(record, clusterKey).files);
   if (!isMember) await writeClusterKey(dataDir, clusterKey);
   if (!shouldGenerateEncryptionKey(plan) || record.identity.encryptionKeys.length > 0) return { clusterKey, generation: record.generation };
@@ -145,7 +145,7 @@ async function addEncryptionKey(
 ): Promise<SharedKeys> {
   await ensureEncryptionKey(dataDir, now);
   const material = { ...openRecord(stored.record, clusterKey), files: await readKeyFiles(dataDir) };
-  const next = nextRecord(stored.record, version, clusterKey, material);
+  const next = nextRecord(stored.record, clusterKey, material);
   if (await writeRecord(driver, next, stored.revision)) return { clusterKey, generation: next.generation };
   const current = await readRecord(driver);
   if (current === undefined) throw recordDeleted();
@@ -161,7 +161,7 @@ function canOpen(record: ClusterRecord, clusterKey: Uint8Array): boolean {
     openRecord(record, clusterKey);
     return true;
   } catch {
-    return false; // the key of another cluster: the caller refuses to start with the reason
+    return false; // the key of another cluster: the caller rejects the start with the reason
   }
 }
 
@@ -170,12 +170,12 @@ function recoverClusterKey(record: ClusterRecord, caKey: string | undefined): Bu
   try {
     return clusterKeyOf(record, caKey);
   } catch {
-    return undefined; // the key of a former CA: the caller refuses to start with the reason
+    return undefined; // the key of a former CA: the caller rejects the start with the reason
   }
 }
 
 /** Returns the message for a server that does not belong to the cluster, with the command that makes it a server of the cluster. */
-async function refusal(driver: StorageDriver, { cluster, identity }: ClusterRecord, reason: string): Promise<string> {
+async function rejectionMessage(driver: StorageDriver, { cluster, identity }: ClusterRecord, reason: string): Promise<string> {
   const { entries } = await driver.range({ prefix: serverLeaseRoot });
   const url = entries.map(serverLeaseUrl).find((each) => each !== undefined) ?? 'URL';
   return [

@@ -39,7 +39,7 @@ const server = (name: string, more: Partial<ListedServer> = {}): ListedServer =>
   ...{ keysGeneration: 1, trustedCAs: [], frontProxyCAs: [], ...more },
 });
 const take = (keys: RotatedKeys, step: RotationStep, servers: readonly ListedServer[] = []) =>
-  rotateKeys(keys, step, { storage, dataDir: join(directory, 'a'), clusterKey: shared.clusterKey, now: Date.UTC(2026, 5, 1), servers });
+  rotateKeys({ keys, step }, { storage, dataDir: join(directory, 'a'), clusterKey: shared.clusterKey, now: Date.UTC(2026, 5, 1), servers });
 
 describe('a rotation of shared keys', () => {
   it('does not sign with the next service account key before all running servers verify with it', async () => {

@@ -77,7 +77,7 @@ describe('the first server of a shared storage', () => {
 });
 
 describe('a server of a cluster', () => {
-  it('is refused without keys and with other keys, with what differs and the command that joins', async () => {
+  it('is rejected without keys and with other keys, with what differs and the command that joins', async () => {
     await prepare('a');
     await storage.commit([{ key: `${serverLeaseRoot}10.0.0.1`, value: Buffer.from('{"port":6443}') }], []);
     await expect(prepare('b')).rejects.toThrow(
@@ -91,7 +91,7 @@ describe('a server of a cluster', () => {
     expect(await readKeyFiles(dir('b'))).toEqual(before);
   });
 
-  it('is refused with the same CA and another service account key', async () => {
+  it('is rejected with the same CA and another service account key', async () => {
     await prepare('a');
     const { 'pki/service-account.key': _, ...files } = await readKeyFiles(dir('a'));
     await writeKeyFiles(dir('b'), files);
@@ -110,8 +110,8 @@ describe('a server of a cluster', () => {
     const first = await prepare('a');
     if (first === undefined) throw new Error('no keys');
     const options = { storage, dataDir: dir('a'), clusterKey: first.clusterKey, now: Date.UTC(2026, 0, 2), servers: [] };
-    for (const step of ['add', 'use', 'end'] as const) await rotateKeys('service-account', step, options);
-    for (const step of ['add', 'use', 'end'] as const) await rotateKeys('ca', step, options);
+    for (const step of ['add', 'use', 'end'] as const) await rotateKeys({ keys: 'service-account', step }, options);
+    for (const step of ['add', 'use', 'end'] as const) await rotateKeys({ keys: 'ca', step }, options);
     const before = await readKeyFiles(dir('a'));
     expect(await prepare('a')).toMatchObject({ generation: 7 });
     const after = await readKeyFiles(dir('a'));
@@ -123,7 +123,7 @@ describe('a server of a cluster', () => {
     expect(await readdir(dir('a'))).not.toContainEqual(expect.stringMatching(/^rotation-/));
   });
 
-  it('is refused by a record that a later version wrote', async () => {
+  it('is rejected by a record that a later version wrote', async () => {
     await prepare('a');
     const { record } = (await readRecord(storage)) ?? {};
     await storage.commit([{ key: recordKey, value: Buffer.from(JSON.stringify({ ...record, format: 2, version: 'v9' })) }], []);
@@ -132,7 +132,7 @@ describe('a server of a cluster', () => {
     );
   });
 
-  it('without keys is refused beside a server of a version without the record', async () => {
+  it('without keys is rejected beside a server of a version without the record', async () => {
     await storage.commit([{ key: `${serverLeaseRoot}10.0.0.1`, value: Buffer.from('{}') }], []);
     await expect(prepare('b')).rejects.toThrow('an API server without a cluster record uses the storage (10.0.0.1)');
   });
@@ -153,7 +153,7 @@ describe('a server of a cluster', () => {
 });
 
 describe('a storage that cannot be shared', () => {
-  it('has no record, and --init is refused', async () => {
+  it('has no record, and --init is rejected', async () => {
     expect(await prepare('a', { shared: false })).toBeUndefined();
     expect(await recordText()).toBe('');
     await expect(prepare('a', { shared: false, init: true })).rejects.toThrow('--init: storage-test serves one API server only');

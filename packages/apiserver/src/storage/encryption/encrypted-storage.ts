@@ -13,7 +13,7 @@ import {
   type Write,
 } from '@oarlock/spi/storage';
 import { identity, isEncrypted, startsWith, type Transformer } from './transformers.ts';
-import { storageRoot } from '../../watch-cache/storage-root.ts';
+import { storageRoot } from '../storage-root.ts';
 
 /** The transformers for some resources. The first rule that matches a resource applies: its first transformer writes, all transformers read. */
 export interface EncryptionRule {

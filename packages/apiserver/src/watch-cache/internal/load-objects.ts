@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { ObjectIndex } from '../resource-cache.ts';
-import { storageRoot } from '../storage-root.ts';
+import { storageRoot } from '../../storage/storage-root.ts';
 import { UnreadableObject } from '../unreadable-object.ts';
 import { rangePages } from './range-pages.ts';
 import type { ResourceCaches } from './resource-caches.ts';

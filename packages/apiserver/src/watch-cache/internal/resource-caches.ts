@@ -1,8 +1,8 @@
 import type { Logger } from '@oarlock/primitives/logger';
-import type { Entry } from '@oarlock/spi/storage';
+import type { Entry, StorageDriver } from '@oarlock/spi/storage';
 import type { Item } from '../item.ts';
 import { ResourceCache, type CachedResource, type ResourceCacheOptions } from '../resource-cache.ts';
-import { storageRoot } from '../storage-root.ts';
+import { storageRoot } from '../../storage/storage-root.ts';
 import { UnreadableObject, type DecodedObjects } from '../unreadable-object.ts';
 
 /** The caches of all resources, found by resource name or storage key. */
@@ -67,6 +67,20 @@ export class ResourceCaches {
       else items.push(decoded);
     }
     return { items, unreadable };
+  }
+
+  /**
+   * Reads the stored objects again that could not be decrypted or decoded. `revision` returns the newest revision that the caches contain.
+   * @throws StorageError if storage fails
+   */
+  async rereadUnreadable(storage: Pick<StorageDriver, 'get'>, revision: () => number): Promise<void> {
+    for (const cache of this.#byName.values())
+      for (const [name, { storageKey }] of [...cache.unreadable]) {
+        const { entry } = await storage.get(storageKey);
+        if (entry === undefined) continue; // the watch delivers the deletion
+        const decoded = this.decode(cache, name, entry);
+        if (!(decoded instanceof UnreadableObject)) cache.setReadable(decoded, revision());
+      }
   }
 
   /** Ends all watchers of all resources; with the error if one is given. */

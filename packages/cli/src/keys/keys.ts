@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { AuthorityError, type AuthorityName, type AuthorityStep } from '@oarlock/cluster/pki/authorities';
 import { removeFormerServiceAccountKeys, rotateAuthority, rotateServiceAccountKey } from '@oarlock/cluster/pki/keys';
-import { CommandError, exitCodes } from './common/command-error.ts';
-import { formatTable } from './common/format-table.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
+import { formatTable } from '../common/format-table.ts';
 import { withSharedKeys } from './shared-key-rotation.ts';
 
 /** Returns true if other servers share the keys of a data directory: changes then go through the storage. */

@@ -1,6 +1,6 @@
 import { httpClient, type HttpClient, type HttpClientOptions } from '@oarlock/client/http/client';
 import { caHashes } from '@oarlock/cluster/pki/ca-hash';
-import { CommandError, exitCodes } from './common/command-error.ts';
+import { CommandError, exitCodes } from './command-error.ts';
 
 /** Calls `work` with a client, and closes the client. */
 export async function withClient<T>(options: HttpClientOptions, work: (api: HttpClient) => Promise<T>): Promise<T> {

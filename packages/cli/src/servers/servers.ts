@@ -2,9 +2,9 @@ import { isStatus } from '@oarlock/api/status';
 import type { Client } from '@oarlock/spi/client';
 import type { ListedServer } from '@oarlock/cluster/servers/server-registry';
 import { serversPath } from '@oarlock/cluster/servers/server-plugins';
-import { adminAccess } from './common/admin-access.ts';
-import { CommandError, exitCodes } from './common/command-error.ts';
-import { formatTable } from './common/format-table.ts';
+import { adminAccess } from '../common/admin-access.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
+import { formatTable } from '../common/format-table.ts';
 
 interface ServerOptions {
   readonly dataDir: string;

@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isStatus } from '@oarlock/api/status';
 import type { Client } from '@oarlock/spi/client';
 import { keysPath, type KeysStatus, type RotationRequest } from '@oarlock/cluster/servers/server-plugins';
-import { adminAccess } from './common/admin-access.ts';
-import { CommandError, exitCodes } from './common/command-error.ts';
+import { adminAccess } from '../common/admin-access.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
 
 /** Time in milliseconds to wait until all running servers use changed keys. */
 const applyTimeoutMs = 60_000;

@@ -2,8 +2,8 @@ import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { addGeneratedKey, readGeneratedKeys, removeGeneratedKeys } from '@oarlock/apiserver/storage/encryption/encryption-config';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
-import { openReader, type ReadPage } from './backup/backup.ts';
-import { CommandError, exitCodes } from './common/command-error.ts';
+import { openReader, type ReadPage } from '../backup/backup.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
 import { areKeysShared } from './keys.ts';
 import { withSharedKeys } from './shared-key-rotation.ts';
 
