@@ -325,6 +325,30 @@ describe.skipIf(reason !== undefined)(`three servers${reason === undefined ? '' 
     expect(await step('use')).toMatch(/^2 server-a, server-b, server-c do not use the keys of the previous step yet: restart each of them/);
   });
 
+  it('replace the CA in three steps, with a restart of one server after another', async () => {
+    const step = async (name: string) => {
+      const done = await runIn('server-c', ['keys', 'ca', name, '--data-dir', dataDirOf('server-c')]);
+      return `${done.code} ${done.stderr}`;
+    };
+    const restartAll = async () => {
+      for (const name of names) {
+        expect(await server(name).daemon.stop()).toBe(0);
+        const args = name === 'server-a' ? ['up', '--init', '-f', file] : ['server', 'join'];
+        await started(name, launch(name, [...args, ...own(name)]));
+      }
+    };
+    const [first, second] = (await keysStatus()).identity['ca'] ?? [];
+    await restartAll();
+    expect(await step('use')).toBe('0 ');
+    expect(await step('end')).toMatch(/^2 server-a, server-b, server-c do not use the keys of the previous step yet/);
+    await restartAll();
+    expect(await step('end')).toBe('0 ');
+    await restartAll();
+    expect((await keysStatus('server-b')).identity).toMatchObject({ ca: [second], removedCa: [first] });
+    for (const name of names) await server(name).api.get('/api/v1/namespaces/default');
+    await until('all addresses return', async () => (await addresses(server('server-a').api)).join() === allAddresses().join());
+  });
+
   it('lose the address of a killed server within 15 seconds, and serve without it', async () => {
     const began = performance.now();
     await server('server-b').daemon.stop('SIGKILL');

@@ -19,7 +19,7 @@ export interface EndpointLeasesOptions {
  * endpoints within 15 seconds, and etcd may keep a key for a twentieth of its time to live longer.
  */
 const alone = { leaseSeconds: 15, renewIntervalMs: 10_000 };
-const shared = { leaseSeconds: 12, renewIntervalMs: 4_000 };
+const shared = { leaseSeconds: 10, renewIntervalMs: 3_000 };
 const retryDelayMs = 1_000;
 
 /** The leases of running API servers in the storage, as those of upstream's lease endpoint reconciler. Each server renews its own. */

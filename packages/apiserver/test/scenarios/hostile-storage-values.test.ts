@@ -43,6 +43,7 @@ const isUndecodable = (value: string): boolean => {
     return true;
   }
 };
+const isDeep = (value: string): boolean => value.length > 10_000 && !isUndecodable(value);
 const undecodable = values.filter(isUndecodable);
 const decodeError = {
   status: { code: 500, message: expect.stringContaining('unable to decode object at key "/registry/configmaps/default/') },
@@ -74,10 +75,19 @@ describe('a hostile value in the storage', () => {
   it.each(values.map((value) => ({ start: value.slice(0, 80), value })))(
     '$start does not stop the service when it is there at the start',
     async ({ value }) => {
-      const broken = undecodable.includes(value);
       const storage = new MemoryStorage();
       await storage.commit([{ key: key(0), value: Buffer.from(value, 'latin1') }], []);
       const server = await TestServer.start({ storage });
+      // whether a deeply nested value can be decoded depends on the free stack
+      const read = server.get('configmaps', 'hostile-0', { namespace: 'default' });
+      const broken = await read.then(
+        () => false,
+        (error: unknown) => {
+          expect(error).toMatchObject(decodeError);
+          return true;
+        },
+      );
+      if (!isDeep(value)) expect(broken).toBe(undecodable.includes(value));
       await expectService(server, 'good', { broken });
       if (broken) {
         const body = { ignoreStoreReadErrorWithClusterBreakingPotential: true };
@@ -93,7 +103,7 @@ describe('a hostile value in the storage', () => {
     const server = await TestServer.start({ storage });
     await expectService(server, 'first');
     const watch = await server.watch('configmaps', { labelSelector: 'a=b' }, { namespace: 'default' });
-    const decodable = [...values.entries()].filter(([, value]) => !undecodable.includes(value));
+    const decodable = [...values.entries()].filter(([, value]) => !undecodable.includes(value) && !isDeep(value));
     for (const [index, value] of decodable) await storage.commit([{ key: key(index), value: Buffer.from(value, 'latin1') }], []);
     await expectService(server, 'second');
     for (const [index] of values.entries()) await storage.commit([{ key: key(index), value: null }], []);
