@@ -25,8 +25,8 @@ export interface RunningEtcd {
   stop(): Promise<void>;
 }
 
-/** Starts a single member on its own ports, with its data below `dir`. */
-export async function startEtcd(dir: string): Promise<RunningEtcd> {
+/** Starts a single member on its own ports, with its data below `dir`. With `listen`, clients of other network namespaces reach it. */
+export async function startEtcd(dir: string, { listen = '127.0.0.1' }: { readonly listen?: string } = {}): Promise<RunningEtcd> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const [client, peer] = [await freePort(), await freePort()];
   const endpoint = `http://127.0.0.1:${client}`;
@@ -40,7 +40,7 @@ export async function startEtcd(dir: string): Promise<RunningEtcd> {
         '--data-dir',
         join(dir, 'data'),
         '--listen-client-urls',
-        endpoint,
+        `http://${listen}:${client}`,
         '--advertise-client-urls',
         endpoint,
         '--listen-peer-urls',

@@ -1,25 +1,9 @@
-import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { Argument, Command, CommanderError, Option } from 'commander';
 import { oarlockVersion } from '@oarlock/cluster/process/version';
 import { exitCodes, describeError } from './common/command-error.ts';
-
-const dataDir = () => new Option('--data-dir <dir>', 'data directory of the cluster').default('./.oarlock');
-const file = () => new Option('-f, --file <file>', 'cluster.yaml of the cluster');
-const namespace = (description: string) => new Option('-n, --namespace <namespace>', description).default('default');
-const output = () => new Option('-o, --output <format>', 'output format: text or json').default('text');
-
-function portNumber(text: string): number {
-  const port = Number(text);
-  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw new InvalidArgumentError('a port is an integer from 0 to 65535.');
-  return port;
-}
-
-/** Parses timeoutSeconds of a webhook, in the range that Kubernetes accepts. */
-function timeoutSeconds(text: string): number {
-  const seconds = Number(text);
-  if (!Number.isInteger(seconds) || seconds < 1 || seconds > 30)
-    throw new InvalidArgumentError('a timeout is an integer from 1 to 30, in seconds.');
-  return seconds;
-}
+import { dataDir, file, namespace, output, portNumber, timeoutSeconds } from './common/command-options.ts';
+import { holdProcess } from './common/hold-process.ts';
+import { addKeyCommands } from './keys/key-commands.ts';
 
 /** Builds the command line. Each command imports its module when it runs, so that `oarlock --help` stays fast. */
 function program(): Command {
@@ -37,6 +21,7 @@ function program(): Command {
   addKeyCommands(root);
   addAuthCommands(root);
   addNodeCommands(root);
+  addServerCommands(root);
   addTraceCommand(root);
   addExplainCommands(root);
   overrideExit(root);
@@ -60,6 +45,7 @@ function addClusterCommands(root: Command): void {
     .option('--node-name <name>', 'name of this node; default: the host name')
     .option('--server <url>', 'URL of the API server, for a process without the apiserver role')
     .option('--kubeconfig <file>', 'kubeconfig for the API server, for a process without the apiserver role')
+    .option('--init', 'start the first server of a cluster; others join it with `oarlock server join`', false)
     .option('--detach', 'return when the cluster is ready and leave it running in the background', false)
     .action(async (options) => (await import('./up.ts')).up(options));
   root
@@ -163,44 +149,14 @@ function addPluginCommands(root: Command): void {
 }
 
 function addTokenCommands(root: Command): void {
-  const token = root.command('token').description('manage the tokens that nodes join with');
+  const token = root.command('token').description('manage the tokens that nodes and servers join with');
   token
     .command('create')
-    .description('create a bootstrap token and print the command that joins a node with it')
+    .description('create a bootstrap token and print the command that joins a node or a server with it')
     .addOption(dataDir())
+    .addOption(new Option('--role <role>', 'role of the machine that joins').choices(['node', 'server']).default('node'))
     .option('--ttl <hours>', 'hours until the token expires', '24')
     .action(async (options) => (await import('./token.ts')).createToken(options));
-}
-
-function addKeyCommands(root: Command): void {
-  const keys = root.command('keys').description('rotate the keys of the cluster');
-  keys
-    .command('ca')
-    .description('replace the cluster CA in three steps: add, use, end; the front-proxy CA stays')
-    .addArgument(new Argument('<step>').choices(['add', 'use', 'end']))
-    .addOption(dataDir())
-    .action(async (step, options) => (await import('./keys.ts')).rotateCa('ca', step, options));
-  keys
-    .command('front-proxy-ca')
-    .description('replace the front-proxy CA, which extension API servers trust, in the same three steps')
-    .addArgument(new Argument('<step>').choices(['add', 'use', 'end']))
-    .addOption(dataDir())
-    .action(async (step, options) => (await import('./keys.ts')).rotateCa('front-proxy-ca', step, options));
-  keys
-    .command('encryption')
-    .description('replace the generated key that encrypts Secrets at rest in two steps: add, end')
-    .addArgument(new Argument('<step>').choices(['add', 'end']))
-    .addOption(dataDir())
-    .addOption(file())
-    .action(async (step, options) => (await import('./encryption-keys.ts')).rotateEncryptionKey(step, options));
-  keys
-    .command('rotate')
-    .description('replace the key that signs service account tokens; tokens signed with the old key stay valid')
-    .addOption(dataDir())
-    .addOption(
-      new Option('--algorithm <name>', 'algorithm of the new key (default: that of the old key)').choices(['ES256', 'RS256'] as const),
-    )
-    .action(async (options) => (await import('./keys.ts')).rotateKey(options));
 }
 
 function addAuthCommands(root: Command): void {
@@ -236,6 +192,39 @@ function addNodeCommands(root: Command): void {
     .action(async (options) => (await import('./node-join.ts')).join(options));
 }
 
+function addServerCommands(root: Command): void {
+  const server = root.command('server').description('run several API servers over one storage');
+  server
+    .command('join')
+    .description('run this machine as another server of a cluster')
+    .argument('[url]', 'URL of a running server, such as https://10.0.0.1:6443; required the first time')
+    .option('--token <token>', 'token from `oarlock token create --role server`; required the first time')
+    .option(
+      '--discovery-token-ca-cert-hash <hash>',
+      'hash of the cluster CA, sha256:<hex>, printed with the token; required the first time',
+    )
+    .option('-f, --file <file>', 'cluster.yaml of this server; default: that of the first server')
+    .addOption(dataDir())
+    .option('--address <address>', 'address to listen on, without -f; default: the address from which this machine reaches the server')
+    .option('--port <number>', 'port of the API server', portNumber)
+    .option('--roles <list>', 'roles of this process, comma separated: apiserver,controllers,scheduler,kubelet,proxy')
+    .option('--node-name <name>', 'name of this server and of its node; default: the host name')
+    .option('--detach', 'return when the server is ready and leave it running in the background', false)
+    .action(async (url, options) => (await import('./server-join.ts')).joinServer({ ...options, ...(url !== undefined && { url }) }));
+  server
+    .command('list')
+    .description('list the servers of the cluster')
+    .addOption(dataDir())
+    .addOption(output())
+    .action(async (options) => (await import('./servers/servers.ts')).listServers(options));
+  server
+    .command('remove')
+    .description('remove a server that has ended from the list of servers')
+    .argument('<name>')
+    .addOption(dataDir())
+    .action(async (name, options) => (await import('./servers/servers.ts')).removeServer(name, options));
+}
+
 function addTraceCommand(root: Command): void {
   root
     .command('trace')
@@ -260,7 +249,7 @@ function addExplainCommands(root: Command): void {
     .option('--what-if', 'schedule the pods of a manifest without creating them', false)
     .option('-f, --file <file>', 'manifest for --what-if')
     .addOption(output())
-    .action(async (name, options) => (await import('./explain-pod.ts')).explainPod(name, options));
+    .action(async (name, options) => (await import('./explain/explain-pod.ts')).explainPod(name, options));
   explain
     .command('traffic')
     .description('show which rule of which NetworkPolicy allows or denies traffic; exits with 1 if it is denied')
@@ -270,11 +259,17 @@ function addExplainCommands(root: Command): void {
     .addOption(dataDir())
     .addOption(namespace('namespace of pods that are given without one'))
     .addOption(output())
-    .action(async (from, to, port, options) => (await import('./explain-traffic.ts')).explainTrafficBetween(from, to, port, options));
+    .action(async (from, to, port, options) =>
+      (await import('./explain/explain-traffic.ts')).explainTrafficBetween(from, to, port, options),
+    );
 }
 
-/** Runs the command of process.argv and sets the exit code of the process. Never rejects. */
+/**
+ * Runs the command of process.argv and sets the exit code of the process. Never rejects. Keeps the process alive until the command has finished: timers
+ * and connections of the cluster's components do not.
+ */
 export async function main(): Promise<void> {
+  const finished = holdProcess();
   try {
     await program().parseAsync();
   } catch (error) {
@@ -285,5 +280,7 @@ export async function main(): Promise<void> {
       process.stderr.write(`${message}\n`);
       process.exitCode = exitCode;
     }
+  } finally {
+    finished();
   }
 }

@@ -8,14 +8,15 @@ import { addressTowards } from '@oarlock/cluster/process/addresses';
 import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import { nodeNameForm, type JoinResponse } from '@oarlock/cluster/paths/join-path';
 import { kubeconfig } from '@oarlock/cluster/pki/kubeconfig';
+import { bearerToken, parseJoinToken } from '@oarlock/cluster/servers/join-token';
 import type { NodeSubject } from '@oarlock/cluster/pki/node-csr';
 import { takeUpAuthorities } from '@oarlock/cluster/pki/node-certificates';
 import { requestCertificate } from '@oarlock/cluster/pki/request-certificate';
-import { httpClient, type HttpClient, type HttpClientOptions } from '@oarlock/client/http/client';
+import type { HttpClient } from '@oarlock/client/http/client';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import { CommandError, exitCodes } from './common/command-error.ts';
-import { caHash } from './token.ts';
+import { discoverCa, validateJoinTarget, withClient } from './common/join-discovery.ts';
 import { up } from './up.ts';
 
 export interface JoinOptions {
@@ -95,7 +96,7 @@ async function updateAuthorities(kubeconfigFile: string, server: string): Promis
 /** Joins the cluster with a token: verifies the cluster's CA, requests the certificates, and writes them to the data directory. */
 async function enroll(options: JoinOptions, dataDir: string, kubeconfigFile: string, certificateFile: string): Promise<NodeFacts> {
   const { server, token, expectedCaHash, nodeName } = validateOptions(options);
-  const ca = await fetchCa(server, expectedCaHash);
+  const ca = await discoverCa(server, { expectedHash: expectedCaHash, option: '--ca-hash' });
   const address = await addressTowards(server, AbortSignal.timeout(serverTimeoutMs));
   const answer = await withClient({ server, ca, token }, (api) => requestJoin(api, server, nodeName, [address]));
   const client = await withClient({ server, ca, token }, (api) => obtainCertificate(api, 'client', { nodeName }));
@@ -111,15 +112,6 @@ async function enroll(options: JoinOptions, dataDir: string, kubeconfigFile: str
   // written last: its presence means that the other files are complete
   await writeAtomic(nodeFile(dataDir), JSON.stringify(facts));
   return facts;
-}
-
-async function withClient<T>(options: HttpClientOptions, work: (api: HttpClient) => Promise<T>): Promise<T> {
-  const api = httpClient(options);
-  try {
-    return await work(api);
-  } finally {
-    api.close();
-  }
 }
 
 async function requestJoin(api: HttpClient, server: string, nodeName: string, addresses: readonly string[]): Promise<JoinResponse> {
@@ -161,29 +153,11 @@ async function obtainCertificate(api: HttpClient, purpose: 'client' | 'serving',
 function validateOptions({ server, token, caHash: expectedCaHash, nodeName: nameOption }: JoinOptions) {
   if (server === undefined || token === undefined || expectedCaHash === undefined)
     throw usage('the first join of a machine requires --server, --token and --ca-hash; `oarlock token create` prints them');
-  if (!URL.canParse(server) || new URL(server).protocol !== 'https:')
-    throw usage(`--server: ${server} is not an https URL such as https://10.0.0.1:6443`);
-  if (!/^[a-z0-9]{6}\.[a-z0-9]{16}$/.test(token))
-    throw usage('--token must have the form abcdef.0123456789abcdef; `oarlock token create` prints one');
-  if (!/^sha256:[0-9a-f]{64}$/.test(expectedCaHash))
-    throw usage('--ca-hash must have the form sha256:<64 hexadecimal digits>; `oarlock token create` prints it');
+  validateJoinTarget({ server, caHash: expectedCaHash }, { server: '--server', caHash: '--ca-hash' });
+  const parsed = parseJoinToken(token);
+  if (parsed === undefined) throw usage('--token must have the form abcdef.0123456789abcdef; `oarlock token create` prints one');
   const nodeName = nameOption ?? hostname().toLowerCase();
   if (!nodeNameForm.test(nodeName))
     throw usage(`${nameOption === undefined ? 'the host name' : '--node-name'}: ${nodeName} is not a lowercase DNS name`);
-  return { server, token, expectedCaHash, nodeName };
-}
-
-/** Fetches the cluster's CA over an unverified connection. The CA is trusted because it matches the hash, which the user received with the token. */
-async function fetchCa(server: string, expectedHash: string): Promise<string> {
-  const client = httpClient({ server, insecureSkipTlsVerify: true });
-  try {
-    const { ca } = (await client.raw('GET', '/oarlock/v1/ca')) as { readonly ca?: unknown };
-    if (typeof ca !== 'string' || caHash(ca) !== expectedHash)
-      throw new CommandError(
-        `the CA of ${server} does not match --ca-hash: the address belongs to another cluster, or the connection is intercepted`,
-      );
-    return ca;
-  } finally {
-    client.close();
-  }
+  return { server, token: bearerToken(parsed), expectedCaHash, nodeName };
 }

@@ -24,6 +24,8 @@ export interface UpOptions {
   readonly nodeName?: string;
   readonly server?: string;
   readonly kubeconfig?: string;
+  /** True for the first server of a cluster whose storage other servers will share. */
+  readonly init?: boolean;
   readonly detach: boolean;
   /** Certificates of a node that joined with `oarlock node join`. */
   readonly joined?: Omit<JoinedNode, 'server'>;
@@ -57,19 +59,17 @@ export async function up(options: UpOptions): Promise<void> {
   const remote = await remoteFor(options, dataDir, roles ?? file.spec.roles);
   const stop = new AbortController();
   const stopRequested = onStopSignal(stop);
-  // the cluster's timers are unreferenced; this one keeps the process alive
-  const alive = setInterval(() => {}, 1 << 30);
   const running = await run({
     file,
     dataDir,
     signal: stop.signal,
     ...(roles && { roles }),
+    ...(options.init !== undefined && { init: options.init }),
     ...(options.port !== undefined && { port: options.port }),
     ...(options.nodeName !== undefined && { nodeName: options.nodeName }),
     ...(remote && { remote }),
     ...(options.joined && remote && { joined: { ...options.joined, server: remote.server } }),
   }).catch((error: unknown) => {
-    clearInterval(alive);
     // a stop signal during the start is not an error
     if (stop.signal.aborted) return undefined;
     throw error;
@@ -79,15 +79,14 @@ export async function up(options: UpOptions): Promise<void> {
     return;
   }
   if (process.send !== undefined) {
-    process.send({ ready: report(running, dataDir) });
+    process.send({ ready: report(running, { dataDir, init: options.init }) });
     process.disconnect();
   } else {
-    console.log(report(running, dataDir));
+    console.log(report(running, { dataDir, init: options.init }));
     console.log('\nStop it with Ctrl-C.');
   }
   await stopRequested;
   await running.stop();
-  clearInterval(alive);
 }
 
 /** Aborts `stop` on the first signal and ends the process on a later one. The promise resolves on the first signal. */
@@ -122,7 +121,10 @@ async function remoteFor({ kubeconfig, server }: UpOptions, dataDir: string, rol
   return remoteProcess(kubeconfig, { pki: join(dataDir, 'pki'), ...(server !== undefined && { server }) });
 }
 
-function report({ plan, server, startedInMs, warnings }: RunningCluster, dataDir: string): string {
+function report(
+  { plan, server, startedInMs, warnings }: RunningCluster,
+  { dataDir, init }: { readonly dataDir: string; readonly init?: boolean | undefined },
+): string {
   if (!plan.roles.includes('apiserver')) {
     const subject = plan.roles.includes('kubelet') ? `The node ${plan.nodeName}` : 'Oarlock';
     return [
@@ -139,6 +141,7 @@ function report({ plan, server, startedInMs, warnings }: RunningCluster, dataDir
       ? 'create deployment hello --image=any --replicas=3'
       : `apply -k ${exampleFolder('hello-image')}`;
   const here = dataDir === resolve('.oarlock') ? '' : ` --data-dir ${dataDir}`;
+  const addServer = init === true ? [`  npx oarlock token create --role server${here}`] : [];
   return [
     `Oarlock is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
     ...warnings.map((warning) => `Warning: ${warning}`),
@@ -148,6 +151,7 @@ function report({ plan, server, startedInMs, warnings }: RunningCluster, dataDir
     `  kubectl ${hello}`,
     '  kubectl get pods -o wide',
     `  npx oarlock trace deployment/hello${here}`,
+    ...addServer,
     `  npx oarlock down${here}`,
   ].join('\n');
 }

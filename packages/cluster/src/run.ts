@@ -17,7 +17,7 @@ import { freePort } from './process/addresses.ts';
 import type { ClusterFile } from './config/cluster-file.ts';
 import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import { kubeconfig } from './pki/kubeconfig.ts';
-import { openKeys } from './pki/keys.ts';
+import { openKeys, type KeyFiles } from './pki/keys.ts';
 import { openLog } from './process/log.ts';
 import { NodeCertificates } from './pki/node-certificates.ts';
 import { shouldUseServiceAccountCredentials } from './identity/service-account-credentials.ts';
@@ -25,12 +25,17 @@ import { apiServer, withComponentIdentities, type Component, type ComponentAcces
 import { adminKubeconfig, DataDirLock, logFile } from './process/process-state.ts';
 import { unknownNameFaults } from './composition/unknown-names.ts';
 import { createPlan, missingRuntime } from './composition/create-plan.ts';
-import type { Plan } from './composition/plan.ts';
+import type { Plan, PlannedPlugin } from './composition/plan.ts';
 import { isolationWarnings } from './composition/isolation-warnings.ts';
+import { leaderElectionWarnings } from './composition/leader-election-warnings.ts';
+import { serverPlugins } from './servers/server-plugins.ts';
+import { prepareSharedKeys, type SharedKeys } from './servers/shared-keys.ts';
 import { spanForwarding } from './process/span-forwarding.ts';
 
 export interface RunOptions extends Omit<ComposeOptions, 'log' | 'checkLog' | 'tracer'> {
   readonly file: ClusterFile;
+  /** True for the first API server of a cluster whose storage other servers will share. */
+  readonly init?: boolean;
   /** Access to the API server of another process, for a process without the API server role. */
   readonly remote?: {
     readonly client: Client & Partial<Pick<HttpClient, 'updateCertificates'>>;
@@ -87,7 +92,7 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
     const composition = await startComposition(context);
     await renewCertificates(context);
     await lock.ready();
-    const warnings = await isolationWarnings(composition);
+    const warnings = [...leaderElectionWarnings(planned), ...(await isolationWarnings(composition))];
     for (const warning of warnings) log.warn({}, warning);
     log.info({ roles: planned.roles, ms: Math.round(performance.now() - startedAt) }, 'ready');
     return {
@@ -137,7 +142,10 @@ async function runCleanups(cleanups: Cleanup[]): Promise<void> {
 /** Creates keys, clients, informers and tracing, then the plugins, and waits until the roles are ready. */
 async function startComposition(context: RunContext): Promise<Composition> {
   const { options, planned, clock, log, checkLog, signal, loopback, cleanups } = context;
-  const keys = options.remote?.keys ?? (await loadKeys(join(options.dataDir, 'pki'), context));
+  const shared = await prepareKeys(context);
+  const keyFiles =
+    options.remote === undefined ? await openKeyFiles(join(options.dataDir, 'pki'), context, shared !== undefined) : undefined;
+  const keys = options.remote?.keys ?? (keyFiles as KeyFiles).keys;
   const client = options.remote?.client ?? loopbackClient(loopback, apiServer.identity, apiServer);
   const tracing = startTracing(context, client);
   const informers = new SharedInformerFactory({ client, log, clock });
@@ -148,7 +156,13 @@ async function startComposition(context: RunContext): Promise<Composition> {
   );
   const access: ApiAccess = { keys, client, informers, events, loopback, spans: tracing.store };
   const identified = await planWithIdentities(context, client);
-  const composition = compose(identified, access, { ...options, clock, log, checkLog, tracer: (plugin) => tracing.tracer(plugin) });
+  const composition = compose(withServerPlugins(identified, { shared, keyFiles, dataDir: options.dataDir }), access, {
+    ...options,
+    clock,
+    log,
+    checkLog,
+    tracer: (plugin) => tracing.tracer(plugin),
+  });
   if (options.remote === undefined) await writeAdminKubeconfig(options.dataDir, planned, keys);
   informers.start();
   cleanups.push(() => composition.stop());
@@ -198,14 +212,43 @@ async function renewCertificates({ options: { joined, remote }, planned: { nodeN
   cleanups.push(() => certificates.stop());
 }
 
+/** Makes the keys of the data directory those of the cluster, if the storage can be shared. */
+function prepareKeys({ options: { dataDir, init }, planned, clock, signal }: RunContext): Promise<SharedKeys | undefined> {
+  const { issuer = issuerOf(planned.facts.domain) } = planned.file.spec.serviceAccountTokens;
+  return prepareSharedKeys({ plan: planned, dataDir, issuer, now: clock.now(), signal, ...(init !== undefined && { init }) });
+}
+
+/** Adds the plugins of a server whose storage other servers share. */
+function withServerPlugins(
+  plan: Plan,
+  {
+    shared,
+    keyFiles,
+    dataDir,
+  }: { readonly shared: SharedKeys | undefined; readonly keyFiles: KeyFiles | undefined; readonly dataDir: string },
+): Plan {
+  if (shared === undefined || keyFiles === undefined) return plan;
+  const { keys, reload } = keyFiles;
+  const plugins = serverPlugins({ shared, dataDir, serverName: plan.nodeName, keys, reload });
+  const plannedPlugins = plugins.map(
+    (plugin): PlannedPlugin => ({ plugin, name: plugin.id, config: {}, path: 'spec', segments: ['spec'] }),
+  );
+  return { ...plan, plugins: [...plan.plugins, ...plannedPlugins] };
+}
+
 /** Opens the keys of the data directory. Keys that sign and verify tokens are reloaded when their files change. */
-async function loadKeys(directory: string, { options, planned: { facts }, log, cleanups }: RunContext): Promise<ClusterKeys> {
+async function openKeyFiles(
+  directory: string,
+  { options, planned: { facts }, log, cleanups }: RunContext,
+  areShared: boolean,
+): Promise<KeyFiles> {
   const { issuer = issuerOf(facts.domain), algorithm } = options.file.spec.serviceAccountTokens;
-  const files = await openKeys(directory, issuer, algorithm);
+  // keys that servers share change by a rotation only
+  const files = await openKeys(directory, issuer, areShared ? undefined : algorithm);
   const stopFollowing = new AbortController();
   cleanups.push(() => stopFollowing.abort());
   files.follow(stopFollowing.signal, (error) => log.error({ err: error }, 'could not read the keys of service account tokens'));
-  return files.keys;
+  return files;
 }
 
 async function writeAdminKubeconfig(dataDir: string, { facts }: Plan, keys: ClusterKeys): Promise<void> {

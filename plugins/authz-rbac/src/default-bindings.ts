@@ -16,6 +16,7 @@ export const clusterBindingRows: readonly BindingRow[] = [
   { name: 'system:volume-scheduler', to: ['user system:kube-scheduler'] },
   { name: 'oarlock:public-info-viewer', to: ['group system:authenticated', 'group system:unauthenticated'] },
   { name: 'oarlock:node-joiner', to: ['group system:bootstrappers'] },
+  { name: 'oarlock:server-joiner', to: ['group system:bootstrappers:oarlock:servers'] },
   // kubelets authorize requests of the API server by the user that its certificate names
   { name: 'oarlock:kube-apiserver-kubelet-client', role: 'system:kubelet-api-admin', to: ['user kube-apiserver-kubelet-client'] },
   // as kubeadm binds them: a bootstrap token obtains a node certificate, and nodes renew their certificates

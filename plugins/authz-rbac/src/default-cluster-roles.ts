@@ -227,6 +227,7 @@ export const clusterRoleRows: readonly RoleRow[] = [
   // paths of Oarlock that Kubernetes does not have
   { name: 'oarlock:public-info-viewer', rules: ['get | /oarlock/v1/ca'] },
   { name: 'oarlock:node-joiner', rules: ['post | /oarlock/v1/join'] },
+  { name: 'oarlock:server-joiner', rules: ['post | /oarlock/v1/server-join'] },
   { name: 'oarlock:node', rules: ['post | /oarlock/v1/spans'] },
   { name: 'oarlock:node-addresses', rules: ['create,delete,get,list,update,watch | network.oarlock.dev | ipblocks'] },
   { name: 'oarlock:node-namespaces', rules: ['get | core | namespaces'] },

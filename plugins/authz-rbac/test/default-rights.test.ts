@@ -106,6 +106,7 @@ const upstreamRoles: ReadonlyMap<string, string> = new Map([
 const ownRoles: Readonly<Record<string, string>> = {
   'oarlock:public-info-viewer': 'machines that join read the CA before they have credentials, and check its hash',
   'oarlock:node-joiner': '`oarlock node join` posts to the join path with a bootstrap token',
+  'oarlock:server-joiner': '`oarlock server join` posts to the join path of servers with a bootstrap token for servers',
   'oarlock:node': 'nodes send their spans',
   'oarlock:node-addresses': 'network-bridge keeps address blocks in the API; admission-node-restriction holds a node to its own',
   'oarlock:node-namespaces': 'a kubelet whose runtime cannot isolate pods rejects those of namespaces that enforce the standard restricted',

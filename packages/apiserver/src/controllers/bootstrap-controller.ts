@@ -13,7 +13,7 @@ import type { Logger } from '@oarlock/primitives/logger';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { LoopbackClient, ignoreReasons } from './loopback-client.ts';
-import { storageRoot } from '../watch-cache/storage-root.ts';
+import { EndpointLeases } from './endpoint-leases.ts';
 import type { RequestHandler } from '../request/response.ts';
 
 export interface BootstrapControllerOptions {
@@ -30,9 +30,6 @@ export interface BootstrapControllerOptions {
 /** The name of the ConfigMap that contains the time since which the use of legacy service account tokens is tracked (KEP-2799). */
 const trackingOfTokens = { namespace: 'kube-system', name: 'kube-apiserver-legacy-service-account-token-tracking' };
 const systemNamespaces = ['default', 'kube-system', 'kube-public', 'kube-node-lease'];
-/** The prefix of the keys of running API servers. The key of a server expires soon after the server stops renewing it. */
-const leaseRoot = `${storageRoot}masterleases/`;
-const leaseSeconds = 15;
 const renewIntervalMs = 10_000;
 const minRetryDelayMs = 100;
 const maxRetryDelayMs = 5_000;
@@ -52,9 +49,11 @@ export class BootstrapController {
   #tracking = false;
   readonly #created = { namespaces: deferred(), priorityClasses: deferred() };
   readonly #trackingAttempted = deferred();
+  readonly #leases: EndpointLeases;
 
   constructor(options: BootstrapControllerOptions) {
     this.#options = options;
+    this.#leases = new EndpointLeases({ ...options, onChange: () => this.#reconcileAddresses() });
     this.#client = new LoopbackClient(options.pipeline);
   }
 
@@ -72,6 +71,7 @@ export class BootstrapController {
     }
     this.#track();
     this.#schedule();
+    this.#leases.start();
   }
 
   /** Resolves when the system namespaces exist. */
@@ -94,13 +94,13 @@ export class BootstrapController {
     this.#stop.abort(new Error('the API server is stopping'));
     this.#timer?.cancel();
     await this.#running;
-    const { storage, address, log } = this.#options;
+    await this.#leases.stop();
     try {
-      await storage.commit([{ key: `${leaseRoot}${address}`, value: null }], []);
-      const left = await this.#addresses();
+      await this.#leases.remove();
+      const left = await this.#leases.addresses();
       if (left.length > 0) await this.#ensureEndpoints(left);
     } catch (error) {
-      log.warn({ error: String(error) }, 'the address of this server could not be removed from the Service kubernetes');
+      this.#options.log.warn({ error: String(error) }, 'the address of this server could not be removed from the Service kubernetes');
     }
   }
 
@@ -118,16 +118,21 @@ export class BootstrapController {
   }
 
   async #reconcile(): Promise<void> {
-    const { storage, address } = this.#options;
     // concurrently: storage writes them to disk in one batch
     await Promise.all([
       this.#createNamespaces().then(this.#created.namespaces.resolve),
       this.#createPriorityClasses().then(this.#created.priorityClasses.resolve),
-      storage.commit([{ key: `${leaseRoot}${address}`, value: Buffer.from('{}'), ttlSeconds: leaseSeconds }], []),
+      this.#leases.renew(),
     ]);
     await this.#ensureService();
+    await this.#reconcileAddresses();
+  }
+
+  /** Writes the addresses of all running API servers to the endpoints of the Service `kubernetes`. */
+  async #reconcileAddresses(): Promise<void> {
+    const { address } = this.#options;
     try {
-      await this.#ensureEndpoints(await this.#addresses());
+      await this.#ensureEndpoints(await this.#leases.addresses());
     } catch (error) {
       // without a network the machine only has loopback addresses, which Endpoints reject
       if (!isStatus(error, 'Invalid')) throw error;
@@ -145,11 +150,6 @@ export class BootstrapController {
 
   async #createPriorityClasses(): Promise<void> {
     await Promise.all(systemPriorityClasses.map((object) => this.#createIfMissing(priorityClasses, object)));
-  }
-
-  async #addresses(): Promise<readonly string[]> {
-    const { entries } = await this.#options.storage.range({ prefix: leaseRoot });
-    return entries.map(({ key }) => key.slice(leaseRoot.length)).sort();
   }
 
   async #ensureService(): Promise<void> {

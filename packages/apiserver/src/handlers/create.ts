@@ -1,5 +1,5 @@
 import type { KubeObject } from '@oarlock/api/object';
-import { alreadyExists, badRequest, failure, StatusError } from '@oarlock/api/status';
+import { alreadyExists, badRequest, failure, isStatus, StatusError } from '@oarlock/api/status';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import { decodeBody } from '../request/body.ts';
 import type { RequestContext } from '../request/request-context.ts';
@@ -154,7 +154,10 @@ export function withRequestNamespace(
 
 async function alreadyExistsError({ registry: { objects }, kind, context }: RequestScope, name: string): Promise<StatusError> {
   const { status } = alreadyExists(kind.resource, name);
-  const item = await objects.read(kind.storedKind, keyOf(kind, context.request.namespace, name));
+  const item = await objects.read(kind.storedKind, keyOf(kind, context.request.namespace, name)).catch((error: unknown) => {
+    if (!isStatus(error, 'InternalError')) throw error;
+    return undefined; // the object exists and cannot be decoded
+  });
   return item?.object.metadata?.deletionTimestamp === undefined
     ? new StatusError(status)
     : new StatusError({ ...status, message: `object is being deleted: ${status.message ?? ''}` });

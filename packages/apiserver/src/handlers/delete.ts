@@ -9,6 +9,7 @@ import { toServedItems } from '../registry/reader.ts';
 import { deleteOptions, type DeleteOptions } from '../request/request-options.ts';
 import type { EncodedObject, PipelineResponse } from '../request/response.ts';
 import { keyOf, toServed, type ServedKind } from '../registry/served-kind.ts';
+import { unsafeDelete } from './unsafe-delete.ts';
 import { markDeleting } from '../registry/prepare.ts';
 import { withMetadata, type Allocation, type Strategy } from '../registry/strategy.ts';
 import { DerivedObject, type Item } from '../watch-cache/item.ts';
@@ -37,6 +38,10 @@ export async function deleteObject(registry: RegistryDependencies, kind: ServedK
   const { namespace, name } = context.request;
   const options = deleteOptions(context.request);
   context.dryRun = options.dryRun;
+  if (options.ignoreStoreReadError) {
+    await unsafeDelete(registry, kind, context);
+    return { kind: 'object', code: 200, item: new DerivedObject(unsafeDeletedStatus, 0), warnings: context.warnings };
+  }
   warnAboutDefaultPolicy(kind, context, options);
   const { item, deleted } = await deleteNamed({ registry, kind, context, namespace, name, options });
   const code = !deleted && options.orphanDependents === false ? 202 : 200;
@@ -271,6 +276,9 @@ function requestedFinalizer({ orphanDependents, propagationPolicy }: DeleteOptio
       return undefined;
   }
 }
+
+/** The response after the deletion of an object that cannot be read, whose uid is therefore not known. */
+const unsafeDeletedStatus = { kind: 'Status', apiVersion: 'v1', metadata: {}, ...{ status: 'Success' } } as KubeObject;
 
 function deletedStatus({ resource }: ServedKind, { object, revision }: EncodedObject): DerivedObject {
   const { name = '', uid = '' } = object.metadata ?? {};

@@ -84,6 +84,16 @@ export class Pipeline {
   resourceCaches(): Iterable<ResourceCache> {
     return this.#cache.resources();
   }
+  /** The number of stored objects that no encryption key of this server decrypts. */
+  get undecryptableValues(): number {
+    let count = 0;
+    for (const cache of this.#cache.resources()) count += cache.unreadable.undecryptableCount;
+    return count;
+  }
+  /** Reads the stored objects again that could not be decrypted or decoded, after encryption keys were added. */
+  rereadUnreadable(): Promise<void> {
+    return this.#cache.rereadUnreadable();
+  }
   /** The size and the limit of the buffers in the watch cache that clients can fill. */
   get watchCacheMemory(): WatchCacheMemory {
     return this.#cache.memory;

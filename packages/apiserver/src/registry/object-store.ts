@@ -10,6 +10,7 @@ import type { Allocation } from './strategy.ts';
 import { toStatusError } from '../storage/storage-error.ts';
 import type { Item } from '../watch-cache/item.ts';
 import { PendingWrite } from '../watch-cache/pending-writes.ts';
+import { decodeStored, type StoredValue } from '../watch-cache/unreadable-object.ts';
 import type { WatchCache } from '../watch-cache/watch-cache.ts';
 
 /** The decision about the current object in a guaranteed update: to write, delete or keep it. */
@@ -135,25 +136,44 @@ export class ObjectStore {
       if (commit.key === storageKey) {
         current =
           commit.current &&
-          (this.#cachedItem(kind, key, commit.current.revision) ?? kind.codec.parse(key, commit.current.value, commit.current.revision));
+          (this.#cachedItem(kind, key, commit.current.revision) ?? decodeStored(kind.codec, { ...commit.current, storageKey, key }));
         newest = true;
       } else decision.reservation?.onConflict(commit.key, commit.current !== undefined);
     }
     throw conflict(kind.resource, key.slice(key.indexOf('/') + 1), objectModified);
   }
 
+  /**
+   * Deletes an object that cannot be decrypted or decoded, regardless of its finalizers. Deletes nothing if the object can be read.
+   * @throws StatusError Conflict if another write interferes
+   */
+  async deleteUnreadable(kind: StoredKind, key: string): Promise<'deleted' | 'absent' | 'readable'> {
+    const storageKey = kind.storagePrefix + key;
+    try {
+      const { entry } = await this.#storage.get(storageKey);
+      if (entry === undefined) return 'absent';
+      if (isReadable(kind, { ...entry, storageKey, key })) return 'readable';
+      const { ok } = await this.#storage.commit([{ key: storageKey, value: null }], [{ key: storageKey, revision: entry.revision }]);
+      if (!ok) throw conflict(kind.resource, key.slice(key.indexOf('/') + 1), objectModified);
+      return 'deleted';
+    } catch (error) {
+      throw toStatusError(error);
+    }
+  }
+
   /** Reads the newest state of an object from storage; returns undefined if it does not exist. */
   async read(kind: StoredKind, key: string): Promise<Item | undefined> {
     try {
-      const { entry } = await this.#storage.get(kind.storagePrefix + key);
-      return entry && (this.#cachedItem(kind, key, entry.revision) ?? kind.codec.parse(key, entry.value, entry.revision));
+      const storageKey = kind.storagePrefix + key;
+      const { entry } = await this.#storage.get(storageKey);
+      return entry && (this.#cachedItem(kind, key, entry.revision) ?? decodeStored(kind.codec, { ...entry, storageKey, key }));
     } catch (error) {
       throw toStatusError(error);
     }
   }
 
   #cachedItem(kind: StoredKind, key: string, revision: number): Item | undefined {
-    const item = kind.cache.get(key);
+    const item = kind.cache.peek(key);
     return item?.revision === revision ? item : undefined;
   }
 
@@ -211,4 +231,13 @@ function unchanged(object: KubeObject, value: Uint8Array, current: Item): boolea
       { ...object, kind: current.object.kind, apiVersion: object.apiVersion ?? current.object.apiVersion, metadata },
     ) && jsonEqual({ ...current.object.metadata, resourceVersion: undefined }, { ...object.metadata, resourceVersion: undefined })
   );
+}
+
+function isReadable(kind: StoredKind, stored: StoredValue): boolean {
+  try {
+    decodeStored(kind.codec, stored);
+    return true;
+  } catch {
+    return false; // the caller deletes the object
+  }
 }

@@ -19,6 +19,7 @@ import { DerivedObject, type Item } from '../watch-cache/item.ts';
 import { SharedWatchFrame, type ItemConverter } from '../watch-cache/watch-cache-event.ts';
 import type { ResourceCache } from '../watch-cache/resource-cache.ts';
 import { selection, type Selection } from '../watch-cache/selection.ts';
+import { decodeStored } from '../watch-cache/unreadable-object.ts';
 import { eventOverheadBytes } from '../watch-cache/watch-cache-limits.ts';
 import type { Caller } from '../watch-cache/watch-cache-options.ts';
 import type { WatchCache } from '../watch-cache/watch-cache.ts';
@@ -113,6 +114,7 @@ export class Reader {
     if (token !== undefined && token.revision > 0) return this.#listAtRevision(kind, wanted, options, token.revision, token.after, signal);
     if (match === 'Exact' && revision !== undefined) return this.#listAtRevision(kind, wanted, options, revision, '', signal);
     await this.#waitForRevision(token === undefined ? revision : undefined, { signal });
+    kind.cache.unreadable.requireNone(wanted);
     return this.#listCurrent(kind, wanted, options, token?.after ?? '', this.#cache.revision);
   }
 
@@ -145,6 +147,7 @@ export class Reader {
       throw this.#futureRevisionError(revision);
     await this.#checkNotCompacted(kind, revision, after);
     const { cache } = kind;
+    cache.unreadable.requireNone(wanted);
     if (revision >= cache.lastChangeRevision) return this.#listCurrent(kind, wanted, options, after, revision);
     const prefix = keyPrefixOf(wanted);
     const all = cache.eventsReplayedTo(prefix, revision);
@@ -176,7 +179,8 @@ export class Reader {
       for (;;) {
         const page = await this.#storage.range({ prefix, limit: 500, revision, ...(from !== '' && { after: from }) });
         for (const entry of page.entries) {
-          const item = kind.storedKind.codec.parse(entry.key.slice(kind.storedKind.storagePrefix.length), entry.value, entry.revision);
+          const key = entry.key.slice(kind.storedKind.storagePrefix.length);
+          const item = decodeStored(kind.storedKind.codec, { ...entry, storageKey: entry.key, key });
           if (isSelected(wanted, kind.cache, item)) found.push(item);
         }
         const last = page.entries.at(-1);
@@ -205,6 +209,7 @@ export class Reader {
     if (revision === undefined || sendInitialEvents === true) await this.#waitForRevision(revision, { signal });
     const initial = sendInitialEvents === true || (sendInitialEvents === undefined && fromNow);
     const { cache } = kind;
+    if (initial) cache.unreadable.requireNone(wanted);
     const { oldestRevision: floor } = cache.ring;
     const at = this.#cache.revision;
     const watcher = new Watcher({

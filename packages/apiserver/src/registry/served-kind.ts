@@ -13,7 +13,7 @@ import { Codec, DerivedObject, type Item } from '../watch-cache/item.ts';
 import type { ItemConverter } from '../watch-cache/watch-cache-event.ts';
 import type { ResourceCache, CachedResource } from '../watch-cache/resource-cache.ts';
 import type { FieldReaders } from '../watch-cache/selection.ts';
-import { storageRoot } from '../watch-cache/storage-root.ts';
+import { storageRoot } from '../storage/storage-root.ts';
 import type { Caller } from '../watch-cache/watch-cache-options.ts';
 
 /** A stored resource: its storage version, its key prefix and its cache. */

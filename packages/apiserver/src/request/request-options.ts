@@ -76,6 +76,8 @@ export interface DeleteOptions {
   readonly orphanDependents: boolean | undefined;
   readonly preconditions: { readonly uid?: string | undefined; readonly resourceVersion?: string | undefined };
   readonly dryRun: boolean;
+  /** True to delete an object that cannot be read from storage: ignoreStoreReadErrorWithClusterBreakingPotential. */
+  readonly ignoreStoreReadError: boolean;
 }
 
 const propagationPolicies = ['Orphan', 'Background', 'Foreground'] as const;
@@ -101,6 +103,7 @@ export function parseDeleteOptions(options: unknown, query: Query = {}): DeleteO
     readonly orphanDependents?: boolean;
     readonly dryRun?: readonly string[];
     readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
+    readonly ignoreStoreReadErrorWithClusterBreakingPotential?: boolean;
   };
   const { gracePeriodSeconds, orphanDependents, preconditions = {} } = body;
   const dry = body.dryRun ?? (query['dryRun'] === undefined || query['dryRun'] === '' ? [] : [query['dryRun']]);
@@ -111,6 +114,8 @@ export function parseDeleteOptions(options: unknown, query: Query = {}): DeleteO
   if (policy !== undefined && orphanDependents !== undefined)
     errors.push(invalid('propagationPolicy', policy, 'orphanDependents and deletionPropagation cannot be both set'));
   dryRunErrors(errors, dry);
+  const ignoreStoreReadError = body.ignoreStoreReadErrorWithClusterBreakingPotential === true;
+  if (ignoreStoreReadError) unsafeDeletionErrors(errors, { ...body, ...(dry.length > 0 && { dryRun: dry }) });
   if (errors.length > 0) throw invalidStatus({ group: 'meta.k8s.io', kind: 'DeleteOptions', name: '' }, errors);
   return {
     // upstream treats a negative grace period as one second
@@ -119,11 +124,25 @@ export function parseDeleteOptions(options: unknown, query: Query = {}): DeleteO
     propagationPolicy: policy,
     dryRun: dry.length > 0,
     preconditions: { uid: preconditions.uid, resourceVersion: preconditions.resourceVersion },
+    ignoreStoreReadError,
   };
 }
 
+/** Adds an error for each option that the deletion of an unreadable object would ignore. */
+function unsafeDeletionErrors(errors: FieldError[], options: Readonly<Record<string, unknown>>): void {
+  for (const name of ['dryRun', 'propagationPolicy', 'orphanDependents', 'gracePeriodSeconds', 'preconditions'])
+    if (options[name] !== undefined)
+      errors.push(invalid('ignoreStoreReadErrorWithClusterBreakingPotential', true, `cannot be set together with .${name}`));
+}
+
 function deleteOptionsFromQuery(query: Query): Readonly<Record<string, unknown>> {
-  const { gracePeriodSeconds, propagationPolicy, orphanDependents, dryRun } = query;
+  const {
+    gracePeriodSeconds,
+    propagationPolicy,
+    orphanDependents,
+    dryRun,
+    ignoreStoreReadErrorWithClusterBreakingPotential: ignore,
+  } = query;
   const seconds = gracePeriodSeconds === undefined || gracePeriodSeconds === '' ? undefined : Number(gracePeriodSeconds);
   if (seconds !== undefined && !Number.isSafeInteger(seconds))
     throw badRequest(`strconv.ParseInt: parsing ${JSON.stringify(gracePeriodSeconds)}: invalid syntax`);
@@ -132,6 +151,7 @@ function deleteOptionsFromQuery(query: Query): Readonly<Record<string, unknown>>
     ...(propagationPolicy !== undefined && { propagationPolicy }),
     ...(orphanDependents !== undefined && { orphanDependents: orphanDependents !== 'false' && orphanDependents !== '0' }),
     ...(dryRun !== undefined && dryRun !== '' && { dryRun: [dryRun] }),
+    ...(ignore !== undefined && { ignoreStoreReadErrorWithClusterBreakingPotential: ignore !== 'false' && ignore !== '0' }),
   };
 }
 

@@ -31,6 +31,7 @@ export class ApiServer implements Role {
   #settleReady: { resolve(): void; reject(reason: unknown): void } = { resolve() {}, reject() {} };
   #server: HttpServer | undefined;
   #bound: AddressInfo | undefined;
+  #stopFollowingKeys: (() => void) | undefined;
   #phase: 'starting' | 'running' | 'stopping' = 'starting';
 
   constructor(dependencies: ApiServerDependencies, context: PluginContext) {
@@ -98,7 +99,12 @@ export class ApiServer implements Role {
   async #loadConfiguration(): Promise<void> {
     const { auditPolicy, defaultAuditPolicy: usesDefaultPolicy } = this.#dependencies.config;
     const { auditor } = this.#components;
-    await this.#loadEncryption(join(this.#context.dataDir, 'encryption'));
+    const encryptionDirectory = join(this.#context.dataDir, 'encryption');
+    await this.#loadEncryption(encryptionDirectory);
+    this.#stopFollowingKeys = this.#dependencies.keys.onChange?.(async () => {
+      await this.#loadEncryption(encryptionDirectory);
+      await this.#components.pipeline.rereadUnreadable();
+    });
     if (usesDefaultPolicy === true) auditor?.setPolicy(defaultAuditPolicy);
     if (auditPolicy !== undefined) auditor?.setPolicy(await loadAuditPolicy(auditPolicy));
   }
@@ -110,7 +116,7 @@ export class ApiServer implements Role {
     if (config.encryption) return encryptedStorage.setRules(await loadEncryption(config.encryption, directory));
     const rules = await loadDefaultEncryption(storage, directory);
     encryptedStorage.setRules(rules);
-    if (rules.length === 0)
+    if (rules.length === 0 && !storage.traits.shared)
       this.#context.log.warn(
         {},
         'Secrets are stored unencrypted, as this data directory was created: `encryption: {}` in the cluster file encrypts them',
@@ -162,6 +168,7 @@ export class ApiServer implements Role {
   /** Stops the server in order: /readyz fails, new requests are rejected, watches end, other requests have `drainSeconds`, the port is released. */
   async stop(): Promise<void> {
     this.#phase = 'stopping';
+    this.#stopFollowingKeys?.();
     this.#settleReady.reject(new Error('the API server was stopped'));
     this.#components.certificate.stop();
     await this.#controllers.stop();
@@ -220,6 +227,7 @@ export class ApiServer implements Role {
       server: this,
       postStartHooks: this.#components.postStartHooks,
       checkCache: () => this.#checkCache(),
+      undecryptableValues: () => this.#components.pipeline.undecryptableValues,
       checkShutdown: () => this.#checkShutdown(),
     });
   }

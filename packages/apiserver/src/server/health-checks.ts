@@ -38,6 +38,8 @@ export interface ServerHealth extends HealthInput {
   readonly server: Role;
   readonly postStartHooks: PostStartHooks;
   checkCache(): Health;
+  /** Returns the number of stored values that no key of this server decrypts. */
+  undecryptableValues(): number;
   checkShutdown(): Health;
 }
 
@@ -50,9 +52,17 @@ export function serverHealthChecks(health: ServerHealth): readonly HealthCheck[]
     ...(process?.checkLog ? [{ name: 'log', live: true, ready: true, check: () => process.checkLog?.() ?? healthy }] : []),
     { name: 'etcd', live: true, ready: true, check: () => checkStorage(storage) },
     { name: 'etcd-readiness', live: false, ready: true, check: () => checkStorage(storage) },
+    ...encryptionChecks(health.undecryptableValues()),
     { name: 'informer-sync', live: false, ready: true, check: () => health.checkCache() },
     ...postStartHooks.checks(),
     { name: 'shutdown', live: false, ready: true, check: () => health.checkShutdown() },
     ...otherRoles.map((role): HealthCheck => ({ name: role.name, live: true, ready: false, check: () => role.checkHealth() })),
   ];
+}
+
+/** Returns a failing check if there are values that this server cannot decrypt: another server may have their keys. */
+function encryptionChecks(count: number): readonly HealthCheck[] {
+  if (count === 0) return [];
+  const reason = `no encryption key of this API server decrypts ${count} stored ${count === 1 ? 'value' : 'values'}`;
+  return [{ name: 'encryption', live: false, ready: true, check: () => unhealthy(reason) }];
 }

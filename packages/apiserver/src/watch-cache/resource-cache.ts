@@ -6,6 +6,7 @@ import type { Codec, Item } from './item.ts';
 import { WatchCacheEvent } from './watch-cache-event.ts';
 import { OrderedMap } from './ordered-map.ts';
 import type { Selection } from './selection.ts';
+import { UnreadableObjects, UnreadableObject, type DecodedObjects } from './unreadable-object.ts';
 import { WatcherIndex } from './internal/watcher-index.ts';
 
 /** A stored resource as the cache sees it. */
@@ -29,6 +30,8 @@ export interface Page {
 export class ObjectIndex {
   readonly items = new OrderedMap<Item>();
   readonly byIndex = new Map<string, Map<string, Item>>();
+  /** The stored objects that cannot be decrypted or decoded, by key. */
+  readonly unreadable = new UnreadableObjects();
   readonly #resource: CachedResource;
   constructor(resource: CachedResource) {
     this.#resource = resource;
@@ -118,8 +121,21 @@ export class ResourceCache {
     return this.#initializationCount;
   }
 
+  /** Returns an object, or undefined if there is none. @throws StatusError InternalError if the stored object cannot be read */
   get(key: string): Item | undefined {
+    const item = this.#index.items.get(key);
+    if (item === undefined) this.#index.unreadable.requireNone({ key });
+    return item;
+  }
+
+  /** Returns an object that can be read, or undefined. */
+  peek(key: string): Item | undefined {
     return this.#index.items.get(key);
+  }
+
+  /** The stored objects that cannot be decrypted or decoded. */
+  get unreadable(): UnreadableObjects {
+    return this.#index.unreadable;
   }
 
   /** Replaces the description of how the resource is stored, such as its codec. The index field must stay the same. */
@@ -139,11 +155,12 @@ export class ResourceCache {
    * Completes the initial load of an added resource: adds the loaded objects, except objects that watch events have changed since
    * `beginInitialLoad`. `revision` is the revision that the watch of storage has reached.
    */
-  completeInitialLoad(items: readonly Item[], revision: number): void {
+  completeInitialLoad({ items, unreadable }: DecodedObjects, revision: number): void {
     const touched = this.#initialLoadState?.touched;
     if (touched === undefined) return;
     this.#initializationCount++;
     for (const item of items) if (!touched.has(item.key)) this.#index.set(item.key, undefined, item);
+    for (const [key, object] of unreadable) if (!touched.has(key)) this.#index.unreadable.set(key, object);
     this.#initialLoadState = undefined;
     this.ring.reset(revision);
     this.#lastChange = revision;
@@ -169,18 +186,40 @@ export class ResourceCache {
     for (const watcher of [...this.watchers]) watcher.end();
   }
 
-  put(item: Item, context: ChangeContext): void {
-    this.#applyChange(item.key, item, context);
+  /** Applies a change: the new version of an object, or undefined for its deletion. */
+  apply(key: string, current: Item | UnreadableObject | undefined, context: ChangeContext): void {
+    if (current instanceof UnreadableObject) this.#putUnreadable(key, current, context.revision);
+    else this.#applyChange(key, current, context);
   }
 
-  delete(key: string, context: ChangeContext): void {
-    this.#applyChange(key, undefined, context);
+  /**
+   * Replaces an object by a version that cannot be decrypted or decoded. Ends all watchers with the error and drops all events: a DELETED event, or
+   * none, would be wrong, so clients must list again, and their lists fail until the object can be read or is deleted.
+   */
+  #putUnreadable(key: string, object: UnreadableObject, revision: number): void {
+    this.#initialLoadState?.touched.add(key);
+    this.#receivedCount++;
+    this.#index.set(key, this.#index.items.get(key), undefined);
+    this.#index.unreadable.set(key, object);
+    this.#lastChange = revision;
+    this.ring.reset(revision);
+    for (const watcher of [...this.watchers]) watcher.fail(object.error);
+  }
+
+  /** Adds an object that could not be decrypted or decoded before, and ends all watchers. Does nothing if the object has changed since. */
+  setReadable(item: Item, revision: number): void {
+    if (!this.#index.unreadable.delete(item.key)) return;
+    this.#index.set(item.key, undefined, item);
+    this.ring.reset(revision);
+    this.#lastChange = Math.max(this.#lastChange, revision);
+    this.endWatchers();
   }
 
   #applyChange(key: string, current: Item | undefined, { revision, spanContext, now }: ChangeContext): void {
     const previous = this.#index.items.get(key);
     this.#initialLoadState?.touched.add(key);
     this.#receivedCount++;
+    if (this.#index.unreadable.delete(key) && current === undefined) this.#lastChange = revision;
     if (current === undefined && previous === undefined) return;
     this.#dispatch(new WatchCacheEvent({ key, revision, current, previous, spanContext }), now);
   }

@@ -14,7 +14,7 @@ import { WatcherMemory } from './internal/watcher-memory.ts';
 import { ResourceCaches } from './internal/resource-caches.ts';
 import type { CachedResource, ResourceCache } from './resource-cache.ts';
 import { RevisionSpanContexts } from './revision-span-contexts.ts';
-import { storageRoot } from './storage-root.ts';
+import { storageRoot } from '../storage/storage-root.ts';
 import { watchCacheLimits, type WatchCacheLimits } from './watch-cache-limits.ts';
 import type { Caller, WatchCacheMemory, WatchCacheOptions } from './watch-cache-options.ts';
 
@@ -108,6 +108,9 @@ export class WatchCache {
     this.#resources.remove(name);
   }
 
+  /** Reads the stored objects again that could not be decrypted or decoded. @throws StorageError if storage fails */
+  readonly rereadUnreadable = (): Promise<void> => this.#resources.rereadUnreadable(this.#options.storage, () => this.revision);
+
   /** Loads the stored objects of an added resource, with retries until the load succeeds. */
   async #loadAddedResource(cache: ResourceCache): Promise<void> {
     const { clock, log } = this.#options;
@@ -116,9 +119,9 @@ export class WatchCache {
     for (let wait = minRetryDelayMs; !signal.aborted && this.#resources.get(cache.resource.name) === cache; ) {
       try {
         const { entries, revision } = await readEntries(this.#options.storage, prefix);
-        const items = this.#resources.decodeAll(cache, prefix, entries);
+        const decoded = this.#resources.decodeAll(cache, prefix, entries);
         if (!(await this.waitForRevision(revision, signal))) continue;
-        cache.completeInitialLoad(items, this.revision);
+        cache.completeInitialLoad(decoded, this.revision);
         return;
       } catch (error) {
         log.warn({ resource: cache.resource.name, error: String(error), retryMs: wait }, 'loading the objects of a resource failed');
@@ -231,7 +234,7 @@ export class WatchCache {
     if (loadFirst === undefined) return undefined;
     const { entries, revision } = await readEntries(this.#options.storage, loadFirst.prefix);
     const cache = this.resource(loadFirst.name);
-    loadFirst.read(this.#resources.decodeAll(cache, loadFirst.prefix, entries));
+    loadFirst.read(this.#resources.decodeAll(cache, loadFirst.prefix, entries).items);
     return revision;
   }
 
@@ -280,10 +283,8 @@ export class WatchCache {
     }
     const own = this.pendingWrites.take(storageKey, value, revision);
     this.spanContexts.set(revision, own?.spanContext);
-    const item = change.type === 'delete' ? undefined : (own?.item(revision) ?? this.#resources.decode(cache, name, change.entry));
-    const context = { revision, spanContext: own?.spanContext, now };
-    if (item === undefined) cache.delete(name, context);
-    else cache.put(item, context);
+    const decoded = change.type === 'delete' ? undefined : (own?.item(revision) ?? this.#resources.decode(cache, name, change.entry));
+    cache.apply(name, decoded, { revision, spanContext: own?.spanContext, now });
     this.watcherMemory.enforce(this.#options.clock.monotonic());
   }
 
@@ -296,4 +297,4 @@ export class WatchCache {
   }
 }
 
-const revisionOfChange = (change: Change) => (change.type === 'put' ? change.entry.revision : change.revision);
+const revisionOfChange = (change: Change): number => (change.type === 'put' ? change.entry.revision : change.revision);

@@ -70,9 +70,12 @@ describe('get', () => {
       ],
       [],
     );
-    await storage.commit([{ key: '/registry/configmaps/default/broken', value: Buffer.from('{') }], []);
+    await storage.commit([{ key: '/registry/configmaps/other/broken', value: Buffer.from('{') }], []);
     const other = await TestServer.start({ storage });
-    const { items } = await other.list('configmaps');
+    await expect(other.list('configmaps')).rejects.toMatchObject({
+      status: { code: 500, message: 'Internal error occurred: unable to decode object at key "/registry/configmaps/other/broken"' },
+    });
+    const { items } = await other.list('configmaps', {}, { namespace: 'default' });
     expect(items.map(({ object }) => object)).toEqual([
       { apiVersion: 'v1', kind: 'ConfigMap', data: { a: 'b' }, metadata: { namespace: 'default', name: 'old', resourceVersion: '1' } },
     ]);

@@ -18,7 +18,7 @@ import {
 import type { Clock } from '@oarlock/primitives/clock';
 import { Codec, Item } from '../../src/watch-cache/item.ts';
 import type { ResourceCache } from '../../src/watch-cache/resource-cache.ts';
-import { storageRoot } from '../../src/watch-cache/storage-root.ts';
+import { storageRoot } from '../../src/storage/storage-root.ts';
 import { WatchCache } from '../../src/watch-cache/watch-cache.ts';
 import { Watcher } from '../../src/watch-cache/watcher.ts';
 

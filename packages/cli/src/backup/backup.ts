@@ -10,6 +10,8 @@ import { openStorage } from '@oarlock/cluster/composition/open-storage';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
 import { adminAccess } from '../common/admin-access.ts';
 import { writeBackup, type BackedUpFile, type BackupLine } from './backup-file.ts';
+import { configuredKeyFiles } from './configured-keys.ts';
+import { withKeyCheck } from './key-check.ts';
 import { CommandError } from '../common/command-error.ts';
 
 export interface BackupOptions {
@@ -38,17 +40,34 @@ export async function backup(options: BackupOptions): Promise<void> {
   const { read, cluster, close } = await openReader(dataDir, options);
   try {
     const first = await read();
-    const lines = allLines(dataDir, options.keys, read, first);
+    const clusterFile = options.file === undefined ? undefined : await readClusterFile(options.file);
+    const missing = new Set<string>();
+    const lines = withKeyCheck(allLines(dataDir, { keys: options.keys, clusterFile }, read, first), missing);
     const head = { format: 'oarlock-backup', version: 1, cluster, createdAt: new Date().toISOString(), revision: first.revision } as const;
     const entries = await writeBackup(output, head, lines);
     console.log(`wrote ${entries} entries as of revision ${first.revision} ${options.keys ? 'and the keys' : 'without keys'} to ${output}`);
+    if (options.keys && missing.size > 0)
+      console.error(
+        `The backup lacks encryption keys that its values need: ${[...missing].join(', ')}. Name the cluster.yaml with -f, or keep the keys elsewhere.`,
+      );
   } finally {
     await close();
   }
 }
 
-async function* allLines(dataDir: string, keys: boolean, read: ReadPage, first: BackupPage): AsyncGenerator<BackupLine> {
+interface KeyOptions {
+  readonly keys: boolean;
+  readonly clusterFile: ClusterFile | undefined;
+}
+
+async function* allLines(
+  dataDir: string,
+  { keys, clusterFile }: KeyOptions,
+  read: ReadPage,
+  first: BackupPage,
+): AsyncGenerator<BackupLine> {
   if (keys) yield* keyFiles(dataDir);
+  if (keys && clusterFile !== undefined) yield* configuredKeyFiles(clusterFile);
   for (let page = first; ; ) {
     for (const { key, value } of page.entries) yield { key, value };
     const after = page.entries.at(-1)?.key;

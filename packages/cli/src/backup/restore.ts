@@ -1,10 +1,13 @@
 import { mkdir, readFile, realpath } from 'node:fs/promises';
 import { dirname, join, normalize, resolve } from 'node:path';
+import { serverLeaseRoot } from '@oarlock/apiserver/controllers/server-leases';
 import { openStorage } from '@oarlock/cluster/composition/open-storage';
+import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
 import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { StorageDriver, Write } from '@oarlock/spi/storage';
 import { checkBackup, isFile, readBackup, type BackedUpEntry, type BackedUpFile } from './backup-file.ts';
 import { clusterFileOf, keyDirectories } from './backup.ts';
+import { isConfiguredKey, restoreConfiguredKey } from './configured-keys.ts';
 import { checkEncryption } from './check-encryption.ts';
 import { CommandError } from '../common/command-error.ts';
 
@@ -27,7 +30,11 @@ const chunk = { writes: 64, bytes: 512 * 1024 };
 /** TTL of restored events in seconds, the default of kube-apiserver: backups contain no TTLs. Leases of API servers are not restored. */
 const eventSeconds = 3600;
 const isEvent = (key: string) => key.startsWith('/registry/events/');
-const isEphemeralKey = (key: string) => key.startsWith('/registry/masterleases/') || key === marker;
+/**
+ * Returns true for keys that are not restored: leases of API servers, and the records of the servers and of their shared keys, which the first server
+ * writes again from its key files.
+ */
+const isEphemeralKey = (key: string) => key.startsWith(serverLeaseRoot) || key.startsWith('/oarlock/');
 
 /** Restores a backup into an empty storage. */
 export async function restore(options: RestoreOptions): Promise<void> {
@@ -38,7 +45,8 @@ export async function restore(options: RestoreOptions): Promise<void> {
   const { driver, name, close } = await openStorage(clusterFile, dataDir);
   try {
     if (!driver.traits.durable) throw new CommandError(`${name} is not durable: restore with a cluster.yaml that has another storage`);
-    if (options.keys) for await (const line of readBackup(input)) if (isFile(line)) await checkKey(dataDir, line);
+    const notices = options.keys ? await restoreConfiguredKeys(input, clusterFile, dataDir) : [];
+    if (options.keys) for await (const line of filesOf(input)) await checkKey(dataDir, line);
     await checkEncryption({ input, dataDir, clusterFile, keys: options.keys });
     await clearInterruptedRestore(driver, name);
     if (driver.skipTo) await driver.skipTo(head.revision + revisionGap);
@@ -47,11 +55,12 @@ export async function restore(options: RestoreOptions): Promise<void> {
       await commit(driver, writes);
       entries += writes.length;
     }
-    if (options.keys) for await (const line of readBackup(input)) if (isFile(line)) await writeKey(dataDir, line);
+    if (options.keys) for await (const line of filesOf(input)) await writeKey(dataDir, line);
     await commit(driver, [{ key: marker, value: null }]);
     const revision = await driver.requestProgress();
     await driver.compact(revision);
     console.log(`restored ${entries} entries of ${head.cluster} as of ${head.createdAt} into ${name}, at revision ${revision}`);
+    for (const notice of notices) console.log(notice);
     if (revision <= head.revision)
       console.log(
         `The revision of ${name} is not above that of the backup (${head.revision}): restart all clients that watch the cluster, so that they list again.`,
@@ -59,6 +68,22 @@ export async function restore(options: RestoreOptions): Promise<void> {
   } finally {
     await close();
   }
+}
+
+/** Yields the files of the data directory in a backup. */
+async function* filesOf(input: string): AsyncGenerator<BackedUpFile> {
+  for await (const line of readBackup(input)) if (isFile(line) && !isConfiguredKey(line)) yield line;
+}
+
+/** Writes the encryption keys that the cluster file of the backup named, before the values are checked with them. Returns notices for the user. */
+async function restoreConfiguredKeys(input: string, clusterFile: ClusterFile, dataDir: string): Promise<readonly string[]> {
+  const notices: string[] = [];
+  for await (const line of readBackup(input)) {
+    if (!isFile(line) || !isConfiguredKey(line)) continue;
+    const notice = await restoreConfiguredKey(line, clusterFile, dataDir);
+    if (notice !== undefined) notices.push(notice);
+  }
+  return notices;
 }
 
 /** Clears the data of an interrupted restore, and marks the start of this restore. @throws CommandError if the storage has other content */

@@ -59,7 +59,12 @@ export function withRoleConfig(
   planned: PlannedPlugin,
   file: ClusterFile,
   facts: ClusterFacts,
-  { port, joined, nodeName, remote }: Pick<PlanOptions, 'port' | 'joined'> & { readonly nodeName: string; readonly remote: boolean },
+  {
+    port,
+    joined,
+    nodeName,
+    leaderElect,
+  }: Pick<PlanOptions, 'port' | 'joined'> & { readonly nodeName: string; readonly leaderElect: boolean },
 ): PlannedPlugin {
   const { spec } = file;
   if (planned.plugin.declares?.[bootstrapPolicy] === true)
@@ -81,9 +86,8 @@ export function withRoleConfig(
       defaultAuditPolicy: spec.audit === undefined,
       ...(spec.auditPolicy !== undefined && { auditPolicy: resolveFromFile(file, spec.auditPolicy) }),
     },
-    // without an API server in the process, there may be replicas of it
-    controllers: { leaderElect: remote },
-    scheduler: { leaderElect: remote, leaseName: 'kube-scheduler' },
+    controllers: { leaderElect },
+    scheduler: { leaderElect, leaseName: 'kube-scheduler' },
     kubelet: { nodeName, ...(joined && { tls: { certificateFile: joined.certificateFile, keyFile: joined.keyFile } }) },
     proxy: { nodeName },
   };

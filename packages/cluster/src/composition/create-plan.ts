@@ -6,6 +6,7 @@ import { slotName } from '@oarlock/kernel/slot';
 import { explainPath } from '@oarlock/scheduler/explain/explain-path';
 import { Roles } from '@oarlock/spi/role';
 import { Runtime } from '@oarlock/spi/runtime';
+import { Storage } from '@oarlock/spi/storage';
 import { spanIngestHandler, traceQueryHandler } from '@oarlock/tracing/trace-handlers';
 import { authorizationPath } from '../paths/authorization-path.ts';
 import { backupPath } from '../paths/backup-path.ts';
@@ -61,13 +62,24 @@ export async function createPlan(file: ClusterFile, options: PlanOptions = {}): 
   plugins.push(...pathPlugins(roles), ...(await rolePlugins(roles)));
   const facts = clusterFacts(file, plugins, options);
   const nodeName = options.nodeName ?? hostname().toLowerCase();
-  const configured = plugins.map((planned) =>
-    withRoleConfig(planned, file, facts, { ...options, nodeName, remote: !roles.includes('apiserver') }),
-  );
+  const leaderElect = mayHaveReplicas(roles, plugins);
+  const configured = plugins.map((planned) => withRoleConfig(planned, file, facts, { ...options, nodeName, leaderElect }));
   if (faults.length > 0) throw new WiringError(sortFaults([...faults, ...remainingFaults(file, configured)]));
   const { mapPlugin } = options;
   return { file, roles, facts, nodeName, plugins: mapPlugin === undefined ? configured : configured.map(mapPlugin) };
 }
+
+/**
+ * Returns true if other processes may run the same controllers: those of another API server of the cluster if the storage can be shared, and replicas
+ * of a process without an API server.
+ */
+function mayHaveReplicas(roles: readonly RoleName[], plugins: readonly PlannedPlugin[]): boolean {
+  return !roles.includes('apiserver') || usesSharedStorage(plugins);
+}
+
+/** Returns true if the storage plugin declares that several processes may write the storage at the same time. */
+export const usesSharedStorage = (plugins: readonly PlannedPlugin[]): boolean =>
+  plugins.some(({ plugin }) => plugin.provides.token === Storage.token && plugin.declares?.['shared'] === true);
 
 function pathPlugins(roles: readonly RoleName[]): readonly PlannedPlugin[] {
   if (!roles.includes('apiserver')) return [];

@@ -4,6 +4,7 @@ import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Storage, type StorageDriver } from '@oarlock/spi/storage';
 import type { ClusterFile } from '../config/cluster-file.ts';
 import { placePlugins, createPlan } from './create-plan.ts';
+import type { Plan } from './plan.ts';
 import { DataDirLock } from '../process/process-state.ts';
 
 export interface OpenedStorage {
@@ -19,22 +20,26 @@ export interface OpenedStorage {
  */
 export async function openStorage(file: ClusterFile, dataDir: string): Promise<OpenedStorage> {
   const planned = await createPlan(file, { roles: ['apiserver'] });
-  const plugins = planned.plugins.filter(({ plugin }) => plugin.provides.token === Storage.token);
   const lock = await DataDirLock.acquire(dataDir, planned.facts.serverUrl, []);
+  try {
+    const storage = await startStorage(planned, dataDir);
+    return { ...storage, close: () => storage.close().finally(() => lock.release()) };
+  } catch (error) {
+    await lock.release();
+    throw error;
+  }
+}
+
+/** Starts the storage plugin of a plan alone. The caller holds the lock of the data directory. @throws WiringError if it cannot start */
+export async function startStorage(planned: Plan, dataDir: string, signal?: AbortSignal): Promise<OpenedStorage> {
+  const plugins = planned.plugins.filter(({ plugin }) => plugin.provides.token === Storage.token);
   const host = new PluginHost({ clock: systemClock, dataDir: join(dataDir, 'plugins') });
-  const close = async () => {
-    try {
-      await host.stop();
-    } finally {
-      await lock.release();
-    }
-  };
   try {
     placePlugins(host, { ...planned, plugins });
-    await host.start();
-    return { driver: host.get(Storage), name: plugins[0]?.name ?? '', close };
+    await host.start(signal);
+    return { driver: host.get(Storage), name: plugins[0]?.name ?? '', close: () => host.stop() };
   } catch (error) {
-    await close();
+    await host.stop();
     throw error;
   }
 }

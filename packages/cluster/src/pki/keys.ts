@@ -1,9 +1,10 @@
 import { createHash, createPrivateKey, createPublicKey, generateKeyPair, randomBytes, webcrypto } from 'node:crypto';
 import { watch } from 'node:fs';
-import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import {
+  AuthorityError,
   openAuthority,
   readAuthority,
   readRemovedAuthorities,
@@ -28,7 +29,10 @@ export interface KeyFiles {
   /** The keys of the cluster. `reload` replaces `serviceAccount`. */
   readonly keys: ClusterKeys;
   readonly directory: string;
-  /** Reads the service account signing and verification keys again. @throws Error if a file cannot be read; the previous keys then stay in use */
+  /**
+   * Reads the service account signing and verification keys again, and calls the listeners of `ClusterKeys.onChange`.
+   * @throws Error if a file cannot be read; the previous keys then stay in use
+   */
   reload(): Promise<void>;
   /** Calls `reload` when the key files change, until the signal aborts. */
   follow(signal: AbortSignal, onError: (error: unknown) => void): void;
@@ -56,8 +60,10 @@ export async function openKeys(directory: string, issuer: string, algorithm?: Ge
     return { issuer, signingKey, verifyingKeys: [...new Set([publicOf(signingKey), ...(await formerKeys(directory))])] };
   };
   let serviceAccount = await read();
+  const listeners = new Set<() => Promise<void>>();
   const reload = async (): Promise<void> => {
     serviceAccount = await read();
+    for (const listener of listeners) await listener();
   };
 
   const issue = async (request: CertificateRequest): Promise<KeyPair> => {
@@ -79,6 +85,10 @@ export async function openKeys(directory: string, issuer: string, algorithm?: Ge
       sign: (csr, request) => signRequest(ca, csr, request),
       get serviceAccount() {
         return serviceAccount;
+      },
+      onChange(listener) {
+        listeners.add(listener);
+        return () => listeners.delete(listener);
       },
     },
     reload,
@@ -190,10 +200,43 @@ export async function rotateServiceAccountKey(directory: string, algorithm?: Gen
   const old = await readIfExists(file);
   if (old !== undefined) {
     const pem = publicOf(old);
-    const name = createHash('sha256').update(pem).digest('hex').slice(0, 12);
-    await writeAtomic(join(directory, `service-account.${name}.pub`), pem);
+    await writeAtomic(join(directory, publicKeyFile(pem)), pem);
   }
   await writeAtomic(file, await newTokenKey(algorithm ?? successorAlgorithm(old)));
+}
+
+const nextServiceAccountKey = 'service-account-next.key';
+const publicKeyFile = (publicKey: string): string =>
+  `service-account.${createHash('sha256').update(publicKey).digest('hex').slice(0, 12)}.pub`;
+
+/**
+ * Creates the next key of service account tokens, for `algorithm`; if absent, of the type of the current key. Its public key verifies tokens; no server signs with it before `useServiceAccountKey`.
+ * @throws AuthorityError if there is a next key already
+ */
+export async function addServiceAccountKey(directory: string, algorithm?: GeneratedTokenAlgorithm): Promise<void> {
+  if ((await readIfExists(join(directory, nextServiceAccountKey))) !== undefined)
+    throw new AuthorityError('there is a next service account signing key already');
+  const current = await readIfExists(join(directory, 'service-account.key'));
+  const key = await newTokenKey(algorithm ?? successorAlgorithm(current));
+  await writeAtomic(join(directory, nextServiceAccountKey), key);
+  await writeAtomic(join(directory, publicKeyFile(publicOf(key))), publicOf(key));
+}
+
+/** Makes the next key the one that signs; the former public key still verifies. @throws AuthorityError if there is no next key */
+export async function useServiceAccountKey(directory: string): Promise<void> {
+  const next = await readIfExists(join(directory, nextServiceAccountKey));
+  if (next === undefined) throw new AuthorityError('there is no next service account signing key');
+  const former = publicOf(await readFile(join(directory, 'service-account.key'), 'utf8'));
+  await writeAtomic(join(directory, publicKeyFile(former)), former);
+  await writeAtomic(join(directory, 'service-account.key'), next);
+  await rm(join(directory, nextServiceAccountKey));
+}
+
+/** Deletes the former public keys: their tokens become invalid. @throws AuthorityError if a rotation is in progress */
+export async function removeFormerServiceAccountKeys(directory: string): Promise<void> {
+  if ((await readIfExists(join(directory, nextServiceAccountKey))) !== undefined)
+    throw new AuthorityError('the next service account signing key does not sign yet');
+  for (const file of await readdir(directory)) if (former.test(file)) await rm(join(directory, file));
 }
 
 /** Takes a step of the rotation of a CA. @throws AuthorityError if the step is not possible now */

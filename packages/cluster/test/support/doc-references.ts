@@ -74,7 +74,9 @@ export function commandsIn(text: string): readonly string[] {
     .map((line) => line.replace(/\s#.*/, ''));
 }
 
-const cliSource = readFileSync(join(root, 'packages/cli/src/main.ts'), 'utf8');
+const cliSource = ['main.ts', 'common/command-options.ts', 'keys/key-commands.ts']
+  .map((file) => readFileSync(join(root, 'packages/cli/src', file), 'utf8'))
+  .join('\n');
 const cliWords = new Set([...cliSource.matchAll(/\.command\('([\w-]+)'\)/g)].map(([, word = '']) => word));
 const cliGroups = new Set([...cliSource.matchAll(/(?:root|program)\.command\('([\w-]+)'\)/g)].map(([, word = '']) => word));
 const cliOptions = new Set([...cliSource.matchAll(/(?:'|, )(--[a-z-]+)/g)].map(([, option = '']) => option).concat('--help', '--version'));

@@ -92,6 +92,11 @@ export interface ClusterKeys {
   sign(csr: string, request: CertificateRequest): Promise<string>;
   /** Keys of service account tokens, PEM: `signingKey` signs, all `verifyingKeys` verify. */
   readonly serviceAccount: { readonly issuer: string; readonly signingKey: string; readonly verifyingKeys: readonly string[] };
+  /**
+   * Registers a listener that is called, and awaited, after key files of the data directory have changed. Returns a function that removes the listener.
+   * Absent in a process without the API server role.
+   */
+  onChange?(listener: () => Promise<void>): () => void;
 }
 /**
  * Annotation of a Node whose kubelet serves with a certificate of the cluster's CA. The API server then accepts no other

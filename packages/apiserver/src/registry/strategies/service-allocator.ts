@@ -6,7 +6,7 @@ import type { ClusterFacts } from '@oarlock/spi/cluster';
 import { IPRange } from './ip-range.ts';
 import type { RandomSource } from '../random.ts';
 import type { StoredKind } from '../served-kind.ts';
-import { storageRoot } from '../../watch-cache/storage-root.ts';
+import { storageRoot } from '../../storage/storage-root.ts';
 
 const ipRoot = `${storageRoot}ranges/serviceips/`;
 const portRoot = `${storageRoot}ranges/servicenodeports/`;

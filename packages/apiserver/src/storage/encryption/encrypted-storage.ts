@@ -13,7 +13,7 @@ import {
   type Write,
 } from '@oarlock/spi/storage';
 import { identity, isEncrypted, startsWith, type Transformer } from './transformers.ts';
-import { storageRoot } from '../../watch-cache/storage-root.ts';
+import { storageRoot } from '../storage-root.ts';
 
 /** The transformers for some resources. The first rule that matches a resource applies: its first transformer writes, all transformers read. */
 export interface EncryptionRule {
@@ -51,8 +51,8 @@ export class EncryptedStorage implements StorageDriver {
    * The decrypted values by stored value, kept as long as the stored value is referenced: a storage driver in this process returns the same buffers.
    */
   readonly #decrypted = new WeakMap<Uint8Array, Uint8Array>();
-  /** The values that were stored in another form than the one that is written now. */
-  readonly #staleValues = new WeakSet<Uint8Array>();
+  /** The form in which values are stored, by decrypted value: the storage key, and the prefix of the transformer. */
+  readonly #storedForms = new WeakMap<Uint8Array, { readonly key: string; readonly prefix: string }>();
 
   /** Creates the driver. `resource` returns the resource of a storage key. */
   constructor(storage: StorageDriver, log: Logger, resource: (key: string) => string = resourceOf) {
@@ -65,7 +65,7 @@ export class EncryptedStorage implements StorageDriver {
 
   skipTo?: (revision: Revision) => Promise<void>;
 
-  /** Sets the rules. Must be called before the first read or write. */
+  /** Sets the rules for later reads and writes. Must be called before the first read or write. */
   setRules(rules: readonly EncryptionRule[]): void {
     this.#rules = rules;
     this.#byResource.clear();
@@ -75,7 +75,9 @@ export class EncryptedStorage implements StorageDriver {
    * Returns true if a value that this driver returned is stored with an older key, or is stored unencrypted although its resource must be encrypted.
    */
   isStale(value: Uint8Array): boolean {
-    return this.#staleValues.has(value);
+    const form = this.#storedForms.get(value);
+    const writer = form && this.#transformers(form.key)?.[0];
+    return writer !== undefined && writer.prefix !== form?.prefix;
   }
 
   async get(key: string, options?: { readonly revision?: Revision }): Promise<{ entry: Entry | undefined; revision: Revision }> {
@@ -142,6 +144,7 @@ export class EncryptedStorage implements StorageDriver {
     if (write.value === null || writer === undefined || writer === identity) return write;
     const value = writer.transformToStorage(write.value, write.key);
     this.#decrypted.set(value, write.value);
+    this.#storedForms.set(write.value, { key: write.key, prefix: writer.prefix });
     return { ...write, value };
   }
 
@@ -151,9 +154,8 @@ export class EncryptedStorage implements StorageDriver {
   #decryptEntry(entry: Entry): Entry {
     const transformers = this.#transformers(entry.key);
     if (transformers === undefined) return entry;
-    const [writer] = transformers;
     if (!isEncrypted(entry.value)) {
-      if (writer !== identity) this.#staleValues.add(entry.value);
+      this.#storedForms.set(entry.value, { key: entry.key, prefix: identity.prefix });
       return entry;
     }
     const known = this.#decrypted.get(entry.value);
@@ -165,7 +167,7 @@ export class EncryptedStorage implements StorageDriver {
       try {
         const value = transformer.transformFromStorage(entry.value.subarray(prefix.length), entry.key);
         this.#decrypted.set(entry.value, value);
-        if (transformer !== writer) this.#staleValues.add(value);
+        this.#storedForms.set(value, { key: entry.key, prefix });
         return { ...entry, value };
       } catch (error) {
         because = String(error);

@@ -70,31 +70,31 @@ async function readSecret(file: string): Promise<string> {
 
 /**
  * Matches the file names of generated keys. The first key has the name `generated`; the names of later keys contain the time of creation, so that
- * the last name in order is the newest key.
+ * the last name in order is the newest key. A key in a file `NAME.next.key` only decrypts: API servers that share a storage first all receive the
+ * key, and encrypt with it afterwards.
  */
-const generatedKeyFile = /^(generated(?:-\d{8}T\d{9}Z)?)\.key$/;
+const generatedKeyFile = /^(generated(?:-\d{8}T\d{9}Z)?)(\.next)?\.key$/;
 
 export interface EncryptionKey {
   readonly name: string;
   readonly key: Buffer;
 }
 
-/** Returns the generated keys in `directory`, newest first; an empty list if the directory does not exist. @throws Error if a key is invalid */
+/**
+ * Returns the generated keys in `directory`, the newest first, and then the keys that only decrypt; an empty list if the directory does not exist.
+ * @throws Error if a key is invalid
+ */
 export async function readGeneratedKeys(directory: string): Promise<readonly EncryptionKey[]> {
   const files = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [];
     throw error;
   });
-  const names = files.flatMap((file) => generatedKeyFile.exec(file)?.[1] ?? []);
-  return Promise.all(
-    names
-      .sort()
-      .reverse()
-      .map(async (name) => {
-        const file = join(directory, `${name}.key`);
-        return { name, key: decodeKey(await readSecret(file), file) };
-      }),
-  );
+  const matches = files.flatMap((file) => {
+    const [, name, next] = generatedKeyFile.exec(file) ?? [];
+    return name === undefined ? [] : [{ file: join(directory, file), name, isNext: next !== undefined }];
+  });
+  matches.sort((a, b) => Number(a.isNext) - Number(b.isNext) || (a.name < b.name ? 1 : -1));
+  return Promise.all(matches.map(async ({ file, name }) => ({ name, key: decodeKey(await readSecret(file), file) })));
 }
 
 /** Returns the generated key with a file name and content; undefined if the file is not a generated key. @throws Error if the key is invalid */
@@ -103,12 +103,22 @@ export function parseGeneratedKey(file: string, content: string): EncryptionKey 
   return name === undefined ? undefined : { name, key: decodeKey(content, file) };
 }
 
-/** Creates a new generated key in `directory` and returns its name. The API server encrypts with the key from its next start on. */
-export async function addGeneratedKey(directory: string, now: Date): Promise<string> {
+/**
+ * Creates a new generated key in `directory` and returns its name. The API server encrypts with the key when it reads the directory again, or with
+ * `next` only decrypts with it, until `useNextGeneratedKey`.
+ */
+export async function addGeneratedKey(directory: string, now: Date, { next = false }: { readonly next?: boolean } = {}): Promise<string> {
   const keys = await readGeneratedKeys(directory);
   const name = keys.length === 0 ? 'generated' : `generated-${now.toISOString().replaceAll(/[-:.]/g, '')}`;
-  await writeGeneratedKey(join(directory, `${name}.key`));
+  await writeGeneratedKey(join(directory, `${name}${next ? '.next' : ''}.key`));
   return name;
+}
+
+/** Makes the key that only decrypts the one that encrypts. @throws Error if there is no such key */
+export async function useNextGeneratedKey(directory: string): Promise<void> {
+  const next = (await readdir(directory)).find((file) => file.endsWith('.next.key') && generatedKeyFile.test(file));
+  if (next === undefined) throw new Error('there is no next encryption key: add one first');
+  await rename(join(directory, next), join(directory, next.replace('.next.key', '.key')));
 }
 
 /** Deletes the generated keys with these names. */
@@ -154,20 +164,21 @@ export async function loadEncryption(settings: EncryptionConfig, directory: stri
 
 /**
  * Returns the rules for a configuration without `encryption`: Secrets are encrypted with generated keys if such keys exist or the storage is empty,
- * so that an existing data directory without keys stays unencrypted. Returns no rules if the storage is not durable, or if other processes write it
- * too: with a key in this data directory alone, they could not read the values.
+ * so that an existing data directory without keys stays unencrypted. Returns no rules if the storage is not durable. Creates no key if other
+ * processes write the storage too: with a key in this data directory alone, they could not read the values.
  */
 export async function loadDefaultEncryption(storage: StorageDriver, directory: string): Promise<readonly EncryptionRule[]> {
   if (!canEncryptByDefault(storage)) return [];
   if ((await readGeneratedKeys(directory)).length === 0) {
+    if (storage.traits.shared) return [];
     const { entries } = await storage.range({ prefix: '', limit: 1 });
     if (entries.length > 0) return [];
   }
   return loadEncryption(encryptionSchema.parse({}), directory);
 }
 
-/** Returns true if a key in one data directory is sufficient to read the storage. */
-export const canEncryptByDefault = ({ traits }: StorageDriver): boolean => traits.durable && !traits.shared;
+/** Returns true if values of the storage can be encrypted with generated keys. */
+export const canEncryptByDefault = ({ traits }: StorageDriver): boolean => traits.durable;
 
 /** Returns the rules for resources: values are written with the first key, and read with any of the keys or unencrypted. */
 export function rulesFor(resources: readonly string[], keys: readonly EncryptionKey[]): readonly EncryptionRule[] {

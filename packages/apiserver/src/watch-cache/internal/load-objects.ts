@@ -2,7 +2,8 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { ObjectIndex } from '../resource-cache.ts';
-import { storageRoot } from '../storage-root.ts';
+import { storageRoot } from '../../storage/storage-root.ts';
+import { UnreadableObject } from '../unreadable-object.ts';
 import { rangePages } from './range-pages.ts';
 import type { ResourceCaches } from './resource-caches.ts';
 
@@ -37,8 +38,10 @@ export async function loadObjects({ storage, caches, clock, signal }: LoadOption
       const { cache, name } = caches.locate(entry.key);
       if (cache === undefined) unownedKeys.push(entry.key);
       else {
-        const item = caches.decode(cache, name, entry);
-        if (item !== undefined) staged.get(cache.resource.name)?.set(name, undefined, item);
+        const decoded = caches.decode(cache, name, entry);
+        const index = staged.get(cache.resource.name);
+        if (decoded instanceof UnreadableObject) index?.unreadable.set(name, decoded);
+        else index?.set(name, undefined, decoded);
       }
       if (clock.monotonic() - began > sliceMs) {
         await turn();

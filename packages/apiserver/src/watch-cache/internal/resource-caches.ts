@@ -1,8 +1,9 @@
 import type { Logger } from '@oarlock/primitives/logger';
-import type { Entry } from '@oarlock/spi/storage';
+import type { Entry, StorageDriver } from '@oarlock/spi/storage';
 import type { Item } from '../item.ts';
 import { ResourceCache, type CachedResource, type ResourceCacheOptions } from '../resource-cache.ts';
-import { storageRoot } from '../storage-root.ts';
+import { storageRoot } from '../../storage/storage-root.ts';
+import { UnreadableObject, type DecodedObjects } from '../unreadable-object.ts';
 
 /** The caches of all resources, found by resource name or storage key. */
 export class ResourceCaches {
@@ -44,20 +45,42 @@ export class ResourceCaches {
     return { cache: this.#byName.get(storageKey.slice(storageRoot.length, slash)), name: storageKey.slice(slash + 1) };
   }
 
-  /** Decodes a stored value to an item. Returns undefined for a value that is not an object, and logs it. */
-  decode(cache: ResourceCache, name: string, { key, value, revision }: Entry): Item | undefined {
+  /** Decodes a stored value to an item. Logs a value that cannot be decrypted or decoded. */
+  decode(cache: ResourceCache, name: string, { key, value, revision }: Entry): Item | UnreadableObject {
     try {
       return cache.resource.codec.parse(name, value, revision);
     } catch (error) {
       // the error may quote the value
       this.#log.error({ key, error: error instanceof Error ? error.name : typeof error }, 'a stored value could not be decoded');
-      return undefined;
+      return new UnreadableObject(key, value);
     }
   }
 
   /** Decodes the entries under the storage prefix of a resource. */
-  decodeAll(cache: ResourceCache, prefix: string, entries: readonly Entry[]): Item[] {
-    return entries.flatMap((entry) => this.decode(cache, entry.key.slice(prefix.length), entry) ?? []);
+  decodeAll(cache: ResourceCache, prefix: string, entries: readonly Entry[]): DecodedObjects {
+    const items: Item[] = [];
+    const unreadable = new Map<string, UnreadableObject>();
+    for (const entry of entries) {
+      const name = entry.key.slice(prefix.length);
+      const decoded = this.decode(cache, name, entry);
+      if (decoded instanceof UnreadableObject) unreadable.set(name, decoded);
+      else items.push(decoded);
+    }
+    return { items, unreadable };
+  }
+
+  /**
+   * Reads the stored objects again that could not be decrypted or decoded. `revision` returns the newest revision that the caches contain.
+   * @throws StorageError if storage fails
+   */
+  async rereadUnreadable(storage: Pick<StorageDriver, 'get'>, revision: () => number): Promise<void> {
+    for (const cache of this.#byName.values())
+      for (const [name, { storageKey }] of [...cache.unreadable]) {
+        const { entry } = await storage.get(storageKey);
+        if (entry === undefined) continue; // the watch delivers the deletion
+        const decoded = this.decode(cache, name, entry);
+        if (!(decoded instanceof UnreadableObject)) cache.setReadable(decoded, revision());
+      }
   }
 
   /** Ends all watchers of all resources; with the error if one is given. */

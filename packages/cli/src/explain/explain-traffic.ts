@@ -7,8 +7,8 @@ import { explainTraffic, type TrafficEnd, type TrafficDecision } from '@oarlock/
 import { peerPod, type Protocol } from '@oarlock/network-policy/peer-pod';
 import { policyRules } from '@oarlock/network-policy/policy-rules';
 import type { Client } from '@oarlock/spi/client';
-import { adminAccess } from './common/admin-access.ts';
-import { CommandError, exitCodes } from './common/command-error.ts';
+import { adminAccess } from '../common/admin-access.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
 
 export interface ExplainTrafficOptions {
   readonly dataDir: string;

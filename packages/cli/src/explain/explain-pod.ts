@@ -5,8 +5,8 @@ import { isStatus } from '@oarlock/api/status';
 import type { Pod, PodTemplateSpec } from '@oarlock/api/types/core-v1';
 import { remoteAccess, type RemoteAccess } from '@oarlock/cluster/remote-access';
 import { parseAllDocuments } from 'yaml';
-import { adminAccess } from './common/admin-access.ts';
-import { CommandError, exitCodes } from './common/command-error.ts';
+import { adminAccess } from '../common/admin-access.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
 
 export interface ExplainOptions {
   readonly dataDir: string;

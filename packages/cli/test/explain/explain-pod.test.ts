@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { plannedPods, textOf } from '../src/explain-pod.ts';
+import { plannedPods, textOf } from '../../src/explain/explain-pod.ts';
 
 describe('oarlock explain pod', () => {
   it('prints scores, best first, and the plugins that rejected the pod', () => {

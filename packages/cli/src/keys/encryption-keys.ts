@@ -2,8 +2,10 @@ import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { addGeneratedKey, readGeneratedKeys, removeGeneratedKeys } from '@oarlock/apiserver/storage/encryption/encryption-config';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
-import { openReader, type ReadPage } from './backup/backup.ts';
-import { CommandError, exitCodes } from './common/command-error.ts';
+import { openReader, type ReadPage } from '../backup/backup.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
+import { areKeysShared } from './keys.ts';
+import { withSharedKeys } from './shared-key-rotation.ts';
 
 export interface EncryptionKeyOptions {
   readonly dataDir: string;
@@ -15,6 +17,7 @@ const rewriteCommand = 'kubectl get secrets -A -o json | kubectl replace -f -';
 /** Takes one step of a rotation of the generated encryption keys. @throws CommandError if the step is not possible now */
 export async function rotateEncryptionKey(step: 'add' | 'end', options: EncryptionKeyOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
+  if (areKeysShared(dataDir)) return rotateSharedEncryptionKey(step, { ...options, dataDir });
   const directory = join(dataDir, 'plugins', 'apiserver', 'encryption');
   const [newest, ...former] = await readGeneratedKeys(directory);
   if (newest === undefined)
@@ -35,6 +38,39 @@ When all values use the new key, delete the former keys with \`oarlock keys encr
   if (former.length === 0) throw new CommandError('there is no former encryption key', exitCodes.usage);
   const names = former.map(({ name }) => name);
   await requireStartedAfter(dataDir, join(directory, `${newest.name}.key`));
+  await requireUnused(dataDir, options, names);
+  await removeGeneratedKeys(directory, names);
+  process.stdout.write(`Deleted the former keys: ${names.join(', ')}. Backups made before the rotation contain them.\n`);
+}
+
+/** Takes one step of a rotation that all servers apply while they run. */
+async function rotateSharedEncryptionKey(step: 'add' | 'end', options: EncryptionKeyOptions): Promise<void> {
+  const { dataDir } = options;
+  await withSharedKeys(dataDir, async (rotation) => {
+    if (step === 'add') return rotation.addAndUse('encryption');
+    const { identity } = await rotation.status();
+    const [, ...former] = (identity['encryptionKeys'] ?? [])
+      .map((id) => id.slice(0, id.indexOf(':')))
+      .sort()
+      .reverse();
+    await requireUnused(dataDir, options, former);
+    await rotation.step('encryption', 'end');
+    await rotation.whenApplied();
+  });
+  process.stdout.write(
+    step === 'add'
+      ? `All servers now encrypt with a new key. Encrypt all Secrets with it:
+
+  ${rewriteCommand}
+
+When all values use the new key, delete the former keys with \`oarlock keys encryption end\`.
+`
+      : 'Deleted the former keys on all servers. Backups made before the rotation contain them.\n',
+  );
+}
+
+/** @throws CommandError if a stored value is encrypted with one of the named keys */
+async function requireUnused(dataDir: string, options: EncryptionKeyOptions, names: readonly string[]): Promise<void> {
   const { read, close } = await openReader(dataDir, { ...options, keys: true });
   try {
     const used = await firstKeyWith(read, names);
@@ -42,8 +78,6 @@ When all values use the new key, delete the former keys with \`oarlock keys encr
   } finally {
     await close();
   }
-  await removeGeneratedKeys(directory, names);
-  process.stdout.write(`Deleted the former keys: ${names.join(', ')}. Backups made before the rotation contain them.\n`);
 }
 
 /**

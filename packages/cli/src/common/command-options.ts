@@ -1,0 +1,20 @@
+import { InvalidArgumentError, Option } from 'commander';
+
+export const dataDir = () => new Option('--data-dir <dir>', 'data directory of the cluster').default('./.oarlock');
+export const file = () => new Option('-f, --file <file>', 'cluster.yaml of the cluster');
+export const namespace = (description: string) => new Option('-n, --namespace <namespace>', description).default('default');
+export const output = () => new Option('-o, --output <format>', 'output format: text or json').default('text');
+
+export function portNumber(text: string): number {
+  const port = Number(text);
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw new InvalidArgumentError('a port is an integer from 0 to 65535.');
+  return port;
+}
+
+/** Parses timeoutSeconds of a webhook, in the range that Kubernetes accepts. */
+export function timeoutSeconds(text: string): number {
+  const seconds = Number(text);
+  if (!Number.isInteger(seconds) || seconds < 1 || seconds > 30)
+    throw new InvalidArgumentError('a timeout is an integer from 1 to 30, in seconds.');
+  return seconds;
+}

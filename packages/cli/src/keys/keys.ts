@@ -1,0 +1,117 @@
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { AuthorityError, type AuthorityName, type AuthorityStep } from '@oarlock/cluster/pki/authorities';
+import {
+  removeFormerServiceAccountKeys,
+  rotateAuthority,
+  rotateServiceAccountKey,
+  type GeneratedTokenAlgorithm,
+} from '@oarlock/cluster/pki/keys';
+import { CommandError, exitCodes } from '../common/command-error.ts';
+import { formatTable } from '../common/format-table.ts';
+import { withSharedKeys } from './shared-key-rotation.ts';
+
+/** Returns true if other servers share the keys of a data directory: changes then go through the storage. */
+export const areKeysShared = (dataDir: string): boolean => existsSync(join(resolve(dataDir), 'pki', 'cluster.key'));
+
+export interface RotateKeyOptions {
+  readonly dataDir: string;
+  /** True to delete the former public keys instead. */
+  readonly end?: boolean;
+  /** The algorithm of the new key; by default that of the old key. */
+  readonly algorithm?: GeneratedTokenAlgorithm;
+}
+
+/** Replaces the key that signs service account tokens. Running API servers use the new key at once. */
+export async function rotateKey({ dataDir, end = false, algorithm }: RotateKeyOptions): Promise<void> {
+  if (areKeysShared(dataDir)) return rotateSharedKey(dataDir, end, algorithm);
+  const directory = join(resolve(dataDir), 'pki');
+  if (!existsSync(join(directory, 'service-account.key')))
+    throw new CommandError(`${directory} has no service account signing key: no API server has run there`);
+  if (end) {
+    await removeFormerServiceAccountKeys(directory);
+    process.stdout.write('Deleted the old public keys: tokens signed with them are invalid.\n');
+    return;
+  }
+  await rotateServiceAccountKey(directory, algorithm);
+  process.stdout.write(`Service account tokens are now signed with a new key.
+Tokens signed with the old keys stay valid. When all of them have expired, delete the old public keys: ${join(directory, 'service-account.*.pub')}
+`);
+}
+
+async function rotateSharedKey(dataDir: string, end: boolean, algorithm: GeneratedTokenAlgorithm | undefined): Promise<void> {
+  await withSharedKeys(dataDir, async (rotation) => {
+    if (end) {
+      await rotation.step('service-account', 'end');
+      return rotation.whenApplied();
+    }
+    await rotation.addAndUse('service-account', algorithm);
+  });
+  process.stdout.write(
+    end
+      ? 'Deleted the old public keys on all servers: tokens signed with them are invalid.\n'
+      : `All servers now sign service account tokens with a new key.
+Tokens signed with the old keys stay valid. When all of them have expired, delete the old public keys with \`oarlock keys rotate --end\`.
+`,
+  );
+}
+
+/** Prints the keys that servers share, and which running servers use them. */
+export async function keysStatus({ dataDir, output }: { readonly dataDir: string; readonly output: string }): Promise<void> {
+  if (!areKeysShared(dataDir))
+    throw new CommandError(
+      `${resolve(dataDir)} has no keys that servers share: its keys are in ${join(resolve(dataDir), 'pki')} only`,
+      exitCodes.usage,
+    );
+  const status = await withSharedKeys(dataDir, (rotation) => rotation.status());
+  if (output === 'json') {
+    console.log(JSON.stringify(status, null, 2));
+    return;
+  }
+  const { generation, identity, servers, pending } = status;
+  console.log(`generation ${generation}`);
+  for (const [set, ids] of Object.entries(identity)) console.log(`${set}: ${ids.join(', ') || 'none'}`);
+  const rows = servers.map(({ name, ready, keysGeneration }) => [
+    name,
+    ready ? 'Ready' : 'NotReady',
+    String(keysGeneration),
+    pending.ca.use.includes(name) ? 'no' : 'yes',
+    pending.ca.end.includes(name) ? 'no' : 'yes',
+  ]);
+  console.log(formatTable([['NAME', 'STATUS', 'KEYS', 'TRUSTS ALL CAS', 'SIGNS WITH CA'], ...rows]));
+}
+
+const titles: Readonly<Record<AuthorityName, string>> = { ca: 'cluster CA', 'front-proxy-ca': 'front-proxy CA' };
+const resultMessages: Readonly<Record<AuthorityStep, (name: AuthorityName) => string>> = {
+  add: (name) => `Added the next ${titles[name]}. When all components trust it, make it the signing CA with \`oarlock keys ${name} use\`.`,
+  use: (name) =>
+    `The next ${titles[name]} signs certificates now. When no certificate of the old CA is in use, remove the old CA with \`oarlock keys ${name} end\`.`,
+  end: (name) => `Removed the old ${titles[name]}.`,
+};
+/** Hints about restarts after a rotation, by CA. Nodes do not use the front-proxy CA. */
+const restartHints: Readonly<Record<AuthorityName, (dataDir: string) => string>> = {
+  ca: (dataDir) => `Restart the processes of ${dataDir}, then every joined node: they apply the step when they start.`,
+  'front-proxy-ca': (dataDir) => `Restart the API server of ${dataDir}: it applies the step when it starts.`,
+};
+
+const sharedRestartHints: Readonly<Record<AuthorityName, string>> = {
+  ca: 'All servers have received the keys. Restart the servers one after another, then every joined node: they apply the step when they start. `oarlock keys status` shows the progress.',
+  'front-proxy-ca':
+    'All servers have received the keys. Restart the servers one after another: they apply the step when they start. `oarlock keys status` shows the progress.',
+};
+
+/** Takes one step of the rotation of a CA. @throws CommandError if the step is not possible now */
+export async function rotateCa(name: AuthorityName, step: AuthorityStep, { dataDir }: { readonly dataDir: string }): Promise<void> {
+  if (areKeysShared(dataDir)) {
+    await withSharedKeys(dataDir, (rotation) => rotation.step(name, step).then(() => rotation.whenApplied()));
+    process.stdout.write(`${resultMessages[step](name)}\n${sharedRestartHints[name]}\n`);
+    return;
+  }
+  try {
+    await rotateAuthority(join(resolve(dataDir), 'pki'), step, name);
+  } catch (cause) {
+    if (!(cause instanceof AuthorityError)) throw cause;
+    throw new CommandError(cause.message, exitCodes.usage, { cause });
+  }
+  process.stdout.write(`${resultMessages[step](name)}\n${restartHints[name](dataDir)}\n`);
+}

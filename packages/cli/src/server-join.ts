@@ -1,0 +1,148 @@
+import { mkdir, readFile } from 'node:fs/promises';
+import { join as joinPath, resolve } from 'node:path';
+import { isStatus, StatusError } from '@oarlock/api/status';
+import { clusterSchema } from '@oarlock/cluster/config/cluster-schema';
+import { caHashes } from '@oarlock/cluster/pki/ca-hash';
+import { addressTowards } from '@oarlock/cluster/process/addresses';
+import { readProcessState } from '@oarlock/cluster/process/process-state';
+import { openRecord, parseRecord, type ClusterRecord } from '@oarlock/cluster/servers/cluster-record';
+import { bearerToken, parseJoinToken, unsealClusterKey, type JoinToken } from '@oarlock/cluster/servers/join-token';
+import { hasKeys, pkiDirectory, writeKeyFiles } from '@oarlock/cluster/servers/key-files';
+import { serverJoinPath, type ServerJoinResponse } from '@oarlock/cluster/servers/server-plugins';
+import { writeClusterKey } from '@oarlock/cluster/servers/shared-keys';
+import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { stringify } from 'yaml';
+import { CommandError, exitCodes } from './common/command-error.ts';
+import { discoverCa, validateJoinTarget, withClient } from './common/join-discovery.ts';
+import { up } from './up.ts';
+
+export interface ServerJoinOptions {
+  readonly url?: string;
+  readonly token?: string;
+  readonly discoveryTokenCaCertHash?: string;
+  readonly file?: string;
+  readonly dataDir: string;
+  readonly address?: string;
+  readonly port?: number;
+  readonly roles?: string;
+  readonly nodeName?: string;
+  readonly detach: boolean;
+}
+
+/** Timeout of a connection to the server in milliseconds. The command does not wait for a server that is still starting. */
+const serverTimeoutMs = 5_000;
+const hashOption = '--discovery-token-ca-cert-hash';
+const usage = (message: string) => new CommandError(message, exitCodes.usage);
+/** The cluster file that a join without -f writes to the data directory. Written last: its presence means that the keys are complete. */
+const joinedFile = (dataDir: string) => joinPath(dataDir, 'cluster.yaml');
+const joinMarker = (dataDir: string) => joinPath(dataDir, 'server.json');
+
+/** Obtains the keys of the cluster and runs this machine as another server. Later calls with the same data directory reuse the keys. */
+export async function joinServer(options: ServerJoinOptions): Promise<void> {
+  const dataDir = resolve(options.dataDir);
+  if (!(await hasJoined(dataDir))) await enroll(options, dataDir);
+  const { file = joinedFile(dataDir), port, roles, nodeName, detach } = options;
+  await up({
+    dataDir,
+    file,
+    detach,
+    ...(port !== undefined && { port }),
+    ...(roles !== undefined && { roles }),
+    ...(nodeName !== undefined && { nodeName }),
+  });
+}
+
+async function hasJoined(dataDir: string): Promise<boolean> {
+  try {
+    await readFile(joinMarker(dataDir));
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+/** Obtains the keys with a token, and writes them to the data directory. */
+async function enroll(options: ServerJoinOptions, dataDir: string): Promise<void> {
+  const { url, token, hash } = validateOptions(options);
+  await requireEmpty(dataDir);
+  const ca = await discoverCa(url, { expectedHash: hash, option: hashOption });
+  const answer = await requestKeys(url, ca, token);
+  const record = parseRecord(answer.record);
+  if (!record.identity.ca.includes(caHashes(ca)[0] ?? '')) throw new CommandError(`the keys of ${url} are not those of its CA`);
+  const clusterKey = openSealedKey(answer.sealedClusterKey, token, url);
+  const { files, document } = openRecord(record, clusterKey);
+  await mkdir(joinPath(dataDir, pkiDirectory), { recursive: true, mode: 0o700 });
+  if (options.file === undefined) await writeAtomic(joinedFile(dataDir), await ownClusterFile(document, url, options.address));
+  await writeClusterKey(dataDir, clusterKey);
+  await writeKeyFiles(dataDir, files);
+  // written last: its presence means that the other files are complete
+  await writeAtomic(joinMarker(dataDir), `${JSON.stringify({ cluster: record.cluster, server: url } satisfies Joined)}\n`);
+}
+
+interface Joined {
+  readonly cluster: ClusterRecord['cluster'];
+  readonly server: string;
+}
+
+/** @throws CommandError if the data directory belongs to a cluster */
+async function requireEmpty(dataDir: string): Promise<void> {
+  const running = await readProcessState(dataDir);
+  if (running !== undefined) throw new CommandError(`process ${running.pid} uses ${dataDir}: join with another --data-dir`);
+  if (hasKeys(dataDir)) throw usage(`${dataDir} has keys of a cluster: join with a new --data-dir`);
+}
+
+async function requestKeys(server: string, ca: string, token: JoinToken): Promise<ServerJoinResponse> {
+  try {
+    return (await withClient({ server, ca, token: bearerToken(token) }, (api) =>
+      api.raw('POST', serverJoinPath, {}),
+    )) as ServerJoinResponse;
+  } catch (error) {
+    if (isStatus(error, 'Unauthorized'))
+      throw new CommandError(
+        `${server} rejects the token: it is unknown or has expired; \`oarlock token create --role server\` prints a new one`,
+      );
+    if (isStatus(error, 'NotFound'))
+      throw new CommandError(
+        `${server} does not share its storage, so no server can join it: the first server needs a storage such as storage-etcd`,
+      );
+    throw error instanceof StatusError && error.reason !== 'ServiceUnavailable'
+      ? new CommandError(`${server} rejects the server: ${error.message}`)
+      : error;
+  }
+}
+
+function openSealedKey(sealed: string, { id, joinKey }: JoinToken, url: string): Buffer {
+  try {
+    return unsealClusterKey(id, joinKey ?? Buffer.alloc(0), sealed);
+  } catch (cause) {
+    throw new CommandError(`the token does not open the keys of ${url}: its third part is not that of the token ${id}`, undefined, {
+      cause,
+    });
+  }
+}
+
+/** Returns the cluster file of this server: that of the first server, with an own address. */
+async function ownClusterFile(document: unknown, url: string, address: string | undefined): Promise<string> {
+  const parsed = clusterSchema.safeParse(document);
+  if (!parsed.success) throw new CommandError('the cluster has no cluster file for this version: name one with -f');
+  const { spec } = parsed.data;
+  const isWildcard = spec.server.address === '0.0.0.0' || spec.server.address === '::';
+  const own = address ?? (isWildcard ? spec.server.address : await addressTowards(url, AbortSignal.timeout(serverTimeoutMs)));
+  return stringify({ ...parsed.data, spec: { ...spec, server: { ...spec.server, address: own } } });
+}
+
+/** Validates all options before the first request is sent. @throws CommandError if an option is invalid */
+function validateOptions({ url, token, discoveryTokenCaCertHash: hash }: ServerJoinOptions) {
+  if (url === undefined || token === undefined || hash === undefined)
+    throw usage(
+      `the first join of a server requires its URL, --token and ${hashOption}; \`oarlock token create --role server\` prints them`,
+    );
+  validateJoinTarget({ server: url, caHash: hash }, { server: 'URL', caHash: hashOption });
+  const parsed = parseJoinToken(token);
+  if (parsed === undefined)
+    throw usage('--token must have the form abcdef.0123456789abcdef.KEY; `oarlock token create --role server` prints one');
+  if (parsed.joinKey === undefined)
+    throw usage('--token is a token for nodes: `oarlock token create --role server` prints one for servers');
+  return { url, token: parsed, hash };
+}

@@ -1,0 +1,66 @@
+import { isStatus } from '@oarlock/api/status';
+import type { Client } from '@oarlock/spi/client';
+import type { ListedServer } from '@oarlock/cluster/servers/server-registry';
+import { serversPath } from '@oarlock/cluster/servers/server-plugins';
+import { adminAccess } from '../common/admin-access.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
+import { formatTable } from '../common/format-table.ts';
+
+interface ServerOptions {
+  readonly dataDir: string;
+}
+
+/** Calls `work` with a client of the cluster's admin. @throws CommandError if the storage of the cluster cannot be shared */
+async function withServers<T>({ dataDir }: ServerOptions, work: (client: Client) => Promise<T>): Promise<T> {
+  const { client, close } = await adminAccess(dataDir);
+  try {
+    return await work(client);
+  } finally {
+    close();
+  }
+}
+
+/** Prints the servers of the cluster. */
+export async function listServers(options: ServerOptions & { readonly output: string }): Promise<void> {
+  const servers = await withServers(options, async (client) => {
+    try {
+      return ((await client.raw('GET', serversPath)) as { readonly servers: readonly ListedServer[] }).servers;
+    } catch (error) {
+      if (isStatus(error, 'NotFound'))
+        throw new CommandError('the storage of this cluster serves one API server only; `oarlock status` shows it', undefined, {
+          cause: error,
+        });
+      throw error;
+    }
+  });
+  if (options.output === 'json') {
+    console.log(JSON.stringify({ servers }, null, 2));
+    return;
+  }
+  const rows = servers.map(({ name, ready, url, version, keysGeneration, startedAt }) => [
+    name,
+    ready ? 'Ready' : 'NotReady',
+    url,
+    version,
+    String(keysGeneration),
+    startedAt,
+  ]);
+  console.log(formatTable([['NAME', 'STATUS', 'URL', 'VERSION', 'KEYS', 'STARTED'], ...rows]));
+}
+
+/** Removes a server that has ended. @throws CommandError if it runs or is unknown */
+export async function removeServer(name: string, options: ServerOptions): Promise<void> {
+  await withServers(options, async (client) => {
+    try {
+      await client.raw('DELETE', `${serversPath}?${new URLSearchParams({ name })}`);
+    } catch (error) {
+      if (isStatus(error, 'NotFound'))
+        throw new CommandError(`there is no server ${name}; \`oarlock server list\` lists them`, exitCodes.usage);
+      if (isStatus(error, 'Conflict')) throw new CommandError(`the server ${name} is running: stop it first`);
+      throw error;
+    }
+  });
+  console.log(
+    `removed the server ${name}. Its data directory has the keys of the cluster: delete it, or rotate the keys if the machine is lost.`,
+  );
+}

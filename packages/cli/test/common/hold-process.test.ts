@@ -1,0 +1,43 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { describe, expect, it } from 'vitest';
+
+const module = new URL('../../src/common/hold-process.ts', import.meta.url).href;
+
+/** Runs a program that imports `holdProcess`, and returns its exit code and output. */
+async function run(program: string): Promise<readonly [code: number, stdout: string, stderr: string]> {
+  const child = spawn(process.execPath, [
+    '--conditions=@oarlock/source',
+    '--import',
+    import.meta.resolve('@oxc-node/core/register'),
+    '--input-type=module',
+    '-e',
+    `const { holdProcess } = await import(${JSON.stringify(module)});\n${program}`,
+  ]);
+  const output = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const)
+    child[name].on('data', (chunk: Buffer) => {
+      output[name] += String(chunk);
+    });
+  const [code] = (await once(child, 'close')) as [number];
+  return [code, output.stdout, output.stderr];
+}
+
+describe('holdProcess', { timeout: 120_000 }, () => {
+  it('keeps the process alive for unreferenced timers, until the command has finished', async () => {
+    const wait = `await new Promise((resolve) => setTimeout(resolve, 20).unref()); console.log('done');`;
+    expect(await run(`const finished = holdProcess(); ${wait} finished();`)).toEqual([0, 'done\n', '']);
+    // without it, the process ends while the command is awaited
+    const [code, stdout] = await run(wait);
+    expect([code, stdout]).toEqual([13, '']);
+  });
+
+  it('reports a process that ends before the command has finished', async () => {
+    const program = `globalThis.setInterval = () => undefined; holdProcess(); await new Promise(() => {});`;
+    expect(await run(program)).toEqual([1, '', expect.stringContaining('the process ended before the command was finished')]);
+  });
+
+  it('does not change the exit code of a command that ends the process', async () => {
+    expect(await run(`holdProcess(); process.exit(0);`)).toEqual([0, '', '']);
+  });
+});

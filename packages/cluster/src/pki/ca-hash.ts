@@ -1,0 +1,12 @@
+import { createHash, X509Certificate } from 'node:crypto';
+
+/** Returns `sha256:<hex>` of the CA's public key, in the form of kubeadm's --discovery-token-ca-cert-hash. */
+export function caHash(pem: string): string {
+  return `sha256:${createHash('sha256')
+    .update(new X509Certificate(pem).publicKey.export({ type: 'spki', format: 'der' }))
+    .digest('hex')}`;
+}
+
+/** Returns the hashes of all certificates in PEM text, in their order. */
+export const caHashes = (bundle: string): readonly string[] =>
+  (bundle.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []).map(caHash);

@@ -1,0 +1,135 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  addGeneratedKey,
+  removeGeneratedKeys,
+  readGeneratedKeys,
+  useNextGeneratedKey,
+} from '@oarlock/apiserver/storage/encryption/encryption-config';
+import type { StorageDriver } from '@oarlock/spi/storage';
+import { AuthorityError, type AuthorityName, type AuthorityStep } from '../pki/authorities.ts';
+import {
+  addServiceAccountKey,
+  removeFormerServiceAccountKeys,
+  rotateAuthority,
+  useServiceAccountKey,
+  type GeneratedTokenAlgorithm,
+} from '../pki/keys.ts';
+import { ClusterIdentityError, nextRecord, openRecord, readRecord, writeRecord, type ClusterRecord } from './cluster-record.ts';
+import { encryptionDirectory, pkiDirectory, readKeyFiles, writeKeyFiles, type KeyFiles } from './key-files.ts';
+import type { ListedServer } from './server-registry.ts';
+
+/** The keys that are rotated together. */
+export const rotatedKeys = ['service-account', 'ca', 'front-proxy-ca', 'encryption'] as const;
+export type RotatedKeys = (typeof rotatedKeys)[number];
+/**
+ * A step of a rotation: `add` distributes the next key, which no server uses yet; `use` makes all servers sign or encrypt with it; `end` removes the
+ * former keys.
+ */
+export type RotationStep = AuthorityStep;
+
+/** A step of the rotation of some keys. */
+export interface Rotation {
+  readonly keys: RotatedKeys;
+  readonly step: RotationStep;
+  /** The algorithm of the next service account key, for the step `add`; by default that of the current key. */
+  readonly algorithm?: GeneratedTokenAlgorithm | undefined;
+}
+
+/** The error if a rotation step is not possible now. The message is for the administrator. */
+export class RotationError extends Error {
+  override readonly name = 'RotationError';
+}
+
+export interface RotationOptions {
+  readonly storage: StorageDriver;
+  readonly dataDir: string;
+  readonly clusterKey: Uint8Array;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly servers: readonly ListedServer[];
+}
+
+/** Takes a step of a rotation in the cluster record, from which all servers obtain it. @throws RotationError if the step is not possible now */
+export async function rotateKeys(rotation: Rotation, options: RotationOptions): Promise<ClusterRecord> {
+  const { storage, clusterKey } = options;
+  for (;;) {
+    const stored = await readRecord(storage);
+    if (stored === undefined) throw new ClusterIdentityError('the storage has no cluster record');
+    const { record, revision } = stored;
+    if (rotation.step !== 'add') requireApplied(rotation, record, options.servers);
+    const material = openRecord(record, clusterKey);
+    const files = await changedFiles(material.files, rotation, options);
+    const next = nextRecord(record, clusterKey, { ...material, files });
+    if (await writeRecord(storage, next, revision)) return next;
+  }
+}
+
+/** @throws RotationError if a running server does not use the keys of the previous step yet */
+function requireApplied(rotation: Rotation, record: ClusterRecord, servers: readonly ListedServer[]): void {
+  const pending = pendingServers(rotation, record, servers);
+  if (pending.length > 0)
+    throw new RotationError(
+      `${pending.join(', ')} ${pending.length === 1 ? 'does' : 'do'} not use the keys of the previous step yet: ${rotation.keys.endsWith('ca') ? 'restart each of them' : 'wait'}; \`oarlock keys status\` shows the progress`,
+    );
+}
+
+/** Returns the names of the running servers that do not use the keys of a step yet; the next step must wait for them. */
+export function pendingServers(
+  { keys, step }: Rotation,
+  { generation, identity }: Pick<ClusterRecord, 'generation' | 'identity'>,
+  servers: readonly ListedServer[],
+): readonly string[] {
+  const isDone = (server: ListedServer): boolean => {
+    if (server.keysGeneration < generation) return false;
+    if (keys !== 'ca' && keys !== 'front-proxy-ca') return true;
+    const [known, loaded] = keys === 'ca' ? [identity.ca, server.trustedCAs] : [identity.frontProxyCa, server.frontProxyCAs];
+    // before `use` each server trusts the next CA; before `end` each server signs with it
+    return step === 'use' ? known.every((each) => loaded.includes(each)) : loaded[0] === known[0];
+  };
+  return servers.filter((server) => server.ready && !isDone(server)).map(({ name }) => name);
+}
+
+/** Returns the key files after a step. The step runs on a temporary copy of the files, which is removed. */
+async function changedFiles(files: KeyFiles, rotation: Rotation, { dataDir, now }: RotationOptions): Promise<KeyFiles> {
+  const directory = await mkdtemp(join(dataDir, 'rotation-'));
+  try {
+    await writeKeyFiles(directory, files);
+    await takeStep(directory, rotation, now);
+    return await readKeyFiles(directory);
+  } catch (error) {
+    throw error instanceof AuthorityError ? new RotationError(error.message, { cause: error }) : error;
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+async function takeStep(directory: string, { keys, step, algorithm }: Rotation, now: number): Promise<void> {
+  const pki = join(directory, pkiDirectory);
+  switch (keys) {
+    case 'ca':
+    case 'front-proxy-ca':
+      return rotateAuthority(pki, step, keys satisfies AuthorityName);
+    case 'service-account':
+      if (step === 'add') return addServiceAccountKey(pki, algorithm);
+      return step === 'use' ? useServiceAccountKey(pki) : removeFormerServiceAccountKeys(pki);
+    case 'encryption':
+      return stepEncryption(join(directory, encryptionDirectory), step, now);
+  }
+}
+
+async function stepEncryption(directory: string, step: RotationStep, now: number): Promise<void> {
+  const keys = await readGeneratedKeys(directory);
+  if (keys.length === 0)
+    throw new RotationError('the cluster has no generated encryption key: Secrets are not encrypted, or spec.encryption names the keys');
+  const hasNext = (await readdir(directory)).some((file) => file.endsWith('.next.key'));
+  if (hasNext !== (step === 'use'))
+    throw new RotationError(hasNext ? 'there is a next encryption key, which does not encrypt yet' : 'there is no next encryption key');
+  if (step === 'add') await addGeneratedKey(directory, new Date(now), { next: true });
+  else if (step === 'use') await useNextGeneratedKey(directory);
+  else {
+    const former = keys.slice(1).map(({ name }) => name);
+    if (former.length === 0) throw new RotationError('there is no former encryption key');
+    await removeGeneratedKeys(directory, former);
+  }
+}

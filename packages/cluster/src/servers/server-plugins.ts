@@ -1,0 +1,215 @@
+import { failure, isStatus } from '@oarlock/api/status';
+import { secrets } from '@oarlock/api/resources';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Plugin } from '@oarlock/kernel/plugin';
+import { Client } from '@oarlock/spi/client';
+import { Cluster, type ClusterKeys } from '@oarlock/spi/cluster';
+import { Paths, type PathResponse } from '@oarlock/spi/paths';
+import { Storage, type StorageDriver } from '@oarlock/spi/storage';
+import { z } from 'zod';
+import { caHashes } from '../pki/ca-hash.ts';
+import { version } from '../process/version.ts';
+import { readRecord } from './cluster-record.ts';
+import { KeyDistributor } from './key-distributor.ts';
+import { pendingServers, rotateKeys, RotationError, rotatedKeys, type RotatedKeys } from './key-rotation.ts';
+import { sealedKeyField, serversGroup, tokenIdOf } from './join-token.ts';
+import { ServerRegistry, type ListedServer, type ServerRecord } from './server-registry.ts';
+import type { SharedKeys } from './shared-keys.ts';
+
+export const serversPath = '/oarlock/v1/servers';
+export const serverJoinPath = '/oarlock/v1/server-join';
+export const keysPath = '/oarlock/v1/keys';
+
+/** The answer to a joining server. Only the holder of the whole token can open it. */
+export interface ServerJoinResponse {
+  /** The cluster key, sealed with the part of the token that the cluster does not know. */
+  readonly sealedClusterKey: string;
+  /** The cluster record in JSON, with keys that the cluster key seals. */
+  readonly record: string;
+}
+
+/** The state of the shared keys. */
+export interface KeysStatus {
+  readonly generation: number;
+  readonly identity: { readonly [set: string]: readonly string[] };
+  readonly servers: readonly ListedServer[];
+  /** Names of the running servers that do not use the newest keys yet, by keys and next step. */
+  readonly pending: Readonly<Record<RotatedKeys, { readonly use: readonly string[]; readonly end: readonly string[] }>>;
+}
+
+export interface ServerPluginsOptions {
+  readonly shared: SharedKeys;
+  readonly dataDir: string;
+  readonly serverName: string;
+  readonly keys: ClusterKeys;
+  /** Makes the running server use the changed key files. */
+  readonly reload: () => Promise<void>;
+}
+
+/** Returns the plugins of a server whose storage other servers share: its registration, the distribution of keys, and the paths of both. */
+export const serverPlugins = (options: ServerPluginsOptions): readonly Plugin[] => [
+  serversPlugin(options),
+  keysPlugin(options),
+  serverJoinPlugin(),
+];
+
+const answer = (body: unknown): PathResponse => ({ code: 200, body });
+const badRequest = (message: string): PathResponse => ({ code: 400, body: failure('BadRequest', message).status });
+const conflict = (message: string): PathResponse => ({ code: 409, body: failure('Conflict', message).status });
+
+const removeSchema = z.strictObject({ name: z.string().min(1).max(253) });
+
+/** `GET /oarlock/v1/servers` lists the servers; `DELETE /oarlock/v1/servers?name=NAME` removes one that has ended. Registers this server. */
+function serversPlugin({ shared, dataDir, serverName, keys, reload }: ServerPluginsOptions): Plugin {
+  return Paths.plugin({
+    id: 'servers',
+    config: z.strictObject({}),
+    needs: { storage: Storage, facts: Cluster },
+    create({ storage, facts }, { clock, log }) {
+      const registry = new ServerRegistry({ storage, clock, log });
+      const own = ownRecord({ serverName, url: facts.serverUrl, keys, clock, generation: shared.generation });
+      const distributor = new KeyDistributor({
+        ...{ storage, dataDir, shared, reload, clock, log },
+        applied: (keysGeneration) => registry.register({ ...own, keysGeneration }),
+      });
+      return {
+        path: serversPath,
+        methods: ['GET', 'DELETE'],
+        async start() {
+          await registry.register(own);
+          distributor.start();
+        },
+        async stop() {
+          await distributor.stop();
+          await registry.stop();
+        },
+        async handle({ method, query }) {
+          if (method === 'GET') return answer({ servers: await registry.list() });
+          const parsed = removeSchema.safeParse(query);
+          if (!parsed.success) return badRequest(z.prettifyError(parsed.error));
+          return removed(parsed.data.name, await registry.remove(parsed.data.name));
+        },
+      };
+    },
+  });
+}
+
+function removed(name: string, result: boolean | 'running'): PathResponse {
+  if (result === 'running') return conflict(`the server ${name} is running: stop it first`);
+  return result ? answer({}) : { code: 404, body: failure('NotFound', `there is no server ${name}`).status };
+}
+
+interface OwnRecordOptions {
+  readonly serverName: string;
+  readonly url: string;
+  readonly keys: ClusterKeys;
+  readonly clock: Clock;
+  readonly generation: number;
+}
+
+function ownRecord({ serverName, url, keys, clock, generation }: OwnRecordOptions): ServerRecord {
+  return {
+    name: serverName,
+    url,
+    version,
+    startedAt: new Date(clock.now()).toISOString(),
+    keysGeneration: generation,
+    trustedCAs: caHashes(keys.caBundle),
+    frontProxyCAs: caHashes(keys.frontProxy?.caBundle ?? ''),
+  };
+}
+
+const rotationSchema = z.strictObject({
+  keys: z.enum(rotatedKeys),
+  step: z.enum(['add', 'use', 'end']),
+  algorithm: z.enum(['ES256', 'RS256']).optional(),
+});
+export type RotationRequest = z.output<typeof rotationSchema>;
+
+/** `GET /oarlock/v1/keys` returns the state of the shared keys; `POST /oarlock/v1/keys` takes a step of a rotation. */
+function keysPlugin({ shared: { clusterKey }, dataDir }: ServerPluginsOptions): Plugin {
+  return Paths.plugin({
+    id: 'cluster-keys',
+    config: z.strictObject({}),
+    needs: { storage: Storage },
+    create({ storage }, { clock, log }) {
+      const registry = new ServerRegistry({ storage, clock, log });
+      return {
+        path: keysPath,
+        methods: ['GET', 'POST'],
+        async handle({ method, body, identity }) {
+          if (method === 'GET') return answer(await keysStatus(storage, await registry.list()));
+          const parsed = rotationSchema.safeParse(body);
+          if (!parsed.success) return badRequest(z.prettifyError(parsed.error));
+          const { keys, step } = parsed.data;
+          try {
+            const options = { storage, dataDir, clusterKey, now: clock.now(), servers: await registry.list() };
+            const { generation } = await rotateKeys(parsed.data, options);
+            log.info({ keys, step, generation, by: identity.name }, 'took a step of a key rotation');
+          } catch (error) {
+            if (error instanceof RotationError) return conflict(error.message);
+            throw error;
+          }
+          return answer(await keysStatus(storage, await registry.list()));
+        },
+      };
+    },
+  });
+}
+
+async function keysStatus(storage: StorageDriver, servers: readonly ListedServer[]): Promise<KeysStatus> {
+  const stored = await readRecord(storage);
+  if (stored === undefined) throw new Error('the storage has no cluster record');
+  const { record } = stored;
+  const pending = Object.fromEntries(
+    rotatedKeys.map((keys) => [
+      keys,
+      {
+        use: pendingServers({ keys, step: 'use' }, record, servers),
+        end: pendingServers({ keys, step: 'end' }, record, servers),
+      },
+    ]),
+  ) as KeysStatus['pending'];
+  return { generation: record.generation, identity: record.identity, servers, pending };
+}
+
+/**
+ * `POST /oarlock/v1/server-join`: returns the sealed keys of the cluster to a machine with a bootstrap token for servers. The token's Secret contains
+ * the cluster key, sealed with a part of the token that is not stored.
+ */
+function serverJoinPlugin(): Plugin {
+  return Paths.plugin({
+    id: 'server-join',
+    config: z.strictObject({}),
+    needs: { storage: Storage, client: Client },
+    create: ({ storage, client }, { log }) => ({
+      path: serverJoinPath,
+      methods: ['POST'],
+      async handle({ identity }) {
+        const id = tokenIdOf(identity.name);
+        if (id === undefined || !identity.groups.includes(serversGroup))
+          return {
+            code: 403,
+            body: failure('Forbidden', 'only a token of `oarlock token create --role server` obtains the keys of a server').status,
+          };
+        const stored = await readRecord(storage);
+        const sealed = await sealedClusterKey(client, id);
+        if (stored === undefined || sealed === undefined)
+          return { code: 403, body: failure('Forbidden', 'the token is not one of `oarlock token create --role server`').status };
+        log.info({ by: identity.name }, 'a server is joining');
+        return answer({ sealedClusterKey: sealed, record: stored.text } satisfies ServerJoinResponse);
+      },
+    }),
+  });
+}
+
+async function sealedClusterKey(client: Client, id: string): Promise<string | undefined> {
+  try {
+    const { data } = await client.get(secrets, { namespace: 'kube-system', name: `bootstrap-token-${id}` });
+    const sealed = data?.[sealedKeyField];
+    return sealed === undefined ? undefined : Buffer.from(sealed, 'base64').toString('utf8');
+  } catch (error) {
+    if (isStatus(error, 'NotFound')) return undefined; // removed since the request was authenticated
+    throw error;
+  }
+}
