@@ -5,6 +5,8 @@ import { exitCodes, describeError } from './common/command-error.ts';
 const dataDir = () => new Option('--data-dir <dir>', 'data directory of the cluster').default('./.oarlock');
 const file = () => new Option('-f, --file <file>', 'cluster.yaml of the cluster');
 const namespace = (description: string) => new Option('-n, --namespace <namespace>', description).default('default');
+const servers = (description: string) =>
+  new Option('--server <url>', description).argParser((url: string, previous: readonly string[] | undefined) => [...(previous ?? []), url]);
 const output = () => new Option('-o, --output <format>', 'output format: text or json').default('text');
 
 function portNumber(text: string): number {
@@ -58,7 +60,7 @@ function addClusterCommands(root: Command): void {
     .option('--port <number>', 'port of the API server', portNumber)
     .option('--roles <list>', 'roles of this process, comma separated: apiserver,controllers,scheduler,kubelet,proxy')
     .option('--node-name <name>', 'name of this node; default: the host name')
-    .option('--server <url>', 'URL of the API server, for a process without the apiserver role')
+    .addOption(servers('URL of an API server, for a process without the apiserver role; repeat it for each server'))
     .option('--kubeconfig <file>', 'kubeconfig for the API server, for a process without the apiserver role')
     .option('--detach', 'return when the cluster is ready and leave it running in the background', false)
     .action(async (options) => (await import('./up.ts')).up(options));
@@ -213,7 +215,7 @@ function addNodeCommands(root: Command): void {
   node
     .command('join')
     .description('run this machine as a node of a cluster that runs elsewhere')
-    .option('--server <url>', 'URL of the API server')
+    .addOption(servers('URL of an API server; repeat it for each server'))
     .option('--token <token>', 'token from `oarlock token create`; required the first time')
     .option('--ca-hash <hash>', 'hash of the cluster CA, sha256:<hex>, printed with the token; required the first time')
     .addOption(file())

@@ -7,11 +7,13 @@ import { isStatus, StatusError } from '@oarlock/api/status';
 import { addressTowards } from '@oarlock/cluster/process/addresses';
 import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import { nodeNameForm, type JoinResponse } from '@oarlock/cluster/paths/join-path';
+import { readDiscoveredServers } from '@oarlock/cluster/process/server-discovery';
 import { kubeconfig } from '@oarlock/cluster/pki/kubeconfig';
 import type { NodeSubject } from '@oarlock/cluster/pki/node-csr';
 import { takeUpAuthorities } from '@oarlock/cluster/pki/node-certificates';
 import { requestCertificate } from '@oarlock/cluster/pki/request-certificate';
 import { httpClient, type HttpClient, type HttpClientOptions } from '@oarlock/client/http/client';
+import { ServerList } from '@oarlock/client/http/server-list';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import { CommandError, exitCodes } from './common/command-error.ts';
@@ -19,7 +21,8 @@ import { caHash } from './token.ts';
 import { up } from './up.ts';
 
 export interface JoinOptions {
-  readonly server?: string;
+  /** URLs of the API servers. */
+  readonly server?: readonly string[];
   readonly token?: string;
   readonly caHash?: string;
   readonly dataDir: string;
@@ -30,6 +33,8 @@ export interface JoinOptions {
 interface NodeFacts {
   readonly nodeName: string;
   readonly server: string;
+  /** All servers of the command line, `server` included; absent in files of earlier versions. */
+  readonly servers?: readonly string[];
   readonly cluster: JoinResponse['cluster'];
 }
 
@@ -48,18 +53,24 @@ export async function join(options: JoinOptions): Promise<void> {
   const kubeconfigFile = joinPath(dataDir, 'kubelet.kubeconfig');
   const certificateFile = joinPath(dataDir, 'kubelet-serving.crt');
   const previous = await readEnrollment(options, dataDir, certificateFile);
-  if (previous !== undefined) await updateAuthorities(kubeconfigFile, options.server ?? previous.server);
+  if (previous !== undefined) await updateAuthorities(kubeconfigFile, await serverList(options.server ?? serversOf(previous), dataDir));
   const facts = previous ?? (await enroll(options, dataDir, kubeconfigFile, certificateFile));
   await up({
     dataDir,
     roles: 'kubelet,proxy',
     nodeName: facts.nodeName,
     kubeconfig: kubeconfigFile,
-    server: options.server ?? facts.server,
+    server: options.server ?? serversOf(facts),
     detach: options.detach,
     ...(options.file !== undefined && { file: options.file }),
     joined: { cluster: facts.cluster, certificateFile, keyFile: joinPath(dataDir, 'kubelet-serving.key'), kubeconfigFile },
   });
+}
+
+const serversOf = ({ server, servers }: NodeFacts): readonly string[] => servers ?? [server];
+
+async function serverList(urls: readonly string[], dataDir: string): Promise<ServerList> {
+  return new ServerList(urls, { random: Math.random, discovered: await readDiscoveredServers(dataDir) });
 }
 
 /**
@@ -83,10 +94,12 @@ async function readEnrollment({ nodeName, token }: JoinOptions, dataDir: string,
 }
 
 /** Updates the CAs in the kubeconfig, which may have changed. If the server cannot be reached, the running node tries again later. */
-async function updateAuthorities(kubeconfigFile: string, server: string): Promise<void> {
+async function updateAuthorities(kubeconfigFile: string, servers: ServerList): Promise<void> {
   const { options } = await loadKubeconfig(kubeconfigFile, { environment: {} });
   try {
-    await withClient({ ...options, server }, (api) => takeUpAuthorities(kubeconfigFile, api, AbortSignal.timeout(serverTimeoutMs)));
+    await withClient({ ...options, server: servers.preferred, servers }, (api) =>
+      takeUpAuthorities(kubeconfigFile, api, AbortSignal.timeout(serverTimeoutMs)),
+    );
   } catch (error) {
     console.error(`could not fetch the cluster CAs: ${error instanceof Error ? error.message : String(error)}`);
   }
@@ -94,16 +107,19 @@ async function updateAuthorities(kubeconfigFile: string, server: string): Promis
 
 /** Joins the cluster with a token: verifies the cluster's CA, requests the certificates, and writes them to the data directory. */
 async function enroll(options: JoinOptions, dataDir: string, kubeconfigFile: string, certificateFile: string): Promise<NodeFacts> {
-  const { server, token, expectedCaHash, nodeName } = validateOptions(options);
-  const ca = await fetchCa(server, expectedCaHash);
+  const { servers: urls, token, expectedCaHash, nodeName } = validateOptions(options);
+  const servers = new ServerList(urls, { random: Math.random });
+  const ca = await fetchCa(servers, expectedCaHash);
+  // a server that did not answer is now at the end of the list
+  const server = servers.preferred;
   const address = await addressTowards(server, AbortSignal.timeout(serverTimeoutMs));
-  const answer = await withClient({ server, ca, token }, (api) => requestJoin(api, server, nodeName, [address]));
-  const client = await withClient({ server, ca, token }, (api) => obtainCertificate(api, 'client', { nodeName }));
+  const answer = await withClient({ server, servers, ca, token }, (api) => requestJoin(api, server, nodeName, [address]));
+  const client = await withClient({ server, servers, ca, token }, (api) => obtainCertificate(api, 'client', { nodeName }));
   // the serving certificate is requested with the node's own identity
-  const serving = await withClient({ server, ca, cert: client.certificate, key: client.key }, (api) =>
+  const serving = await withClient({ server, servers, ca, cert: client.certificate, key: client.key }, (api) =>
     obtainCertificate(api, 'serving', { nodeName, names: [nodeName, address] }),
   );
-  const facts: NodeFacts = { nodeName, server, cluster: answer.cluster };
+  const facts: NodeFacts = { nodeName, server, servers: urls, cluster: answer.cluster };
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   await writeAtomic(joinPath(dataDir, 'kubelet-serving.key'), serving.key);
   await writeAtomic(certificateFile, serving.certificate);
@@ -158,11 +174,12 @@ async function obtainCertificate(api: HttpClient, purpose: 'client' | 'serving',
 }
 
 /** Validates all options before the first request is sent. @throws CommandError if an option is invalid */
-function validateOptions({ server, token, caHash: expectedCaHash, nodeName: nameOption }: JoinOptions) {
-  if (server === undefined || token === undefined || expectedCaHash === undefined)
+function validateOptions({ server: servers = [], token, caHash: expectedCaHash, nodeName: nameOption }: JoinOptions) {
+  if (servers.length === 0 || token === undefined || expectedCaHash === undefined)
     throw usage('the first join of a machine requires --server, --token and --ca-hash; `oarlock token create` prints them');
-  if (!URL.canParse(server) || new URL(server).protocol !== 'https:')
-    throw usage(`--server: ${server} is not an https URL such as https://10.0.0.1:6443`);
+  for (const server of servers)
+    if (!URL.canParse(server) || new URL(server).protocol !== 'https:')
+      throw usage(`--server: ${server} is not an https URL such as https://10.0.0.1:6443`);
   if (!/^[a-z0-9]{6}\.[a-z0-9]{16}$/.test(token))
     throw usage('--token must have the form abcdef.0123456789abcdef; `oarlock token create` prints one');
   if (!/^sha256:[0-9a-f]{64}$/.test(expectedCaHash))
@@ -170,17 +187,17 @@ function validateOptions({ server, token, caHash: expectedCaHash, nodeName: name
   const nodeName = nameOption ?? hostname().toLowerCase();
   if (!nodeNameForm.test(nodeName))
     throw usage(`${nameOption === undefined ? 'the host name' : '--node-name'}: ${nodeName} is not a lowercase DNS name`);
-  return { server, token, expectedCaHash, nodeName };
+  return { servers, token, expectedCaHash, nodeName };
 }
 
 /** Fetches the cluster's CA over an unverified connection. The CA is trusted because it matches the hash, which the user received with the token. */
-async function fetchCa(server: string, expectedHash: string): Promise<string> {
-  const client = httpClient({ server, insecureSkipTlsVerify: true });
+async function fetchCa(servers: ServerList, expectedHash: string): Promise<string> {
+  const client = httpClient({ server: servers.preferred, servers, insecureSkipTlsVerify: true });
   try {
     const { ca } = (await client.raw('GET', '/oarlock/v1/ca')) as { readonly ca?: unknown };
     if (typeof ca !== 'string' || caHash(ca) !== expectedHash)
       throw new CommandError(
-        `the CA of ${server} does not match --ca-hash: the address belongs to another cluster, or the connection is intercepted`,
+        `the CA of ${servers.preferred} does not match --ca-hash: the address belongs to another cluster, or the connection is intercepted`,
       );
     return ca;
   } finally {
