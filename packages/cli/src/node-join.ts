@@ -4,6 +4,10 @@ import { hostname } from 'node:os';
 import { join as joinPath, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isStatus, StatusError } from '@oarlock/api/status';
+import { joinConflicts } from '@oarlock/cluster/configuration/cluster-configuration';
+import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
+import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
+import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
 import { addressTowards } from '@oarlock/cluster/process/addresses';
 import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import { nodeNameForm, type JoinResponse } from '@oarlock/cluster/paths/join-path';
@@ -54,7 +58,9 @@ export async function join(options: JoinOptions): Promise<void> {
   const certificateFile = joinPath(dataDir, 'kubelet-serving.crt');
   const previous = await readEnrollment(options, dataDir, certificateFile);
   if (previous !== undefined) await updateAuthorities(kubeconfigFile, await serverList(options.server ?? serversOf(previous), dataDir));
-  const facts = previous ?? (await enroll(options, dataDir, kubeconfigFile, certificateFile));
+  const file = options.file === undefined ? (await selectDefaultCluster()).file : await readClusterFile(options.file);
+  if (previous !== undefined) await checkFile(file, previous.cluster);
+  const facts = previous ?? (await enroll({ ...options, parsed: file }, dataDir, kubeconfigFile, certificateFile));
   await up({
     dataDir,
     roles: 'kubelet,proxy',
@@ -93,6 +99,21 @@ async function readEnrollment({ nodeName, token }: JoinOptions, dataDir: string,
   return undefined;
 }
 
+/** @throws CommandError if the node's file contradicts the configuration of the cluster, with a sentence for each field */
+async function checkFile(file: ClusterFile, cluster: JoinResponse['cluster']): Promise<void> {
+  const { components, dnsServiceIP } = cluster;
+  // servers of earlier versions store no configuration
+  if (components === undefined || dnsServiceIP === undefined) return;
+  const conflicts = await joinConflicts(file, {
+    ...cluster,
+    components,
+    dnsServiceIP,
+    podCIDRs: [...cluster.podCIDRs],
+    serviceCIDRs: [...cluster.serviceCIDRs],
+  });
+  if (conflicts.length > 0) throw new CommandError(conflicts.join('\n'));
+}
+
 /** Updates the CAs in the kubeconfig, which may have changed. If the server cannot be reached, the running node tries again later. */
 async function updateAuthorities(kubeconfigFile: string, servers: ServerList): Promise<void> {
   const { options } = await loadKubeconfig(kubeconfigFile, { environment: {} });
@@ -106,7 +127,12 @@ async function updateAuthorities(kubeconfigFile: string, servers: ServerList): P
 }
 
 /** Joins the cluster with a token: verifies the cluster's CA, requests the certificates, and writes them to the data directory. */
-async function enroll(options: JoinOptions, dataDir: string, kubeconfigFile: string, certificateFile: string): Promise<NodeFacts> {
+async function enroll(
+  options: JoinOptions & { readonly parsed: ClusterFile },
+  dataDir: string,
+  kubeconfigFile: string,
+  certificateFile: string,
+): Promise<NodeFacts> {
   const { servers: urls, token, expectedCaHash, nodeName } = validateOptions(options);
   const servers = new ServerList(urls, { random: Math.random });
   const ca = await fetchCa(servers, expectedCaHash);
@@ -114,6 +140,7 @@ async function enroll(options: JoinOptions, dataDir: string, kubeconfigFile: str
   const server = servers.preferred;
   const address = await addressTowards(server, AbortSignal.timeout(serverTimeoutMs));
   const answer = await withClient({ server, servers, ca, token }, (api) => requestJoin(api, server, nodeName, [address]));
+  await checkFile(options.parsed, answer.cluster);
   const client = await withClient({ server, servers, ca, token }, (api) => obtainCertificate(api, 'client', { nodeName }));
   // the serving certificate is requested with the node's own identity
   const serving = await withClient({ server, servers, ca, cert: client.certificate, key: client.key }, (api) =>

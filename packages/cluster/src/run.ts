@@ -23,10 +23,12 @@ import { NodeCertificates } from './pki/node-certificates.ts';
 import { isAllowed, shouldUseServiceAccountCredentials } from './identity/service-account-credentials.ts';
 import { apiServer, withComponentIdentities, type Component, type ComponentAccess } from './identity/component.ts';
 import { adminKubeconfig, DataDirLock, logFile } from './process/process-state.ts';
+import { clusterConfigurationOf } from './configuration/cluster-configuration.ts';
 import { unknownNameFaults } from './composition/unknown-names.ts';
 import { createPlan, missingRuntime } from './composition/create-plan.ts';
 import type { Plan } from './composition/plan.ts';
 import { isolationWarnings } from './composition/isolation-warnings.ts';
+import { publishClusterConfiguration } from './configuration/configuration-publisher.ts';
 import { discoverServers } from './process/server-discovery.ts';
 import { spanForwarding } from './process/span-forwarding.ts';
 
@@ -157,6 +159,10 @@ async function startComposition(context: RunContext): Promise<Composition> {
   cleanups.push(() => composition.stop());
   await composition.start(signal);
   await Promise.all(composition.roles().map((role) => role.waitUntilReady?.(signal)));
+  if (options.remote === undefined) {
+    const configuration = clusterConfigurationOf(planned.file, planned.facts);
+    cleanups.push(publishClusterConfiguration({ client, configuration, clock, log }));
+  }
   return composition;
 }
 

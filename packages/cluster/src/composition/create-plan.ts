@@ -59,7 +59,8 @@ export async function createPlan(file: ClusterFile, options: PlanOptions = {}): 
     faults.push(...planned.faults);
   }
   plugins.push(...pathPlugins(roles), ...(await rolePlugins(roles)));
-  const facts = clusterFacts(file, plugins, options);
+  const network = roles.includes('kubelet') ? undefined : await networkOfNodes(file, options.knownPlugins);
+  const facts = clusterFacts(file, plugins, { ...options, network });
   const nodeName = options.nodeName ?? hostname().toLowerCase();
   const configured = plugins.map((planned) =>
     withRoleConfig(planned, file, facts, { ...options, nodeName, remote: !roles.includes('apiserver') }),
@@ -67,6 +68,18 @@ export async function createPlan(file: ClusterFile, options: PlanOptions = {}): 
   if (faults.length > 0) throw new WiringError(sortFaults([...faults, ...remainingFaults(file, configured)]));
   const { mapPlugin } = options;
   return { file, roles, facts, nodeName, plugins: mapPlugin === undefined ? configured : configured.map(mapPlugin) };
+}
+
+/** Returns the network plugin of a file whose process runs no kubelet: the ranges that the plugin declares are those of the cluster. */
+async function networkOfNodes(
+  { spec: { network }, file }: ClusterFile,
+  knownPlugins?: ReadonlyMap<string, Plugin>,
+): Promise<Plugin | undefined> {
+  if (network === undefined) return undefined;
+  const known = knownPlugins?.get(network.use);
+  if (known !== undefined) return known;
+  const loaded = await loadPlugin(network.use, file);
+  return 'fault' in loaded ? undefined : loaded.plugin;
 }
 
 function pathPlugins(roles: readonly RoleName[]): readonly PlannedPlugin[] {
