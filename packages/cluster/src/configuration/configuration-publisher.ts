@@ -37,7 +37,7 @@ export function publishClusterConfiguration(options: PublisherOptions): () => Pr
 }
 
 async function retryUntilDone(options: PublisherOptions, signal: AbortSignal): Promise<void> {
-  const { clock, log, client, configuration } = options;
+  const { clock, log, configuration } = options;
   const backoff = new Backoff({ firstMs: 200, longestMs: 30_000, jitter: 0.5, random: Math.random });
   while (!signal.aborted) {
     try {
