@@ -11,7 +11,7 @@ import { startThreeServers, type ThreeServers } from './support/three-servers.ts
 
 const missing = componentMissing.etcd();
 /** Number of faults; if absent, faults are injected for `seconds`. */
-const maxRounds = process.env['OARLOCK_HA_ROUNDS'] === undefined ? undefined : Number(process.env['OARLOCK_HA_ROUNDS']);
+const roundLimit = process.env['OARLOCK_HA_ROUNDS'] === undefined ? undefined : Number(process.env['OARLOCK_HA_ROUNDS']);
 const seconds = Number(process.env['OARLOCK_HA_SECONDS'] ?? 45);
 const writers = 6;
 /** Acknowledged writes between two faults, which show that the cluster works again. */
@@ -43,7 +43,7 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       await recorder.start(writers);
       const startedAt = performance.now();
       let round = 0;
-      while (maxRounds === undefined ? performance.now() - startedAt < seconds * 1000 : round < maxRounds) {
+      while (roundLimit === undefined ? performance.now() - startedAt < seconds * 1000 : round < roundLimit) {
         // every fault once, in the order of the list, then at random
         const fault = faults[round < faults.length ? round : Math.floor(random() * faults.length)];
         if (fault === undefined) throw new Error('no fault');
