@@ -239,9 +239,11 @@ describe('a full disk', () => {
         });
       expect(await keys(storage)).toEqual(['/before']);
       expect(storage.stats).toMatchObject({ revision, isRejecting: true });
+      expect(storage.checkHealth()).toMatchObject({ healthy: false });
       disk.onChange = () => undefined;
       expect(await put(storage, '/after')).toMatchObject({ ok: true, revision: revision + 1 });
       expect(storage.stats.isRejecting).toBe(false);
+      expect(storage.checkHealth()).toEqual({ healthy: true });
       await storage.stop();
       expect(await keys(await start())).toEqual(['/after', '/before']);
     },
