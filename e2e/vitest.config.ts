@@ -6,6 +6,7 @@ import { longestFirst } from '../tools/vitest/longest-first.ts';
 const long = [
   'matrix/three-nodes-calico',
   'failures/kill-nine',
+  'ha/faults',
   'conformance/nodes',
   'matrix/docker',
   'matrix/three-nodes-bridge',
@@ -21,7 +22,7 @@ const long = [
 export default defineConfig({
   test: {
     root: import.meta.dirname,
-    include: ['{harness,matrix,journeys,conformance,failures,security}/**/*.test.ts'],
+    include: ['{harness,matrix,journeys,conformance,failures,ha,security}/**/*.test.ts'],
     pool: canIsolateNetwork ? machineNamespacePool : 'forks',
     // files that write a page run one after another
     maxWorkers: canIsolateNetwork && !process.env['OARLOCK_WRITE_MATRIX'] ? 3 : 1,

@@ -21,7 +21,7 @@ const bin = (name) => join(root, 'node_modules', '.bin', name);
 /** Returns the suites (files) of a vitest report. */
 const suitesOf = (file) => (existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).testResults : []);
 /** `packages/x`, `plugins/x`, `examples/plugins/x`, or `e2e`. */
-const ownerOf = ({ name }) => relative(root, name).split(/\/(test|journeys|matrix|conformance|failures|harness|security)\//, 1)[0];
+const ownerOf = ({ name }) => relative(root, name).split(/\/(test|journeys|matrix|conformance|failures|ha|harness|security)\//, 1)[0];
 const testsOf = (suites, ...statuses) =>
   suites.flatMap(({ assertionResults }) => assertionResults.filter(({ status }) => statuses.includes(status)));
 const failuresOf = (suites) => [

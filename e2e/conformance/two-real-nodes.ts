@@ -54,7 +54,7 @@ export async function startTwoNodes(machine: Machine, stage: NodeStageName): Pro
     enter: far.enterNetwork,
     server: addresses.get('node-a') ?? '',
     // the proxy of each node also serves requests of the other node's pods
-    spec: { ...on(runtimes[1]), proxy: 'proxy-iptables', settings: spec.settings },
+    spec: { ...on(runtimes[1]), policy: spec.policy, proxy: 'proxy-iptables', settings: spec.settings },
   });
   return {
     cluster,

@@ -15,6 +15,8 @@ export interface ClusterOptions {
   /** A directory that does not exist yet, or the data directory of an earlier cluster. */
   readonly dir: string;
   readonly nodeName?: string;
+  /** Default: a free port. */
+  readonly port?: number;
   readonly runAs?: { readonly uid: number; readonly gid: number };
   readonly args?: readonly string[];
   /** Environment variables in addition to those of this process. */
@@ -62,7 +64,7 @@ export class Cluster {
   static async prepare(options: ClusterOptions): Promise<Cluster> {
     await mkdir(options.dir, { recursive: true, mode: 0o755 });
     if (options.runAs) await chown(options.dir, options.runAs.uid, options.runAs.gid);
-    const cluster = new Cluster(options, await freePort());
+    const cluster = new Cluster(options, options.port ?? (await freePort()));
     if (options.spec) {
       const { bridge: _, ...spec } = options.spec;
       const text = JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', metadata: { name: 'e2e' }, spec }, null, 2);

@@ -1,7 +1,7 @@
 import { Argument, Command, CommanderError, Option } from 'commander';
 import { oarlockVersion } from '@oarlock/cluster/process/version';
 import { exitCodes, describeError } from './common/command-error.ts';
-import { dataDir, file, namespace, output, portNumber, timeoutSeconds } from './common/command-options.ts';
+import { dataDir, file, namespace, output, portNumber, servers, timeoutSeconds } from './common/command-options.ts';
 import { holdProcess } from './common/hold-process.ts';
 import { addKeyCommands } from './keys/key-commands.ts';
 
@@ -43,7 +43,7 @@ function addClusterCommands(root: Command): void {
     .option('--port <number>', 'port of the API server', portNumber)
     .option('--roles <list>', 'roles of this process, comma separated: apiserver,controllers,scheduler,kubelet,proxy')
     .option('--node-name <name>', 'name of this node; default: the host name')
-    .option('--server <url>', 'URL of the API server, for a process without the apiserver role')
+    .addOption(servers('URL of an API server, for a process without the apiserver role; repeat it for each server'))
     .option('--kubeconfig <file>', 'kubeconfig for the API server, for a process without the apiserver role')
     .option('--init', 'start the first server of a cluster; others join it with `oarlock server join`', false)
     .option('--detach', 'return when the cluster is ready and leave it running in the background', false)
@@ -182,7 +182,7 @@ function addNodeCommands(root: Command): void {
   node
     .command('join')
     .description('run this machine as a node of a cluster that runs elsewhere')
-    .option('--server <url>', 'URL of the API server')
+    .addOption(servers('URL of an API server; repeat it for each server'))
     .option('--token <token>', 'token from `oarlock token create`; required the first time')
     .option('--ca-hash <hash>', 'hash of the cluster CA, sha256:<hex>, printed with the token; required the first time')
     .addOption(file())

@@ -4,15 +4,21 @@ import { hostname } from 'node:os';
 import { join as joinPath, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isStatus, StatusError } from '@oarlock/api/status';
+import { joinConflicts } from '@oarlock/cluster/configuration/cluster-configuration';
+import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
+import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
+import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
 import { addressTowards } from '@oarlock/cluster/process/addresses';
 import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import { nodeNameForm, type JoinResponse } from '@oarlock/cluster/paths/join-path';
+import { readDiscoveredServers } from '@oarlock/cluster/process/server-discovery';
 import { kubeconfig } from '@oarlock/cluster/pki/kubeconfig';
 import { bearerToken, parseJoinToken } from '@oarlock/cluster/servers/join-token';
 import type { NodeSubject } from '@oarlock/cluster/pki/node-csr';
 import { takeUpAuthorities } from '@oarlock/cluster/pki/node-certificates';
 import { requestCertificate } from '@oarlock/cluster/pki/request-certificate';
 import type { HttpClient } from '@oarlock/client/http/client';
+import { ServerList } from '@oarlock/client/http/server-list';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import { CommandError, exitCodes } from './common/command-error.ts';
@@ -20,7 +26,8 @@ import { discoverCa, validateJoinTarget, withClient } from './common/join-discov
 import { up } from './up.ts';
 
 export interface JoinOptions {
-  readonly server?: string;
+  /** URLs of the API servers. */
+  readonly server?: readonly string[];
   readonly token?: string;
   readonly caHash?: string;
   readonly dataDir: string;
@@ -31,6 +38,8 @@ export interface JoinOptions {
 interface NodeFacts {
   readonly nodeName: string;
   readonly server: string;
+  /** All servers of the command line, `server` included; absent in files of earlier versions. */
+  readonly servers?: readonly string[];
   readonly cluster: JoinResponse['cluster'];
 }
 
@@ -49,18 +58,26 @@ export async function join(options: JoinOptions): Promise<void> {
   const kubeconfigFile = joinPath(dataDir, 'kubelet.kubeconfig');
   const certificateFile = joinPath(dataDir, 'kubelet-serving.crt');
   const previous = await readEnrollment(options, dataDir, certificateFile);
-  if (previous !== undefined) await updateAuthorities(kubeconfigFile, options.server ?? previous.server);
-  const facts = previous ?? (await enroll(options, dataDir, kubeconfigFile, certificateFile));
+  if (previous !== undefined) await updateAuthorities(kubeconfigFile, await serverList(options.server ?? serversOf(previous), dataDir));
+  const file = options.file === undefined ? (await selectDefaultCluster()).file : await readClusterFile(options.file);
+  if (previous !== undefined) await checkFile(file, previous.cluster);
+  const facts = previous ?? (await enroll({ ...options, parsed: file }, dataDir, kubeconfigFile, certificateFile));
   await up({
     dataDir,
     roles: 'kubelet,proxy',
     nodeName: facts.nodeName,
     kubeconfig: kubeconfigFile,
-    server: options.server ?? facts.server,
+    server: options.server ?? serversOf(facts),
     detach: options.detach,
     ...(options.file !== undefined && { file: options.file }),
     joined: { cluster: facts.cluster, certificateFile, keyFile: joinPath(dataDir, 'kubelet-serving.key'), kubeconfigFile },
   });
+}
+
+const serversOf = ({ server, servers }: NodeFacts): readonly string[] => servers ?? [server];
+
+async function serverList(urls: readonly string[], dataDir: string): Promise<ServerList> {
+  return new ServerList(urls, { random: Math.random, discovered: await readDiscoveredServers(dataDir) });
 }
 
 /**
@@ -83,28 +100,54 @@ async function readEnrollment({ nodeName, token }: JoinOptions, dataDir: string,
   return undefined;
 }
 
+/** @throws CommandError if the node's file contradicts the configuration of the cluster, with a sentence for each field */
+async function checkFile(file: ClusterFile, cluster: JoinResponse['cluster']): Promise<void> {
+  const { components, dnsServiceIP } = cluster;
+  // servers of earlier versions store no configuration
+  if (components === undefined || dnsServiceIP === undefined) return;
+  const conflicts = await joinConflicts(file, {
+    ...cluster,
+    components,
+    dnsServiceIP,
+    podCIDRs: [...cluster.podCIDRs],
+    serviceCIDRs: [...cluster.serviceCIDRs],
+  });
+  if (conflicts.length > 0) throw new CommandError(conflicts.join('\n'));
+}
+
 /** Updates the CAs in the kubeconfig, which may have changed. If the server cannot be reached, the running node tries again later. */
-async function updateAuthorities(kubeconfigFile: string, server: string): Promise<void> {
+async function updateAuthorities(kubeconfigFile: string, servers: ServerList): Promise<void> {
   const { options } = await loadKubeconfig(kubeconfigFile, { environment: {} });
   try {
-    await withClient({ ...options, server }, (api) => takeUpAuthorities(kubeconfigFile, api, AbortSignal.timeout(serverTimeoutMs)));
+    await withClient({ ...options, server: servers.preferred, servers }, (api) =>
+      takeUpAuthorities(kubeconfigFile, api, AbortSignal.timeout(serverTimeoutMs)),
+    );
   } catch (error) {
     console.error(`could not fetch the cluster CAs: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 
 /** Joins the cluster with a token: verifies the cluster's CA, requests the certificates, and writes them to the data directory. */
-async function enroll(options: JoinOptions, dataDir: string, kubeconfigFile: string, certificateFile: string): Promise<NodeFacts> {
-  const { server, token, expectedCaHash, nodeName } = validateOptions(options);
-  const ca = await discoverCa(server, { expectedHash: expectedCaHash, option: '--ca-hash' });
+async function enroll(
+  options: JoinOptions & { readonly parsed: ClusterFile },
+  dataDir: string,
+  kubeconfigFile: string,
+  certificateFile: string,
+): Promise<NodeFacts> {
+  const { servers: urls, token, expectedCaHash, nodeName } = validateOptions(options);
+  const servers = new ServerList(urls, { random: Math.random });
+  const ca = await discoverCa(servers, { expectedHash: expectedCaHash, option: '--ca-hash' });
+  // a server that did not answer is now at the end of the list
+  const server = servers.preferred;
   const address = await addressTowards(server, AbortSignal.timeout(serverTimeoutMs));
-  const answer = await withClient({ server, ca, token }, (api) => requestJoin(api, server, nodeName, [address]));
-  const client = await withClient({ server, ca, token }, (api) => obtainCertificate(api, 'client', { nodeName }));
+  const answer = await withClient({ server, servers, ca, token }, (api) => requestJoin(api, server, nodeName, [address]));
+  await checkFile(options.parsed, answer.cluster);
+  const client = await withClient({ server, servers, ca, token }, (api) => obtainCertificate(api, 'client', { nodeName }));
   // the serving certificate is requested with the node's own identity
-  const serving = await withClient({ server, ca, cert: client.certificate, key: client.key }, (api) =>
+  const serving = await withClient({ server, servers, ca, cert: client.certificate, key: client.key }, (api) =>
     obtainCertificate(api, 'serving', { nodeName, names: [nodeName, address] }),
   );
-  const facts: NodeFacts = { nodeName, server, cluster: answer.cluster };
+  const facts: NodeFacts = { nodeName, server, servers: urls, cluster: answer.cluster };
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   await writeAtomic(joinPath(dataDir, 'kubelet-serving.key'), serving.key);
   await writeAtomic(certificateFile, serving.certificate);
@@ -150,14 +193,14 @@ async function obtainCertificate(api: HttpClient, purpose: 'client' | 'serving',
 }
 
 /** Validates all options before the first request is sent. @throws CommandError if an option is invalid */
-function validateOptions({ server, token, caHash: expectedCaHash, nodeName: nameOption }: JoinOptions) {
-  if (server === undefined || token === undefined || expectedCaHash === undefined)
+function validateOptions({ server: servers = [], token, caHash: expectedCaHash, nodeName: nameOption }: JoinOptions) {
+  if (servers.length === 0 || token === undefined || expectedCaHash === undefined)
     throw usage('the first join of a machine requires --server, --token and --ca-hash; `oarlock token create` prints them');
-  validateJoinTarget({ server, caHash: expectedCaHash }, { server: '--server', caHash: '--ca-hash' });
+  for (const server of servers) validateJoinTarget({ server, caHash: expectedCaHash }, { server: '--server', caHash: '--ca-hash' });
   const parsed = parseJoinToken(token);
   if (parsed === undefined) throw usage('--token must have the form abcdef.0123456789abcdef; `oarlock token create` prints one');
   const nodeName = nameOption ?? hostname().toLowerCase();
   if (!nodeNameForm.test(nodeName))
     throw usage(`${nameOption === undefined ? 'the host name' : '--node-name'}: ${nodeName} is not a lowercase DNS name`);
-  return { server, token: bearerToken(parsed), expectedCaHash, nodeName };
+  return { servers, token: bearerToken(parsed), expectedCaHash, nodeName };
 }

@@ -13,6 +13,7 @@ import { writeClusterKey } from '@oarlock/cluster/servers/shared-keys';
 import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import { stringify } from 'yaml';
 import { CommandError, exitCodes } from './common/command-error.ts';
+import { ServerList } from '@oarlock/client/http/server-list';
 import { discoverCa, validateJoinTarget, withClient } from './common/join-discovery.ts';
 import { up } from './up.ts';
 
@@ -66,7 +67,7 @@ async function hasJoined(dataDir: string): Promise<boolean> {
 async function enroll(options: ServerJoinOptions, dataDir: string): Promise<void> {
   const { url, token, hash } = validateOptions(options);
   await requireEmpty(dataDir);
-  const ca = await discoverCa(url, { expectedHash: hash, option: hashOption });
+  const ca = await discoverCa(new ServerList([url], { random: Math.random }), { expectedHash: hash, option: hashOption });
   const answer = await requestKeys(url, ca, token);
   const record = parseRecord(answer.record);
   if (!record.identity.ca.includes(caHashes(ca)[0] ?? '')) throw new CommandError(`the keys of ${url} are not those of its CA`);

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync, openSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
-import { join, relative, resolve } from 'node:path';
+import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
@@ -22,7 +22,8 @@ export interface UpOptions {
   readonly port?: number;
   readonly roles?: string;
   readonly nodeName?: string;
-  readonly server?: string;
+  /** URLs of the API servers, instead of the server of the kubeconfig. */
+  readonly server?: readonly string[];
   readonly kubeconfig?: string;
   /** True for the first server of a cluster whose storage other servers will share. */
   readonly init?: boolean;
@@ -114,11 +115,11 @@ async function remoteFor({ kubeconfig, server }: UpOptions, dataDir: string, rol
   if (roles.includes('apiserver')) return undefined;
   if (kubeconfig === undefined)
     throw new CommandError(
-      'a process without the apiserver role requires --kubeconfig FILE (and --server URL if the file does not name the server)',
+      'a process without the apiserver role requires --kubeconfig FILE (and --server URL, once for each API server, if the file does not name the servers)',
       exitCodes.usage,
     );
   const { remoteProcess } = await import('@oarlock/cluster/remote-access');
-  return remoteProcess(kubeconfig, { pki: join(dataDir, 'pki'), ...(server !== undefined && { server }) });
+  return remoteProcess(kubeconfig, { dataDir, servers: server });
 }
 
 function report(

@@ -1,15 +1,21 @@
+import { join } from 'node:path';
 import { httpClient, type HttpClient } from '@oarlock/client/http/client';
+import { ServerList } from '@oarlock/client/http/server-list';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import { ServiceAccountCredentials } from '@oarlock/client/auth/service-account-credentials';
 import { systemClock } from '@oarlock/primitives/clock';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
 import { readKeys } from './pki/keys.ts';
 import type { Component } from './identity/component.ts';
+import { readDiscoveredServers } from './process/server-discovery.ts';
 import { version } from './process/version.ts';
 
 export interface RemoteAccess {
   readonly client: HttpClient;
+  /** The URL of the server that the client prefers at the start. */
   readonly server: string;
+  /** The servers that all clients of this access share. */
+  readonly servers: ServerList;
   /** CA bundle in PEM that verifies the server; '' if the kubeconfig has none. */
   readonly ca: string;
   /**
@@ -22,16 +28,26 @@ export interface RemoteAccess {
 
 const accountPrefix = 'system:serviceaccount:';
 
-/** Connects to an API server with a kubeconfig; `server` overrides the server's address. @throws KubeconfigError if the kubeconfig is invalid */
-export async function remoteAccess(kubeconfigFile: string, server?: string): Promise<RemoteAccess> {
+export interface RemoteAccessOptions {
+  /** URLs of the API servers, instead of the server of the kubeconfig. */
+  readonly servers?: readonly string[] | undefined;
+  /** API servers that an earlier process discovered. */
+  readonly discovered?: readonly string[];
+}
+
+/** Connects to the API servers of a cluster with a kubeconfig. @throws KubeconfigError if the kubeconfig is invalid; Error if a URL is */
+export async function remoteAccess(kubeconfigFile: string, { servers: urls, discovered }: RemoteAccessOptions = {}): Promise<RemoteAccess> {
   const config = await loadKubeconfig(kubeconfigFile, { environment: process.env });
-  const options = { ...config.options, ...(server !== undefined && { server }), userAgent: `oarlock/${version}` };
+  const configured = urls === undefined || urls.length === 0 ? [config.options.server] : urls;
+  const servers = new ServerList(configured, { random: Math.random, ...(discovered && { discovered }) });
+  const options = { ...config.options, server: servers.preferred, servers, userAgent: `oarlock/${version}` };
   const client = httpClient(options);
   const componentClients: HttpClient[] = [];
   const { cert: _cert, key: _key, token: _token, tokenFile: _file, credentials: _credentials, ...anonymous } = options;
   return {
     client,
     server: options.server,
+    servers,
     ca: options.ca ?? '',
     asComponent({ identity, userAgent }, ownAccount) {
       if (!ownAccount || !identity.name.startsWith(accountPrefix)) return client.withUserAgent(userAgent);
@@ -49,11 +65,11 @@ export async function remoteAccess(kubeconfigFile: string, server?: string): Pro
   };
 }
 
-/** Connects as `remoteAccess` does, for a process that runs roles: also reads the cluster keys in the directory `pki`. */
+/** Connects as `remoteAccess` does, for a process that runs roles: also reads the discovered servers and the cluster keys of the data directory. */
 export async function remoteProcess(
   kubeconfigFile: string,
-  { server, pki }: { readonly server?: string; readonly pki: string },
+  { servers, dataDir }: { readonly servers?: readonly string[] | undefined; readonly dataDir: string },
 ): Promise<RemoteAccess & { readonly keys: ClusterKeys }> {
-  const access = await remoteAccess(kubeconfigFile, server);
-  return { ...access, keys: await readKeys(pki, access.ca) };
+  const access = await remoteAccess(kubeconfigFile, { servers, discovered: await readDiscoveredServers(dataDir) });
+  return { ...access, keys: await readKeys(join(dataDir, 'pki'), access.ca) };
 }

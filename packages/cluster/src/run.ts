@@ -1,28 +1,30 @@
 import { join } from 'node:path';
 import { EventBroadcaster } from '@oarlock/client/events/event-broadcaster';
 import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
+import type { ServerList } from '@oarlock/client/http/server-list';
 import type { HttpClient } from '@oarlock/client/http/client';
 import { loopbackClient, LoopbackTransport } from '@oarlock/client/loopback-client';
 import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import { WiringError } from '@oarlock/kernel/errors';
 import type { Identity } from '@oarlock/spi/authn';
-import type { Client } from '@oarlock/spi/client';
+import type { Client, Informers } from '@oarlock/spi/client';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Health } from '@oarlock/spi/role';
 import type { RecordedSpan } from '@oarlock/spi/spans';
 import { openTracing } from '@oarlock/tracing/tracing';
 import { compose, type ApiAccess, type ComposeOptions, type Composition } from './composition/compose.ts';
-import { freePort } from './process/addresses.ts';
+import { addressTowardsAny, freePort } from './process/addresses.ts';
 import type { ClusterFile } from './config/cluster-file.ts';
 import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import { kubeconfig } from './pki/kubeconfig.ts';
 import { openKeys, type KeyFiles } from './pki/keys.ts';
 import { openLog } from './process/log.ts';
 import { NodeCertificates } from './pki/node-certificates.ts';
-import { shouldUseServiceAccountCredentials } from './identity/service-account-credentials.ts';
+import { isAllowed, shouldUseServiceAccountCredentials } from './identity/service-account-credentials.ts';
 import { apiServer, withComponentIdentities, type Component, type ComponentAccess } from './identity/component.ts';
 import { adminKubeconfig, DataDirLock, logFile } from './process/process-state.ts';
+import { clusterConfigurationOf } from './configuration/cluster-configuration.ts';
 import { unknownNameFaults } from './composition/unknown-names.ts';
 import { createPlan, missingRuntime } from './composition/create-plan.ts';
 import type { Plan, PlannedPlugin } from './composition/plan.ts';
@@ -30,6 +32,8 @@ import { isolationWarnings } from './composition/isolation-warnings.ts';
 import { leaderElectionWarnings } from './composition/leader-election-warnings.ts';
 import { serverPlugins } from './servers/server-plugins.ts';
 import { prepareSharedKeys, type SharedKeys } from './servers/shared-keys.ts';
+import { publishClusterConfiguration } from './configuration/configuration-publisher.ts';
+import { discoverServers } from './process/server-discovery.ts';
 import { spanForwarding } from './process/span-forwarding.ts';
 
 export interface RunOptions extends Omit<ComposeOptions, 'log' | 'checkLog' | 'tracer'> {
@@ -40,6 +44,8 @@ export interface RunOptions extends Omit<ComposeOptions, 'log' | 'checkLog' | 't
   readonly remote?: {
     readonly client: Client & Partial<Pick<HttpClient, 'updateCertificates'>>;
     readonly server: string;
+    /** The servers of the client; kept up to date with the cluster. If undefined, the client uses only `server`. */
+    readonly servers?: ServerList;
     readonly keys: ClusterKeys;
     /** Returns the client of one component. If undefined, all components use `client`. */
     asComponent?(component: Component, ownAccount: boolean): Client;
@@ -164,10 +170,15 @@ async function startComposition(context: RunContext): Promise<Composition> {
     tracer: (plugin) => tracing.tracer(plugin),
   });
   if (options.remote === undefined) await writeAdminKubeconfig(options.dataDir, planned, keys);
+  await followServers(context, client, informers);
   informers.start();
   cleanups.push(() => composition.stop());
   await composition.start(signal);
   await Promise.all(composition.roles().map((role) => role.waitUntilReady?.(signal)));
+  if (options.remote === undefined) {
+    const configuration = clusterConfigurationOf(planned.file, planned.facts);
+    cleanups.push(publishClusterConfiguration({ client, configuration, clock, log }));
+  }
   return composition;
 }
 
@@ -184,6 +195,19 @@ function startTracing({ options, clock, log, cleanups }: RunContext, client: Cli
   });
   cleanups.push(() => tracing.flush());
   return tracing;
+}
+
+/** Keeps the list of API servers up to date, if the user of the remote client may watch the EndpointSlice of the Service `kubernetes`. */
+async function followServers(
+  { options: { remote, dataDir }, clock, log, signal, cleanups }: RunContext,
+  client: Client,
+  informers: Informers,
+) {
+  if (remote?.servers === undefined) return;
+  const watchSlice = { verb: 'watch', group: 'discovery.k8s.io', resource: 'endpointslices', namespace: 'default', name: 'kubernetes' };
+  if (await isAllowed(watchSlice, { client, clock, log, signal, random: Math.random }))
+    cleanups.push(discoverServers({ servers: remote.servers, informers, dataDir, log }));
+  else log.info({}, 'the user of the kubeconfig may not watch the Service kubernetes; the list of API servers stays as configured');
 }
 
 /** Gives each component of the process a client with its own identity, unless a remote client has only one. */
@@ -207,7 +231,9 @@ async function renewCertificates({ options: { joined, remote }, planned: { nodeN
   const { client } = remote;
   const renewed = (credentials: { readonly cert?: string; readonly key?: string; readonly ca?: string }) =>
     client.updateCertificates?.(credentials);
-  const certificates = new NodeCertificates({ nodeName, certificateFile, keyFile, kubeconfigFile, client, renewed, clock, log });
+  const servers = () => remote.servers?.servers ?? [remote.server];
+  const address = (signal: AbortSignal) => addressTowardsAny(servers(), signal);
+  const certificates = new NodeCertificates({ nodeName, certificateFile, keyFile, kubeconfigFile, client, address, renewed, clock, log });
   await certificates.start();
   cleanups.push(() => certificates.stop());
 }

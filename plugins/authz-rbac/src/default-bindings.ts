@@ -68,6 +68,7 @@ export const nodeVolumesRow: BindingRow = { name: 'oarlock:node-volumes', to: ['
 /** The subjects of the default RoleBindings, whose Roles are in the same namespace. */
 export const namespaceBindingRows: readonly BindingRow[] = [
   { namespace: 'kube-system', name: 'system:oarlock:dns', to: ['user system:oarlock:dns'] },
+  { namespace: 'default', name: 'oarlock:api-servers', to: ['user system:kube-controller-manager', 'user system:kube-scheduler'] },
   { namespace: 'kube-system', name: 'oarlock:node-dns', to: ['group system:nodes'] },
   { namespace: 'kube-public', name: 'system:controller:bootstrap-signer', to: ['account kube-system/bootstrap-signer'] },
   {

@@ -1,6 +1,6 @@
 import type { RoleRow } from './default-rows.ts';
 
-/** Roles of Kubernetes 1.36 in kube-system and kube-public. */
+/** Roles of Kubernetes 1.36 in kube-system and kube-public, and roles of Oarlock. */
 export const namespaceRoleRows: readonly RoleRow[] = [
   // the DNS servers of the API server's process and of joined nodes; admission limits a node to its own slice
   {
@@ -8,6 +8,8 @@ export const namespaceRoleRows: readonly RoleRow[] = [
     name: 'system:oarlock:dns',
     rules: ['create,get | core | services', 'create,delete,get,update | discovery.k8s.io | endpointslices'],
   },
+  // processes without an API server follow the addresses of the API servers
+  { namespace: 'default', name: 'oarlock:api-servers', rules: ['get,list,watch | discovery.k8s.io | endpointslices | kubernetes'] },
   { namespace: 'kube-system', name: 'oarlock:node-dns', rules: ['create,delete,get,update | discovery.k8s.io | endpointslices'] },
   {
     namespace: 'kube-public',

@@ -125,6 +125,7 @@ const ownRoles: Readonly<Record<string, string>> = {
   'oarlock:controller:service-controller':
     'sets the finalizer of load balancers, for which upstream has a role of the cloud controller manager',
   'oarlock:controller:storage-version-migrator-controller': 'writes objects of every kind again; upstream has it behind a feature gate',
+  'default/oarlock:api-servers': 'controller managers and schedulers follow the addresses of the API servers, as node proxies may already',
   'kube-system/system:oarlock:dns': 'the DNS server of the process with the API server makes its Service',
   'kube-system/oarlock:node-dns':
     'a node that joined adds its DNS server to the Service kube-dns; admission-node-restriction holds it to its own slice',

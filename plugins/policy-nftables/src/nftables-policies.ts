@@ -1,5 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { objectKey } from '@oarlock/api/object';
+import { isStatus } from '@oarlock/api/status';
+import type { Resource } from '@oarlock/api/resource';
+import { errorText } from '@oarlock/primitives/error-text';
 import { namespaces, networkPolicies, pods } from '@oarlock/api/resources';
 import type { Namespace, Pod } from '@oarlock/api/types/core-v1';
 import type { NetworkPolicy } from '@oarlock/api/types/networking-v1';
@@ -11,6 +14,7 @@ import { PolicyEngine } from '@oarlock/network-policy/policy-engine';
 import { nft } from '@oarlock/nftables/nft';
 import type { Client, Informer, Informers } from '@oarlock/spi/client';
 import type { NetworkCallOptions } from '@oarlock/spi/network';
+import type { Health } from '@oarlock/spi/role';
 import type { NetworkPolicies, ProtectedPod } from '@oarlock/spi/policy';
 import type { Tracer } from '@opentelemetry/api';
 import { PolicyCacheSync } from './policy-cache-sync.ts';
@@ -46,6 +50,8 @@ export class NftablesPolicies implements NetworkPolicies {
   #spanContexts: SpanContext[] = [];
   #synced: Promise<unknown> = Promise.resolve();
   #ready = false;
+  /** Why the NetworkPolicies of the cluster are not known; undefined if they are. */
+  #problem: string | undefined = 'the NetworkPolicies of the cluster have not been listed yet';
   #due = false;
   #applying: Promise<void> | undefined;
   #timer: Timer | undefined;
@@ -93,11 +99,48 @@ export class NftablesPolicies implements NetworkPolicies {
     this.#cacheSync = new PolicyCacheSync({ ...this.#options, cache: this.#policies });
     this.#synced = Promise.all([this.#namespaces, this.#policies, this.#pods].map((informer) => informer.whenSynced(signal))).then(() => {
       this.#ready = true;
+      this.#problem = undefined;
       this.#wake();
     });
+    void this.#probeLists();
     this.#synced.catch((error: unknown) => {
       if (!signal.aborted) this.#options.log.error({ error: String(error) }, 'cannot watch NetworkPolicies');
     });
+  }
+
+  checkHealth(): Health {
+    return this.#problem === undefined ? { healthy: true } : { healthy: false, reason: this.#problem };
+  }
+
+  /**
+   * Lists each kind until all lists succeed and the informers have synced, because informers do not report why they do not sync. The problem is the
+   * error of the last list.
+   */
+  async #probeLists(): Promise<void> {
+    const { client, clock } = this.#options;
+    const { signal } = this.#stop;
+    const resources: readonly Resource[] = [networkPolicies, namespaces, pods];
+    while (this.#problem !== undefined && !signal.aborted) {
+      await clock.sleep(retryMs, signal).catch(() => undefined); // `stop` ends the wait
+      let current = '';
+      try {
+        for (const resource of resources) {
+          current = resource.resource;
+          if (this.#problem !== undefined && !signal.aborted) await client.list(resource, { limit: 1, signal });
+        }
+        if (this.#ready) this.#problem = undefined;
+      } catch (error) {
+        this.#setProblem(`cannot list ${current}: ${errorText(error)}`);
+      }
+    }
+  }
+
+  #setProblem(problem: string): void {
+    if (this.#problem === problem || this.#stop.signal.aborted) return;
+    this.#options.log.error({ problem }, 'NetworkPolicies cannot be enforced; the node is not ready');
+    const isProbed = this.#problem !== undefined;
+    this.#problem = problem;
+    if (!isProbed) void this.#probeLists();
   }
 
   async protect({ namespace, uid, labels, ips }: ProtectedPod, { spanContext, signal }: NetworkCallOptions = {}): Promise<void> {
@@ -116,8 +159,11 @@ export class NftablesPolicies implements NetworkPolicies {
     try {
       await Promise.race([
         this.#synced.then(() => this.#cacheSync?.waitUntilCurrent(namespace, signal)),
-        patience.then(() => Promise.reject(new Error(`the NetworkPolicies of the cluster were not listed within ${patienceMs / 1000} s`))),
+        patience.then(() => Promise.reject(new Error(this.#problem ?? `NetworkPolicies were not listed within ${patienceMs / 1000} s`))),
       ]);
+    } catch (error) {
+      if (isStatus(error, 'Forbidden', 'Unauthorized')) this.#setProblem(`cannot list networkpolicies: ${error.message}`);
+      throw error;
     } finally {
       enough.abort();
       patience.catch(() => undefined);

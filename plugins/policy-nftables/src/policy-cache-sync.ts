@@ -1,5 +1,6 @@
 import { objectKey, type ObjectList } from '@oarlock/api/object';
 import { networkPolicies } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
 import type { NetworkPolicy } from '@oarlock/api/types/networking-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
@@ -45,7 +46,8 @@ export class PolicyCacheSync {
 
   /**
    * Resolves when the cache contains all policies of a namespace that were written before this call. If the API server does not answer, resolves with
-   * the current cache, so that pods of a disconnected node can start. Rejects when the signal aborts.
+   * the current cache, so that pods of a disconnected node can start. Rejects if the API server denies the list, or when
+   * the signal aborts.
    */
   async waitUntilCurrent(namespace: string, signal: AbortSignal): Promise<void> {
     for (;;) {
@@ -54,6 +56,8 @@ export class PolicyCacheSync {
       try {
         now = await this.#list(namespace);
       } catch (error) {
+        // without the permission the policies of a new pod are unknown: the pod must not start without them
+        if (isStatus(error, 'Forbidden', 'Unauthorized')) throw error;
         this.#options.log.warn({ namespace, error: String(error) }, 'cannot list NetworkPolicies; the known ones stay in force');
         return;
       }

@@ -12,5 +12,6 @@ export default Proxy.plugin({
     /** The address that node ports listen on. */
     nodePortAddress: z.string().default('127.0.0.1'),
   }),
+  declares: { bindsServiceAddresses: true },
   create: ({ config }, { clock, log }) => new UserspaceProxy({ clock, log, nodePortAddress: config.nodePortAddress }),
 });

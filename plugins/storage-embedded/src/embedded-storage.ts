@@ -1,3 +1,4 @@
+import type { Health } from '@oarlock/spi/role';
 import { join } from 'node:path';
 import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import { silentLogger, type Logger } from '@oarlock/primitives/logger';
@@ -76,6 +77,11 @@ export class EmbeddedStorage implements StorageDriver {
     this.traits = { durable: true, shared: false, maxValueBytes };
     this.#lockFile = join(options.directory, 'lock');
     this.#store = new MvccStore({ ...limits, onExpired: (due) => this.#enqueue({ type: 'expire', due }) });
+  }
+
+  /** Returns the error of the last commit, such as a full disk. The next commit that succeeds clears it. */
+  checkHealth(): Health {
+    return this.#failure === undefined ? { healthy: true } : { healthy: false, reason: this.#failure.message };
   }
 
   /** Statistics for metrics. `steps` is the number of index entries visited. */

@@ -9,7 +9,7 @@ import type { DiskFile } from './disk.ts';
  * Numbers are little endian. The first frame of a file is its head, JSON with a `salt`. The checksums of all other frames are seeded
  * with the salt, so that stored values cannot be mistaken for frames.
  */
-export const frameKinds = { head: 1, commits: 2, entries: 3, foot: 4 } as const;
+export const frameKinds = { head: 1, commits: 2, entries: 3, foot: 4, continued: 5 } as const;
 export type FrameKind = keyof typeof frameKinds;
 
 const magic = 0x314b524f; // "ORK1"
@@ -27,6 +27,13 @@ export function sealFrame(frame: Buffer, kind: FrameKind, payload: number, salt:
   frame.writeUInt32LE(frameKinds[kind], 12);
   frame.fill(0, headerBytes + payload);
   frame.writeUInt32LE(crc32c(frame, 8, headerBytes + payload, salt), 4);
+}
+
+/** Returns the frame at the end of a segment that another segment continues. It has no payload, so that earlier releases read it as no commits. */
+export function continuedFrame(salt: number): Buffer {
+  const frame = Buffer.alloc(headerBytes);
+  sealFrame(frame, 'continued', 0, salt);
+  return frame;
 }
 
 export function jsonFrame(kind: FrameKind, content: object, salt: number): Buffer {
@@ -95,9 +102,9 @@ export class FrameReader {
     return undefined;
   }
 
-  /** Returns true if there are bytes other than zero after `offset`. */
-  async dirty(): Promise<boolean> {
-    for (let at = this.offset; at < this.#size; at += window) {
+  /** Returns true if there are bytes other than zero from an offset; by default from the next frame. */
+  async dirty(from: number = this.offset): Promise<boolean> {
+    for (let at = from; at < this.#size; at += window) {
       const bytes = await this.#bytes(at, Math.min(window, this.#size - at));
       if (!bytes.equals(Buffer.alloc(bytes.length))) return true;
     }

@@ -4,9 +4,9 @@ import type { MvccStore } from '@oarlock/mvcc/mvcc-store';
 import { StorageError, type Revision } from '@oarlock/spi/storage';
 import { readRecords, type LogRecord, type LoggedWrite } from './commit-records.ts';
 import type { Disk, DiskFile } from './disk.ts';
-import { frameKinds, FrameReader, type Frame } from './frames.ts';
+import { frameKinds, FrameReader, headerBytes, type Frame } from './frames.ts';
 import { readEntries, type SnapshotFooter, type SnapshotHeader } from './snapshot-file.ts';
-import { isSegment, type Segment, type SegmentHeader } from './write-ahead-log.ts';
+import { isSegment, segmentName, type Segment, type SegmentHeader } from './write-ahead-log.ts';
 
 export const snapshotName = (revision: Revision): string => `snapshot-${String(revision).padStart(16, '0')}`;
 const isSnapshot = (name: string) => /^snapshot-\d{16}$/.test(name);
@@ -52,6 +52,8 @@ export class Recovery {
     for (const name of all.slice(0, Math.max(0, needed))) await this.#disk.remove(this.#path(name));
     const segments: Segment[] = [];
     const paths = all.slice(Math.max(0, needed)).map((name) => this.#path(name));
+    if (paths.length === 0 && newest !== undefined)
+      throw corrupt(this.#directory, 0, `${newest} exists, and every file of the log is missing`);
     for (const [at, path] of paths.entries()) segments.push(await this.#segment(path, segments.length > 0, at === paths.length - 1));
     return { segments, snapshot };
   }
@@ -94,9 +96,15 @@ export class Recovery {
       this.#end = after;
       for (let frame = await reader.next(); frame; frame = await reader.next()) {
         const current = frame;
+        if (current.kind === frameKinds.continued) {
+          if (last) throw corrupt(path, current.offset, `the log continues in ${segmentName(this.#end)}, which is missing`);
+          continue;
+        }
         for (const record of decoded(path, current, () => readRecords(current.payload))) this.#replay(record);
       }
       const position = reader.offset;
+      // a crash may have cut off the mark at the end of a segment that another one continues
+      if (!last && !(await reader.dirty(position + headerBytes))) return { path, after, salt, position };
       if (await reader.dirty()) {
         const later = await reader.later();
         if (later !== undefined) throw corrupt(path, position, `what follows at byte ${later} is whole`);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Revision } from '@oarlock/spi/storage';
 import type { Disk, DiskFile } from './disk.ts';
-import { jsonFrame } from './frames.ts';
+import { continuedFrame, jsonFrame } from './frames.ts';
 
 /** The first frame of a segment. */
 export interface SegmentHeader {
@@ -177,11 +177,27 @@ export class WriteAheadLog {
     }
     this.#stray = undefined;
     const before = this.#file;
+    if (before !== undefined) await this.#markContinued(before, this.#current);
     this.#file = opened;
     this.#capacity = await opened.size();
     this.#segments.push({ path, after, salt, position: head.length });
     this.#preparing = undefined;
     await before?.close();
+  }
+
+  /**
+   * Marks a segment as continued, so that recovery notices if the newest segment is missing. A segment without the mark is valid: the process may end
+   * before this write.
+   */
+  async #markContinued(file: DiskFile, { path, salt, position }: Segment): Promise<void> {
+    try {
+      await file.write(continuedFrame(salt), position);
+    } catch (error) {
+      this.#log.warn(
+        { file: path, error: String(error) },
+        'the end of a log file could not be marked; a missing next file would not be noticed',
+      );
+    }
   }
 
   #prepare(): void {

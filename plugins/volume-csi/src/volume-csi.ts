@@ -168,10 +168,9 @@ export class VolumeCsi implements VolumeDriver {
 
   /** Creates the API objects of csi-hostpath before the driver has answered, because its name is known. */
   async #announceOwn(config: DriverConfig): Promise<void> {
-    const { client } = this.#options;
-    await this.#retry(() => createDriverObjects(ownName, config, true, client));
+    await this.#retry(() => createDriverObjects(ownName, config, true, this.#options));
     await this.#defineSnapshots();
-    await this.#retry(() => createSnapshotClass(ownName, config, client));
+    await this.#retry(() => createSnapshotClass(ownName, config, this.#options));
   }
 
   /** Watches for CSI drivers that node-driver-registrar registers. */
@@ -222,7 +221,7 @@ export class VolumeCsi implements VolumeDriver {
     const { name, controllerCapabilities, config } = driver;
     try {
       await withRetry(async () => {
-        await createDriverObjects(name, config, controllerCapabilities.has('CONTROLLER_EXPAND_VOLUME'), client);
+        await createDriverObjects(name, config, controllerCapabilities.has('CONTROLLER_EXPAND_VOLUME'), this.#options);
         await installDriver(driver, nodeName, client);
       });
     } catch (error) {

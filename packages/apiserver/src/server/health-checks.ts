@@ -20,6 +20,12 @@ async function checkStorage(storage: StorageDriver): Promise<Health> {
   return healthy;
 }
 
+/** Also fails while the storage rejects commits, for example on a full disk: reads still work, so that the server stays alive. */
+async function checkStorageReadiness(storage: StorageDriver): Promise<Health> {
+  const health = storage.checkHealth?.() ?? healthy;
+  return health.healthy ? checkStorage(storage) : health;
+}
+
 /** Returns the components that componentstatuses reports: storage, and the control plane components in this process. */
 export function controlPlaneComponents({ storage, process }: HealthInput): readonly Component[] {
   const roles = process?.roles() ?? [];
@@ -51,7 +57,7 @@ export function serverHealthChecks(health: ServerHealth): readonly HealthCheck[]
     ping,
     ...(process?.checkLog ? [{ name: 'log', live: true, ready: true, check: () => process.checkLog?.() ?? healthy }] : []),
     { name: 'etcd', live: true, ready: true, check: () => checkStorage(storage) },
-    { name: 'etcd-readiness', live: false, ready: true, check: () => checkStorage(storage) },
+    { name: 'etcd-readiness', live: false, ready: true, check: () => checkStorageReadiness(storage) },
     ...encryptionChecks(health.undecryptableValues()),
     { name: 'informer-sync', live: false, ready: true, check: () => health.checkCache() },
     ...postStartHooks.checks(),

@@ -1,4 +1,5 @@
 import { httpClient, type HttpClient, type HttpClientOptions } from '@oarlock/client/http/client';
+import type { ServerList } from '@oarlock/client/http/server-list';
 import { caHashes } from '@oarlock/cluster/pki/ca-hash';
 import { CommandError, exitCodes } from './command-error.ts';
 
@@ -28,18 +29,20 @@ export function validateJoinTarget({ server, caHash }: JoinTarget, names: JoinTa
 
 /**
  * Fetches the cluster's CAs over an unverified connection. They are trusted because the signing CA matches the hash, which the user received with the
- * token.
+ * token. A server that does not answer is then at the end of the list.
  */
 export async function discoverCa(
-  server: string,
+  servers: ServerList,
   { expectedHash, option }: { readonly expectedHash: string; readonly option: string },
 ): Promise<string> {
-  const { ca } = (await withClient({ server, insecureSkipTlsVerify: true }, (api) => api.raw('GET', '/oarlock/v1/ca'))) as {
+  const { ca } = (await withClient({ server: servers.preferred, servers, insecureSkipTlsVerify: true }, (api) =>
+    api.raw('GET', '/oarlock/v1/ca'),
+  )) as {
     readonly ca?: unknown;
   };
   if (typeof ca !== 'string' || caHashes(ca)[0] !== expectedHash)
     throw new CommandError(
-      `the CA of ${server} does not match ${option}: the address belongs to another cluster, or the connection is intercepted`,
+      `the CA of ${servers.preferred} does not match ${option}: the address belongs to another cluster, or the connection is intercepted`,
     );
   return ca;
 }

@@ -5,6 +5,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import { silentLogger, type Logger } from '@oarlock/primitives/logger';
 import type { Client, InformerScope, WatchEvent } from '@oarlock/spi/client';
 import { Backoff } from '@oarlock/primitives/backoff';
+import { TransportError } from '../http/connection.ts';
 import type { ResourceDiscovery } from '../resource-discovery.ts';
 import { isStreamRetriable, isTooLargeVersion } from './reflector-errors.ts';
 
@@ -40,12 +41,15 @@ const minWatchSeconds = 300;
 /**
  * Keeps a store up to date with one resource (cache.Reflector upstream): lists the objects, watches from the list's resourceVersion, and resumes from
  * the last resourceVersion after a disconnect. Lists again if that resourceVersion has expired, or is newer than that of a server that lost its
- * state. Failures are retried after client-go's delays: 0.8 s doubling to 30 s, plus up to 100 % at random.
+ * state. Failures are retried after client-go's delays: 0.8 s doubling to 30 s, plus up to 100 % at random. After a
+ * connection loss the delays begin at 0.2 s and end at 2.5 s: the transport shares and delays connection attempts, and objects must not stay stale for
+ * a minute after the server is back.
  */
 export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>;
   readonly #log: Logger;
   readonly #backoff: Backoff;
+  readonly #connectionBackoff: Backoff;
   #streaming: boolean;
   /** The resourceVersion to resume from; undefined if everything must be listed. */
   #version: string | undefined;
@@ -64,6 +68,7 @@ export class Reflector<T extends KubeObject> {
     this.#options = options;
     this.#log = (options.log ?? silentLogger).child({ resource: options.resource.resource });
     this.#backoff = new Backoff({ firstMs: 800, longestMs: 30_000, jitter: 1, random: options.random });
+    this.#connectionBackoff = new Backoff({ firstMs: 200, longestMs: 2500, jitter: 1, random: options.random });
     this.#streaming = options.streamInitialList ?? true;
   }
 
@@ -156,8 +161,9 @@ export class Reflector<T extends KubeObject> {
       this.#relisted = true;
       return 0;
     }
-    const delay = this.#backoff.next();
-    this.#log[this.#backoff.failures > 1 ? 'warn' : 'debug']({ err: error, delayMs: Math.round(delay) }, 'the watch failed; retrying');
+    const backoff = isStatus(error) && error.cause instanceof TransportError ? this.#connectionBackoff : this.#backoff;
+    const delay = backoff.next();
+    this.#log[backoff.failures > 1 ? 'warn' : 'debug']({ err: error, delayMs: Math.round(delay) }, 'the watch failed; retrying');
     return delay;
   }
 
@@ -262,6 +268,7 @@ export class Reflector<T extends KubeObject> {
 
   #resetBackoff(): void {
     this.#backoff.reset();
+    this.#connectionBackoff.reset();
     this.#relisted = false;
   }
 

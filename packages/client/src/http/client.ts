@@ -11,6 +11,7 @@ import { mayIgnoreNulls } from './internal/null-fields.ts';
 import { HttpExchange, type HttpExchangeOptions } from './internal/exchange.ts';
 import { HttpTransport, type TlsMaterial } from './internal/transport.ts';
 import { TransportError } from './connection.ts';
+import { ServerList } from './server-list.ts';
 import { ObjectClient } from '../request/object-client.ts';
 import { deleteCollectionCall, listCall, watchCall, type ApiCall } from '../request/api-call.ts';
 import { decodeWatchEvents } from './internal/watch-decoder.ts';
@@ -19,6 +20,8 @@ import { errorText } from '@oarlock/primitives/error-text';
 export interface HttpClientOptions {
   /** URL of the server, such as `https://10.0.0.1:6443`, optionally with a path prefix before `/api`. */
   readonly server: string;
+  /** The servers of the cluster, which several clients may share; replaces `server`. */
+  readonly servers?: ServerList;
   /** PEM of the CAs against which the server's certificate is verified; absent: the system's CAs. */
   readonly ca?: string;
   /** PEM of the client certificate, with `key`. */
@@ -73,8 +76,8 @@ export function httpClient(options: HttpClientOptions): HttpClient {
     requestTimeoutMs = 65_000,
     maxResponseBytes = 256 * 1024 * 1024,
   } = options;
-  const server = new URL(options.server);
-  if (server.protocol !== 'https:' && server.protocol !== 'http:') throw new Error(`${options.server} is neither https nor http`);
+  const servers = options.servers ?? new ServerList([options.server], { random });
+  const server = new URL(servers.preferred);
   if (server.protocol === 'http:' && (token !== undefined || tokenFile !== undefined || credentials !== undefined))
     throw new Error('a token is not sent over plain http');
   const tls = {
@@ -86,7 +89,7 @@ export function httpClient(options: HttpClientOptions): HttpClient {
     ...(options.tlsServerName !== undefined && { servername: options.tlsServerName }),
     ...(options.insecureSkipTlsVerify === true && { rejectUnauthorized: false }),
   };
-  const transport = new HttpTransport({ server, tls, clock, random });
+  const transport = new HttpTransport({ servers, tls, clock, random });
   const exchange: HttpExchangeOptions = {
     transport,
     prefix: server.pathname.replace(/\/+$/, ''),

@@ -31,6 +31,8 @@ export interface HttpConnection {
   request(request: HttpRequest): Promise<HttpResponse>;
   /** Aborts all requests. */
   destroy(): void;
+  /** Applies changed timing to the detection of a silent server; absent if the protocol has no such detection. */
+  restartMonitor?(): void;
 }
 
 /** The kind of a connection failure. `Refused`: the server has not processed the request. `Lost`: the server may have processed the request. */

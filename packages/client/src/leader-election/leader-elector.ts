@@ -17,7 +17,10 @@ export interface LeaderElectionOptions {
   readonly identity: string;
   /** Time in milliseconds that other candidates wait before they acquire a Lease that is not renewed. Default 15,000 ms. */
   readonly leaseDurationMs?: number;
-  /** Time in milliseconds for which the leader tries to renew the Lease before it gives up; less than the lease duration. Default 10,000 ms. */
+  /**
+   * Time in milliseconds for which the leader tries to renew the Lease before it gives up; less than the lease duration. One attempt may use at
+   * most half of it. Default 10,000 ms.
+   */
   readonly renewDeadlineMs?: number;
   /** Delay between two attempts. Default 2000 ms. */
   readonly retryPeriodMs?: number;
@@ -72,7 +75,7 @@ export class LeaderElector {
     const { clock, random, retryPeriodMs } = this.#options;
     while (!signal.aborted) {
       const startedAt = clock.monotonic();
-      if ((await this.#attempt(signal)) === 'held') await this.#lead(signal, startedAt);
+      if ((await this.#limitedAttempt(this.#options.renewDeadlineMs, signal)) === 'held') await this.#lead(signal, startedAt);
       if (!signal.aborted) await clock.sleep(retryPeriodMs * (1 + 1.2 * random()), signal).catch(() => undefined);
     }
   }
@@ -107,18 +110,19 @@ export class LeaderElector {
 
   /**
    * Renews the Lease until the term ends, at the latest `renewDeadlineMs` after the last renewal, because other candidates may acquire the Lease soon
-   * after that.
+   * after that. An attempt that takes longer than the retry period is followed by the next one at once, as with client-go's ticker.
    */
   async #renew(term: AbortController, startedAt: number): Promise<void> {
     const { clock, retryPeriodMs, renewDeadlineMs } = this.#options;
     let renewedAt = startedAt;
+    let nextAt = clock.monotonic() + retryPeriodMs;
     while (!term.signal.aborted) {
-      await clock.sleep(retryPeriodMs, term.signal).catch(() => undefined);
+      const delay = nextAt - clock.monotonic();
+      if (delay > 0) await clock.sleep(delay, term.signal).catch(() => undefined);
       if (term.signal.aborted) return;
       const attemptAt = clock.monotonic();
-      const outcome = await this.#within(renewedAt + renewDeadlineMs - attemptAt, term.signal, (signal) => this.#attempt(signal)).catch(
-        (): Attempt => 'failed',
-      );
+      nextAt = attemptAt + retryPeriodMs;
+      const outcome = await this.#limitedAttempt(renewedAt + renewDeadlineMs - attemptAt, term.signal);
       if (outcome === 'held') {
         renewedAt = attemptAt;
         continue;
@@ -128,6 +132,18 @@ export class LeaderElector {
       this.#log.warn({ leader: this.leader }, 'lost the lease');
       term.abort(new Error('the lease was lost'));
     }
+  }
+
+  /**
+   * Runs one attempt for at most `ms`, and at most half of the renew deadline (client-go's request timeout): a request that hangs, for example while
+   * the store elects a leader, leaves time for another attempt.
+   */
+  #limitedAttempt(ms: number, outer: AbortSignal): Promise<Attempt> {
+    const limitMs = Math.max(1, Math.min(ms, this.#options.renewDeadlineMs / 2));
+    return this.#within(limitMs, outer, (signal) => this.#attempt(signal)).catch((error: unknown): Attempt => {
+      if (!outer.aborted) this.#log.debug({ err: error }, 'an attempt to take or renew the lease timed out');
+      return 'failed';
+    });
   }
 
   /** Rejects if the work takes longer than `ms`, even if it ignores its signal. */
@@ -226,19 +242,32 @@ export class LeaderElector {
 
   /** Clears the holder of the lease, so that other candidates need not wait for its expiry. */
   async #release(): Promise<void> {
-    const { client, clock, identity, retryPeriodMs } = this.#options;
-    const lease = this.#observed?.lease;
-    if (lease?.spec?.holderIdentity !== identity) return;
-    const now = formatMicroTime(clock.now());
+    if (this.leader !== this.#options.identity) return;
     try {
-      const { leaseTransitions = 0, ...rest } = lease.spec;
-      const free: Lease = {
-        ...lease,
-        spec: { ...rest, holderIdentity: '', leaseDurationSeconds: 1, renewTime: now, acquireTime: now, leaseTransitions },
-      };
-      this.#observe(await this.#within(retryPeriodMs, undefined, (signal) => client.update(leases, free, { signal })));
+      await this.#within(this.#options.retryPeriodMs, undefined, (signal) => this.#clearHolder(signal));
     } catch (error) {
       this.#log.info({ err: error }, 'could not release the lease; it will expire');
     }
+  }
+
+  async #clearHolder(signal: AbortSignal): Promise<void> {
+    const { client, identity, lease: at } = this.#options;
+    const observed = this.#observed?.lease;
+    if (observed === undefined) return;
+    try {
+      this.#observe(await client.update(leases, this.#released(observed), { signal }));
+    } catch (error) {
+      if (!isStatus(error, 'Conflict')) throw error;
+      // a renewal that was cancelled or timed out may have been committed
+      const current = await client.get(leases, at, { signal });
+      this.#observe(current);
+      if (current.spec?.holderIdentity === identity) this.#observe(await client.update(leases, this.#released(current), { signal }));
+    }
+  }
+
+  #released(lease: Lease): Lease {
+    const now = formatMicroTime(this.#options.clock.now());
+    const { leaseTransitions = 0, ...rest } = lease.spec ?? {};
+    return { ...lease, spec: { ...rest, holderIdentity: '', leaseDurationSeconds: 1, renewTime: now, acquireTime: now, leaseTransitions } };
   }
 }

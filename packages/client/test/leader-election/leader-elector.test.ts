@@ -2,6 +2,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import { leases } from '@oarlock/api/resources';
 import { failure } from '@oarlock/api/status';
 import { LeaderElector, type LeaderElectionOptions } from '@oarlock/client/leader-election/leader-elector';
+import type { Client } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, sequence } from '@oarlock/testing/memory-api';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -151,6 +152,60 @@ describe('LeaderElector', () => {
     const stopped = a.stop();
     await clock.advance(2000); // the release of the lease hangs too
     await stopped;
+  });
+
+  /** Returns a client with update requests that hang while `hangs()` is true; the write is committed if `commits`. */
+  const hanging = (hangs: () => boolean, { commits = false } = {}): { readonly client: Client; readonly updates: number[] } => {
+    const client = api.client('a');
+    const updates: number[] = [];
+    const update: Client['update'] = async (resource, object, options) => {
+      updates.push(clock.monotonic());
+      if (!hangs()) return client.update(resource, object, options);
+      if (commits) await client.update(resource, object);
+      return new Promise((_, reject) => options?.signal?.addEventListener('abort', () => reject(options.signal?.reason as Error)));
+    };
+    return { updates, client: { ...client, get: client.get.bind(client), create: client.create.bind(client), update } as Client };
+  };
+
+  it('spends at most half of the renew deadline on an attempt and keeps the lease if the next one succeeds', async () => {
+    const { client, updates } = hanging(() => clock.monotonic() < 7000);
+    const a = candidate('a', { client });
+    await clock.advance(30_000);
+    expect(updates.slice(0, 3)).toEqual([2000, 7000, 9000]);
+    expect(log).toEqual(['a leads']);
+    await a.stop();
+  });
+
+  it('keeps the lease if a renewal that timed out was committed', async () => {
+    const { client } = hanging(() => clock.monotonic() < 7000, { commits: true });
+    const a = candidate('a', { client });
+    await clock.advance(30_000);
+    expect(log).toEqual(['a leads']);
+    await a.stop();
+  });
+
+  it('releases the lease although the cancelled renewal was committed', async () => {
+    let hangs = 1;
+    const { client } = hanging(() => hangs-- > 0, { commits: true });
+    const a = candidate('a', { client });
+    await clock.advance(2000);
+    const stopped = a.stop();
+    await clock.settle();
+    await stopped;
+    expect(spec()?.holderIdentity).toBe('');
+  });
+
+  it('limits an attempt to acquire the lease', async () => {
+    let hang = true;
+    const client = api.client('a');
+    const get: Client['get'] = (resource, name, options) => (hang ? new Promise<never>(() => {}) : client.get(resource, name, options));
+    const a = candidate('a', {
+      client: { ...client, get, create: client.create.bind(client), update: client.update.bind(client) } as Client,
+    });
+    await clock.advance(1000);
+    hang = false;
+    await clock.runUntil(() => a.elector.isLeader, { within: 10_000 });
+    await a.stop();
   });
 
   it('ends its term immediately if another candidate holds the lease', async () => {

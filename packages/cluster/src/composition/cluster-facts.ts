@@ -1,6 +1,7 @@
 import { dirname, resolve } from 'node:path';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
 import { Roles } from '@oarlock/spi/role';
+import type { Plugin } from '@oarlock/kernel/plugin';
 import { slotName } from '@oarlock/kernel/slot';
 import { nthAddress, primaryAddress } from '../process/addresses.ts';
 import type { ClusterFile } from '../config/cluster-file.ts';
@@ -16,11 +17,11 @@ import { bootstrapPolicy } from '../config/bootstrap-policy.ts';
 export function clusterFacts(
   file: ClusterFile,
   plugins: readonly PlannedPlugin[],
-  { port, joined, server: remote }: Pick<PlanOptions, 'port' | 'joined' | 'server'>,
+  { port, joined, server: remote, network }: Pick<PlanOptions, 'port' | 'joined' | 'server'> & { readonly network?: Plugin | undefined },
 ): ClusterFacts {
   const { server } = file.spec;
   const networking = { ...file.spec.networking, ...joined?.cluster };
-  const declared = plugins.find(({ plugin }) => slotName(plugin.provides.id) === 'network')?.plugin.declares ?? {};
+  const declared = (network ?? plugins.find(({ plugin }) => slotName(plugin.provides.id) === 'network')?.plugin)?.declares ?? {};
   const declaredText = (key: string, fallback: string) => (typeof declared[key] === 'string' ? declared[key] : fallback);
   const serviceCIDRs = networking.serviceCIDRs ?? [declaredText('serviceCIDR', '10.96.0.0/16')];
   const [from = 30_000, to = 32_767] = networking.nodePorts.split('-').map(Number);
@@ -67,6 +68,7 @@ export function withRoleConfig(
   }: Pick<PlanOptions, 'port' | 'joined'> & { readonly nodeName: string; readonly leaderElect: boolean },
 ): PlannedPlugin {
   const { spec } = file;
+  // the rights of nodes follow from the configuration of the cluster, not from the plugins that this process loads: nodes with other ones do not join
   if (planned.plugin.declares?.[bootstrapPolicy] === true)
     return {
       ...planned,

@@ -60,7 +60,8 @@ export async function createPlan(file: ClusterFile, options: PlanOptions = {}): 
     faults.push(...planned.faults);
   }
   plugins.push(...pathPlugins(roles), ...(await rolePlugins(roles)));
-  const facts = clusterFacts(file, plugins, options);
+  const network = roles.includes('kubelet') ? undefined : await networkOfNodes(file, options.knownPlugins);
+  const facts = clusterFacts(file, plugins, { ...options, network });
   const nodeName = options.nodeName ?? hostname().toLowerCase();
   const leaderElect = mayHaveReplicas(roles, plugins);
   const configured = plugins.map((planned) => withRoleConfig(planned, file, facts, { ...options, nodeName, leaderElect }));
@@ -80,6 +81,18 @@ function mayHaveReplicas(roles: readonly RoleName[], plugins: readonly PlannedPl
 /** Returns true if the storage plugin declares that several processes may write the storage at the same time. */
 export const usesSharedStorage = (plugins: readonly PlannedPlugin[]): boolean =>
   plugins.some(({ plugin }) => plugin.provides.token === Storage.token && plugin.declares?.['shared'] === true);
+
+/** Returns the network plugin of a file whose process runs no kubelet: the ranges that the plugin declares are those of the cluster. */
+async function networkOfNodes(
+  { spec: { network }, file }: ClusterFile,
+  knownPlugins?: ReadonlyMap<string, Plugin>,
+): Promise<Plugin | undefined> {
+  if (network === undefined) return undefined;
+  const known = knownPlugins?.get(network.use);
+  if (known !== undefined) return known;
+  const loaded = await loadPlugin(network.use, file);
+  return 'fault' in loaded ? undefined : loaded.plugin;
+}
 
 function pathPlugins(roles: readonly RoleName[]): readonly PlannedPlugin[] {
   if (!roles.includes('apiserver')) return [];

@@ -6,7 +6,7 @@ import type { Client } from '@oarlock/spi/client';
 import { Roles } from '@oarlock/spi/role';
 import type { Plan } from '../composition/plan.ts';
 
-export interface ServiceAccountCredentialsOptions {
+export interface AccessReviewOptions {
   /** Client with the credentials of the kubeconfig's user. */
   readonly client: Client;
   readonly clock: Clock;
@@ -25,7 +25,7 @@ const createToken = { verb: 'create', resource: 'serviceaccounts', subresource: 
  * kube-controller-manager. Retries until the server answers.
  * @throws the signal's reason if the signal aborts first
  */
-export async function shouldUseServiceAccountCredentials({ plugins }: Plan, choice: ServiceAccountCredentialsOptions): Promise<boolean> {
+export async function shouldUseServiceAccountCredentials({ plugins }: Plan, choice: AccessReviewOptions): Promise<boolean> {
   const role = plugins.find(({ plugin, name }) => plugin.provides.token === Roles.token && name === 'controllers');
   if (role === undefined) return false;
   const { useServiceAccountCredentials: configured } = role.config as { readonly useServiceAccountCredentials?: boolean };
@@ -38,10 +38,11 @@ export async function shouldUseServiceAccountCredentials({ plugins }: Plan, choi
   return useAccounts;
 }
 
-async function isAllowed(
-  resourceAttributes: object,
-  { client, clock, log, signal, random }: ServiceAccountCredentialsOptions,
-): Promise<boolean> {
+/**
+ * Returns true if the client's user may perform an action, with a SelfSubjectAccessReview. Retries until the server answers.
+ * @throws the signal's reason if the signal aborts first
+ */
+export async function isAllowed(resourceAttributes: object, { client, clock, log, signal, random }: AccessReviewOptions): Promise<boolean> {
   const backoff = new Backoff({ firstMs: 200, longestMs: 10_000, jitter: 0.5, random });
   const review = { apiVersion: 'authorization.k8s.io/v1', kind: 'SelfSubjectAccessReview', spec: { resourceAttributes } };
   for (;;) {

@@ -1,7 +1,10 @@
-import { failure } from '@oarlock/api/status';
+import { configMaps } from '@oarlock/api/resources';
+import { failure, isStatus } from '@oarlock/api/status';
+import { Client } from '@oarlock/spi/client';
 import { apiServerNames, Cluster, Keys, type ClusterFacts } from '@oarlock/spi/cluster';
 import { Paths } from '@oarlock/spi/paths';
 import { z } from 'zod';
+import { configurationMap, parseConfiguration, type ClusterConfiguration } from '../configuration/cluster-configuration.ts';
 
 /** A DNS subdomain (RFC 1123): lowercase labels, at most 253 characters. */
 export const nodeNameForm = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
@@ -20,6 +23,9 @@ export interface JoinResponse {
     readonly podCIDRs: readonly string[];
     readonly serviceCIDRs: readonly string[];
     readonly nodePorts: string;
+    /** The plugins of the cluster; absent in answers of servers without a stored configuration. */
+    readonly components?: ClusterConfiguration['components'];
+    readonly dnsServiceIP?: string;
   };
 }
 
@@ -31,6 +37,25 @@ function claim(facts: ClusterFacts, name: string, addresses: readonly string[]):
   return apiServerNames(facts).includes(name) ? name : addresses.find((address) => address === facts.kubernetesServiceIP);
 }
 
+/** Returns the configuration in the cluster's ConfigMap, which is the same for all servers, or undefined if none is stored yet. */
+async function storedConfiguration(client: Client): Promise<ClusterConfiguration | undefined> {
+  const { key, ...location } = configurationMap;
+  try {
+    return parseConfiguration((await client.get(configMaps, location)).data?.[key]);
+  } catch (error) {
+    if (!isStatus(error, 'NotFound')) throw error;
+    return undefined;
+  }
+}
+
+const ownConfiguration = (facts: ClusterFacts): JoinResponse['cluster'] => ({
+  name: facts.name,
+  domain: facts.domain,
+  podCIDRs: facts.podCIDRs,
+  serviceCIDRs: facts.serviceCIDRs,
+  nodePorts: `${facts.nodePortRange.from}-${facts.nodePortRange.to}`,
+});
+
 /**
  * `POST /oarlock/v1/join`: returns the facts of the cluster to a machine with a bootstrap token, after checking the machine's node name and
  * addresses. The machine requests its certificates with CertificateSigningRequests.
@@ -38,8 +63,8 @@ function claim(facts: ClusterFacts, name: string, addresses: readonly string[]):
 export const joinPath = Paths.plugin({
   id: 'node-join',
   config: z.strictObject({}),
-  needs: { keys: Keys, facts: Cluster },
-  create: ({ keys, facts }, { log }) => ({
+  needs: { keys: Keys, facts: Cluster, client: Client },
+  create: ({ keys, facts, client }, { log }) => ({
     path: '/oarlock/v1/join',
     methods: ['POST'],
     async handle({ body, identity }) {
@@ -54,16 +79,7 @@ export const joinPath = Paths.plugin({
       if (claimed !== undefined)
         return { code: 403, body: failure('Forbidden', `${claimed} belongs to the API server; a node must not serve under it`).status };
       log.info({ node: name, by: identity.name }, 'a node is joining');
-      const answer: JoinResponse = {
-        ca: keys.caBundle,
-        cluster: {
-          name: facts.name,
-          domain: facts.domain,
-          podCIDRs: facts.podCIDRs,
-          serviceCIDRs: facts.serviceCIDRs,
-          nodePorts: `${facts.nodePortRange.from}-${facts.nodePortRange.to}`,
-        },
-      };
+      const answer: JoinResponse = { ca: keys.caBundle, cluster: (await storedConfiguration(client)) ?? ownConfiguration(facts) };
       return { code: 200, body: answer };
     },
   }),

@@ -3,6 +3,9 @@ import { connect, createServer, type AddressInfo } from 'node:net';
 import { parseCIDR } from '@oarlock/api/net/cidr';
 import { formatIPNumber } from '@oarlock/api/net/ip-number';
 
+/** Timeout of a connection to one of several servers in milliseconds. */
+const connectTimeoutMs = 2000;
+
 /**
  * Returns the address at which other machines most likely reach this machine: the first IPv4 address that is neither loopback nor link-local. An
  * address that is assigned to `lo` is the last choice; pods can reach it on a machine without a network.
@@ -28,6 +31,20 @@ export function addressTowards(server: string, signal: AbortSignal): Promise<str
       resolve(localAddress.replace(/^::ffff:(?=\d+\.)/, ''));
     });
   });
+}
+
+/** Returns the local address of a connection to the first server that can be reached within two seconds. @throws Error of the last server */
+export async function addressTowardsAny(servers: readonly string[], signal: AbortSignal): Promise<string> {
+  let failure: unknown = new Error('the list of servers is empty');
+  for (const server of servers) {
+    try {
+      return await addressTowards(server, AbortSignal.any([signal, AbortSignal.timeout(connectTimeoutMs)]));
+    } catch (error) {
+      signal.throwIfAborted();
+      failure = error;
+    }
+  }
+  throw failure;
 }
 
 /** Returns the n-th address of a CIDR: `nthAddress('10.96.0.0/16', 1)` is 10.96.0.1. @throws RangeError if the text is not a CIDR */

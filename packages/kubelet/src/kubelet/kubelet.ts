@@ -106,7 +106,7 @@ export class Kubelet {
 
   /** Starts the kubelet. `port` is the port of the kubelet's API. Resolves before the nodes are registered; `ready` waits for the registration. */
   async start(port: number): Promise<void> {
-    const { paths, clock, log, signal, network } = this.context;
+    const { paths, clock, log, signal, network, networkPolicies } = this.context;
     const { config, facts } = this.#dependencies;
     await mkdir(paths.root, { recursive: true, mode: 0o700 });
     await mkdir(paths.pods, { recursive: true, mode: 0o750 });
@@ -120,6 +120,7 @@ export class Kubelet {
       rootDir: paths.root,
       pleg: this.#components.defaultRuntime.pleg,
       network,
+      policy: networkPolicies,
       clock,
       log,
       signal,

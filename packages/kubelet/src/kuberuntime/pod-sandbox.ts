@@ -39,7 +39,7 @@ async function podIPsFor(pass: SyncPass, attempt: number): Promise<readonly stri
   return runtime.pleg.driver.traits.networkNamespaces || runtime.pleg.simulated ? undefined : node.addresses;
 }
 
-/** Applies network policies before any container of the sandbox starts. If that fails, the sandbox is stopped. */
+/** Applies network policies before any container of the sandbox starts. If that fails, the sandbox is removed. */
 async function applyNetworkPolicies(pass: SyncPass, { id, ips }: PodSandboxStatus): Promise<void> {
   const { node, pod, runtime, namespace, name, uid } = pass.record;
   const { networkPolicies: policy } = node;
@@ -49,6 +49,8 @@ async function applyNetworkPolicies(pass: SyncPass, { id, ips }: PodSandboxStatu
     await pass.step('NetworkPolicy', (call) => policy.protect({ namespace, name, uid, labels, ips }, call));
   } catch (error) {
     await runtime.pleg.driver.stopPodSandbox(id, { signal: pass.signal });
+    // the next attempt has the same name, which the runtime reserves for a sandbox that exists
+    await runtime.pleg.driver.removePodSandbox(id, { signal: pass.signal });
     throw error;
   }
 }

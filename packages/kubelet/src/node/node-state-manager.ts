@@ -3,6 +3,7 @@ import { ParsedQuantity, parseQuantity } from '@oarlock/api/values/quantity';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { NetworkDriver } from '@oarlock/spi/network';
+import type { NetworkPolicies } from '@oarlock/spi/policy';
 import type { Image } from '@oarlock/spi/runtime';
 import type { DeviceManager } from '../container-manager/devices/device-manager.ts';
 import type { KubeletConfig } from '../config/kubelet-config.ts';
@@ -24,6 +25,7 @@ export interface NodeStateManagerOptions {
   /** The PLEG of the default runtime, which runs pods without a RuntimeClass. */
   readonly pleg: PLEG;
   readonly network: NetworkDriver | undefined;
+  readonly policy?: Pick<NetworkPolicies, 'checkHealth'> | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   readonly signal: AbortSignal;
@@ -186,7 +188,7 @@ export class NodeStateManager {
   }
 
   async #collectProblems(): Promise<{ readonly problems: readonly string[]; readonly networkProblem: string | undefined }> {
-    const { pleg, network, signal } = this.#options;
+    const { pleg, network, policy, signal } = this.#options;
     const problems: string[] = [];
     let networkProblem: string | undefined;
     try {
@@ -205,6 +207,9 @@ export class NodeStateManager {
         if (!ready)
           networkProblem ??= `container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:${message}`;
       }
+      const policyHealth = policy?.checkHealth?.();
+      if (policyHealth?.healthy === false)
+        networkProblem ??= `container runtime network not ready: NetworkReady=false reason:NetworkPolicyNotReady message:${policyHealth.reason}`;
       if (networkProblem !== undefined && !problems.includes(networkProblem)) problems.push(networkProblem);
     } catch (error) {
       signal.throwIfAborted();

@@ -3,12 +3,11 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import { endpointSlices, services } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
-import type { Service } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Client } from '@oarlock/spi/client';
-import type { DnsServer } from '@oarlock/spi/dns';
+import { clusterDnsName, clusterDnsService, type DnsServer } from '@oarlock/spi/dns';
 
 export interface DnsServiceOptions {
   readonly client: Client;
@@ -20,8 +19,7 @@ export interface DnsServiceOptions {
   readonly log: Logger;
 }
 
-const namespace = 'kube-system';
-const name = 'kube-dns'; // the name that clients, policies and dashboards expect since kube-dns
+const { namespace, name } = clusterDnsName;
 const minRetryMs = 100;
 const maxRetryMs = 30_000;
 
@@ -66,6 +64,7 @@ export class DnsService {
   async #retryUntilDone(): Promise<void> {
     const { clock, log } = this.#options;
     const { signal } = this.#stop;
+    let warned = false;
     for (let wait = minRetryMs; !signal.aborted; wait = Math.min(wait * 2, maxRetryMs)) {
       try {
         await this.#ensure();
@@ -73,10 +72,12 @@ export class DnsService {
       } catch (error) {
         if (signal.aborted) return;
         if (isStatus(error, 'Forbidden', 'Invalid')) {
-          log.warn({ error: (error as Error).message }, `the DNS server of this node could not be added to the Service ${name}`);
-          return;
-        }
-        log.debug({ err: error, retryMs: wait }, `the Service ${name} could not be written`);
+          // an Invalid object stays invalid; the Service that a node may not create may be created by the control plane
+          if (!warned)
+            log.warn({ error: (error as Error).message }, `the DNS server of this node could not be added to the Service ${name}`);
+          if (isStatus(error, 'Invalid')) return;
+          warned = true;
+        } else log.debug({ err: error, retryMs: wait }, `the Service ${name} could not be written`);
         await clock.sleep(wait, signal).catch(() => undefined); // `stop` ends the wait
       }
     }
@@ -84,22 +85,7 @@ export class DnsService {
 
   async #ensure(): Promise<void> {
     const { client, dns, serviceIP, nodeName, log } = this.#options;
-    const service = await this.#make(services, {
-      apiVersion: 'v1',
-      kind: 'Service',
-      metadata: {
-        name,
-        namespace,
-        labels: { 'k8s-app': 'kube-dns', 'kubernetes.io/cluster-service': 'true', 'kubernetes.io/name': 'CoreDNS' },
-      },
-      spec: {
-        clusterIP: serviceIP,
-        ports: [
-          { name: 'dns', protocol: 'UDP', port: 53 },
-          { name: 'dns-tcp', protocol: 'TCP', port: 53 },
-        ],
-      },
-    } as Service);
+    const service = await createIfMissing(client, services, clusterDnsService(serviceIP));
     if (Object.keys(service.spec?.selector ?? {}).length > 0) {
       log.info({ service: `${namespace}/${name}` }, 'the Service has a selector and is left to its pods');
       await this.#removeEndpoints();
@@ -121,7 +107,7 @@ export class DnsService {
         { name: 'dns-tcp', protocol: 'TCP', port },
       ],
     };
-    const present = await this.#make(endpointSlices, desired);
+    const present = await createIfMissing(client, endpointSlices, desired);
     // left by a server that was killed
     if (JSON.stringify([present.endpoints ?? [], present.ports ?? []]) !== JSON.stringify([desired.endpoints ?? [], desired.ports ?? []])) {
       const resourceVersion = present.metadata?.resourceVersion;
@@ -131,20 +117,20 @@ export class DnsService {
       });
     }
   }
+}
 
-  async #make<T extends KubeObject>(resource: Resource<T>, object: T): Promise<T> {
-    const { client } = this.#options;
-    const get = () => client.get(resource, { namespace, name: object.metadata?.name ?? '' });
-    try {
-      return await get(); // a node may read the Service but not create it
-    } catch (error) {
-      if (!isStatus(error, 'NotFound')) throw error;
-    }
-    try {
-      return await client.create(resource, object);
-    } catch (error) {
-      if (!isStatus(error, 'AlreadyExists')) throw error;
-      return get();
-    }
+/** Returns the existing object, or creates it. A node may read the Service but not create it. */
+async function createIfMissing<T extends KubeObject>(client: Client, resource: Resource<T>, object: T): Promise<T> {
+  const get = () => client.get(resource, { namespace, name: object.metadata?.name ?? '' });
+  try {
+    return await get();
+  } catch (error) {
+    if (!isStatus(error, 'NotFound')) throw error;
+  }
+  try {
+    return await client.create(resource, object);
+  } catch (error) {
+    if (!isStatus(error, 'AlreadyExists')) throw error;
+    return get();
   }
 }

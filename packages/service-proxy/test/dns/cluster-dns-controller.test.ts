@@ -147,15 +147,17 @@ describe('cluster DNS of the proxy role', () => {
     expect(await role?.checkHealth()).toEqual({ healthy: true });
   });
 
-  it('serves only its node if it may not write the Service', async () => {
+  it('serves only its node until the control plane has created the Service, if it may not create the Service', async () => {
     await api.client().create(services, web);
     api.requests.length = 0;
-    api.failNext({ resource: services, verb: 'create' }, forbidden(services, 'kube-dns', 'no'));
+    api.failNext({ resource: services, verb: 'create' }, forbidden(services, 'kube-dns', 'no'), 100);
     await host.start();
     await clock.advance(20);
     await clock.advance(60_000);
     await expect(dnsSlice(api)).rejects.toMatchObject({ reason: 'NotFound' });
-    expect(api.requests.filter(({ verb, resource }) => verb === 'create' && resource.resource === 'services')).toHaveLength(1);
     expect(dns.names.get('web.d.svc')).toEqual(['10.96.0.7']);
+    api.seed(services, { metadata: { namespace: 'kube-system', name: 'kube-dns' }, spec: { clusterIP: '10.96.0.10' } });
+    await clock.advance(60_000);
+    await expect(dnsSlice(api)).resolves.toMatchObject({ endpoints: [{ nodeName: 'n1' }] });
   });
 });

@@ -1,3 +1,4 @@
+import type { Service } from '@oarlock/api/types/core-v1';
 import { slot } from '@oarlock/kernel/slot';
 
 /** A DNS record of the Kubernetes DNS specification 1.1. Names do not include the cluster domain: `web.default.svc`. */
@@ -36,3 +37,23 @@ export interface DnsServer {
 }
 
 export const Dns = slot.one<DnsServer>('dns/v1');
+
+/** Namespace and name of the Service of the cluster DNS, which clients, policies and dashboards expect since kube-dns. */
+export const clusterDnsName = { namespace: 'kube-system', name: 'kube-dns' } as const;
+
+/** Returns the Service of the cluster DNS. Control planes create it; DNS servers add their endpoints. */
+export const clusterDnsService = (clusterIP: string): Service => ({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: {
+    ...clusterDnsName,
+    labels: { 'k8s-app': 'kube-dns', 'kubernetes.io/cluster-service': 'true', 'kubernetes.io/name': 'CoreDNS' },
+  },
+  spec: {
+    clusterIP,
+    ports: [
+      { name: 'dns', protocol: 'UDP', port: 53 },
+      { name: 'dns-tcp', protocol: 'TCP', port: 53 },
+    ],
+  },
+});

@@ -1,4 +1,5 @@
 import { slot } from '@oarlock/kernel/slot';
+import type { Health } from '../role/role.ts';
 import type { NetworkCallOptions } from '../network/network.ts';
 
 /** A pod whose network is set up and whose containers have not started. */
@@ -21,6 +22,11 @@ export interface ProtectedPod {
  * - the rules stay in force while the process is down.
  */
 export interface NetworkPolicies {
+  /**
+   * Returns whether the NetworkPolicies of the cluster are known and enforced; the node is not ready until they are. Cheap and without side effects.
+   * Absent if the plugin does not know.
+   */
+  checkHealth?(): Health;
   /** Starts watching the pods of this node. Called once, before any `protect`. Does not wait for the API server. */
   startForNode(nodeName: string): void;
   /**

@@ -1,3 +1,4 @@
+import type { Health } from '../role/role.ts';
 import { slot } from '@oarlock/kernel/slot';
 
 /** A number that increases with every commit, across all keys; 0 is before the first commit. API objects report it as `resourceVersion`. */
@@ -97,6 +98,11 @@ export interface StorageDriver {
     /** Largest value that a commit accepts, in bytes. */
     readonly maxValueBytes: number;
   };
+  /**
+   * Returns whether the storage accepts commits as far as it knows, for example from the last commit. Cheap and without side effects. Absent if the
+   * storage does not know; `get` then is the only check.
+   */
+  checkHealth?(): Health;
   /** Returns the entry of a key. @throws StorageError `Compacted`, `FutureRevision` or `Unavailable` */
   get(key: string, options?: { readonly revision?: Revision }): Promise<{ readonly entry: Entry | undefined; readonly revision: Revision }>;
   /** Returns the entries that `options` selects. @throws StorageError `Compacted`, `FutureRevision` or `Unavailable` */

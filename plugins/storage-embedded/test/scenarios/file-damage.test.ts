@@ -1,5 +1,5 @@
 import { open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { EmbeddedStorage, type EmbeddedStorageOptions } from '../../src/embedded-storage.ts';
@@ -123,6 +123,36 @@ describe('a truncated log', () => {
     await rm(segments[1] as string);
     await expect(start()).rejects.toMatchObject({ code: 'Corrupt', message: expect.stringContaining(segments[2] as string) });
   });
+
+  it('is rejected if its newest file is missing, with the name of that file', async () => {
+    const storage = await start({ segmentBytes: 4096 });
+    for (let at = 0; at < 600; at += 1) await put(storage, `/k${at}`, 'x'.repeat(1000));
+    await storage.stop();
+    const newest = (await files('log')).at(-1) as string;
+    const content = await readFile(newest);
+    await rm(newest);
+    await expect(start()).rejects.toMatchObject({ code: 'Corrupt', message: expect.stringContaining(basename(newest)) });
+    await writeFile(newest, content);
+    expect(await keys(await start())).toHaveLength(600);
+  });
+
+  it('is rejected if a snapshot exists and every file of the log is missing', async () => {
+    const storage = await start({ snapshotBytes: 4096, segmentBytes: 4096, historyChanges: 10 });
+    await churn(storage);
+    await storage.stop();
+    for (const file of await files('log')) await rm(file);
+    await expect(start()).rejects.toMatchObject({ code: 'Corrupt', message: expect.stringContaining('every file of the log is missing') });
+  });
+
+  it('starts with a mark of the next file that a crash cut off', async () => {
+    const storage = await start({ segmentBytes: 4096 });
+    for (let at = 0; at < 600; at += 1) await put(storage, `/k${at}`, 'x'.repeat(1000));
+    await storage.stop();
+    const [first = ''] = await files('log');
+    const end = await endOf(first);
+    await change(first, end - 4, Buffer.alloc(4));
+    expect(await keys(await start())).toHaveLength(600);
+  });
 });
 
 describe('snapshots', () => {
@@ -209,9 +239,11 @@ describe('a full disk', () => {
         });
       expect(await keys(storage)).toEqual(['/before']);
       expect(storage.stats).toMatchObject({ revision, isRejecting: true });
+      expect(storage.checkHealth()).toMatchObject({ healthy: false });
       disk.onChange = () => undefined;
       expect(await put(storage, '/after')).toMatchObject({ ok: true, revision: revision + 1 });
       expect(storage.stats.isRejecting).toBe(false);
+      expect(storage.checkHealth()).toEqual({ healthy: true });
       await storage.stop();
       expect(await keys(await start())).toEqual(['/after', '/before']);
     },

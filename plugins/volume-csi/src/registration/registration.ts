@@ -2,6 +2,9 @@ import { csiDrivers, csiNodes, nodes, storageClasses } from '@oarlock/api/resour
 import { isStatus } from '@oarlock/api/status';
 import type { CSINode, CSINodeDriver } from '@oarlock/api/types/storage-v1';
 import type { Node } from '@oarlock/api/types/core-v1';
+import type { KubeObject } from '@oarlock/api/object';
+import type { Resource } from '@oarlock/api/resource';
+import type { Logger } from '@oarlock/primitives/logger';
 import type { Client } from '@oarlock/spi/client';
 import type { DriverConfig } from '../driver/config.ts';
 import type { CsiDriver } from '../driver/csi-driver.ts';
@@ -14,17 +17,42 @@ const nodeIdAnnotation = 'csi.volume.kubernetes.io/nodeid';
 const ignoreExisting = (error: unknown) => {
   if (!isStatus(error, 'AlreadyExists')) throw error;
 };
-/** Ignores AlreadyExists and Forbidden: a node that joined may not create cluster-scoped objects; the plugin in the control plane creates them. */
-const ignoreExistingOrForbidden = (error: unknown) => {
-  if (!isStatus(error, 'AlreadyExists', 'Forbidden')) throw error;
-};
+/**
+ * Creates a cluster-scoped object, unless it exists. A node that joined may not create it: the plugin in the control plane does. If the object is
+ * missing then, logs an error with the remedy, because volumes would wait for it without a cause.
+ */
+async function createOrExpect<T extends KubeObject>({ client, log }: RegistrationContext, resource: Resource<T>, object: T): Promise<void> {
+  const name = object.metadata?.name ?? '';
+  try {
+    await client.create(resource, object);
+  } catch (error) {
+    if (isStatus(error, 'AlreadyExists')) return;
+    if (!isStatus(error, 'Forbidden')) throw error;
+    const exists = await client.get(resource, { name }).then(
+      () => true,
+      (cause: unknown) => (isStatus(cause, 'NotFound') ? false : undefined),
+    );
+    if (exists === true) return;
+    log.error(
+      { error: error.message },
+      exists === false
+        ? `the ${resource.kind} ${name} does not exist and this node may not create it: add volume-csi to the cluster file of the control plane`
+        : `this node may neither create nor read the ${resource.kind} ${name}: make sure that the cluster file of the control plane has volume-csi`,
+    );
+  }
+}
+
+export interface RegistrationContext {
+  readonly client: Client;
+  readonly log: Logger;
+}
 
 /** Creates the configured CSIDriver and StorageClass, unless they exist. */
 export async function createDriverObjects(
   name: string,
   { csiDriver, storageClass }: DriverConfig,
   allowVolumeExpansion: boolean,
-  client: Client,
+  context: RegistrationContext,
 ): Promise<void> {
   if (csiDriver !== undefined) {
     const { tokenRequests, ...rest } = csiDriver;
@@ -33,35 +61,31 @@ export async function createDriverObjects(
       ...(expirationSeconds !== undefined && { expirationSeconds }),
     }));
     const spec = { ...rest, ...(tokens.length > 0 && { tokenRequests: tokens }) };
-    await client.create(csiDrivers, { metadata: { name }, spec }).catch(ignoreExistingOrForbidden);
+    await createOrExpect(context, csiDrivers, { metadata: { name }, spec });
   }
   if (storageClass !== undefined)
-    await client
-      .create(storageClasses, {
-        metadata: {
-          name: storageClass.name,
-          ...(storageClass.default && { annotations: { 'storageclass.kubernetes.io/is-default-class': 'true' } }),
-        },
-        provisioner: name,
-        reclaimPolicy: storageClass.reclaimPolicy,
-        volumeBindingMode: storageClass.bindingMode,
-        allowVolumeExpansion,
-      })
-      .catch(ignoreExistingOrForbidden);
+    await createOrExpect(context, storageClasses, {
+      metadata: {
+        name: storageClass.name,
+        ...(storageClass.default && { annotations: { 'storageclass.kubernetes.io/is-default-class': 'true' } }),
+      },
+      provisioner: name,
+      reclaimPolicy: storageClass.reclaimPolicy,
+      volumeBindingMode: storageClass.bindingMode,
+      allowVolumeExpansion,
+    });
 }
 
 /** Creates the default VolumeSnapshotClass of a driver whose StorageClass is the default StorageClass. */
-export async function createSnapshotClass(name: string, { storageClass }: DriverConfig, client: Client): Promise<void> {
+export async function createSnapshotClass(name: string, { storageClass }: DriverConfig, context: RegistrationContext): Promise<void> {
   if (storageClass?.default !== true) return;
-  await client
-    .create(snapshotClasses, {
-      apiVersion: 'snapshot.storage.k8s.io/v1',
-      kind: 'VolumeSnapshotClass',
-      metadata: { name: storageClass.name, annotations: { [notes.defaultClass]: 'true' } },
-      driver: name,
-      deletionPolicy: 'Delete',
-    })
-    .catch(ignoreExistingOrForbidden);
+  await createOrExpect(context, snapshotClasses, {
+    apiVersion: 'snapshot.storage.k8s.io/v1',
+    kind: 'VolumeSnapshotClass',
+    metadata: { name: storageClass.name, annotations: { [notes.defaultClass]: 'true' } },
+    driver: name,
+    deletionPolicy: 'Delete',
+  });
 }
 
 /** Registers the driver on the node: in its CSINode and, if the driver has topology, in its labels. */

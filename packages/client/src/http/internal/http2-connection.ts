@@ -1,38 +1,43 @@
 import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { KeepAliveTiming } from '../server-list.ts';
 import { TransportError, type HttpConnection, type HttpRequest, type HttpResponse } from '../connection.ts';
 
 const streamWindow = 1024 * 1024;
 const sessionWindow = 16 * 1024 * 1024;
-/**
- * Time in milliseconds without incoming data after which the connection is pinged; `pingMs` later without a response, it is closed (client-go's
- * values).
- */
-const silenceMs = 30_000;
-const pingMs = 15_000;
+/** Number of checks for incoming data within the time of silence. */
+const checksPerSilence = 3;
+
+export interface Http2ConnectionOptions {
+  /** A socket that has negotiated `h2`. */
+  readonly socket: TLSSocket;
+  readonly clock: Clock;
+  /** Returns the timing of the detection of a silent server. */
+  readonly timing: () => Pick<KeepAliveTiming, 'silenceMs' | 'pingMs'>;
+  /** Called once when the server ends the connection, becomes silent or rejects further requests; not after `destroy`. */
+  readonly onLost?: () => void;
+}
 
 /** One HTTP/2 session. It keeps the process alive only during requests. */
 export class Http2Connection implements HttpConnection {
   readonly #session: ClientHttp2Session;
   readonly #socket: TLSSocket;
-  readonly #clock: Clock;
+  readonly #options: Http2ConnectionOptions;
   #open = true;
   #active = 0;
   #timer: Timer;
 
-  /** `socket` has negotiated `h2`. */
-  constructor(origin: string, socket: TLSSocket, clock: Clock) {
+  constructor(origin: string, options: Http2ConnectionOptions) {
+    const { socket } = options;
     this.#socket = socket;
-    this.#clock = clock;
+    this.#options = options;
     this.#session = connect(origin, {
       createConnection: () => socket,
       maxSessionMemory: 128,
       settings: { enablePush: false, initialWindowSize: streamWindow },
     });
-    const closed = () => {
-      this.#open = false;
-    };
+    const closed = () => this.#lose();
     this.#session.on('error', closed);
     this.#session.once('goaway', closed);
     this.#session.once('close', () => {
@@ -97,23 +102,56 @@ export class Http2Connection implements HttpConnection {
     });
   }
 
-  #monitor(): Timer {
+  /** Applies changed timing: measures the silence of the server from now. */
+  restartMonitor(): void {
+    if (this.#session.destroyed) return;
+    this.#timer.cancel();
+    this.#timer = this.#monitor();
+  }
+
+  /** Waits until the server has been silent for `silenceMs`. Compares counts of bytes, because the session reads the socket natively. */
+  #monitor(silentSince = this.#options.clock.monotonic()): Timer {
     const bytesRead = this.#socket.bytesRead;
-    return this.#clock.after(silenceMs, () => {
+    const { clock, timing } = this.#options;
+    const { silenceMs } = timing();
+    return clock.after(silenceMs / checksPerSilence, () => {
       if (this.#session.destroyed) return;
-      if (this.#socket.bytesRead !== bytesRead) {
-        this.#timer = this.#monitor();
-        return;
-      }
-      this.#timer = this.#clock.after(pingMs, () =>
-        this.#session.destroy(new Error(`the server has been silent for ${(silenceMs + pingMs) / 1000} s`)),
-      );
-      this.#session.ping((error) => {
-        if (error !== null) return; // the session then closes with this error
-        this.#timer.cancel();
-        this.#timer = this.#monitor();
+      const now = clock.monotonic();
+      if (this.#socket.bytesRead !== bytesRead) this.#timer = this.#monitor(now);
+      else this.#timer = now - silentSince >= silenceMs ? this.#ping() : this.#monitor(silentSince);
+    });
+  }
+
+  /** Pings the server, and closes the connection if it stays silent. */
+  #ping(): Timer {
+    const bytesRead = this.#socket.bytesRead;
+    const { clock, timing } = this.#options;
+    const { silenceMs, pingMs } = timing();
+    const timer = clock.after(pingMs, () => {
+      // after a stall of this process, an answer that arrived in time has not been read yet
+      setImmediate(() => {
+        if (this.#timer !== timer || this.#session.destroyed) return;
+        if (this.#socket.bytesRead !== bytesRead) this.#timer = this.#monitor();
+        else this.#abandon(new Error(`the server has been silent for ${(silenceMs + pingMs) / 1000} s`));
       });
     });
+    this.#session.ping((error) => {
+      if (error !== null || this.#timer !== timer) return; // the session then closes with this error
+      timer.cancel();
+      this.#timer = this.#monitor();
+    });
+    return timer;
+  }
+
+  /** Ends the connection. Reports the loss first, because the streams that fail are sent again before the session has closed. */
+  #abandon(error: Error): void {
+    this.#lose();
+    this.#session.destroy(error);
+  }
+
+  #lose(): void {
+    if (this.#open) this.#options.onLost?.();
+    this.#open = false;
   }
 }
 

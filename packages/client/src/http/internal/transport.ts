@@ -4,10 +4,11 @@ import type { Clock } from '@oarlock/primitives/clock';
 import { Backoff } from '@oarlock/primitives/backoff';
 import { Http1Connection } from './http1-connection.ts';
 import { Http2Connection } from './http2-connection.ts';
+import type { ServerList } from '../server-list.ts';
 import { TransportError, type HttpConnection, type HttpRequest, type HttpResponse } from '../connection.ts';
 
 export interface HttpTransportOptions {
-  readonly server: URL;
+  readonly servers: ServerList;
   readonly tls: ConnectionOptions;
   readonly clock: Clock;
   /** Returns a number in [0, 1). */
@@ -21,14 +22,14 @@ export interface TlsMaterial {
   readonly ca?: string;
 }
 
-const dialTimeoutMs = 10_000;
 const maxConnections = 16;
 /** Time in milliseconds for which connections with a previous certificate stay open. */
 const retireMs = 60_000;
 
 /**
- * Connections to one server: an HTTP/2 session that all requests share, a further session when its streams are used up, or HTTP/1.1 if the server
- * does not support HTTP/2. Connects at the first request and after a connection loss, with a backoff of 0.1 to 5 s.
+ * Connections to one server of a list: an HTTP/2 session that all requests share, a further session when its streams are used up, or HTTP/1.1 if the
+ * server does not support HTTP/2. Connects at the first request and after a connection loss: to each server of the list once without a delay, then
+ * with a backoff of 0.1 to 5 s that a successful connection resets.
  */
 export class HttpTransport {
   #options: HttpTransportOptions;
@@ -40,8 +41,13 @@ export class HttpTransport {
   /** Earliest time of the next attempt, of the monotonic clock. */
   #notBefore = 0;
 
+  readonly #unsubscribe: () => void;
+
   constructor(options: HttpTransportOptions) {
     this.#options = options;
+    this.#unsubscribe = options.servers.onChange(() => {
+      for (const connection of this.#connections) connection.restartMonitor?.();
+    });
     this.#backoff = new Backoff({ firstMs: 100, longestMs: 5000, jitter: 0.5, random: options.random });
   }
 
@@ -73,6 +79,7 @@ export class HttpTransport {
   }
 
   close(): void {
+    this.#unsubscribe();
     for (const connection of this.#retired) connection.destroy();
     this.#closed.abort(new TransportError('Closed', 'the client is closed'));
     for (const connection of this.#connections) connection.destroy();
@@ -95,24 +102,32 @@ export class HttpTransport {
     return abortable(this.#dialing, signal);
   }
 
-  /** Connects. Shared by all requests that wait for a connection. */
+  /** Connects to the first server of the list that answers. Shared by all requests that wait for a connection. */
   async #dial(): Promise<HttpConnection> {
-    const { server, tls, clock } = this.#options;
+    const { servers, tls, clock } = this.#options;
     const wait = this.#notBefore - clock.monotonic();
     if (wait > 0) await clock.sleep(wait, this.#closed.signal);
-    try {
-      const connection = server.protocol === 'https:' ? await this.#negotiate() : new Http1Connection(server, tls);
-      this.#backoff.reset();
-      this.#connections.push(connection);
-      return connection;
-    } catch (error) {
-      this.#notBefore = clock.monotonic() + this.#backoff.next();
-      throw error;
+    let failure: unknown;
+    for (const candidate of servers.servers) {
+      const server = new URL(candidate);
+      try {
+        const connection = server.protocol === 'https:' ? await this.#negotiate(server) : new Http1Connection(server, tls);
+        this.#backoff.reset();
+        this.#connections.push(connection);
+        return connection;
+      } catch (error) {
+        this.#closed.signal.throwIfAborted();
+        servers.markFailed(candidate);
+        failure = error;
+      }
     }
+    this.#notBefore = clock.monotonic() + this.#backoff.next();
+    throw failure;
   }
 
-  async #negotiate(): Promise<HttpConnection> {
-    const { server, tls, clock } = this.#options;
+  async #negotiate(server: URL): Promise<HttpConnection> {
+    const { servers, tls, clock } = this.#options;
+    const { dialMs } = servers.timing;
     const host = server.hostname.replace(/^\[|\]$/g, '');
     const options: ConnectionOptions = {
       ...tls,
@@ -129,8 +144,8 @@ export class HttpTransport {
         reject(error);
       };
       const fail = (cause: Error) => abandon(new TransportError('ConnectFailed', cause.message, { cause }));
-      const timer = clock.after(dialTimeoutMs, () =>
-        abandon(new TransportError('ConnectFailed', `no connection to ${server.host} within ${dialTimeoutMs / 1000} s`)),
+      const timer = clock.after(dialMs, () =>
+        abandon(new TransportError('ConnectFailed', `no connection to ${server.host} within ${dialMs / 1000} s`)),
       );
       const closed = () => abandon(this.#closed.signal.reason as Error);
       this.#closed.signal.addEventListener('abort', closed, { once: true });
@@ -142,7 +157,8 @@ export class HttpTransport {
         resolve(dialing);
       });
     });
-    if (socket.alpnProtocol === 'h2') return new Http2Connection(server.origin, socket, clock);
+    const onLost = () => servers.markFailed(server.href.replace(/\/+$/, ''));
+    if (socket.alpnProtocol === 'h2') return new Http2Connection(server.origin, { socket, clock, timing: () => servers.timing, onLost });
     socket.destroy();
     return new Http1Connection(server, tls);
   }
