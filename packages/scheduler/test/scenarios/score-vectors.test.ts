@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { numFeasibleNodesToFind } from '../../src/framework/feasible-nodes.ts';
 import { node, pod, testScheduler } from '../support/test-scheduler.ts';
 
-// Inputs and results of upstream's own tables of tests for its score plugins.
+// Inputs in the manner of upstream's tables of tests for its score plugins; the results follow from the formulas of 1.36.
 
 let w: ReturnType<typeof testScheduler>;
 afterEach(() => w.stop());
