@@ -63,17 +63,30 @@ export async function readAuthority(directory: string, name: AuthorityName = 'ca
 
 /**
  * Reads a CA, or creates it if the directory contains neither its certificate nor its key.
- * @throws AuthorityError if a rotation step was interrupted or only one of the files exists
+ * @throws AuthorityError if a rotation step was interrupted or only one of the files exists, or if the CA is not valid yet
  */
 export async function openAuthority(directory: string, name: AuthorityName, make: () => KeyPair): Promise<Authority> {
   const found = await readAuthority(directory, name);
-  if (found !== undefined) return found;
+  if (found !== undefined) {
+    requireValidNow(join(directory, `${name}.crt`), found.signing.certificate);
+    return found;
+  }
   // `writePair` writes the key first: a certificate without a key was put there by an administrator and must not be overwritten
   if ((await readIfExists(join(directory, `${name}.crt`))) !== undefined)
     throw new AuthorityError(`${join(directory, `${name}.crt`)} has no key: the API server needs ${name}.key to issue certificates`);
   const signing = make();
   await writePair(directory, name, signing);
   return { signing, bundle: bundleOf([signing.certificate]) };
+}
+
+/** @throws AuthorityError if a CA was created while the clock was ahead: clients would reject all of its certificates */
+function requireValidNow(file: string, certificate: string): void {
+  const validFrom = Date.parse(new X509Certificate(certificate).validFrom);
+  if (Date.now() >= validFrom) return;
+  const [from, now] = [validFrom, Date.now()].map((time) => new Date(time).toISOString());
+  throw new AuthorityError(
+    `${file} is not valid before ${from}, and the clock of this machine is at ${now}: the CA was created while the clock was ahead. Correct the clock; if it is correct, wait until that time, or start a new cluster in another data directory`,
+  );
 }
 
 /** Returns the certificates (PEM) of the CAs that rotations have removed. */

@@ -8,7 +8,7 @@ import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import { openKeys, readKeys, rotateServiceAccountKey } from '@oarlock/cluster/pki/keys';
 import { newCertificateRequest } from '@oarlock/cluster/pki/node-csr';
 import type { CertificateRequest, KeyPair } from '@oarlock/spi/cluster';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 const run = promisify(execFile);
 const issuer = 'https://kubernetes.default.svc.cluster.local';
@@ -39,6 +39,30 @@ async function files({ certificate, key }: KeyPair): Promise<{ crt: string; key:
   await writeFile(keyFile, key);
   return { crt, key: keyFile };
 }
+
+describe('a first start with a clock that is ahead', () => {
+  const hourMs = 3_600_000;
+  afterEach(() => vi.useRealTimers());
+
+  it('is rejected as long as the CA is not valid, with the times and the remedy', async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2 * hourMs });
+    await open();
+    vi.useRealTimers();
+    await expect(open()).rejects.toThrow(/ca\.crt is not valid before .*Z, and the clock of this machine is at .*Z: .*Correct the clock/);
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2 * hourMs });
+    await expect(open()).resolves.toBeDefined();
+  });
+
+  it('issues certificates again that are not valid yet', async () => {
+    await open();
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2 * hourMs });
+    const early = await (await open()).issue(serving);
+    vi.useRealTimers();
+    const issued = await (await open()).issue(serving);
+    expect(issued.certificate).not.toBe(early.certificate);
+    expect(Date.parse(new X509Certificate(issued.certificate).validFrom)).toBeLessThanOrEqual(Date.now());
+  });
+});
 
 describe('service account signing key', () => {
   const typeOf = (pem: string) => createPrivateKey(pem).asymmetricKeyType;

@@ -13,10 +13,14 @@ export function issuePair(ca: KeyPair, request: CertificateRequest): KeyPair {
   return { certificate: signLeaf(ca, spkiOf(createPrivateKey(key)), request), key };
 }
 
-/** Returns true if a stored key pair is complete and at least a fifth of the certificate's lifetime remains; false if a crash truncated the pair. */
+/**
+ * Returns true if a stored key pair is complete, its certificate is valid already, and at least a fifth of the certificate's lifetime remains; false if
+ * a crash truncated the pair, or if the clock was ahead when the certificate was issued.
+ */
 export function isUsable({ certificate, key }: KeyPair): boolean {
   try {
-    return new X509Certificate(certificate).checkPrivateKey(createPrivateKey(key)) && Date.now() < renewAt(certificate);
+    const parsed = new X509Certificate(certificate);
+    return parsed.checkPrivateKey(createPrivateKey(key)) && Date.now() >= Date.parse(parsed.validFrom) && Date.now() < renewAt(certificate);
   } catch {
     return false; // not PEM: the pair is issued again
   }
