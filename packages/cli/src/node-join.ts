@@ -9,6 +9,7 @@ import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file'
 import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
 import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
 import { addressTowards } from '@oarlock/cluster/process/addresses';
+import { errorText } from '@oarlock/primitives/error-text';
 import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import { nodeNameForm, type JoinResponse } from '@oarlock/cluster/paths/join-path';
 import { readDiscoveredServers } from '@oarlock/cluster/process/server-discovery';
@@ -123,7 +124,7 @@ async function updateAuthorities(kubeconfigFile: string, servers: ServerList): P
       takeUpAuthorities(kubeconfigFile, api, AbortSignal.timeout(serverTimeoutMs)),
     );
   } catch (error) {
-    console.error(`could not fetch the cluster CAs: ${error instanceof Error ? error.message : String(error)}`);
+    console.error(`could not fetch the cluster CAs: ${errorText(error)}`);
   }
 }
 

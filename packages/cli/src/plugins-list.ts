@@ -6,6 +6,7 @@ import { bundled, loadModule } from '@oarlock/cluster/plugins/plugin-loader';
 import { oarlockVersion } from '@oarlock/cluster/process/version';
 import { isPlugin, unavailable, type Availability, type Plugin } from '@oarlock/kernel/plugin';
 import { slotName } from '@oarlock/kernel/slot';
+import { errorText } from '@oarlock/primitives/error-text';
 import { CommandError, exitCodes } from './common/command-error.ts';
 
 /** One plugin in `oarlock plugins list -o json`. `id` and `name` are equal: the name that `use` in a cluster.yaml takes. */
@@ -137,7 +138,7 @@ async function load(name: string, version: string): Promise<ListedPlugin | undef
     const { default: plugin } = module;
     return isPlugin(plugin) ? await describe({ plugin, version }) : broken('its default export is not a plugin');
   } catch (error) {
-    return broken(`failed to load: ${messageOf(error)}`);
+    return broken(`failed to load: ${errorText(error)}`);
   }
 }
 
@@ -172,13 +173,11 @@ export async function availability(plugin: Plugin, limitMs = probeLimitMs): Prom
   try {
     return await Promise.race([plugin.probe(config.data), limit]);
   } catch (error) {
-    return unavailable(`its probe failed: ${messageOf(error)}`);
+    return unavailable(`its probe failed: ${errorText(error)}`);
   } finally {
     clearTimeout(timer);
   }
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 function table(plugins: readonly ListedPlugin[]): string {
   const width = Math.max(0, ...plugins.map(({ name }) => name.length));

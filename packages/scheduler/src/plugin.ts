@@ -7,6 +7,7 @@ import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Cluster } from '@oarlock/spi/cluster';
 import { Roles } from '@oarlock/spi/role';
 import { Scheduling } from '@oarlock/spi/scheduling';
+import { errorText } from '@oarlock/primitives/error-text';
 import { configuration, ignoredKeys, type Configuration } from './config/configuration.ts';
 import { explainerSymbol, type ExplainingRole } from './explain/explainer.ts';
 import { Extender } from './extender/extender.ts';
@@ -95,7 +96,7 @@ export default Roles.plugin({
       async start() {
         const { signal } = stopping;
         work = Promise.all([elector === undefined ? run(signal) : elector.run(signal), candidacy?.run(signal)]).catch((error: unknown) => {
-          failure = error instanceof Error ? error.message : String(error);
+          failure = errorText(error);
           log.error({ err: error }, 'the scheduler has failed');
         });
       },

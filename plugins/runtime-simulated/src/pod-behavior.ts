@@ -1,5 +1,6 @@
 import { durationMs } from '@oarlock/api/values/duration';
 import { RuntimeError } from '@oarlock/spi/runtime';
+import { errorText } from '@oarlock/primitives/error-text';
 
 /** The prefix of annotations that determine the behavior of containers. A key with the suffix `.CONTAINER` applies to one container. */
 export const annotationPrefix = 'simulated.oarlock.dev/';
@@ -38,11 +39,7 @@ function duration(annotations: Annotations, container: string, key: string): num
   try {
     return durationMs(value);
   } catch (cause) {
-    throw new RuntimeError(
-      'InvalidArgument',
-      `annotation ${annotationPrefix}${key}: ${cause instanceof Error ? cause.message : String(cause)}`,
-      { cause },
-    );
+    throw new RuntimeError('InvalidArgument', `annotation ${annotationPrefix}${key}: ${errorText(cause)}`, { cause });
   }
 }
 

@@ -2,6 +2,7 @@ import { isObject, jsonEqual } from '@oarlock/api/json/json';
 import { apiServices } from '@oarlock/api/resources';
 import { formatTime } from '@oarlock/api/values/time';
 import type { APIService, APIServiceCondition } from '@oarlock/api/types/apiregistration-v1';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { LoopbackClient, ignoreReasons } from '../controllers/loopback-client.ts';
@@ -139,7 +140,7 @@ export class AvailabilityController {
     try {
       condition = await this.#probeCondition(tracked);
     } catch (error) {
-      condition = { status: 'False', reason: 'FailedDiscoveryCheck', message: error instanceof Error ? error.message : String(error) };
+      condition = { status: 'False', reason: 'FailedDiscoveryCheck', message: errorText(error) };
     }
     if (this.#stop.signal.aborted || this.#trackedServices.get(service.metadata?.name ?? '') !== tracked) return;
     const stale = !jsonEqual(tracked.service.spec, service.spec);
@@ -191,7 +192,7 @@ export class AvailabilityController {
     try {
       response = await this.#fetch({ ...target, headers: { ...target.headers, ...accept, ...aggregatorUser } });
     } catch (error) {
-      return failed(error instanceof Error ? error.message : String(error));
+      return failed(errorText(error));
     }
     if (response.code < 200 || response.code >= 300) return failed(`bad status from ${url}: ${response.code}`);
     const resources = resourcesOf(response.body);

@@ -6,6 +6,7 @@ import { badRequest, failure, StatusError } from '@oarlock/api/status';
 import type { Authorizer } from '@oarlock/spi/authz';
 import type { PatchType } from '@oarlock/spi/client';
 import type { ApiRequest, ApiVerb } from '@oarlock/spi/loopback';
+import { errorText } from '@oarlock/primitives/error-text';
 import { uriOf } from '../audit/audit-objects.ts';
 import { annotateAuthorizationDecision, attributesOf, runAuthorizers, forbiddenError } from '../authorization/authorization.ts';
 import type { PipelineResponse, WatchFrame, RequestHandler } from '../request/response.ts';
@@ -109,7 +110,7 @@ async function* framesOf(body: AsyncIterable<Buffer>, signal: AbortSignal | unde
   } catch (error) {
     if (signal?.aborted === true) throw signal.reason;
     if (error instanceof StatusError) throw error;
-    const message = error instanceof Error ? error.message : String(error);
+    const message = errorText(error);
     throw new StatusError(failure('ServiceUnavailable', `the watch of an extension API server ended unexpectedly: ${message}`).status, {
       cause: error,
     });

@@ -3,6 +3,7 @@ import type { Status } from '@oarlock/api/status';
 import type { AuditEvent, AuditObjectRef, AuditStage, AuditUser } from '@oarlock/spi/audit';
 import type { Identity } from '@oarlock/spi/authn';
 import type { Attributes } from '@oarlock/spi/authz';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { ImpersonationResult } from '../authentication/impersonation.ts';
 import type { PipelineResponse } from '../request/response.ts';
 import type { AuditScope } from './audit-policy.ts';
@@ -134,7 +135,7 @@ export class AuditTrail {
 
   /** Records the stage Panic, which ends the events of a request with an internal error. */
   recordPanic(fault: unknown): void {
-    const message = `APIServer panic'd: ${this.#silent ? 'the message is withheld' : fault instanceof Error ? fault.message : String(fault)}`;
+    const message = `APIServer panic'd: ${this.#silent ? 'the message is withheld' : errorText(fault)}`;
     this.#responseStatus = { metadata: {}, status: 'Failure', message, reason: 'InternalError', code: 500 };
     void this.#write('Panic');
     this.#isComplete = true;

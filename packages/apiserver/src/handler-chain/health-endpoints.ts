@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Health } from '@oarlock/spi/role';
 import { isTrue, type Query } from '../http/path.ts';
@@ -115,7 +116,7 @@ export class HealthEndpoints {
       if (!(result instanceof Promise)) return result;
       return await withTimeout(result, this.#options.clock);
     } catch (error) {
-      return { healthy: false, reason: error instanceof Error ? error.message : String(error) };
+      return { healthy: false, reason: errorText(error) };
     }
   }
 }

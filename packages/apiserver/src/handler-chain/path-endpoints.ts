@@ -3,6 +3,7 @@ import type { Identity } from '@oarlock/spi/authn';
 import type { Authorizer } from '@oarlock/spi/authz';
 import type { PathHandler } from '@oarlock/spi/paths';
 import type { Registry } from 'prom-client';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Aggregator } from '../aggregation/aggregator.ts';
 import type { LoopbackPathHandler } from '../pipeline/loopback-handler.ts';
 import type { DiscoveryEndpoints } from '../discovery/discovery-endpoints.ts';
@@ -184,7 +185,7 @@ async function jsonBody(exchange: Exchange): Promise<unknown> {
   try {
     return JSON.parse(bytes.toString('utf8'));
   } catch (error) {
-    throw badRequest(`the body is no JSON: ${error instanceof Error ? error.message : String(error)}`);
+    throw badRequest(`the body is no JSON: ${errorText(error)}`);
   }
 }
 

@@ -1,5 +1,6 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { badRequest } from '@oarlock/api/status';
+import { errorText } from '@oarlock/primitives/error-text';
 import { messageNamed, messageOf, type FieldDescriptor, type MessageDescriptor, type ScalarType } from './internal/protobuf-messages.ts';
 
 /**
@@ -274,6 +275,6 @@ function json(part: Reader, depth: number): unknown {
   try {
     return JSON.parse(bytes.toString('utf8'));
   } catch (error) {
-    throw malformed(`invalid JSON in raw value: ${error instanceof Error ? error.message : String(error)}`);
+    throw malformed(`invalid JSON in raw value: ${errorText(error)}`);
   }
 }

@@ -9,6 +9,7 @@ import { responseHead, proxyUpgrade } from './internal/upgrade.ts';
 import { HtmlLinkRewriter } from './internal/html-links.ts';
 import type { LinkRewriting } from './internal/location.ts';
 import { headerValues } from '@oarlock/spi/authn';
+import { errorText } from '@oarlock/primitives/error-text';
 import { isHtml, returnedHeaders } from './internal/response-headers.ts';
 
 /** The destination of a forwarded request. */
@@ -187,7 +188,7 @@ export class ReverseProxy {
       return httpsRequest(fresh ? { ...agent.options, ...address, agent: false } : { ...address, agent });
     } catch (error) {
       // node rejects characters that a request line must not contain
-      throw badRequest(error instanceof Error ? error.message : String(error));
+      throw badRequest(errorText(error));
     }
   }
 
@@ -261,7 +262,7 @@ function definedOf(headers: NonNullable<ProxyTarget['headers']>): OutgoingHttpHe
 
 function unreachableError(error: unknown): StatusError {
   if (error instanceof StatusError) return error;
-  const cause = error instanceof Error ? error.message : String(error);
+  const cause = errorText(error);
   const { status } = failure('ServiceUnavailable', `error trying to reach service: ${cause}`, {});
   return new StatusError(status, { cause: error });
 }

@@ -1,4 +1,5 @@
 import { describeFault, WiringError, type Fault, type WiringCode } from '@oarlock/kernel/errors';
+import { errorText } from '@oarlock/primitives/error-text';
 
 /** Exit codes. 0: success; 1: the command failed; 2: invalid usage or config. */
 export const exitCodes = { done: 0, failed: 1, usage: 2 } as const;
@@ -49,5 +50,5 @@ export function describeError(error: unknown): { readonly message: string; reado
       exitCode: error.faults.every(({ code }) => fileFaultCodes.has(code)) ? exitCodes.usage : exitCodes.failed,
     };
   }
-  return { message: error instanceof Error ? error.message : String(error), exitCode: exitCodes.failed };
+  return { message: errorText(error), exitCode: exitCodes.failed };
 }

@@ -1,4 +1,5 @@
 import type { KubeObject } from '@oarlock/api/object';
+import { errorText } from '@oarlock/primitives/error-text';
 import { diffJson, type Difference } from '@oarlock/primitives/json-diff';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import { isAdmissionDecision, type AdmissionPlugin, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
@@ -42,7 +43,7 @@ export function observeAdmission(plugin: AdmissionPlugin, name: string, onCall: 
       return result;
     };
     const reportFailure = (error: unknown): never => {
-      report({ failed: error instanceof Error ? error.message : String(error) });
+      report({ failed: errorText(error) });
       throw error;
     };
     try {

@@ -8,6 +8,7 @@ import { loadPluginFile } from '@oarlock/cluster/plugins/plugin-loader';
 import { describeFault, WiringError, type Fault } from '@oarlock/kernel/errors';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import type { PluginHost } from '@oarlock/kernel/plugin-host';
+import { errorText } from '@oarlock/primitives/error-text';
 import { FileWatch } from './file-watch.ts';
 
 export interface ReloaderOptions {
@@ -103,7 +104,7 @@ export class Reloader {
       retired.catch((error: unknown) => rejected(planned.name, `the previous version did not stop cleanly: ${String(error)}`));
     } catch (error) {
       if (error instanceof WiringError) rejectFaults(error.faults);
-      else rejected(planned.name, error instanceof Error ? error.message : String(error));
+      else rejected(planned.name, errorText(error));
     }
   }
 }

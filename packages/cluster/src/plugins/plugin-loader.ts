@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url';
 import type { Fault, SourcePosition } from '@oarlock/kernel/errors';
 import { isPlugin, type Plugin } from '@oarlock/kernel/plugin';
 import { slotName } from '@oarlock/kernel/slot';
+import { errorText } from '@oarlock/primitives/error-text';
 import { CompileError, PluginCompiler, resolveFrom } from './plugin-compiler.ts';
 
 /**
@@ -110,7 +111,7 @@ function brokenPlugin(use: string, error: unknown, where: PluginLocation): LoadR
   return {
     fault: {
       code: 'PluginNotFound',
-      message: `${use} cannot be loaded: ${error instanceof Error ? error.message : String(error)}${positionOf(error)}`,
+      message: `${use} cannot be loaded: ${errorText(error)}${positionOf(error)}`,
       ...where,
       remedy: 'correct the plugin, or install the packages that it imports',
     },

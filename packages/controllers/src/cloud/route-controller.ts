@@ -1,6 +1,7 @@
 import { nodes as nodeResource } from '@oarlock/api/resources';
 import { formatTime } from '@oarlock/api/values/time';
 import type { Node, NodeCondition } from '@oarlock/api/types/core-v1';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 import { optional } from '@oarlock/kernel/slot';
 import { Events, Informers, type EventRecorder, type Informer } from '@oarlock/spi/client';
@@ -59,7 +60,7 @@ export class RouteController implements Controller {
         } catch (error) {
           signal.throwIfAborted();
           failed = true;
-          const message = error instanceof Error ? error.message : String(error);
+          const message = errorText(error);
           recorder.event(node, 'Warning', 'FailedToCreateRoute', `Could not create route ${range} for node ${name}: ${message}`);
         }
       }

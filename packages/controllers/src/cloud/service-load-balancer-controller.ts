@@ -8,6 +8,7 @@ import { Events, Informers, type Client, type EventRecorder, type Informer } fro
 import { Cloud, type CloudLoadBalancers } from '@oarlock/spi/cloud';
 import { Controllers, watch, type Controller, type ReconcileContext } from '@oarlock/spi/controller';
 import { z } from 'zod';
+import { errorText } from '@oarlock/primitives/error-text';
 import { objectName, withTypeMeta } from '../objects/object-identity.ts';
 
 const finalizer = 'service.kubernetes.io/load-balancer-cleanup';
@@ -89,7 +90,7 @@ export class ServiceLoadBalancerController implements Controller {
     } catch (error) {
       if (isStatus(error, 'NotFound')) return;
       if (!signal.aborted && !isStatus(error, 'Conflict')) {
-        const message = error instanceof Error ? error.message : String(error);
+        const message = errorText(error);
         if (isSpecUnchanged)
           recorder.event(
             service,
@@ -124,7 +125,7 @@ export class ServiceLoadBalancerController implements Controller {
           service,
           'Warning',
           'SyncLoadBalancerFailed',
-          `Error syncing load balancer: failed to delete load balancer: ${error instanceof Error ? error.message : String(error)}`,
+          `Error syncing load balancer: failed to delete load balancer: ${errorText(error)}`,
         );
       throw error;
     }

@@ -3,6 +3,7 @@ import { serviceAccounts } from '@oarlock/api/resources';
 import { formatTime, parseTime } from '@oarlock/api/values/time';
 import type { TokenRequest } from '@oarlock/api/types/authentication-v1';
 import type { Pod } from '@oarlock/api/types/core-v1';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Client } from '@oarlock/spi/client';
 import { VolumeError, type ServiceAccountToken } from '@oarlock/spi/volume';
@@ -82,7 +83,7 @@ export class TokenManager {
       this.#byPod.set(uid, tokens);
       return token;
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : String(cause);
+      const why = errorText(cause);
       // keep the previous token until it expires
       if (known) {
         tokens.set(key, { ...known, refreshAt: now + 60_000 });

@@ -1,5 +1,6 @@
 import { applyDefaultImageTag, defaultPullPolicy } from '@oarlock/api/component-helpers/image-reference';
 import type { Container, EphemeralContainer, Pod, Secret } from '@oarlock/api/types/core-v1';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 import { inSpan, spanContextOf, type SpanContext } from '@oarlock/kernel/tracing';
 import type { Tracer } from '@opentelemetry/api';
@@ -85,7 +86,7 @@ export class ImageManager {
     try {
       if (tags) name = applyDefaultImageTag(requested);
     } catch (error) {
-      const message = `Failed to apply default image tag "${requested}": ${messageOf(error)}`;
+      const message = `Failed to apply default image tag "${requested}": ${errorText(error)}`;
       event('Warning', 'InspectFailed', message);
       throw new ImageError('InvalidImageName', message, undefined, { cause: error });
     }
@@ -120,7 +121,7 @@ export class ImageManager {
       return image;
     } catch (error) {
       signal.throwIfAborted();
-      const message = messageOf(error);
+      const message = errorText(error);
       event('Warning', 'Failed', `Failed to pull image "${requested}": ${message}`);
       const now = this.#clock.now();
       const { backoff, messages } = before ?? this.#failuresOf(uid);
@@ -149,7 +150,7 @@ export class ImageManager {
       return await this.#driver.imageStatus(name, { signal, spanContext });
     } catch (error) {
       signal.throwIfAborted();
-      const message = `Failed to inspect image "${name}": ${messageOf(error)}`;
+      const message = `Failed to inspect image "${name}": ${errorText(error)}`;
       event('Warning', 'InspectFailed', message);
       throw new ImageError('ImageInspectError', message, 10_000, { cause: error });
     }
@@ -194,8 +195,6 @@ export class ImageManager {
     return credentialsFor(image, found);
   }
 }
-
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 /** Formats a duration as Go does, rounded to milliseconds. */
 function formatSpan(ms: number): string {

@@ -8,6 +8,7 @@ import { containerHash, restartCountOf } from '../runtime/labels.ts';
 import { runLifecycleHandler } from './internal/lifecycle-handlers.ts';
 import { generateContainerConfig } from './internal/cri-config.ts';
 import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import { errorText } from '@oarlock/primitives/error-text';
 import { formatPod, fieldPath, isHostNetwork, containerStatusesOf, findContainerStatus, type SpecContainer } from '../pod-util/pods.ts';
 import { formatDelay } from '../pod-util/restart-backoff.ts';
 import { verifyRunAsNonRoot } from './internal/security-context.ts';
@@ -16,7 +17,6 @@ import type { RuntimePodStatus } from '../runtime/runtime-pod-status.ts';
 import type { SyncPass } from '../pod/sync-pass.ts';
 import { pullVolumeImages } from '../volumes/image-volume.ts';
 
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 /** The retry delay after errors that no later event resolves. Milliseconds. */
 const retryMs = 10_000;
 /** The number of attempts that are kept per container: the latest and the previous one. */
@@ -81,7 +81,7 @@ class StartStepError extends Error {
   /** The delay before a retry, in milliseconds; undefined if a retry is useless until the pod or another object changes. */
   readonly retryMs: number | undefined;
   constructor(reason: string, cause: unknown, retry: number | undefined) {
-    super(messageOf(cause), { cause });
+    super(errorText(cause), { cause });
     this.reason = reason;
     this.retryMs = retry;
   }
@@ -124,7 +124,7 @@ function recordStartFailure(
 ): void {
   pass.signal.throwIfAborted();
   // as upstream: the runtime's message without the gRPC prefix
-  const message = cause instanceof RuntimeError ? cause.runtimeMessage : messageOf(cause);
+  const message = cause instanceof RuntimeError ? cause.runtimeMessage : errorText(cause);
   event('Warning', 'Failed', `Error: ${cause instanceof ImageError ? reason : message}`);
   pass.record.setStartFailure(container.name, { reason, message });
   pass.retryIn(retry);
@@ -262,7 +262,7 @@ async function runPostStartHook(pass: SyncPass, specContainer: SpecContainer, id
     signal.throwIfAborted();
     record.event('Warning', 'FailedPostStartHook', 'PostStartHook failed', fieldPath(specContainer));
     await killContainer(record, { status, specContainer, reason: 'FailedPostStart', message: 'FailedPostStartHook', signal });
-    record.setStartFailure(container.name, { reason: 'PostStartHookError', message: messageOf(error) });
+    record.setStartFailure(container.name, { reason: 'PostStartHookError', message: errorText(error) });
     pass.retryIn(0);
     return false;
   }

@@ -8,6 +8,7 @@ import { computePodActions, type PodActions } from './pod-actions.ts';
 import { generatePodSandboxConfig } from './internal/cri-config.ts';
 import { createSandbox, killPod } from './pod-sandbox.ts';
 import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import { errorText } from '@oarlock/primitives/error-text';
 import { allContainers, type ContainerType, type SpecContainer, shouldContainerBeStarted } from '../pod-util/pods.ts';
 import type { PodRecord } from '../pod/pod-record.ts';
 import type { PodLifecycleListener } from '../runtime/pleg.ts';
@@ -15,7 +16,6 @@ import type { SyncPass } from '../pod/sync-pass.ts';
 import { VolumeMountErrors } from '../volumes/volume-manager.ts';
 
 const none = { startup: () => undefined, readiness: () => undefined, liveness: () => undefined } as const;
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 /** The retry delay after a sandbox or ResourceClaim failed. Milliseconds. */
 const sandboxRetryMs = 5_000;
 
@@ -82,7 +82,7 @@ async function startPod(pass: SyncPass, actions: PodActions, listener: PodLifecy
       sandbox = await createSandbox(pass, actions.attempt, listener);
     } catch (error) {
       pass.signal.throwIfAborted();
-      record.event('Warning', 'FailedCreatePodSandBox', `Failed to create pod sandbox: ${messageOf(error)}`);
+      record.event('Warning', 'FailedCreatePodSandBox', `Failed to create pod sandbox: ${errorText(error)}`);
       pass.fail(error);
       pass.retryIn(sandboxRetryMs);
       return;
@@ -121,7 +121,7 @@ async function prepareResourceClaims(pass: SyncPass): Promise<boolean> {
     return true;
   } catch (error) {
     pass.signal.throwIfAborted();
-    record.event('Warning', 'FailedPrepareDynamicResources', `Failed to prepare dynamic resources: ${messageOf(error)}`);
+    record.event('Warning', 'FailedPrepareDynamicResources', `Failed to prepare dynamic resources: ${errorText(error)}`);
     pass.fail(error);
     pass.retryIn(sandboxRetryMs);
     return false;

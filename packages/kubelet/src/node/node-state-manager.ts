@@ -1,5 +1,6 @@
 import { jsonEqual } from '@oarlock/api/json/json';
 import { ParsedQuantity, parseQuantity } from '@oarlock/api/values/quantity';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { NetworkDriver } from '@oarlock/spi/network';
@@ -214,7 +215,7 @@ export class NodeStateManager {
     } catch (error) {
       signal.throwIfAborted();
       // pods wait for the runtime instead of failing one by one
-      networkProblem = `container runtime is down: ${error instanceof Error ? error.message : String(error)}`;
+      networkProblem = `container runtime is down: ${errorText(error)}`;
       problems.push(networkProblem);
     }
     return { problems, networkProblem };

@@ -8,6 +8,7 @@ import { pods as podKind } from '@oarlock/api/resources';
 import { parseBody, conformObject } from '@oarlock/api/serializer/serializer';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { validateObject } from '@oarlock/api/validation/validate-object';
+import { errorText } from '@oarlock/primitives/error-text';
 import { configHashAnnotation, configSeenAnnotation, configSourceAnnotation } from '../pod-util/config-source.ts';
 
 /** The manifest of one static pod. */
@@ -23,8 +24,6 @@ export interface ManifestReadResult {
 
 const maxManifestBytes = 10 * 1024 * 1024;
 const gvk = { group: '', version: 'v1', kind: 'Pod' } as const;
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
-
 /** Reads one manifest file, or all manifests of a directory. Skips files whose name starts with a dot. */
 export async function readManifests(path: string, nodeName: string, now: string): Promise<ManifestReadResult> {
   const found: StaticPodManifest[] = [];
@@ -34,7 +33,7 @@ export async function readManifests(path: string, nodeName: string, now: string)
       if ((await stat(file)).size > maxManifestBytes) throw new Error(`larger than ${maxManifestBytes} bytes`);
       found.push(...parse(await readFile(file), nodeName, { source: 'file', from: `${hostname()}:${file}`, now }));
     } catch (error) {
-      problems.push(`${file}: ${messageOf(error)}`);
+      problems.push(`${file}: ${errorText(error)}`);
     }
   }
   return { found, problems };

@@ -13,6 +13,7 @@ import {
   withAllocatedResources,
 } from '../pod-util/allocated-resources.ts';
 import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import { errorText } from '@oarlock/primitives/error-text';
 
 import type { ResizeRejection, ResizeStatus } from '../pod-util/resize-status.ts';
 import type { CgroupRuntime, ContainerManager } from '../container-manager/container-manager.ts';
@@ -43,8 +44,6 @@ export interface ResizePass {
 }
 
 const retryMs = 10_000;
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
-
 /** Returns true if the container's `resizePolicy` requires a restart for this change of resources. */
 function needsRestart({ resizePolicy = [] }: Container, resources: ResourceRequirements, has: ResourceRequirements): boolean {
   return resizableResources.some(
@@ -200,7 +199,7 @@ export class PodResize {
       return true;
     } catch (error) {
       pass.signal.throwIfAborted();
-      const failure = messageOf(error);
+      const failure = errorText(error);
       if (failure !== this.#failure)
         this.#record.event('Warning', 'ResizeError', `Pod resize error: ${resizeEventMessage(this.#record.pod, failure)}`);
       this.#failure = failure;

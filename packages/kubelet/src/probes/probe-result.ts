@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 
 /** The result of one attempt of a probe. `error` means that the attempt could not be made; such an attempt does not count. */
@@ -40,5 +41,5 @@ export function formatDialError(error: unknown, host: string, port: number): str
     ENOTFOUND: 'lookup: no such host',
   };
   const known = typeof code === 'string' ? why[code] : undefined;
-  return known === undefined ? (error instanceof Error ? error.message : String(error)) : `dial tcp ${where}: ${known}`;
+  return known === undefined ? errorText(error) : `dial tcp ${where}: ${known}`;
 }

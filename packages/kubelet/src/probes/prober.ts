@@ -1,4 +1,5 @@
 import type { Container, EphemeralContainer, Probe } from '@oarlock/api/types/core-v1';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 import { RuntimeError, type RuntimeDriver } from '@oarlock/spi/runtime';
 import { expand } from '../pod-util/expansion.ts';
@@ -41,7 +42,7 @@ export async function runProbe(target: ProbeTarget): Promise<ProbeAttemptResult>
     return { result: 'error', output: 'missing probe handler' };
   } catch (error) {
     signal.throwIfAborted();
-    return { result: 'error', output: error instanceof Error ? error.message : String(error) };
+    return { result: 'error', output: errorText(error) };
   }
 }
 

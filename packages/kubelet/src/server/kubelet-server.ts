@@ -2,6 +2,7 @@ import { createServer as createLocalServer, type IncomingMessage, type Server as
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Kubelet } from '../kubelet/kubelet.ts';
 import type { PodWorker } from '../pod-worker/pod-worker.ts';
@@ -239,7 +240,7 @@ export class KubeletServer {
   #toHttpError(error: unknown): { readonly code: number; readonly message: string } {
     if (error instanceof HttpError) return error;
     this.#options.log.warn({ err: error }, 'a request to the kubelet failed');
-    return { code: 500, message: error instanceof Error ? error.message : String(error) };
+    return { code: 500, message: errorText(error) };
   }
 }
 

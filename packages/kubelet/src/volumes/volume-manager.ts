@@ -6,6 +6,7 @@ import type { PersistentVolume, PersistentVolumeClaim, Pod, Volume } from '@oarl
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { Client } from '@oarlock/spi/client';
 import { VolumeError, type VolumeDriver } from '@oarlock/spi/volume';
+import { errorText } from '@oarlock/primitives/error-text';
 import { safePart, type NodePaths } from '../config/node-paths.ts';
 import type { ObjectReference } from '../api-objects/object-cache.ts';
 import { allContainers, podUid } from '../pod-util/pods.ts';
@@ -61,8 +62,6 @@ interface Call {
   readonly signal: AbortSignal;
   readonly spanContext: SpanContext | undefined;
 }
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
-
 /** Returns the volumes that at least one container of the pod uses. As upstream, other volumes are not mounted. */
 function usedVolumes(pod: Pod): readonly Volume[] {
   const used = new Set<string>();
@@ -226,7 +225,7 @@ export class VolumeManager {
     if (volumes.length === 0) return;
     const results = await untilAborted(signal, Promise.allSettled(volumes.map(work)));
     const failures = results.flatMap((result, index) =>
-      result.status === 'rejected' ? [{ volume: volumes[index]?.name ?? '', message: messageOf(result.reason) }] : [],
+      result.status === 'rejected' ? [{ volume: volumes[index]?.name ?? '', message: errorText(result.reason) }] : [],
     );
     if (failures.length > 0) throw new VolumeMountErrors(failures);
   }

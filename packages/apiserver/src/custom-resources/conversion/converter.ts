@@ -2,6 +2,7 @@ import { isObject, jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { failure, type StatusError } from '@oarlock/api/status';
 import type { CustomResourceConversion, CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { ConversionRequest, ConversionWebhooks } from './conversion-webhook.ts';
 
 /** Converts the objects of one custom resource between versions. */
@@ -69,7 +70,7 @@ class WebhookConverter implements Converter {
       converted = await this.#webhooks.convert(this.#webhook, request);
     } catch (error) {
       signal?.throwIfAborted();
-      throw failed(error instanceof Error ? error.message : String(error));
+      throw failed(errorText(error));
     }
     if (converted.length !== objects.length) throw failed(`returned ${converted.length} objects, expected ${objects.length}`);
     return converted.map((object, i) => {

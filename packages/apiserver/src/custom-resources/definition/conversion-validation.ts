@@ -1,6 +1,7 @@
 import { fieldForbidden, invalid, notSupported, required, type FieldError } from '@oarlock/api/field/field-error';
 import { isDns1035Label } from '@oarlock/api/values/names';
 import type { CustomResourceConversion } from '@oarlock/api/types/apiextensions-v1';
+import { errorText } from '@oarlock/primitives/error-text';
 
 type Errors = FieldError[];
 
@@ -47,7 +48,7 @@ function urlErrors(errors: Errors, path: string, value: string): void {
   try {
     url = new URL(value);
   } catch (error) {
-    errors.push(required(path, `url must be a valid URL: ${error instanceof Error ? error.message : String(error)}; ${form}`));
+    errors.push(required(path, `url must be a valid URL: ${errorText(error)}; ${form}`));
     return;
   }
   if (url.protocol !== 'https:') errors.push(invalid(path, url.protocol.slice(0, -1), `'https' is the only allowed URL scheme; ${form}`));

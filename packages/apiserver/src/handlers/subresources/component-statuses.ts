@@ -2,6 +2,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import { componentStatuses } from '@oarlock/api/resources';
 import { notFound } from '@oarlock/api/status';
 import type { Health } from '@oarlock/spi/role';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { RequestContext } from '../../request/request-context.ts';
 import { parseListOptions } from '../../registry/list-options.ts';
 import type { EncodedObject, PipelineResponse } from '../../request/response.ts';
@@ -51,7 +52,7 @@ async function componentStatusOf({ name, check }: Component): Promise<KubeObject
   try {
     health = await check();
   } catch (error) {
-    health = { healthy: false, reason: error instanceof Error ? error.message : String(error) };
+    health = { healthy: false, reason: errorText(error) };
   }
   const condition = health.healthy
     ? { type: 'Healthy', status: 'True', message: 'ok' }

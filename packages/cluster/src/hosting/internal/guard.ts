@@ -1,6 +1,7 @@
 import { isObject } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { failure } from '@oarlock/api/status';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { PluginContext } from '@oarlock/kernel/plugin';
 import type { Slot } from '@oarlock/kernel/plugin';
@@ -61,7 +62,7 @@ function callGuarded<T>(call: () => T | Promise<T>, options: GuardOptions, clock
 }
 
 function messageOf(fault: unknown): string {
-  const message = fault instanceof Error ? fault.message : String(fault);
+  const message = errorText(fault);
   const frozen = /^Cannot (?:assign to read only property|add property .* object is not extensible|delete property)/.test(message);
   return frozen ? `${message}: arguments of plugins are frozen and shared, change a copy` : message;
 }

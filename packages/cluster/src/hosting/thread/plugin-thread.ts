@@ -2,6 +2,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
+import { errorText } from '@oarlock/primitives/error-text';
 import { programPath } from '@oarlock/primitives/bundled-program';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
@@ -257,7 +258,7 @@ export class PluginThread {
       this.#open = !this.#stopped;
       for (const call of this.#waiting.splice(0)) this.#dispatch(call);
     } catch (cause) {
-      const error = new Error(`its thread cannot be started: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+      const error = new Error(`its thread cannot be started: ${errorText(cause)}`, { cause });
       for (const call of [...this.#retries.splice(0), ...this.#waiting.splice(0)]) call.reject(error);
       if (this.#stopped) return;
       this.#options.log.error({ err: error }, 'the thread of a plugin cannot be started');

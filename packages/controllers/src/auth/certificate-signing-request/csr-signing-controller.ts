@@ -5,6 +5,7 @@ import { Informers, type Client } from '@oarlock/spi/client';
 import { Keys, type ClusterKeys } from '@oarlock/spi/cluster';
 import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
+import { errorText } from '@oarlock/primitives/error-text';
 import { readCsr, type CsrContent } from './csr-content.ts';
 import { signers } from './signers.ts';
 
@@ -85,7 +86,7 @@ export default Controllers.plugin({
         try {
           content = await readCsr(request);
         } catch (error) {
-          await markFailed(csr, error instanceof Error ? error.message : String(error), client, clock.now());
+          await markFailed(csr, errorText(error), client, clock.now());
           return;
         }
         const rejection = validate(content, usages);

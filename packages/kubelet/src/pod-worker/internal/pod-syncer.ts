@@ -1,6 +1,7 @@
 import { isolationRejection } from '../../admission/isolation-admission.ts';
 import { formatTime, parseTime } from '@oarlock/api/values/time';
 import type { Pod } from '@oarlock/api/types/core-v1';
+import { errorText } from '@oarlock/primitives/error-text';
 import { Backoff } from '@oarlock/primitives/backoff';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { NodeContext, PodRuntime } from '../../pod/node-context.ts';
@@ -154,7 +155,7 @@ export class PodSyncer {
       signal.throwIfAborted();
       // nothing was started in this case, so nothing has to be stopped
       if (this.stage !== 'syncing' && !found) return;
-      const why = error instanceof Error ? error.message : String(error);
+      const why = errorText(error);
       if (!found) record.event('Warning', 'FailedCreatePodSandBox', `Failed to create pod sandbox: ${why}`);
       throw error;
     }

@@ -1,5 +1,6 @@
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { SpanContext } from '@oarlock/kernel/tracing';
+import { errorText } from '@oarlock/primitives/error-text';
 import { environmentObjectReferences } from '../../environment/container-environment.ts';
 import type { PodRecord } from '../../pod/pod-record.ts';
 import type { SyncPass } from '../../pod/sync-pass.ts';
@@ -65,7 +66,7 @@ export class VolumeRefresher {
         pass.signal.throwIfAborted();
         this.#stale = true;
         pass.retryIn(retryMs);
-        const why = error instanceof Error ? error.message : String(error);
+        const why = errorText(error);
         this.#record.event('Warning', 'FailedMount', `MountVolume.SetUp failed for volumes: ${why}`);
       }
     }

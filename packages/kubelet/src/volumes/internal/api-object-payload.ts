@@ -1,5 +1,6 @@
 import type { ConfigMap, DownwardAPIVolumeFile, KeyToPath, Pod, Secret } from '@oarlock/api/types/core-v1';
 import { VolumeError } from '@oarlock/spi/volume';
+import { errorText } from '@oarlock/primitives/error-text';
 import { fieldValue, resourceValue, type DownwardApiValues } from '../../pod-util/downward-api.ts';
 import type { Resources } from '../../pod-util/resources.ts';
 import type { FileContent } from './atomic-writer.ts';
@@ -54,7 +55,7 @@ export function* downwardApiFiles(
       if (item.fieldRef) text = fieldValue(pod, item.fieldRef, facts);
       else if (item.resourceFieldRef) text = resourceValue(pod, item.resourceFieldRef, undefined, allocatable);
     } catch (cause) {
-      throw new VolumeError('InvalidArgument', cause instanceof Error ? cause.message : String(cause), { cause });
+      throw new VolumeError('InvalidArgument', errorText(cause), { cause });
     }
     yield [item.path, { data: Buffer.from(text, 'utf8'), mode: item.mode ?? mode }];
   }
