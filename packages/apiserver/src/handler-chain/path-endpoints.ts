@@ -139,7 +139,13 @@ export class PathEndpoints {
     if (!handler.methods.some((known) => known === method)) throw methodNotAllowed();
     const body = method === 'GET' || method === 'DELETE' ? undefined : await jsonBody(exchange);
     const response = await handler.handle({ method, path, query: query.first, body, identity });
-    sendValue(exchange, { code: response.code, value: response.body as object }, negotiateRequest(exchange, query));
+    if (response.cacheControl !== undefined) exchange.setHeader('Cache-Control', response.cacheControl);
+    if (response.contentType === undefined) {
+      sendValue(exchange, { code: response.code, value: response.body as object }, negotiateRequest(exchange, query));
+      return;
+    }
+    exchange.setHeader('Content-Type', response.contentType);
+    exchange.send(response.code, JSON.stringify(response.body));
   }
 
   #paths(): readonly string[] {

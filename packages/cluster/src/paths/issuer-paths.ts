@@ -4,6 +4,8 @@ import { Paths } from '@oarlock/spi/paths';
 import { z } from 'zod';
 
 const jwksPath = '/openid/v1/jwks';
+/** As upstream: relying parties see a rotated key within an hour. */
+const cacheControl = 'public, max-age=3600';
 const algorithmOf = (pem: string) => tokenAlgorithmOf(createPublicKey(pem));
 
 /** Returns a public key as a JWK (RFC 7517). Its id is the `kid` in the header of tokens. */
@@ -25,6 +27,7 @@ export const issuerPath = Paths.plugin({
     methods: ['GET'],
     handle: async () => ({
       code: 200,
+      cacheControl,
       body: {
         issuer: keys.serviceAccount.issuer,
         jwks_uri: `${facts.serverUrl}${jwksPath}`,
@@ -44,6 +47,11 @@ export const jwksPathPlugin = Paths.plugin({
   create: ({ keys }) => ({
     path: jwksPath,
     methods: ['GET'],
-    handle: async () => ({ code: 200, body: { keys: keys.serviceAccount.verifyingKeys.map(jwkOf) } }),
+    handle: async () => ({
+      code: 200,
+      cacheControl,
+      contentType: 'application/jwk-set+json',
+      body: { keys: keys.serviceAccount.verifyingKeys.map(jwkOf) },
+    }),
   }),
 });

@@ -31,6 +31,14 @@ const answers = async (algorithm?: 'ES256' | 'RS256') => {
   return { keys, bodies };
 };
 
+it('serves the keys as a JWK set that may be cached for an hour', async () => {
+  const { keys } = await openKeys(directory, issuer);
+  const host = new PluginHost().provide(Keys, keys).add({ plugin: jwksPathPlugin });
+  const [path] = host.get(Paths);
+  const request = { method: 'GET', path: '/openid/v1/jwks', query: {}, body: undefined, identity: { name: 'x', groups: [] } };
+  expect(await path?.handle(request)).toMatchObject({ contentType: 'application/jwk-set+json', cacheControl: 'public, max-age=3600' });
+});
+
 // ServiceAccountIssuerDiscovery should support OIDC discovery of service account issuer
 describe('service account issuer discovery', () => {
   it('serves keys that verify tokens, including those signed before a rotation', async () => {

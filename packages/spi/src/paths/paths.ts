@@ -12,6 +12,10 @@ export interface PathRequest {
 export interface PathResponse {
   readonly code: number;
   readonly body: unknown;
+  /** The media type of the body, which is sent as JSON; by default `application/json`, or the type that the client prefers. */
+  readonly contentType?: string;
+  /** The value of the `Cache-Control` header; by default the one of the API server. */
+  readonly cacheControl?: string;
 }
 
 /**
