@@ -50,7 +50,10 @@ export interface StoredRecord {
   readonly record: ClusterRecord;
   /** The record in JSON. */
   readonly text: string;
+  /** The revision of the record's last change. */
   readonly revision: Revision;
+  /** The revision of the store at which the record was read. */
+  readonly readRevision: Revision;
 }
 
 /** The error if a server must not use a storage. The message is a sentence for the administrator, with the command that helps. */
@@ -60,10 +63,10 @@ export class ClusterIdentityError extends Error {
 
 /** Returns the record in a storage, or undefined if there is none. @throws ClusterIdentityError if a later version wrote it */
 export async function readRecord(storage: Pick<StorageDriver, 'get'>): Promise<StoredRecord | undefined> {
-  const { entry } = await storage.get(recordKey);
+  const { entry, revision: readRevision } = await storage.get(recordKey);
   if (entry === undefined) return undefined;
   const text = Buffer.from(entry.value).toString('utf8');
-  return { record: parseRecord(text), text, revision: entry.revision };
+  return { record: parseRecord(text), text, revision: entry.revision, readRevision };
 }
 
 /** Parses a record. @throws ClusterIdentityError if a later version wrote it or if it is not a record */

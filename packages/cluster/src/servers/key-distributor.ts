@@ -65,7 +65,7 @@ export class KeyDistributor {
     const stored = await readRecord(storage);
     if (stored === undefined) throw new Error(`the cluster record ${recordKey} was deleted`);
     await this.#apply(stored.record);
-    for await (const { changes } of storage.watch(recordKey, { after: stored.revision, signal })) {
+    for await (const { changes } of storage.watch(recordKey, { after: stored.readRevision, signal })) {
       onProgress();
       if (changes.some((change) => change.type === 'put' && change.entry.key === recordKey)) {
         const changed = await readRecord(storage);

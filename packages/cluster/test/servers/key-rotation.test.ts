@@ -115,6 +115,29 @@ describe('KeyDistributor', () => {
   });
 });
 
+describe('KeyDistributor of a store that was compacted after the last change of the keys', () => {
+  it('follows the changes from the revision at which it read the record', async () => {
+    for (let i = 0; i < 5; i++) await storage.commit([{ key: '/registry/a', value: Buffer.from(String(i)) }], []);
+    await storage.compact(await storage.requestProgress());
+    const warnings: unknown[] = [];
+    let report: (generation: number) => void = () => undefined;
+    const reported = new Promise<number>((resolve) => {
+      report = resolve;
+    });
+    const distributor = new KeyDistributor({
+      ...{ storage, dataDir: join(directory, 'a'), shared, clock: systemClock },
+      log: { ...silentLogger, warn: (fields) => warnings.push(fields) },
+      reload: async () => {},
+      applied: async (generation) => report(generation),
+    });
+    distributor.start();
+    await take('encryption', 'add');
+    expect(await reported).toBe(2);
+    await distributor.stop();
+    expect(warnings).toEqual([]);
+  });
+});
+
 describe('ServerRegistry', () => {
   const own: ServerRecord = server('a');
 
