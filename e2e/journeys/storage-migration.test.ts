@@ -2,10 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import type { Item } from '../harness/api.ts';
+import { Api, type Item } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
+import { patienceMs, untilValue } from '../harness/until.ts';
 
 interface Migration extends Item {
   readonly status?: {
@@ -28,16 +29,16 @@ async function place(): Promise<string> {
 }
 
 /** Starts the cluster over the same data with these keys: the first encrypts, all decrypt. */
-const withKeys = (dir: string, ...keys: readonly string[]): Promise<Cluster> =>
-  machine.cluster({
-    dir,
-    spec: {
-      ...composition({ storage: 'embedded', runtime: 'simulated', network: 'host' }),
-      roles: ['apiserver', 'controllers'],
-      settings: { apiserver: { runtimeConfig: { 'storagemigration.k8s.io/v1beta1': true } } },
-      ...{ encryption: { resources: ['secrets', 'limitranges'], keys: keys.map((name) => ({ name, file: `./keys/${name}` })) } },
-    },
-  });
+const optionsWith = (dir: string, keys: readonly string[]) => ({
+  dir,
+  spec: {
+    ...composition({ storage: 'embedded', runtime: 'simulated', network: 'host' }),
+    roles: ['apiserver', 'controllers'],
+    settings: { apiserver: { runtimeConfig: { 'storagemigration.k8s.io/v1beta1': true } } },
+    ...{ encryption: { resources: ['secrets', 'limitranges'], keys: keys.map((name) => ({ name, file: `./keys/${name}` })) } },
+  },
+});
+const withKeys = (dir: string, ...keys: readonly string[]): Promise<Cluster> => machine.cluster(optionsWith(dir, keys));
 
 it('rewrites every object with the new key, so that the old one can be removed', async () => {
   const dir = await place();
@@ -58,12 +59,32 @@ it('rewrites every object with the new key, so that the old one can be removed',
   expect(migration?.status?.resourceVersion).toMatch(/^\d+$/);
   await both.stop();
 
-  const after = await withKeys(dir, 'new');
+  // an object that was not migrated cannot be decrypted any more: the server serves the others and is not ready
+  const after = await machine.prepare(optionsWith(dir, ['new']));
+  const daemon = after.launch();
+  const api = await untilValue(
+    'the server answers',
+    async () => {
+      const candidate = await Api.of(after.kubeconfig); // written again at the start, because the port has changed
+      const { status } = await candidate.call('GET', '/livez').catch(() => ({ status: 0 }));
+      if (status === 200) return candidate;
+      candidate.close();
+      return undefined;
+    },
+    (candidate) => candidate !== undefined,
+  );
+  if (api === undefined) throw new Error('unreachable');
+  machine.undo('connection', () => api.close());
   for (const name of names) {
-    const { data } = await after.api.get<{ readonly data: { readonly is: string } }>(`${secretsPath}/${name}`);
+    const { data } = await api.get<{ readonly data: { readonly is: string } }>(`${secretsPath}/${name}`);
     expect(Buffer.from(data.is, 'base64').toString()).toBe(name);
   }
-  // objects that were not migrated cannot be decrypted any more
-  expect((await after.api.call('GET', `${limitsPath}/left`)).status).toBe(404);
+  expect((await api.call('GET', `${limitsPath}/left`)).status).toBe(500);
+  expect((await api.call('GET', limitsPath)).status).toBe(500);
+  expect((await api.call('GET', '/readyz')).status).toBe(500);
+  expect(
+    (await api.call('DELETE', `${limitsPath}/left`, { body: { ignoreStoreReadErrorWithClusterBreakingPotential: true } })).status,
+  ).toBe(200);
+  await daemon.line(/^Oarlock is ready at /, patienceMs);
   await after.stop();
 });
