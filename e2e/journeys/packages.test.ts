@@ -115,7 +115,7 @@ describe('the published packages', { retry: 0 }, () => {
     expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining('cluster.yaml already exists; nothing was written') });
     const list = await run('npx', ['oarlock', 'plugins', 'list', '-o', 'json'], folder);
     const names = (JSON.parse(list.stdout) as readonly { readonly name: string }[]).map(({ name }) => name);
-    expect(names).toEqual(expect.arrayContaining(['storage-embedded', 'runtime-containerd', 'authz-rbac', 'deployment-controller']));
+    expect(names).toEqual(expect.arrayContaining(['storage-embedded', 'runtime-containerd', 'authz-rbac', 'controller-deployment']));
   });
 
   it.each(['admission', 'controller'])(

@@ -103,7 +103,7 @@ function isOfType(cell: unknown, type: string): boolean {
     case 'number':
       return typeof cell === 'number';
     case 'boolean':
-      return typeof cell === 'boolean';
+      return typeof cell === 'boolean' || cell === 'True' || cell === 'False'; // kube-apiserver prints the column Suspend as text
     default:
       return true; // kube-apiserver also prints numbers in columns of strings
   }

@@ -81,10 +81,15 @@ export class HistoryRecorder {
       const [any] = api;
       const name = `last-${(this.#values += 1)}`;
       const answer = await any?.call('POST', this.#path, { body: configMap(name, name), timeoutMs: requestTimeoutMs });
-      return answer?.status === 201 && name;
+      return answer?.status === 201 && { name, revision: revisionOf(JSON.parse(answer.body) as ConfigMapItems) };
     });
+    // a watcher that had to list again may have received the write in its list
     await until('every watcher has received the last write', () =>
-      [etcd, ...this.#watches].every(({ records }) => records.some((record) => 'key' in record && record.key === last)),
+      [etcd, ...this.#watches].every(({ records }) =>
+        records.some((record) =>
+          'key' in record ? record.key === last.name : record.type === 'request' && record.revision >= last.revision,
+        ),
+      ),
     );
     for (const each of api) await this.#list(each);
     for (const each of api) each.close();
