@@ -1,3 +1,4 @@
+import { isIPv4 } from 'node:net';
 import { formatIPNumber, parseIPNumber } from './ip-number.ts';
 
 /** An IP address in a notation that netutils.ParseIPSloppy accepts. */
@@ -17,6 +18,8 @@ const maxLength = 256;
 /** Parses an address whose octets may have leading zeros, which are decimal. Returns undefined for other text. */
 export function parseIPSloppy(text: string): SloppyIP | undefined {
   if (text.length > maxLength) return undefined;
+  // most addresses: canonical IPv4, which has one form
+  if (isIPv4(text)) return { hasLeadingZeros: false, isMapped: false, isIPv6: false, canonical: text };
   const start = text.lastIndexOf(':') + 1;
   let [normal, hasLeadingZeros] = [text, false];
   if (text.includes('.')) {
