@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { Agent, request } from 'node:https';
+import { Agent, request, type RequestOptions } from 'node:https';
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parse } from 'yaml';
@@ -70,6 +70,44 @@ interface Kubeconfig {
 }
 const decode = (text: string | undefined) => Buffer.from(text ?? '', 'base64').toString('utf8');
 
+/** Sends a request with a JSON body. Resolves with the response when its head has arrived. */
+export function openRequest(
+  url: URL,
+  { body, headers, timeoutMs = 60_000 }: CallOptions,
+  { method, ...options }: RequestOptions & { readonly method: string },
+): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const call = request(url, {
+      ...options,
+      method,
+      ...(timeoutMs > 0 && { timeout: timeoutMs }),
+      headers: {
+        accept: 'application/json',
+        ...(text !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
+        ...headers,
+      },
+    });
+    call
+      .once('error', reject)
+      .once('response', resolve)
+      .once('timeout', () => call.destroy(new Error(`${method} ${url.pathname}${url.search}: no answer within ${timeoutMs} ms`)));
+    call.end(text);
+  });
+}
+
+export async function readAnswer(response: IncomingMessage): Promise<Answer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of response) chunks.push(chunk as Buffer);
+  return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks).toString('utf8') };
+}
+
+/** Parses the body of an answer. @throws ApiError if the status is not 2xx */
+export function jsonOf<T>(method: string, path: string, { status, body }: Answer): T {
+  if (status < 200 || status > 299) throw new ApiError(method, path, status, body);
+  return JSON.parse(body) as T;
+}
+
 /** A client for plain HTTPS requests to an API server, with the credentials of a kubeconfig. */
 export class Api {
   readonly server: string;
@@ -100,40 +138,17 @@ export class Api {
     this.#agent.destroy();
   }
 
-  #open(method: string, path: string, { body, headers, timeoutMs = 60_000 }: CallOptions, signal?: AbortSignal): Promise<IncomingMessage> {
-    return new Promise((resolve, reject) => {
-      const text = body === undefined ? undefined : JSON.stringify(body);
-      const call = request(new URL(path, this.server), {
-        method,
-        agent: this.#agent,
-        ...(signal && { signal }),
-        ...(timeoutMs > 0 && { timeout: timeoutMs }),
-        headers: {
-          accept: 'application/json',
-          ...(text !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
-          ...headers,
-        },
-      });
-      call
-        .once('error', reject)
-        .once('response', resolve)
-        .once('timeout', () => call.destroy(new Error(`${method} ${path}: no answer within ${timeoutMs} ms`)));
-      call.end(text);
-    });
+  #open(method: string, path: string, options: CallOptions, signal?: AbortSignal): Promise<IncomingMessage> {
+    return openRequest(new URL(path, this.server), options, { method, agent: this.#agent, ...(signal && { signal }) });
   }
 
   async call(method: string, path: string, options: CallOptions = {}): Promise<Answer> {
-    const response = await this.#open(method, path, options);
-    const chunks: Buffer[] = [];
-    for await (const chunk of response) chunks.push(chunk as Buffer);
-    return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks).toString('utf8') };
+    return readAnswer(await this.#open(method, path, options));
   }
 
-  /** @throws Error if the status is not 2xx */
+  /** @throws ApiError if the status is not 2xx */
   async json<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
-    const { status, body } = await this.call(method, path, options);
-    if (status < 200 || status > 299) throw new ApiError(method, path, status, body);
-    return JSON.parse(body) as T;
+    return jsonOf<T>(method, path, await this.call(method, path, options));
   }
 
   get<T>(path: string): Promise<T> {

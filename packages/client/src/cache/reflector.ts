@@ -179,8 +179,8 @@ export class Reflector<T extends KubeObject> {
   }
 
   /**
-   * Streams the initial state and the changes after it. Lists instead if the stream fails before the initial state is complete, for whatever
-   * reason: a server may reject the stream with any error (over etcd 3.4: "RequestWatchProgress is disabled"), and would reject it again.
+   * Streams the initial state and the changes after it. Lists instead if the stream fails before the initial state is complete:
+   * a server may reject the stream with any error (over etcd 3.4: "RequestWatchProgress is disabled"), and would reject it again.
    */
   async #watchList(signal: AbortSignal): Promise<void> {
     try {
