@@ -109,7 +109,7 @@ export interface StorageDriver {
   range(options: RangeOptions): Promise<Page>;
   /**
    * Writes all keys atomically if every precondition holds.
-   * @throws StorageError `TooLarge` or `Full` (nothing was written), `Unavailable` (it is unknown whether the commit took effect)
+   * @throws StorageError `TooLarge` (nothing was written), `Full` or `Unavailable` (it is unknown whether the commit took effect)
    */
   commit(writes: readonly Write[], expect: readonly Precondition[]): Promise<CommitResult>;
   /**
