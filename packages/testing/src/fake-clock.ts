@@ -9,14 +9,21 @@ interface Alarm extends HeapEntry {
 
 /** Number of event loop turns without activity after which no work is considered in progress. */
 const quietTurns = 4;
+/** Longest real time that `settle` waits for requests to the file system, in milliseconds: a request may itself wait, as the opening of a FIFO does. */
+const fileRequestMs = 10_000;
 const turn = () =>
   new Promise<void>((resolve) => {
     setImmediate(resolve);
   });
+const turnOfMs = (ms: number) =>
+  new Promise<void>((resolve) => {
+    setTimeout(resolve, ms);
+  });
+const filesInUse = () => process.getActiveResourcesInfo().some((resource) => resource.startsWith('FSReq'));
 
 /**
  * A clock that only the test advances. Timers fire in order of time, then in the order in which they were set; the work that a timer starts settles
- * before the next timer fires. Settling covers promises and event loop turns, not real I/O.
+ * before the next timer fires. Settling covers promises, event loop turns and requests to the file system, but no other real I/O.
  */
 export class FakeClock implements Clock {
   readonly #alarms = new Heap<Alarm>((a, b) => a.at < b.at || (a.at === b.at && a.order < b.order));
@@ -64,8 +71,16 @@ export class FakeClock implements Clock {
 
   /** Resolves when no work is in progress at the current time. */
   async settle(): Promise<void> {
+    let deadline: number | undefined;
     for (let quiet = 0, seen = this.#activity; quiet < quietTurns; quiet += 1) {
       await turn();
+      if (filesInUse()) {
+        deadline ??= performance.now() + fileRequestMs;
+        if (performance.now() < deadline) {
+          await turnOfMs(1);
+          quiet = -1;
+        }
+      }
       if (this.#activity !== seen) {
         quiet = -1;
         seen = this.#activity;
