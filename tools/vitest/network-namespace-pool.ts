@@ -14,14 +14,16 @@ type Before = readonly [file: string, ...args: string[]];
 const bareNetwork: Before = ['unshare', '--net'];
 
 /**
- * A network namespace with the loopback, one link with an address and a default route, as machines have them, and its own mounts with an empty `/run`.
- * The machine's name servers stay configured.
+ * A network namespace with the loopback, one link with an address and a default route, as machines have them, and its own mounts with an empty `/run`
+ * and an empty `/var/lib/cni`, in which the CNI library caches results. The machine's name servers stay configured.
  */
 const machineParts = `
 set -e
 servers=$(cat /etc/resolv.conf)
 mount -t tmpfs tmpfs /run
 mkdir /run/netns
+mkdir -p /var/lib/cni
+mount -t tmpfs tmpfs /var/lib/cni
 [ -e /etc/resolv.conf ] || { file=$(readlink -m /etc/resolv.conf); mkdir -p "\${file%/*}"; echo "$servers" > "$file"; }
 ip link set lo up
 ip link add ext0 type veth peer name ext1
