@@ -14,6 +14,8 @@ import { noTracer } from './tracing.ts';
 
 /** A probe that takes longer is reported in the log, in milliseconds. */
 const slowProbeMs = 2_000;
+/** A plugin that takes longer to stop is reported in the log, in milliseconds. */
+const slowStopMs = 10_000;
 
 /** Services that the host passes on to every plugin. Tests usually set the clock only. */
 export interface PluginHostOptions {
@@ -187,15 +189,21 @@ export class PluginHost {
     }
   }
 
-  /** Stops all plugins in reverse order. Stops the remaining plugins even if one fails. @throws WiringError `StopFailed` if a plugin fails to stop */
+  /**
+   * Stops all plugins in reverse order. Stops the remaining plugins even if one fails, and logs a warning for each slow plugin.
+   * @throws WiringError `StopFailed` if a plugin fails to stop
+   */
   async stop(): Promise<void> {
     this.#options.onStopping();
     const faults: Fault[] = [];
     for (const retire of this.#retiring) await retire().catch(() => {}); // the caller of replace() receives the rejection
+    const { clock, log } = this.#options;
     for (const unit of this.#started.reverse()) {
+      const slow = clock.after(slowStopMs, () => log.warn({ plugin: unit.name }, 'the plugin is still stopping'));
       await endInstance(unit.current).catch((error: unknown) =>
         faults.push(this.#fault('StopFailed', unit, 'did not stop cleanly', error)),
       );
+      slow.cancel();
     }
     this.#started = [];
     if (faults.length > 0) throw new WiringError(faults);

@@ -1,5 +1,7 @@
 import { expect, it, describe } from 'vitest';
 import { z } from 'zod';
+import { systemClock, type Clock } from '@oarlock/primitives/clock';
+import { silentLogger, type Logger } from '@oarlock/primitives/logger';
 import { WiringError } from '../src/errors.ts';
 import { available, unavailable, type PluginContext } from '../src/plugin.ts';
 import { PluginHost } from '../src/plugin-host.ts';
@@ -37,6 +39,32 @@ describe('start and stop order', () => {
     await host.start();
     await host.stop();
     expect(trace).toEqual(['+a', '+b', '-b', '-a']);
+  });
+
+  it('warns about a plugin that takes long to stop, and waits for it', async () => {
+    const alarms = new Map<number, () => void>();
+    const clock: Clock = {
+      ...systemClock,
+      after: (ms, fire) => {
+        alarms.set(ms, fire);
+        return { cancel: () => void alarms.delete(ms) };
+      },
+    };
+    const warnings: unknown[] = [];
+    const log: Logger = { ...silentLogger, warn: (...parts: unknown[]) => void warnings.push(parts) };
+    let finish = () => {};
+    const stopping = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    const slow = A.plugin({ id: 'slow', config: noop, create: () => ({ a: 'a', stop: () => stopping }) });
+    const host = new PluginHost({ clock, log }).add({ plugin: slow });
+    await host.start();
+    const stopped = host.stop();
+    alarms.get(10_000)?.();
+    expect(warnings).toEqual([[{ plugin: 'slow' }, 'the plugin is still stopping']]);
+    finish();
+    await stopped;
+    expect([...alarms.keys()]).toEqual([]);
   });
 
   it('creates a plugin once if several others need it', async () => {
