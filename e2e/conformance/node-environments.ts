@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { beforeEach } from 'vitest';
 import { startContainerd } from '../fixtures/containerd.ts';
 import { startDocker } from '../fixtures/docker.ts';
-import { everythingIsNeeded } from '../harness/machine.ts';
+import { everyCombination, everythingIsNeeded } from '../harness/machine.ts';
 import { componentMissing } from '../harness/component-availability.ts';
 import { netnsMissing } from '../harness/netns.ts';
 
@@ -24,7 +24,7 @@ export interface NodeEnvironmentSpec {
   start(options: { readonly dir: string; readonly enter?: readonly string[] }): Promise<NodeRuntime>;
   /** Returns why the runtime does not support the behavior of a test, by title; undefined if it does. */
   readonly cannot: Readonly<Record<string, string | undefined>>;
-  /** Tests that CI runs on request only, by group and title, and why they depend little on this runtime. */
+  /** Tests that run on request only, by group and title, and why they depend little on this runtime. */
   readonly onRequest: readonly (readonly [tests: RegExp, because: string])[];
 }
 
@@ -72,9 +72,6 @@ export const nodeStages: Readonly<Record<NodeStageName, NodeEnvironmentSpec>> = 
   },
 };
 
-/** As in the matrix: everything runs if there is time. */
-const takesAll = !process.env['CI'] || process.env['OARLOCK_MATRIX'] === 'all';
-
 /** Returns why two nodes cannot run here, or undefined if they can or must. */
 export async function noNodesOn(name: NodeStageName): Promise<string | undefined> {
   return everythingIsNeeded ? undefined : ((await nodeStages[name].missing()) ?? (await netnsMissing()));
@@ -86,7 +83,7 @@ export function leaveOutWhatCannotBe(name: NodeStageName): void {
   beforeEach(({ task, skip }) => {
     const why = cannot[task.name];
     if (why !== undefined) skip(why);
-    const left = takesAll ? undefined : onRequest.find(([tests]) => tests.test(`${task.suite?.name} ${task.name}`));
+    const left = everyCombination ? undefined : onRequest.find(([tests]) => tests.test(`${task.suite?.name} ${task.name}`));
     if (left) skip(`OARLOCK_MATRIX=all runs it: ${left[1]}`);
   });
 }

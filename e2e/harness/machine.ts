@@ -12,6 +12,8 @@ import { endProcessesBelow } from './programs.ts';
 
 /** On CI every component must be present; elsewhere tests of a missing component are skipped, with the reason in the title. */
 export const everythingIsNeeded = process.env['CI'] === 'true';
+/** True if tests also run in the combinations and on the runtimes that add no new pair of plugins. They take as long again as all other tests. */
+export const everyCombination = process.env['OARLOCK_MATRIX'] === 'all' || process.env['OARLOCK_WRITE_MATRIX'] === '1';
 
 export interface SharedContainerd extends RunningContainerd {
   readonly cniConfDir: string;

@@ -1,5 +1,6 @@
 import type { NetworkName, RuntimeName, StorageName } from '../harness/composition.ts';
 import { componentMissing } from '../harness/component-availability.ts';
+import { everyCombination } from '../harness/machine.ts';
 import { listPlugins, type ListedPlugin } from '../harness/oarlock.ts';
 
 export interface Combination {
@@ -8,7 +9,7 @@ export interface Combination {
   /** `none`: simulated pods have no network. */
   readonly network: NetworkName | 'none';
   readonly name: string;
-  /** `impossible` follows from the plugins' declarations; `unavailable` from this machine; `on request` rows need an environment variable. */
+  /** `impossible` follows from the plugins' declarations; `unavailable` from this machine; `on request` rows run if `everyCombination` is true. */
   readonly verdict: 'runs' | 'impossible' | 'unavailable' | 'on request';
   readonly because?: string;
 }
@@ -56,7 +57,7 @@ export async function combinations(): Promise<readonly Combination[]> {
       }
     }
   }
-  return process.env['CI'] && process.env['OARLOCK_MATRIX'] !== 'all' ? fewest(all) : all;
+  return everyCombination ? all : fewest(all);
 }
 
 /** Each pair of compatible plugins is in a row that runs; rows that add no pair run on request. */
