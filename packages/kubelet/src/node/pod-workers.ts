@@ -68,7 +68,8 @@ export class PodWorkers {
     });
     if (!isTerminalPhase(pod.status?.phase) && (found || pod.status?.startTime !== undefined))
       this.#admission.addRunningPod(worker.record.pod);
-    this.#addWorker(worker);
+    this.#workers.set(uid, worker);
+    this.#byKey.set(worker.record.key, worker);
     worker.wake(spanContext);
   }
 
@@ -116,7 +117,9 @@ export class PodWorkers {
       released: () => undefined,
       finished: () => this.#removeWorker(uid),
     });
-    this.#addWorker(worker);
+    this.#workers.set(uid, worker);
+    // a newer pod with the same name keeps its name
+    if (!this.isNameTaken(worker.record.key)) this.#byKey.set(worker.record.key, worker);
     this.#node.log.info(
       { pod: `${pod.metadata?.namespace}/${pod.metadata?.name}`, uid },
       'terminating a pod that no longer exists in the API',
@@ -180,11 +183,6 @@ export class PodWorkers {
     const waiting = [...this.#deferred].sort((a, b) => (b.record.pod.spec?.priority ?? 0) - (a.record.pod.spec?.priority ?? 0));
     this.#deferred.clear();
     for (const worker of waiting) worker.wake(undefined);
-  }
-
-  #addWorker(worker: PodWorker): void {
-    this.#workers.set(worker.record.uid, worker);
-    this.#byKey.set(worker.record.key, worker);
   }
 
   #removeWorker(uid: string): void {

@@ -80,6 +80,21 @@ describe('kubelet restart', () => {
     expect((await bench.runtime.listPodSandbox()).map(({ id }) => id)).toEqual([foreign]);
   });
 
+  it('finds a pod by name while it terminates the orphan of an earlier pod with that name, and afterwards', async () => {
+    bench.create(podOf('web'));
+    await bench.ready('web');
+    const restarting = bench.restart(1000);
+    bench.api.remove(pods, { namespace: 'default', name: 'web' });
+    bench.create(podOf('web'));
+    await restarting;
+    const uid = (await bench.ready('web')).metadata?.uid;
+    const found = () => bench.kubelet.agents.get('node-a')?.pods.find('default', 'web')?.record.uid;
+    expect(found()).toBe(uid);
+    await bench.clock.advance(60_000);
+    expect(await bench.runtime.listPodSandbox()).toHaveLength(1);
+    expect(found()).toBe(uid);
+  });
+
   it('recovers from a crash between any two runtime calls', async () => {
     for (const calls of [1, 2, 3, 4, 5, 6, 7, 8]) {
       let left = calls;
