@@ -54,8 +54,6 @@ export default defineConfig({
     testTimeout: 300_000,
     hookTimeout: 300_000,
     expect: { poll: { timeout: 120_000 } },
-    // real daemons on a busy machine: a late one is retried, and reported as retried
-    retry: process.env['CI'] ? 1 : 0,
     projects: [
       {
         extends: true,

@@ -34,7 +34,5 @@ export default defineConfig({
     slowTestThreshold: 30_000,
     // tests of one cluster mostly wait for it
     maxConcurrency: 14,
-    // real daemons on a busy machine, as in the contract tests
-    retry: process.env['CI'] ? 1 : 0,
   },
 });

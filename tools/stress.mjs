@@ -13,10 +13,10 @@ const usage = `npm run stress -- FILE ... [--rounds N] [--load N] [-t NAME]
   -t NAME     only tests whose name matches this pattern
 Exits with 1 if a test failed in any round.`;
 
-/** Returns the failed tests of a vitest report; a file that could not be loaded counts as one test. */
+/** Returns the failed tests of a vitest report; a file whose loading or hooks failed counts as one test. */
 const failuresOf = ({ testResults }) =>
   testResults.flatMap(({ name, status, message, assertionResults }) =>
-    status === 'failed' && assertionResults.length === 0
+    status === 'failed' && assertionResults.every((test) => test.status !== 'failed')
       ? [{ name, why: message }]
       : assertionResults
           .filter((test) => test.status === 'failed')

@@ -1,5 +1,5 @@
 // `npm test`: sets up, then format, boundaries, lint, types, unit and contract tests, and the end-to-end matrix.
-// Files with failures run once more from scratch; a test that passes only then is reported as unstable.
+// Every test runs once: a failure that a second try would hide is a defect. `npm run stress` repeats the test under load.
 // The last line counts the tests. Arguments: `--only check|unit|e2e`.
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -25,9 +25,9 @@ const ownerOf = ({ name }) => relative(root, name).split(/\/(test|journeys|matri
 const testsOf = (suites, ...statuses) =>
   suites.flatMap(({ assertionResults }) => assertionResults.filter(({ status }) => statuses.includes(status)));
 const failuresOf = (suites) => [
-  // a file that fails to load has no tests to count
+  // a file that fails to load has no tests to count, and a hook may fail after all tests have passed
   ...suites
-    .filter(({ status, assertionResults }) => status === 'failed' && assertionResults.length === 0)
+    .filter(({ status, assertionResults }) => status === 'failed' && assertionResults.every((test) => test.status !== 'failed'))
     .map(({ name, message }) => ({ name, why: message })),
   ...testsOf(suites, 'failed').map(({ fullName, failureMessages }) => ({
     name: fullName,
@@ -35,45 +35,32 @@ const failuresOf = (suites) => [
   })),
 ];
 
-function reportFailures(sign, suites) {
-  for (const suite of suites) for (const { name, why } of failuresOf([suite])) console.log(`${sign} ${ownerOf(suite)}: ${name}\n${why}`);
-}
+const seconds = (began) => Math.round((performance.now() - began) / 1000);
 
 function count(suites) {
   totals.passed += testsOf(suites, 'passed').length;
   totals.failed += failuresOf(suites).length;
   totals.skipped += testsOf(suites, 'pending', 'skipped', 'todo').length;
-  reportFailures('✖', suites);
-  for (const suite of suites)
+  for (const suite of suites) {
+    for (const { name, why } of failuresOf([suite])) console.log(`✖ ${ownerOf(suite)}: ${name}\n${why}`);
     for (const { fullName } of testsOf([suite], 'pending', 'skipped')) console.log(`- skipped: ${ownerOf(suite)}: ${fullName}`);
+  }
 }
 
-/** Runs all test files of a config, or the given ones, and reads the report. */
-async function vitest(config, report, files = []) {
+/** Runs all test files of a config and counts the results in the report. */
+async function suite(title, config, report) {
+  console.log(`• ${title} ...`);
+  const began = performance.now();
   const file = join(root, '.reports', `${report}.json`);
   rmSync(file, { force: true });
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`];
-  const { code } = await run(bin('vitest'), ['run', '--config', config, ...reporters, ...files], { show: true });
-  return { code, suites: suitesOf(file) };
-}
-
-/** Runs all test files of a config; those with a failure run once more. */
-async function suite(title, config, report) {
-  console.log(`• ${title} ...`);
-  const { code, suites } = await vitest(config, report);
-  const again = suites.filter(({ status }) => status === 'failed');
-  count(suites.filter((each) => !again.includes(each)));
-  if (again.length > 0) {
-    reportFailures('! failed at first:', again);
-    console.log('• Once more, the files with a failure ...');
-    const names = again.map(({ name }) => name);
-    const second = await vitest(config, `${report}-again`, names);
-    count(second.suites);
-    // a run without a report, or with a failure exit code but no failed test, has failed as well
-    if (second.suites.length < again.length || (second.code !== 0 && second.suites.every(({ status }) => status === 'passed')))
-      totals.failed += 1;
-  } else if (code !== 0 || suites.length === 0) totals.failed += 1;
-  console.log(`  ${suites.length} files of ${new Set(suites.map(ownerOf)).size} packages`);
+  const { code } = await run(bin('vitest'), ['run', '--config', config, ...reporters], { show: true });
+  const suites = suitesOf(file);
+  const before = totals.failed;
+  count(suites);
+  // a run without a report, or with a failure exit code but no failed test, has failed as well
+  if ((code !== 0 && totals.failed === before) || suites.length === 0) totals.failed += 1;
+  console.log(`  ${suites.length} files of ${new Set(suites.map(ownerOf)).size} packages in ${seconds(began)} s`);
 }
 
 async function check(title, command, args) {

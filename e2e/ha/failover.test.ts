@@ -24,7 +24,6 @@ const failoverMs = 5000;
 
 describe.skipIf(missing !== undefined && !everythingIsNeeded)(
   `a node of three servers${missing === undefined ? '' : ` (skipped: ${missing})`}`,
-  { retry: 0 },
   () => {
     const machine = Machine.use();
     let three: ThreeServers;

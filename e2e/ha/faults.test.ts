@@ -19,7 +19,6 @@ const writesBetween = 30;
 
 describe.skipIf(missing !== undefined && !everythingIsNeeded)(
   `three servers on three etcd members${missing === undefined ? '' : ` (skipped: ${missing})`}`,
-  { retry: 0 },
   () => {
     const machine = Machine.use();
     let three: ThreeServers;

@@ -21,7 +21,7 @@ const roles = ['apiserver', 'controllers', 'scheduler'];
 const kubelet = { port: 0, evictionHard: { diskAvailable: '1%', imageAvailable: '1%' } };
 const processNode = { runtimes: ['runtime-process'], network: 'network-host', proxy: 'proxy-userspace', settings: { kubelet } };
 
-describe('a control plane without nodes', { retry: 0 }, () => {
+describe('a control plane without nodes', () => {
   const machine = Machine.use();
   const controlPlane = (spec: object): Promise<Cluster> => machine.cluster({ spec: { roles, storage: 'storage-memory', ...spec } });
   // rules stay in the kernel when a node stops

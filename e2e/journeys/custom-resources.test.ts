@@ -94,7 +94,7 @@ describe('custom resources', () => {
     expect(binaries.length).toBeGreaterThan(0);
   });
 
-  describe.each(binaries.filter((_, i) => i === 0 || i === binaries.length - 1))('kubectl $version', { retry: 0 }, (binary) => {
+  describe.each(binaries.filter((_, i) => i === 0 || i === binaries.length - 1))('kubectl $version', (binary) => {
     const namespace = `custom-${binary.version.replace('.', '-')}`;
     const group = `v${binary.version.replace('.', '-')}.example.com`;
     const cronTab = (spec: object) => ({ apiVersion: `${group}/v1`, kind: 'CronTab', metadata: { name: 'my' }, spec });

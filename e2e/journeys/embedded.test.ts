@@ -27,7 +27,6 @@ const checkout = await readable();
 
 describe.skipIf(!checkout)(
   `the embedded composition without root${checkout ? '' : ' (the checkout is not readable for other users)'}`,
-  { retry: 0 }, // steps of one journey: what fails is tried again from the beginning, not from its middle
   () => {
     const machine = Machine.use();
     let cluster: Cluster;

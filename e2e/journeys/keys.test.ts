@@ -20,8 +20,7 @@ interface Lease extends Item {
 const reason = await netnsMissing();
 const leases = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
 
-// steps of one journey: a retry must start from the first
-describe.skipIf(reason !== undefined)(`another CA${reason === undefined ? '' : ` (skipped: ${reason})`}`, { retry: 0 }, () => {
+describe.skipIf(reason !== undefined)(`another CA${reason === undefined ? '' : ` (skipped: ${reason})`}`, () => {
   const machine = Machine.use();
   let far: OtherMachine;
   let cluster: Cluster;

@@ -20,8 +20,7 @@ describe('kubectl and the API', () => {
     cluster = await machine.cluster({ spec: composition({ storage: 'memory', runtime: 'simulated', network: 'host' }) });
   });
 
-  // steps of one journey: a retry must start from the first
-  describe.each(binaries)('$version', { retry: 0 }, (binary) => {
+  describe.each(binaries)('$version', (binary) => {
     const namespace = `api-${binary.version.replace('.', '-')}`;
     const group = `${namespace}.example.com`;
     let kubectl: Kubectl;

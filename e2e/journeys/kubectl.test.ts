@@ -45,8 +45,7 @@ describe('kubectl', () => {
     expect(binaries.length).toBeGreaterThan(0);
   });
 
-  // steps of one journey: a retry must start from the first
-  describe.each(binaries)('$version', { retry: 0 }, (binary) => {
+  describe.each(binaries)('$version', (binary) => {
     const namespace = `kubectl-${binary.version.replace('.', '-')}`;
     let kubectl: Kubectl;
     const k = (...args: string[]) => kubectl.run(['-n', namespace, ...args]);

@@ -20,8 +20,7 @@ const reason = await netnsMissing();
 const readyOf = (nodes: readonly NodeItem[], name: string) =>
   nodes.find(({ metadata }) => metadata.name === name)?.status.conditions?.find(({ type }) => type === 'Ready')?.status;
 
-// steps of one journey: a retry must start from the first
-describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' : ` (skipped: ${reason})`}`, { retry: 0 }, () => {
+describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' : ` (skipped: ${reason})`}`, () => {
   const machine = Machine.use();
   let far: OtherMachine;
   let cluster: Cluster;

@@ -13,7 +13,7 @@ const maxUnpackedBytes = 15 * 1024 * 1024;
 const asUser = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
 
 /** The packages as a user installs them, in folders from which the checkout cannot be found. */
-describe('the published packages', { retry: 0 }, () => {
+describe('the published packages', () => {
   let home: string;
   let registry: NpmRegistry;
   let packages: string;

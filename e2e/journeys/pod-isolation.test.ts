@@ -45,7 +45,6 @@ for (const user of isRoot ? [undefined, ordinaryUser] : [undefined]) {
   const missing = (await missingCheckout(user)) ?? (await missingNamespaces(user));
   describe.skipIf(missing !== undefined)(
     `pods of the embedded composition, ${user ? 'started by root as an ordinary user' : `as user ${process.getuid?.()}`}${missing === undefined ? '' : ` (${missing})`}`,
-    { retry: 0 },
     () => {
       const machine = Machine.use();
       let cluster: Cluster;

@@ -38,8 +38,7 @@ interface Server {
 
 const readyLine = /^Oarlock is ready at /;
 
-// steps of one journey: a retry must start from the first
-describe.skipIf(reason !== undefined)(`three servers${reason === undefined ? '' : ` (skipped: ${reason})`}`, { retry: 0 }, () => {
+describe.skipIf(reason !== undefined)(`three servers${reason === undefined ? '' : ` (skipped: ${reason})`}`, () => {
   const machine = Machine.use();
   const hosts = new Map<Name, OtherMachine>();
   const servers = new Map<Name, Server>();
@@ -382,36 +381,29 @@ describe.skipIf(reason !== undefined)(`three servers${reason === undefined ? '' 
   });
 });
 
-describe.skipIf(reason !== undefined)(
-  `plain \`up\` on an empty etcd${reason === undefined ? '' : ` (skipped: ${reason})`}`,
-  { retry: 0 },
-  () => {
-    const machine = Machine.use();
+describe.skipIf(reason !== undefined)(`plain \`up\` on an empty etcd${reason === undefined ? '' : ` (skipped: ${reason})`}`, () => {
+  const machine = Machine.use();
 
-    it('starts one of three servers that start at the same time and rejects the others', async () => {
-      const etcd = await machine.etcd();
-      const spec = {
-        roles: ['apiserver'],
-        storage: { use: 'storage-etcd', config: { endpoints: [etcd.endpoint], prefix: '/concurrent' } },
-      };
-      const clusters = await Promise.all(names.map((nodeName) => machine.prepare({ spec, nodeName })));
-      const outcomes = await Promise.all(
-        clusters.map(async (cluster) => {
-          const daemon = cluster.launch();
-          return Promise.race([
-            daemon.line(readyLine).then(() => 'ready' as const),
-            daemon.exit.then((code) => `${code} ${daemon.output}`),
-          ]);
-        }),
-      );
-      expect(outcomes.filter((outcome) => outcome === 'ready')).toHaveLength(1);
-      for (const outcome of outcomes) if (outcome !== 'ready') expect(outcome).toMatch(/^1 the storage belongs to the cluster e2e/);
-    });
+  it('starts one of three servers that start at the same time and rejects the others', async () => {
+    const etcd = await machine.etcd();
+    const spec = {
+      roles: ['apiserver'],
+      storage: { use: 'storage-etcd', config: { endpoints: [etcd.endpoint], prefix: '/concurrent' } },
+    };
+    const clusters = await Promise.all(names.map((nodeName) => machine.prepare({ spec, nodeName })));
+    const outcomes = await Promise.all(
+      clusters.map(async (cluster) => {
+        const daemon = cluster.launch();
+        return Promise.race([daemon.line(readyLine).then(() => 'ready' as const), daemon.exit.then((code) => `${code} ${daemon.output}`)]);
+      }),
+    );
+    expect(outcomes.filter((outcome) => outcome === 'ready')).toHaveLength(1);
+    for (const outcome of outcomes) if (outcome !== 'ready') expect(outcome).toMatch(/^1 the storage belongs to the cluster e2e/);
+  });
 
-    it('rejects --init with a storage that cannot be shared', async () => {
-      const cluster = await machine.prepare({ spec: { roles: ['apiserver'], storage: 'storage-memory' }, args: ['--init'] });
-      const { code, stderr } = await runOarlock(cluster.upArgs);
-      expect([code, stderr]).toEqual([1, expect.stringContaining('--init: storage-memory serves one API server only')]);
-    });
-  },
-);
+  it('rejects --init with a storage that cannot be shared', async () => {
+    const cluster = await machine.prepare({ spec: { roles: ['apiserver'], storage: 'storage-memory' }, args: ['--init'] });
+    const { code, stderr } = await runOarlock(cluster.upArgs);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('--init: storage-memory serves one API server only')]);
+  });
+});

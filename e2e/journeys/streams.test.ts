@@ -256,7 +256,7 @@ describe('streams', () => {
       return names.filter((name) => name === 'cat\0').length;
     };
 
-    it('receive their own data, and leave no process or descriptor when they end or are aborted', { retry: 0 }, async () => {
+    it('receive their own data, and leave no process or descriptor when they end or are aborted', async () => {
       const [before, catsBefore] = [await descriptors(), await cats()];
       const sockets = Array.from({ length: many }, open);
       const responses = await within(

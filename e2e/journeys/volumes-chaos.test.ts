@@ -56,7 +56,6 @@ interface List {
 
 describe.skipIf(reason !== undefined)(
   `kill -9 of the control plane during CSI calls${reason === undefined ? '' : ` (skipped: ${reason})`}`,
-  { retry: 0 },
   () => {
     const machine = Machine.use();
     let cluster: Cluster;

@@ -66,8 +66,6 @@ const writerPod = (name: string, node: NodeName) => ({
 
 describe.skipIf(reason !== undefined)(
   `a partitioned node, and volumes that any node can attach${reason === undefined ? '' : ` (skipped: ${reason})`}`,
-  // steps of one journey: a retry must start from the first
-  { retry: 0 },
   () => {
     const machine = Machine.use();
     let far: OtherMachine;

@@ -38,115 +38,111 @@ const snapshot = {
 };
 const fromSnapshot = { dataSource: { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name: 'taken' } };
 
-describe.skipIf(process.getuid?.() !== 0)(
-  'a CSI driver without attachment and staging, whose snapshots become ready later',
-  { retry: 0 },
-  () => {
-    const machine = Machine.use();
-    let directory: string;
-    let driver: PlainDriver;
-    let server: { close(): Promise<void> };
-    beforeEach(async () => {
-      directory = await mkdtemp(join(tmpdir(), 'plain-'));
-      driver = new PlainDriver({ callsUntilReady: 2, maxVolumesPerNode: 2 });
-      server = await driver.serve(join(directory, 'csi.sock'), join(directory, 'driver'));
-    });
-    afterEach(async () => {
-      await server.close();
-      await rm(directory, { recursive: true, force: true });
-    });
+describe.skipIf(process.getuid?.() !== 0)('a CSI driver without attachment and staging, whose snapshots become ready later', () => {
+  const machine = Machine.use();
+  let directory: string;
+  let driver: PlainDriver;
+  let server: { close(): Promise<void> };
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'plain-'));
+    driver = new PlainDriver({ callsUntilReady: 2, maxVolumesPerNode: 2 });
+    server = await driver.serve(join(directory, 'csi.sock'), join(directory, 'driver'));
+  });
+  afterEach(async () => {
+    await server.close();
+    await rm(directory, { recursive: true, force: true });
+  });
 
-    const start = (provision: boolean): Promise<Cluster> =>
-      machine.cluster({
-        spec: {
-          ...composition({ storage: 'memory', runtime: 'process', network: 'host' }),
-          volumes: [
-            {
-              use: 'volume-csi',
-              config: {
-                drivers: [
-                  { socket: join(directory, 'csi.sock'), provision, csiDriver: { attachRequired: false }, storageClass: { name: 'plain' } },
-                ],
-              },
+  const start = (provision: boolean): Promise<Cluster> =>
+    machine.cluster({
+      spec: {
+        ...composition({ storage: 'memory', runtime: 'process', network: 'host' }),
+        volumes: [
+          {
+            use: 'volume-csi',
+            config: {
+              drivers: [
+                { socket: join(directory, 'csi.sock'), provision, csiDriver: { attachRequired: false }, storageClass: { name: 'plain' } },
+              ],
             },
-          ],
-        },
-      });
-    const crdsServed = ({ kubectl }: Cluster) =>
-      kubectl
-        .run(['wait', '--for=create', 'crd/volumesnapshots.snapshot.storage.k8s.io', '--timeout=120s'])
-        .then(() =>
-          kubectl.run([
-            'wait',
-            '--for=condition=Established',
-            'crd/volumesnapshots.snapshot.storage.k8s.io',
-            'crd/volumesnapshotclasses.snapshot.storage.k8s.io',
-            'crd/volumesnapshotcontents.snapshot.storage.k8s.io',
-            '--timeout=120s',
-          ]),
-        );
-    const isReady = ({ kubectl }: Cluster) =>
-      kubectl.run(['wait', '--for=jsonpath={.status.readyToUse}=true', 'volumesnapshot/taken', '--timeout=120s']);
-
-    it('keeps data, is limited, and is restored from a snapshot', async () => {
-      const cluster = await start(true);
-      const { kubectl } = cluster;
-      await crdsServed(cluster);
-      await kubectl.apply([claim('data'), pod('writer', 'data'), snapshotClass]);
-      await kubectl.run(['wait', '--for=condition=Ready', 'pod/writer', '--timeout=120s']);
-      await kubectl.run(['exec', 'writer', '--', 'sh', '-c', 'echo before > /data/file']);
-      await kubectl.apply([snapshot]);
-      await isReady(cluster);
-      expect(driver.snapshotIds).toHaveLength(1);
-      await kubectl.run(['exec', 'writer', '--', 'sh', '-c', 'echo after > /data/file']);
-      await kubectl.apply([claim('copy', fromSnapshot), pod('reader', 'copy')]);
-      await kubectl.run(['wait', '--for=condition=Ready', 'pod/reader', '--timeout=120s']);
-      expect(await kubectl.run(['exec', 'reader', '--', 'cat', '/data/file'])).toBe('before\n');
-      // the driver allows two volumes on a node
-      await kubectl.apply([claim('third'), pod('third', 'third')]);
-      const condition = '{.status.conditions[?(@.type=="PodScheduled")].reason}';
-      await kubectl.run(['wait', `--for=jsonpath=${condition}=Unschedulable`, 'pod/third', '--timeout=120s']);
-      await kubectl.run(['delete', 'pod/reader', 'pvc/copy', '--timeout=120s']);
-      await kubectl.run(['wait', '--for=condition=Ready', 'pod/third', '--timeout=120s']);
-      await kubectl.run(['delete', 'volumesnapshot/taken', '--timeout=120s']);
-      expect(driver.snapshotIds).toEqual([]);
-      expect(driver.calls.filter((call) => /Stage|ControllerPublish|Expand/.test(call))).toEqual([]);
-      await cluster.stop();
-    });
-
-    it('has its snapshots bound by the cluster if its external-snapshotter takes them', async () => {
-      const cluster = await start(false);
-      const { kubectl } = cluster;
-      await crdsServed(cluster);
-      await kubectl.apply([
-        snapshotClass,
-        {
-          apiVersion: 'v1',
-          kind: 'PersistentVolume',
-          metadata: { name: 'made' },
-          spec: {
-            capacity: { storage: '16Mi' },
-            accessModes: ['ReadWriteOnce'],
-            storageClassName: '',
-            csi: { driver: plainDriverName, volumeHandle: 'made' },
           },
-        },
-        claim('data', { storageClassName: '', volumeName: 'made' }),
-      ]);
-      await kubectl.run(['wait', '--for=jsonpath={.status.phase}=Bound', 'pvc/data', '--timeout=120s']);
-      await kubectl.apply([snapshot]);
-      const name = '{.status.boundVolumeSnapshotContentName}';
-      await kubectl.run(['wait', `--for=jsonpath=${name}`, 'volumesnapshot/taken', '--timeout=120s']);
-      const content = await kubectl.run(['get', 'volumesnapshot', 'taken', '-o', `jsonpath=${name}`]);
-      // what external-snapshotter reports
-      const status = {
-        status: { snapshotHandle: 'external', readyToUse: true, restoreSize: 16 * 2 ** 20, creationTime: 1_700_000_000_000_000_000 },
-      };
-      await kubectl.run(['patch', 'volumesnapshotcontent', content, '--subresource=status', '--type=merge', '-p', JSON.stringify(status)]);
-      await isReady(cluster);
-      expect(await kubectl.run(['get', 'volumesnapshot', 'taken', '-o', 'jsonpath={.status.restoreSize}'])).toBe('16Mi');
-      expect(driver.calls).not.toContain('CreateSnapshot');
-      await cluster.stop();
+        ],
+      },
     });
-  },
-);
+  const crdsServed = ({ kubectl }: Cluster) =>
+    kubectl
+      .run(['wait', '--for=create', 'crd/volumesnapshots.snapshot.storage.k8s.io', '--timeout=120s'])
+      .then(() =>
+        kubectl.run([
+          'wait',
+          '--for=condition=Established',
+          'crd/volumesnapshots.snapshot.storage.k8s.io',
+          'crd/volumesnapshotclasses.snapshot.storage.k8s.io',
+          'crd/volumesnapshotcontents.snapshot.storage.k8s.io',
+          '--timeout=120s',
+        ]),
+      );
+  const isReady = ({ kubectl }: Cluster) =>
+    kubectl.run(['wait', '--for=jsonpath={.status.readyToUse}=true', 'volumesnapshot/taken', '--timeout=120s']);
+
+  it('keeps data, is limited, and is restored from a snapshot', async () => {
+    const cluster = await start(true);
+    const { kubectl } = cluster;
+    await crdsServed(cluster);
+    await kubectl.apply([claim('data'), pod('writer', 'data'), snapshotClass]);
+    await kubectl.run(['wait', '--for=condition=Ready', 'pod/writer', '--timeout=120s']);
+    await kubectl.run(['exec', 'writer', '--', 'sh', '-c', 'echo before > /data/file']);
+    await kubectl.apply([snapshot]);
+    await isReady(cluster);
+    expect(driver.snapshotIds).toHaveLength(1);
+    await kubectl.run(['exec', 'writer', '--', 'sh', '-c', 'echo after > /data/file']);
+    await kubectl.apply([claim('copy', fromSnapshot), pod('reader', 'copy')]);
+    await kubectl.run(['wait', '--for=condition=Ready', 'pod/reader', '--timeout=120s']);
+    expect(await kubectl.run(['exec', 'reader', '--', 'cat', '/data/file'])).toBe('before\n');
+    // the driver allows two volumes on a node
+    await kubectl.apply([claim('third'), pod('third', 'third')]);
+    const condition = '{.status.conditions[?(@.type=="PodScheduled")].reason}';
+    await kubectl.run(['wait', `--for=jsonpath=${condition}=Unschedulable`, 'pod/third', '--timeout=120s']);
+    await kubectl.run(['delete', 'pod/reader', 'pvc/copy', '--timeout=120s']);
+    await kubectl.run(['wait', '--for=condition=Ready', 'pod/third', '--timeout=120s']);
+    await kubectl.run(['delete', 'volumesnapshot/taken', '--timeout=120s']);
+    expect(driver.snapshotIds).toEqual([]);
+    expect(driver.calls.filter((call) => /Stage|ControllerPublish|Expand/.test(call))).toEqual([]);
+    await cluster.stop();
+  });
+
+  it('has its snapshots bound by the cluster if its external-snapshotter takes them', async () => {
+    const cluster = await start(false);
+    const { kubectl } = cluster;
+    await crdsServed(cluster);
+    await kubectl.apply([
+      snapshotClass,
+      {
+        apiVersion: 'v1',
+        kind: 'PersistentVolume',
+        metadata: { name: 'made' },
+        spec: {
+          capacity: { storage: '16Mi' },
+          accessModes: ['ReadWriteOnce'],
+          storageClassName: '',
+          csi: { driver: plainDriverName, volumeHandle: 'made' },
+        },
+      },
+      claim('data', { storageClassName: '', volumeName: 'made' }),
+    ]);
+    await kubectl.run(['wait', '--for=jsonpath={.status.phase}=Bound', 'pvc/data', '--timeout=120s']);
+    await kubectl.apply([snapshot]);
+    const name = '{.status.boundVolumeSnapshotContentName}';
+    await kubectl.run(['wait', `--for=jsonpath=${name}`, 'volumesnapshot/taken', '--timeout=120s']);
+    const content = await kubectl.run(['get', 'volumesnapshot', 'taken', '-o', `jsonpath=${name}`]);
+    // what external-snapshotter reports
+    const status = {
+      status: { snapshotHandle: 'external', readyToUse: true, restoreSize: 16 * 2 ** 20, creationTime: 1_700_000_000_000_000_000 },
+    };
+    await kubectl.run(['patch', 'volumesnapshotcontent', content, '--subresource=status', '--type=merge', '-p', JSON.stringify(status)]);
+    await isReady(cluster);
+    expect(await kubectl.run(['get', 'volumesnapshot', 'taken', '-o', 'jsonpath={.status.restoreSize}'])).toBe('16Mi');
+    expect(driver.calls).not.toContain('CreateSnapshot');
+    await cluster.stop();
+  });
+});

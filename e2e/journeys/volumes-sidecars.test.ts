@@ -42,8 +42,6 @@ import { untilValue } from '../harness/until.ts';
 const reason = everythingIsNeeded || process.getuid?.() === 0 ? undefined : 'mounts need root';
 describe.skipIf(reason !== undefined)(
   `a driver with the Kubernetes CSI sidecars${reason === undefined ? '' : ` (skipped: ${reason})`}`,
-  // steps of one journey: a retry must start from the first
-  { retry: 0 },
   () => {
     const machine = Machine.use();
     let our: Cluster;

@@ -62,8 +62,6 @@ const statefulSet = (round: string) => ({
 
 describe.skipIf(reason !== undefined)(
   `a StatefulSet with claims on two nodes${reason === undefined ? '' : ` (skipped: ${reason})`}`,
-  // steps of one journey: a retry must start from the first
-  { retry: 0 },
   () => {
     const machine = Machine.use();
     let far: OtherMachine;

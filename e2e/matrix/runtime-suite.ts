@@ -16,8 +16,7 @@ export async function runtimeSuite(runtime: RuntimeName): Promise<void> {
 function declare(combination: Combination, matrix: Matrix): void {
   const { name, verdict, because } = combination;
   const title = verdict === 'runs' ? name : `${name} (${verdict}: ${because})`;
-  // steps of one journey: a retry must start from the first
-  if (verdict === 'runs') describe(title, { retry: 0 }, () => journeys(combination, matrix));
+  if (verdict === 'runs') describe(title, () => journeys(combination, matrix));
   else if (verdict === 'unavailable' && everythingIsNeeded)
     describe(title, () => {
       it('is available', () => {
