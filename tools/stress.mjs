@@ -34,9 +34,9 @@ spin();`;
 
 async function main() {
   const args = argumentsOf(usage, { values: { '--rounds': [], '--load': [], '-t': [] } });
-  const rounds = Number(args['--rounds'] ?? 20);
+  const runs = Number(args['--rounds'] ?? 20);
   const load = Number(args['--load'] ?? availableParallelism());
-  if (args.names.length === 0 || !Number.isInteger(rounds) || rounds < 1 || !Number.isInteger(load) || load < 0) {
+  if (args.names.length === 0 || !Number.isInteger(runs) || runs < 1 || !Number.isInteger(load) || load < 0) {
     console.error(usage);
     process.exit(2);
   }
@@ -48,10 +48,10 @@ async function main() {
   const failed = new Map();
   const burners = Array.from({ length: load }, () => spawn(process.execPath, ['-e', burn], { stdio: 'ignore' }));
   try {
-    for (let round = 1; round <= rounds; round++) {
+    for (let round = 1; round <= runs; round++) {
       const began = performance.now();
       const failures = (await Promise.all(suites.map((suite, at) => runSuite(suite, { name: args['-t'], report: `stress-${at}` })))).flat();
-      console.log(`round ${round} of ${rounds}: ${failures.length} failed, ${((performance.now() - began) / 1000).toFixed(1)} s`);
+      console.log(`round ${round} of ${runs}: ${failures.length} failed, ${((performance.now() - began) / 1000).toFixed(1)} s`);
       for (const { name, why } of failures) {
         failed.set(name, (failed.get(name) ?? 0) + 1);
         console.log(`✖ ${name}\n${why.split('\n').slice(0, 12).join('\n')}`);
@@ -60,8 +60,8 @@ async function main() {
   } finally {
     for (const burner of burners) burner.kill('SIGKILL');
   }
-  for (const [name, count] of failed) console.log(`${count} of ${rounds} rounds failed: ${name}`);
-  if (failed.size === 0) console.log(`${rounds} rounds without a failure`);
+  for (const [name, count] of failed) console.log(`${count} of ${runs} rounds failed: ${name}`);
+  if (failed.size === 0) console.log(`${runs} rounds without a failure`);
   process.exit(failed.size === 0 ? 0 : 1);
 }
 

@@ -6,6 +6,7 @@ import { argumentsOf } from './arguments.mjs';
 import { checkLanguage } from './checks/language.mjs';
 import { checkPages } from './checks/prose.mjs';
 import { syncImportTable } from './checks/import-table.mjs';
+import { syncPackageGraph } from './checks/package-graph.mjs';
 import { checkSizes, limits } from './checks/sizes.mjs';
 import { crossPackageImports, cyclesOf, folderPairs, folderSizes, reachedInternals, sourceGraph } from './checks/source-graph.mjs';
 import { root } from './setup.mjs';
@@ -62,10 +63,13 @@ for (const [kind, findingsOf] of Object.entries(kinds)) {
   if (over && list !== kind) for (const finding of findings.slice(0, allowed === 0 ? 40 : 0)) console.log(`    ${finding}`);
   if (accept && findings.length < allowed) accepted[kind] = findings.length;
 }
-const tableIsCurrent = syncImportTable(root, { check: !accept });
-if (!tableIsCurrent && !accept) {
+for (const [what, sync] of [
+  ['table of imports', syncImportTable],
+  ['diagram of packages', syncPackageGraph],
+]) {
+  if (sync(root, { check: !accept }) || accept) continue;
   failed += 1;
-  console.log('✖ the table of imports in docs/architecture.md is not current: npm run structure -- --accept writes it');
+  console.log(`✖ the ${what} in docs/architecture.md is not current: npm run structure -- --accept writes it`);
 }
 const [largest, entries] = folderSizes(files)[0] ?? ['', 0];
 console.log(`  largest folder: ${largest} with ${entries} entries`);

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { exportedFiles, publicDeclarations } from './api-report.mjs';
 import { lockFaults } from './dependencies.mjs';
 import { bannedIn, bannedName, checkMarkdown, checkSource } from './language.mjs';
+import { directEdges, packageGraph, withPackageGraph } from './package-graph.mjs';
 import { checkProse } from './prose.mjs';
 import { limits, sizesOf } from './sizes.mjs';
 import { cyclesOf, folderPairs, folderSizes, reachedInternals } from './source-graph.mjs';
@@ -107,6 +108,33 @@ describe('layout', () => {
       ['packages/p/src', 2],
       ['packages/p/src/b', 2],
     ]);
+  });
+});
+
+describe('diagram of packages', () => {
+  const packages = (edges) => new Map(Object.entries(edges).map(([from, to]) => [from, new Set(to)]));
+
+  it('omits dependencies that others imply', () => {
+    expect(directEdges(packages({ a: ['b', 'c'], b: ['c'], c: [] }))).toEqual([
+      ['a', 'b'],
+      ['b', 'c'],
+    ]);
+  });
+
+  it('has an arrow for each other dependency, and dotted ones for what the cluster loads by name', () => {
+    const diagram = packageGraph(packages({ cluster: ['api'], 'my-server': ['api'], api: [] }), { servers: ['my-server'] });
+    expect(diagram.split('\n').filter((line) => line.includes('>'))).toEqual([
+      '  cluster --> api',
+      '  my_server --> api',
+      '  cluster -.->|by name| my_server',
+      '  cluster -.->|by name| plugins',
+    ]);
+  });
+
+  it('replaces what is between the markers, and requires them', () => {
+    const [begin, end] = ['begin', 'end'].map((word) => `<!-- generated from packages/*/package.json: ${word} -->`);
+    expect(withPackageGraph(`a\n${begin}\nold\n${end}\nb`, 'new')).toBe(`a\n${begin}\n\nnew\n\n${end}\nb`);
+    expect(() => withPackageGraph('no markers', 'new')).toThrow('are missing');
   });
 });
 
