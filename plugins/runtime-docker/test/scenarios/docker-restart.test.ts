@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parseLog } from '@oarlock/spi/runtime/contract/harness';
+import { parseLog } from '@oarlock/spi/runtime/contract/container-log';
 import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dockerMissing } from '../../../../e2e/fixtures/docker.ts';

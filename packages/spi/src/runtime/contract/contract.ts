@@ -1,13 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, it, type TestContext } from 'vitest';
-import { RuntimeHarness, type Suite, type RuntimeCapability, type RuntimeFixture } from './harness.ts';
+import type { RuntimeCapability, RuntimeFixture } from './fixture.ts';
+import { RuntimeHarness, type Suite } from './harness.ts';
 import { imageContract } from './images.ts';
 import { lifecycleContract } from './lifecycle.ts';
 import { logContract } from './logs.ts';
 import { restartContract } from './restart.ts';
 import { streamContract } from './streams.ts';
 
-export { shellPrograms } from './harness.ts';
-export type { Program, RuntimeCapability, RuntimeFixture } from './harness.ts';
+export { shellPrograms } from './fixture.ts';
+export type { Program, RuntimeCapability, RuntimeFixture } from './fixture.ts';
 
 /**
  * Declares the tests that every runtime driver must pass. Call it once per driver, and once per decorator of a driver.

@@ -1,7 +1,8 @@
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { type RuntimeHarness, joinLog, parseLog, type Suite } from './harness.ts';
+import { joinLog, parseLog } from './container-log.ts';
+import type { RuntimeHarness, Suite } from './harness.ts';
 
 export function logContract({ needs }: Suite): void {
   needs('logs', 'have a record per line, with time, stream and tag', async (harness) => {

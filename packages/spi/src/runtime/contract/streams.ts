@@ -2,7 +2,8 @@ import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { PassThrough, Readable, Writable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { OutputBuffer, eventually, type Suite } from './harness.ts';
+import { eventually, type Suite } from './harness.ts';
+import { OutputBuffer } from './output-buffer.ts';
 
 const sha = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
 const mebibyte = 1024 * 1024;

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { bytes, codeOf, StorageModel, showChanges, showEntries, text, type StorageHarness, type Revision, type Suite } from './harness.ts';
+import { bytes, codeOf, showChanges, showEntries, text, type StorageHarness, type Revision, type Suite } from './harness.ts';
+import { StorageModel } from './storage-model.ts';
 
 /** Returns the error of a watch that must fail. */
 async function watchFailure(harness: StorageHarness, prefix: string, after: Revision): Promise<unknown> {

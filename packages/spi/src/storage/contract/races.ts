@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { expect } from 'vitest';
 import {
   bytes,
-  StorageModel,
   showEntries,
   text,
   type StorageHarness,
@@ -13,6 +12,7 @@ import {
   type Write,
   type Suite,
 } from './harness.ts';
+import { StorageModel } from './storage-model.ts';
 
 /** One step of a writer: the keys that the step reads, and the keys that it writes after the read. */
 interface Step {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { bytewise, codeOf, StorageModel, bytes, showEntries, text, type StorageHarness, type Suite } from './harness.ts';
+import { bytewise, codeOf, bytes, showEntries, text, type StorageHarness, type Suite } from './harness.ts';
+import { StorageModel } from './storage-model.ts';
 
 /** A small alphabet, so that keys share prefixes: all lengths of UTF-8, and wildcards and sentinels of other stores. */
 const piece = fc.constantFrom(

@@ -4,7 +4,6 @@ import {
   bytes,
   codeOf,
   keyOf,
-  StorageModel,
   revisionOf,
   showChanges,
   type StorageHarness,
@@ -14,6 +13,7 @@ import {
   type Suite,
 } from './harness.ts';
 import type { WatchRecorder, StorageFixture } from './harness.ts';
+import { StorageModel } from './storage-model.ts';
 
 type Operation =
   | { readonly type: 'write'; readonly writes: readonly { readonly key: string; readonly remove: boolean }[] }
