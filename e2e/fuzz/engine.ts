@@ -77,7 +77,8 @@ export async function fuzz<T>(target: FuzzTarget<T>, { seed, ms }: { readonly se
   const continued = !first.failed && left > 0;
   // another seed: the same one repeats the first inputs
   const rest = continued ? await fc.check(property, { seed: seed + 1, numRuns: 1_000_000_000, interruptAfterTimeLimit: left }) : undefined;
-  const result = rest ?? first;
+  // fast-check also calls a check failed that ends before its first input
+  const result = rest === undefined || (rest.interrupted && rest.numRuns === 0) ? first : rest;
   collect();
   const grown = memory() - before;
   const failure = result.failed
