@@ -6,6 +6,8 @@ export interface ObjectStoreOptions {
   /** The path of a collection. */
   readonly path: string;
   readonly query?: RequestOptions['query'];
+  /** The number of objects that are kept: the list ends there, and the oldest object is dropped for a new one. */
+  readonly maxObjects?: number;
   readonly schedule?: (work: () => void) => void;
 }
 
@@ -40,7 +42,7 @@ export class ObjectStore<T extends KubeObject = KubeObject> {
       onEvent: ({ type, object }) => {
         const { uid, resourceVersion } = object.metadata;
         if (type === 'DELETED') this.#objects.delete(uid);
-        else if (type !== 'BOOKMARK') this.#objects.set(uid, object);
+        else if (type !== 'BOOKMARK') this.#keep(uid, object);
         if (type !== 'BOOKMARK') this.#changed();
         return resourceVersion;
       },
@@ -63,6 +65,13 @@ export class ObjectStore<T extends KubeObject = KubeObject> {
     return () => this.#listeners.delete(listener);
   }
 
+  #keep(uid: string, object: T): void {
+    const [oldest] = this.#objects.keys();
+    if (this.#objects.size >= (this.#options.maxObjects ?? Infinity) && !this.#objects.has(uid) && oldest !== undefined)
+      this.#objects.delete(oldest);
+    this.#objects.set(uid, object);
+  }
+
   async #list(signal: AbortSignal): Promise<string> {
     const objects = new Map<string, T>();
     let next: string | undefined;
@@ -75,7 +84,7 @@ export class ObjectStore<T extends KubeObject = KubeObject> {
       for (const object of items) objects.set(object.metadata.uid, object);
       version = metadata.resourceVersion;
       next = metadata.continue;
-    } while (next !== undefined && next !== '');
+    } while (next !== undefined && next !== '' && objects.size < (this.#options.maxObjects ?? Infinity));
     this.#objects = objects;
     this.hasSynced = true;
     this.#changed();

@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
 import type { KubeObject, RequestOptions } from '../api/client.ts';
-import { ObjectStore } from '../api/object-store.ts';
+import { ObjectStore, type ObjectStoreOptions } from '../api/object-store.ts';
 import { useApp } from './context.ts';
 
 interface Store {
@@ -26,11 +26,15 @@ export function useStore<S extends Store>(key: string, create: () => S): S {
 const schedule = (work: () => void): void => void requestAnimationFrame(work);
 
 /** Follows the objects of a collection. An empty path follows nothing. */
-export function useObjects<T extends KubeObject = KubeObject>(path: string, query?: RequestOptions['query']): ObjectStore<T> {
+export function useObjects<T extends KubeObject = KubeObject>(
+  path: string,
+  query?: RequestOptions['query'],
+  bounds: Pick<ObjectStoreOptions, 'maxObjects'> = {},
+): ObjectStore<T> {
   const { client } = useApp();
   const key = `${path}?${JSON.stringify(query ?? {})}${client.impersonation?.user ?? ''}`;
   return useStore(key, () => {
-    const store = new ObjectStore<T>({ client, path, ...(query && { query }), schedule });
+    const store = new ObjectStore<T>({ client, path, ...(query && { query }), ...bounds, schedule });
     return path === '' ? Object.assign(store, { start: () => () => undefined, hasSynced: true }) : store;
   });
 }

@@ -85,7 +85,8 @@ export function DataTable<R>({ label, columns, rows, empty, keyOf, onOpen }: Dat
   };
 
   const { from, to, before, after } = visibleRows(viewport, rows.length, rowHeight);
-  const template = columns.map(({ name }) => `minmax(${(widths.current.get(name) ?? 10) + 3}ch, auto)`).join(' ');
+  const widthOf = ({ name }: DataColumn<R>) => (widths.current.get(name) ?? 10) + 3;
+  const template = columns.map((column) => `minmax(${widthOf(column)}ch, ${widthOf(column)}fr)`).join(' ');
   const line = { gridTemplateColumns: template, height: `${rowHeight}px` };
   const isSelectedVisible = selected >= from && selected < to;
   return (

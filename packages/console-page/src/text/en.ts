@@ -187,6 +187,7 @@ export const text = {
     label: 'Terminal',
     closed: 'The session ended',
     failed: (reason: string) => `The session failed: ${reason}`,
+    notImpersonated: 'A terminal has the permissions of the signed-in user: stop viewing as another user first.',
     leave: 'Press Escape twice to leave the terminal with the keyboard',
   },
   events: {

@@ -8,7 +8,7 @@ const pending = new Set(['Pending', 'ContainerCreating', 'PodInitializing', 'Ter
 export function healthOfStatus(value: string): Health {
   if (healthy.has(value)) return 'ok';
   if (pending.has(value) || value.startsWith('Init:')) return 'pending';
-  if (/^Ready,/.test(value) || value === 'Warning') return 'warning';
+  if (value.startsWith('Ready,') || value === 'Warning') return 'warning';
   if (/Error|BackOff|Failed|NotReady|Invalid|Unknown|Evicted|OOMKilled|Err/.test(value)) return 'error';
   return 'unknown';
 }

@@ -100,7 +100,7 @@ function columnsOf(columns: readonly Column[], { isWide, showsNamespace, now, re
       name,
       ...(description !== undefined && { title: description }),
       textOf,
-      cell: (row) => (index === 0 ? <a href={objectLink(resource, row)}>{row.name}</a> : <CellText name={name} value={textOf(row)} row={row} />),
+      cell: (row) => (index === 0 ? <a href={objectLink(resource, row)}>{name === 'Name' ? row.name : textOf(row)}</a> : <CellText name={name} value={textOf(row)} row={row} />),
     };
   });
   const namespaceColumn: DataColumn<Row> = {
