@@ -21,11 +21,14 @@ export interface ScreenHandlers {
  */
 function allowStyleElements(): () => void {
   const { createElement } = document;
+  const sheets = new Set<CSSStyleSheet>();
   const create = (name: string, options?: ElementCreationOptions): HTMLElement => {
-    const element = createElement.call(document, name, options);
-    if (name.toLowerCase() !== 'style') return element;
+    if (name.toLowerCase() !== 'style') return createElement.call(document, name, options);
     const sheet = new CSSStyleSheet();
+    sheets.add(sheet);
     document.adoptedStyleSheets.push(sheet);
+    // the policy also rejects empty style elements
+    const element = createElement.call(document, 'meta');
     const setText = (css: string): void => {
       sheet.replaceSync(css);
     };
@@ -35,6 +38,7 @@ function allowStyleElements(): () => void {
   document.createElement = create as typeof document.createElement;
   return () => {
     document.createElement = createElement;
+    document.adoptedStyleSheets = document.adoptedStyleSheets.filter((sheet) => !sheets.has(sheet));
   };
 }
 
