@@ -28,8 +28,15 @@ export function documentsOf(yaml: string): readonly Partial<KubeObject>[] {
   });
 }
 
-/** Returns the object as the editor shows it: without fields that only the server writes. */
+/** Returns the object as the editor shows it: in the usual order, and without fields that only the server writes. */
 export function editableOf(object: KubeObject, { keepManagedFields = false } = {}): unknown {
-  const { managedFields, resourceVersion: _version, ...metadata } = object.metadata;
-  return { ...object, metadata: { ...metadata, ...(keepManagedFields && managedFields && { managedFields }) } };
+  const { apiVersion, kind, metadata, status, ...rest } = object;
+  const { managedFields, resourceVersion: _version, ...shown } = metadata;
+  return {
+    apiVersion,
+    kind,
+    metadata: { ...shown, ...(keepManagedFields && managedFields && { managedFields }) },
+    ...rest,
+    ...(status !== undefined && { status }),
+  };
 }
