@@ -57,7 +57,8 @@ function request({ path, method = 'GET', headers = own, identity = anonymous, bo
 }
 const signIn = (more: Partial<Request> = {}) => request({ path: '/console/session', method: 'POST', ...more });
 const cookieOf = ({ headers = {} }: PathResponse): string => headers['Set-Cookie']?.split(';')[0] ?? '';
-const authenticate = (headers: Readonly<Record<string, string>>, path = '/api/v1/pods') => handler.authenticator.authenticate({ headers, path });
+const authenticate = (headers: Readonly<Record<string, string>>, path = '/api/v1/pods') =>
+  handler.authenticator.authenticate({ headers, path });
 async function createLink(identity = ada): Promise<string> {
   const { body } = await handler.handle({ method: 'POST', path: '/console/links', query: {}, body: undefined, identity });
   return /#\/sign-in\/([\w-]+)$/.exec((body as { readonly url: string }).url)?.[1] ?? '';
@@ -166,12 +167,19 @@ describe('a file of the page', () => {
     expect(headers).toMatchObject({ 'Content-Encoding': 'gzip' });
     expect(body).toEqual(gzipSync('export {};'));
   });
-  it.each(['../package.json', '..%2fpackage.json', 'secret.txt', 'notes.md', 'index.html.gz', '/etc/passwd', '__proto__', 'constructor', 'a/../index.html'])(
-    'is not found at %s',
-    async (name) => {
-      expect(await request({ path: `/console/${name}` })).toMatchObject({ code: 404 });
-    },
-  );
+  it.each([
+    '../package.json',
+    '..%2fpackage.json',
+    'secret.txt',
+    'notes.md',
+    'index.html.gz',
+    '/etc/passwd',
+    '__proto__',
+    'constructor',
+    'a/../index.html',
+  ])('is not found at %s', async (name) => {
+    expect(await request({ path: `/console/${name}` })).toMatchObject({ code: 404 });
+  });
   it('is not read before the first request', async () => {
     let opened = 0;
     const files = new PageFiles(() => {
