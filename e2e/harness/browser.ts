@@ -51,6 +51,7 @@ const require = createRequire(import.meta.url);
 let axeSource: Promise<string> | undefined;
 
 interface AxeResults {
+  readonly passes: readonly unknown[];
   readonly violations: readonly {
     readonly id: string;
     readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[];
@@ -61,9 +62,10 @@ interface AxeResults {
 export async function accessibilityFaults(page: Page): Promise<readonly string[]> {
   axeSource ??= readFile(require.resolve('axe-core/axe.min.js'), 'utf8');
   await page.evaluate(await axeSource);
-  const { violations } = (await page.evaluate(
-    `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations'] })`,
+  const { violations, passes } = (await page.evaluate(
+    `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations', 'passes'] })`,
   )) as AxeResults;
+  if (passes.length === 0) throw new Error('axe checked nothing');
   return violations.flatMap(({ id, nodes }) =>
     nodes.map(({ html, failureSummary = '' }) => `${id}: ${html.slice(0, 200)} ${failureSummary}`),
   );

@@ -1,15 +1,9 @@
-import { withQuery } from './client.ts';
+import { execPath, statusMessage, type ExecTarget } from './exec-protocol.ts';
 
 /** The channels of the protocol v5.channel.k8s.io: the first byte of each message. */
 const channels = { stdin: 0, stdout: 1, stderr: 2, error: 3, resize: 4, close: 255 } as const;
 const protocol = 'v5.channel.k8s.io';
 
-export interface ExecTarget {
-  readonly namespace: string;
-  readonly pod: string;
-  readonly container: string;
-  readonly command: readonly string[];
-}
 export interface ExecHandlers {
   onOpen(): void;
   onOutput(bytes: Uint8Array): void;
@@ -20,24 +14,6 @@ export interface ExecSession {
   send(text: string): void;
   resize(columns: number, rows: number): void;
   close(): void;
-}
-
-/** Returns the path of an exec request with a terminal. */
-export function execPath({ namespace, pod, container, command }: ExecTarget): string {
-  const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/exec`;
-  const base = withQuery(path, { container, stdin: true, stdout: true, tty: true });
-  return `${base}${command.map((word) => `&command=${encodeURIComponent(word)}`).join('')}`;
-}
-
-/** Returns the message of the Status on the error channel; '' for success. */
-export function statusMessage(bytes: Uint8Array): string {
-  const text = new TextDecoder().decode(bytes);
-  try {
-    const { status, message = text } = JSON.parse(text) as { readonly status?: string; readonly message?: string };
-    return status === 'Success' ? '' : message;
-  } catch {
-    return text;
-  }
 }
 
 /** Runs a command with a terminal in a container, over a WebSocket that the session cookie authenticates. */

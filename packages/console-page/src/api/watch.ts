@@ -59,15 +59,17 @@ const maxBackoffMs = 30_000;
 /** Waits, but continues at once when the browser is online again. */
 export function waitForRetry(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
+    // absent outside of browsers
+    const window: Partial<Pick<EventTarget, 'addEventListener' | 'removeEventListener'>> = globalThis;
     const end = () => {
       clearTimeout(timer);
-      globalThis.removeEventListener?.('online', end);
+      window.removeEventListener?.('online', end);
       signal.removeEventListener('abort', end);
       if (signal.aborted) reject(signal.reason);
       else resolve();
     };
     const timer = setTimeout(end, ms);
-    globalThis.addEventListener?.('online', end);
+    window.addEventListener?.('online', end);
     signal.addEventListener('abort', end);
   });
 }

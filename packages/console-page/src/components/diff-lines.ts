@@ -4,7 +4,7 @@ export interface DiffLine {
 }
 
 /** The number of changed lines up to which the shortest difference is computed. */
-const maxEdits = 2_000;
+const maxEdits = 500;
 
 /** Returns the shortest difference of two texts in lines (Myers, "An O(ND) Difference Algorithm"). Very different texts differ as a whole. */
 export function diffLines(before: string, after: string): readonly DiffLine[] {
