@@ -57,7 +57,7 @@ function request({ path, method = 'GET', headers = own, identity = anonymous, bo
 }
 const signIn = (more: Partial<Request> = {}) => request({ path: '/console/session', method: 'POST', ...more });
 const cookieOf = ({ headers = {} }: PathResponse): string => headers['Set-Cookie']?.split(';')[0] ?? '';
-const authenticate = (headers: Readonly<Record<string, string>>, path = '/api/v1/pods') =>
+const authenticate = async (headers: Readonly<Record<string, string>>, path = '/api/v1/pods') =>
   handler.authenticator.authenticate({ headers, path });
 async function createLink(identity = ada): Promise<string> {
   const { body } = await handler.handle({ method: 'POST', path: '/console/links', query: {}, body: undefined, identity });
@@ -69,7 +69,7 @@ describe('sign-in', () => {
     const link = await createLink();
     const response = await signIn({ body: { link } });
     expect(response).toMatchObject({ code: 201, body: { user: { name: 'ada', groups: ['team'] } } });
-    expect(authenticate({ ...own, cookie: cookieOf(response) })).toMatchObject({
+    expect(await authenticate({ ...own, cookie: cookieOf(response) })).toMatchObject({
       outcome: 'authenticated',
       identity: ada,
       annotations: { 'console.oarlock.dev/sign-in': 'link' },
@@ -114,13 +114,13 @@ describe('a session', () => {
 
   it('does not authenticate navigations, images and scripts, which lack the header', async () => {
     const { cookie } = await signedIn();
-    expect(authenticate({ host: own.host, cookie, 'sec-fetch-site': 'same-origin' })).toEqual({ outcome: 'abstained' });
+    expect(await authenticate({ host: own.host, cookie, 'sec-fetch-site': 'same-origin' })).toEqual({ outcome: 'abstained' });
   });
   it('is rejected when it has expired, except on the paths where the user signs in again', async () => {
     const headers = await signedIn();
     clock.time = 2_000;
-    expect(authenticate(headers).outcome).toBe('rejected');
-    expect(authenticate(headers, '/console/session').outcome).toBe('abstained');
+    expect((await authenticate(headers)).outcome).toBe('rejected');
+    expect((await authenticate(headers, '/console/session')).outcome).toBe('abstained');
   });
   it('does not take the place of a bearer token', async () => {
     const headers = await signedIn();
@@ -130,7 +130,7 @@ describe('a session', () => {
     const headers = await signedIn();
     const response = await request({ path: '/console/session', method: 'DELETE', headers });
     expect(response.headers?.['Set-Cookie']).toContain('Max-Age=0');
-    expect(authenticate(headers).outcome).toBe('rejected');
+    expect((await authenticate(headers)).outcome).toBe('rejected');
   });
   it('cannot extend itself: it creates no links and no further sessions', async () => {
     const headers = await signedIn();

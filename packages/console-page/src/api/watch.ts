@@ -60,7 +60,10 @@ const maxBackoffMs = 30_000;
 export function waitForRetry(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     // absent outside of browsers
-    const window: Partial<Pick<EventTarget, 'addEventListener' | 'removeEventListener'>> = globalThis;
+    const window = globalThis as {
+      addEventListener?(type: string, listener: () => void): void;
+      removeEventListener?(type: string, listener: () => void): void;
+    };
     const end = () => {
       clearTimeout(timer);
       window.removeEventListener?.('online', end);

@@ -1,8 +1,9 @@
 import type { ConnectionState } from '../api/watch.ts';
 import { text } from '../text/en.ts';
-import { StatusDot, type Health } from './status-dot.tsx';
+import type { HealthState } from './health-state.ts';
+import { StatusDot } from './status-dot.tsx';
 
-const healthOf: Readonly<Record<ConnectionState, Health>> = { connecting: 'pending', live: 'ok', reconnecting: 'warning', stopped: 'error' };
+const healthOf: Readonly<Record<ConnectionState, HealthState>> = { connecting: 'pending', live: 'ok', reconnecting: 'warning', stopped: 'error' };
 
 /** Shows whether a view is live, and why not. */
 export function Connection({ state, reason }: { readonly state: ConnectionState; readonly reason: string }) {

@@ -1,9 +1,9 @@
 import type { KubeObject } from '../../api/client.ts';
-import type { Health } from '../../components/status-dot.tsx';
+import type { HealthState } from '../../components/health-state.ts';
 import type { Pod, Workload } from './workload-kinds.ts';
 
 export interface HealthText {
-  readonly health: Health;
+  readonly health: HealthState;
   readonly label: string;
 }
 

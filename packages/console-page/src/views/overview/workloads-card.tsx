@@ -3,7 +3,8 @@ import { resourceOfKind } from '../../api/resources.ts';
 import { useApp } from '../../app/context.ts';
 import { useObjects } from '../../app/hooks.ts';
 import { objectLink, tableLink } from '../../app/links.ts';
-import { StatusDot, type Health } from '../../components/status-dot.tsx';
+import type { HealthState } from '../../components/health-state.ts';
+import { StatusDot } from '../../components/status-dot.tsx';
 import { text } from '../../text/en.ts';
 import { healthOf } from '../object/health.ts';
 
@@ -30,7 +31,7 @@ export function WorkloadsCard() {
   );
 }
 
-const labels: Readonly<Record<Health, string>> = {
+const labels: Readonly<Record<HealthState, string>> = {
   ok: text.overview.healthy,
   pending: text.overview.progressing,
   warning: text.overview.progressing,
@@ -43,7 +44,7 @@ function KindHealth({ apiVersion, kind, resource }: (typeof kinds)[number]) {
   const path = `/apis/${apiVersion}/${resource.resource}`;
   const { items } = useObjects(path, {}, { maxObjects: maxWorkloads });
   const judged = items.map((object) => ({ object, health: healthOf({ ...object, kind })?.health ?? 'unknown' }));
-  const count = (health: Health) => judged.filter((each) => each.health === health).length;
+  const count = (health: HealthState) => judged.filter((each) => each.health === health).length;
   const bad = judged.filter(({ health }) => health !== 'ok').slice(0, shownUnhealthy);
   const known = resourceOfKind(resources, apiVersion, kind);
   return (

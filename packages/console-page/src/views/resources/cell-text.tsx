@@ -1,11 +1,12 @@
 import type { Row } from '../../api/table-store.ts';
-import { StatusDot, type Health } from '../../components/status-dot.tsx';
+import type { HealthState } from '../../components/health-state.ts';
+import { StatusDot } from '../../components/status-dot.tsx';
 
 const healthy = new Set(['Running', 'Completed', 'Succeeded', 'Active', 'Bound', 'Ready', 'Complete', 'Normal', 'True']);
 const pending = new Set(['Pending', 'ContainerCreating', 'PodInitializing', 'Terminating', 'Released', 'Available', 'Suspended']);
 
 /** Returns the health that a status text of a server's table shows. */
-export function healthOfStatus(value: string): Health {
+export function healthOfStatus(value: string): HealthState {
   if (healthy.has(value)) return 'ok';
   if (pending.has(value) || value.startsWith('Init:')) return 'pending';
   if (value.startsWith('Ready,') || value === 'Warning') return 'warning';
