@@ -212,7 +212,7 @@ describe.skipIf(missing !== undefined)(
       await line.close();
     });
 
-    it('asks for a new sign-in after the server restarted, because sessions are not stored', async () => {
+    it('requires a new sign-in after the server restarted, because sessions are not stored', async () => {
       await open('#/r/core/v1/configmaps?ns=default');
       await page.getByRole('grid').getByText('edited').waitFor();
       await cluster.stop();

@@ -87,7 +87,7 @@ function addConsoleCommand(root: Command): void {
     .description('print a link that signs in to the web console once')
     .addOption(dataDir())
     .option('--kubeconfig <file>', 'kubeconfig of the user to sign in; default: that of the cluster admin')
-    .action(async (options) => (await import('./console-link.ts')).printLink(options));
+    .action(async (options) => (await import('./common/console-link.ts')).printLink(options));
 }
 
 function addBackupCommands(root: Command): void {

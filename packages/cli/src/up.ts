@@ -12,7 +12,7 @@ import type { JoinedNode } from '@oarlock/cluster/composition/plan';
 import { adminKubeconfig, logFile } from '@oarlock/cluster/process/process-state';
 import { run, type RunningCluster } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './common/command-error.ts';
-import { adminLink } from './console-link.ts';
+import { adminLink } from './common/console-link.ts';
 
 /** Time in milliseconds within which a second signal counts as the same key press, because both the terminal and npm forward Ctrl-C. */
 const repeatedSignalMs = 1000;

@@ -77,7 +77,7 @@ export function useClock(intervalMs = 10_000): number {
 }
 
 /** Returns a function whose identity never changes and that calls the latest version. */
-export function useLatest<A extends readonly unknown[]>(work: (...args: A) => void): (...args: A) => void {
+export function useLatest<A extends readonly unknown[], R>(work: (...args: A) => R): (...args: A) => R {
   const latest = useRef(work);
   latest.current = work;
   return useMemo(

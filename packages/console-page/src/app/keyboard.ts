@@ -12,11 +12,7 @@ const isTextInput = (target: EventTarget | null): boolean =>
 
 /** Calls `onKeys` with a key, and with the sequence that it completes; the first call that returns true ends the sequence. */
 export function useKeys(onKeys: (keys: KeySequence) => boolean): void {
-  const call = useLatest((keys: KeySequence, event: KeyboardEvent, taken: { value: boolean }) => {
-    if (!onKeys(keys)) return;
-    event.preventDefault();
-    taken.value = true;
-  });
+  const handler = useLatest(onKeys);
   useEffect(() => {
     let last = '';
     let lastAt = 0;
@@ -24,10 +20,9 @@ export function useKeys(onKeys: (keys: KeySequence) => boolean): void {
       if (event.ctrlKey || event.metaKey || event.altKey || isTextInput(event.target) || document.querySelector('dialog[open]') !== null)
         return;
       const isSequence = last !== '' && event.timeStamp - lastAt < sequenceMs;
-      const taken = { value: false };
-      if (isSequence) call(`${last} ${event.key}`, event, taken);
-      if (!taken.value) call(event.key, event, taken);
-      last = taken.value ? '' : event.key;
+      const isHandled = (isSequence && handler(`${last} ${event.key}`)) || handler(event.key);
+      if (isHandled) event.preventDefault();
+      last = isHandled ? '' : event.key;
       lastAt = event.timeStamp;
     };
     document.addEventListener('keydown', onKeyDown);

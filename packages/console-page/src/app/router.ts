@@ -22,13 +22,13 @@ export function link(segments: readonly string[], query: Readonly<Record<string,
 
 /** Returns the parameters of a path that matches a pattern such as `/r/:group/:resource`, where `:name?` is optional; otherwise undefined. */
 export function matchPath(pattern: string, path: string): Readonly<Record<string, string>> | undefined {
-  const wanted = pattern.split('/').slice(1);
-  const given = path.split('/').slice(1);
-  if (given.at(-1) === '') given.pop();
-  if (given.length > wanted.length) return undefined;
+  const patternParts = pattern.split('/').slice(1);
+  const pathParts = path.split('/').slice(1);
+  if (pathParts.at(-1) === '') pathParts.pop();
+  if (pathParts.length > patternParts.length) return undefined;
   const parameters: Record<string, string> = {};
-  for (const [index, part] of wanted.entries()) {
-    const value = given[index];
+  for (const [index, part] of patternParts.entries()) {
+    const value = pathParts[index];
     if (part.startsWith(':')) {
       const isOptional = part.endsWith('?');
       if (value === undefined && !isOptional) return undefined;

@@ -31,11 +31,11 @@ export function documentsOf(yaml: string): readonly Partial<KubeObject>[] {
 /** Returns the object as the editor shows it: in the usual order, and without fields that only the server writes. */
 export function editableOf(object: KubeObject, { keepManagedFields = false } = {}): unknown {
   const { apiVersion, kind, metadata, status, ...rest } = object;
-  const { managedFields, resourceVersion: _version, ...shown } = metadata;
+  const { managedFields, resourceVersion: _version, ...editable } = metadata;
   return {
     apiVersion,
     kind,
-    metadata: { ...shown, ...(keepManagedFields && managedFields && { managedFields }) },
+    metadata: { ...editable, ...(keepManagedFields && managedFields && { managedFields }) },
     ...rest,
     ...(status !== undefined && { status }),
   };

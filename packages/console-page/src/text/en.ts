@@ -62,8 +62,8 @@ export const text = {
     allNamespaces: 'All namespaces',
     empty: 'No objects',
     noMatch: 'No row matches the filter',
-    count: (shown: number, all: number) =>
-      shown === all ? `${all.toLocaleString('en')} objects` : `${shown.toLocaleString('en')} of ${all.toLocaleString('en')} objects`,
+    count: (visible: number, all: number) =>
+      visible === all ? `${all.toLocaleString('en')} objects` : `${visible.toLocaleString('en')} of ${all.toLocaleString('en')} objects`,
     allColumns: 'All columns',
     columnNamespace: 'Namespace',
     resources: 'Resources',

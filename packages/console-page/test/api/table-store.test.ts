@@ -97,7 +97,7 @@ describe('a table', () => {
     expect(names()).toEqual(['a']);
   });
 
-  it('stops when the user may not list, and says why', async () => {
+  it('stops when the user may not list, and reports the reason', async () => {
     const { client } = fakeClient([{ json: { reason: 'Forbidden', message: 'ada cannot list' }, status: 403 }]);
     const store = new TableStore({ client, path: '/api/v1/secrets' });
     stop = store.start();

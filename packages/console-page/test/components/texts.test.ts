@@ -7,13 +7,13 @@ import { visibleRows } from '../../src/components/virtual-rows.ts';
 import { documentsOf, editableOf, fromYaml, toYaml } from '../../src/components/yaml-text.ts';
 
 const signs = { same: ' ', added: '+', removed: '-' };
-const shown = (before: string, after: string) => diffLines(before, after).map(({ kind, text }) => `${signs[kind]}${text}`);
+const diffText = (before: string, after: string) => diffLines(before, after).map(({ kind, text }) => `${signs[kind]}${text}`);
 
 describe('a difference', () => {
   it('contains the changed lines only', () => {
-    expect(shown('a\nb\nc', 'a\nx\nc')).toEqual([' a', '-b', '+x', ' c']);
-    expect(shown('', 'a')).toEqual(['-', '+a']);
-    expect(shown('a\nb', 'b')).toEqual(['-a', ' b']);
+    expect(diffText('a\nb\nc', 'a\nx\nc')).toEqual([' a', '-b', '+x', ' c']);
+    expect(diffText('', 'a')).toEqual(['-', '+a']);
+    expect(diffText('a\nb', 'b')).toEqual(['-a', ' b']);
   });
   it('leads from one text to the other', () => {
     const text = fc.array(fc.constantFrom('a', 'b', 'c', ''), { minLength: 1, maxLength: 12 }).map((lines) => lines.join('\n'));

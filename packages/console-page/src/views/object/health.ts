@@ -31,7 +31,7 @@ export interface Rollout {
   readonly updated: number;
   readonly ready: number;
   readonly isComplete: boolean;
-  /** Why the rollout fails, if a condition says so. */
+  /** Why the rollout fails, if a condition reports it. */
   readonly failure?: string;
 }
 

@@ -2,8 +2,8 @@ import { isStatus } from '@oarlock/api/status';
 import { remoteAccess } from '@oarlock/cluster/remote-access';
 import type { RunningCluster } from '@oarlock/cluster/run';
 import type { Client } from '@oarlock/spi/client';
-import { adminAccess } from './common/admin-access.ts';
-import { CommandError } from './common/command-error.ts';
+import { adminAccess } from './admin-access.ts';
+import { CommandError } from './command-error.ts';
 
 /** The user of the admin kubeconfig. */
 const admin = { name: 'kubernetes-admin', groups: ['system:masters', 'system:authenticated'] };
