@@ -1,8 +1,9 @@
 // Bundles the compiled packages into one file and stores V8's code cache beside it: loading hundreds of modules was most of a cold start.
 // External plugins import the compiled packages; slots and errors are identified by name, so both copies work together.
-import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { buildPage, pageFolder } from './console-page.mjs';
 import { run } from './setup.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -82,6 +83,9 @@ export async function bundle({ outdir = out, minify = false } = {}) {
     join(outdir, programName('@oarlock/cluster/hosting/thread/thread-main')),
     `import { joined } from '../bin/joined.js';\nawait joined().runPluginThread();\n`,
   );
+  await buildPage();
+  // as PageFiles of @oarlock/console finds it
+  cpSync(pageFolder, join(outdir, 'console-page'), { recursive: true });
   if (outdir !== out) return;
   const { code, output } = await run(
     process.execPath,

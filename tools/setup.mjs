@@ -107,6 +107,7 @@ const components = [
   ['procps', '/usr/bin/pgrep'],
   ['openssl', '/usr/bin/openssl'],
   ['prometheus', '/usr/bin/prometheus'],
+  ['chromium', '/usr/bin/chromium'],
   ['python3-kubernetes', '/usr/lib/python3/dist-packages/kubernetes/__init__.py'],
 ];
 

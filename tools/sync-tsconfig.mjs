@@ -17,7 +17,7 @@ const folderOf = new Map(folders.map((folder) => [JSON.parse(readFileSync(join(r
 
 const filesIn = (folder) =>
   (existsSync(folder) ? readdirSync(folder, { recursive: true, withFileTypes: true }) : [])
-    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+    .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
     .map((entry) => join(entry.parentPath ?? entry.path, entry.name));
 const packageName = (specifier) =>
   specifier
@@ -49,6 +49,16 @@ function withVersions(file, text) {
   return result;
 }
 
+/** Compiler options of packages whose sources run in browsers. `tools/console-page.mjs` builds them. */
+const browserOptions = {
+  lib: ['ES2023', 'DOM', 'DOM.Iterable', 'DOM.AsyncIterable'],
+  types: [],
+  jsx: 'react-jsx',
+  jsxImportSource: 'preact',
+  emitDeclarationOnly: true,
+};
+const browserPackages = new Set(['packages/console-page']);
+
 const faults = [];
 const write = (file, content) => {
   const old = existsSync(file) ? readFileSync(file, 'utf8') : '';
@@ -62,7 +72,9 @@ for (const folder of folders) {
   const text = readFileSync(manifestFile, 'utf8');
   const manifest = JSON.parse(text);
   write(manifestFile, withVersions(join(folder, 'package.json'), text));
-  const declared = new Set([...Object.keys(manifest.dependencies ?? {}), ...Object.keys(manifest.peerDependencies ?? {})]);
+  // the build of a browser package includes its dependencies
+  const { dependencies, peerDependencies, devDependencies } = manifest;
+  const declared = new Set(Object.keys({ ...dependencies, ...peerDependencies, ...(browserPackages.has(folder) && devDependencies) }));
   const used = new Set(filesIn(join(root, folder, 'src')).flatMap(importsOf));
   used.delete(manifest.name);
   for (const name of used)
@@ -84,6 +96,7 @@ for (const folder of folders) {
           declaration: true,
           sourceMap: true,
           inlineSources: true,
+          ...(browserPackages.has(folder) && browserOptions),
         },
         include: ['src'],
         references,

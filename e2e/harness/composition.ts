@@ -11,6 +11,7 @@ export interface ClusterSpec {
   readonly network?: PluginUse;
   readonly volumes?: readonly PluginUse[];
   readonly policy?: PluginUse;
+  readonly paths?: readonly PluginUse[];
   readonly audit?: readonly PluginUse[];
   readonly auditPolicy?: string;
   readonly proxy?: PluginUse;

@@ -6,6 +6,7 @@ const servers = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'service-pr
 const mayImport = {
   primitives: [],
   api: [],
+  'console-page': [],
   grpc: [],
   spdy: [],
   kernel: ['primitives'],

@@ -14,6 +14,7 @@ function program(): Command {
     .configureOutput({ writeErr: (text) => process.stderr.write(text) });
   // in the order of `oarlock --help`
   addClusterCommands(root);
+  addConsoleCommand(root);
   addBackupCommands(root);
   addConfigCommands(root);
   addPluginCommands(root);
@@ -78,6 +79,15 @@ function addClusterCommands(root: Command): void {
     .description('print the kubeconfig of the cluster admin')
     .addOption(dataDir())
     .action(async (options) => (await import('./status.ts')).kubeconfig(options));
+}
+
+function addConsoleCommand(root: Command): void {
+  root
+    .command('console')
+    .description('print a link that signs in to the web console once')
+    .addOption(dataDir())
+    .option('--kubeconfig <file>', 'kubeconfig of the user to sign in; default: that of the cluster admin')
+    .action(async (options) => (await import('./common/console-link.ts')).printLink(options));
 }
 
 function addBackupCommands(root: Command): void {

@@ -28,6 +28,7 @@ const slotOrder = [
   'authz',
   'admission',
   'audit',
+  'paths',
   'scheduling',
   'controller',
   'runtime',

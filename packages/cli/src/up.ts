@@ -12,6 +12,7 @@ import type { JoinedNode } from '@oarlock/cluster/composition/plan';
 import { adminKubeconfig, logFile } from '@oarlock/cluster/process/process-state';
 import { run, type RunningCluster } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './common/command-error.ts';
+import { adminLink } from './common/console-link.ts';
 
 /** Time in milliseconds within which a second signal counts as the same key press, because both the terminal and npm forward Ctrl-C. */
 const repeatedSignalMs = 1000;
@@ -79,11 +80,12 @@ export async function up(options: UpOptions): Promise<void> {
     console.log('Stopped before it was ready.');
     return;
   }
+  const message = report(running, { dataDir, init: options.init, link: await adminLink(running) });
   if (process.send !== undefined) {
-    process.send({ ready: report(running, { dataDir, init: options.init }) });
+    process.send({ ready: message });
     process.disconnect();
   } else {
-    console.log(report(running, { dataDir, init: options.init }));
+    console.log(message);
     console.log('\nStop it with Ctrl-C.');
   }
   await stopRequested;
@@ -124,7 +126,7 @@ async function remoteFor({ kubeconfig, server }: UpOptions, dataDir: string, rol
 
 function report(
   { plan, server, startedInMs, warnings }: RunningCluster,
-  { dataDir, init }: { readonly dataDir: string; readonly init?: boolean | undefined },
+  { dataDir, init, link }: { readonly dataDir: string; readonly init?: boolean | undefined; readonly link?: string | undefined },
 ): string {
   if (!plan.roles.includes('apiserver')) {
     const subject = plan.roles.includes('kubelet') ? `The node ${plan.nodeName}` : 'Oarlock';
@@ -152,6 +154,9 @@ function report(
     `  kubectl ${hello}`,
     '  kubectl get pods -o wide',
     `  npx oarlock trace deployment/hello${here}`,
+    ...(link === undefined
+      ? []
+      : ['', `  Console: ${link}`, `  (valid once and for a few minutes; another: npx oarlock console${here})`, '']),
     ...addServer,
     `  npx oarlock down${here}`,
   ].join('\n');

@@ -1,9 +1,10 @@
 import { badRequest } from '@oarlock/api/status';
-import type { Identity } from '@oarlock/spi/authn';
+import type { Credentials, Identity } from '@oarlock/spi/authn';
 import type { Authorizer } from '@oarlock/spi/authz';
 import type { PathHandler } from '@oarlock/spi/paths';
 import type { Registry } from 'prom-client';
 import { errorText } from '@oarlock/primitives/error-text';
+import { credentialsOf } from '../authentication/authentication.ts';
 import type { Aggregator } from '../aggregation/aggregator.ts';
 import type { LoopbackPathHandler } from '../pipeline/loopback-handler.ts';
 import type { DiscoveryEndpoints } from '../discovery/discovery-endpoints.ts';
@@ -138,14 +139,16 @@ export class PathEndpoints {
     const { path, query } = target;
     if (!handler.methods.some((known) => known === method)) throw methodNotAllowed();
     const body = method === 'GET' || method === 'DELETE' ? undefined : await jsonBody(exchange);
-    const response = await handler.handle({ method, path, query: query.first, body, identity });
+    const credentials: Credentials = credentialsOf(exchange, path);
+    const response = await handler.handle({ method, path, query: query.first, body, identity, credentials });
     if (response.cacheControl !== undefined) exchange.setHeader('Cache-Control', response.cacheControl);
+    for (const [name, value] of Object.entries(response.headers ?? {})) exchange.setHeader(name, value);
     if (response.contentType === undefined) {
       sendValue(exchange, { code: response.code, value: response.body as object }, negotiateRequest(exchange, query));
       return;
     }
     exchange.setHeader('Content-Type', response.contentType);
-    exchange.send(response.code, JSON.stringify(response.body));
+    exchange.send(response.code, Buffer.isBuffer(response.body) ? response.body : JSON.stringify(response.body));
   }
 
   #paths(): readonly string[] {

@@ -10,6 +10,7 @@ import { HtmlLinkRewriter } from './internal/html-links.ts';
 import type { LinkRewriting } from './internal/location.ts';
 import { headerValues } from '@oarlock/spi/authn';
 import { errorText } from '@oarlock/primitives/error-text';
+import { foreignCookies } from './internal/own-cookies.ts';
 import { isHtml, returnedHeaders } from './internal/response-headers.ts';
 
 /** The destination of a forwarded request. */
@@ -206,7 +207,9 @@ export class ReverseProxy {
       )
         continue;
       // lines of a repeated header stay separate, because a value may contain commas
-      forwarded[name] = typeof value === 'string' && value.includes(',') ? linesOf(exchange, name, value) : value;
+      const sent = name === 'cookie' && typeof value === 'string' ? foreignCookies(value) : value;
+      if (sent === undefined) continue;
+      forwarded[name] = typeof sent === 'string' && name !== 'cookie' && sent.includes(',') ? linesOf(exchange, name, sent) : sent;
     }
     const host = headers.host ?? (headers[':authority'] as string | undefined);
     if (host !== undefined) forwarded['host'] = host;

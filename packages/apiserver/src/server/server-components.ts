@@ -14,6 +14,7 @@ import { PriorityAndFairness } from '../flowcontrol/priority-and-fairness.ts';
 import { HealthEndpoints, type HealthCheck } from '../handler-chain/health-endpoints.ts';
 import { HttpHandler } from '../handler-chain/http-handler.ts';
 import { InFlightCounter } from '../handler-chain/in-flight-counter.ts';
+import { withPathAccess } from '../handler-chain/path-access.ts';
 import { PathEndpoints } from '../handler-chain/path-endpoints.ts';
 import { PostStartHooks } from '../handler-chain/post-start-hooks.ts';
 import { RequestMetrics } from '../http/request-metrics.ts';
@@ -167,7 +168,8 @@ interface HandlerComponents extends Pick<ServerComponents, 'pipeline' | 'aggrega
 }
 
 function newHttpHandler({ dependencies, context, access }: Builder, components: HandlerComponents): HttpHandler {
-  const { config, authn, authz, cluster, keys, localNodes: local } = dependencies;
+  const { config, paths: pathHandlers, cluster, keys, localNodes: local } = dependencies;
+  const { authn, authz } = withPathAccess(dependencies, pathHandlers);
   const { clock, log, metrics, signal } = context;
   const { proxy, addresses, ...rest } = components;
   const inFlight = new InFlightCounter();

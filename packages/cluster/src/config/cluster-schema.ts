@@ -107,6 +107,8 @@ const spec = z.strictObject({
   proxy: placement.optional(),
   dns: placement.optional(),
   cloud: placement.optional(),
+  /** Handlers of non-resource paths of the API server, such as the web console. */
+  paths: z.array(placement).default([]),
   /** Settings of the roles; each role's own schema checks them. */
   settings: z
     .strictObject({

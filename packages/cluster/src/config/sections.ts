@@ -6,6 +6,7 @@ import { Cloud } from '@oarlock/spi/cloud';
 import { Controllers } from '@oarlock/spi/controller';
 import { Dns } from '@oarlock/spi/dns';
 import { Network } from '@oarlock/spi/network';
+import { Paths } from '@oarlock/spi/paths';
 import { Policy } from '@oarlock/spi/policy';
 import { Proxy } from '@oarlock/spi/proxy';
 import { Runtime } from '@oarlock/spi/runtime';
@@ -31,7 +32,8 @@ export interface Section {
     | 'policy'
     | 'proxy'
     | 'dns'
-    | 'cloud';
+    | 'cloud'
+    | 'paths';
   // biome-ignore lint/suspicious/noExplicitAny: a table of unlike slots
   readonly slot: Slot<any>;
   readonly roles: readonly RoleName[];
@@ -44,6 +46,7 @@ export const sections: readonly Section[] = [
   { key: 'authz', slot: Authz, roles: ['apiserver'] },
   { key: 'admission', slot: Admission, roles: ['apiserver'] },
   { key: 'audit', slot: Audit, roles: ['apiserver'] },
+  { key: 'paths', slot: Paths, roles: ['apiserver'] },
   { key: 'scheduling', slot: Scheduling, roles: ['scheduler'] },
   { key: 'cloud', slot: Cloud, roles: ['controllers'] },
   { key: 'controllers', slot: Controllers, roles: ['controllers'] },

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Exchange } from '../../http/exchange.ts';
 import { connectionHeaders } from './forwarded-body.ts';
+import { foreignSetCookies } from './own-cookies.ts';
 import { rewriteLink, type LinkRewriting } from './location.ts';
 
 /** Returns true if the response is an HTML page without a content coding. */
@@ -17,6 +18,7 @@ export function returnedHeaders(
   const isConnectionHeader = connectionHeaders(headers.connection);
   for (const [name, value] of Object.entries(headers))
     if (value !== undefined && name !== 'authorization' && name !== 'audit-id' && !isConnectionHeader(name)) result[name] = value;
+  if (headers['set-cookie'] !== undefined) result['set-cookie'] = foreignSetCookies(headers['set-cookie']);
   if (rewriting !== undefined && headers.location !== undefined)
     result['location'] = rewriteLink(
       headers.location,

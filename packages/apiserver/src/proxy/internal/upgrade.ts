@@ -2,6 +2,7 @@ import { STATUS_CODES, type ClientRequest, type IncomingMessage } from 'node:htt
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { connectionHeaders } from './forwarded-body.ts';
+import { isOwnCookie } from './own-cookies.ts';
 import { copyBidirectional } from './splice.ts';
 
 /** The time in milliseconds to write the buffered bytes of one side after the other side has closed. */
@@ -85,6 +86,7 @@ export function responseHead(code: number, response: IncomingMessage, more = '')
   for (let i = 0; i + 1 < response.rawHeaders.length; i += 2) {
     const name = response.rawHeaders[i] ?? '';
     if (code !== 101 && isConnectionHeader(name.toLowerCase())) continue;
+    if (name.toLowerCase() === 'set-cookie' && isOwnCookie(response.rawHeaders[i + 1] ?? '')) continue;
     lines.push(`${name}: ${response.rawHeaders[i + 1]}`);
   }
   return `${lines.join('\r\n')}\r\n${more}\r\n`;

@@ -1,0 +1,78 @@
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
+import { root } from './oarlock.ts';
+
+const executable = '/usr/bin/chromium';
+
+/** Returns why tests in a browser cannot run; undefined if they can. */
+export const browserMissing = (): string | undefined => (existsSync(executable) ? undefined : `${executable} is not installed`);
+
+/** Starts Debian's Chromium. Tests run as root, for which Chromium has no sandbox. */
+export const launchBrowser = (): Promise<Browser> =>
+  chromium.launch({ executablePath: executable, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'] });
+
+/** A page, and everything in it that a user would see as a fault. */
+export interface ObservedPage {
+  readonly context: BrowserContext;
+  readonly page: Page;
+  /** Uncaught errors, violations of the content security policy, and dialogs that scripts opened. */
+  readonly faults: string[];
+}
+
+/** Opens a page of a context of its own, which has no cookies. */
+export async function openPage(
+  browser: Browser,
+  options: { readonly width?: number; readonly dark?: boolean } = {},
+): Promise<ObservedPage> {
+  const { width = 1280, dark = false } = options;
+  const context = await browser.newContext({
+    ignoreHTTPSErrors: true,
+    viewport: { width, height: 800 },
+    colorScheme: dark ? 'dark' : 'light',
+  });
+  const page = await context.newPage();
+  page.setDefaultTimeout(120_000);
+  const faults: string[] = [];
+  page.on('pageerror', (error) => faults.push(String(error)));
+  page.on('dialog', (dialog) => {
+    faults.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on('console', (message) => {
+    if (/Content Security Policy|TrustedHTML|TrustedScript/.test(message.text())) faults.push(message.text());
+  });
+  return { context, page, faults };
+}
+
+const require = createRequire(import.meta.url);
+let axeSource: Promise<string> | undefined;
+
+interface AxeResults {
+  readonly passes: readonly unknown[];
+  readonly violations: readonly {
+    readonly id: string;
+    readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[];
+  }[];
+}
+
+/** Returns the accessibility faults of a page (WCAG 2.2 AA), one line each. */
+export async function accessibilityFaults(page: Page): Promise<readonly string[]> {
+  axeSource ??= readFile(require.resolve('axe-core/axe.min.js'), 'utf8');
+  await page.evaluate(await axeSource);
+  const { violations, passes } = (await page.evaluate(
+    `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations', 'passes'] })`,
+  )) as AxeResults;
+  if (passes.length === 0) throw new Error('axe checked nothing');
+  return violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ html, failureSummary = '' }) => `${id}: ${html.slice(0, 200)} ${failureSummary}`),
+  );
+}
+
+/** With `OARLOCK_WRITE_SCREENSHOTS=1`, writes the picture of a page for the documentation. */
+export async function documentPage(page: Page, name: string): Promise<void> {
+  if (process.env['OARLOCK_WRITE_SCREENSHOTS'] !== '1') return;
+  await page.screenshot({ path: join(root, 'docs', 'images', `${name}.png`), animations: 'disabled' });
+}

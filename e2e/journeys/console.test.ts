@@ -1,0 +1,349 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { accessibilityFaults, browserMissing, documentPage, launchBrowser, openPage, type ObservedPage } from '../harness/browser.ts';
+import type { Cluster } from '../harness/cluster.ts';
+import { composition } from '../harness/composition.ts';
+import { Machine } from '../harness/machine.ts';
+import { root } from '../harness/oarlock.ts';
+import { TcpRelay } from '../harness/tcp-relay.ts';
+
+const missing = browserMissing();
+const maxFirstLoadBytes = 300_000;
+const markup = '<img src=x onerror="window.attacked = 1"><script>window.attacked = 1</script>';
+
+/** Returns the sign-in link that `oarlock up` printed. */
+const printedLink = (cluster: Cluster): string => /Console: (https:\S+)/.exec(cluster.daemon.output)?.[1] ?? '';
+
+async function createLink(cluster: Cluster): Promise<string> {
+  const { code, stdout, stderr } = await cluster.oarlock('console');
+  if (code !== 0) throw new Error(stderr);
+  return stdout.trim();
+}
+
+describe.skipIf(missing !== undefined)(
+  `the console${missing === undefined ? '' : ` (${missing})`}`,
+  { retry: 0 }, // steps of one journey: what fails is tried again from the beginning, not from its middle
+  () => {
+    const machine = Machine.use();
+    let cluster: Cluster;
+    let browser: Browser;
+    let user: ObservedPage;
+    let page: Page;
+
+    const open = (hash: string) => page.goto(`https://127.0.0.1:${cluster.port}/console/${hash}`);
+    const tab = (name: string) => page.locator('nav.tabs').getByRole('link', { name, exact: true }).click();
+    const heading = (name: string | RegExp) => page.getByRole('heading', { level: 1, name }).waitFor();
+
+    beforeAll(async () => {
+      cluster = await machine.cluster({
+        spec: {
+          ...composition({ storage: 'embedded', runtime: 'process', network: 'host', kubelet: { port: 0 } }),
+          paths: ['console'],
+        },
+      });
+      browser = await launchBrowser();
+      user = await openPage(browser);
+      page = user.page;
+    });
+    afterAll(() => browser?.close());
+
+    it('signs in by the printed link, and leaves no secret in the address or in storage that scripts read', async () => {
+      const link = printedLink(cluster);
+      expect(link).toMatch(/\/console\/#\/sign-in\/[\w-]{43}$/);
+      const secret = link.split('/').at(-1) ?? '';
+      await page.goto(link);
+      await heading('Overview');
+      await page.getByText('kubernetes-admin').waitFor();
+      expect(page.url()).not.toContain(secret);
+      const readable = await page.evaluate('JSON.stringify([document.cookie, { ...localStorage }, { ...sessionStorage }, history.state])');
+      expect(readable).toBe('["",{"oarlock-theme":"auto"},{},null]');
+      const [cookie, ...others] = await user.context.cookies();
+      expect(others).toEqual([]);
+      expect(cookie).toMatchObject({ name: '__Host-oarlock-session', httpOnly: true, secure: true, sameSite: 'Strict', path: '/' });
+      expect(await cluster.log()).not.toContain(secret);
+    });
+
+    it('loads less than 300 KB at first', async () => {
+      const bytes = (await page.evaluate(
+        `performance.getEntriesByType('resource').filter(({ name }) => name.includes('/console/')).reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)`,
+      )) as number;
+      expect(bytes).toBeGreaterThan(10_000);
+      expect(bytes).toBeLessThan(maxFirstLoadBytes);
+    });
+
+    it('rejects the link when it is used again', async () => {
+      const other = await openPage(browser);
+      await other.page.goto(printedLink(cluster));
+      await other.page.getByRole('alert').getByText('The link did not sign you in').waitFor();
+      await other.page.getByLabel('Bearer token').waitFor();
+      expect(await accessibilityFaults(other.page)).toEqual([]);
+      await other.context.close();
+    });
+
+    it('signs in with a bearer token, with the permissions of its user', async () => {
+      await cluster.kubectl.run(['create', 'serviceaccount', 'reader']);
+      const token = (await cluster.kubectl.run(['create', 'token', 'reader'])).trim();
+      const other = await openPage(browser);
+      await other.page.goto(`https://127.0.0.1:${cluster.port}/console/`);
+      await other.page.getByLabel('Bearer token').fill(token);
+      await other.page.getByRole('button', { name: 'Sign in', exact: true }).click();
+      await other.page.getByText('system:serviceaccount:default:reader').first().waitFor();
+      await other.page.goto(`https://127.0.0.1:${cluster.port}/console/#/r/core/v1/secrets`);
+      await other.page.getByText(/Not available.*cannot list resource "secrets"/).waitFor();
+      await other.page.getByRole('button', { name: 'Sign out' }).click();
+      await other.page.getByLabel('Bearer token').waitFor();
+      await other.context.close();
+    });
+
+    it('deploys the example from pasted YAML, and shows that it becomes ready', async () => {
+      await page.keyboard.press('c');
+      await heading('Create from YAML');
+      await page.getByLabel('YAML documents').fill(await readFile(join(root, 'examples', 'hello', 'hello.yaml'), 'utf8'));
+      await documentPage(page, 'console-create');
+      await page.getByRole('button', { name: 'Check' }).click();
+      await page.getByText('created').first().waitFor();
+      expect(await cluster.kubectl.run(['get', 'deployments', '-o', 'name'])).toBe('');
+      await page.getByRole('button', { name: 'Apply' }).click();
+      await page.getByRole('link', { name: 'Deployment hello' }).click();
+      await page.getByText('The rollout is complete').waitFor();
+      await expect.poll(() => page.locator('.tree').first().getByText('Running', { exact: true }).count()).toBe(3);
+      await page.getByRole('link', { name: 'hello', exact: true }).waitFor();
+      await documentPage(page, 'console-workload');
+    });
+
+    it('shows the logs of all pods together', async () => {
+      await tab('Logs');
+      await expect
+        .poll(() =>
+          page
+            .getByRole('log')
+            .getByText(/listens on 127\./)
+            .count(),
+        )
+        .toBe(3);
+      await page.getByLabel('Filter lines').fill('no such line');
+      await page.getByText('0 lines').waitFor();
+      await page.getByLabel('Filter lines').fill('');
+      await documentPage(page, 'console-logs');
+    });
+
+    it('opens a terminal in a container', async () => {
+      await tab('Terminal');
+      await page.getByRole('button', { name: 'Connect' }).click();
+      await page.locator('.xterm-rows').getByText(/[#$]/).first().waitFor();
+      await page.keyboard.type('echo $((40+2))-in-the-pod\n');
+      await page.locator('.xterm-rows').getByText('42-in-the-pod').waitFor();
+      await documentPage(page, 'console-terminal');
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await page.keyboard.press('Escape');
+      await page.keyboard.press('Escape');
+      await expect.poll(() => page.evaluate('document.activeElement.textContent')).toBe('Disconnect');
+    });
+
+    it('shows the difference of an edit before it is applied, and rolls back', async () => {
+      await tab('YAML');
+      await page.getByRole('button', { name: 'Edit' }).click();
+      const editor = page.getByLabel('YAML of the object');
+      await editor.fill((await editor.inputValue()).replace('terminationGracePeriodSeconds: 30', 'terminationGracePeriodSeconds: 2'));
+      await page.getByRole('button', { name: 'Review changes' }).click();
+      await page.locator('.diff-added').waitFor();
+      expect(await page.locator('.diff-added').allTextContents()).toEqual([
+        expect.stringMatching(/^\+ +terminationGracePeriodSeconds: 2$/),
+      ]);
+      expect(await page.locator('.diff-removed').allTextContents()).toEqual([
+        expect.stringMatching(/^- +terminationGracePeriodSeconds: 30$/),
+      ]);
+      await documentPage(page, 'console-edit');
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await page.getByRole('button', { name: 'Apply' }).click();
+      await tab('Revisions');
+      await page.getByText('Revision 2 (current)').waitFor();
+      await page.getByRole('button', { name: 'Compare with the current revision' }).click();
+      await page.locator('.diff-added').getByText('terminationGracePeriodSeconds: 30').waitFor();
+      await documentPage(page, 'console-revisions');
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await page.getByRole('button', { name: 'Roll back' }).click();
+      await page.getByText('Revision 3 (current)').waitFor();
+      await tab('Summary');
+      await page.getByText('The rollout is complete').waitFor();
+      const grace = ['get', 'deployment', 'hello', '-o', 'jsonpath={.spec.template.spec.terminationGracePeriodSeconds}'];
+      expect(await cluster.kubectl.run(grace)).toBe('30');
+    });
+
+    it('keeps the text of an edit that conflicts, and compares it with the newest version', async () => {
+      await cluster.kubectl.run(['create', 'configmap', 'edited', '--from-literal=a=1']);
+      await open('#/o/core/v1/configmaps/default/edited/yaml');
+      await page.getByRole('button', { name: 'Edit' }).click();
+      const editor = page.getByLabel('YAML of the object');
+      await editor.fill((await editor.inputValue()).replace('a: "1"', 'a: "2"'));
+      await cluster.kubectl.run(['label', 'configmap', 'edited', 'other=true']);
+      await page.getByRole('button', { name: 'Review changes' }).click();
+      await page.getByText('The object was changed meanwhile').waitFor();
+      expect(await editor.inputValue()).toContain('a: "2"');
+      await page.getByRole('button', { name: 'Review changes' }).click();
+      await page.locator('.diff-removed').getByText('other: "true"').waitFor();
+      await page.getByRole('button', { name: 'Apply' }).click();
+      await page.getByText('Applied').waitFor();
+      expect(await cluster.kubectl.run(['get', 'configmap', 'edited', '-o', 'jsonpath={.data.a}'])).toBe('2');
+    });
+
+    it('shows changes of others at once, and resumes without a lost change after the connection was lost', async () => {
+      const line = await TcpRelay.to(cluster.port);
+      const other = await openPage(browser);
+      await other.page.goto((await createLink(cluster)).replace(`:${cluster.port}/`, `:${line.port}/`));
+      await other.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+      await other.page.goto(`https://127.0.0.1:${line.port}/console/#/r/core/v1/configmaps?ns=default`);
+      const grid = other.page.getByRole('grid');
+      await grid.getByText('edited').waitFor();
+      await cluster.kubectl.run(['create', 'configmap', 'live']);
+      await grid.getByText('live').waitFor();
+      line.cut();
+      await other.page.getByText(/reconnecting/).waitFor();
+      expect(await grid.getByText('live').count()).toBe(1);
+      await cluster.kubectl.run(['create', 'configmap', 'meanwhile']);
+      await cluster.kubectl.run(['delete', 'configmap', 'live']);
+      line.restore();
+      await grid.getByText('meanwhile').waitFor();
+      await grid.getByText('live').waitFor({ state: 'detached' });
+      await other.page.getByText('Live', { exact: true }).waitFor();
+      await other.context.close();
+      await line.close();
+    });
+
+    it('requires a new sign-in after the server restarted, because sessions are not stored', async () => {
+      await open('#/r/core/v1/configmaps?ns=default');
+      await page.getByRole('grid').getByText('edited').waitFor();
+      await cluster.stop();
+      await page.getByText(/reconnecting/).waitFor();
+      await cluster.up();
+      await page.getByText('The session has ended. Sign in again.').waitFor();
+      await page.goto(await createLink(cluster));
+      await heading('Overview');
+    });
+
+    it('shows markup and escape sequences of names, annotations, events and logs as text', async () => {
+      const escape = String.raw`\u001b]52;c;ZXZpbA==\u0007\u001b[31mred\u001b[0m\u202e`;
+      const pod = {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { name: 'hostile', annotations: { markup, script: 'javascript:window.attacked=1' } },
+        spec: {
+          restartPolicy: 'Never',
+          containers: [
+            {
+              name: 'c',
+              image: 'host',
+              command: ['node', '-e', `console.log(${JSON.stringify(markup)} + "${escape}"); setInterval(() => {}, 1e6)`],
+            },
+          ],
+        },
+      };
+      const event = {
+        apiVersion: 'v1',
+        kind: 'Event',
+        metadata: { name: 'hostile' },
+        involvedObject: { apiVersion: 'v1', kind: 'Pod', namespace: 'default', name: 'hostile' },
+        type: 'Warning',
+        reason: 'Markup',
+        message: markup,
+        lastTimestamp: new Date().toISOString(),
+      };
+      for (const object of [pod, event]) await cluster.kubectl.run(['create', '-f', '-'], { input: JSON.stringify(object) });
+      await open('#/o/core/v1/pods/default/hostile');
+      await page.getByText(markup).first().waitFor();
+      await tab('YAML');
+      await expect.poll(() => page.getByLabel('YAML of the object').inputValue()).toContain('onerror');
+      await tab('Logs');
+      await page.getByRole('log').getByText(markup).waitFor();
+      const line = (await page.getByRole('log').getByText(markup).textContent()) ?? '';
+      expect(line.trim()).toBe(`${markup}red\uFFFD`);
+      await open('#/');
+      await page.getByText(markup).first().waitFor();
+      expect(await page.evaluate('window.attacked')).toBeUndefined();
+    });
+
+    it('is used with the keyboard alone', async () => {
+      await page.keyboard.press('g');
+      await page.keyboard.press('p');
+      await heading('Pod');
+      await page.getByRole('grid').getByText('hostile').waitFor();
+      await page.keyboard.press('f');
+      await page.keyboard.type('hostile');
+      await page.getByText('1 of').waitFor();
+      await page.getByRole('grid').focus();
+      await page.keyboard.press('ArrowDown');
+      await page.keyboard.press('Enter');
+      await heading(/hostile/);
+      await page.locator('main').focus();
+      await page.keyboard.press('?');
+      await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await page.keyboard.press('Escape');
+      await page.keyboard.press('/');
+      await page.getByRole('combobox', { name: 'Search resources and views' }).fill('deploy');
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await page.keyboard.press('Enter');
+      await heading('Deployment');
+    });
+
+    it('views the cluster as another user, with the permissions of this user', async () => {
+      await page.getByRole('button', { name: 'View as…' }).click();
+      await page.getByLabel('User', { exact: true }).fill('nobody');
+      await page.getByRole('button', { name: 'View', exact: true }).click();
+      await page.getByText('Viewing as nobody').waitFor();
+      await page.getByText(/Not available.*User "nobody" cannot list/).waitFor();
+      await page.getByRole('button', { name: 'Stop' }).click();
+      await page.getByRole('grid').getByText('hello').first().waitFor();
+    });
+
+    it('deletes an object after it has shown what happens to the objects that it owns', async () => {
+      await open('#/o/apps/v1/deployments/default/hello');
+      await page.getByRole('button', { name: 'Delete' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Delete hello?' });
+      await dialog.getByText(/owned objects are known/).waitFor();
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await dialog.getByRole('button', { name: 'Delete' }).click();
+      await heading('Deployment');
+      await expect.poll(() => cluster.kubectl.run(['get', 'deployments', '-o', 'name'])).toBe('');
+    });
+
+    describe.each([
+      { width: 1280, dark: false },
+      { width: 1280, dark: true },
+      { width: 400, dark: false },
+    ])('at $width px, dark: $dark', ({ width, dark }) => {
+      let view: ObservedPage;
+      beforeAll(async () => {
+        view = await openPage(browser, { width, dark });
+        await view.page.goto(await createLink(cluster));
+        await view.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+      });
+      afterAll(() => view?.context.close());
+
+      it.each([
+        ['the overview', '#/', 'Recent events', 'console-overview'],
+        ['the resources', '#/resources', 'ConfigMap', 'console-resources'],
+        ['a table', '#/r/core/v1/pods', 'hostile', 'console-table'],
+        ['a page of an object', '#/o/core/v1/pods/default/hostile', 'Conditions', undefined],
+        ['YAML', '#/o/core/v1/pods/default/hostile/yaml', 'Edit', undefined],
+        ['events', '#/o/core/v1/pods/default/hostile/events', 'Started', undefined],
+        ['logs', '#/o/core/v1/pods/default/hostile/logs', '1 lines', undefined],
+        ['managed fields', '#/o/core/v1/pods/default/hostile/fields', 'spec.', undefined],
+        ['creation', '#/create', 'Check', undefined],
+      ])('%s is accessible and fits', async (_, hash, content, picture) => {
+        await view.page.goto(`https://127.0.0.1:${cluster.port}/console/${hash}`);
+        await view.page.locator('main').getByText(content).first().waitFor();
+        if (picture !== undefined && width > 1000) await documentPage(view.page, dark ? `${picture}-dark` : picture);
+        expect(await accessibilityFaults(view.page)).toEqual([]);
+        expect(await view.page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+        expect(view.faults).toEqual([]);
+      });
+    });
+
+    it('caused no error and no violation of its policy', () => {
+      expect(user.faults).toEqual([]);
+    });
+  },
+);

@@ -1,0 +1,35 @@
+import { isStatus } from '@oarlock/api/status';
+import { remoteAccess } from '@oarlock/cluster/remote-access';
+import type { RunningCluster } from '@oarlock/cluster/run';
+import type { Client } from '@oarlock/spi/client';
+import { adminAccess } from './admin-access.ts';
+import { CommandError } from './command-error.ts';
+
+/** The user of the admin kubeconfig. */
+const admin = { name: 'kubernetes-admin', groups: ['system:masters', 'system:authenticated'] };
+
+interface CreatedLink {
+  readonly url: string;
+}
+const createLink = async (client: Client): Promise<string> => ((await client.raw('POST', '/console/links')) as CreatedLink).url;
+
+/** Returns a sign-in link of the console for the cluster's admin; undefined if the composition has no console. */
+export async function adminLink(running: RunningCluster): Promise<string | undefined> {
+  const { plugins } = running.plan;
+  return plugins.some(({ plugin }) => plugin.id === 'console') ? createLink(running.clientAs(admin)) : undefined;
+}
+
+/** Prints a sign-in link of the console for the user of a kubeconfig, by default for the cluster's admin. The link is valid once and for a short time. */
+export async function printLink({ dataDir, kubeconfig }: { readonly dataDir: string; readonly kubeconfig?: string }): Promise<void> {
+  const access = kubeconfig === undefined ? await adminAccess(dataDir) : await remoteAccess(kubeconfig);
+  try {
+    console.log(await createLink(access.client));
+  } catch (cause) {
+    if (!isStatus(cause, 'NotFound') && !isStatus(cause, 'Forbidden')) throw cause;
+    throw new CommandError('the API server does not serve the console: add `paths: [console]` to the spec of its cluster.yaml', undefined, {
+      cause,
+    });
+  } finally {
+    access.close();
+  }
+}

@@ -1,0 +1,134 @@
+/** A response of the API server with an error status. */
+export class ApiError extends Error {
+  readonly code: number;
+  readonly reason: string;
+  constructor(code: number, reason: string, message: string) {
+    super(message);
+    this.name = 'ApiError';
+    this.code = code;
+    this.reason = reason;
+  }
+}
+
+/** The fields of every object that the page reads. */
+export interface KubeObject {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+  readonly metadata: ObjectMeta;
+  readonly [field: string]: unknown;
+}
+export interface ObjectMeta {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly generation?: number;
+  readonly creationTimestamp?: string;
+  readonly deletionTimestamp?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly finalizers?: readonly string[];
+  readonly ownerReferences?: readonly OwnerReference[];
+  readonly managedFields?: readonly ManagedFieldsEntry[];
+}
+export interface OwnerReference {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly controller?: boolean;
+}
+export interface ManagedFieldsEntry {
+  readonly manager?: string;
+  readonly operation?: string;
+  readonly subresource?: string;
+  readonly time?: string;
+  readonly fieldsV1?: Readonly<Record<string, unknown>>;
+}
+export interface ObjectList<T = KubeObject> {
+  readonly metadata: { readonly resourceVersion: string; readonly continue?: string; readonly remainingItemCount?: number };
+  readonly items: readonly T[];
+}
+
+export interface Impersonation {
+  readonly user: string;
+  readonly groups: readonly string[];
+}
+
+export interface RequestOptions {
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  readonly accept?: string;
+  readonly body?: string;
+  readonly contentType?: string;
+  readonly signal?: AbortSignal;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+
+/** Returns a path with the parameters that have a value. */
+export function withQuery(path: string, query: RequestOptions['query'] = {}): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== '') parameters.set(name, String(value));
+  const text = parameters.toString();
+  return text === '' ? path : `${path}?${text}`;
+}
+
+/** A client of the API server that served the page. Cookies authenticate it, so that the script never has a credential. */
+export class ApiClient {
+  readonly #fetch: Fetch;
+  /** Called when the server rejects the session. */
+  onUnauthorized: () => void = () => undefined;
+  /** The user whose permissions the requests have instead of one's own. */
+  impersonation: Impersonation | undefined;
+
+  constructor(send: Fetch = (url, init) => fetch(url, init)) {
+    this.#fetch = send;
+  }
+
+  /** Sends a request. @throws ApiError for an error status; TypeError if the server cannot be reached */
+  async send(path: string, options: RequestOptions = {}): Promise<Response> {
+    const { method = 'GET', query, accept = 'application/json', body, contentType, signal, headers } = options;
+    const sent = new Headers({ Accept: accept, 'X-Oarlock-Console': '1', ...headers });
+    if (body !== undefined) sent.set('Content-Type', contentType ?? 'application/json');
+    if (this.impersonation !== undefined && !path.startsWith('/console/')) {
+      sent.set('Impersonate-User', this.impersonation.user);
+      for (const group of this.impersonation.groups) sent.append('Impersonate-Group', group);
+    }
+    const response = await this.#fetch(withQuery(path, query), {
+      method,
+      headers: sent,
+      credentials: 'same-origin',
+      cache: 'no-store',
+      ...(body !== undefined && { body }),
+      ...(signal && { signal }),
+    });
+    if (response.ok) return response;
+    if (response.status === 401) this.onUnauthorized();
+    throw await apiErrorOf(response);
+  }
+
+  async json<T>(path: string, options?: RequestOptions): Promise<T> {
+    return (await (await this.send(path, options)).json()) as T;
+  }
+
+  async text(path: string, options?: RequestOptions): Promise<string> {
+    return (await this.send(path, { accept: '*/*', ...options })).text();
+  }
+}
+
+async function apiErrorOf(response: Response): Promise<ApiError> {
+  const text = await response.text();
+  try {
+    const { message, reason } = JSON.parse(text) as { readonly message?: string; readonly reason?: string };
+    return new ApiError(response.status, reason ?? '', message ?? text);
+  } catch {
+    return new ApiError(response.status, '', text === '' ? response.statusText : text.slice(0, 1000));
+  }
+}
+
+export const isApiError = (error: unknown, ...codes: readonly number[]): error is ApiError =>
+  error instanceof ApiError && (codes.length === 0 || codes.includes(error.code));
+
+export const errorText = (error: unknown): string => (error instanceof Error ? error.message : String(error));

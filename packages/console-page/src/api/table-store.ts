@@ -1,0 +1,182 @@
+import type { ApiClient, RequestOptions } from './client.ts';
+import { reflect, type ConnectionState, type WatchEvent } from './watch.ts';
+
+/** A column that the server defines for a resource. Columns with a priority above 0 are shown on wide screens only. */
+export interface Column {
+  readonly name: string;
+  readonly type: string;
+  readonly format?: string;
+  readonly description?: string;
+  readonly priority: number;
+}
+/** A row of a table. Holds only what the page shows, because there may be tens of thousands. */
+export interface Row {
+  readonly uid: string;
+  readonly name: string;
+  readonly namespace: string;
+  readonly createdAt: number;
+  readonly isDeleted: boolean;
+  readonly cells: readonly (string | number | boolean | null)[];
+}
+
+interface ServerRow {
+  readonly cells: readonly (string | number | boolean | null)[];
+  readonly object: {
+    readonly metadata: {
+      readonly name: string;
+      readonly namespace?: string;
+      readonly uid?: string;
+      readonly resourceVersion?: string;
+      readonly creationTimestamp?: string;
+      readonly deletionTimestamp?: string;
+    };
+  };
+}
+export interface ServerTable {
+  readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string; readonly remainingItemCount?: number };
+  readonly columnDefinitions?: readonly Column[];
+  readonly rows?: readonly ServerRow[];
+}
+
+/** The server's tables; JSON for servers that have no table of a resource. */
+export const tableAccept = 'application/json;as=Table;g=meta.k8s.io;v=v1,application/json';
+const pageSize = 500;
+
+const rowOf = ({ cells, object: { metadata } }: ServerRow): Row => ({
+  uid: metadata.uid ?? `${metadata.namespace ?? ''}/${metadata.name}`,
+  name: metadata.name,
+  namespace: metadata.namespace ?? '',
+  createdAt: Date.parse(metadata.creationTimestamp ?? ''),
+  isDeleted: metadata.deletionTimestamp !== undefined,
+  cells,
+});
+
+const compareRows = (a: Row, b: Row): number =>
+  a.namespace < b.namespace ? -1 : a.namespace > b.namespace ? 1 : a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
+
+export interface TableStoreOptions {
+  readonly client: ApiClient;
+  readonly path: string;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+  /** Calls the function before the next paint; events until then are one change. */
+  readonly schedule?: (work: () => void) => void;
+  readonly reflectWith?: typeof reflect;
+}
+
+/** The rows of one resource, kept up to date by a watch: listed in pages, sorted by namespace and name. */
+export class TableStore {
+  readonly #options: TableStoreOptions;
+  readonly #listeners = new Set<() => void>();
+  readonly #abort = new AbortController();
+  #rows = new Map<string, Row>();
+  #sorted: readonly Row[] | undefined;
+  #isScheduled = false;
+  columns: readonly Column[] = [];
+  state: ConnectionState = 'connecting';
+  /** The reason of the state `reconnecting` or `stopped`. */
+  reason = '';
+  /** The number of objects that are not listed yet. */
+  remaining = 0;
+  /** How often everything was listed again because the watch could not be resumed. */
+  relists = 0;
+
+  constructor(options: TableStoreOptions) {
+    this.#options = options;
+  }
+
+  /** Starts to list and watch. Returns a function that stops. */
+  start(): () => void {
+    const { client, path, reflectWith = reflect } = this.#options;
+    void reflectWith<ServerTable>({
+      client,
+      path,
+      query: this.#selectors(),
+      accept: tableAccept,
+      signal: this.#abort.signal,
+      list: (signal) => this.#list(signal),
+      onEvent: (event) => this.apply(event),
+      onState: (state, reason = '') => {
+        this.state = state;
+        this.reason = reason;
+        this.#changed();
+      },
+    });
+    return () => this.#abort.abort();
+  }
+
+  /** The rows, sorted. The same array until a row changes. */
+  get rows(): readonly Row[] {
+    this.#sorted ??= [...this.#rows.values()].sort(compareRows);
+    return this.#sorted;
+  }
+
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Applies a watch event and returns the resource version of its object. */
+  apply({ type, object }: WatchEvent<ServerTable>): string | undefined {
+    const { rows = [], columnDefinitions, metadata } = object;
+    if (columnDefinitions !== undefined && columnDefinitions.length > 0) this.columns = columnDefinitions;
+    let version = metadata?.resourceVersion;
+    for (const row of rows) {
+      version = row.object.metadata.resourceVersion ?? version;
+      if (type === 'BOOKMARK') continue;
+      const own = rowOf(row);
+      if (type === 'DELETED') this.#rows.delete(own.uid);
+      else this.#rows.set(own.uid, own);
+      this.#sorted = undefined;
+    }
+    this.#changed();
+    return version === '' ? undefined : version;
+  }
+
+  #selectors(): NonNullable<RequestOptions['query']> {
+    const { labelSelector, fieldSelector } = this.#options;
+    return { labelSelector, fieldSelector };
+  }
+
+  /** Lists all pages. The first list shows each page at once; a later one replaces the rows when it is complete, so that none disappear meanwhile. */
+  async #list(signal: AbortSignal): Promise<string> {
+    const isFirst = this.#rows.size === 0;
+    if (!isFirst) this.relists += 1;
+    const rows = isFirst ? this.#rows : new Map<string, Row>();
+    let next: string | undefined;
+    let version: string;
+    do {
+      const page: ServerTable = await this.#options.client.json(this.#options.path, {
+        accept: tableAccept,
+        query: { ...this.#selectors(), limit: pageSize, continue: next },
+        signal,
+      });
+      if (page.columnDefinitions !== undefined && page.columnDefinitions.length > 0) this.columns = page.columnDefinitions;
+      for (const row of page.rows ?? []) {
+        const own = rowOf(row);
+        rows.set(own.uid, own);
+      }
+      version = page.metadata?.resourceVersion ?? '';
+      next = page.metadata?.continue;
+      this.remaining = next === undefined || next === '' ? 0 : (page.metadata?.remainingItemCount ?? 0);
+      if (isFirst) this.#changedRows();
+    } while (next !== undefined && next !== '');
+    this.#rows = rows;
+    this.#changedRows();
+    return version;
+  }
+
+  #changedRows(): void {
+    this.#sorted = undefined;
+    this.#changed();
+  }
+
+  #changed(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    (this.#options.schedule ?? queueMicrotask)(() => {
+      this.#isScheduled = false;
+      for (const listener of this.#listeners) listener();
+    });
+  }
+}

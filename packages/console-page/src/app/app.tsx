@@ -1,0 +1,93 @@
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { ApiClient } from '../api/client.ts';
+import { discoverResources, type ApiResource } from '../api/resources.ts';
+import { ErrorMessage } from '../components/error-message.tsx';
+import { Toasts, type Toast } from '../components/toasts.tsx';
+import { text } from '../text/en.ts';
+import { SignIn } from '../views/sign-in/sign-in.tsx';
+import { App as AppContextProvider, type AppContext, type ToastKind } from './context.ts';
+import { Frame } from './frame.tsx';
+import { parseLocation } from './router.ts';
+import { currentSession, signInWithLink, type SessionInfo } from './session.ts';
+
+const maxToasts = 5;
+const toastMs = 6_000;
+
+/** Returns the secret of a sign-in link, and removes it from the address and the history. */
+function takeLinkSecret(): string | undefined {
+  const secret = /^#\/sign-in\/([\w-]+)$/.exec(location.hash)?.[1];
+  if (secret !== undefined) history.replaceState(null, '', `${location.pathname}#/`);
+  return secret;
+}
+
+interface State {
+  readonly session?: SessionInfo;
+  readonly resources?: readonly ApiResource[];
+  readonly error?: unknown;
+  /** Why the user has to sign in again. */
+  readonly notice?: string;
+}
+
+/** Signs in if the address is a sign-in link, and shows the page when the session and the resources are known. */
+export function App() {
+  const client = useMemo(() => new ApiClient(), []);
+  const [state, setState] = useState<State>({});
+  const [toasts, setToasts] = useState<readonly Toast[]>([]);
+  const [namespace, setNamespace] = useState('');
+  const toast = (kind: ToastKind, message: string) => {
+    const id = performance.now() + Math.random();
+    setToasts((all) => [...all, { id, kind, message }].slice(-maxToasts));
+    if (kind !== 'error') setTimeout(() => closeToast(id), toastMs);
+  };
+  const closeToast = (id: number) => setToasts((all) => all.filter((each) => each.id !== id));
+  const enter = async (session: SessionInfo) => {
+    try {
+      setState({ session, resources: await discoverResources(client) });
+    } catch (error) {
+      setState({ session, error });
+    }
+  };
+  const begin = async () => {
+    const secret = takeLinkSecret();
+    try {
+      const current = await currentSession(client);
+      const session = secret === undefined ? current : { ...current, ...(await signInWithLink(client, secret)) };
+      if (session.user === undefined) setState({ session });
+      else await enter(session);
+    } catch (error) {
+      setState(secret === undefined ? { error } : { session: {}, notice: `${text.signIn.linkFailed}: ${String((error as Error).message)}` });
+    }
+  };
+  useEffect(() => {
+    client.onUnauthorized = () => setState((last) => (last.session?.user === undefined ? last : { session: {}, notice: text.signIn.ended }));
+    void begin();
+    // a link that is opened while the page is shown changes the fragment only
+    const onHashChange = () => {
+      if (parseLocation(location.hash).path.startsWith('/sign-in/')) void begin();
+    };
+    addEventListener('hashchange', onHashChange);
+    return () => removeEventListener('hashchange', onHashChange);
+  }, []);
+
+  const { session, resources, error, notice } = state;
+  if (error !== undefined) return <main class="alone"><ErrorMessage error={error} onRetry={() => location.reload()} /></main>;
+  if (session === undefined) return <main class="alone" aria-busy="true"><p>{text.connection.connecting}</p></main>;
+  if (session.user === undefined)
+    return <SignIn client={client} {...(notice !== undefined && { notice })} onSignedIn={(signedIn) => void enter({ ...session, ...signedIn })} />;
+  if (resources === undefined) return <main class="alone" aria-busy="true"><p>{text.connection.connecting}</p></main>;
+  const context: AppContext = {
+    client,
+    session,
+    resources,
+    namespace,
+    setNamespace,
+    refreshResources: () => void enter(session),
+    toast,
+  };
+  return (
+    <AppContextProvider.Provider value={context}>
+      <Frame onSignedOut={() => setState({ session: {} })} />
+      <Toasts toasts={toasts} onClose={closeToast} />
+    </AppContextProvider.Provider>
+  );
+}

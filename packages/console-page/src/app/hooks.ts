@@ -1,0 +1,89 @@
+import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
+import type { KubeObject, RequestOptions } from '../api/client.ts';
+import { ObjectStore, type ObjectStoreOptions } from '../api/object-store.ts';
+import { useApp } from './context.ts';
+
+interface Store {
+  start(): () => void;
+  subscribe(listener: () => void): () => void;
+}
+
+/** Creates a store for as long as the key is the same and the component is mounted, and renders the component when the store changes. */
+export function useStore<S extends Store>(key: string, create: () => S): S {
+  const [, render] = useReducer((count: number) => count + 1, 0);
+  const store = useMemo(create, [key]);
+  useEffect(() => {
+    const unsubscribe = store.subscribe(() => render(undefined));
+    const stop = store.start();
+    return () => {
+      unsubscribe();
+      stop();
+    };
+  }, [store]);
+  return store;
+}
+
+const schedule = (work: () => void): void => void requestAnimationFrame(work);
+
+/** Follows the objects of a collection. An empty path follows nothing. */
+export function useObjects<T extends KubeObject = KubeObject>(
+  path: string,
+  query?: RequestOptions['query'],
+  bounds: Pick<ObjectStoreOptions, 'maxObjects'> = {},
+): ObjectStore<T> {
+  const { client } = useApp();
+  const key = `${path}?${JSON.stringify(query ?? {})}${client.impersonation?.user ?? ''}`;
+  return useStore(key, () => {
+    const store = new ObjectStore<T>({ client, path, ...(query && { query }), ...bounds, schedule });
+    return path === '' ? Object.assign(store, { start: () => () => undefined, hasSynced: true }) : store;
+  });
+}
+
+export interface Loaded<T> {
+  readonly value?: T;
+  readonly error?: unknown;
+  readonly isLoading: boolean;
+  reload(): void;
+}
+
+/** Loads a value when the key changes. */
+export function useLoaded<T>(key: string, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
+  const [state, setState] = useState<Omit<Loaded<T>, 'reload'>>({ isLoading: true });
+  const [attempt, setAttempt] = useState(0);
+  useEffect(() => {
+    const abort = new AbortController();
+    setState((last) => ({ ...last, isLoading: true }));
+    load(abort.signal).then(
+      (value) => {
+        if (!abort.signal.aborted) setState({ value, isLoading: false });
+      },
+      (error: unknown) => {
+        if (!abort.signal.aborted) setState({ error, isLoading: false });
+      },
+    );
+    return () => abort.abort();
+  }, [key, attempt]);
+  return { ...state, reload: () => setAttempt((count) => count + 1) };
+}
+
+/** Renders the component at this interval, for ages. */
+export function useClock(intervalMs = 10_000): number {
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), intervalMs);
+    return () => clearInterval(timer);
+  }, [intervalMs]);
+  return now;
+}
+
+/** Returns a function whose identity never changes and that calls the latest version. */
+export function useLatest<A extends readonly unknown[], R>(work: (...args: A) => R): (...args: A) => R {
+  const latest = useRef(work);
+  latest.current = work;
+  return useMemo(
+    () =>
+      (...args: A) =>
+        latest.current(...args),
+    [],
+  );
+}

@@ -1,0 +1,38 @@
+import { isApiError, type ApiClient } from '../api/client.ts';
+
+export interface ClusterInfo {
+  readonly name: string;
+  readonly version: string;
+  readonly url: string;
+}
+export interface User {
+  readonly name: string;
+  readonly groups: readonly string[];
+  readonly expiresAt: number;
+}
+export interface SessionInfo {
+  readonly cluster?: ClusterInfo;
+  readonly user?: User;
+}
+
+const path = '/console/session';
+
+/** Returns the user of the session cookie, if the session is valid. */
+export async function currentSession(client: ApiClient): Promise<SessionInfo> {
+  try {
+    return await client.json<SessionInfo>(path);
+  } catch (error) {
+    if (isApiError(error, 401)) return {};
+    throw error;
+  }
+}
+
+/** Signs in with the secret of a link, which is valid once. */
+export const signInWithLink = (client: ApiClient, secret: string): Promise<SessionInfo> =>
+  client.json<SessionInfo>(path, { method: 'POST', body: JSON.stringify({ link: secret }) });
+
+/** Signs in with a bearer token, or with the client certificate of the connection. */
+export const signInWithCredentials = (client: ApiClient, token?: string): Promise<SessionInfo> =>
+  client.json<SessionInfo>(path, { method: 'POST', ...(token !== undefined && { headers: { Authorization: `Bearer ${token}` } }) });
+
+export const signOut = (client: ApiClient): Promise<unknown> => client.json(path, { method: 'DELETE' });

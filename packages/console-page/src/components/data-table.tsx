@@ -1,0 +1,140 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { visibleRows } from './virtual-rows.ts';
+
+export interface DataColumn<R> {
+  readonly name: string;
+  readonly title?: string;
+  cell(row: R): ComponentChildren;
+  /** The text of the cell, from which the width of the column results. */
+  textOf(row: R): string;
+}
+
+export interface DataTableProps<R> {
+  readonly label: string;
+  readonly columns: readonly DataColumn<R>[];
+  readonly rows: readonly R[];
+  readonly empty: string;
+  keyOf(row: R): string;
+  onOpen?(row: R): void;
+}
+
+const rowHeight = 34;
+const maxColumnWidth = 48;
+/** The number of rows from which column widths are computed. */
+const sampledRows = 200;
+
+/** Returns the width of each column in characters. Widths only grow, so that columns do not move while rows change. */
+function columnWidths<R>(columns: readonly DataColumn<R>[], rows: readonly R[], last: ReadonlyMap<string, number>): ReadonlyMap<string, number> {
+  const step = Math.max(1, Math.floor(rows.length / sampledRows));
+  const widths = new Map<string, number>();
+  for (const { name, textOf } of columns) {
+    let width = Math.max(name.length + 1, last.get(name) ?? 0);
+    for (let i = 0; i < rows.length; i += step) width = Math.max(width, textOf(rows[i] as R).length);
+    widths.set(name, Math.min(width, maxColumnWidth));
+  }
+  return widths;
+}
+
+/** A table that renders the visible rows only. Arrow keys, Page Up, Page Down, Home and End move the selected row, Enter opens it. */
+export function DataTable<R>({ label, columns, rows, empty, keyOf, onOpen }: DataTableProps<R>) {
+  const box = useRef<HTMLDivElement>(null);
+  const [viewport, setViewport] = useState({ scrollTop: 0, height: 600 });
+  const [selected, setSelected] = useState(-1);
+  const widths = useRef<ReadonlyMap<string, number>>(new Map());
+  widths.current = columnWidths(columns, rows, widths.current);
+
+  useEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const measure = () => setViewport({ scrollTop: element.scrollTop, height: element.clientHeight });
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    element.addEventListener('scroll', measure, { passive: true });
+    return () => {
+      observer.disconnect();
+      element.removeEventListener('scroll', measure);
+    };
+  }, []);
+
+  const select = (index: number) => {
+    const next = Math.max(0, Math.min(rows.length - 1, index));
+    setSelected(next);
+    const element = box.current;
+    if (element === null) return;
+    const top = next * rowHeight;
+    if (top < element.scrollTop) element.scrollTop = top;
+    else if (top + 2 * rowHeight > element.scrollTop + element.clientHeight) element.scrollTop = top + 2 * rowHeight - element.clientHeight;
+  };
+  const page = Math.max(1, Math.floor(viewport.height / rowHeight) - 2);
+  const moves: Readonly<Record<string, number>> = {
+    ArrowDown: selected + 1,
+    ArrowUp: selected - 1,
+    PageDown: selected + page,
+    PageUp: selected - page,
+    Home: 0,
+    End: rows.length - 1,
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const target = moves[event.key];
+    const row = rows[selected];
+    if (target !== undefined) select(target);
+    else if (event.key === 'Enter' && event.target === box.current && row !== undefined) onOpen?.(row);
+    else return;
+    event.preventDefault();
+  };
+
+  const { from, to, before, after } = visibleRows(viewport, rows.length, rowHeight);
+  const widthOf = ({ name }: DataColumn<R>) => (widths.current.get(name) ?? 10) + 3;
+  const template = columns.map((column) => `minmax(${widthOf(column)}ch, ${widthOf(column)}fr)`).join(' ');
+  const line = { gridTemplateColumns: template, height: `${rowHeight}px` };
+  const isSelectedVisible = selected >= from && selected < to;
+  return (
+    <div
+      ref={box}
+      class="data-table"
+      role="grid"
+      aria-label={label}
+      aria-rowcount={rows.length + 1}
+      aria-colcount={columns.length}
+      tabIndex={0}
+      onKeyDown={onKeyDown}
+      {...(isSelectedVisible && { 'aria-activedescendant': `row-${selected}` })}
+    >
+      <div class="data-rows" role="rowgroup">
+        <div class="data-row data-head" role="row" aria-rowindex={1} style={line}>
+          {columns.map(({ name, title }) => (
+            <div key={name} role="columnheader" title={title}>
+              {name}
+            </div>
+          ))}
+        </div>
+        <div style={{ height: `${before}px` }} aria-hidden="true" />
+        {rows.slice(from, to).map((row, offset) => {
+          const index = from + offset;
+          return (
+            <div
+              key={keyOf(row)}
+              id={`row-${index}`}
+              class={`data-row${index === selected ? ' selected' : ''}`}
+              role="row"
+              aria-rowindex={index + 2}
+              aria-selected={index === selected}
+              style={line}
+              onClick={() => setSelected(index)}
+              onDblClick={() => onOpen?.(row)}
+            >
+              {columns.map((column) => (
+                <div key={column.name} role="gridcell" title={column.textOf(row)}>
+                  {column.cell(row)}
+                </div>
+              ))}
+            </div>
+          );
+        })}
+        <div style={{ height: `${after}px` }} aria-hidden="true" />
+      </div>
+      {rows.length === 0 && <p class="empty">{empty}</p>}
+    </div>
+  );
+}

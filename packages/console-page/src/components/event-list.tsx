@@ -1,0 +1,75 @@
+import type { KubeObject } from '../api/client.ts';
+import { resourceOfKind } from '../api/resources.ts';
+import { useApp } from '../app/context.ts';
+import { useClock } from '../app/hooks.ts';
+import { objectLink } from '../app/links.ts';
+import { text } from '../text/en.ts';
+import { ageOf } from './age.ts';
+import { StatusDot } from './status-dot.tsx';
+
+export interface Event extends KubeObject {
+  readonly type?: string;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly count?: number;
+  readonly lastTimestamp?: string;
+  readonly eventTime?: string;
+  readonly series?: { readonly count?: number; readonly lastObservedTime?: string };
+  readonly involvedObject?: { readonly apiVersion?: string; readonly kind?: string; readonly name?: string; readonly namespace?: string; readonly uid?: string };
+  readonly source?: { readonly component?: string };
+  readonly reportingComponent?: string;
+}
+
+export const timeOf = ({ series, lastTimestamp, eventTime, metadata }: Event): string =>
+  series?.lastObservedTime ?? lastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? '';
+
+export interface EventListProps {
+  readonly events: readonly Event[];
+  readonly limit?: number;
+  readonly empty?: string;
+  readonly label?: string;
+}
+
+/** Events, the newest first. */
+export function EventList({ events, limit = 200, empty = text.events.empty, label = text.object.tabs.events }: EventListProps) {
+  const { resources } = useApp();
+  const now = useClock();
+  const sorted = events.toSorted((a, b) => (timeOf(a) < timeOf(b) ? 1 : -1)).slice(0, limit);
+  if (sorted.length === 0) return <p class="empty">{empty}</p>;
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
+      <table class="plain-table">
+        <thead>
+          <tr>
+            <th scope="col">{text.events.age}</th>
+            <th scope="col">{text.events.type}</th>
+            <th scope="col">{text.events.reason}</th>
+            <th scope="col">{text.events.object}</th>
+            <th scope="col">{text.events.message}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {sorted.map((event) => {
+            const { kind = '', apiVersion = '', name = '', namespace } = event.involvedObject ?? {};
+            const known = resourceOfKind(resources, apiVersion, kind);
+            const count = event.series?.count ?? event.count ?? 1;
+            return (
+              <tr key={event.metadata.uid}>
+                <td>{ageOf(timeOf(event), now)}</td>
+                <td>
+                  <StatusDot health={event.type === 'Warning' ? 'warning' : 'ok'} label={event.type ?? ''} />
+                </td>
+                <td>
+                  {event.reason}
+                  {count > 1 && ` ×${count}`}
+                </td>
+                <td>{known ? <a href={objectLink(known, { namespace: known.namespaced ? namespace : undefined, name })}>{`${kind} ${name}`}</a> : `${kind} ${name}`}</td>
+                <td class="message">{event.message}</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}

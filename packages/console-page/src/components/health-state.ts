@@ -1,0 +1,2 @@
+/** The states that `StatusDot` shows. */
+export type HealthState = 'ok' | 'warning' | 'error' | 'pending' | 'unknown';

@@ -1,0 +1,151 @@
+import { errorText, isApiError, type ApiClient } from '../../../api/client.ts';
+import { linesOf, waitForRetry } from '../../../api/watch.ts';
+import { plainText } from './plain-text.ts';
+
+export interface LogSource {
+  readonly namespace: string;
+  readonly pod: string;
+  readonly container: string;
+}
+export interface LogLine {
+  readonly id: number;
+  readonly source: string;
+  readonly text: string;
+  /** RFC 3339 with nanoseconds, as the kubelet recorded it. */
+  readonly time: string;
+}
+export interface LogOptions {
+  readonly follow: boolean;
+  readonly previous: boolean;
+  /** '' for all lines. */
+  readonly sinceSeconds: string;
+}
+
+/** The lines that are kept; older ones are dropped. */
+const maxLines = 10_000;
+/** The lines that are requested of each container at first. */
+const tailLines = 2_000;
+const maxSources = 50;
+const retryMs = 2_000;
+
+/** Returns the time and the text of a line with a timestamp. */
+export function splitTimestamp(line: string): { readonly time: string; readonly text: string } {
+  const space = line.indexOf(' ');
+  const time = space < 0 ? line : line.slice(0, space);
+  return /^\d{4}-\d\d-\d\dT/.test(time) ? { time, text: space < 0 ? '' : line.slice(space + 1) } : { time: '', text: line };
+}
+
+/** The logs of several containers together. A stream that breaks is resumed after the last line. */
+export class LogStore {
+  readonly #client: ApiClient;
+  readonly #options: LogOptions;
+  readonly #listeners = new Set<() => void>();
+  readonly #streams = new Map<string, AbortController>();
+  readonly #schedule: (work: () => void) => void;
+  #isScheduled = false;
+  #count = 0;
+  #lines: LogLine[] = [];
+  dropped = 0;
+  /** Messages about streams that ended or failed, by source. */
+  readonly notices = new Map<string, string>();
+
+  constructor(client: ApiClient, options: LogOptions, schedule: (work: () => void) => void = queueMicrotask) {
+    this.#client = client;
+    this.#options = options;
+    this.#schedule = schedule;
+  }
+
+  get lines(): readonly LogLine[] {
+    return this.#lines;
+  }
+
+  start(): () => void {
+    return () => {
+      for (const abort of this.#streams.values()) abort.abort();
+      this.#streams.clear();
+    };
+  }
+
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Begins to read new sources, and stops to read those that no longer exist. */
+  setSources(sources: readonly LogSource[]): void {
+    const wanted = new Map(sources.slice(0, maxSources).map((source) => [`${source.pod}/${source.container}`, source]));
+    for (const [key, abort] of this.#streams)
+      if (!wanted.has(key)) {
+        abort.abort();
+        this.#streams.delete(key);
+      }
+    for (const [key, source] of wanted)
+      if (!this.#streams.has(key)) {
+        const abort = new AbortController();
+        this.#streams.set(key, abort);
+        void this.#read(key, source, abort.signal);
+      }
+  }
+
+  async #read(key: string, { namespace, pod, container }: LogSource, signal: AbortSignal): Promise<void> {
+    const { follow, previous, sinceSeconds } = this.#options;
+    const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/log`;
+    let last = '';
+    while (!signal.aborted) {
+      try {
+        const response = await this.#client.send(path, {
+          accept: '*/*',
+          query: {
+            container,
+            follow,
+            previous,
+            timestamps: true,
+            ...(last === '' ? { tailLines, sinceSeconds } : { sinceTime: last.replace(/\.\d+/, '') }),
+          },
+          signal,
+        });
+        const from = last;
+        for await (const line of linesOf(response.body ?? new ReadableStream())) {
+          const { time, text } = splitTimestamp(line);
+          if (from !== '' && time !== '' && time <= from) continue;
+          if (time !== '') last = time;
+          this.#add(key, time, text);
+        }
+        this.#note(key, 'ended');
+        return;
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#note(key, errorText(error));
+        // a container that has not started answers 400
+        if (!follow || (isApiError(error) && error.code !== 400)) return;
+        await waitForRetry(retryMs, signal).catch(() => undefined); // the loop ends when the signal has aborted
+        this.notices.delete(key);
+      }
+    }
+  }
+
+  #note(key: string, message: string): void {
+    this.notices.set(key, message);
+    this.#changed();
+  }
+
+  #add(source: string, time: string, text: string): void {
+    this.#count += 1;
+    this.#lines.push({ id: this.#count, source, time, text: plainText(text) });
+    if (this.#lines.length > maxLines * 1.2) {
+      const excess = this.#lines.length - maxLines;
+      this.#lines = this.#lines.slice(excess);
+      this.dropped += excess;
+    }
+    this.#changed();
+  }
+
+  #changed(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    this.#schedule(() => {
+      this.#isScheduled = false;
+      for (const listener of this.#listeners) listener();
+    });
+  }
+}

@@ -1,0 +1,89 @@
+import { useMemo } from 'preact/hooks';
+import type { KubeObject } from '../../api/client.ts';
+import { apiVersionOf, pathOf, type ApiResource } from '../../api/resources.ts';
+import { useApp } from '../../app/context.ts';
+import { useObjects } from '../../app/hooks.ts';
+import { groupOfSegment, objectLink, tableLink } from '../../app/links.ts';
+import { Connection } from '../../components/connection.tsx';
+import { Tabs } from '../../components/tabs.tsx';
+import { text } from '../../text/en.ts';
+import type { ViewProps } from '../registry.ts';
+import { Actions } from './actions.tsx';
+import { EventsTab } from './events-tab.tsx';
+import { FieldsTab } from './fields-tab.tsx';
+import { LogsTab } from './logs/logs-tab.tsx';
+import { RevisionsTab } from './revisions/revisions-tab.tsx';
+import { SummaryTab } from './summary-tab.tsx';
+import { TerminalTab } from './terminal/terminal-tab.tsx';
+import { isWorkload } from './workload-kinds.ts';
+import { YamlTab } from './yaml-tab.tsx';
+
+export interface TabProps {
+  readonly resource: ApiResource;
+  readonly object: KubeObject;
+}
+
+const { tabs: names } = text.object;
+const revisioned = new Set(['Deployment', 'StatefulSet', 'DaemonSet']);
+
+/** The tabs of an object's page, with the condition under which each is shown. */
+const tabs = [
+  { id: 'summary', label: names.summary, Component: SummaryTab, isShown: () => true },
+  { id: 'yaml', label: names.yaml, Component: YamlTab, isShown: () => true },
+  { id: 'events', label: names.events, Component: EventsTab, isShown: () => true },
+  { id: 'logs', label: names.logs, Component: LogsTab, isShown: isWorkload },
+  { id: 'terminal', label: names.terminal, Component: TerminalTab, isShown: isWorkload },
+  { id: 'revisions', label: names.revisions, Component: RevisionsTab, isShown: ({ kind }: ApiResource) => revisioned.has(kind) },
+  { id: 'fields', label: names.fields, Component: FieldsTab, isShown: () => true },
+] as const;
+
+/** The page of one object, live by a watch of this object. */
+export function View({ params }: ViewProps) {
+  const { resources } = useApp();
+  const group = groupOfSegment(params['group'] ?? '');
+  const { version = '', resource: plural = '', name = '', tab = 'summary' } = params;
+  const namespace = params['namespace'] === '-' ? '' : (params['namespace'] ?? '');
+  const known = resources.find((each) => each.group === group && each.resource === plural);
+  const resource: ApiResource = known
+    ? { ...known, version }
+    : { group, version, resource: plural, kind: plural, namespaced: namespace !== '', verbs: [], shortNames: [], subresources: [] };
+  const store = useObjects(pathOf(resource, namespace), { fieldSelector: `metadata.name=${name}` });
+  const item = store.items[0];
+  // items of lists have no type
+  const object = useMemo(() => item && { apiVersion: apiVersionOf(resource), kind: resource.kind, ...item }, [item]);
+  const shown = tabs.filter(({ isShown }) => isShown(resource));
+  const current = shown.find(({ id }) => id === tab) ?? shown[0];
+  return (
+    <section class="object-view">
+      <header class="view-head">
+        <h1>
+          <a class="kind" href={tableLink(resource)}>
+            {resource.kind}
+          </a>{' '}
+          {namespace !== '' && <span class="quiet-text">{namespace}/</span>}
+          {name}
+        </h1>
+        <Connection state={store.state} reason={store.reason} />
+        <span class="grow" />
+        {object && <Actions resource={resource} object={object} />}
+      </header>
+      {object?.metadata.deletionTimestamp !== undefined && (
+        <p class="error-message" role="status">
+          {text.object.deleting(object.metadata.deletionTimestamp)}
+        </p>
+      )}
+      <Tabs
+        label={resource.kind}
+        current={current?.id ?? ''}
+        tabs={shown.map(({ id, label }) => ({ id, label, href: objectLink(resource, { namespace, name }, id) }))}
+      />
+      {object === undefined ? (
+        <p class="empty" role="status">
+          {store.hasSynced || store.state === 'stopped' ? text.object.notFound : text.connection.connecting}
+        </p>
+      ) : (
+        current && <current.Component key={`${current.id} ${object.metadata.uid}`} resource={resource} object={object} />
+      )}
+    </section>
+  );
+}

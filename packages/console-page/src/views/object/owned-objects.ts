@@ -1,0 +1,62 @@
+import type { KubeObject } from '../../api/client.ts';
+import { useObjects } from '../../app/hooks.ts';
+import { selectorText, type Pod, type Workload } from './workload-kinds.ts';
+
+/** An object and the objects that it owns. */
+export interface OwnedNode {
+  readonly object: KubeObject;
+  readonly children: readonly OwnedNode[];
+}
+
+/** Returns the objects below an owner as a tree, by their owner references. */
+export function ownerTree(owner: KubeObject, candidates: readonly KubeObject[]): readonly OwnedNode[] {
+  const byOwner = new Map<string, KubeObject[]>();
+  for (const object of candidates)
+    for (const { uid } of object.metadata.ownerReferences ?? []) byOwner.set(uid, [...(byOwner.get(uid) ?? []), object]);
+  const seen = new Set([owner.metadata.uid]);
+  const below = (uid: string): readonly OwnedNode[] =>
+    (byOwner.get(uid) ?? [])
+      .filter(({ metadata }) => !seen.has(metadata.uid) && seen.add(metadata.uid))
+      .map((object) => ({ object, children: below(object.metadata.uid) }))
+      .sort((a, b) => (a.object.metadata.name < b.object.metadata.name ? -1 : 1));
+  return below(owner.metadata.uid);
+}
+
+/** Returns all pods of a tree. */
+export const podsOf = (tree: readonly OwnedNode[]): readonly Pod[] =>
+  tree.flatMap(({ object, children }) => [...(object.kind === 'Pod' ? [object as Pod] : []), ...podsOf(children)]);
+
+const withKind = (objects: readonly KubeObject[], apiVersion: string, kind: string): readonly KubeObject[] =>
+  objects.map((object) => ({ apiVersion, ...object, kind }));
+
+export interface OwnedObjects {
+  readonly tree: readonly OwnedNode[];
+  readonly pods: readonly Pod[];
+  readonly hasSynced: boolean;
+}
+
+/** Follows the ReplicaSets, Jobs, ControllerRevisions and Pods of a workload. Selectors limit what is followed, because a namespace may have many pods. */
+export function useOwnedObjects(object: KubeObject): OwnedObjects {
+  const { kind = '', metadata } = object;
+  const namespace = encodeURIComponent(metadata.namespace ?? '');
+  const { selector } = (object as Workload).spec ?? {};
+  const isPod = kind === 'Pod';
+  const isCronJob = kind === 'CronJob';
+  const labelSelector = isPod || isCronJob || selector === undefined ? '' : selectorText(selector);
+  const hasPods = isCronJob || (labelSelector !== '' && !isPod);
+  const query = labelSelector === '' ? undefined : { labelSelector };
+  const podStore = useObjects<Pod>(hasPods ? `/api/v1/namespaces/${namespace}/pods` : '', query);
+  const replicaSets = useObjects(kind === 'Deployment' ? `/apis/apps/v1/namespaces/${namespace}/replicasets` : '', query);
+  const jobs = useObjects(isCronJob ? `/apis/batch/v1/namespaces/${namespace}/jobs` : '');
+  const candidates = [
+    ...withKind(podStore.items, 'v1', 'Pod'),
+    ...withKind(replicaSets.items, 'apps/v1', 'ReplicaSet'),
+    ...withKind(jobs.items, 'batch/v1', 'Job'),
+  ];
+  const tree = ownerTree(object, candidates);
+  return {
+    tree,
+    pods: isPod ? [object as Pod] : podsOf(tree),
+    hasSynced: podStore.hasSynced && replicaSets.hasSynced && jobs.hasSynced,
+  };
+}

@@ -1,0 +1,118 @@
+import { useEffect, useState } from 'preact/hooks';
+import { isApiError, type ApiClient, type ObjectList } from '../../api/client.ts';
+import { useApp } from '../../app/context.ts';
+import { useLoaded } from '../../app/hooks.ts';
+import { formatBytes, formatCores, quantity } from '../../components/quantity.ts';
+import { plottedMs, Sparkline, type Sample } from '../../components/sparkline.tsx';
+import { text } from '../../text/en.ts';
+import type { PodSpec } from '../object/workload-kinds.ts';
+import type { Node } from './nodes.ts';
+
+interface NodeMetrics {
+  readonly metadata: { readonly name: string };
+  readonly usage?: { readonly cpu?: string; readonly memory?: string };
+}
+interface Use {
+  readonly cpu: readonly Sample[];
+  readonly memory: readonly Sample[];
+}
+interface PodWithRequests {
+  readonly spec?: PodSpec;
+  readonly status?: { readonly phase?: string };
+}
+
+/** metrics.k8s.io offers no watch; the metrics server scrapes nodes every 15 seconds. */
+const samplePeriodMs = 15_000;
+const maxPods = 2_000;
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+
+/** Samples the use of all nodes while the page is visible. Keeps the samples of the last hour. Undefined if the server has no metrics.k8s.io. */
+function useNodeUse(client: ApiClient, isServed: boolean): Use | undefined {
+  const [use, setUse] = useState<Use>();
+  useEffect(() => {
+    if (!isServed) return;
+    const abort = new AbortController();
+    const sample = async () => {
+      if (document.visibilityState === 'hidden') return;
+      const { items } = await client.json<ObjectList<NodeMetrics>>('/apis/metrics.k8s.io/v1beta1/nodes', { signal: abort.signal });
+      const at = Date.now();
+      const add = (samples: readonly Sample[] = [], value: number) => [...samples.filter((each) => at - each.at < plottedMs), { at, value }];
+      setUse((last) => ({
+        cpu: add(last?.cpu, sum(items.map(({ usage }) => quantity(usage?.cpu)))),
+        memory: add(last?.memory, sum(items.map(({ usage }) => quantity(usage?.memory)))),
+      }));
+    };
+    // a sample that fails is a gap in the plot
+    const attempt = () => void sample().catch(() => undefined);
+    attempt();
+    const timer = setInterval(attempt, samplePeriodMs);
+    return () => {
+      clearInterval(timer);
+      abort.abort();
+    };
+  }, [client, isServed]);
+  return use;
+}
+
+/** Returns the sum of the requests of all pods, and their number; the requests are absent in a cluster with too many pods to read them all. */
+async function requestsOf(client: ApiClient, signal: AbortSignal) {
+  const { items, metadata } = await client.json<ObjectList<PodWithRequests>>('/api/v1/pods', { query: { limit: maxPods }, signal });
+  const count = items.length + (metadata.remainingItemCount ?? 0);
+  if (metadata.remainingItemCount !== undefined) return { count };
+  const active = items.filter(({ status }) => status?.phase !== 'Succeeded' && status?.phase !== 'Failed');
+  const requested = (name: string) =>
+    sum(active.flatMap(({ spec }) => (spec?.containers ?? []).map(({ resources }) => quantity(resources?.requests?.[name]))));
+  return { count, cpu: requested('cpu'), memory: requested('memory') };
+}
+
+/** What the nodes can run, what pods request, and what they use. */
+export function CapacityCard({ nodes }: { readonly nodes: readonly Node[] }) {
+  const { client, resources } = useApp();
+  const isServed = resources.some(({ group, resource }) => group === 'metrics.k8s.io' && resource === 'nodes');
+  const use = useNodeUse(client, isServed);
+  const { value: requests, error } = useLoaded(`requests ${nodes.length}`, (signal) => requestsOf(client, signal));
+  const capacity = (name: string) => sum(nodes.map(({ status }) => quantity(status?.allocatable?.[name])));
+  return (
+    <section class="card" aria-labelledby="capacity">
+      <h2 id="capacity">{text.overview.capacity}</h2>
+      <div class="usage">
+        <Usage name={text.overview.cpu} total={capacity('cpu')} requested={requests?.cpu} samples={use?.cpu} format={formatCores} />
+        <Usage name={text.overview.memory} total={capacity('memory')} requested={requests?.memory} samples={use?.memory} format={formatBytes} />
+        <span>{text.overview.pods}</span>
+        <span>
+          {requests?.count ?? ''} / {capacity('pods')}
+        </span>
+      </div>
+      {!isServed && <p class="quiet-text">{text.overview.noMetrics}</p>}
+      {error !== undefined && isApiError(error) && <p class="quiet-text">{error.message}</p>}
+    </section>
+  );
+}
+
+interface UsageProps {
+  readonly name: string;
+  readonly total: number;
+  readonly requested: number | undefined;
+  readonly samples: readonly Sample[] | undefined;
+  format(value: number): string;
+}
+
+function Usage({ name, total, requested, samples, format }: UsageProps) {
+  const used = samples?.at(-1)?.value;
+  const parts = [
+    used === undefined ? '' : `${format(used)} ${text.overview.used}`,
+    requested === undefined ? '' : `${format(requested)} ${text.overview.requested}`,
+  ].filter((part) => part !== '');
+  const words = `${parts.join(', ')} / ${format(total)}`;
+  return (
+    <>
+      <span>{name}</span>
+      <div>
+        <meter min={0} max={Math.max(total, 1)} value={used ?? requested ?? 0} aria-label={`${name}: ${words}`} />
+        <div class="quiet-text">{words}</div>
+        {samples !== undefined && samples.length > 1 && <Sparkline samples={samples} max={total} label={`${name}: ${words}`} />}
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,59 @@
+import type { FunctionComponent } from 'preact';
+import { tableLink } from '../app/links.ts';
+import { link } from '../app/router.ts';
+import { text } from '../text/en.ts';
+
+export interface ViewProps {
+  /** The parameters of the path. */
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, string>>;
+}
+
+/** A view: the path at which it is shown, and the module that is loaded when it is shown first. The module exports the component as `View`. */
+export interface View {
+  readonly id: string;
+  /** A pattern of `matchPath`. */
+  readonly path: string;
+  load(): Promise<{ readonly View: FunctionComponent<ViewProps> }>;
+}
+
+/** All views. The first whose path matches is shown. */
+export const views: readonly View[] = [
+  { id: 'overview', path: '/', load: () => import('./overview/overview.tsx') },
+  { id: 'resources', path: '/resources', load: () => import('./resources/resource-list.tsx') },
+  { id: 'table', path: '/r/:group/:version/:resource', load: () => import('./resources/resource-table.tsx') },
+  { id: 'object', path: '/o/:group/:version/:resource/:namespace/:name/:tab?', load: () => import('./object/object-page.tsx') },
+  { id: 'create', path: '/create', load: () => import('./create/create.tsx') },
+];
+
+/** A link of the navigation, with the keys that open it. */
+export interface NavigationItem {
+  readonly label: string;
+  readonly href: string;
+  readonly keys: string;
+}
+
+const table = (label: string, keys: string, [group, version, resource]: readonly [string, string, string]): NavigationItem => ({
+  label,
+  keys,
+  href: tableLink({ group, version, resource }),
+});
+
+export const navigation: readonly NavigationItem[] = [
+  { label: text.overview.title, href: link([]), keys: 'g o' },
+  { label: text.resources.title, href: link(['resources']), keys: 'g r' },
+  table('Pods', 'g p', ['', 'v1', 'pods']),
+  table('Deployments', 'g d', ['apps', 'v1', 'deployments']),
+  table('StatefulSets', 'g t', ['apps', 'v1', 'statefulsets']),
+  table('DaemonSets', 'g a', ['apps', 'v1', 'daemonsets']),
+  table('Jobs', 'g j', ['batch', 'v1', 'jobs']),
+  table('CronJobs', 'g c', ['batch', 'v1', 'cronjobs']),
+  table('Services', 'g s', ['', 'v1', 'services']),
+  table('ConfigMaps', 'g m', ['', 'v1', 'configmaps']),
+  table('Secrets', 'g x', ['', 'v1', 'secrets']),
+  table('PersistentVolumeClaims', 'g v', ['', 'v1', 'persistentvolumeclaims']),
+  table('Nodes', 'g n', ['', 'v1', 'nodes']),
+  table('Namespaces', 'g w', ['', 'v1', 'namespaces']),
+  table('Events', 'g e', ['', 'v1', 'events']),
+  { label: text.create.title, href: link(['create']), keys: 'c' },
+];

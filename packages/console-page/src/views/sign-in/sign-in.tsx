@@ -1,0 +1,57 @@
+import { useState } from 'preact/hooks';
+import { errorText, type ApiClient } from '../../api/client.ts';
+import { signInWithCredentials, type SessionInfo } from '../../app/session.ts';
+import { text } from '../../text/en.ts';
+
+export interface SignInProps {
+  readonly client: ApiClient;
+  /** Why the user has to sign in. */
+  readonly notice?: string;
+  readonly onSignedIn: (session: SessionInfo) => void;
+}
+
+/** Signs in with a bearer token, or with the client certificate of the browser. */
+export function SignIn({ client, notice, onSignedIn }: SignInProps) {
+  const [token, setToken] = useState('');
+  const [message, setMessage] = useState(notice);
+  const signIn = (event: Event, bearer?: string) => {
+    event.preventDefault();
+    signInWithCredentials(client, bearer).then(onSignedIn, (error: unknown) => setMessage(`${text.signIn.failed}: ${errorText(error)}`));
+    setToken('');
+  };
+  return (
+    <main class="alone sign-in">
+      <h1>
+        {text.product} · {text.signIn.title}
+      </h1>
+      {message !== undefined && (
+        <p class="error-message" role="alert">
+          {message}
+        </p>
+      )}
+      <p>{text.signIn.help}</p>
+      <form onSubmit={(event) => signIn(event, token.trim())}>
+        <label>
+          <span>{text.signIn.token}</span>
+          <input
+            type="password"
+            autocomplete="off"
+            required
+            value={token}
+            aria-describedby="token-help"
+            onInput={({ currentTarget }) => setToken(currentTarget.value)}
+          />
+        </label>
+        <p id="token-help" class="quiet-text">
+          {text.signIn.tokenHelp}
+        </p>
+        <button type="submit" class="primary">
+          {text.signIn.submit}
+        </button>
+      </form>
+      <button type="button" onClick={(event) => signIn(event)}>
+        {text.signIn.certificate}
+      </button>
+    </main>
+  );
+}

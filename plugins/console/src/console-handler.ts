@@ -1,0 +1,163 @@
+import { failure } from '@oarlock/api/status';
+import type { Logger } from '@oarlock/primitives/logger';
+import { anonymous, type Authenticator, type Credentials, type Identity } from '@oarlock/spi/authn';
+import type { PathHandler, PathRequest, PathResponse } from '@oarlock/spi/paths';
+import { z } from 'zod';
+import { credentialsEnd } from './credentials-end.ts';
+import { consoleHeader, isFromOwnPage, sessionCookie, sessionSecretOf } from './own-page.ts';
+import { expandFile, type PageFile, type PageFiles } from './page-files.ts';
+import type { SessionTable } from './session-table.ts';
+import type { SignInLinks } from './sign-in-links.ts';
+
+export interface ConsoleHandlerOptions {
+  readonly sessions: SessionTable;
+  readonly links: SignInLinks;
+  readonly files: Pick<PageFiles, 'find'>;
+  readonly authenticator: Authenticator;
+  readonly cluster: { readonly name: string; readonly version: string; readonly url: string };
+  readonly log: Logger;
+}
+
+const signInBody = z.strictObject({ link: z.string().max(128) }).optional();
+
+/** Headers of every response of the console. */
+const securityHeaders: Readonly<Record<string, string>> = {
+  'Content-Security-Policy': [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self' data:",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+  ].join('; '),
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'Permissions-Policy': 'camera=(), geolocation=(), microphone=()',
+  'Referrer-Policy': 'no-referrer',
+  'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'DENY',
+};
+
+/** Serves the files of the page, and the paths at which users sign in and out. */
+export class ConsoleHandler implements PathHandler {
+  readonly path = '/console/*';
+  readonly methods = ['GET', 'POST', 'DELETE'] as const;
+  readonly isPublic = true;
+  readonly authenticator: Authenticator;
+  readonly #options: ConsoleHandlerOptions;
+
+  constructor(options: ConsoleHandlerOptions) {
+    this.#options = options;
+    this.authenticator = options.authenticator;
+  }
+
+  async handle(request: PathRequest): Promise<PathResponse> {
+    const { method } = request;
+    const name = request.path.slice('/console/'.length);
+    const response = await this.#responseTo(method, name, request);
+    return { cacheControl: 'no-store', ...response, headers: { ...securityHeaders, ...response.headers } };
+  }
+
+  async #responseTo(method: string, name: string, request: PathRequest): Promise<PathResponse> {
+    if (name === 'session') {
+      if (request.credentials === undefined || !isFromOwnPage(request.credentials.headers))
+        return rejection('Forbidden', `requests of the console have the header ${consoleHeader}, and come from its own page`);
+      if (method === 'GET') return this.#session(request.identity, request.credentials);
+      return method === 'POST' ? this.#signIn(request, request.credentials) : this.#signOut(request.credentials);
+    }
+    if (name === 'links' && method === 'POST') return this.#createLink(request);
+    return method === 'GET'
+      ? this.#file(name, request.credentials)
+      : rejection('MethodNotAllowed', 'the server does not allow this method');
+  }
+
+  async #file(name: string, credentials: Credentials | undefined): Promise<PathResponse> {
+    const file = await this.#options.files.find(name);
+    if (file === undefined) return rejection('NotFound', 'the server could not find the requested resource');
+    const accepted = credentials?.headers['accept-encoding'];
+    const isGzip = typeof accepted === 'string' && /\bgzip\b/.test(accepted);
+    return {
+      code: 200,
+      contentType: file.contentType,
+      body: isGzip ? file.compressed : await expandFile(file),
+      cacheControl: cacheControlOf(file),
+      headers: { Vary: 'Accept-Encoding', ...(isGzip && { 'Content-Encoding': 'gzip' }) },
+    };
+  }
+
+  /** Returns the user of the request, as the page shows it. */
+  #session({ name, groups }: Identity, { headers }: Credentials): PathResponse {
+    const { cluster, sessions } = this.#options;
+    const secret = sessionSecretOf(headers);
+    const session = secret === undefined ? undefined : sessions.use(secret);
+    const user = session === undefined ? undefined : { name, groups, expiresAt: session.expiresAt };
+    return { code: 200, body: { cluster, ...(user && { user }) } };
+  }
+
+  /** Begins a session: of the user of a sign-in link, or of the user whose credentials the request has. */
+  #signIn({ body, identity }: PathRequest, credentials: Credentials): PathResponse {
+    const { sessions, links, log } = this.#options;
+    const parsed = signInBody.safeParse(body);
+    if (!parsed.success) return rejection('BadRequest', z.prettifyError(parsed.error));
+    const link = parsed.data === undefined ? undefined : links.redeem(parsed.data.link);
+    if (parsed.data !== undefined && link === undefined)
+      return rejection('Unauthorized', 'the sign-in link is invalid, used or expired: `oarlock console` prints another');
+    if (link === undefined && (identity.name === anonymous.name || isSession(credentials, sessions)))
+      return rejection('Unauthorized', 'the request has no credentials');
+    const user = link?.identity ?? identity;
+    const method = link === undefined ? 'credentials' : 'link';
+    const created = sessions.create(user, method, link?.notAfter ?? credentialsEnd(credentials));
+    if (created === undefined) return rejection('TooManyRequests', 'the console has too many sessions: sign out of others');
+    const { secret, session } = created;
+    log.info({ user: user.name, session: session.id, method }, 'a user signed in to the console');
+    return {
+      code: 201,
+      body: { user: { name: user.name, groups: user.groups, expiresAt: session.expiresAt } },
+      headers: { 'Set-Cookie': `${sessionCookie}=${secret}; Path=/; Secure; HttpOnly; SameSite=Strict` },
+    };
+  }
+
+  #signOut({ headers }: Credentials): PathResponse {
+    const secret = sessionSecretOf(headers);
+    if (secret !== undefined) this.#options.sessions.end(secret);
+    return {
+      code: 200,
+      body: {},
+      headers: {
+        'Set-Cookie': `${sessionCookie}=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0`,
+        'Clear-Site-Data': '"cache", "storage"',
+      },
+    };
+  }
+
+  /**
+   * Creates a link that signs in as the user of the request. Sessions cannot create links, because links would extend them; impersonated users cannot,
+   * because audit events of the session would not name the impersonator.
+   */
+  #createLink({ identity, credentials }: PathRequest): PathResponse {
+    const { links, sessions, cluster, log } = this.#options;
+    const headers = credentials?.headers ?? {};
+    const isImpersonated = Object.keys(headers).some((header) => header.startsWith('impersonate-'));
+    if (identity.name === anonymous.name || isImpersonated || (credentials !== undefined && isSession(credentials, sessions)))
+      return rejection('Forbidden', 'a sign-in link requires own credentials, such as a client certificate or a token');
+    const { secret, expiresAt } = links.create(identity, credentials === undefined ? Infinity : credentialsEnd(credentials));
+    log.info({ user: identity.name }, 'a sign-in link of the console was created');
+    // browsers do not send the fragment of a URL, so that no log or proxy records the secret
+    return { code: 201, body: { url: `${cluster.url}/console/#/sign-in/${secret}`, expiresAt } };
+  }
+}
+
+const isSession = ({ headers }: Credentials, sessions: SessionTable): boolean => {
+  const secret = sessionSecretOf(headers);
+  return secret !== undefined && sessions.use(secret) !== undefined;
+};
+
+const cacheControlOf = ({ isImmutable }: PageFile): string => (isImmutable ? 'public, max-age=31536000, immutable' : 'no-cache');
+
+function rejection(reason: Parameters<typeof failure>[0], message: string): PathResponse {
+  const { status } = failure(reason, message);
+  return { code: status.code ?? 500, body: status };
+}

@@ -1,0 +1,44 @@
+import { Cluster } from '@oarlock/spi/cluster';
+import { Paths } from '@oarlock/spi/paths';
+import { z } from 'zod';
+import { ConsoleHandler } from './console-handler.ts';
+import { PageFiles } from './page-files.ts';
+import { SessionAuthenticator } from './session-authenticator.ts';
+import { SessionTable } from './session-table.ts';
+import { SignInLinks } from './sign-in-links.ts';
+
+const minutes = z.number().positive();
+
+/** Serves the web console below `/console/`, and authenticates its requests by sessions. */
+export default Paths.plugin({
+  id: 'console',
+  config: z.strictObject({
+    /** A session ends when it was not used for this time. */
+    idleMinutes: minutes.max(24 * 60).default(60),
+    /** A session ends after this time in any case. */
+    sessionMinutes: minutes.max(7 * 24 * 60).default(12 * 60),
+    /** A sign-in link is valid for this time, and for one sign-in. */
+    linkMinutes: minutes.max(60).default(10),
+    maxSessions: z.int().min(1).max(100_000).default(1_000),
+    maxSessionsPerUser: z.int().min(1).max(1_000).default(20),
+  }),
+  needs: { cluster: Cluster },
+  create({ config, cluster }, { clock, log }) {
+    const { maxSessions, maxSessionsPerUser } = config;
+    const sessions = new SessionTable({
+      idleMs: config.idleMinutes * 60_000,
+      lifetimeMs: config.sessionMinutes * 60_000,
+      maxSessions,
+      maxSessionsPerUser,
+      clock,
+    });
+    return new ConsoleHandler({
+      sessions,
+      links: new SignInLinks(config.linkMinutes * 60_000, clock),
+      files: new PageFiles(),
+      authenticator: new SessionAuthenticator(sessions),
+      cluster: { name: cluster.name, version: cluster.version, url: cluster.serverUrl },
+      log,
+    });
+  },
+});

@@ -1,0 +1,43 @@
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Identity } from '@oarlock/spi/authn';
+import { digestOf, newSecret } from './session-table.ts';
+
+/** The maximum number of unused links. The oldest link becomes invalid when another is created. */
+const maxLinks = 100;
+
+interface Link {
+  readonly identity: Identity;
+  readonly expiresAt: number;
+  /** The end of the sessions that the link can begin, in milliseconds since the epoch. */
+  readonly notAfter: number;
+}
+
+/** The secrets of unused sign-in links. Each secret is valid for one sign-in and a short time. */
+export class SignInLinks {
+  readonly #lifetimeMs: number;
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #links = new Map<string, Link>();
+
+  constructor(lifetimeMs: number, clock: Pick<Clock, 'now'>) {
+    this.#lifetimeMs = lifetimeMs;
+    this.#clock = clock;
+  }
+
+  /** Creates the secret of a link that signs in as this user. */
+  create(identity: Identity, notAfter = Infinity): { readonly secret: string; readonly expiresAt: number } {
+    const [oldest] = this.#links.keys();
+    if (this.#links.size >= maxLinks && oldest !== undefined) this.#links.delete(oldest);
+    const secret = newSecret();
+    const expiresAt = Math.min(this.#clock.now() + this.#lifetimeMs, notAfter);
+    this.#links.set(digestOf(secret), { identity, expiresAt, notAfter });
+    return { secret, expiresAt };
+  }
+
+  /** Returns the user of a link and makes the link invalid; undefined if the link is unknown, used or expired. */
+  redeem(secret: string): Pick<Link, 'identity' | 'notAfter'> | undefined {
+    const key = digestOf(secret);
+    const link = this.#links.get(key);
+    this.#links.delete(key);
+    return link === undefined || this.#clock.now() >= link.expiresAt ? undefined : link;
+  }
+}

@@ -1,0 +1,49 @@
+// Builds the page of the web console into `packages/console-page/dist/page`: scripts and styles with a hash of their content in their names, each
+// compressed with gzip, because the API server sends them compressed.
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const source = join(root, 'packages', 'console-page', 'src');
+export const pageFolder = join(root, 'packages', 'console-page', 'dist', 'page');
+
+/** Builds the page. @throws the errors of esbuild */
+export async function buildPage(outdir = pageFolder) {
+  const { build } = await import('esbuild'); // does not exist before the packages are installed
+  const { outputFiles, metafile } = await build({
+    entryPoints: [join(source, 'main.tsx')],
+    outdir,
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'browser',
+    target: ['chrome111', 'firefox113', 'safari16.4'],
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    entryNames: '[name]-[hash]',
+    chunkNames: '[name]-[hash]',
+    minify: true,
+    charset: 'utf8',
+    legalComments: 'none',
+    metafile: true,
+    write: false,
+    logLevel: 'silent',
+  });
+  const nameOf = (extension) => {
+    const [file] = Object.entries(metafile.outputs).find(
+      ([name, { entryPoint }]) => name.endsWith(extension) && (extension === '.css' || entryPoint?.endsWith('main.tsx')),
+    );
+    return basename(file);
+  };
+  const html = readFileSync(join(source, 'index.html'), 'utf8').replace('{{style}}', nameOf('.css')).replace('{{script}}', nameOf('.js'));
+  rmSync(outdir, { recursive: true, force: true });
+  mkdirSync(outdir, { recursive: true });
+  const write = (name, content) => writeFileSync(join(outdir, `${name}.gz`), gzipSync(content, { level: 9 }));
+  write('index.html', html);
+  write('icon.svg', readFileSync(join(source, 'icon.svg')));
+  for (const { path, contents } of outputFiles) write(basename(path), contents);
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await buildPage();
