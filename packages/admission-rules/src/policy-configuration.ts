@@ -15,7 +15,8 @@ export interface ExpressionError {
 
 /** Rejects expressions in `now` that do not compile, except expressions that the object contained before the update (`before`). */
 export function expressionRejection(now: readonly ExpressionError[], before: readonly ExpressionError[]): AdmissionDecision | undefined {
-  const fault = now.find(({ expression }) => !before.some((old) => old.expression === expression));
+  const known = new Set(before.map(({ expression }) => expression));
+  const fault = now.find(({ expression }) => !known.has(expression));
   if (fault === undefined) return undefined;
   return deny(`Invalid value: ${JSON.stringify(fault.expression)}: compilation failed: ${fault.message}`, {
     reason: 'Invalid',

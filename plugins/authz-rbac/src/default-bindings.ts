@@ -54,6 +54,7 @@ export const clusterBindingRows: readonly BindingRow[] = [
   { name: 'oarlock:plugins', role: 'cluster-admin', to: ['group system:oarlock:plugins'] },
   // the service proxy of a joined node uses the certificate of the kubelet
   { name: 'system:oarlock:volumes', to: ['user system:oarlock:volumes'] },
+  { name: 'oarlock:metrics-server', to: ['user system:metrics-server'] },
   // a kubelet whose runtime cannot isolate pods reads the Pod Security Standard of their namespaces
   { name: 'oarlock:node-namespaces', to: ['group system:nodes'] },
   { name: 'oarlock:node-proxier', role: 'system:node-proxier', to: ['group system:nodes'] },

@@ -279,6 +279,8 @@ export const clusterRoleRows: readonly RoleRow[] = [
       'create,patch,update | core,events.k8s.io | events',
     ],
   },
+  // as the role of Kubernetes' metrics-server; stats are for kubelets that do not serve /metrics/resource
+  { name: 'oarlock:metrics-server', rules: ['get | core | nodes/metrics,nodes/stats'] },
   // upstream's role has these with the feature gate of pod groups
   {
     name: 'oarlock:gang-scheduling',

@@ -110,6 +110,7 @@ const ownRoles: Readonly<Record<string, string>> = {
   'oarlock:node': 'nodes send their spans',
   'oarlock:node-addresses': 'network-bridge keeps address blocks in the API; admission-node-restriction holds a node to its own',
   'oarlock:node-namespaces': 'a kubelet whose runtime cannot isolate pods rejects those of namespaces that enforce the standard restricted',
+  'oarlock:metrics-server': 'controller-metrics-server reads the metrics of kubelets with a client certificate of its own',
   'oarlock:node-network-policies':
     'with `nodePolicies`: each node enforces NetworkPolicies, which name pods and namespaces of the whole cluster',
   'oarlock:node-volumes':

@@ -6,6 +6,8 @@ import { parseResourceMetrics, parseSummary, type Scrape } from './kubelet-metri
 
 const maxBytes = 32 * 1024 * 1024;
 const maxSockets = 256;
+/** The user of the client certificate; the ClusterRoleBinding `oarlock:metrics-server` grants `get nodes/metrics` and `get nodes/stats`. */
+const metricsServerUser = 'system:metrics-server';
 const types = ['InternalIP', 'ExternalIP', 'Hostname'];
 
 export interface KubeletAddress {
@@ -24,7 +26,7 @@ export function kubeletAddress({ status }: Node): KubeletAddress | undefined {
 }
 export const addressText = ({ host, port }: KubeletAddress): string => `${host} ${port}`;
 
-/** A client that scrapes kubelets with a client certificate of the group `system:masters`. */
+/** A client that scrapes kubelets as the user {@link metricsServerUser}, who may read the metrics of nodes and nothing else. */
 export class KubeletClient {
   readonly #keys: ClusterKeys;
   readonly #clock: Clock;
@@ -63,7 +65,7 @@ export class KubeletClient {
   /** Issues the client certificate on first use; a failure is not cached. */
   #connect(): Promise<Agent> {
     this.#agent ??= this.#keys
-      .issue({ commonName: 'system:metrics-server', organizations: ['system:masters'], usages: ['client'] })
+      .issue({ commonName: metricsServerUser, usages: ['client'] })
       .then(
         ({ certificate, key }) =>
           new Agent({

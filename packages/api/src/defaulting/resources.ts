@@ -6,19 +6,20 @@ import { listAt, objectAt, withField, type Fields, type DefaultingRule } from '.
 
 /** Rounds every quantity of a resource list up to thousandths. Invalid quantities are unchanged; validation rejects them. */
 const roundUp: DefaultingRule = (list) => {
-  let result = list;
+  let rounded: Record<string, unknown> | undefined;
   for (const key of Object.keys(list)) {
     const text = list[key];
     if (typeof text !== 'string' && typeof text !== 'number') continue;
     try {
       const amount = parseQuantity(text);
       if (amount.nanos % 1_000_000n === 0n) continue;
-      result = { ...result, [key]: ParsedQuantity.ofNanos(amount.scaledBig(1000) * 1_000_000n, amount.format).toString() };
+      rounded ??= { ...list };
+      rounded[key] = ParsedQuantity.ofNanos(amount.scaledBig(1000) * 1_000_000n, amount.format).toString();
     } catch (error) {
       if (!(error instanceof ParseError)) throw error;
     }
   }
-  return result;
+  return rounded ?? list;
 };
 
 /** Returns a rule that rounds the resource lists in the given fields. */
@@ -32,9 +33,8 @@ export const resourceLists =
 
 /** Returns `list` with the entries of `from` that it does not contain. */
 export function fill(list: Fields, from: Fields): Fields {
-  let result = list;
-  for (const key of Object.keys(from)) if (!Object.hasOwn(result, key)) result = { ...result, [key]: from[key] };
-  return result;
+  const missing = Object.keys(from).filter((key) => !Object.hasOwn(list, key));
+  return missing.length === 0 ? list : { ...list, ...Object.fromEntries(missing.map((key) => [key, from[key]])) };
 }
 
 /** Sets the missing requests of a container to its limits. */
@@ -93,13 +93,17 @@ export const podLevelResources: DefaultingRule = (spec) => {
   let requests = objectAt(podResources, 'requests');
   if (Object.keys(limits).length === 0 && Object.keys(requests).length === 0) return spec;
   try {
-    for (const [name, amount] of aggregate(spec, 'limits')) {
-      if (isHugePages(name) && !Object.hasOwn(requests, name)) limits = fill(limits, { [name]: amount.toString() });
-    }
+    const ofContainers = (which: 'requests' | 'limits', isSelected: (name: string) => boolean) =>
+      Object.fromEntries([...aggregate(spec, which)].flatMap(([name, amount]) => (isSelected(name) ? [[name, amount.toString()]] : [])));
+    limits = fill(
+      limits,
+      ofContainers('limits', (name) => isHugePages(name) && !Object.hasOwn(requests, name)),
+    );
     if (Object.keys(limits).length > 0) {
-      for (const [name, amount] of aggregate(spec, 'requests')) {
-        if (isPodLevel(name) && !isHugePages(name)) requests = fill(requests, { [name]: amount.toString() });
-      }
+      requests = fill(
+        requests,
+        ofContainers('requests', (name) => isPodLevel(name) && !isHugePages(name)),
+      );
       requests = fill(requests, Object.fromEntries(Object.entries(limits).filter(([name]) => isPodLevel(name))));
     }
   } catch (error) {

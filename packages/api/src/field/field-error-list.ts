@@ -5,24 +5,32 @@ import type { FieldError } from './field-error.ts';
  * and sending them would cost many times the size of the object.
  */
 export const maxFieldErrors = 1_000;
+/** No more errors are added to messages of this length in all. Messages quote the values, and several can quote the same value of megabytes. */
+export const maxFieldErrorLength = 1 << 20;
 
 /** Returns the last entry of a truncated list of errors. */
-const more = ({ field }: FieldError): FieldError => ({
+const more = (listed: number, { field }: FieldError): FieldError => ({
   type: 'FieldValueTooMany',
   field,
-  message: `Too many: the first ${maxFieldErrors} errors are listed, and there are more`,
+  message: `Too many: the first ${listed} errors are listed, and there are more`,
 });
 
 class FieldErrorLimitReached extends Error {}
 
 /** A list of errors that throws an exception when it is full, to end the validation. */
 class FieldErrors extends Array<FieldError> {
+  #messageLength = 0;
+
   override push(...errors: FieldError[]): number {
-    const remaining = maxFieldErrors - this.length;
-    const [next] = errors.slice(remaining);
-    if (next === undefined) return super.push(...errors);
-    super.push(...errors.slice(0, remaining), more(next));
-    throw new FieldErrorLimitReached();
+    for (const error of errors) {
+      if (this.length === maxFieldErrors || this.#messageLength > maxFieldErrorLength) {
+        super.push(more(this.length, error));
+        throw new FieldErrorLimitReached();
+      }
+      super.push(error);
+      this.#messageLength += error.message.length;
+    }
+    return this.length;
   }
 }
 
@@ -41,9 +49,5 @@ export function collectFieldErrors(find: (errors: FieldError[]) => void): readon
 }
 
 /** Truncates a list to the reported errors. */
-export function truncateFieldErrors(errors: readonly FieldError[]): readonly FieldError[] {
-  const next = errors[maxFieldErrors];
-  return next === undefined || (errors.length === maxFieldErrors + 1 && next.type === 'FieldValueTooMany')
-    ? errors
-    : [...errors.slice(0, maxFieldErrors), more(next)];
-}
+export const truncateFieldErrors = (errors: readonly FieldError[]): readonly FieldError[] =>
+  collectFieldErrors((list) => list.push(...errors));

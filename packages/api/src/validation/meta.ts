@@ -11,6 +11,7 @@ import {
   validateQualifiedName,
   validateNonEmpty,
   type Errors,
+  repeatedIndexes,
 } from './internal/checks.ts';
 
 /** The maximum sum of all annotation keys and values of an object in bytes. */
@@ -157,7 +158,8 @@ export function validateObjectMetaUpdate(
   finalizer: FinalizerRule = validateFinalizerName,
 ): void {
   if (old.deletionTimestamp !== undefined) {
-    const extra = (meta.finalizers ?? []).filter((name) => old.finalizers?.includes(name) !== true).sort();
+    const kept = new Set(old.finalizers);
+    const extra = (meta.finalizers ?? []).filter((name) => !kept.has(name)).sort();
     if (extra.length > 0) {
       errors.push(
         fieldForbidden(
@@ -179,9 +181,10 @@ export function validateObjectMetaUpdate(
 const conditionReason = /^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/;
 /** Validates `metav1.Condition` lists, which newer kinds have in their status. */
 export function validateConditions(errors: Errors, path: string, list: readonly Condition[]): void {
+  const repeated = new Set(repeatedIndexes(list, ({ type }) => type));
   for (const [i, condition] of list.entries()) {
     const at = `${path}[${i}]`;
-    if (list.findIndex((other) => other.type === condition.type) < i) errors.push(duplicate(`${at}.type`, condition.type));
+    if (repeated.has(i)) errors.push(duplicate(`${at}.type`, condition.type));
     validateQualifiedName(errors, `${at}.type`, condition.type ?? '');
     validateOptionalEnum(errors, `${at}.status`, condition.status ?? '', ['True', 'False', 'Unknown']);
     validateNonEmpty(errors, `${at}.lastTransitionTime`, condition.lastTransitionTime, 'must be set');

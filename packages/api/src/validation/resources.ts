@@ -123,7 +123,7 @@ function validateRequirements(
   const names = [...Object.keys(limits), ...Object.keys(requests)];
   if (names.some(isHugePages) && !names.includes('cpu') && !names.includes('memory'))
     errors.push(fieldForbidden(path, 'HugePages require cpu or memory'));
-  const seen = new Set<string>();
+  const [seen, withRequest] = [new Set<string>(), new Set<string>()];
   for (const [i, { name = '', request = '' }] of claims.entries()) {
     const at = `${path}.claims[${i}]`;
     if (name === '') {
@@ -133,9 +133,10 @@ function validateRequirements(
     if (request !== '') validateDNSLabel(errors, `${at}.request`, request);
     const key = request === '' ? name : `${name}/${request}`;
     // A reference to the whole claim overlaps with a reference to any of its requests.
-    if (seen.has(name) || seen.has(key) || (request === '' && [...seen].some((other) => other.startsWith(`${name}/`))))
+    if (seen.has(name) || seen.has(key) || (request === '' && withRequest.has(name)))
       errors.push(duplicate(at, seen.has(name) ? name : key));
     seen.add(key);
+    if (request !== '') withRequest.add(name);
     if (!claimNames.has(name)) {
       const known = claimNames.size === 0 ? ' which is empty' : `: ${[...claimNames].sort().join(', ')}`;
       errors.push({

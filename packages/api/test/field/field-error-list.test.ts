@@ -1,6 +1,6 @@
 import { invalid } from '@oarlock/api/field/field-error';
 import { invalidStatus } from '@oarlock/api/field/invalid-status';
-import { collectFieldErrors, maxFieldErrors } from '@oarlock/api/field/field-error-list';
+import { collectFieldErrors, maxFieldErrorLength, maxFieldErrors } from '@oarlock/api/field/field-error-list';
 import { validateObject } from '@oarlock/api/validation/validate-object';
 import { describe, expect, it } from 'vitest';
 
@@ -33,6 +33,38 @@ describe('the errors of one object', () => {
     const causes = [...many(maxFieldErrors), more].map(({ type, field, message }) => ({ reason: type, field, message }));
     for (const found of [many(5_000), [...many(maxFieldErrors), more], [...many(maxFieldErrors), more, fault(1)]])
       expect(invalidStatus(what, found).status.details?.causes).toEqual(causes);
+  });
+
+  it('end the validation when their messages together exceed the bound, and the list states that', () => {
+    const value = 'x'.repeat(maxFieldErrorLength / 4);
+    const large = (n: number) => invalid(`data[${n}]`, value, 'is wrong');
+    const found = collectFieldErrors((errors) => {
+      for (let n = 0; n < 10; n++) errors.push(large(n));
+    });
+    const last = { type: 'FieldValueTooMany', field: 'data[4]', message: 'Too many: the first 4 errors are listed, and there are more' };
+    expect(found).toEqual([large(0), large(1), large(2), large(3), last]);
+    expect(invalidStatus(what, found).status.details?.causes).toHaveLength(5);
+  });
+
+  it('do not multiply a large value that breaks many rules', () => {
+    const controllers = Array.from({ length: 20_000 }, (_, i) => ({
+      apiVersion: 'v1',
+      kind: 'A',
+      name: `b${i}`,
+      uid: 'u',
+      controller: true,
+    }));
+    for (const metadata of [
+      { managedFields: [{ operation: 'Update', manager: '\u0001'.repeat(400_000) }] },
+      { ownerReferences: controllers },
+    ]) {
+      const found = validateObject(
+        { group: '', version: 'v1', kind: 'ConfigMap' },
+        { metadata: { namespace: 'd', name: 'a', ...metadata } },
+      );
+      expect(found.length).toBeGreaterThan(1);
+      expect(found.reduce((sum, { message }) => sum + message.length, 0)).toBeLessThan(8 * maxFieldErrorLength);
+    }
   });
 
   it('do not hide exceptions of the validator', () => {

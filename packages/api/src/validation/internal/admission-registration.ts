@@ -13,7 +13,7 @@ import type {
   WebhookClientConfig,
 } from '../../generated/types/admissionregistration-v1.ts';
 import { isDns1123Label, isDns1123Subdomain, isQualifiedName } from '../../values/names.ts';
-import { validateOptionalEnum, addInvalid, validateEnum, validateNonEmpty, type Errors } from './checks.ts';
+import { validateOptionalEnum, addInvalid, validateEnum, validateNonEmpty, type Errors, repeatedIndexes } from './checks.ts';
 import { validateLabelSelector } from '../meta.ts';
 
 const operations = ['*', 'CONNECT', 'CREATE', 'DELETE', 'UPDATE'];
@@ -60,6 +60,7 @@ function validateResources(errors: Errors, path: string, list: readonly string[]
   if (list.length === 0) errors.push(required(path));
   const wholes = new Set(list.filter((name) => name.endsWith('/*')).map((name) => name.slice(0, -2)));
   const subs = new Set(list.filter((name) => name.startsWith('*/')).map((name) => name.slice(2)));
+  const hasResource = list.some((name) => name !== '*' && !name.includes('/'));
   for (const [i, name] of list.entries()) {
     const at = `${path}[${i}]`;
     if (name === '') {
@@ -67,7 +68,7 @@ function validateResources(errors: Errors, path: string, list: readonly string[]
       continue;
     }
     if (name === '*/*' && list.length > 1) errors.push(invalid(path, list, "if '*/*' is present, must not specify other resources"));
-    if (name === '*' && list.some((other) => other !== '*' && !other.includes('/')))
+    if (name === '*' && hasResource)
       errors.push(invalid(path, list, "if '*' is present, must not specify other resources without subresources"));
     const slash = name.indexOf('/');
     if (slash < 0 || name === '*/*') continue;
@@ -147,8 +148,9 @@ function validateWebhook(errors: Errors, path: string, hook: ValidatingWebhook &
   const at = `${path}.admissionReviewVersions`;
   if (versions.length < 1) errors.push(required(at, 'must specify one of v1, v1beta1'));
   else {
+    const repeated = new Set(repeatedIndexes(versions));
     for (const [i, version] of versions.entries()) {
-      if (versions.indexOf(version) < i) errors.push(invalid(`${at}[${i}]`, version, 'duplicate version'));
+      if (repeated.has(i)) errors.push(invalid(`${at}[${i}]`, version, 'duplicate version'));
       for (const message of isDns1123Label(version)) errors.push(invalid(`${at}[${i}]`, version, message));
     }
     if (!versions.some((version) => knownVersions.includes(version)))
@@ -275,9 +277,10 @@ export function validatePolicyBinding(errors: Errors, { spec }: ValidatingAdmiss
   if (match !== undefined) validateMatchResources(errors, 'spec.matchResources', match, false);
   if (!validating) return;
   if (validationActions.length === 0) errors.push(required('spec.validationActions', 'at least one validation action is required'));
+  const repeated = new Set(repeatedIndexes(validationActions));
   for (const [i, action] of validationActions.entries()) {
     validateOptionalEnum(errors, `spec.validationActions[${i}]`, action, ['Audit', 'Deny', 'Warn']);
-    if (validationActions.indexOf(action) < i) errors.push(duplicate(`spec.validationActions[${i}]`, action));
+    if (repeated.has(i)) errors.push(duplicate(`spec.validationActions[${i}]`, action));
   }
   if (validationActions.includes('Deny') && validationActions.includes('Warn'))
     errors.push(

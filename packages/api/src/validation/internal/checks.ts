@@ -85,10 +85,10 @@ export function validateIP(errors: Errors, path: string, value: string): boolean
 /** Validates a network that need not be canonical (KEP-4858). Values that the old object has, `existing`, are not validated. */
 export function validateCIDR(
   errors: Errors,
-  { path, existing = [] }: { readonly path: string; readonly existing?: readonly string[] },
+  { path, existing }: { readonly path: string; readonly existing?: ReadonlySet<string> },
   value: string,
 ): void {
-  if (existing.includes(value)) return;
+  if (existing?.has(value) === true) return;
   const cidr = parseCIDRSloppy(value);
   const slash = value.indexOf('/');
   const address = parseIPSloppy(value.slice(0, Math.max(slash, 0)));
@@ -120,7 +120,16 @@ export function validateDualStack(
   if (values.length > 2 || family(values[0] ?? '') === family(values[1] ?? '')) {
     errors.push(invalid(path, values, `may specify no more than one ${what} for each IP family`));
   }
-  for (const [i, value] of values.entries()) if (values.indexOf(value) < i) errors.push(duplicate(`${path}[${i}]`, value));
+  for (const i of repeatedIndexes(values)) errors.push(duplicate(`${path}[${i}]`, values[i]));
+}
+/** Returns, in order, the indexes of the values whose key an earlier value has. Linear: clients determine the number of values. */
+export function repeatedIndexes<T>(values: readonly T[], keyOf: (value: T) => unknown = (value) => value): number[] {
+  const seen = new Set<unknown>();
+  return [...values.keys()].filter((i) => {
+    const before = seen.size;
+    seen.add(keyOf(values[i] as T));
+    return seen.size === before;
+  });
 }
 
 /** Requires a relative path without `..`. */

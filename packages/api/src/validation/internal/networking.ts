@@ -159,7 +159,7 @@ function validatePolicyPorts(errors: Errors, path: string, ports: readonly Netwo
 
 function validatePeers(
   errors: Errors,
-  { path, existing }: { readonly path: string; readonly existing: readonly string[] },
+  { path, existing }: { readonly path: string; readonly existing: ReadonlySet<string> },
   list: readonly NetworkPolicyPeer[],
 ): void {
   for (const [i, { podSelector, namespaceSelector, ipBlock }] of list.entries()) {
@@ -201,7 +201,7 @@ function networksOf({ spec }: NetworkPolicy): readonly string[] {
 }
 
 export function validateNetworkPolicy(errors: Errors, { spec }: NetworkPolicy, old?: NetworkPolicy): void {
-  const existing = old === undefined ? [] : networksOf(old);
+  const existing = new Set(old === undefined ? [] : networksOf(old));
   validateLabelSelector(errors, 'spec.podSelector', spec?.podSelector ?? {});
   for (const [i, rule] of (spec?.ingress ?? []).entries()) {
     validatePolicyPorts(errors, `spec.ingress[${i}].ports`, rule.ports ?? []);

@@ -17,6 +17,7 @@ import {
   validateNonNegative,
   validateQualifiedName,
   type Errors,
+  repeatedIndexes,
 } from './checks.ts';
 import { validateConditions, validateLabelSelector } from '../meta.ts';
 import { validateContainerRequirements, validateResourceQuantity } from '../resources.ts';
@@ -226,7 +227,7 @@ export function validateCertificateSigningRequest(
     errors.push(invalid('spec.signerName', signerName, 'the legacy signerName is not allowed via this API version'));
   else validateSignerName(errors, 'spec.signerName', signerName);
   if (old === undefined) for (const [i, usage] of usages.entries()) validateOptionalEnum(errors, `spec.usages[${i}]`, usage, keyUsages);
-  for (const [i, usage] of usages.entries()) if (usages.indexOf(usage) < i) errors.push(duplicate(`spec.usages[${i}]`, usage));
+  for (const i of repeatedIndexes(usages)) errors.push(duplicate(`spec.usages[${i}]`, usages[i]));
   if (expirationSeconds !== undefined && expirationSeconds < 600)
     errors.push(invalid('spec.expirationSeconds', expirationSeconds, 'may not specify a duration less than 600 seconds (10 minutes)'));
 }

@@ -119,8 +119,9 @@ export function validateCSINode(errors: Errors, { spec }: CSINode, old?: CSINode
     if (allocatable?.count !== undefined && allocatable.count < 0)
       errors.push(invalid(`${at}.allocatable.count`, allocatable.count, isNegative));
   }
+  const driverByName = new Map(drivers.map((driver) => [driver.name, driver]));
   for (const before of old?.spec?.drivers ?? []) {
-    const now = drivers.find(({ name }) => name === before.name);
+    const now = driverByName.get(before.name);
     if (now !== undefined && !jsonEqual({ ...now, allocatable: undefined }, { ...before, allocatable: undefined }))
       errors.push(invalid('CSINode', drivers, 'field is immutable'));
   }

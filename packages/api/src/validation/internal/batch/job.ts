@@ -134,7 +134,7 @@ function validateSuccessPolicy(errors: Errors, path: string, { successPolicy, co
 function validateFailurePolicy(errors: Errors, path: string, { podFailurePolicy, template, backoffLimitPerIndex }: JobSpec): void {
   const rules = podFailurePolicy?.rules ?? [];
   const at = `${path}.podFailurePolicy.rules`;
-  const names = [...(template?.spec?.containers ?? []), ...(template?.spec?.initContainers ?? [])].map(({ name }) => name);
+  const names = new Set([...(template?.spec?.containers ?? []), ...(template?.spec?.initContainers ?? [])].map(({ name }) => name));
   if (rules.length > maxPolicyRules) errors.push(tooMany(at, rules.length, maxPolicyRules));
   for (const [i, { action, onExitCodes, onPodConditions = [] }] of rules.entries()) {
     const rule = `${at}[${i}]`;
@@ -170,10 +170,10 @@ function validateExitCodes(
   errors: Errors,
   path: string,
   { operator, values = [], containerName }: ExitCodes,
-  names: readonly string[],
+  names: ReadonlySet<string>,
 ): void {
   validateNamedEnum(errors, `${path}.operator`, { value: operator, supported: ['In', 'NotIn'] });
-  if (containerName !== undefined && !names.includes(containerName)) {
+  if (containerName !== undefined && !names.has(containerName)) {
     const text = 'must be one of the container or initContainer names in the pod template';
     errors.push(invalid(`${path}.containerName`, containerName, text));
   }

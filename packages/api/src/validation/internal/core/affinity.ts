@@ -83,8 +83,9 @@ function validatePodTerm(errors: Errors, path: string, value: PodAffinityTerm): 
   for (const name of value.namespaces ?? []) addInvalid(errors, `${path}.namespace`, name, isDns1123Label(name));
   validateLabelKeys(errors, `${path}.matchLabelKeys`, value.matchLabelKeys, value.labelSelector);
   validateLabelKeys(errors, `${path}.mismatchLabelKeys`, value.mismatchLabelKeys, value.labelSelector);
+  const mismatched = new Set(value.mismatchLabelKeys);
   for (const [i, key] of (value.matchLabelKeys ?? []).entries()) {
-    if (value.mismatchLabelKeys?.includes(key) === true)
+    if (mismatched.has(key))
       errors.push(invalid(`${path}.matchLabelKeys[${i}]`, key, 'exists in both matchLabelKeys and mismatchLabelKeys'));
   }
   if (!value.topologyKey) errors.push(required(`${path}.topologyKey`, 'can not be empty'));
@@ -130,14 +131,16 @@ export function validateTolerations(errors: Errors, path: string, list: readonly
   }
 }
 
+const spreadKey = ({ topologyKey = '', whenUnsatisfiable = '' }: TopologySpreadConstraint) => `${topologyKey} ${whenUnsatisfiable}`;
 export function validateTopologySpread(errors: Errors, path: string, list: readonly TopologySpreadConstraint[]): void {
+  const last = new Map(list.map((constraint, i) => [spreadKey(constraint), i]));
   for (const [i, constraint] of list.entries()) {
     const at = `${path}[${i}]`;
     const { maxSkew = 0, topologyKey = '', whenUnsatisfiable = '', minDomains, labelSelector: selector } = constraint;
     if (maxSkew <= 0) errors.push(invalid(`${at}.maxSkew`, maxSkew, isNotPositive));
     if (topologyKey === '') errors.push(required(`${at}.topologyKey`, 'can not be empty'));
     validateOptionalEnum(errors, `${at}.whenUnsatisfiable`, whenUnsatisfiable, ['DoNotSchedule', 'ScheduleAnyway']);
-    if (list.slice(i + 1).some((other) => other.topologyKey === topologyKey && other.whenUnsatisfiable === whenUnsatisfiable)) {
+    if (last.get(spreadKey(constraint)) !== i) {
       errors.push(duplicate(`${at}.{topologyKey, whenUnsatisfiable}`, `{${topologyKey}, ${whenUnsatisfiable}}`));
     }
     if (minDomains !== undefined) {
@@ -151,15 +154,14 @@ export function validateTopologySpread(errors: Errors, path: string, list: reado
     validateOptionalEnum(errors, `${at}.nodeTaintsPolicy`, constraint.nodeTaintsPolicy, ['Honor', 'Ignore']);
     if (constraint.matchLabelKeys?.length && selector === undefined)
       errors.push(fieldForbidden(`${at}.matchLabelKeys`, 'must not be specified when labelSelector is not set'));
+    // the API server adds the pod's own value of each key (KEP-3243)
+    const selected = new Set(
+      selector?.matchExpressions?.filter(({ operator, values }) => !(operator === 'In' && values?.length === 1)).map(({ key }) => key),
+    );
     for (const [j, key] of (constraint.matchLabelKeys ?? []).entries()) {
       validateQualifiedName(errors, `${at}.matchLabelKeys[${j}]`, key);
-      const selected =
-        Object.hasOwn(selector?.matchLabels ?? {}, key) ||
-        // the API server adds the pod's own value of each key (KEP-3243)
-        selector?.matchExpressions?.some(
-          ({ key: own, operator, values }) => own === key && !(operator === 'In' && values?.length === 1),
-        ) === true;
-      if (selected) errors.push(invalid(`${at}.matchLabelKeys[${j}]`, key, 'exists in both matchLabelKeys and labelSelector'));
+      if (selected.has(key) || Object.hasOwn(selector?.matchLabels ?? {}, key))
+        errors.push(invalid(`${at}.matchLabelKeys[${j}]`, key, 'exists in both matchLabelKeys and labelSelector'));
     }
     validateLabelSelector(errors, `${at}.labelSelector`, selector);
   }

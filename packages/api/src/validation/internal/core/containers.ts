@@ -35,6 +35,7 @@ export interface PodContext {
 
 function validateVolumeMounts(errors: Errors, path: string, container: Container, volumes: ReadonlyMap<string, Volume>): void {
   const devices = container.volumeDevices ?? [];
+  const [deviceNames, devicePaths] = [new Set(devices.map(({ name }) => name)), new Set(devices.map(({ devicePath }) => devicePath))];
   const paths = new Set<string>();
   for (const [i, mount] of (container.volumeMounts ?? []).entries()) {
     const at = `${path}[${i}]`;
@@ -44,9 +45,8 @@ function validateVolumeMounts(errors: Errors, path: string, container: Container
     if (mountPath === '') errors.push(required(`${at}.mountPath`));
     if (paths.has(mountPath)) errors.push(invalid(`${at}.mountPath`, mountPath, 'must be unique'));
     paths.add(mountPath);
-    if (devices.some((device) => device.name === name)) errors.push(invalid(`${at}.name`, name, 'must not already exist in volumeDevices'));
-    if (devices.some((device) => device.devicePath === mountPath))
-      errors.push(invalid(`${at}.mountPath`, mountPath, 'must not already exist as a path in volumeDevices'));
+    if (deviceNames.has(name)) errors.push(invalid(`${at}.name`, name, 'must not already exist in volumeDevices'));
+    if (devicePaths.has(mountPath)) errors.push(invalid(`${at}.mountPath`, mountPath, 'must not already exist as a path in volumeDevices'));
     // Upstream reports the following errors with the path of the list, not of the mount.
     if (subPath !== '') validateDescendingPath(errors, `${path}.subPath`, subPath);
     if (subPathExpr !== '') {
@@ -80,6 +80,7 @@ function validateVolumeDevices(
   }: { readonly devices: readonly VolumeDevice[]; readonly container: Container; readonly volumes: ReadonlyMap<string, Volume> },
 ): void {
   const mounts = container.volumeMounts ?? [];
+  const [mountNames, mountPaths] = [new Set(mounts.map(({ name }) => name)), new Set(mounts.map(({ mountPath }) => mountPath))];
   const [names, paths] = [new Set<string>(), new Set<string>()];
   for (const [i, { name = '', devicePath = '' }] of devices.entries()) {
     const at = `${path}[${i}]`;
@@ -93,8 +94,8 @@ function validateVolumeDevices(
     if (paths.has(devicePath)) errors.push(invalid(`${at}.devicePath`, devicePath, 'must be unique'));
     if (devicePath.split('/').includes('..')) errors.push(invalid(`${at}.devicePath`, devicePath, "can not contain backsteps ('..')"));
     else paths.add(devicePath);
-    if (mounts.some((mount) => mount.name === name)) errors.push(invalid(`${at}.name`, name, 'must not already exist in volumeMounts'));
-    if (mounts.some((mount) => mount.mountPath === devicePath))
+    if (mountNames.has(name)) errors.push(invalid(`${at}.name`, name, 'must not already exist in volumeMounts'));
+    if (mountPaths.has(devicePath))
       errors.push(invalid(`${at}.devicePath`, devicePath, 'must not already exist as a path in volumeMounts'));
     names.add(name);
   }

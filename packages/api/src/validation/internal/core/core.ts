@@ -16,6 +16,7 @@ import {
   validateEnum,
   validateQualifiedName,
   type Errors,
+  repeatedIndexes,
 } from '../checks.ts';
 import { protocols } from './env.ts';
 import { validateFinalizerName } from '../../meta.ts';
@@ -137,10 +138,9 @@ export function validateNode(errors: Errors, value: Node, old?: Node): void {
     return;
   }
   const before = old.spec ?? {};
-  for (const [i, address] of (status.addresses ?? []).entries()) {
-    if ((status.addresses ?? []).findIndex((other) => jsonEqual(other, address)) < i)
-      errors.push(duplicate(`status.addresses[${i}]`, address));
-  }
+  const addresses = status.addresses ?? [];
+  for (const i of repeatedIndexes(addresses, ({ type, address }) => JSON.stringify([type, address])))
+    errors.push(duplicate(`status.addresses[${i}]`, addresses[i]));
   if ((before.podCIDRs ?? []).length > 0 && !jsonEqual(before.podCIDRs, cidrs))
     errors.push(fieldForbidden('spec.podCIDRs', 'node updates may not change podCIDR except from "" to valid'));
   if (before.providerID && before.providerID !== spec.providerID)

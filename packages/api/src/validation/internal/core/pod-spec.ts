@@ -11,6 +11,7 @@ import {
   validateEnumInOrder,
   validateQualifiedName,
   type Errors,
+  repeatedIndexes,
 } from '../checks.ts';
 import { validateContainers, validateEphemeralContainers, validateInitContainers, type PodContext } from './containers.ts';
 import { validateAnnotations, validateLabels } from '../../meta.ts';
@@ -131,9 +132,10 @@ function validateHostUsers(errors: Errors, path: string, spec: PodSpec): void {
 }
 
 function validateSchedulingGates(errors: Errors, path: string, { schedulingGates: gates = [] }: PodSpec): void {
+  const repeated = new Set(repeatedIndexes(gates, ({ name }) => name));
   for (const [i, { name = '' }] of gates.entries()) {
     validateQualifiedName(errors, `${path}[${i}]`, name);
-    if (gates.findIndex((gate) => gate.name === name) < i) errors.push(duplicate(`${path}[${i}]`, name));
+    if (repeated.has(i)) errors.push(duplicate(`${path}[${i}]`, name));
   }
 }
 

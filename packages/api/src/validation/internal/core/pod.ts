@@ -111,9 +111,10 @@ function validateDeadline(errors: Errors, now: number | undefined, before: numbe
 }
 
 function validateAddedTolerations(errors: Errors, now: readonly Toleration[], before: readonly Toleration[]): void {
-  const withoutSeconds = (toleration: Toleration) => ({ ...toleration, tolerationSeconds: undefined });
+  const keyOf = ({ key, operator, value, effect }: Toleration) => JSON.stringify([key, operator, value, effect]);
+  const kept = new Set(now.map(keyOf));
   for (const old of before) {
-    if (now.some((toleration) => jsonEqual(withoutSeconds(toleration), withoutSeconds(old)))) continue;
+    if (kept.has(keyOf(old))) continue;
     errors.push(fieldForbidden('spec.tolerations', 'existing toleration can not be modified except its tolerationSeconds'));
     return;
   }
@@ -187,12 +188,12 @@ function validateTransitions(
     policyOf,
   }: { readonly now: readonly ContainerStatus[]; readonly before: readonly ContainerStatus[]; readonly policyOf: (name: string) => string },
 ): void {
+  const notTerminated = new Set(now.flatMap(({ name, state }) => (state?.terminated === undefined ? [name] : [])));
   for (const [i, old] of before.entries()) {
     const policy = policyOf(old.name);
     if (old.state?.terminated === undefined || policy === 'Always' || (policy === 'OnFailure' && old.state.terminated.exitCode !== 0))
       continue;
-    if (now.some((status) => status.name === old.name && status.state?.terminated === undefined))
-      errors.push(fieldForbidden(`${path}[${i}].state`, 'may not be transitioned to non-terminated state'));
+    if (notTerminated.has(old.name)) errors.push(fieldForbidden(`${path}[${i}].state`, 'may not be transitioned to non-terminated state'));
   }
 }
 

@@ -49,7 +49,7 @@ export function validateService(
       validateNonSpecialIP(errors, `spec.externalIPs[${i}]`, address, allowLoopback);
   }
   validateEnum(errors, 'spec.type', type, ['ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort']);
-  validateLoadBalancer(errors, service, old?.spec?.loadBalancerSourceRanges ?? []);
+  validateLoadBalancer(errors, service, new Set(old?.spec?.loadBalancerSourceRanges));
   validateTrafficPolicies(errors, spec);
 }
 
@@ -152,7 +152,7 @@ function validateClusterIPs(errors: Errors, spec: ServiceSpec): void {
 }
 
 const sourceRanges = 'service.beta.kubernetes.io/load-balancer-source-ranges';
-function validateLoadBalancer(errors: Errors, service: Service, existing: readonly string[]): void {
+function validateLoadBalancer(errors: Errors, service: Service, existing: ReadonlySet<string>): void {
   const spec = specOf(service);
   const balanced = spec.type === 'LoadBalancer';
   const annotation = service.metadata?.annotations?.[sourceRanges];
