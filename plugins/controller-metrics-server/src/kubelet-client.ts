@@ -26,7 +26,7 @@ export function kubeletAddress({ status }: Node): KubeletAddress | undefined {
 }
 export const addressText = ({ host, port }: KubeletAddress): string => `${host} ${port}`;
 
-/** A client that scrapes kubelets as the user {@link metricsServerUser}, who may read the metrics of nodes and nothing else. */
+/** A client that scrapes kubelets as the user {@link metricsServerUser}. Its only right is to read the metrics of nodes. */
 export class KubeletClient {
   readonly #keys: ClusterKeys;
   readonly #clock: Clock;
