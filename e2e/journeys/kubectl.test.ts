@@ -156,11 +156,14 @@ describe('kubectl', () => {
       expect(object.metadata).toMatchObject({ labels: { app: 'web', more: 'yes' } });
       expect(object.metadata.annotations).not.toHaveProperty('note');
       delete object.metadata.labels['more'];
-      // controllers update the status meanwhile: this replaces whatever version is current
       delete (object.metadata as { resourceVersion?: string }).resourceVersion;
-      expect(await kubectl.run(['-n', namespace, 'replace', '-f', '-'], { input: JSON.stringify(object) })).toBe(
-        'deployment.apps/web replaced\n',
+      // kubectl reads the current resource version and sends it, so a status update between the two requests is a conflict
+      const replaced = await untilValue(
+        'kubectl replace without a conflict',
+        () => kubectl.try(['-n', namespace, 'replace', '-f', '-'], { input: JSON.stringify(object) }),
+        ({ stderr }) => !stderr.includes('(Conflict)'),
       );
+      expect(replaced).toMatchObject({ code: 0, stdout: 'deployment.apps/web replaced\n' });
       const rejection = await kubectl.try(['-n', namespace, 'apply', '-f', '-'], {
         input: JSON.stringify({ ...deployment(1), spec: { ...deployment(1).spec, replicas: -1 } }),
       });
