@@ -3,7 +3,7 @@ import { mkdir, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
-import { BoundedEventBroadcaster } from '@oarlock/primitives/bounded-event-queue';
+import { BoundedEventBroadcaster } from '@oarlock/primitives/collections/bounded-event-queue';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import {
   RuntimeError,

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { programPath } from '@oarlock/primitives/bundled-program';
+import { programPath } from '@oarlock/primitives/os/bundled-program';
 import type { Clock } from '@oarlock/primitives/clock';
 import { RuntimeError } from '@oarlock/spi/runtime';
 import type { SupervisorOptions } from './supervisor.ts';
