@@ -1,7 +1,7 @@
 import { mkdir, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
-import { programPath } from '@oarlock/primitives/bundled-program';
+import { programPath } from '@oarlock/primitives/os/bundled-program';
 import { SupervisedRuntime } from '@oarlock/process-supervisor/client/supervised-runtime';
 import type { SupervisorProgram } from '@oarlock/process-supervisor/client/supervisor-launch';
 import type { NetworkDriver } from '@oarlock/spi/network';

@@ -5,7 +5,7 @@ import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Identity } from '@oarlock/spi/authn';
-import { checkSubjectAlternativeNames } from '@oarlock/primitives/keep-alive-connection';
+import { checkSubjectAlternativeNames } from '@oarlock/primitives/net/keep-alive-connection';
 import { LoopbackInformer } from '../controllers/loopback-informer.ts';
 import type { Exchange, UpgradeRequest } from '../http/exchange.ts';
 import type { AggregatedDocument } from '../openapi/aggregated-documents.ts';

@@ -1,7 +1,7 @@
 import { isObject } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { StatusError, type Status } from '@oarlock/api/status';
-import { eventLoop } from '@oarlock/primitives/event-loop';
+import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
 import { DerivedObject } from '../watch-cache/item.ts';
 import { SharedWatchFrame } from '../watch-cache/watch-cache-event.ts';
 import type { WatchFrame } from '../request/response.ts';

@@ -1,7 +1,7 @@
 import type { Kind } from '@oarlock/api/kinds';
 import { StatusError } from '@oarlock/api/status';
 import type { Timer } from '@oarlock/primitives/clock';
-import { eventLoop } from '@oarlock/primitives/event-loop';
+import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
 import type { Aggregator } from '../aggregation/aggregator.ts';
 import type { Remote } from '../aggregation/remote.ts';
 import { plainNotFound, shuttingDown, statusOf, timedOut } from '../http/errors.ts';

@@ -2,7 +2,7 @@ import { ROOT_CONTEXT, trace, type Attributes, type Context, type Span, type Tra
 import { groupResource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
 import { spanContextOf, failSpan, startSpan, type SpanContext } from '@oarlock/kernel/tracing';
-import { eventLoop } from '@oarlock/primitives/event-loop';
+import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import { errorName, isConfidential } from './confidential.ts';
 

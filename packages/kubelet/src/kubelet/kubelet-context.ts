@@ -28,7 +28,7 @@ import { PLEG } from '../runtime/pleg.ts';
 import { PodStartupLatencyTracker } from '../pod/pod-startup-latency-tracker.ts';
 import { ServiceEnvironment } from '../environment/service-environment.ts';
 import { StatusManager } from '../status/status-manager.ts';
-import { TaskQueue } from '@oarlock/primitives/task-queue';
+import { TaskQueue } from '@oarlock/primitives/concurrency/task-queue';
 import { UserNamespaceManager } from '../runtime/user-namespace-manager.ts';
 import { inTreeVolumeDrivers } from '../volumes/in-tree-drivers.ts';
 import { TokenManager } from '../api-objects/token-manager.ts';

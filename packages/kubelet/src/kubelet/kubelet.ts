@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { nodes } from '@oarlock/api/resources';
 import type { Node, Pod } from '@oarlock/api/types/core-v1';
-import { eventLoop } from '@oarlock/primitives/event-loop';
+import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
 import type { Health } from '@oarlock/spi/role';
 import type { DownwardApiValues } from '../pod-util/downward-api.ts';
@@ -32,7 +32,7 @@ import { runtimeForPod } from './runtime-class.ts';
 import { createStaticPodSource } from '../pod-sources/create-static-pod-source.ts';
 import type { StaticPodSource } from '../pod-sources/static-pod-source.ts';
 import { podUid } from '../pod-util/pods.ts';
-import { Semaphore } from '@oarlock/primitives/semaphore';
+import { Semaphore } from '@oarlock/primitives/concurrency/semaphore';
 
 /** The maximum number of nodes that register concurrently. */
 const maxParallelRegistrations = 64;

@@ -19,7 +19,7 @@ import type { ServiceEnvironment } from '../environment/service-environment.ts';
 import type { PodStartupLatencyTracker } from './pod-startup-latency-tracker.ts';
 import type { StatusManager } from '../status/status-manager.ts';
 import type { DeadlineTimers } from './deadlines.ts';
-import type { TaskQueue } from '@oarlock/primitives/task-queue';
+import type { TaskQueue } from '@oarlock/primitives/concurrency/task-queue';
 import type { UserNamespaceManager } from '../runtime/user-namespace-manager.ts';
 import type { TokenManager } from '../api-objects/token-manager.ts';
 import type { TrustBundleManager } from '../api-objects/trust-bundle-manager.ts';

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '@oarlock/primitives/clock';
-import { BoundedEventBroadcaster } from '@oarlock/primitives/bounded-event-queue';
+import { BoundedEventBroadcaster } from '@oarlock/primitives/collections/bounded-event-queue';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import {

@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { readIfExists, writeAtomic } from '@oarlock/primitives/atomic-file';
+import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 describe('writeAtomic', () => {

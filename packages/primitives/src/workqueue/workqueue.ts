@@ -1,6 +1,6 @@
-import type { Clock, Timer } from './clock.ts';
-import { Fifo } from './fifo.ts';
-import { Heap, type HeapEntry } from './heap.ts';
+import type { Clock, Timer } from '../clock.ts';
+import { Fifo } from '../collections/fifo.ts';
+import { Heap, type HeapEntry } from '../collections/heap.ts';
 import { ItemExponentialFailureRateLimiter, TokenBucket } from './rate-limiter.ts';
 
 /** Identifies the span that enqueued a key. OpenTelemetry's SpanContext is one. */

@@ -1,4 +1,4 @@
-import { Workqueue, type SpanIdentity, type WorkItem } from '@oarlock/primitives/workqueue';
+import { Workqueue, type SpanIdentity, type WorkItem } from '@oarlock/primitives/workqueue/workqueue';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';

@@ -1,6 +1,6 @@
-import type { Clock } from '@oarlock/primitives/clock';
+import type { Clock } from '../clock.ts';
 import { deferred } from './deferred.ts';
-import type { Logger } from '@oarlock/primitives/logger';
+import type { Logger } from '../logger.ts';
 
 export interface CoalescingRunnerOptions {
   readonly clock: Clock;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BTree } from '../src/btree.ts';
+import { BTree } from '../../src/collections/btree.ts';
 
 const visit = (index: BTree<number>, from: string, limit = Infinity) => {
   const seen: [string, number][] = [];

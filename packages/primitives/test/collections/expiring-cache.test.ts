@@ -1,4 +1,4 @@
-import { ExpiringCache } from '@oarlock/primitives/expiring-cache';
+import { ExpiringCache } from '@oarlock/primitives/collections/expiring-cache';
 import { describe, expect, it } from 'vitest';
 
 const open = (max = 2) => {

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import type { Clock } from '@oarlock/primitives/clock';
+import type { Clock } from '../clock.ts';
 
 /** PATH of programs that receive no environment. CNI plugins find iptables in this PATH. */
 export const defaultPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';

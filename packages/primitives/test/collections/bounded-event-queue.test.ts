@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { BoundedEventBroadcaster, BoundedEventQueue } from '../src/bounded-event-queue.ts';
+import { BoundedEventBroadcaster, BoundedEventQueue } from '../../src/collections/bounded-event-queue.ts';
 
 type Item = number | 'resync';
 const options = { limit: 3, overflow: 'resync' } as const;

@@ -1,4 +1,4 @@
-import { eventLoop } from '@oarlock/primitives/event-loop';
+import { eventLoop } from './event-loop.ts';
 
 /** The array of started tasks is truncated after this many. */
 const maxStarted = 1024;
