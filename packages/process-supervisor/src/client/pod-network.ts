@@ -32,7 +32,7 @@ export class PodNetwork {
     if (foreign)
       throw new RuntimeError(
         'Unsupported',
-        `sysctl ${JSON.stringify(foreign[0])} cannot be set for process pods: only those of the network are namespaced`,
+        `sysctl ${JSON.stringify(foreign[0])} cannot be set for pods of this runtime: it applies to the whole node`,
       );
     await this.#ip('add', sandboxId);
     if (sysctls.length > 0) await this.#sysctls(sandboxId, sysctls);

@@ -36,6 +36,8 @@ export interface SupervisedRuntimeOptions {
   readonly name: string;
   readonly program: SupervisorProgram;
   readonly network: NetworkDriver | undefined;
+  /** Whether the supervisor sets sysctls of the IPC namespace. Those of the network are set in any case. */
+  readonly ipcSysctls?: boolean;
   /** Whether pods may have network namespaces of their own. */
   readonly namespaces: boolean;
   /** Whether pods keep running after an orderly stop. */
@@ -47,6 +49,8 @@ export interface SupervisedRuntimeOptions {
 
 /** The annotation in which the kubelet passes addresses that it obtained itself. */
 const podIPs = 'oarlock.dev/pod-ips';
+/** Kernel parameters of an IPC namespace (ipc_namespaces(7)). */
+const ipcSysctl = /^(?:kernel\.(?:shm\w+|msg\w+|sem)|fs\.mqueue\.\w+)$/;
 const version = '0.1.0';
 /** A reader with more unread events gets `resync` instead. */
 const maxUnreadEvents = 10_000;
@@ -109,15 +113,19 @@ export abstract class SupervisedRuntime {
     const id = randomBytes(32).toString('hex');
     // without namespaces a pod shares the host's network, as the traits declare; the kubelet knows its addresses
     if (config.linux.security.namespaces.network !== 'POD' || !this.#network) {
-      if (Object.keys(config.linux.sysctls ?? {}).length > 0)
-        throw new RuntimeError('Unsupported', "a pod that shares the host's network cannot set sysctls: they would apply to the host");
+      const [sysctl] = Object.keys(this.#sysctlsOutsideIpc(config));
+      if (sysctl !== undefined)
+        throw new RuntimeError(
+          'Unsupported',
+          `a pod that shares the host's network cannot set sysctls: ${JSON.stringify(sysctl)} would apply to the host`,
+        );
       await this.supervisor.call('sandbox.create', { id, config, ips: config.annotations[podIPs]?.split(',') ?? [], ready: true }, signal);
       return id;
     }
     // the record is written first, not ready: after a crash it shows that there may be a namespace to remove
     await this.supervisor.call('sandbox.create', { id, config, ips: [], netns: PodNetwork.pathOf(id), ready: false }, signal);
     try {
-      const ips = await this.#network.connect(id, config, call);
+      const ips = await this.#network.connect(id, { ...config, linux: { ...config.linux, sysctls: this.#sysctlsOutsideIpc(config) } }, call);
       await this.supervisor.call('sandbox.ready', { id, ips });
     } catch (error) {
       await this.removePodSandbox(id).catch((failure: unknown) =>
@@ -129,6 +137,12 @@ export abstract class SupervisedRuntime {
       throw toRuntimeError(error);
     }
     return id;
+  }
+
+  /** Returns the sysctls of a pod that the supervisor does not set. */
+  #sysctlsOutsideIpc({ linux: { sysctls = {}, security } }: PodSandboxConfig): Readonly<Record<string, string>> {
+    if (this.#options.ipcSysctls !== true || security.namespaces.ipc === 'NODE') return sysctls;
+    return Object.fromEntries(Object.entries(sysctls).filter(([name]) => !ipcSysctl.test(name)));
   }
 
   async stopPodSandbox(id: string, call: RuntimeCallOptions = {}): Promise<void> {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { closeSync, constants, fchownSync, mkdirSync, openSync, readdirSync, unlinkSync } from 'node:fs';
+import { closeSync, constants, fchownSync, mkdirSync, openSync, readdirSync, renameSync, unlinkSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
 
@@ -36,26 +36,35 @@ export class PipeStock {
     void this.#make();
   }
 
-  /** Returns a pipe for an output of a container. */
-  output(owner: PipeOwner): Promise<Pipe> {
-    return this.#open((path) => {
-      const readEnd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-      return [openSync(path, constants.O_WRONLY), () => new Socket({ fd: readEnd, readable: true, writable: false })];
-    }, owner);
+  /**
+   * Returns a pipe for an output of a container. With `keep`, the pipe stays at this path on the same file system, and `openOutput` opens it again
+   * later: the container then holds both ends, so that it can write while there is no reader.
+   */
+  output(owner: PipeOwner, keep?: string): Promise<Pipe> {
+    const mode = keep === undefined ? constants.O_WRONLY : constants.O_RDWR;
+    return this.#open(
+      (path) => {
+        const outer = openReadEnd(path);
+        return [openSync(path, mode), outer];
+      },
+      owner,
+      keep,
+    );
   }
 
   /** Returns a pipe for the input of a container. */
-  input(owner: PipeOwner): Promise<Pipe> {
-    return this.#open((path) => {
+  input(owner: PipeOwner, keep?: string): Promise<Pipe> {
+    const open = (path: string): [number, () => Socket] => {
       const both = openSync(path, constants.O_RDWR); // so that neither of the next two calls blocks
       const readEnd = openSync(path, constants.O_RDONLY);
       const writeEnd = openSync(path, constants.O_WRONLY | constants.O_NONBLOCK);
       closeSync(both);
       return [readEnd, () => new Socket({ fd: writeEnd, readable: false, writable: true })];
-    }, owner);
+    };
+    return this.#open(open, owner, keep);
   }
 
-  async #open(open: (path: string) => [number, () => Socket], { uid, gid }: PipeOwner): Promise<Pipe> {
+  async #open(open: (path: string) => [number, () => Socket], { uid, gid }: PipeOwner, keep: string | undefined): Promise<Pipe> {
     while (this.#ready.length === 0) await this.#make();
     const path = this.#ready.pop() ?? '';
     if (this.#ready.length < stockSize / 2) void this.#make();
@@ -64,7 +73,8 @@ export class PipeStock {
       if (uid !== undefined) fchownSync(inner, uid, gid ?? uid); // otherwise the container's user could not open /dev/stdout
       return { inner, outer: outer() };
     } finally {
-      unlinkSync(path);
+      if (keep === undefined) unlinkSync(path);
+      else renameSync(path, keep);
     }
   }
 
@@ -83,5 +93,23 @@ export class PipeStock {
     });
     this.#making.catch(() => {}); // the caller that needs a pipe retries and receives the error
     return this.#making;
+  }
+}
+
+function openReadEnd(path: string): () => Socket {
+  const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  return () => new Socket({ fd, readable: true, writable: false });
+}
+
+/** Opens the supervisor's end of an output pipe that was kept at a path. */
+export const openOutput = (path: string): Socket => openReadEnd(path)();
+
+/** Opens the supervisor's end of an input pipe that was kept at a path. Returns undefined if the container has closed its input. */
+export function openInput(path: string): Socket | undefined {
+  try {
+    return new Socket({ fd: openSync(path, constants.O_WRONLY | constants.O_NONBLOCK), readable: false, writable: true });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENXIO') return undefined;
+    throw error;
   }
 }

@@ -1,6 +1,7 @@
 import { execFile, spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
 import { closeSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
+import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { ContainerProcess } from './container-process.ts';
@@ -14,6 +15,8 @@ export interface StartOptions {
   readonly stdin: boolean;
   readonly nice: number;
   readonly oomScoreAdjust?: number;
+  /** A directory in which the pipes `stdin`, `stdout` and `stderr` stay, for a command that outlives the supervisor. */
+  readonly pipeDirectory?: string;
 }
 export interface HostServices {
   readonly tools: Tools;
@@ -60,10 +63,11 @@ export class ProcessGroup implements ContainerProcess {
   }
 
   /** Starts a command and resolves when it has started. @throws SupervisorError with the reason why the command could not start */
-  static async start(launch: Launch, host: HostServices, { stdin, nice, oomScoreAdjust }: StartOptions): Promise<ProcessGroup> {
+  static async start(launch: Launch, host: HostServices, options: StartOptions): Promise<ProcessGroup> {
+    const { stdin, nice, oomScoreAdjust } = options;
     if (!statSync(launch.directory, { throwIfNoEntry: false })?.isDirectory())
       throw new SupervisorError('FailedPrecondition', `chdir to cwd ("${launch.directory}") failed: no such file or directory`);
-    const pipes = host.pipes ? await openPipes(host.pipes, launch, stdin) : undefined;
+    const pipes = host.pipes ? await openPipes(host.pipes, launch, options) : undefined;
     const ends = pipes
       ? [pipes.stdin?.inner ?? 'ignore', pipes.stdout.inner, pipes.stderr?.inner ?? pipes.stdout.inner]
       : [stdin ? 'pipe' : 'ignore', 'pipe', launch.tty ? 'ignore' : 'pipe'];
@@ -212,11 +216,12 @@ interface Pipes {
   readonly stdout: Pipe;
   readonly stderr: Pipe | undefined;
 }
-async function openPipes(stock: PipeStock, launch: Launch, stdin: boolean): Promise<Pipes> {
+async function openPipes(stock: PipeStock, launch: Launch, { stdin, pipeDirectory }: StartOptions): Promise<Pipes> {
+  const keep = (name: string) => (pipeDirectory === undefined ? undefined : join(pipeDirectory, name));
   const opened = await Promise.all([
-    stdin ? stock.input(launch.owner) : undefined,
-    stock.output(launch.owner),
-    launch.tty ? undefined : stock.output(launch.owner),
+    stdin ? stock.input(launch.owner, keep('stdin')) : undefined,
+    stock.output(launch.owner, keep('stdout')),
+    launch.tty ? undefined : stock.output(launch.owner, keep('stderr')),
   ]);
   return { stdin: opened[0], stdout: opened[1], stderr: opened[2] };
 }

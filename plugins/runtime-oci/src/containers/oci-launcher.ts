@@ -1,0 +1,218 @@
+import { mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type {
+  AdoptedContainer,
+  ContainerLauncher,
+  ExecCommand,
+  SandboxContainer,
+  StartedContainer,
+} from '@oarlock/process-supervisor/containers/container-launcher';
+import type { ContainerProcess } from '@oarlock/process-supervisor/containers/container-process';
+import { cgroupPath } from '@oarlock/process-supervisor/containers/containers';
+import type { ContainerRecord, PodStore } from '@oarlock/process-supervisor/containers/pod-store';
+import type { HostServices } from '@oarlock/process-supervisor/containers/process-group';
+import type { Cgroup, CgroupManager } from '@oarlock/process-supervisor/host/cgroups';
+import { SupervisorError, type SandboxRecord } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
+import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
+import { commandLine, type PreparedContainer } from '../prepared-container.ts';
+import { containerSpec, type NodeFeatures } from '../spec/container-spec.ts';
+import { containerUser } from '../spec/container-user.ts';
+import { resolveInRoot } from '../spec/root-files.ts';
+import type { RuntimeSpec } from '../spec/runtime-spec.ts';
+import { adoptedExit, adoptedStreams, isSame, OciProcess, readExit } from './oci-process.ts';
+import type { PodResourceManager } from './pod-resources.ts';
+import { mountRoot, unmountRoot } from './root-mounts.ts';
+import type { Runc } from './runc.ts';
+import { readSpec } from './stored-spec.ts';
+
+export interface OciLauncherOptions {
+  readonly host: HostServices;
+  readonly store: Pick<PodStore, 'directoryOf'>;
+  readonly cgroups: CgroupManager | undefined;
+  readonly node: NodeFeatures;
+  readonly pods: PodResourceManager;
+  readonly runc: Runc;
+}
+
+/** What CRI runtimes report for a container whose exit code is lost. */
+const lost = { exitCode: 255, reason: 'Unknown' } as const;
+
+/** Runs containers with an OCI runtime. They, and the processes that wait for them, outlive the supervisor. */
+export class OciLauncher implements ContainerLauncher {
+  readonly #options: OciLauncherOptions;
+  /** The first processes of running containers, by container id. */
+  readonly #pids = new Map<string, number>();
+
+  constructor(options: OciLauncherOptions) {
+    this.#options = options;
+  }
+
+  check(config: ContainerConfig): void {
+    if (config.tty && this.#options.host.tools.script === undefined)
+      throw new SupervisorError('Unsupported', "terminals are not supported: util-linux's script is not installed");
+    if (config.cdiDevices !== undefined && config.cdiDevices.length > 0)
+      throw new SupervisorError('Unsupported', `devices of the Container Device Interface are not supported: ${config.cdiDevices[0]}`);
+  }
+
+  async start(container: SandboxContainer): Promise<StartedContainer> {
+    const { record, sandbox } = container;
+    const { runc, cgroups } = this.#options;
+    const directory = this.#directoryOf(record);
+    try {
+      const spec = await this.#prepare(container, directory);
+      const { stdin, tty } = record.config;
+      const process = await runc.run({ id: record.id, directory }, spec, { stdin, tty });
+      this.#pids.set(record.id, process.pid);
+      const path = cgroupPath({ record, sandbox });
+      const { uid, gid, additionalGids: supplementalGroups } = spec.process.user;
+      return {
+        process,
+        cgroup: cgroups?.find(path),
+        data: { user: { uid, gid, supplementalGroups }, ...(cgroups && { cgroup: path }) },
+      };
+    } catch (error) {
+      await this.#cleanUp(record);
+      throw error;
+    }
+  }
+
+  async exec({ record }: SandboxContainer, _running: ContainerProcess, { command, tty, stdin }: ExecCommand): Promise<ContainerProcess> {
+    const directory = this.#directoryOf(record);
+    const { terminal: _, oomScoreAdj: __, ...process } = readSpec(directory).process;
+    const terminalEnvironment = tty && !process.env.some((variable) => variable.startsWith('TERM=')) ? ['TERM=xterm'] : [];
+    const spec = { ...process, terminal: tty, args: command, env: [...process.env, ...terminalEnvironment] };
+    return this.#options.runc.exec({ id: record.id, directory }, spec, { stdin, tty });
+  }
+
+  /** Continues with a container that runs; its holder keeps the exit code of one that ended meanwhile. */
+  adopt({ record, sandbox }: SandboxContainer, rebooted: boolean): AdoptedContainer {
+    const { cgroups, host } = this.#options;
+    const directory = this.#directoryOf(record);
+    const identity = { pid: record.pid ?? 0, started: record.pidStarted };
+    if (rebooted || !isSame(identity)) {
+      const exit = rebooted ? undefined : readExit(directory);
+      void this.ended(record);
+      if (!exit) return { ...lost, message: 'the exit code of the container was lost' };
+      return { ...exit, reason: exit.exitCode === 0 ? 'Completed' : 'Error' };
+    }
+    this.#pids.set(record.id, identity.pid);
+    const { tty } = record.config;
+    const process = new OciProcess({
+      ...identity,
+      ...adoptedStreams(directory, record.config),
+      tty,
+      exited: adoptedExit(identity, directory, host.clock),
+      stty: host.tools.stty,
+    });
+    return { process, cgroup: cgroups?.find(cgroupPath({ record, sandbox })) };
+  }
+
+  /** Does nothing: the control group and the process namespace have every process of a container. */
+  async sweep(): Promise<void> {}
+
+  async ended(record: ContainerRecord): Promise<void> {
+    this.#pids.delete(record.id);
+    await this.#cleanUp(record);
+  }
+
+  async removed(record: ContainerRecord): Promise<void> {
+    await this.#unmount(record);
+  }
+
+  async sandboxStopped({ id }: SandboxRecord): Promise<void> {
+    await this.#options.pods.close(id);
+  }
+
+  async #prepare(container: SandboxContainer, directory: string): Promise<RuntimeSpec> {
+    const { record, sandbox } = container;
+    const prepared = preparedOf(record);
+    const { namespaces, ...security } = record.config.linux.security;
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    const [root, pod, volumes] = await Promise.all([
+      mountRoot(prepared.root, join(directory, 'rootfs')),
+      this.#options.pods.open(sandbox),
+      mountVolumes(record.config, prepared, directory),
+    ]);
+    for (const { hostPath, image } of record.config.mounts) if (image === undefined) ensureSource(hostPath);
+    const target = namespaces.pid === 'TARGET' ? this.#pids.get(namespaces.targetId ?? '') : undefined;
+    if (namespaces.pid === 'TARGET' && target === undefined)
+      throw new SupervisorError('FailedPrecondition', `target container ${namespaces.targetId} is not running`);
+    const pid = target !== undefined ? `/proc/${target}/ns/pid` : namespaces.pid === 'POD' ? pod.shared.pid : undefined;
+    const ipc = namespaces.ipc === 'POD' ? pod.shared.ipc : undefined;
+    return containerSpec({
+      ...container,
+      prepared,
+      root,
+      user: containerUser({ ...security, namespaces }, prepared.image.user, root),
+      mounts: { shm: pod.shm, files: writeFiles(sandbox.config, directory), volumes },
+      shared: { ...(ipc !== undefined && { ipc }), ...(pid !== undefined && { pid }) },
+      node: this.#options.node,
+    });
+  }
+
+  async #cleanUp(record: ContainerRecord): Promise<void> {
+    await this.#options.runc.delete(record.id);
+    await this.#unmount(record);
+  }
+
+  async #unmount(record: ContainerRecord): Promise<void> {
+    const directory = this.#directoryOf(record);
+    const volumes = Object.keys(preparedOf(record).volumes).map((index) => volumeDirectory(directory, index));
+    for (const target of [...volumes, join(directory, 'rootfs')]) await unmountRoot(target);
+  }
+
+  #directoryOf(record: ContainerRecord): string {
+    return this.#options.store.directoryOf(record);
+  }
+}
+
+/** Checks what the driver prepared. @throws SupervisorError if a container was made by another runtime */
+function preparedOf({ id, prepared, config }: ContainerRecord): PreparedContainer {
+  const found = prepared as PreparedContainer | undefined;
+  if (!found?.root) throw new SupervisorError('Internal', `container ${id} has no root directory`);
+  commandLine(config, found.image);
+  return found;
+}
+
+const volumeDirectory = (directory: string, index: string) => join(directory, `volume-${index}`);
+
+/** Mounts image volumes. Returns the paths of the mounted directories or files by the index of the mount. */
+async function mountVolumes(
+  { mounts }: ContainerConfig,
+  { volumes }: PreparedContainer,
+  directory: string,
+): Promise<Readonly<Record<string, string>>> {
+  const paths = await Promise.all(
+    Object.entries(volumes).map(async ([index, root]): Promise<[string, string]> => {
+      const mounted = await mountRoot(root, volumeDirectory(directory, index));
+      const subPath = mounts[Number(index)]?.imageSubPath ?? '';
+      const path = resolveInRoot(mounted, subPath);
+      if (path === undefined || !statSync(path, { throwIfNoEntry: false }))
+        throw new SupervisorError('InvalidArgument', `the image has no path ${JSON.stringify(subPath)}`);
+      return [index, path];
+    }),
+  );
+  return Object.fromEntries(paths);
+}
+
+/** Creates the source of a mount as a directory if it does not exist, as other runtimes do. */
+function ensureSource(path: string): void {
+  if (!statSync(path, { throwIfNoEntry: false })) mkdirSync(path, { recursive: true, mode: 0o755 });
+}
+
+/** Writes the files that runtimes create. Returns their paths by the paths that the container sees. */
+function writeFiles({ hostname, dns, linux }: PodSandboxConfig, directory: string): Readonly<Record<string, string>> {
+  const files: Record<string, string> = {};
+  const write = (path: string, name: string, text: string) => {
+    files[path] = join(directory, name);
+    writeFileSync(files[path], text, { mode: 0o644 });
+  };
+  if (linux.security.namespaces.network !== 'NODE') write('/etc/hostname', 'hostname', `${hostname}\n`);
+  const lines = [
+    ...(dns?.searches.length ? [`search ${dns.searches.join(' ')}`] : []),
+    ...(dns?.servers ?? []).map((server) => `nameserver ${server}`),
+    ...(dns?.options.length ? [`options ${dns.options.join(' ')}`] : []),
+  ].map((line) => `${line.replaceAll('\n', ' ')}\n`);
+  if (lines.length > 0) write('/etc/resolv.conf', 'resolv.conf', lines.join(''));
+  return files;
+}

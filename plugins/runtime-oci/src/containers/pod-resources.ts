@@ -1,0 +1,123 @@
+import { execFile, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { findProgram, type Tools } from '@oarlock/process-supervisor/host/host-tools';
+import { childrenOf, startTime } from '@oarlock/process-supervisor/host/process-table';
+import { SupervisorError, type SandboxRecord } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
+import { unmountRoot } from './root-mounts.ts';
+
+const run = promisify(execFile);
+const timeout = 10_000;
+
+/** What the containers of a pod share. */
+export interface PodResources {
+  readonly shm: string | undefined;
+  readonly shared: Readonly<Partial<Record<'ipc' | 'pid', string>>>;
+}
+interface Holder {
+  readonly pid: number;
+  readonly started: string;
+}
+
+/** Makes the shared memory and the IPC namespace of a pod, which stay without a process. MOUNT UNSHARE TRUE SHM IPC */
+const makeIpc = `set -e; [ -e "$5" ] || : > "$5"; mkdir -p "$4"
+"$1" -n -t tmpfs -o nosuid,nodev,noexec,mode=1777,size=65536k shm "$4"
+exec "$2" "--ipc=$5" "$3"`;
+/** The first process of a pod's shared process namespace: it reaps orphans and ends on SIGTERM. */
+const reaper = "trap 'exit 0' TERM INT; echo ready; exec >&-; while :; do sleep 86400 & wait $!; done";
+
+/** Creates and removes what containers of a pod share: memory, the IPC namespace, and with `shareProcessNamespace` the process namespace. */
+export class PodResourceManager {
+  readonly #directoryOf: (sandboxId: string) => string;
+  readonly #tools: Tools;
+  readonly #opened = new Map<string, Promise<PodResources>>();
+
+  constructor(directoryOf: (sandboxId: string) => string, tools: Tools) {
+    this.#directoryOf = directoryOf;
+    this.#tools = tools;
+  }
+
+  /** Returns the resources of a pod, and creates them for its first container. @throws SupervisorError */
+  open(sandbox: SandboxRecord): Promise<PodResources> {
+    let opened = this.#opened.get(sandbox.id);
+    if (!opened) {
+      opened = this.#open(sandbox);
+      this.#opened.set(sandbox.id, opened);
+      opened.catch(() => this.#opened.delete(sandbox.id));
+    }
+    return opened;
+  }
+
+  /** Ends and unmounts the resources of a pod. Succeeds if there are none. */
+  async close(sandboxId: string): Promise<void> {
+    this.#opened.delete(sandboxId);
+    const directory = this.#directoryOf(sandboxId);
+    const holder = readHolder(join(directory, 'reaper'));
+    if (holder && startTime(holder.pid) === holder.started) process.kill(holder.pid, 'SIGKILL');
+    for (const name of ['shm', 'ipc']) if (existsSync(join(directory, name))) await unmountRoot(join(directory, name));
+  }
+
+  async #open({ id, config }: SandboxRecord): Promise<PodResources> {
+    const { ipc, pid } = config.linux.security.namespaces;
+    const directory = this.#directoryOf(id);
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    const [ipcPath, reaperPid] = await Promise.all([
+      ipc === 'POD' ? this.#makeIpc(directory) : undefined,
+      pid === 'POD' ? this.#startReaper(directory) : undefined,
+    ]);
+    return {
+      shm: ipc === 'NODE' ? '/dev/shm' : ipcPath === undefined ? undefined : join(directory, 'shm'),
+      shared: {
+        ...(ipcPath !== undefined && { ipc: ipcPath }),
+        ...(reaperPid !== undefined && { pid: `/proc/${reaperPid}/ns/pid` }),
+      },
+    };
+  }
+
+  async #makeIpc(directory: string): Promise<string> {
+    const [shm, ipc] = [join(directory, 'shm'), join(directory, 'ipc')];
+    if (existsSync(ipc)) return ipc; // of an earlier supervisor
+    const { shell, mount = '', unshare = '' } = this.#tools;
+    try {
+      await run(shell, ['-c', makeIpc, 'oarlock', mount, unshare, findProgram('true') ?? '', shm, ipc], { timeout });
+    } catch (cause) {
+      rmSync(ipc, { force: true });
+      throw new SupervisorError('Internal', `cannot create the IPC namespace of the pod: ${(cause as Error).message}`, { cause });
+    }
+    return ipc;
+  }
+
+  async #startReaper(directory: string): Promise<number> {
+    const file = join(directory, 'reaper');
+    const existing = readHolder(file);
+    if (existing && startTime(existing.pid) === existing.started) return existing.pid;
+    const { shell, unshare = '' } = this.#tools;
+    const child = spawn(unshare, ['--pid', '--fork', '--kill-child', '--', shell, '-c', reaper], {
+      detached: true,
+      stdio: ['ignore', 'pipe', 'ignore'],
+      cwd: '/',
+      env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
+    });
+    await new Promise<void>((resolve, reject) => {
+      const fail = (reason: string) => reject(new SupervisorError('Internal', `cannot create the process namespace of the pod: ${reason}`));
+      child.once('error', (error) => fail(error.message));
+      child.once('exit', (code) => fail(`unshare ended with code ${code}`));
+      child.stdout.once('data', () => resolve());
+    });
+    child.stdout.destroy();
+    const [pid = 0] = childrenOf(child.pid ?? 0);
+    const started = startTime(pid);
+    if (started === undefined) throw new SupervisorError('Internal', 'the process namespace of the pod has ended');
+    writeFileSync(file, JSON.stringify({ pid, started } satisfies Holder), { mode: 0o600 });
+    return pid;
+  }
+}
+
+function readHolder(path: string): Holder | undefined {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as Holder;
+  } catch {
+    return undefined; // none, or truncated by a power failure
+  }
+}
