@@ -23,6 +23,7 @@ import {
 } from '@oarlock/spi/runtime';
 import { asRuntimeResult } from './images/image-errors.ts';
 import type { PreparedContainer } from './prepared-container.ts';
+import type { RuntimeMode } from './runtime-mode.ts';
 import type { SupervisorOptions } from './supervisor.ts';
 
 export interface OciRuntimeConfig {
@@ -31,8 +32,7 @@ export interface OciRuntimeConfig {
   readonly idleSeconds: number;
 }
 export interface OciRuntimeServices extends Pick<PluginContext, 'clock' | 'log' | 'dataDir'> {
-  /** Path of runc or crun. */
-  readonly runc: string;
+  readonly mode: RuntimeMode;
   /** Opens the image store below a directory. */
   openImages(directory: string): Promise<OpenImageStore>;
 }
@@ -44,8 +44,8 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
   #store: OpenImageStore | undefined;
 
   constructor(config: OciRuntimeConfig, network: NetworkDriver | undefined, services: OciRuntimeServices) {
-    const { clock, log, dataDir, runc } = services;
-    const options: SupervisorOptions = { dataDir, runc, idleMs: config.idleSeconds * 1000 };
+    const { clock, log, dataDir, mode } = services;
+    const options: SupervisorOptions = { dataDir, mode, idleMs: config.idleSeconds * 1000 };
     const program = { entry: programPath('@oarlock/runtime-oci/supervisor', import.meta.url), options };
     const { keepPods, stopGraceSeconds } = config;
     super({ name: 'oci', program, network, namespaces: true, ipcSysctls: true, keepPods, stopGraceSeconds, clock, log });

@@ -10,41 +10,48 @@ import { runSupervisor } from '@oarlock/process-supervisor/supervisor/run-superv
 import { OciLauncher } from './containers/oci-launcher.ts';
 import { PodResourceManager } from './containers/pod-resources.ts';
 import { Runc } from './containers/runc.ts';
+import { createToolbox } from './containers/toolbox.ts';
+import { Unshare } from './containers/unshare.ts';
+import { limitations, type RuntimeMode } from './runtime-mode.ts';
 import { availableCapabilities } from './spec/capabilities.ts';
 
 export interface SupervisorOptions {
   readonly dataDir: string;
-  /** Path of runc or crun. */
-  readonly runc: string;
+  readonly mode: RuntimeMode;
   readonly idleMs: number;
 }
 
 const options = JSON.parse(process.argv[2] ?? '{}') as SupervisorOptions;
 
-await runSupervisor(options, async ({ dataDir, store, clock }) => {
+await runSupervisor(options, async ({ dataDir, store, clock, log }) => {
+  const { mode } = options;
   const tools = await findTools({ namespaces: true });
   if (tools.mkfifo === undefined) throw new SupervisorError('FailedPrecondition', 'the program mkfifo is not installed');
   const cgroups = CgroupManager.open(clock);
   const host = { tools, clock, pipes: new PipeStock(join(dataDir, 'pipes'), tools.mkfifo) };
   const apparmor = '/sys/module/apparmor/parameters/enabled';
+  const toolbox = join(dataDir, 'tools');
+  if (mode.program === 'unshare') await createToolbox(toolbox);
+  const capabilities = availableCapabilities();
   const launcher = new OciLauncher({
     host,
     store,
     cgroups,
-    pods: new PodResourceManager((id) => store.directoryOfSandbox(id), tools),
-    runc: new Runc(options.runc, join(dataDir, 'state'), host),
+    log,
+    mountsRoots: mode.user === 'root',
+    pods: new PodResourceManager((id) => store.directoryOfSandbox(id), { tools, mode: mode.user }),
+    program:
+      mode.program === 'unshare'
+        ? new Unshare({ mode: mode.user, host, cgroups, toolbox, capabilities })
+        : new Runc({ program: mode.path, stateDirectory: join(dataDir, 'state'), host, cgroups }),
     node: {
-      capabilities: availableCapabilities(),
+      // without an OCI runtime no control group restricts devices
+      capabilities: mode.program === 'unshare' ? capabilities.filter((name) => name !== 'MKNOD') : capabilities,
       cgroups: cgroups?.version,
-      apparmor: existsSync(apparmor) && readFileSync(apparmor, 'latin1').startsWith('Y'),
-      seccomp: existsSync('/proc/sys/kernel/seccomp/actions_avail'),
+      apparmor: mode.program === 'runc' && existsSync(apparmor) && readFileSync(apparmor, 'latin1').startsWith('Y'),
+      seccomp: mode.program === 'runc' && existsSync('/proc/sys/kernel/seccomp/actions_avail'),
       architecture: process.arch,
     },
   });
-  return {
-    host,
-    cgroups,
-    launcher,
-    info: { isolation: { mode: 'root' }, notes: cgroups ? [] : ['resource limits are not enforced: control groups cannot be created'] },
-  };
+  return { host, cgroups, launcher, info: { isolation: { mode: mode.user }, notes: limitations(mode, { cgroups: cgroups !== undefined }) } };
 });

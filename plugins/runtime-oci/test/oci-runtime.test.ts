@@ -1,7 +1,8 @@
 import { runtimeContract } from '@oarlock/spi/runtime/contract';
-import { loopbackNetwork, missingForRunc, openRuntime } from './support/fixture.ts';
+import { loopbackNetwork, missingForRoot, missingForRunc, openRuntime, runcMode } from './support/fixture.ts';
 
-const missing = missingForRunc();
-const where = missing === undefined ? {} : { unavailable: missing };
-runtimeContract('runtime-oci with runc', () => openRuntime(), where);
-runtimeContract('runtime-oci with runc and network namespaces', () => openRuntime(loopbackNetwork()), where);
+const when = (missing: string | undefined) => (missing === undefined ? {} : { unavailable: missing });
+runtimeContract('runtime-oci with runc', () => openRuntime(), when(missingForRunc()));
+runtimeContract('runtime-oci with runc and network namespaces', () => openRuntime(runcMode(), { network: loopbackNetwork() }), when(missingForRunc()));
+const withoutRunc = { program: 'unshare', user: 'root' } as const;
+runtimeContract('runtime-oci as root without runc', () => openRuntime(withoutRunc, { network: loopbackNetwork() }), when(missingForRoot()));

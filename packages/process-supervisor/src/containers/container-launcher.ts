@@ -41,7 +41,7 @@ export interface ContainerLauncher {
   /** Kills processes that left the process group of a container. */
   sweep(record: ContainerRecord): Promise<void>;
   /** Removes what only a running container needs. Called after its exit was reported. */
-  ended(record: ContainerRecord, cgroup: Cgroup | undefined): Promise<void>;
+  ended(container: SandboxContainer, cgroup: Cgroup | undefined): Promise<void>;
   /** Removes the rest, before the record. */
   removed(record: ContainerRecord): Promise<void>;
   /** Removes what the containers of a sandbox share. No process runs or will run in the sandbox. */

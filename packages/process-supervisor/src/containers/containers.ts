@@ -312,7 +312,7 @@ export class Containers {
         { error: String(error), container: record.id },
         'cannot remove the control group or stray processes of a container',
       );
-    entry.cleaned = this.#services.launcher.ended(record, running?.cgroup).catch(logFailure);
+    entry.cleaned = this.#services.launcher.ended(this.#inSandbox(record), running?.cgroup).catch(logFailure);
   }
 
   #inSandbox(record: ContainerRecord): SandboxContainer {

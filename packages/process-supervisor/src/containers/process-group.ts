@@ -125,6 +125,11 @@ export class ProcessGroup implements ContainerProcess {
     if (this.#ended || (this.#launch.depth > 0 && !wrapperEnds)) send(this.pid, constants.signals.SIGKILL);
   }
 
+  /** Returns the process id of the command below its wrappers; undefined if it is ending. */
+  get commandPid(): number | undefined {
+    return this.#chain().at(-1);
+  }
+
   /** Returns the processes that hold the namespaces of an isolated container. @throws SupervisorError `FailedPrecondition` if it is ending */
   namespaceHolders(): { readonly init: number; readonly command: number } {
     const [command, init] = this.#chain().reverse();

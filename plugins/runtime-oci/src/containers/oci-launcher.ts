@@ -1,5 +1,6 @@
 import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Logger } from '@oarlock/primitives/logger';
 import type {
   AdoptedContainer,
   ContainerLauncher,
@@ -13,25 +14,29 @@ import type { ContainerRecord, PodStore } from '@oarlock/process-supervisor/cont
 import type { HostServices } from '@oarlock/process-supervisor/containers/process-group';
 import type { Cgroup, CgroupManager } from '@oarlock/process-supervisor/host/cgroups';
 import { SupervisorError, type SandboxRecord } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
+import type { RootFilesystem } from '@oarlock/oci/snapshotter';
 import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
 import { commandLine, type PreparedContainer } from '../prepared-container.ts';
 import { containerSpec, type NodeFeatures } from '../spec/container-spec.ts';
 import { containerUser } from '../spec/container-user.ts';
-import { resolveInRoot } from '../spec/root-files.ts';
+import { overlayLayers, readInLayers, readInRoot, resolveInRoot } from '../spec/root-files.ts';
 import type { RuntimeSpec } from '../spec/runtime-spec.ts';
+import type { ContainerProgram } from './container-program.ts';
 import { adoptedExit, adoptedStreams, isSame, OciProcess, readExit } from './oci-process.ts';
 import type { PodResourceManager } from './pod-resources.ts';
-import { mountRoot, unmountRoot } from './root-mounts.ts';
-import type { Runc } from './runc.ts';
-import { readSpec } from './stored-spec.ts';
+import { isMounted, mountRoot, unmountRoot } from './root-mounts.ts';
+import { readSpec, specFile } from './stored-spec.ts';
 
 export interface OciLauncherOptions {
   readonly host: HostServices;
   readonly store: Pick<PodStore, 'directoryOf'>;
   readonly cgroups: CgroupManager | undefined;
   readonly node: NodeFeatures;
+  readonly log: Logger;
   readonly pods: PodResourceManager;
-  readonly runc: Runc;
+  readonly program: ContainerProgram;
+  /** False for an ordinary user: then the container mounts its root directory itself, in its own namespaces. */
+  readonly mountsRoots: boolean;
 }
 
 /** What CRI runtimes report for a container whose exit code is lost. */
@@ -56,32 +61,35 @@ export class OciLauncher implements ContainerLauncher {
 
   async start(container: SandboxContainer): Promise<StartedContainer> {
     const { record, sandbox } = container;
-    const { runc, cgroups } = this.#options;
+    const { program, cgroups } = this.#options;
     const directory = this.#directoryOf(record);
     try {
       const spec = await this.#prepare(container, directory);
-      const { stdin, tty } = record.config;
-      const process = await runc.run({ id: record.id, directory }, spec, { stdin, tty });
+      writeFileSync(join(directory, specFile), JSON.stringify(spec), { mode: 0o600 });
+      const { process, cgroup } = await program.run({ record, sandbox, directory }, spec);
       this.#pids.set(record.id, process.pid);
-      const path = cgroupPath({ record, sandbox });
       const { uid, gid, additionalGids: supplementalGroups } = spec.process.user;
       return {
         process,
-        cgroup: cgroups?.find(path),
-        data: { user: { uid, gid, supplementalGroups }, ...(cgroups && { cgroup: path }) },
+        cgroup,
+        data: { user: { uid, gid, supplementalGroups }, ...(cgroups && { cgroup: cgroupPath({ record, sandbox }) }) },
       };
     } catch (error) {
-      await this.#cleanUp(record);
+      await this.#cleanUp(container, undefined);
       throw error;
     }
   }
 
-  async exec({ record }: SandboxContainer, _running: ContainerProcess, { command, tty, stdin }: ExecCommand): Promise<ContainerProcess> {
+  async exec(
+    { record, sandbox }: SandboxContainer,
+    { pid }: ContainerProcess,
+    { command, tty, stdin, cgroup }: ExecCommand & { readonly cgroup: Cgroup | undefined },
+  ): Promise<ContainerProcess> {
     const directory = this.#directoryOf(record);
-    const { terminal: _, oomScoreAdj: __, ...process } = readSpec(directory).process;
-    const terminalEnvironment = tty && !process.env.some((variable) => variable.startsWith('TERM=')) ? ['TERM=xterm'] : [];
-    const spec = { ...process, terminal: tty, args: command, env: [...process.env, ...terminalEnvironment] };
-    return this.#options.runc.exec({ id: record.id, directory }, spec, { stdin, tty });
+    const { oomScoreAdj: _, ...process } = readSpec(directory).process;
+    const terminal = tty && !process.env.some((variable) => variable.startsWith('TERM=')) ? ['TERM=xterm'] : [];
+    const spec = { ...process, terminal: tty, args: command, env: [...process.env, ...terminal] };
+    return this.#options.program.exec({ record, sandbox, directory }, spec, { pid, stdin, cgroup });
   }
 
   /** Continues with a container that runs; its holder keeps the exit code of one that ended meanwhile. */
@@ -91,7 +99,10 @@ export class OciLauncher implements ContainerLauncher {
     const identity = { pid: record.pid ?? 0, started: record.pidStarted };
     if (rebooted || !isSame(identity)) {
       const exit = rebooted ? undefined : readExit(directory);
-      void this.ended(record);
+      const cgroup = cgroups?.find(cgroupPath({ record, sandbox }));
+      void this.#cleanUp({ record, sandbox }, cgroup).catch((error: unknown) =>
+        this.#options.log.warn({ error: String(error), container: record.id }, 'cannot remove what is left of a container'),
+      );
       if (!exit) return { ...lost, message: 'the exit code of the container was lost' };
       return { ...exit, reason: exit.exitCode === 0 ? 'Completed' : 'Error' };
     }
@@ -110,9 +121,9 @@ export class OciLauncher implements ContainerLauncher {
   /** Does nothing: the control group and the process namespace have every process of a container. */
   async sweep(): Promise<void> {}
 
-  async ended(record: ContainerRecord): Promise<void> {
-    this.#pids.delete(record.id);
-    await this.#cleanUp(record);
+  async ended(container: SandboxContainer, cgroup: Cgroup | undefined): Promise<void> {
+    this.#pids.delete(container.record.id);
+    await this.#cleanUp(container, cgroup);
   }
 
   async removed(record: ContainerRecord): Promise<void> {
@@ -128,30 +139,34 @@ export class OciLauncher implements ContainerLauncher {
     const prepared = preparedOf(record);
     const { namespaces, ...security } = record.config.linux.security;
     mkdirSync(directory, { recursive: true, mode: 0o700 });
+    const { mountsRoots } = this.#options;
+    const target = join(directory, 'rootfs');
     const [root, pod, volumes] = await Promise.all([
-      mountRoot(prepared.root, join(directory, 'rootfs')),
+      mountsRoots ? mountRoot(prepared.root, target) : makeTarget(prepared.root, target),
       this.#options.pods.open(sandbox),
-      mountVolumes(record.config, prepared, directory),
+      mountVolumes(record.config, prepared, { directory, mountsRoots }),
     ]);
     for (const { hostPath, image } of record.config.mounts) if (image === undefined) ensureSource(hostPath);
-    const target = namespaces.pid === 'TARGET' ? this.#pids.get(namespaces.targetId ?? '') : undefined;
-    if (namespaces.pid === 'TARGET' && target === undefined)
+    if (namespaces.pid === 'TARGET' && !this.#options.mountsRoots)
+      throw new SupervisorError('Unsupported', 'a container cannot join the process namespace of another without root');
+    const targetPid = namespaces.pid === 'TARGET' ? this.#pids.get(namespaces.targetId ?? '') : undefined;
+    if (namespaces.pid === 'TARGET' && targetPid === undefined)
       throw new SupervisorError('FailedPrecondition', `target container ${namespaces.targetId} is not running`);
-    const pid = target !== undefined ? `/proc/${target}/ns/pid` : namespaces.pid === 'POD' ? pod.shared.pid : undefined;
+    const pid = targetPid !== undefined ? `/proc/${targetPid}/ns/pid` : namespaces.pid === 'POD' ? pod.shared.pid : undefined;
     const ipc = namespaces.ipc === 'POD' ? pod.shared.ipc : undefined;
     return containerSpec({
       ...container,
       prepared,
       root,
-      user: containerUser({ ...security, namespaces }, prepared.image.user, root),
+      user: containerUser({ ...security, namespaces }, prepared.image.user, fileReader(prepared.root, root)),
       mounts: { shm: pod.shm, files: writeFiles(sandbox.config, directory), volumes },
       shared: { ...(ipc !== undefined && { ipc }), ...(pid !== undefined && { pid }) },
       node: this.#options.node,
     });
   }
 
-  async #cleanUp(record: ContainerRecord): Promise<void> {
-    await this.#options.runc.delete(record.id);
+  async #cleanUp({ record, sandbox }: SandboxContainer, cgroup: Cgroup | undefined): Promise<void> {
+    await this.#options.program.delete({ record, sandbox, directory: this.#directoryOf(record) }, cgroup);
     await this.#unmount(record);
   }
 
@@ -180,10 +195,12 @@ const volumeDirectory = (directory: string, index: string) => join(directory, `v
 async function mountVolumes(
   { mounts }: ContainerConfig,
   { volumes }: PreparedContainer,
-  directory: string,
+  { directory, mountsRoots }: { readonly directory: string; readonly mountsRoots: boolean },
 ): Promise<Readonly<Record<string, string>>> {
   const paths = await Promise.all(
     Object.entries(volumes).map(async ([index, root]): Promise<[string, string]> => {
+      if (!mountsRoots && root.path === undefined)
+        throw new SupervisorError('Unsupported', 'image volumes need root, or a snapshotter that copies the files of images');
       const mounted = await mountRoot(root, volumeDirectory(directory, index));
       const subPath = mounts[Number(index)]?.imageSubPath ?? '';
       const path = resolveInRoot(mounted, subPath);
@@ -193,6 +210,20 @@ async function mountVolumes(
     }),
   );
   return Object.fromEntries(paths);
+}
+
+/** Returns the directory at which a container mounts its root itself. */
+function makeTarget(root: RootFilesystem, target: string): string {
+  if (root.path !== undefined) return root.path;
+  mkdirSync(target, { recursive: true, mode: 0o755 });
+  return target;
+}
+
+/** Returns a function that reads files of a root directory, whether it is mounted or not. */
+function fileReader({ mount }: RootFilesystem, target: string): (path: string) => string {
+  if (mount === undefined || isMounted(target)) return (path) => readInRoot(target, path);
+  const layers = overlayLayers(mount.options, mount.directory);
+  return (path) => readInLayers(layers, path);
 }
 
 /** Creates the source of a mount as a directory if it does not exist, as other runtimes do. */

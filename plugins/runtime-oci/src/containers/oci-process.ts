@@ -108,7 +108,7 @@ export function readExit(directory: string): { readonly exitCode: number; readon
 /** How often the process of an adopted container is looked at: its exit is an event only for its parent. */
 const livenessIntervalMs = 500;
 /** How long after the end of the process its holder may take to write the exit code. */
-const holderGraceMs = 5_000;
+const holderGraceMs = 2_000;
 
 /** Waits for the end of a container that is not a child of this process. Resolves with undefined if the exit code is lost. */
 export async function adoptedExit(identity: ProcessIdentity, directory: string, clock: Clock): Promise<number | undefined> {

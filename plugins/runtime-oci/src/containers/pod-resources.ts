@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import { findProgram, type Tools } from '@oarlock/process-supervisor/host/host-tools';
 import { childrenOf, startTime } from '@oarlock/process-supervisor/host/process-table';
 import { SupervisorError, type SandboxRecord } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
+import type { PodSandboxConfig } from '@oarlock/spi/runtime';
 import { unmountRoot } from './root-mounts.ts';
 
 const run = promisify(execFile);
@@ -15,6 +16,8 @@ export interface PodResources {
   readonly shm: string | undefined;
   readonly shared: Readonly<Partial<Record<'ipc' | 'pid', string>>>;
 }
+const memoryDirectory = (sandboxId: string) => `/dev/shm/oarlock-${sandboxId.slice(0, 24)}`;
+
 interface Holder {
   readonly pid: number;
   readonly started: string;
@@ -31,11 +34,13 @@ const reaper = "trap 'exit 0' TERM INT; echo ready; exec >&-; while :; do sleep 
 export class PodResourceManager {
   readonly #directoryOf: (sandboxId: string) => string;
   readonly #tools: Tools;
+  readonly #mode: 'root' | 'user';
   readonly #opened = new Map<string, Promise<PodResources>>();
 
-  constructor(directoryOf: (sandboxId: string) => string, tools: Tools) {
+  constructor(directoryOf: (sandboxId: string) => string, { tools, mode }: { readonly tools: Tools; readonly mode: 'root' | 'user' }) {
     this.#directoryOf = directoryOf;
     this.#tools = tools;
+    this.#mode = mode;
   }
 
   /** Returns the resources of a pod, and creates them for its first container. @throws SupervisorError */
@@ -55,11 +60,13 @@ export class PodResourceManager {
     const directory = this.#directoryOf(sandboxId);
     const holder = readHolder(join(directory, 'reaper'));
     if (holder && startTime(holder.pid) === holder.started) process.kill(holder.pid, 'SIGKILL');
+    rmSync(memoryDirectory(sandboxId), { recursive: true, force: true });
     for (const name of ['shm', 'ipc']) if (existsSync(join(directory, name))) await unmountRoot(join(directory, name));
   }
 
   async #open({ id, config }: SandboxRecord): Promise<PodResources> {
     const { ipc, pid } = config.linux.security.namespaces;
+    if (this.#mode === 'user') return this.#openAsUser(id, config);
     const directory = this.#directoryOf(id);
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     const [ipcPath, reaperPid] = await Promise.all([
@@ -73,6 +80,16 @@ export class PodResourceManager {
         ...(reaperPid !== undefined && { pid: `/proc/${reaperPid}/ns/pid` }),
       },
     };
+  }
+
+  /** Shares memory through a directory: a namespace of another user namespace cannot be joined. */
+  #openAsUser(id: string, { linux }: PodSandboxConfig): PodResources {
+    const { ipc, pid } = linux.security.namespaces;
+    if (pid === 'POD') throw new SupervisorError('Unsupported', 'shareProcessNamespace needs root');
+    if (ipc === 'NODE') return { shm: '/dev/shm', shared: {} };
+    if (ipc !== 'POD') return { shm: undefined, shared: {} };
+    mkdirSync(memoryDirectory(id), { recursive: true, mode: 0o700 });
+    return { shm: memoryDirectory(id), shared: {} };
   }
 
   async #makeIpc(directory: string): Promise<string> {

@@ -2,73 +2,62 @@ import { execFile } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Clock } from '@oarlock/primitives/clock';
+import { cgroupPath } from '@oarlock/process-supervisor/containers/containers';
 import { onTerminal, type Launch } from '@oarlock/process-supervisor/containers/launch';
 import { ProcessGroup, type HostServices } from '@oarlock/process-supervisor/containers/process-group';
-import { startTime } from '@oarlock/process-supervisor/host/process-table';
+import type { CgroupManager } from '@oarlock/process-supervisor/host/cgroups';
 import { systemPath } from '@oarlock/process-supervisor/host/host-tools';
+import { startTime } from '@oarlock/process-supervisor/host/process-table';
 import { SupervisorError } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
 import type { RuntimeSpec, SpecProcess } from '../spec/runtime-spec.ts';
 import { awaitFile } from './await-file.ts';
-import { exitFile, isSame, OciProcess, pidFile, readExit } from './oci-process.ts';
+import type { ContainerProgram, ExecTarget, ProgramContainer, StartedProgram } from './container-program.ts';
+import { exitOf, holder } from './holder.ts';
+import { exitFile, OciProcess, pidFile } from './oci-process.ts';
 
 const run = promisify(execFile);
 const deleteTimeoutMs = 30_000;
 
-/**
- * Runs `runc run` in the foreground and keeps its exit code in a file, also when the supervisor has ended. EXIT COMMAND...
- */
-const holder = `exit=$1; shift
-"$@"
-code=$?
-printf '%s\\n' "$code" > "$exit"
-exit "$code"`;
-
-export interface ContainerDirectory {
-  readonly id: string;
-  /** Directory of the container's files; it has the bundle. */
-  readonly directory: string;
-}
-export interface ProcessRequest {
-  readonly stdin: boolean;
-  readonly tty: boolean;
+export interface RuncOptions {
+  /** Path of runc or crun. */
+  readonly program: string;
+  /** Where the program keeps its state. */
+  readonly stateDirectory: string;
+  readonly host: HostServices;
+  readonly cgroups: CgroupManager | undefined;
 }
 
 /** Runs containers with `runc`, or a program with the same commands, such as `crun`. */
-export class Runc {
-  readonly #program: string;
-  /** Where the program keeps its state. */
-  readonly #stateDirectory: string;
-  readonly #host: HostServices;
+export class Runc implements ContainerProgram {
+  readonly #options: RuncOptions;
   #execs = 0;
 
-  constructor(program: string, stateDirectory: string, host: HostServices) {
-    this.#program = program;
-    this.#stateDirectory = stateDirectory;
-    this.#host = host;
+  constructor(options: RuncOptions) {
+    this.#options = options;
   }
 
-  /** Starts a container. @throws SupervisorError with the program's message */
-  async run({ id, directory }: ContainerDirectory, spec: RuntimeSpec, { stdin, tty }: ProcessRequest): Promise<OciProcess> {
-    writeFileSync(join(directory, 'config.json'), JSON.stringify(spec), { mode: 0o600 });
+  async run({ record, sandbox, directory }: ProgramContainer, spec: RuntimeSpec): Promise<StartedProgram> {
+    const { stdin, tty } = record.config;
+    const { host, cgroups } = this.#options;
     const log = join(directory, 'runc.log');
     const pid = join(directory, pidFile);
     for (const path of [log, pid, join(directory, exitFile)]) rmSync(path, { force: true });
-    const command = this.#command(log, ['run', '--keep', '--bundle', directory, '--pid-file', pid, id]);
-    const { command: inner, environment } = onTerminal({ command, environment: { PATH: systemPath }, tty }, this.#host.tools);
-    const { shell } = this.#host.tools;
+    const command = this.#command(log, ['run', '--keep', '--bundle', directory, '--pid-file', pid, record.id]);
+    const { command: inner, environment } = onTerminal({ command, environment: { PATH: systemPath }, tty }, host.tools);
     const args = ['-c', holder, 'oarlock-holder', join(directory, exitFile), ...inner];
-    return this.#start({ file: shell, args, environment, depth: 1, tty, pid, log, stdin, owner: spec.process.user, directory });
+    const owner = spec.process.user;
+    const process = await this.#start({ file: host.tools.shell, args, environment, depth: 1, tty, pid, log, stdin, owner, directory });
+    return { process, cgroup: cgroups?.find(cgroupPath({ record, sandbox })) };
   }
 
-  /** Starts another process in a container. @throws SupervisorError with the program's message */
-  async exec({ id, directory }: ContainerDirectory, process: SpecProcess, { stdin, tty }: ProcessRequest): Promise<OciProcess> {
+  async exec({ record, directory }: ProgramContainer, process: SpecProcess, { stdin }: ExecTarget): Promise<OciProcess> {
+    const tty = process.terminal;
     const files = join(directory, `exec-${++this.#execs}`);
     const [config, pid, log] = [`${files}.json`, `${files}.pid`, `${files}.log`];
     try {
-      writeFileSync(config, JSON.stringify({ ...process, terminal: tty }), { mode: 0o600 });
-      const command = this.#command(log, ['exec', '--process', config, '--pid-file', pid, id]);
-      const { command: inner, environment } = onTerminal({ command, environment: { PATH: systemPath }, tty }, this.#host.tools);
+      writeFileSync(config, JSON.stringify(process), { mode: 0o600 });
+      const command = this.#command(log, ['exec', '--process', config, '--pid-file', pid, record.id]);
+      const { command: inner, environment } = onTerminal({ command, environment: { PATH: systemPath }, tty }, this.#options.host.tools);
       const [file = '', ...args] = inner;
       return await this.#start({ file, args, environment, depth: 0, tty, pid, log, stdin, owner: process.user });
     } finally {
@@ -76,13 +65,15 @@ export class Runc {
     }
   }
 
-  /** Removes what the program keeps about a container that has ended, and its control groups. Succeeds if there is nothing. */
-  async delete(id: string): Promise<void> {
-    await run(this.#program, ['--root', this.#stateDirectory, 'delete', '--force', id], { timeout: deleteTimeoutMs });
+  /** Removes what the program keeps about the container, and its control groups. */
+  async delete({ record }: ProgramContainer): Promise<void> {
+    const { program, stateDirectory } = this.#options;
+    await run(program, ['--root', stateDirectory, 'delete', '--force', record.id], { timeout: deleteTimeoutMs });
   }
 
   #command(log: string, words: readonly string[]): readonly string[] {
-    return [this.#program, '--root', this.#stateDirectory, '--log', log, '--log-format', 'json', ...words];
+    const { program, stateDirectory } = this.#options;
+    return [program, '--root', stateDirectory, '--log', log, '--log-format', 'json', ...words];
   }
 
   async #start(request: {
@@ -100,7 +91,7 @@ export class Runc {
   }): Promise<OciProcess> {
     const { file, args, environment, depth, tty, stdin, owner, directory } = request;
     const launch: Launch = { file, args, environment, directory: '/', owner, reports: false, depth, tty };
-    const group = await ProcessGroup.start(launch, this.#host, {
+    const group = await ProcessGroup.start(launch, this.#options.host, {
       stdin,
       nice: 0,
       ...(directory !== undefined && { pipeDirectory: directory }),
@@ -114,25 +105,10 @@ export class Runc {
       throw new SupervisorError('FailedPrecondition', failureOf(request.log));
     }
     const identity = { pid, started: startTime(pid) };
-    const { clock, tools } = this.#host;
+    const { clock, tools } = this.#options.host;
     const exited = directory === undefined ? group.exited : exitOf(group, identity, { directory, clock });
     return new OciProcess({ ...identity, tty, exited, stty: tools.stty, stdin: group.stdin, stdout: group.stdout, stderr: group.stderr });
   }
-}
-
-/** How often a container is looked at whose holder was killed. */
-const livenessIntervalMs = 500;
-
-/** Returns the exit code of a container; undefined if its holder was killed before the container ended. */
-async function exitOf(
-  group: ProcessGroup,
-  identity: { readonly pid: number; readonly started: string | undefined },
-  { directory, clock }: { readonly directory: string; readonly clock: Clock },
-): Promise<number | undefined> {
-  const code = await group.exited;
-  if (!isSame(identity)) return readExit(directory)?.exitCode ?? code;
-  while (isSame(identity)) await clock.sleep(livenessIntervalMs);
-  return undefined;
 }
 
 function readPid(path: string): number | undefined {

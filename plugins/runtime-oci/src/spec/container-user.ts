@@ -1,7 +1,6 @@
 import { SupervisorError } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
 import type { ContainerConfig } from '@oarlock/spi/runtime';
 import type { SpecUser } from './runtime-spec.ts';
-import { readInRoot } from './root-files.ts';
 
 interface Account {
   readonly name: string;
@@ -19,12 +18,13 @@ const maxId = 2 ** 31 - 1;
 const isId = (text: string) => /^\d{1,10}$/.test(text) && Number(text) <= maxId;
 
 /**
- * Determines the user and groups of a container from the pod's security context, else from the image's user, with the user database of the image.
+ * Determines the user and groups of a container from the pod's security context, else from the image's user, with the user database of the image,
+ * whose files `read` returns; empty if a file does not exist.
  * @throws SupervisorError `InvalidArgument` if the image has no user or group of a name
  */
-export function containerUser(security: Security, imageUser: string, root: string): SpecUser {
-  const accounts = parseAccounts(readInRoot(root, '/etc/passwd'));
-  const groups = parseGroups(readInRoot(root, '/etc/group'));
+export function containerUser(security: Security, imageUser: string, read: (path: string) => string): SpecUser {
+  const accounts = parseAccounts(read('/etc/passwd'));
+  const groups = parseGroups(read('/etc/group'));
   const [imageName = '', imageGroup = ''] = imageUser.split(':');
   const own = security.runAsUser !== undefined ? String(security.runAsUser) : security.runAsUsername;
   const user = own === undefined || own === '' ? imageName : own;

@@ -1,5 +1,5 @@
 import { lstatSync, readFileSync, readlinkSync, statSync } from 'node:fs';
-import { join, posix } from 'node:path';
+import { join, posix, resolve } from 'node:path';
 
 const maxLinks = 40;
 const maxFileBytes = 4 * 1024 * 1024;
@@ -40,4 +40,25 @@ function isLink(path: string): boolean {
     if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return false;
     throw error;
   }
+}
+
+/**
+ * Returns a text file of an overlay that is not mounted: that of the topmost layer which has the path. A layer can replace it by a link, which is not
+ * followed, or delete it; then the result is empty, as for a file that is too large.
+ */
+export function readInLayers(layers: readonly string[], path: string): string {
+  for (const layer of layers) {
+    const resolved = resolveInRoot(layer, posix.dirname(path));
+    const stat = resolved === undefined ? undefined : lstatSync(join(resolved, posix.basename(path)), { throwIfNoEntry: false });
+    if (!stat || resolved === undefined) continue;
+    return stat.isFile() && stat.size <= maxFileBytes ? readFileSync(join(resolved, posix.basename(path)), 'utf8') : '';
+  }
+  return '';
+}
+
+/** Returns the directories of an overlay's layers, the topmost first. */
+export function overlayLayers(options: readonly string[], directory: string): readonly string[] {
+  const value = (name: string) => options.find((option) => option.startsWith(`${name}=`))?.slice(name.length + 1) ?? '';
+  const paths = [value('upperdir'), ...value('lowerdir').split(/(?<!\\):/)].filter((path) => path !== '');
+  return paths.map((path) => resolve(directory, path.replaceAll('\\:', ':')));
 }

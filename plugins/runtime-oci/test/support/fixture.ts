@@ -10,14 +10,15 @@ import { canMakeNamespaces, findProgram } from '@oarlock/process-supervisor/host
 import type { NetworkDriver } from '@oarlock/spi/network';
 import { shellPrograms, type RuntimeFixture } from '@oarlock/spi/runtime/contract';
 import { OciRuntime, type OciRuntimeConfig } from '../../src/oci-runtime.ts';
+import type { RuntimeMode } from '../../src/runtime-mode.ts';
 import { directoryImage, directoryImages } from './directory-images.ts';
 
 const run = promisify(execFile);
 
 /** Returns why containers cannot be run with an OCI runtime here; undefined if they can. */
+export const missingForRoot = (): string | undefined => (canMakeNamespaces() ? undefined : 'namespaces need root');
 export function missingForRunc(): string | undefined {
-  if (!canMakeNamespaces()) return 'an OCI runtime needs root';
-  return findProgram('runc') === undefined ? 'runc is not installed' : undefined;
+  return missingForRoot() ?? (findProgram('runc') === undefined ? 'runc is not installed' : undefined);
 }
 
 /** A network plugin that sets up only loopback in the namespace. */
@@ -51,7 +52,12 @@ export interface OciFixture extends RuntimeFixture {
   restartClient(): Promise<OciRuntime>;
 }
 
-export async function openRuntime(network?: NetworkDriver, config: Partial<OciRuntimeConfig> = {}): Promise<OciFixture> {
+export const runcMode = (): RuntimeMode => ({ program: 'runc', path: findProgram('runc') ?? '', user: 'root' });
+
+export async function openRuntime(
+  mode: RuntimeMode = runcMode(),
+  { network, config }: { readonly network?: NetworkDriver; readonly config?: Partial<OciRuntimeConfig> } = {},
+): Promise<OciFixture> {
   const directory = await mkdtemp(join(tmpdir(), 'runtime-oci-'));
   const files = join(directory, 'busybox');
   writeBusybox(files);
@@ -60,7 +66,7 @@ export async function openRuntime(network?: NetworkDriver, config: Partial<OciRu
       clock: systemClock,
       log: silentLogger,
       dataDir: join(directory, 'data'),
-      runc: findProgram('runc') ?? '',
+      mode,
       openImages: async (path) => directoryImages(path, directoryImage, files),
     });
     await driver.start();

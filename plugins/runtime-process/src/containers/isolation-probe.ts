@@ -8,7 +8,7 @@ import { buildLaunch } from './internal/process-launch.ts';
 import type { Tools } from '@oarlock/process-supervisor/host/host-tools';
 import type { Isolation, IsolationMode } from '@oarlock/process-supervisor/protocol/isolation';
 import type { HiddenDirectories } from '../isolation/isolation.ts';
-import { readMountTable } from '../isolation/mount-table.ts';
+import { readMountTable } from '@oarlock/process-supervisor/host/mount-table';
 import { createPodView } from '../isolation/pod-view.ts';
 
 export interface IsolationProbeOptions {

@@ -99,7 +99,7 @@ export class ProcessLauncher implements ContainerLauncher {
     return this.#options.sweeper.sweep(id);
   }
 
-  async ended({ id }: ContainerRecord, cgroup: Cgroup | undefined): Promise<void> {
+  async ended({ record: { id } }: SandboxContainer, cgroup: Cgroup | undefined): Promise<void> {
     void this.#options.sweeper
       .sweepSoon(id)
       .catch((error: unknown) => this.#options.log.warn({ error: String(error), container: id }, 'cannot look for stray processes'));

@@ -1,7 +1,7 @@
 import { basename, dirname } from 'node:path';
 import { realPaths, statOrUndefined } from './file-paths.ts';
 import type { HiddenDirectories, ViewMode } from './isolation.ts';
-import { aliasesOf, isWithin, type MountEntry } from './mount-table.ts';
+import { aliasesOf, isWithin, type MountEntry } from '@oarlock/process-supervisor/host/mount-table';
 
 /** A directory of the container that covers one of the node. */
 export interface Cover {

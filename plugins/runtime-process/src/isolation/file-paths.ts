@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, mkdirSync, realpathSync, statSync, writeFileSync, type Stats } from 'node:fs';
 import { basename, dirname, join, resolve, sep } from 'node:path';
-import { isWithin } from './mount-table.ts';
+import { isWithin } from '@oarlock/process-supervisor/host/mount-table';
 
 /** Creates a mount point, with directories that every user can enter, below a directory of the container. */
 export function createMountPoint(cover: string, target: string, isDirectory: boolean): void {

@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readlinkSync, rmSync, statSync, symlinkSync, wr
 import { basename, dirname, join, relative } from 'node:path';
 import { createMountPoint, depthOf, statOrUndefined } from './file-paths.ts';
 import { fstabLine } from './fstab.ts';
-import { isWithin, lockedFlags, type MountEntry } from './mount-table.ts';
+import { isWithin, lockedFlags, type MountEntry } from '@oarlock/process-supervisor/host/mount-table';
 
 /** A file or directory at a path of the container. */
 export interface MountItem {

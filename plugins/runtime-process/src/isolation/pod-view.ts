@@ -5,7 +5,7 @@ import { Covers } from './covers.ts';
 import { depthOf, realPaths, realTarget, statOrUndefined } from './file-paths.ts';
 import { escapeMountPoint, fstabLine } from './fstab.ts';
 import type { HiddenDirectories, ViewMode } from './isolation.ts';
-import { isWithin, type MountEntry } from './mount-table.ts';
+import { isWithin, type MountEntry } from '@oarlock/process-supervisor/host/mount-table';
 import { MountTree, type MountItem, type NestedMount } from './mount-tree.ts';
 import { createNestedMountPoint } from './nested-mount-points.ts';
 

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { ContainerConfig } from '@oarlock/spi/runtime';
-import { isWithin, readMountTable } from '../../isolation/mount-table.ts';
+import { isWithin, readMountTable } from '@oarlock/process-supervisor/host/mount-table';
 import type { ContainerIsolation, Isolation, IsolationMode } from '@oarlock/process-supervisor/protocol/isolation';
 import type { HiddenDirectories, ViewMode } from '../../isolation/isolation.ts';
 import { createPodView, type PodView } from '../../isolation/pod-view.ts';

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { aliasesOf, isWithin, lockedFlags, parseMountTable } from '../../src/isolation/mount-table.ts';
+import { aliasesOf, isWithin, lockedFlags, parseMountTable } from '../../src/host/mount-table.ts';
 
 describe('parseMountTable', () => {
   it('reads escaped paths, optional fields and read-only flags', () => {

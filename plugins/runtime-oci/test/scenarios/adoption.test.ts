@@ -1,0 +1,102 @@
+import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ContainerStatus } from '@oarlock/spi/runtime';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { missingForRunc, openRuntime, type OciFixture } from '../support/fixture.ts';
+import { containerConfig, podConfig } from '../support/pod.ts';
+
+const patience = { timeout: 60_000, interval: 50 };
+
+/** Returns the processes of this machine whose command line has the text. */
+function processesWith(text: string): readonly number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(text);
+      } catch {
+        return false; // it has ended
+      }
+    })
+    .map(Number);
+}
+const isInContainer = (pid: number) => {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/pid`) !== readlinkSync('/proc/self/ns/pid');
+  } catch {
+    return false; // it has ended
+  }
+};
+const killAll = (pids: readonly number[]) => {
+  for (const pid of pids) process.kill(pid, 'SIGKILL');
+};
+
+describe.skipIf(missingForRunc() !== undefined)('containers of runc', () => {
+  let fixture: OciFixture;
+  beforeEach(async () => {
+    fixture = await openRuntime();
+  });
+  afterEach(() => fixture.dispose());
+
+  async function start(program: string): Promise<{ readonly id: string; readonly log: string }> {
+    const { driver, dataDir, image } = fixture;
+    const pod = podConfig(join(dataDir, 'logs'));
+    const sandbox = await driver.runPodSandbox(pod, '');
+    const id = await driver.createContainer(sandbox, containerConfig(image, ['/bin/sh', '-c', program]), pod);
+    await driver.startContainer(id);
+    return { id, log: (await driver.containerStatus(id)).logPath };
+  }
+  async function ended(id: string): Promise<ContainerStatus> {
+    return vi.waitFor(async () => {
+      const status = await fixture.driver.containerStatus(id);
+      expect(status.state).toBe('EXITED');
+      return status;
+    }, patience);
+  }
+
+  it('run on with their logs and exit code after the supervisor is killed', async () => {
+    const { id, log } = await start('trap "echo stopped; exit 3" TERM; echo one; while :; do sleep 1 & wait $!; done');
+    await vi.waitFor(async () => expect(await readFile(log, 'utf8')).toContain('one'), patience);
+    const { pid } = lockHolder(fixture.dataDir);
+    process.kill(pid, 'SIGKILL');
+    await vi.waitFor(async () => expect((await fixture.driver.containerStatus(id)).state).toBe('RUNNING'), patience);
+    expect(lockHolder(fixture.dataDir).pid).not.toBe(pid);
+    const { stdout } = await fixture.driver.execSync(id, ['/bin/echo', 'in'], 30);
+    expect(String(stdout)).toBe('in\n');
+    await fixture.driver.stopContainer(id, 60);
+    expect(await ended(id)).toMatchObject({ exitCode: 3, reason: 'Error' });
+    expect(await readFile(log, 'utf8')).toContain('stopped');
+  });
+
+  it('run on after everything else is killed, and their end is reported without an exit code', async () => {
+    const { id } = await start('while :; do sleep 1; echo tick; done');
+    killAll([lockHolder(fixture.dataDir).pid, ...processesWith(fixture.dataDir).filter((pid) => pid !== process.pid && !isInContainer(pid))]);
+    fixture = { ...fixture, driver: await fixture.restartClient() };
+    expect((await fixture.driver.containerStatus(id)).state).toBe('RUNNING');
+    await fixture.driver.stopContainer(id, 0);
+    expect(await ended(id)).toMatchObject({ exitCode: 255, reason: 'Unknown' });
+  });
+
+  it('keep the exit code of an end that came while there was no supervisor', async () => {
+    const { id } = await start('trap "exit 7" TERM; while :; do sleep 1 & wait $!; done');
+    const container = Number(readFileSync(join(containerDirectory(fixture.dataDir, id), 'pid'), 'latin1'));
+    process.kill(lockHolder(fixture.dataDir).pid, 'SIGKILL');
+    process.kill(container, 'SIGTERM');
+    expect(await ended(id)).toMatchObject({ exitCode: 7, reason: 'Error' });
+  });
+});
+
+function lockHolder(dataDir: string): { readonly pid: number } {
+  const name = readdirSync(dataDir)
+    .filter((file) => file.startsWith('lock.'))
+    .sort((a, b) => Number(a.slice(5)) - Number(b.slice(5)))
+    .at(-1);
+  return JSON.parse(readFileSync(join(dataDir, name ?? ''), 'utf8')) as { readonly pid: number };
+}
+
+function containerDirectory(dataDir: string, id: string): string {
+  const pods = join(dataDir, 'pods');
+  const sandbox = readdirSync(pods).find((name) => readdirSync(join(pods, name)).includes(id));
+  return join(pods, sandbox ?? '', id);
+}
