@@ -1,20 +1,31 @@
+import { mkdir, readFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
+import { join, resolve } from 'node:path';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
+import { acquireLock, currentProcess, releaseLock } from '@oarlock/primitives/process-lock';
+import { defaultPath } from '@oarlock/primitives/run-program';
+import { ContentStore } from './content/content-store.ts';
 import type { ImageStore } from './image-store.ts';
+import { FileImageStore } from './images/file-image-store.ts';
+import { ImageIndex } from './images/image-index.ts';
+import { Leases } from './images/leases.ts';
+import { LayerStore } from './layers/layer-store.ts';
+import { TreeWorkers } from './layers/tree-workers.ts';
+import { OciError } from './oci-error.ts';
+import { HttpClient } from './registry/http-client.ts';
+import type { ProxySettings } from './registry/proxy.ts';
 import type { Snapshotter, SnapshotterKind } from './snapshotter.ts';
-
-/** Proxies for requests to registries, as in the environment variables of the same names; `noProxy` is a comma-separated list. */
-export interface ProxySettings {
-  readonly httpProxy?: string | undefined;
-  readonly httpsProxy?: string | undefined;
-  readonly noProxy?: string | undefined;
-}
+import { chooseDriver } from './snapshots/choose-driver.ts';
+import { DirectorySnapshotter } from './snapshots/directory-snapshotter.ts';
 
 export interface ImageStoreOptions {
   /** Directory of the store; created if absent. Snapshots are in the same directory. */
   readonly directory: string;
   readonly clock: Clock;
   readonly log: Logger;
+  /** A random number from 0 to 1, for the jitter of retries. Default `Math.random`. */
+  readonly random?: (() => number) | undefined;
   /** Directory with `HOST/hosts.toml` in containerd's layout (config_path). */
   readonly hostsDirectory?: string | undefined;
   /** File in the format of docker's config.json, for credentials and credential helpers of requests without credentials. */
@@ -35,8 +46,72 @@ export interface OpenImageStore {
   readonly snapshotterNotes: readonly string[];
 }
 
+const defaultDownloads = 3;
+
 /**
- * Opens the store of a directory: removes what a crash left half-made, and takes the lock.
+ * Opens the store of a directory: takes the lock, and removes what a crash left half-made.
  * @throws OciError `InUse` if another process has the store open, `FailedPrecondition` if the requested snapshotter does not work on this machine
  */
-export type OpenImageStoreFunction = (options: ImageStoreOptions) => Promise<OpenImageStore>;
+export async function openImageStore(options: ImageStoreOptions): Promise<OpenImageStore> {
+  const directory = resolve(options.directory);
+  await mkdir(directory, { recursive: true, mode: 0o711 });
+  const lock = join(directory, 'lock');
+  const holder = await acquireLock(lock, await currentProcess());
+  if (holder) throw new OciError('InUse', `the image store ${directory} is in use by the process ${holder.pid}`);
+  const workers = new TreeWorkers(options.clock, Math.min(4, availableParallelism()));
+  const release = async () => {
+    await workers.close();
+    await releaseLock(lock);
+  };
+  try {
+    return await openParts(directory, options, { workers, release });
+  } catch (error) {
+    await release();
+    throw error;
+  }
+}
+
+async function openParts(
+  directory: string,
+  options: ImageStoreOptions,
+  { workers, release }: { readonly workers: TreeWorkers; release(): Promise<void> },
+): Promise<OpenImageStore> {
+  const { clock, log } = options;
+  const privileged = process.geteuid?.() === 0;
+  const bootId = (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
+  const leases = new Leases();
+  const index = await ImageIndex.open(directory, log);
+  const used = new Set([...index.list().flatMap(({ chainIds }) => chainIds), ...(await DirectorySnapshotter.layersOnDisk(directory))]);
+  const layers = await LayerStore.open({ directory, workers, privileged, bootId, log }, (chainId) => used.has(chainId));
+  const content = await ContentStore.open(directory);
+  const { driver, notes } = await chooseDriver({ directory, wanted: options.snapshotter ?? 'auto', workers, privileged });
+  const snapshots = await DirectorySnapshotter.open({
+    directory,
+    driver,
+    layers,
+    leases,
+    workers,
+    clock,
+    log,
+    chainIdsOf: (image) => index.get(image)?.chainIds,
+  });
+  const images = await FileImageStore.open({
+    directory,
+    clock,
+    log,
+    random: options.random ?? Math.random,
+    http: new HttpClient(clock, options.proxy ?? {}),
+    content,
+    layers,
+    index,
+    leases,
+    hostsDirectory: options.hostsDirectory,
+    dockerConfig: options.dockerConfig,
+    helperPath: options.helperPath ?? defaultPath,
+    maxConcurrentDownloads: options.maxConcurrentDownloads ?? defaultDownloads,
+    snapshotLayers: () => snapshots.layersInUse(),
+    snapshotUsage: () => snapshots.totalUsage(),
+    onClose: release,
+  });
+  return { images, snapshots, snapshotterNotes: notes };
+}
