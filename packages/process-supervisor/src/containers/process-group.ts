@@ -3,8 +3,8 @@ import { closeSync, readFileSync, readlinkSync, statSync, writeFileSync } from '
 import { constants, setPriority } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import type { Clock } from '@oarlock/primitives/clock';
-import type { Launch } from './internal/process-launch.ts';
-import { startedReport } from './internal/wrapper-scripts.ts';
+import type { ContainerProcess } from './container-process.ts';
+import { startedReport, type Launch } from './launch.ts';
 import type { Pipe, PipeStock } from './pipes.ts';
 import { childrenOf } from '../host/process-table.ts';
 import { SupervisorError } from '../protocol/supervisor-protocol.ts';
@@ -25,7 +25,7 @@ export interface HostServices {
 const signalExitCode = (signal: NodeJS.Signals) => 128 + (constants.signals[signal] ?? 0);
 
 /** The process group of a command: a process in its own session, its descendants in that session, and the supervisor's ends of its streams. */
-export class ProcessGroup {
+export class ProcessGroup implements ContainerProcess {
   readonly pid: number;
   readonly stdin: Writable | undefined;
   readonly stdout: Readable;

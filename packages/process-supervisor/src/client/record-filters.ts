@@ -1,5 +1,5 @@
 import type { PodSandbox, PodSandboxStatus, SandboxFilter } from '@oarlock/spi/runtime';
-import type { SandboxRecord } from './protocol/supervisor-protocol.ts';
+import type { SandboxRecord } from '../protocol/supervisor-protocol.ts';
 
 export function sandboxStatus({ id, metadata, state, createdAt, labels, annotations, ips }: SandboxRecord): PodSandboxStatus {
   return { id, metadata, state, createdAt, labels, annotations, ips };

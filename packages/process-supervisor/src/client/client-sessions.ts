@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { Duplex, type Writable } from 'node:stream';
 import { RuntimeError, type Streams } from '@oarlock/spi/runtime';
-import { encodeFrame, encodeFrames, FrameReader, type Frame } from './protocol/session-frames.ts';
-import type { ErrorResponse } from './protocol/supervisor-protocol.ts';
+import { encodeFrame, encodeFrames, FrameReader, type Frame } from '../protocol/session-frames.ts';
+import type { ErrorResponse } from '../protocol/supervisor-protocol.ts';
 
 /** The connection of a session after the supervisor's welcome message. `rest` contains the bytes that arrived together with that message. */
 export interface SessionConnection {
@@ -44,7 +44,7 @@ export async function runSession(
       socket.once('close', () => {
         if (signal?.aborted) reject(signal.reason as Error);
         else if (end) resolve(end);
-        else reject(new RuntimeError('Unavailable', 'the connection to the supervisor of process containers was lost'));
+        else reject(new RuntimeError('Unavailable', 'the connection to the supervisor of the containers was lost'));
       });
       socket.on('error', () => {}); // handled by 'close'
     });
@@ -175,7 +175,7 @@ export function forwardedStream({ socket, rest }: SessionConnection): Promise<Du
       }
     };
     socket.once('close', () => {
-      reject(new RuntimeError('Unavailable', 'the connection to the supervisor of process containers was lost'));
+      reject(new RuntimeError('Unavailable', 'the connection to the supervisor of the containers was lost'));
       duplex?.destroy();
     });
     socket.on('error', () => {}); // handled by 'close'

@@ -85,7 +85,7 @@ export class Sandboxes {
     if (!record) return null;
     if (record.state === 'READY') this.#save({ ...record, state: 'NOTREADY' }); // first, so that no container is started in it
     await Promise.all(this.#containers.list(id).map((container) => this.#containers.stop(container.id, graceMs)));
-    await this.#containers.sandboxStopped(id);
+    await this.#containers.sandboxStopped(record);
     if (record.state === 'READY') this.#emit('STOPPED', id);
     return this.#records.get(id) ?? null;
   }

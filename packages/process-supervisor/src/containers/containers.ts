@@ -2,34 +2,34 @@ import { randomBytes } from 'node:crypto';
 import { isAbsolute, join } from 'node:path';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { ContainerConfig, ContainerStats, LinuxResources, RuntimeEvent } from '@oarlock/spi/runtime';
-import type { Cgroup, CgroupManager } from '../host/cgroups.ts';
-import type { HiddenDirectories, Isolation } from '../isolation/isolation.ts';
-import { LogFile } from './internal/cri-log.ts';
-import { launchOfExec, launchOfStart } from './internal/container-launch.ts';
-import { readContainerStats } from './internal/container-stats.ts';
-import { credentialsOf } from './internal/container-environment.ts';
-import type { ContainerRecord, PodStore } from './pod-store.ts';
-import { ProcessGroup, type HostServices } from './process-group.ts';
+import type { CgroupManager } from '../host/cgroups.ts';
 import { startTime } from '../host/process-table.ts';
 import { SupervisorError, type SandboxRecord } from '../protocol/supervisor-protocol.ts';
-import { RunningContainer } from './running-container.ts';
+import type { ContainerLauncher, ExecCommand, SandboxContainer } from './container-launcher.ts';
+import type { ContainerProcess } from './container-process.ts';
+import { readContainerStats } from './internal/container-stats.ts';
+import { LogFile } from './internal/cri-log.ts';
 import { signalNumber } from './internal/signal-number.ts';
-import type { StrayProcessSweeper } from './stray-process-sweeper.ts';
+import type { ContainerRecord, PodStore } from './pod-store.ts';
+import type { HostServices } from './process-group.ts';
+import { RunningContainer, type ExitResult } from './running-container.ts';
 
 export interface ContainerServices {
-  readonly host: HostServices;
+  readonly host: Pick<HostServices, 'clock'>;
+  readonly launcher: ContainerLauncher;
   readonly cgroups: CgroupManager | undefined;
   readonly store: PodStore;
-  readonly sweeper: StrayProcessSweeper;
   readonly log: Logger;
-  /** Directories that precede the system's on the PATH of containers: the directory of this Node.js. */
-  readonly path: string;
-  readonly nice: number;
-  readonly isolation: Isolation;
-  readonly requiresIsolation: boolean;
-  readonly hidden: HiddenDirectories;
   emit(event: RuntimeEvent): void;
   sandbox(id: string): SandboxRecord;
+}
+
+export interface NewContainer {
+  readonly config: ContainerConfig;
+  /** Default: a new id. */
+  readonly id?: string;
+  readonly imageRef?: string;
+  readonly prepared?: unknown;
 }
 
 interface Entry {
@@ -54,36 +54,20 @@ export class Containers {
     this.#services = services;
   }
 
-  /** Adopts the container records of an earlier supervisor. Its processes have lost their streams and their parent, so they are killed. */
+  /** Adopts the container records of an earlier supervisor, whose processes may run. */
   adopt(records: readonly ContainerRecord[], rebooted: boolean): void {
     for (const record of records) {
       this.#index(record);
       const entry: Entry = { record };
       this.#entries.set(record.id, entry);
       if (record.state !== 'RUNNING') continue;
-      if (!rebooted && record.pid !== undefined && startTime(record.pid) === record.pidStarted) {
-        try {
-          process.kill(-record.pid, 'SIGKILL');
-        } catch (error) {
-          if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
-        }
+      const adopted = this.#services.launcher.adopt(this.#inSandbox(record), rebooted);
+      if ('process' in adopted) {
+        this.#follow(entry, { ...adopted, log: this.#openLog(record) });
+        continue;
       }
-      const group = record.cgroup === undefined ? undefined : this.#services.cgroups?.find(record.cgroup);
-      group?.kill();
-      void group
-        ?.remove()
-        .catch((error: unknown) => this.#services.log.warn({ error: String(error) }, 'cannot remove the control group of a container'));
-      this.#services.sweeper
-        .sweep(record.id)
-        .catch((error: unknown) => this.#services.log.error({ error: String(error) }, 'cannot look for stray processes'));
-      this.#save(entry, {
-        ...record,
-        state: 'EXITED',
-        finishedAt: this.#now(),
-        exitCode: sigkillExitCode,
-        reason: 'Error',
-        message: 'the supervisor process of this container ended',
-      });
+      const { exitCode, reason, message, finishedAt = this.#now() } = adopted;
+      this.#save(entry, { ...record, state: 'EXITED', finishedAt, exitCode, reason, ...(message !== undefined && { message }) });
     }
   }
 
@@ -101,23 +85,20 @@ export class Containers {
     return [...(this.#bySandbox.get(sandboxId)?.values() ?? [])].map((id) => this.#entry(id).record);
   }
 
-  create(sandbox: SandboxRecord, config: ContainerConfig): string {
+  create(sandbox: SandboxRecord, { config, id = randomBytes(32).toString('hex'), imageRef, prepared }: NewContainer): string {
     const names = this.#bySandbox.get(sandbox.id);
     if (names?.has(nameOf(config)))
       throw new SupervisorError(
         'AlreadyExists',
         `container ${config.metadata.name}, attempt ${config.metadata.attempt}, of sandbox ${sandbox.id} already exists`,
       );
-    if (config.command.length === 0 && config.args.length === 0)
-      throw new SupervisorError('InvalidArgument', 'no command specified: the image "host" has no default command');
+    if (!/^[0-9a-f]{64}$/.test(id) || this.#entries.has(id))
+      throw new SupervisorError('InvalidArgument', `not the id of a new container: ${JSON.stringify(id)}`);
     if (config.stopSignal !== undefined) signalNumber(config.stopSignal);
-    if (config.tty && this.#services.host.tools.script === undefined)
-      throw new SupervisorError('Unsupported', "terminals are not supported for process containers: util-linux's script is not installed");
     for (const { containerPath, hostPath } of config.mounts)
       if (!isAbsolute(containerPath) || !isAbsolute(hostPath))
         throw new SupervisorError('InvalidArgument', `a mount's paths must be absolute: ${containerPath}, ${hostPath}`);
-    credentialsOf(config, this.#services.host.tools);
-    const id = randomBytes(32).toString('hex');
+    this.#services.launcher.check(config);
     const record: ContainerRecord = {
       id,
       sandboxId: sandbox.id,
@@ -125,6 +106,8 @@ export class Containers {
       state: 'CREATED',
       createdAt: this.#now(),
       logPath: join(sandbox.config.logDirectory, config.logPath),
+      ...(imageRef !== undefined && { imageRef }),
+      ...(prepared !== undefined && { prepared }),
     };
     this.#services.store.saveContainer(record);
     this.#entries.set(id, { record });
@@ -150,40 +133,19 @@ export class Containers {
 
   async #start(entry: Entry, sandbox: SandboxRecord): Promise<void> {
     const { record } = entry;
-    const { host, nice, log, sweeper } = this.#services;
-    let cgroup: Cgroup | undefined;
-    let file: LogFile | undefined;
-    const path = this.#services.cgroups && cgroupPath(sandbox, record);
+    let log: LogFile | undefined;
     try {
-      if (path !== undefined) {
-        cgroup = this.#services.cgroups?.make(path);
-        cgroup?.apply(record.config.linux.resources);
-      }
-      const { launch, namespaces, isolation } = launchOfStart({ record, sandbox, cgroups: cgroup?.entries ?? [] }, this.#services);
-      file = new LogFile(record.logPath, (error) =>
-        log.error({ error: error.message, container: record.id }, "cannot write a container's log"),
-      );
-      const { oomScoreAdj } = record.config.linux.resources;
-      const group = await ProcessGroup.start(launch, host, {
-        stdin: record.config.stdin,
-        nice,
-        ...(oomScoreAdj !== undefined && { oomScoreAdjust: oomScoreAdj }),
-      });
-      const sweep = () =>
-        sweeper.sweep(record.id).catch((error: unknown) => log.error({ error: String(error) }, 'cannot look for stray processes'));
-      const running = new RunningContainer({ group, log: file, cgroup, clock: host.clock, sweep });
-      entry.running = running;
-      entry.ended = running.ended.then((outcome) => this.#ended(entry, outcome));
-      const pidStarted = startTime(group.pid);
+      log = this.#openLog(record);
+      const { process: started, cgroup, data } = await this.#services.launcher.start({ record, sandbox });
+      this.#follow(entry, { process: started, cgroup, log });
+      const pidStarted = startTime(started.pid);
       this.#save(entry, {
         ...record,
         state: 'RUNNING',
         startedAt: this.#now(),
-        pid: group.pid,
-        namespaces,
-        ...(isolation && { isolation }),
+        pid: started.pid,
+        ...data,
         ...(pidStarted !== undefined && { pidStarted }),
-        ...(path !== undefined && { cgroup: path }),
       });
       this.#emit('STARTED', record);
     } catch (error) {
@@ -193,12 +155,32 @@ export class Containers {
         entry.running.kill();
         await entry.ended;
       } else {
-        await file?.close();
-        await cgroup?.remove();
+        await log?.close();
         this.#startFailed(entry, message);
       }
       throw new SupervisorError(error instanceof SupervisorError ? error.code : 'FailedPrecondition', message, { cause: error });
     }
+  }
+
+  #openLog({ id, logPath }: ContainerRecord): LogFile {
+    return new LogFile(logPath, (error) =>
+      this.#services.log.error({ error: error.message, container: id }, "cannot write a container's log"),
+    );
+  }
+
+  /** Copies the output of a running container to its log, and waits for its exit. */
+  #follow(
+    entry: Entry,
+    { process: group, cgroup, log }: Pick<RunningContainer, 'cgroup' | 'log'> & { readonly process: ContainerProcess },
+  ): void {
+    const { host, launcher } = this.#services;
+    const sweep = () =>
+      launcher
+        .sweep(entry.record)
+        .catch((error: unknown) => this.#services.log.error({ error: String(error) }, 'cannot look for stray processes'));
+    const running = new RunningContainer({ group, log, cgroup, clock: host.clock, sweep });
+    entry.running = running;
+    entry.ended = running.ended.then((outcome) => this.#ended(entry, outcome));
   }
 
   #startFailed(entry: Entry, message: string): void {
@@ -212,21 +194,14 @@ export class Containers {
    * Starts another process in a running container, with the container's environment, user, namespaces and limits.
    * @throws SupervisorError if the container is not running or the command cannot be started
    */
-  async exec(
-    id: string,
-    command: readonly string[],
-    { tty, stdin }: { readonly tty: boolean; readonly stdin: boolean },
-  ): Promise<ProcessGroup> {
+  async exec(id: string, command: ExecCommand): Promise<ContainerProcess> {
     const { record, running } = this.#entry(id);
     if (!running || record.state !== 'RUNNING') throw new SupervisorError('FailedPrecondition', `container ${id} is not running`);
-    if (command.length === 0) throw new SupervisorError('InvalidArgument', 'no command specified');
-    const sandbox = this.#services.sandbox(record.sandboxId);
-    const container = { record, sandbox, cgroups: running.cgroup?.entries ?? [] };
-    const launch = launchOfExec(container, this.#services, { command, tty, group: running.group });
-    const group = await ProcessGroup.start(launch, this.#services.host, { stdin, nice: this.#services.nice });
+    if (command.command.length === 0) throw new SupervisorError('InvalidArgument', 'no command specified');
+    const group = await this.#services.launcher.exec(this.#inSandbox(record), running.group, { ...command, cgroup: running.cgroup });
     running.execs.add(group);
     void group.exited.then(() => running.execs.delete(group));
-    if (this.#entry(id).record.state !== 'RUNNING') group.kill();
+    if (this.#entries.get(id)?.record.state !== 'RUNNING') group.kill();
     return group;
   }
 
@@ -259,6 +234,7 @@ export class Containers {
     const entry = this.#entries.get(id);
     if (!entry) return;
     await entry.cleaned;
+    await this.#services.launcher.removed(entry.record);
     if (this.#entries.get(id) !== entry) return; // another call removed it in the meantime
     this.#services.store.removeContainer(entry.record);
     this.#entries.delete(id);
@@ -268,10 +244,11 @@ export class Containers {
     this.#emit('DELETED', entry.record);
   }
 
-  /** Removes the cgroup of a sandbox after the cgroups of its containers. Called when no process runs or will run in the sandbox. */
-  async sandboxStopped(sandboxId: string): Promise<void> {
-    await Promise.all([...(this.#bySandbox.get(sandboxId)?.values() ?? [])].map((id) => this.#entries.get(id)?.cleaned));
-    this.#services.cgroups?.removeEmpty(ownParent(sandboxId));
+  /** Removes what the containers of a sandbox share. Called when no process runs or will run in the sandbox. */
+  async sandboxStopped(sandbox: SandboxRecord): Promise<void> {
+    await Promise.all([...(this.#bySandbox.get(sandbox.id)?.values() ?? [])].map((id) => this.#entries.get(id)?.cleaned));
+    await this.#services.launcher.sandboxStopped(sandbox);
+    this.#services.cgroups?.removeEmpty(ownParent(sandbox.id));
   }
 
   /** Removes the empty parent cgroups of sandboxes. Called at shutdown, when no container runs. */
@@ -312,10 +289,7 @@ export class Containers {
     );
   }
 
-  async #ended(
-    entry: Entry,
-    { exitCode, outOfMemory, finishedAt }: { readonly exitCode: number; readonly outOfMemory: boolean; readonly finishedAt: number },
-  ): Promise<void> {
+  async #ended(entry: Entry, { exitCode, outOfMemory, finishedAt }: ExitResult): Promise<void> {
     const { running } = entry;
     delete entry.running;
     const { pid: _, pidStarted: __, ...rest } = entry.record;
@@ -323,8 +297,8 @@ export class Containers {
       ...rest,
       state: 'EXITED',
       finishedAt,
-      exitCode,
-      reason: outOfMemory ? 'OOMKilled' : exitCode === 0 ? 'Completed' : 'Error',
+      exitCode: exitCode ?? unknownExitCode,
+      reason: exitCode === undefined ? 'Unknown' : outOfMemory ? 'OOMKilled' : exitCode === 0 ? 'Completed' : 'Error',
     };
     try {
       this.#save(entry, record);
@@ -338,10 +312,12 @@ export class Containers {
         { error: String(error), container: record.id },
         'cannot remove the control group or stray processes of a container',
       );
-    entry.cleaned = Promise.resolve(running?.cgroup?.remove()).catch(logFailure);
-    void this.#services.sweeper.sweepSoon(record.id).catch(logFailure);
+    entry.cleaned = this.#services.launcher.ended(record, running?.cgroup).catch(logFailure);
   }
 
+  #inSandbox(record: ContainerRecord): SandboxContainer {
+    return { record, sandbox: this.#services.sandbox(record.sandboxId) };
+  }
   #entry(id: string): Entry {
     const entry = this.#entries.get(id);
     if (!entry) throw new SupervisorError('NotFound', `there is no container ${id}`);
@@ -364,8 +340,8 @@ export class Containers {
   }
 }
 
-/** 128 + SIGKILL. */
-const sigkillExitCode = 137;
+/** The exit code that containerd reports if it is not known. */
+const unknownExitCode = 255;
 /** The exit code that runtimes report for a container that could not be started. */
 const startErrorExitCode = 128;
 
@@ -374,7 +350,8 @@ const nameOf = ({ metadata }: ContainerConfig) => `${metadata.name}/${metadata.a
 /** Returns the cgroup parent of a sandbox if the kubelet names none. */
 const ownParent = (sandboxId: string) => `oarlock/${sandboxId}`;
 
-function cgroupPath(sandbox: SandboxRecord, { id }: ContainerRecord): string {
+/** Returns the path of a container's cgroup, below the root of the hierarchies. */
+export function cgroupPath({ sandbox, record: { id } }: SandboxContainer): string {
   const parent = (sandbox.config.linux.cgroupParent ?? '')
     .split('/')
     .filter((part) => part !== '')

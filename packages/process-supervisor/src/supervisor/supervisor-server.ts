@@ -67,10 +67,10 @@ export class SupervisorServer {
         await sandboxes.remove(id);
         return null;
       },
-      'container.create': ({ sandboxId, config }) => {
+      'container.create': ({ sandboxId, ...container }) => {
         const sandbox = sandboxes.get(sandboxId);
         if (sandbox.state !== 'READY') throw new SupervisorError('FailedPrecondition', `sandbox ${sandboxId} is not ready`);
-        return containers.create(sandbox, config);
+        return containers.create(sandbox, container);
       },
       'container.start': async ({ id }) => {
         await containers.start(id);

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { parseQuantity, quantityValue } from '@oarlock/api/values/quantity';
 import type { Attachment, NetworkDriver } from '@oarlock/spi/network';
 import { RuntimeError, type PodSandboxConfig, type RuntimeCallOptions } from '@oarlock/spi/runtime';
-import { findProgram } from './host/host-tools.ts';
+import { findProgram } from '../host/host-tools.ts';
 
 const run = promisify(execFile);
 const timeout = 10_000;

@@ -4,7 +4,8 @@ import type { Readable } from 'node:stream';
 import type { Containers } from '../containers/containers.ts';
 import { encodeFrame, encodeFrames, FrameReader, type Frame } from '../protocol/session-frames.ts';
 import { drainOutputs } from '../containers/output-drain.ts';
-import type { HostServices, ProcessGroup } from '../containers/process-group.ts';
+import type { ContainerProcess } from '../containers/container-process.ts';
+import type { HostServices } from '../containers/process-group.ts';
 import { SupervisorError, type SandboxRecord, type SessionRequest } from '../protocol/supervisor-protocol.ts';
 import type { OutputListener } from '../containers/running-container.ts';
 
@@ -41,7 +42,7 @@ async function serveExec(
   { containers, host }: SessionServices,
 ): Promise<void> {
   socket.pause();
-  const group = await containers.exec(containerId, command, { tty, stdin });
+  const group = await containers.exec(containerId, { command, tty, stdin });
   const kill = () => group.kill();
   if (socket.destroyed) kill();
   socket.once('close', kill);
@@ -56,7 +57,7 @@ async function serveExec(
 }
 
 /** Handles a frame from the caller of a process. */
-function handleInput({ kind, payload }: Frame, group: ProcessGroup, socket: Socket): void {
+function handleInput({ kind, payload }: Frame, group: ContainerProcess, socket: Socket): void {
   if (kind === 'stdin' && group.stdin && !group.stdin.destroyed) {
     if (!group.stdin.write(payload)) {
       socket.pause();

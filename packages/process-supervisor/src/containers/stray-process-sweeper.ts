@@ -1,6 +1,8 @@
 import type { Clock } from '@oarlock/primitives/clock';
-import { marker } from './internal/container-environment.ts';
 import { processesByEnvironment } from '../host/process-table.ts';
+
+/** Returns the environment variable that identifies the processes of a container, even after a process has left the container's session. */
+export const marker = (containerId: string) => `OARLOCK_CONTAINER=${containerId}`;
 
 /** The delay of `sweepSoon`: reading the environment of every process is expensive. */
 const sweepDelayMs = 1000;

@@ -3,9 +3,9 @@ import type { Clock } from '@oarlock/primitives/clock';
 import { RuntimeError, type RuntimeCallOptions, type Streams } from '@oarlock/spi/runtime';
 import { forwardedStream, runSession } from './client-sessions.ts';
 import { collectedOutput } from './collected-output.ts';
-import type { SandboxRecord } from './protocol/supervisor-protocol.ts';
+import type { SandboxRecord } from '../protocol/supervisor-protocol.ts';
 import { toRuntimeError } from './runtime-error.ts';
-import { dial } from './supervisor/server-sessions.ts';
+import { dial } from '../supervisor/server-sessions.ts';
 import type { SupervisorClient } from './supervisor-client.ts';
 
 /** Runs commands in containers and forwards streams to containers and ports of pods. Each is a session of the supervisor, which owns the processes. */

@@ -8,7 +8,7 @@ import type {
   RuntimeErrorCode,
   RuntimeEvent,
 } from '@oarlock/spi/runtime';
-import type { Isolation } from '../isolation/isolation.ts';
+import type { Isolation } from './isolation.ts';
 
 /**
  * The protocol between driver and supervisor on a unix socket. The first line of each connection is a `Hello`; the response is
@@ -73,7 +73,17 @@ export interface Calls {
   /** Stops the containers of a sandbox, with a grace period if `graceMs` is positive. Returns null if the sandbox does not exist. */
   'sandbox.stop': { in: { readonly id: string; readonly graceMs: number }; out: SandboxRecord | null };
   'sandbox.remove': { in: { readonly id: string }; out: null };
-  'container.create': { in: { readonly sandboxId: string; readonly config: ContainerConfig }; out: string };
+  /** Creates a container and returns its id. `prepared` is stored for the launcher of the runtime. */
+  'container.create': {
+    in: {
+      readonly sandboxId: string;
+      readonly config: ContainerConfig;
+      readonly id?: string;
+      readonly imageRef?: string;
+      readonly prepared?: unknown;
+    };
+    out: string;
+  };
   'container.start': { in: { readonly id: string }; out: null };
   'container.stop': { in: { readonly id: string; readonly graceMs: number }; out: null };
   'container.remove': { in: { readonly id: string }; out: null };

@@ -3,7 +3,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import { criTime, RecordFormat, type LogFile, type OutputName } from './internal/cri-log.ts';
 import type { Cgroup } from '../host/cgroups.ts';
 import { drainOutputs } from './output-drain.ts';
-import type { ProcessGroup } from './process-group.ts';
+import type { ContainerProcess } from './container-process.ts';
 
 /** Receives the output that a container writes after the listener was added (attach). */
 export interface OutputListener {
@@ -15,7 +15,7 @@ export interface OutputListener {
 }
 
 export interface RunningOptions {
-  readonly group: ProcessGroup;
+  readonly group: ContainerProcess;
   readonly log: LogFile;
   readonly cgroup: Cgroup | undefined;
   readonly clock: Clock;
@@ -23,7 +23,8 @@ export interface RunningOptions {
   sweep(): Promise<void>;
 }
 export interface ExitResult {
-  readonly exitCode: number;
+  /** Undefined if it cannot be known. */
+  readonly exitCode: number | undefined;
   readonly outOfMemory: boolean;
   readonly finishedAt: number;
 }
@@ -33,13 +34,13 @@ const outputIdleMs = 200;
 
 /** A container that runs: its streams, log, listeners and exec sessions. */
 export class RunningContainer {
-  readonly group: ProcessGroup;
+  readonly group: ContainerProcess;
   /** Resolves when the first process and its whole group are dead and all output is in the log. */
   readonly ended: Promise<ExitResult>;
   readonly #options: RunningOptions;
   readonly #listeners = new Set<OutputListener>();
   /** Processes of exec sessions, which end with the container. */
-  readonly execs = new Set<ProcessGroup>();
+  readonly execs = new Set<ContainerProcess>();
   #stdinClosed = false;
 
   constructor(options: RunningOptions) {

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ContainerConfig, ContainerStatus } from '@oarlock/spi/runtime';
-import type { ContainerIsolation } from '../isolation/isolation.ts';
+import type { ContainerIsolation } from '../protocol/isolation.ts';
 import type { SandboxRecord } from '../protocol/supervisor-protocol.ts';
 
 /** A stored container: its status, and what is needed to start it, to exec in it and to identify its process. */
@@ -25,6 +25,10 @@ export interface ContainerRecord {
   readonly namespaces?: boolean;
   /** Set if it is isolated from the node and from other pods. */
   readonly isolation?: ContainerIsolation;
+  /** What the driver prepared for the launcher, such as the files of an image. */
+  readonly prepared?: unknown;
+  readonly imageRef?: string;
+  readonly user?: ContainerStatus['user'];
 }
 
 export function statusOf({
@@ -39,13 +43,15 @@ export function statusOf({
   exitCode,
   reason,
   message,
+  imageRef,
+  user,
 }: ContainerRecord): ContainerStatus {
   return {
     id,
     sandboxId,
     metadata: config.metadata,
     image: config.image.userSpecifiedImage ?? config.image.image,
-    imageRef: config.image.image,
+    imageRef: imageRef ?? config.image.image,
     state,
     createdAt,
     labels: config.labels,
@@ -57,6 +63,7 @@ export function statusOf({
     ...(exitCode !== undefined && { exitCode }),
     ...(reason !== undefined && { reason }),
     ...(message !== undefined && { message }),
+    ...(user !== undefined && { user }),
   };
 }
 

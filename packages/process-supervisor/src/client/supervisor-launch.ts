@@ -4,11 +4,9 @@ import { createRequire } from 'node:module';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { programPath } from '@oarlock/primitives/os/bundled-program';
 import type { Clock } from '@oarlock/primitives/clock';
 import { RuntimeError } from '@oarlock/spi/runtime';
-import type { SupervisorOptions } from './supervisor.ts';
-import { systemPath } from './host/host-tools.ts';
+import { systemPath } from '../host/host-tools.ts';
 
 const startTimeoutMs = 20_000;
 
@@ -19,9 +17,15 @@ function nodeFlags(entry: string): string[] {
   return ['--conditions=@oarlock/source', '--import', pathToFileURL(join(require.resolve('@oxc-node/core'), '..', 'register.mjs')).href];
 }
 
+/** The program of a supervisor and its options, which are passed as JSON. */
+export interface SupervisorProgram {
+  /** Path of the module. */
+  readonly entry: string;
+  readonly options: { readonly dataDir: string };
+}
+
 /** Returns the arguments with which Node.js runs a supervisor. */
-export function supervisorArguments(options: SupervisorOptions): readonly string[] {
-  const entry = programPath('@oarlock/runtime-process/supervisor', import.meta.url);
+export function supervisorArguments({ entry, options }: SupervisorProgram): readonly string[] {
   return [...nodeFlags(entry), entry, JSON.stringify(options)];
 }
 
@@ -29,11 +33,12 @@ export function supervisorArguments(options: SupervisorOptions): readonly string
  * Starts a supervisor that outlives this process. Resolves when one listens in the directory: this one, or one that another process started first.
  * @throws RuntimeError `Unavailable` with the supervisor's log
  */
-export async function launchSupervisor(options: SupervisorOptions, clock: Clock): Promise<void> {
-  mkdirSync(options.dataDir, { recursive: true, mode: 0o700 });
-  const logPath = join(options.dataDir, 'supervisor.log');
+export async function launchSupervisor(program: SupervisorProgram, clock: Clock): Promise<void> {
+  const { dataDir } = program.options;
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const logPath = join(dataDir, 'supervisor.log');
   const log = openSync(logPath, 'w', 0o600);
-  const child = spawn(process.execPath, supervisorArguments(options), {
+  const child = spawn(process.execPath, supervisorArguments(program), {
     detached: true,
     cwd: '/',
     env: { PATH: systemPath, HOME: homedir() },
@@ -45,7 +50,7 @@ export async function launchSupervisor(options: SupervisorOptions, clock: Clock)
   try {
     await new Promise<void>((resolve, reject) => {
       const fail = (reason: string, cause?: unknown) =>
-        reject(new RuntimeError('Unavailable', `the supervisor of process containers ${reason}`, cause === undefined ? {} : { cause }));
+        reject(new RuntimeError('Unavailable', `the supervisor of the containers ${reason}`, cause === undefined ? {} : { cause }));
       const timer = clock.after(startTimeoutMs, () => {
         child.kill('SIGKILL');
         fail(`did not start within ${startTimeoutMs} ms`);

@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { RuntimeError, type RuntimeEvent } from '@oarlock/spi/runtime';
-import { hasPods } from './containers/pod-store.ts';
+import { hasPods } from '../containers/pod-store.ts';
 import {
   Lines,
   protocolVersion,
@@ -13,10 +13,9 @@ import {
   type SessionRequest,
   type SupervisorInfo,
   type Welcome,
-} from './protocol/supervisor-protocol.ts';
-import { socketPath } from './protocol/socket-path.ts';
-import { launchSupervisor } from './supervisor-launch.ts';
-import type { SupervisorOptions } from './supervisor.ts';
+} from '../protocol/supervisor-protocol.ts';
+import { socketPath } from '../protocol/socket-path.ts';
+import { launchSupervisor, type SupervisorProgram } from './supervisor-launch.ts';
 
 interface PendingCall {
   resolve(result: unknown): void;
@@ -37,7 +36,7 @@ const unavailableCodes = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE
 
 /** The driver's control connection: connects on demand, starts the supervisor on demand, and reconnects when the connection is lost. */
 export class SupervisorClient {
-  readonly #options: SupervisorOptions;
+  readonly #program: SupervisorProgram;
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #onEvent: (event: RuntimeEvent | 'resync') => void;
@@ -47,8 +46,12 @@ export class SupervisorClient {
   #next = 0;
   #stopped = false;
 
-  constructor(options: SupervisorOptions, clock: Clock, log: Logger, onEvent: (event: RuntimeEvent | 'resync') => void) {
-    this.#options = options;
+  constructor(
+    program: SupervisorProgram,
+    { clock, log }: { readonly clock: Clock; readonly log: Logger },
+    onEvent: (event: RuntimeEvent | 'resync') => void,
+  ) {
+    this.#program = program;
     this.#clock = clock;
     this.#log = log;
     this.#onEvent = onEvent;
@@ -70,7 +73,7 @@ export class SupervisorClient {
       this.#adopt(connection);
       return true;
     }
-    if (!hasPods(this.#options.dataDir)) return false;
+    if (!hasPods(this.#program.options.dataDir)) return false;
     await this.#connected();
     return true;
   }
@@ -121,10 +124,10 @@ export class SupervisorClient {
     for (let pause = initialRetryDelayMs; ; pause = Math.min(pause * 2, maxRetryDelayMs)) {
       const existing = await this.#tryOpen();
       if (existing) return existing;
-      await launchSupervisor(this.#options, this.#clock);
+      await launchSupervisor(this.#program, this.#clock);
       const launched = await this.#tryOpen();
       if (launched) return launched;
-      if (this.#clock.monotonic() > end) throw new RuntimeError('Unavailable', 'the supervisor of process containers cannot be reached');
+      if (this.#clock.monotonic() > end) throw new RuntimeError('Unavailable', 'the supervisor of the containers cannot be reached');
       await this.#clock.sleep(pause); // another process is starting one, or one is ending
     }
   }
@@ -143,13 +146,13 @@ export class SupervisorClient {
   }
 
   #adopt(connection: Connection): Connection {
-    if (connection.socket.destroyed) throw new RuntimeError('Unavailable', 'the supervisor of process containers closed the connection');
+    if (connection.socket.destroyed) throw new RuntimeError('Unavailable', 'the supervisor of the containers closed the connection');
     this.#connection = connection;
     return connection;
   }
 
   async #handshake(hello: Hello): Promise<{ readonly socket: Socket; readonly info: SupervisorInfo; readonly rest: Buffer }> {
-    this.#path ??= socketPath(this.#options.dataDir);
+    this.#path ??= socketPath(this.#program.options.dataDir);
     const socket = connect(this.#path);
     return new Promise((resolve, reject) => {
       const fail = (error: Error) => {
@@ -163,11 +166,11 @@ export class SupervisorClient {
         if (line === undefined) return;
         socket.off('data', read).off('error', fail).off('close', closed).pause();
         const response = JSON.parse(line) as Welcome;
-        if ('ending' in response) fail(Object.assign(new Error('the supervisor of process containers is ending'), { code: 'Ending' }));
+        if ('ending' in response) fail(Object.assign(new Error('the supervisor of the containers is ending'), { code: 'Ending' }));
         else if ('error' in response) fail(new RuntimeError(response.error.code, response.error.message));
         else resolve({ socket, info: response.welcome, rest: chunk.subarray(end + 1) });
       };
-      const closed = () => fail(Object.assign(new Error('the supervisor of process containers closed the connection'), { code: 'Ending' }));
+      const closed = () => fail(Object.assign(new Error('the supervisor of the containers closed the connection'), { code: 'Ending' }));
       socket.once('error', fail).once('close', closed).on('data', read);
       socket.write(`${JSON.stringify(hello)}\n`);
     });
@@ -182,7 +185,7 @@ export class SupervisorClient {
     socket.on('error', () => {}); // handled by 'close'
     socket.once('close', () => {
       for (const { reject } of pending.values())
-        reject(new RuntimeError('Unavailable', 'the connection to the supervisor of process containers was lost'));
+        reject(new RuntimeError('Unavailable', 'the connection to the supervisor of the containers was lost'));
       pending.clear();
       if (this.#connection === connection) this.#connection = undefined;
       if (!this.#stopped) void this.#reconnect();
@@ -210,7 +213,7 @@ export class SupervisorClient {
         this.#onEvent('resync');
         return;
       } catch (error) {
-        this.#log.warn({ error: (error as Error).message }, 'cannot reach the supervisor of process containers, retrying');
+        this.#log.warn({ error: (error as Error).message }, 'cannot reach the supervisor of the containers, retrying');
         await this.#clock.sleep(pause);
       }
     }
