@@ -30,7 +30,7 @@ export interface WhatIf {
   readonly ignoresNodeSelector: boolean;
 }
 
-/** Returns the pod with the changes, and without a node: the scheduler says where such a pod would go. */
+/** Returns the pod with the changes, and without a node: the scheduler reports where such a pod would go. */
 export function changedPod(pod: KubeObject, { cpu, memory, toleratesAll, ignoresNodeSelector }: WhatIf): KubeObject {
   const {
     nodeName: _,

@@ -22,8 +22,8 @@ const spans = [
   span('reconcile', [1020, 1050], { parentId: 'create', attributes: { 'oarlock.enqueued_at': 1013 } }),
   span('event', [1011, 1012], { parentId: 'create' }),
 ];
-const onlyTrace = (given: readonly Span[]) => {
-  const [tree] = buildTrees(given);
+const onlyTrace = (all: readonly Span[]) => {
+  const [tree] = buildTrees(all);
   if (tree === undefined) throw new Error('no tree');
   return traceOf(tree);
 };
