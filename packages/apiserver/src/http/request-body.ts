@@ -20,15 +20,15 @@ import { badRequest, failure, isStatus, type StatusError } from '@oarlock/api/st
 import { strictDecodingErrors } from '@oarlock/api/serializer/strict-decoding';
 import { parseYaml } from '@oarlock/api/serializer/yaml';
 import type { PatchType } from '@oarlock/spi/client';
-import { markConforming } from '../request/body.ts';
+import { markConforming } from '../endpoints/request/body.ts';
 import { decodeCustomObject } from '../custom-resources/custom-object-decoding.ts';
 import { publishedSchemaOf } from '../custom-resources/published-kind.ts';
 import { recordFloatLiterals } from '../custom-resources/float-literals.ts';
-import { checkValueCount } from '../request/body-values.ts';
+import { checkValueCount } from '../endpoints/request/body-values.ts';
 import { queryOptions } from './internal/query-options.ts';
 import type { Query } from './path.ts';
 import type { Route } from './routes.ts';
-import { mediaTypeOf, protobufType } from '../negotiation/negotiation.ts';
+import { mediaTypeOf, protobufType } from '../endpoints/negotiation/negotiation.ts';
 import { groupsPreservingNumbers } from '../registry/served-kind.ts';
 
 /** The maximum size of a request body in bytes, as upstream. */
