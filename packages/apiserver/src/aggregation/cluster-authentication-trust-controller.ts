@@ -8,7 +8,7 @@ import type { Logger } from '@oarlock/primitives/logger';
 import type { ClusterKeys, FrontProxyKeys } from '@oarlock/spi/cluster';
 import { LoopbackClient } from '../controllers/loopback-client.ts';
 import { LoopbackInformer } from '../controllers/loopback-informer.ts';
-import type { RequestHandler } from '../request/response.ts';
+import type { RequestHandler } from '../endpoints/request/response.ts';
 import {
   certificatesWithout,
   mergeAuthenticationInfo,

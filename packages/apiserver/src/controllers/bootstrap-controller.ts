@@ -14,7 +14,7 @@ import type { ClusterFacts } from '@oarlock/spi/cluster';
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { LoopbackClient, ignoreReasons } from './loopback-client.ts';
 import { EndpointLeases } from './endpoint-leases.ts';
-import type { RequestHandler } from '../request/response.ts';
+import type { RequestHandler } from '../endpoints/request/response.ts';
 
 export interface BootstrapControllerOptions {
   readonly pipeline: RequestHandler;

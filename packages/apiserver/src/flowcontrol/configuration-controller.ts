@@ -11,7 +11,7 @@ import { CoalescingRunner } from '@oarlock/primitives/concurrency/coalescing-run
 import { deferred } from '@oarlock/primitives/concurrency/deferred';
 import { mandatoryPriorityLevels, mandatoryFlowSchemas, suggestedPriorityLevels, suggestedFlowSchemas } from './bootstrap-configuration.ts';
 import type { PriorityAndFairness } from './priority-and-fairness.ts';
-import type { RequestHandler } from '../request/response.ts';
+import type { RequestHandler } from '../endpoints/request/response.ts';
 
 export interface FlowControlConfigurationOptions {
   readonly pipeline: RequestHandler;

@@ -11,7 +11,7 @@ import { requestInfo } from '../http/request-info.ts';
 import { reportedVerb, type RequestMetrics } from '../http/request-metrics.ts';
 import { addWarnings, preloadStatusEncoding, sendStatus, sendText } from '../http/response.ts';
 import { isLongRunning, Routes, type Route } from '../http/routes.ts';
-import { isConfidential } from '../request/confidential.ts';
+import { isConfidential } from '../endpoints/request/confidential.ts';
 import { DeadlineQueue } from './deadline-queue.ts';
 import type { HttpPipeline } from './http-pipeline.ts';
 import type { InFlightRequest, ParsedRequest } from './in-flight-request.ts';

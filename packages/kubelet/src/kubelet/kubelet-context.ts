@@ -26,7 +26,7 @@ import type { NodeStateManagerOptions } from '../node/node-state-manager.ts';
 import type { Resources } from '../pod-util/resources.ts';
 import { PLEG } from '../runtime/pleg.ts';
 import { PodStartupLatencyTracker } from '../pod/pod-startup-latency-tracker.ts';
-import { ServiceEnvironment } from '../environment/service-environment.ts';
+import { ServiceEnvironment } from '../pod/environment/service-environment.ts';
 import { StatusManager } from '../status/status-manager.ts';
 import { TaskQueue } from '@oarlock/primitives/concurrency/task-queue';
 import { UserNamespaceManager } from '../runtime/user-namespace-manager.ts';

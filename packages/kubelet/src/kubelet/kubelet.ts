@@ -13,7 +13,7 @@ import {
   type KubeletComponents,
 } from './kubelet-context.ts';
 import type { KubeletConfig } from '../config/kubelet-config.ts';
-import type { ContainerLogManager } from '../logs/container-log-manager.ts';
+import type { ContainerLogManager } from '../kuberuntime/logs/container-log-manager.ts';
 import type { KubeletContext, PodRuntime } from '../pod/node-context.ts';
 import { nodeAgentOptions } from '../node/node-agent-options.ts';
 import { defaultAddress, readMachine } from '../node/machine.ts';
@@ -26,11 +26,11 @@ import { NodeStateManager } from '../node/node-state-manager.ts';
 import { Housekeeping } from '../node/housekeeping.ts';
 import { connectRuntimes } from './open-runtimes.ts';
 import { createContainerLogManager } from './container-log-rotation.ts';
-import { ApiServerSource } from '../pod-sources/api-server-source.ts';
-import type { PodWorker } from '../pod-worker/pod-worker.ts';
+import { ApiServerSource } from '../pod/sources/api-server-source.ts';
+import type { PodWorker } from '../pod/worker/pod-worker.ts';
 import { runtimeForPod } from './runtime-class.ts';
-import { createStaticPodSource } from '../pod-sources/create-static-pod-source.ts';
-import type { StaticPodSource } from '../pod-sources/static-pod-source.ts';
+import { createStaticPodSource } from '../pod/sources/create-static-pod-source.ts';
+import type { StaticPodSource } from '../pod/sources/static-pod-source.ts';
 import { podUid } from '../pod-util/pods.ts';
 import { Semaphore } from '@oarlock/primitives/concurrency/semaphore';
 

@@ -15,7 +15,7 @@ import type { NodePressure } from '../pod-util/node-pressure.ts';
 import type { ObjectCache } from '../api-objects/object-cache.ts';
 import type { Resources } from '../pod-util/resources.ts';
 import type { PLEG } from '../runtime/pleg.ts';
-import type { ServiceEnvironment } from '../environment/service-environment.ts';
+import type { ServiceEnvironment } from './environment/service-environment.ts';
 import type { PodStartupLatencyTracker } from './pod-startup-latency-tracker.ts';
 import type { StatusManager } from '../status/status-manager.ts';
 import type { DeadlineTimers } from './deadlines.ts';
