@@ -1,25 +1,27 @@
-import { execFile, execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { execFile, spawn, spawnSync } from 'node:child_process';
+import { chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { Readable } from 'node:stream';
 import { promisify } from 'node:util';
+import { openImageStore } from '@oarlock/oci/open-image-store';
 import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
 import { canMakeNamespaces, findProgram } from '@oarlock/process-supervisor/host/host-tools';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import { shellPrograms, type RuntimeFixture } from '@oarlock/spi/runtime/contract';
+import { startRegistry } from '../../../../e2e/fixtures/registry.ts';
+import { buildImage, busyboxImage, busyboxLayer, imageArchive } from '../../../../e2e/fixtures/test-image.ts';
 import { OciRuntime, type OciRuntimeConfig } from '../../src/oci-runtime.ts';
 import type { RuntimeMode } from '../../src/runtime-mode.ts';
-import { directoryImage, directoryImages } from './directory-images.ts';
 
 const run = promisify(execFile);
 
-/** Returns why containers cannot be run with an OCI runtime here; undefined if they can. */
 export const missingForRoot = (): string | undefined => (canMakeNamespaces() ? undefined : 'namespaces need root');
 export function missingForRunc(): string | undefined {
   return missingForRoot() ?? (findProgram('runc') === undefined ? 'runc is not installed' : undefined);
 }
+export const runcMode = (): RuntimeMode => ({ program: 'runc', path: findProgram('runc') ?? '', user: 'root' });
 
 /** A network plugin that sets up only loopback in the namespace. */
 export function loopbackNetwork(): NetworkDriver {
@@ -39,50 +41,43 @@ export function loopbackNetwork(): NetworkDriver {
   };
 }
 
-/** Writes the files of an image with busybox. */
-export function writeBusybox(root: string): void {
-  for (const name of ['bin', 'etc', 'tmp', 'root']) mkdirSync(join(root, name), { recursive: true });
-  cpSync('/bin/busybox', join(root, 'bin/busybox'));
-  execFileSync('/usr/sbin/chroot', [root, '/bin/busybox', '--install', '-s', '/bin']);
-}
-
 export interface OciFixture extends RuntimeFixture {
   readonly dataDir: string;
   readonly driver: OciRuntime;
   restartClient(): Promise<OciRuntime>;
 }
 
-export const runcMode = (): RuntimeMode => ({ program: 'runc', path: findProgram('runc') ?? '', user: 'root' });
-
+/** Opens a runtime with the image `busyboxImage`, and a registry with another image. */
 export async function openRuntime(
   mode: RuntimeMode = runcMode(),
   { network, config }: { readonly network?: NetworkDriver; readonly config?: Partial<OciRuntimeConfig> } = {},
 ): Promise<OciFixture> {
   const directory = await mkdtemp(join(tmpdir(), 'runtime-oci-'));
-  const files = join(directory, 'busybox');
-  writeBusybox(files);
+  const dataDir = join(directory, 'data');
+  const layer = await busyboxLayer();
+  const credentials = { username: 'someone', password: 'secret' };
+  const registry = await startRegistry([buildImage('oarlock.test/pulled:1', layer, { Cmd: ['/bin/sh'] })], credentials);
+  const open = (path: string) => openImageStore({ directory: path, clock: systemClock, log: silentLogger });
+  const store = await open(join(dataDir, 'images'));
+  const archive = imageArchive([buildImage(busyboxImage, layer, { Cmd: ['/bin/sh'], Env: ['PATH=/bin', 'FROM_IMAGE=yes'] })]);
+  const [image] = await store.images.load({ archive: Readable.from([archive]) });
+  await store.images.close();
   const make = async (more: Partial<OciRuntimeConfig> = {}) => {
-    const driver = new OciRuntime({ keepPods: true, stopGraceSeconds: 2, idleSeconds: 30, ...config, ...more }, network, {
-      clock: systemClock,
-      log: silentLogger,
-      dataDir: join(directory, 'data'),
-      mode,
-      openImages: async (path) => directoryImages(path, directoryImage, files),
-    });
+    const settings = { keepPods: true, stopGraceSeconds: 2, idleSeconds: 30, ...config, ...more };
+    const driver = new OciRuntime(settings, network, { clock: systemClock, log: silentLogger, dataDir, mode, openImages: open });
     await driver.start();
     return driver;
   };
   let driver = await make();
   return {
     driver,
-    dataDir: join(directory, 'data'),
-    image: directoryImage.id,
+    dataDir,
+    image: image?.id ?? '',
     command: shellPrograms(),
-    unsupported: {
-      imagePull: 'the store has one image',
-      imageRemove: 'the store has one image',
-      ...(!driver.traits.networkNamespaces && { addresses: "sandboxes share the host's network; the kubelet gets their addresses" }),
-    },
+    pull: { image: `${registry.host}/pulled:1`, auth: credentials, missing: `${registry.host}/missing:1` },
+    unsupported: driver.traits.networkNamespaces
+      ? {}
+      : { addresses: "sandboxes share the host's network; the kubelet gets their addresses" },
     async restartClient() {
       await driver.stop();
       driver = await make();
@@ -91,7 +86,9 @@ export async function openRuntime(
     async dispose() {
       await driver.stop();
       await (await make({ keepPods: false })).stop();
+      await registry.stop();
       await rm(directory, { recursive: true, force: true });
     },
   };
 }
+void chown; void mkdir; void dirname; void spawn; void spawnSync;

@@ -1,0 +1,37 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { available, unavailable, type Availability } from '@oarlock/kernel/plugin';
+import { canMakeNamespaces, findProgram } from '@oarlock/process-supervisor/host/host-tools';
+import type { RuntimeMode } from './runtime-mode.ts';
+
+const run = promisify(execFile);
+const timeout = 10_000;
+const required = ['mkfifo', 'mount', 'umount', 'pivot_root', 'unshare', 'nsenter', 'setpriv', 'ldd', 'env', 'hostname'] as const;
+
+/** Returns how containers are run on this machine, or why they cannot be. */
+export function chooseMode(): RuntimeMode | { readonly unavailable: string } {
+  if (process.platform !== 'linux') return { unavailable: `${process.platform} has no namespaces` };
+  const path = findProgram('runc') ?? findProgram('crun');
+  if (canMakeNamespaces() && path !== undefined) return { program: 'runc', path, user: 'root' };
+  const missing = required.filter((name) => findProgram(name) === undefined);
+  if (missing.length > 0) return { unavailable: `programs are not installed: ${missing.join(', ')}` };
+  if (canMakeNamespaces()) return { program: 'unshare', user: 'root' };
+  if (process.getuid?.() === 0) return { unavailable: 'root lacks the capabilities SYS_ADMIN and NET_ADMIN, as in a container without privileges' };
+  return { program: 'unshare', user: 'user' };
+}
+
+/** Checks whether this machine can run containers, in a user namespace if Oarlock does not run as root. */
+export async function probe(): Promise<Availability> {
+  const mode = chooseMode();
+  if ('unavailable' in mode) return unavailable(mode.unavailable);
+  if (mode.user === 'root') return available;
+  try {
+    const flags = ['--user', '--map-user=0', '--map-group=0', '--mount', '--pid', '--ipc', '--uts', '--fork', '--mount-proc'];
+    await run(findProgram('unshare') ?? '', [...flags, '--', findProgram('true') ?? ''], { timeout });
+    return available;
+  } catch (error) {
+    return unavailable(
+      `the kernel denies user namespaces to ordinary users (${(error as Error).message.trim().split('\n').at(-1)}); allow them with the sysctls user.max_user_namespaces, kernel.unprivileged_userns_clone=1 (Debian) or kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), or run as root, or use runtime-process`,
+    );
+  }
+}
