@@ -1,5 +1,5 @@
 import type { Clock } from '@oarlock/primitives/clock';
-import { KeyedLock } from '@oarlock/primitives/keyed-lock';
+import { KeyedLock } from '@oarlock/primitives/concurrency/keyed-lock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { ContentStore } from '../content/content-store.ts';
 import { isDigest, type Digest } from '../content/digest.ts';

@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { programPath } from '@oarlock/primitives/os/bundled-program';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
-import { Semaphore } from '@oarlock/primitives/semaphore';
+import { Semaphore } from '@oarlock/primitives/concurrency/semaphore';
 import { OciError, type OciErrorCode } from '../oci-error.ts';
 import type { TreeWork, TreeWorkAnswer, TreeWorkKind } from './worker-protocol.ts';
 

@@ -1,8 +1,7 @@
-import { execFile, spawn, spawnSync } from 'node:child_process';
-import { chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { Readable } from 'node:stream';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { openImageStore } from '@oarlock/oci/open-image-store';
 import { systemClock } from '@oarlock/primitives/clock';
@@ -11,7 +10,7 @@ import { canMakeNamespaces, findProgram } from '@oarlock/process-supervisor/host
 import type { NetworkDriver } from '@oarlock/spi/network';
 import { shellPrograms, type RuntimeFixture } from '@oarlock/spi/runtime/contract';
 import { startRegistry } from '../../../../e2e/fixtures/registry.ts';
-import { buildImage, busyboxImage, busyboxLayer, imageArchive } from '../../../../e2e/fixtures/test-image.ts';
+import { buildImage, busyboxImage, busyboxLayer } from '../../../../e2e/fixtures/test-image.ts';
 import { OciRuntime, type OciRuntimeConfig } from '../../src/oci-runtime.ts';
 import type { RuntimeMode } from '../../src/runtime-mode.ts';
 
@@ -56,11 +55,16 @@ export async function openRuntime(
   const dataDir = join(directory, 'data');
   const layer = await busyboxLayer();
   const credentials = { username: 'someone', password: 'secret' };
-  const registry = await startRegistry([buildImage('oarlock.test/pulled:1', layer, { Cmd: ['/bin/sh'] })], credentials);
+  const registry = await startRegistry(
+    [
+      buildImage('oarlock.test/pulled:1', layer, { Cmd: ['/bin/sh'] }),
+      buildImage(busyboxImage, layer, { Cmd: ['/bin/sh'], Env: ['PATH=/bin', 'FROM_IMAGE=yes'] }),
+    ],
+    credentials,
+  );
   const open = (path: string) => openImageStore({ directory: path, clock: systemClock, log: silentLogger });
   const store = await open(join(dataDir, 'images'));
-  const archive = imageArchive([buildImage(busyboxImage, layer, { Cmd: ['/bin/sh'], Env: ['PATH=/bin', 'FROM_IMAGE=yes'] })]);
-  const [image] = await store.images.load({ archive: Readable.from([archive]) });
+  const image = await store.images.pull({ reference: `${registry.host}/busybox:1`, credentials });
   await store.images.close();
   const make = async (more: Partial<OciRuntimeConfig> = {}) => {
     const settings = { keepPods: true, stopGraceSeconds: 2, idleSeconds: 30, ...config, ...more };
@@ -72,7 +76,7 @@ export async function openRuntime(
   return {
     driver,
     dataDir,
-    image: image?.id ?? '',
+    image: image.id,
     command: shellPrograms(),
     pull: { image: `${registry.host}/pulled:1`, auth: credentials, missing: `${registry.host}/missing:1` },
     unsupported: driver.traits.networkNamespaces
@@ -91,4 +95,3 @@ export async function openRuntime(
     },
   };
 }
-void chown; void mkdir; void dirname; void spawn; void spawnSync;
