@@ -168,16 +168,14 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
 
   async #removeSnapshots(containerId: string): Promise<void> {
     const { snapshots } = this.#opened();
-    for (const { key } of snapshots.list())
-      if (key.split(volumeSeparator)[0] === containerId) await asRuntimeResult(snapshots.remove(key));
+    for (const { key } of snapshots.list()) if (key.split(volumeSeparator)[0] === containerId) await asRuntimeResult(snapshots.remove(key));
   }
 
   /** Removes the files of containers that a crash left without a record. */
   async #removeOrphans(): Promise<void> {
     const { snapshots } = this.#opened();
     const ids = new Set((await this.listContainers()).map(({ id }) => id));
-    for (const { key } of snapshots.list())
-      if (!ids.has(key.split(volumeSeparator)[0] ?? '')) await asRuntimeResult(snapshots.remove(key));
+    for (const { key } of snapshots.list()) if (!ids.has(key.split(volumeSeparator)[0] ?? '')) await asRuntimeResult(snapshots.remove(key));
   }
 
   async #withLayer(stats: ContainerStats): Promise<ContainerStats> {

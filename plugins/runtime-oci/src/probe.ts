@@ -16,7 +16,8 @@ export function chooseMode(): RuntimeMode | { readonly unavailable: string } {
   const missing = required.filter((name) => findProgram(name) === undefined);
   if (missing.length > 0) return { unavailable: `programs are not installed: ${missing.join(', ')}` };
   if (canMakeNamespaces()) return { program: 'unshare', user: 'root' };
-  if (process.getuid?.() === 0) return { unavailable: 'root lacks the capabilities SYS_ADMIN and NET_ADMIN, as in a container without privileges' };
+  if (process.getuid?.() === 0)
+    return { unavailable: 'root lacks the capabilities SYS_ADMIN and NET_ADMIN, as in a container without privileges' };
   return { program: 'unshare', user: 'user' };
 }
 

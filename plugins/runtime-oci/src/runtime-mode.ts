@@ -21,7 +21,7 @@ export function limitations(mode: RuntimeMode, { cgroups }: { readonly cgroups: 
   ];
   const asUser = [
     'every user of an image has the rights of one user; groups are not applied',
-    "pods share the network of the node, and their containers do not share process and IPC namespaces",
+    'pods share the network of the node, and their containers do not share process and IPC namespaces',
   ];
   return [
     ...(mode.program === 'unshare' ? withoutRuntime : []),

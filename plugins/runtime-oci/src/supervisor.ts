@@ -53,5 +53,10 @@ await runSupervisor(options, async ({ dataDir, store, clock, log }) => {
       architecture: process.arch,
     },
   });
-  return { host, cgroups, launcher, info: { isolation: { mode: mode.user }, notes: limitations(mode, { cgroups: cgroups !== undefined }) } };
+  return {
+    host,
+    cgroups,
+    launcher,
+    info: { isolation: { mode: mode.user }, notes: limitations(mode, { cgroups: cgroups !== undefined }) },
+  };
 });

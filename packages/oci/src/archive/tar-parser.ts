@@ -1,5 +1,14 @@
 import { checkSparse, parsePax, paxNumber, sparseOfRecords, type PaxRecords } from './pax.ts';
-import { blockSize, invalid, parseHeader, tarNumber, type RawHeader, type SparsePart, type TarEntry, type TarEntryType } from './tar-header.ts';
+import {
+  blockSize,
+  invalid,
+  parseHeader,
+  tarNumber,
+  type RawHeader,
+  type SparsePart,
+  type TarEntry,
+  type TarEntryType,
+} from './tar-header.ts';
 
 /** Receives the entries of an archive in their order. Every call is synchronous; an exception ends the parsing. */
 export interface TarHandler {
@@ -167,7 +176,10 @@ export class TarParser {
     if (lines.length <= 2 * count + 1) return;
     const numbers = lines.slice(1, 2 * count + 1);
     if (!numbers.every((line) => /^[0-9]{1,16}$/.test(line))) throw invalid('the map of a sparse file is malformed');
-    const parts = Array.from({ length: count }, (_, index) => ({ offset: Number(numbers[2 * index]), length: Number(numbers[2 * index + 1]) }));
+    const parts = Array.from({ length: count }, (_, index) => ({
+      offset: Number(numbers[2 * index]),
+      length: Number(numbers[2 * index + 1]),
+    }));
     this.#startEntry(state.raw, state.stored, parts);
   }
 
@@ -183,8 +195,7 @@ export class TarParser {
     const type = types[raw.type];
     if (type === undefined) throw invalid(`entries of type "${raw.type.replace(/[^ -~]/g, '?')}" are not supported`);
     const records = this.#merged();
-    const size =
-      this.#oldSparse?.size ?? paxNumber(records, 'GNU.sparse.realsize') ?? paxNumber(records, 'GNU.sparse.size') ?? stored;
+    const size = this.#oldSparse?.size ?? paxNumber(records, 'GNU.sparse.realsize') ?? paxNumber(records, 'GNU.sparse.size') ?? stored;
     // sizes of other entries than files have no content, whatever they say (POSIX)
     const contentSize = type === 'file' ? stored : 0;
     this.#sparse = sparse && type === 'file' ? checkSparse(sparse, size, stored) : undefined;

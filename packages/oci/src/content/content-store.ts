@@ -32,7 +32,8 @@ export class ContentStore {
       else await rm(join(store.#blobs, name), { recursive: true, force: true });
     }
     // uploads under random names cannot be resumed
-    for (const name of await readdir(store.#partial)) if (!isDigest(`sha256:${name}`)) await rm(join(store.#partial, name), { force: true });
+    for (const name of await readdir(store.#partial))
+      if (!isDigest(`sha256:${name}`)) await rm(join(store.#partial, name), { force: true });
     return store;
   }
 

@@ -131,7 +131,8 @@ export class FileImageStore implements ImageStore {
     const snapshots = await snapshotUsage();
     return {
       mountpoint: directory,
-      usedBytes: blobs.reduce((sum, { size }) => sum + size, 0) + stored.reduce((sum, { usedBytes }) => sum + usedBytes, 0) + snapshots.usedBytes,
+      usedBytes:
+        blobs.reduce((sum, { size }) => sum + size, 0) + stored.reduce((sum, { usedBytes }) => sum + usedBytes, 0) + snapshots.usedBytes,
       inodesUsed: blobs.length + stored.reduce((sum, { inodes }) => sum + inodes + 2, 0) + snapshots.inodesUsed,
     };
   }
@@ -162,7 +163,10 @@ export class FileImageStore implements ImageStore {
     }
   }
 
-  async #pull({ reference: text, credentials, platform = machinePlatform(), onProgress }: PullRequest, signal: AbortSignal): Promise<ImageRecord> {
+  async #pull(
+    { reference: text, credentials, platform = machinePlatform(), onProgress }: PullRequest,
+    signal: AbortSignal,
+  ): Promise<ImageRecord> {
     const { clock, log, random, http, content, hostsDirectory, index } = this.#options;
     const reference = parseReference(text);
     const hosts = await loadHosts(hostsDirectory, reference.host);
@@ -196,7 +200,10 @@ export class FileImageStore implements ImageStore {
     }
   }
 
-  async #load({ archive, name, platform = machinePlatform(), onProgress }: LoadRequest, signal: AbortSignal): Promise<readonly ImageRecord[]> {
+  async #load(
+    { archive, name, platform = machinePlatform(), onProgress }: LoadRequest,
+    signal: AbortSignal,
+  ): Promise<readonly ImageRecord[]> {
     const { content } = this.#options;
     if (name !== undefined) parseReference(name);
     const spooled = await SpooledArchive.read(archive, content, signal);
@@ -220,7 +227,11 @@ export class FileImageStore implements ImageStore {
   async #loadImage(
     spooled: SpooledArchive,
     image: ArchiveImage,
-    { signal, hold, onProgress }: { readonly signal: AbortSignal; hold(digests: readonly Digest[]): void; onProgress: NonNullable<PullRequest['onProgress']> },
+    {
+      signal,
+      hold,
+      onProgress,
+    }: { readonly signal: AbortSignal; hold(digests: readonly Digest[]): void; onProgress: NonNullable<PullRequest['onProgress']> },
   ): Promise<IndexEntry> {
     const { content } = this.#options;
     const blobs = image.manifests.map(({ digest }) => digest);
@@ -310,7 +321,10 @@ export class FileImageStore implements ImageStore {
   #collect(): Promise<GarbageCollection> {
     return this.#change(async () => {
       const { content, layers, leases, index, snapshotLayers } = this.#options;
-      const used = new Set<Digest>([...index.list().flatMap(({ id, blobs, chainIds }) => [id, ...blobs, ...chainIds]), ...snapshotLayers()]);
+      const used = new Set<Digest>([
+        ...index.list().flatMap(({ id, blobs, chainIds }) => [id, ...blobs, ...chainIds]),
+        ...snapshotLayers(),
+      ]);
       const isUsed = (digest: Digest) => used.has(digest) || leases.has(digest);
       let freedBytes = 0;
       let removedLayers = 0;

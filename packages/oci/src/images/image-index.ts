@@ -80,6 +80,8 @@ export class ImageIndex {
 
   #replace(entries: ReadonlyMap<Digest, IndexEntry>): void {
     this.#entries = entries;
-    this.#names = new Map([...entries.values()].flatMap(({ id, tags, digests }) => [...tags, ...digests].map((name) => [name, id] as const)));
+    this.#names = new Map(
+      [...entries.values()].flatMap(({ id, tags, digests }) => [...tags, ...digests].map((name) => [name, id] as const)),
+    );
   }
 }

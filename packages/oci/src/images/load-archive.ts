@@ -84,7 +84,15 @@ class SpoolWriter implements TarHandler {
   readonly #content: ContentStore;
   readonly #files: Map<string, SpooledFile>;
   readonly #links: Map<string, string>;
-  #open: { readonly path: string; readonly file: string; readonly descriptor: number; readonly hash: ReturnType<typeof createHash>; size: number } | undefined;
+  #open:
+    | {
+        readonly path: string;
+        readonly file: string;
+        readonly descriptor: number;
+        readonly hash: ReturnType<typeof createHash>;
+        size: number;
+      }
+    | undefined;
   #total = 0;
 
   constructor(content: ContentStore, files: Map<string, SpooledFile>, links: Map<string, string>) {

@@ -53,7 +53,8 @@ export async function pullImage(context: PullContext): Promise<IndexEntry> {
       config,
       signal,
       onProgress,
-      fetch: (layer, shared, onBytes) => downloadBlob(content, registry, { digest: layer.digest, size: layer.size, signal: shared, onBytes }),
+      fetch: (layer, shared, onBytes) =>
+        downloadBlob(content, registry, { digest: layer.digest, size: layer.size, signal: shared, onBytes }),
     });
     return {
       id: manifest.config.digest,
@@ -129,7 +130,8 @@ async function fetchSmall({ content, registry, signal }: PullContext, { digest, 
     offset: () => 0,
     read: async (response) => {
       const bytes = await readBody(response, Math.min(size, limits.configBytes));
-      if (bytes.length < size) throw new OciError('Unavailable', `downloading ${digest} failed: the response ended after ${bytes.length} of ${size} bytes`);
+      if (bytes.length < size)
+        throw new OciError('Unavailable', `downloading ${digest} failed: the response ended after ${bytes.length} of ${size} bytes`);
       const actual = digestOf(bytes);
       if (actual !== digest) throw new OciError('InvalidContent', `unexpected digest of content: ${actual}, expected ${digest}`);
       await content.write(bytes);

@@ -31,7 +31,11 @@ export class Unpacker {
   readonly #fetches = new SharedWorks<void, PullProgress>();
   readonly #works = new SharedWorks<StoredLayer, PullProgress>();
 
-  constructor(content: ContentStore, layers: LayerStore, { leases, maxDownloads }: { readonly leases: Leases; readonly maxDownloads: number }) {
+  constructor(
+    content: ContentStore,
+    layers: LayerStore,
+    { leases, maxDownloads }: { readonly leases: Leases; readonly maxDownloads: number },
+  ) {
     this.#content = content;
     this.#layers = layers;
     this.#leases = leases;

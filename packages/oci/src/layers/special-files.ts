@@ -124,7 +124,10 @@ function linksByInode(root: BytePath, inodes: ReadonlySet<number>): ReadonlyMap<
  *
  * @param staging an absent path on the file system of the files
  */
-export function setXattrs(files: readonly AttributedFile[], { staging, root }: { readonly staging: string; readonly root: BytePath }): string | undefined {
+export function setXattrs(
+  files: readonly AttributedFile[],
+  { staging, root }: { readonly staging: string; readonly root: BytePath },
+): string | undefined {
   const run = (args: readonly string[]) =>
     spawnSync('tar', args, { env: { PATH: path, LC_ALL: 'C' }, stdio: ['ignore', 'pipe', 'pipe'], timeout: timeoutMs });
   const version = run(['--version']);

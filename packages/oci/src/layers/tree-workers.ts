@@ -32,7 +32,11 @@ export class TreeWorkers {
   }
 
   /** @throws OciError of the work; `NoSpace` if the disk is full; the signal's reason */
-  run<K extends TreeWorkKind>(kind: K, request: TreeWork[K]['request'], signal: AbortSignal = this.#forever): Promise<TreeWork[K]['result']> {
+  run<K extends TreeWorkKind>(
+    kind: K,
+    request: TreeWork[K]['request'],
+    signal: AbortSignal = this.#forever,
+  ): Promise<TreeWork[K]['result']> {
     return this.#slots.run(signal, async () => {
       const worker = this.#take();
       const answer = await this.#ask(worker, { kind, request }, signal);

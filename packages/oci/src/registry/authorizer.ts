@@ -60,7 +60,8 @@ export class Authorizer {
     const { host, credentials } = this.#options;
     const realm = parseUrl(parameters['realm'] ?? '');
     if (!realm || (realm.protocol !== 'https:' && realm.protocol !== 'http:')) throw denied('the realm of the token server is not a URL');
-    if (realm.protocol === 'http:' && !host.baseUrl.startsWith('http:')) throw denied('the token server of an https registry must use https');
+    if (realm.protocol === 'http:' && !host.baseUrl.startsWith('http:'))
+      throw denied('the token server of an https registry must use https');
     const scope = parameters['scope'] ?? `repository:${this.#options.repository}:pull`;
     const service = parameters['service'] ?? '';
     const answer =
@@ -68,9 +69,13 @@ export class Authorizer {
         ? await this.#get(realm, service, scope, signal)
         : await this.#exchange(realm, service, scope, signal);
     const text = (await readBody(answer, maxTokenAnswer)).toString('utf8');
-    if (answer.status === 401 || answer.status === 403) throw denied(`failed to authorize: failed to fetch token: unexpected status: ${answer.status}`);
+    if (answer.status === 401 || answer.status === 403)
+      throw denied(`failed to authorize: failed to fetch token: unexpected status: ${answer.status}`);
     if (answer.status !== 200)
-      throw new OciError('Unavailable', `failed to authorize: failed to fetch token from ${realm.origin}: unexpected status: ${answer.status}`);
+      throw new OciError(
+        'Unavailable',
+        `failed to authorize: failed to fetch token from ${realm.origin}: unexpected status: ${answer.status}`,
+      );
     return this.#parse(text, realm);
   }
 

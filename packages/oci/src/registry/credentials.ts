@@ -18,13 +18,19 @@ const maxConfig = 1024 * 1024;
 
 /** Returns the host and port of a server address: `https://index.docker.io/v1/` is `docker.io`. */
 export function hostOfServer(address: string): string {
-  const host = address.replace(/^https?:\/\//, '').replace(/\/.*$/, '').toLowerCase();
+  const host = address
+    .replace(/^https?:\/\//, '')
+    .replace(/\/.*$/, '')
+    .toLowerCase();
   return host === 'index.docker.io' || host === 'registry-1.docker.io' ? 'docker.io' : host;
 }
 
 /** Returns the credentials of a CRI request. @throws OciError `InvalidContent` if `auth` is malformed */
 export function credentialsOf({ username, password, auth, identityToken, registryToken }: RegistryAuth): Credentials {
-  const pair = auth !== undefined && auth !== '' && (username ?? '') === '' ? decodePair(auth) : { username: username ?? '', password: password ?? '' };
+  const pair =
+    auth !== undefined && auth !== '' && (username ?? '') === ''
+      ? decodePair(auth)
+      : { username: username ?? '', password: password ?? '' };
   return { ...pair, identityToken: identityToken ?? '', registryToken: registryToken ?? '' };
 }
 
@@ -48,7 +54,11 @@ export interface DockerConfigOptions {
 }
 
 /** Returns the credentials of a host from docker's config.json and its credential helpers; undefined if there are none. */
-export async function dockerCredentials(host: string, { file, helperPath }: DockerConfigOptions, signal: AbortSignal): Promise<Credentials | undefined> {
+export async function dockerCredentials(
+  host: string,
+  { file, helperPath }: DockerConfigOptions,
+  signal: AbortSignal,
+): Promise<Credentials | undefined> {
   let config: Json;
   try {
     const text = await readFile(file, 'utf8');
@@ -81,7 +91,8 @@ export async function dockerCredentials(host: string, { file, helperPath }: Dock
 
 /** Runs `docker-credential-NAME get` (github.com/docker/docker-credential-helpers). */
 async function askHelper(name: string, server: string, path: string, signal: AbortSignal): Promise<Credentials | undefined> {
-  if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name)) throw new OciError('FailedPrecondition', `"${name}" is not the name of a credential helper`);
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name))
+    throw new OciError('FailedPrecondition', `"${name}" is not the name of a credential helper`);
   const program = `docker-credential-${name}`;
   try {
     const { stdout } = await execa(program, ['get'], {

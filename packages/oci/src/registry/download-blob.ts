@@ -31,7 +31,11 @@ export async function downloadBlob(content: ContentStore, registry: RegistryClie
   try {
     if (existing > 0 && existing <= size) download.resume(existing, await hashFile(file));
     if (download.completed < size || size === 0)
-      await registry.blob(digest, { offset: () => download.completed, read: (response, offset) => download.read(response, offset), signal });
+      await registry.blob(digest, {
+        offset: () => download.completed,
+        read: (response, offset) => download.read(response, offset),
+        signal,
+      });
     download.verify();
     await handle.datasync();
   } catch (error) {
@@ -73,7 +77,8 @@ class Download {
         if (this.completed + bytes.length > size)
           throw new OciError('InvalidContent', `the registry sent more than the ${size} bytes of ${digest}`);
         this.#hash.update(bytes);
-        for (let at = 0; at < bytes.length; ) at += (await this.#handle.write(bytes, at, bytes.length - at, this.completed + at)).bytesWritten;
+        for (let at = 0; at < bytes.length; )
+          at += (await this.#handle.write(bytes, at, bytes.length - at, this.completed + at)).bytesWritten;
         this.completed += bytes.length;
         onBytes(this.completed);
       }
@@ -81,7 +86,9 @@ class Download {
       body.destroy();
       const failure = diskError(error);
       if (failure instanceof OciError) throw failure;
-      throw new OciError('Unavailable', `downloading ${digest} failed after ${this.completed} of ${size} bytes: ${errorText(error)}`, { cause: error });
+      throw new OciError('Unavailable', `downloading ${digest} failed after ${this.completed} of ${size} bytes: ${errorText(error)}`, {
+        cause: error,
+      });
     }
     if (this.completed < size)
       throw new OciError('Unavailable', `downloading ${digest} failed: the response ended after ${this.completed} of ${size} bytes`);

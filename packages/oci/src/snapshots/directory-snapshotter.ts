@@ -173,7 +173,10 @@ export class DirectorySnapshotter implements Snapshotter {
   #driverSnapshot(record: SnapshotRecord): DriverSnapshot {
     const { driver } = this.#options;
     if ((record.driver === 'copy') !== (driver.kind === 'copy'))
-      throw new OciError('FailedPrecondition', `the snapshot ${record.key} was made by the snapshotter ${record.driver}, and this one is ${driver.kind}`);
+      throw new OciError(
+        'FailedPrecondition',
+        `the snapshot ${record.key} was made by the snapshotter ${record.driver}, and this one is ${driver.kind}`,
+      );
     const layers = this.#options.layers.chain(record.chainIds);
     if (!layers) throw new OciError('NotFound', `a layer of the snapshot ${record.key} is absent`);
     return { kind: record.kind, folder: this.#folder(record.key), layers };

@@ -125,7 +125,11 @@ export abstract class SupervisedRuntime {
     // the record is written first, not ready: after a crash it shows that there may be a namespace to remove
     await this.supervisor.call('sandbox.create', { id, config, ips: [], netns: PodNetwork.pathOf(id), ready: false }, signal);
     try {
-      const ips = await this.#network.connect(id, { ...config, linux: { ...config.linux, sysctls: this.#sysctlsOutsideIpc(config) } }, call);
+      const ips = await this.#network.connect(
+        id,
+        { ...config, linux: { ...config.linux, sysctls: this.#sysctlsOutsideIpc(config) } },
+        call,
+      );
       await this.supervisor.call('sandbox.ready', { id, ips });
     } catch (error) {
       await this.removePodSandbox(id).catch((failure: unknown) =>

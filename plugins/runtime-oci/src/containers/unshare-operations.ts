@@ -44,7 +44,8 @@ function mountOperation(mount: SpecMount, own: readonly string[], { mode, table,
   const plain = options.filter((option) => !/^r?(?:private|slave|shared)$/.test(option));
   if (destination === '/dev' && type === 'tmpfs') return []; // the script makes it before the others
   if (type === 'bind') {
-    if (options.includes('rshared')) throw new SupervisorError('Unsupported', `mount propagation of ${destination} to the node needs an OCI runtime`);
+    if (options.includes('rshared'))
+      throw new SupervisorError('Unsupported', `mount propagation of ${destination} to the node needs an OCI runtime`);
     const readonly = options.includes('ro') || options.includes('rro');
     return ['bind', source, destination, readonly ? ['ro', ...lockedFlags(source, table)].join(',') : ''];
   }

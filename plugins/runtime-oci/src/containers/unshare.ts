@@ -102,7 +102,12 @@ export class Unshare implements ContainerProgram {
 
   #process(
     group: ProcessGroup,
-    process: { readonly pid: number; readonly started: string | undefined; readonly tty: boolean; readonly exited: Promise<number | undefined> },
+    process: {
+      readonly pid: number;
+      readonly started: string | undefined;
+      readonly tty: boolean;
+      readonly exited: Promise<number | undefined>;
+    },
   ): OciProcess {
     const { stdin, stdout, stderr } = group;
     return new OciProcess({ ...process, stdin, stdout, stderr, stty: this.#options.host.tools.stty });
@@ -114,7 +119,9 @@ export class Unshare implements ContainerProgram {
     const path = (type: SpecNamespace['type']) => namespaces.find((namespace) => namespace.type === type)?.path;
     const flags = { network: '--net', ipc: '--ipc', pid: '--pid', uts: '--uts', mount: '--mount', cgroup: '--cgroup' } as const;
     const joined = namespaces.filter((namespace) => namespace.path !== undefined).map((one) => `${flags[one.type]}=${one.path}`);
-    const made = namespaces.filter(({ type, path: existing }) => existing === undefined && type !== 'cgroup').map(({ type }) => flags[type]);
+    const made = namespaces
+      .filter(({ type, path: existing }) => existing === undefined && type !== 'cgroup')
+      .map(({ type }) => flags[type]);
     return [
       ...(joined.length > 0 ? [this.#tool('nsenter'), ...joined, '--'] : []),
       this.#tool('unshare'),
@@ -151,7 +158,8 @@ export class Unshare implements ContainerProgram {
   /** Returns the words that a script uses to run the command with its privileges and environment. */
   #finish({ args, env, cwd, user, capabilities, noNewPrivileges }: SpecProcess, tools: string, how: 'start' | 'exec'): readonly string[] {
     const [program = ''] = args;
-    if (program.includes('=')) throw new SupervisorError('InvalidArgument', `the name of a program contains "=": ${JSON.stringify(program)}`);
+    if (program.includes('='))
+      throw new SupervisorError('InvalidArgument', `the name of a program contains "=": ${JSON.stringify(program)}`);
     const path = env.find((variable) => variable.startsWith('PATH='))?.slice('PATH='.length) ?? '';
     const { mode, capabilities: all } = this.#options;
     const kept = capabilities.bounding.map((name) => name.replace(/^CAP_/, ''));

@@ -24,7 +24,11 @@ export function availableCapabilities(): readonly string[] {
 
 /** Returns the names of a container's capabilities without the prefix CAP_. `ALL` in `add` or `drop` means every capability. */
 export function containerCapabilities(
-  { add = [], drop = [], privileged }: { readonly add?: readonly string[]; readonly drop?: readonly string[]; readonly privileged: boolean },
+  {
+    add = [],
+    drop = [],
+    privileged,
+  }: { readonly add?: readonly string[]; readonly drop?: readonly string[]; readonly privileged: boolean },
   available: readonly string[],
 ): readonly string[] {
   const plain = (name: string) => name.toUpperCase().replace(/^CAP_/, '');

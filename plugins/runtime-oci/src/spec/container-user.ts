@@ -32,7 +32,8 @@ export function containerUser(security: Security, imageUser: string, read: (path
   const uid = user === '' ? 0 : isId(user) ? Number(user) : account?.uid;
   if (uid === undefined) throw new SupervisorError('InvalidArgument', `unable to find user ${user}: no matching entries in passwd file`);
   const group = own === undefined || own === '' ? imageGroup : '';
-  const gid = security.runAsGroup ?? (group === '' ? (account?.gid ?? accounts.find((one) => one.uid === uid)?.gid ?? 0) : groupId(group, groups));
+  const gid =
+    security.runAsGroup ?? (group === '' ? (account?.gid ?? accounts.find((one) => one.uid === uid)?.gid ?? 0) : groupId(group, groups));
   const name = account?.name ?? accounts.find((one) => one.uid === uid)?.name;
   const ofImage =
     security.supplementalGroupsPolicy === 'Strict' || name === undefined
@@ -48,7 +49,9 @@ function groupId(text: string, groups: readonly Group[]): number {
 }
 
 function parseAccounts(text: string): readonly Account[] {
-  return lines(text).flatMap(([name = '', , uid = '', gid = '']) => (isId(uid) && isId(gid) ? [{ name, uid: Number(uid), gid: Number(gid) }] : []));
+  return lines(text).flatMap(([name = '', , uid = '', gid = '']) =>
+    isId(uid) && isId(gid) ? [{ name, uid: Number(uid), gid: Number(gid) }] : [],
+  );
 }
 function parseGroups(text: string): readonly Group[] {
   return lines(text).flatMap(([name = '', , gid = '', members = '']) =>

@@ -71,7 +71,10 @@ describe.skipIf(missingForRunc() !== undefined)('containers of runc', () => {
 
   it('run on after everything else is killed, and their end is reported without an exit code', async () => {
     const { id } = await start('while :; do sleep 1; echo tick; done');
-    killAll([lockHolder(fixture.dataDir).pid, ...processesWith(fixture.dataDir).filter((pid) => pid !== process.pid && !isInContainer(pid))]);
+    killAll([
+      lockHolder(fixture.dataDir).pid,
+      ...processesWith(fixture.dataDir).filter((pid) => pid !== process.pid && !isInContainer(pid)),
+    ]);
     fixture = { ...fixture, driver: await fixture.restartClient() };
     expect((await fixture.driver.containerStatus(id)).state).toBe('RUNNING');
     await fixture.driver.stopContainer(id, 0);

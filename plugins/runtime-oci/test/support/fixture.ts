@@ -1,9 +1,10 @@
-import { execFile } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { execFile, spawn, spawnSync } from 'node:child_process';
+import { chmod, chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { openImageStore } from '@oarlock/oci/open-image-store';
+import { openImageStore, type OpenImageStore } from '@oarlock/oci/open-image-store';
 import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
 import { canMakeNamespaces, findProgram } from '@oarlock/process-supervisor/host/host-tools';
@@ -11,15 +12,28 @@ import type { NetworkDriver } from '@oarlock/spi/network';
 import { shellPrograms, type RuntimeFixture } from '@oarlock/spi/runtime/contract';
 import { startRegistry } from '../../../../e2e/fixtures/registry.ts';
 import { buildImage, busyboxImage, busyboxLayer } from '../../../../e2e/fixtures/test-image.ts';
+import { supervisorArguments } from '@oarlock/process-supervisor/client/supervisor-launch';
 import { OciRuntime, type OciRuntimeConfig } from '../../src/oci-runtime.ts';
 import type { RuntimeMode } from '../../src/runtime-mode.ts';
+import type { SupervisorOptions } from '../../src/supervisor.ts';
 
 const run = promisify(execFile);
+/** The user of supervisors that run without root while the tests run as root. */
+const ordinaryUser = 65_534;
 
 export const missingForRoot = (): string | undefined => (canMakeNamespaces() ? undefined : 'namespaces need root');
 export function missingForRunc(): string | undefined {
   return missingForRoot() ?? (findProgram('runc') === undefined ? 'runc is not installed' : undefined);
 }
+/** Returns why an ordinary user cannot run containers on this machine; undefined if it can. */
+export function missingForUser(): string | undefined {
+  if (process.platform !== 'linux') return 'namespaces need Linux';
+  const as = process.getuid?.() === 0 ? { uid: ordinaryUser, gid: ordinaryUser } : {};
+  const flags = ['--user', '--map-root-user', '--mount', '--pid', '--fork', '--mount-proc', '--', 'true'];
+  const { status, stderr } = spawnSync('unshare', flags, { ...as, cwd: '/', encoding: 'utf8' });
+  return status === 0 ? undefined : `the kernel denies user namespaces: ${stderr}`;
+}
+
 export const runcMode = (): RuntimeMode => ({ program: 'runc', path: findProgram('runc') ?? '', user: 'root' });
 
 /** A network plugin that sets up only loopback in the namespace. */
@@ -62,7 +76,11 @@ export async function openRuntime(
     ],
     credentials,
   );
-  const open = (path: string) => openImageStore({ directory: path, clock: systemClock, log: silentLogger });
+  const asUser = mode.user === 'user' && process.getuid?.() === 0;
+  const open = async (path: string) => {
+    const opened = await openImageStore({ directory: path, clock: systemClock, log: silentLogger });
+    return asUser ? forOrdinaryUser(opened) : opened;
+  };
   const store = await open(join(dataDir, 'images'));
   const image = await store.images.pull({ reference: `${registry.host}/busybox:1`, credentials });
   await store.images.close();
@@ -70,8 +88,12 @@ export async function openRuntime(
     const settings = { keepPods: true, stopGraceSeconds: 2, idleSeconds: 30, ...config, ...more };
     const driver = new OciRuntime(settings, network, { clock: systemClock, log: silentLogger, dataDir, mode, openImages: open });
     await driver.start();
-    return driver;
+    return asUser ? withOwnLogs(driver) : driver;
   };
+  if (asUser) {
+    await chmod(directory, 0o755);
+    await startSupervisorAsUser({ dataDir, mode, idleMs: 30_000 });
+  }
   let driver = await make();
   return {
     driver,
@@ -79,9 +101,10 @@ export async function openRuntime(
     image: image.id,
     command: shellPrograms(),
     pull: { image: `${registry.host}/pulled:1`, auth: credentials, missing: `${registry.host}/missing:1` },
-    unsupported: driver.traits.networkNamespaces
-      ? {}
-      : { addresses: "sandboxes share the host's network; the kubelet gets their addresses" },
+    unsupported: {
+      ...(!driver.traits.networkNamespaces && { addresses: "sandboxes share the host's network; the kubelet gets their addresses" }),
+      ...(mode.user === 'user' && { updateResources: 'limits need root and control groups', oom: 'limits need root and control groups' }),
+    },
     async restartClient() {
       await driver.stop();
       driver = await make();
@@ -94,4 +117,63 @@ export async function openRuntime(
       await rm(directory, { recursive: true, force: true });
     },
   };
+}
+
+/** Gives the writable layers of snapshots, which the tests make as root, to the supervisor's user. */
+function forOrdinaryUser({ snapshots, ...store }: OpenImageStore): OpenImageStore {
+  const prepare: OpenImageStore['snapshots']['prepare'] = async (request, signal) => {
+    const root = await snapshots.prepare(request, signal);
+    if (root.mount === undefined) return root;
+    const { options, directory } = root.mount;
+    await run('chmod', ['-R', 'go+rX', directory]);
+    for (const option of options) {
+      const path = /^(?:upperdir|workdir)=(.*)$/.exec(option)?.[1];
+      if (path !== undefined) await run('chown', ['-R', `${ordinaryUser}`, join(directory, path)]);
+    }
+    return { mount: { ...root.mount, options: [...options, 'userxattr'] } };
+  };
+  return {
+    ...store,
+    snapshots: {
+      kind: snapshots.kind,
+      prepare,
+      view: (request, signal) => snapshots.view(request, signal),
+      root: (key) => snapshots.root(key),
+      list: () => snapshots.list(),
+      remove: (key) => snapshots.remove(key),
+      usage: (key, signal) => snapshots.usage(key, signal),
+    },
+  };
+}
+
+async function startSupervisorAsUser(options: SupervisorOptions): Promise<void> {
+  await chown(options.dataDir, ordinaryUser, ordinaryUser);
+  const entry = createRequire(import.meta.url).resolve('@oarlock/runtime-oci/supervisor');
+  const child = spawn(process.execPath, supervisorArguments({ entry, options }), {
+    detached: true,
+    cwd: '/',
+    uid: ordinaryUser,
+    gid: ordinaryUser,
+    env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', HOME: '/nonexistent' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  await new Promise<void>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', (code) => reject(new Error(`the supervisor ended with code ${code}`)));
+    child.stdout.once('data', () => resolve());
+  });
+  child.removeAllListeners('exit');
+  child.stdout.destroy();
+  child.unref();
+}
+
+/** Gives the log directories of pods, which the tests create as root, to the supervisor's user. */
+function withOwnLogs(driver: OciRuntime): OciRuntime {
+  const runPod = driver.runPodSandbox.bind(driver);
+  driver.runPodSandbox = async (config, handler, call) => {
+    await mkdir(config.logDirectory, { recursive: true });
+    for (const path of [dirname(config.logDirectory), config.logDirectory]) await chown(path, ordinaryUser, ordinaryUser);
+    return runPod(config, handler, call);
+  };
+  return driver;
 }
