@@ -22,7 +22,7 @@ import {
   type RuntimeFeatures,
 } from '@oarlock/spi/runtime';
 import { asRuntimeResult } from './images/image-errors.ts';
-import type { PreparedContainer } from './prepared-container.ts';
+import type { PreparedContainer } from './spec/prepared-container.ts';
 import type { RuntimeMode } from './runtime-mode.ts';
 import type { SupervisorOptions } from './supervisor.ts';
 
@@ -98,7 +98,7 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
     const image = this.#image(config.image.image);
     const id = randomBytes(32).toString('hex');
     try {
-      const prepared = await this.#prepare(id, image, config, signal);
+      const prepared = await this.#prepare(id, { image, mounts: config.mounts }, signal);
       const imageRef = image.repoDigests[0] ?? image.id;
       const stopSignal = config.stopSignal ?? (image.config.stopSignal || undefined);
       const full = { ...config, ...(stopSignal !== undefined && { stopSignal }) };
@@ -153,7 +153,11 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
   }
 
   /** Makes the root directory of a container and the directories of its image volumes. */
-  async #prepare(id: string, image: ImageRecord, { mounts }: ContainerConfig, signal: AbortSignal | undefined): Promise<PreparedContainer> {
+  async #prepare(
+    id: string,
+    { image, mounts }: { readonly image: ImageRecord; readonly mounts: ContainerConfig['mounts'] },
+    signal: AbortSignal | undefined,
+  ): Promise<PreparedContainer> {
     const { snapshots } = this.#opened();
     const root = await asRuntimeResult(snapshots.prepare({ key: id, image: image.id }, signal));
     const volumes: Record<string, RootFilesystem> = {};

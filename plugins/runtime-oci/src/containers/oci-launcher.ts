@@ -16,7 +16,7 @@ import type { Cgroup, CgroupManager } from '@oarlock/process-supervisor/host/cgr
 import { SupervisorError, type SandboxRecord } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
 import type { RootFilesystem } from '@oarlock/oci/snapshotter';
 import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
-import { commandLine, type PreparedContainer } from '../prepared-container.ts';
+import { commandLine, type PreparedContainer } from '../spec/prepared-container.ts';
 import { containerSpec, type NodeFeatures } from '../spec/container-spec.ts';
 import { containerUser } from '../spec/container-user.ts';
 import { overlayLayers, readInLayers, readInRoot, resolveInRoot } from '../spec/root-files.ts';

@@ -113,13 +113,13 @@ const holderGraceMs = 2_000;
 /** Waits for the end of a container that is not a child of this process. Resolves with undefined if the exit code is lost. */
 export async function adoptedExit(identity: ProcessIdentity, directory: string, clock: Clock): Promise<number | undefined> {
   const stop = new AbortController();
-  const written = awaitFile(join(directory, exitFile), () => readExit(directory), stop.signal);
+  const exitWrite = awaitFile(join(directory, exitFile), () => readExit(directory), stop.signal);
   const dead = (async () => {
     while (!stop.signal.aborted && isSame(identity)) await clock.sleep(livenessIntervalMs);
     await clock.sleep(holderGraceMs, stop.signal).catch(() => {});
   })();
   try {
-    await Promise.race([written, dead]);
+    await Promise.race([exitWrite, dead]);
     // a holder that was killed alone writes the signal's code while the container runs on
     while (isSame(identity)) await clock.sleep(livenessIntervalMs);
     return readExit(directory)?.exitCode;

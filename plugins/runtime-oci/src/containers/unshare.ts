@@ -9,7 +9,7 @@ import { findProgram, systemPath } from '@oarlock/process-supervisor/host/host-t
 import { readMountTable } from '@oarlock/process-supervisor/host/mount-table';
 import { startTime } from '@oarlock/process-supervisor/host/process-table';
 import { SupervisorError } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
-import type { PreparedContainer } from '../prepared-container.ts';
+import type { PreparedContainer } from '../spec/prepared-container.ts';
 import type { RuntimeSpec, SpecNamespace, SpecProcess } from '../spec/runtime-spec.ts';
 import type { ContainerProgram, ExecTarget, ProgramContainer, StartedProgram } from './container-program.ts';
 import { exitOf, holder } from './holder.ts';
@@ -119,14 +119,14 @@ export class Unshare implements ContainerProgram {
     const path = (type: SpecNamespace['type']) => namespaces.find((namespace) => namespace.type === type)?.path;
     const flags = { network: '--net', ipc: '--ipc', pid: '--pid', uts: '--uts', mount: '--mount', cgroup: '--cgroup' } as const;
     const joined = namespaces.filter((namespace) => namespace.path !== undefined).map((one) => `${flags[one.type]}=${one.path}`);
-    const made = namespaces
+    const newNamespaces = namespaces
       .filter(({ type, path: existing }) => existing === undefined && type !== 'cgroup')
       .map(({ type }) => flags[type]);
     return [
       ...(joined.length > 0 ? [this.#tool('nsenter'), ...joined, '--'] : []),
       this.#tool('unshare'),
       ...(mode === 'user' ? ['--user', `--map-user=${user.uid}`, `--map-group=${user.gid}`, '--keep-caps'] : []),
-      ...made,
+      ...newNamespaces,
       ...['--propagation', 'slave'],
       '--',
       // nsenter forks when it enters a process namespace

@@ -3,7 +3,7 @@ import { SupervisorError } from '@oarlock/process-supervisor/protocol/supervisor
 import { cgroupPath } from '@oarlock/process-supervisor/containers/containers';
 import type { SandboxContainer } from '@oarlock/process-supervisor/containers/container-launcher';
 import type { LinuxResources, SecurityProfile } from '@oarlock/spi/runtime';
-import { commandLine, type PreparedContainer } from '../prepared-container.ts';
+import { commandLine, type PreparedContainer } from './prepared-container.ts';
 import { capabilitySets, containerCapabilities } from './capabilities.ts';
 import { containerDevices } from './devices.ts';
 import { containerMounts, rootPropagation, type MountSources } from './mounts.ts';
