@@ -26,11 +26,14 @@ export function parsePlatform(text: string): Platform | undefined {
 /** Returns the platform with the names that Go uses, and without the variant that is the default (github.com/containerd/platforms). */
 export function normalizePlatform({ os, architecture, variant }: Platform): Platform {
   const lower = architecture.toLowerCase();
-  if (lower === 'aarch64' || lower === 'arm64') return { os, architecture: 'arm64', ...(variant !== undefined && variant !== 'v8' && variant !== '8' && { variant }) };
+  if (lower === 'aarch64' || lower === 'arm64')
+    return { os, architecture: 'arm64', ...(variant !== undefined && variant !== 'v8' && variant !== '8' && { variant }) };
   if (lower === 'armhf') return { os, architecture: 'arm', variant: 'v7' };
   if (lower === 'armel') return { os, architecture: 'arm', variant: 'v6' };
-  if (lower === 'arm') return { os, architecture: 'arm', variant: variant === undefined || variant === '' ? 'v7' : variant.replace(/^(\d)/, 'v$1') };
-  if (lower === 'x86_64' || lower === 'x86-64' || lower === 'amd64') return { os, architecture: 'amd64', ...(variant !== undefined && variant !== 'v1' && variant !== '' && { variant }) };
+  if (lower === 'arm')
+    return { os, architecture: 'arm', variant: variant === undefined || variant === '' ? 'v7' : variant.replace(/^(\d)/, 'v$1') };
+  if (lower === 'x86_64' || lower === 'x86-64' || lower === 'amd64')
+    return { os, architecture: 'amd64', ...(variant !== undefined && variant !== 'v1' && variant !== '' && { variant }) };
   if (lower === 'i386') return { os, architecture: '386' };
   return { os, architecture: lower, ...(variant !== undefined && variant !== '' && { variant }) };
 }
@@ -57,7 +60,10 @@ export const formatPlatform = ({ os, architecture, variant }: Platform): string 
   `${os}/${architecture}${variant === undefined || variant === '' ? '' : `/${variant}`}`;
 
 /** Returns the best of the candidates for a platform, the first of equal ones; undefined if the platform can run none. */
-export function selectPlatform<T extends { readonly platform?: Platform | undefined }>(candidates: readonly T[], wanted: Platform): T | undefined {
+export function selectPlatform<T extends { readonly platform?: Platform | undefined }>(
+  candidates: readonly T[],
+  wanted: Platform,
+): T | undefined {
   const byKey = new Map<string, T>();
   for (const candidate of candidates) {
     if (!candidate.platform) continue;

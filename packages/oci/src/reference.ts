@@ -33,7 +33,8 @@ export function parseReference(text: string): Reference {
   if (host === undefined || path === undefined) throw invalid('invalid reference format');
   const hub = host === 'docker.io' || host === 'index.docker.io';
   const repository = hub && !path.includes('/') ? `library/${path}` : path;
-  if (host.length + 1 + repository.length > maxNameLength) throw invalid(`repository name must not be more than ${maxNameLength} characters`);
+  if (host.length + 1 + repository.length > maxNameLength)
+    throw invalid(`repository name must not be more than ${maxNameLength} characters`);
   return { host: hub ? 'docker.io' : host, repository, tag: tag ?? (digest === undefined ? 'latest' : undefined), digest };
 }
 

@@ -11,7 +11,9 @@ export interface SnapshotMount {
  * The files of a container: a directory that can be used as it is (`path`), or a mount to make. `mountRoot` and `unmountRoot` of
  * `@oarlock/oci/snapshots/mount-root` make and remove either at a directory.
  */
-export type RootFilesystem = { readonly path: string; readonly mount?: undefined } | { readonly mount: SnapshotMount; readonly path?: undefined };
+export type RootFilesystem =
+  | { readonly path: string; readonly mount?: undefined }
+  | { readonly mount: SnapshotMount; readonly path?: undefined };
 
 export interface SnapshotRequest {
   /** Name of the snapshot, such as the container's id: letters, digits, `.`, `_` and `-`, at most 128. */

@@ -68,6 +68,8 @@ export function sparseOfRecords(list: readonly (readonly [string, Buffer])[], re
   }
   if (records.get('GNU.sparse.numblocks') === undefined) return undefined;
   return pairs(
-    toNumbers(list.filter(([key]) => key === 'GNU.sparse.offset' || key === 'GNU.sparse.numbytes').map(([, value]) => value.toString('latin1'))),
+    toNumbers(
+      list.filter(([key]) => key === 'GNU.sparse.offset' || key === 'GNU.sparse.numbytes').map(([, value]) => value.toString('latin1')),
+    ),
   );
 }

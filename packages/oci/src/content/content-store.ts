@@ -3,7 +3,7 @@ import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promis
 import { createHash, randomBytes, type Hash } from 'node:crypto';
 import { join } from 'node:path';
 import { OciError } from '../oci-error.ts';
-import { diskError } from '../layers/tree-workers.ts';
+import { diskError } from '../disk-error.ts';
 import { digestOf, hexOf, isDigest, type Digest } from './digest.ts';
 
 export interface StoredBlob {
@@ -32,7 +32,8 @@ export class ContentStore {
       else await rm(join(store.#blobs, name), { recursive: true, force: true });
     }
     // uploads under random names cannot be resumed
-    for (const name of await readdir(store.#partial)) if (!isDigest(`sha256:${name}`)) await rm(join(store.#partial, name), { force: true });
+    for (const name of await readdir(store.#partial))
+      if (!isDigest(`sha256:${name}`)) await rm(join(store.#partial, name), { force: true });
     return store;
   }
 

@@ -19,7 +19,11 @@ export class SharedWorks<T, P> {
 
   async run(
     key: string,
-    { signal, onProgress, work }: { signal: AbortSignal; onProgress(progress: P): void; work(signal: AbortSignal, report: (progress: P) => void): Promise<T> },
+    {
+      signal,
+      onProgress,
+      work,
+    }: { signal: AbortSignal; onProgress(progress: P): void; work(signal: AbortSignal, report: (progress: P) => void): Promise<T> },
   ): Promise<T> {
     signal.throwIfAborted();
     for (let running = this.#works.get(key); running; running = this.#works.get(key)) {
@@ -31,12 +35,22 @@ export class SharedWorks<T, P> {
   }
 
   #start(key: string, work: (signal: AbortSignal, report: (progress: P) => void) => Promise<T>): SharedWork<T, P> {
-    const started: SharedWork<T, P> = { controller: new AbortController(), listeners: new Set(), waiters: 0, result: Promise.resolve() as never, last: undefined };
+    const started: SharedWork<T, P> = {
+      controller: new AbortController(),
+      listeners: new Set(),
+      waiters: 0,
+      result: Promise.resolve() as never,
+      last: undefined,
+    };
     this.#works.set(key, started);
-    started.result = work(started.controller.signal, (progress) => {
+    const report = (progress: P) => {
       started.last = progress;
       for (const listener of started.listeners) listener(progress);
-    }).finally(() => this.#works.delete(key));
+    };
+    // the work starts after the caller has joined, so that the caller receives the first progress
+    started.result = Promise.resolve()
+      .then(() => work(started.controller.signal, report))
+      .finally(() => this.#works.delete(key));
     return started;
   }
 

@@ -3,7 +3,7 @@ import { OciError } from '../oci-error.ts';
 import type { Platform } from '../platform.ts';
 import { formatReference, parseReference } from '../reference.ts';
 import type { SpooledArchive, SpooledFile } from './load-archive.ts';
-import { limits, mediaTypes, parseManifest, selectManifest, type Descriptor, type Index, type Manifest } from './manifest.ts';
+import { limits, mediaTypes, parseManifest, selectManifest, type Descriptor, type Index, type Manifest } from '../content/manifest.ts';
 
 /** An image of an archive, with the files that hold its content. */
 export interface ArchiveImage {
@@ -125,12 +125,17 @@ async function dockerImages(archive: SpooledArchive): Promise<readonly ArchiveIm
   } catch (error) {
     throw new OciError('InvalidContent', 'manifest.json of the archive is not JSON', { cause: error });
   }
-  if (!Array.isArray(list) || list.length > maxImages) throw new OciError('InvalidContent', 'manifest.json of the archive is not a list of images');
+  if (!Array.isArray(list) || list.length > maxImages)
+    throw new OciError('InvalidContent', 'manifest.json of the archive is not a list of images');
   return list.map((item: unknown, position) => dockerImage(archive, item, `manifest.json[${position}]`));
 }
 
 function dockerImage(archive: SpooledArchive, item: unknown, where: string): ArchiveImage {
-  const { Config, RepoTags, Layers } = (item ?? {}) as { readonly Config?: unknown; readonly RepoTags?: unknown; readonly Layers?: unknown };
+  const { Config, RepoTags, Layers } = (item ?? {}) as {
+    readonly Config?: unknown;
+    readonly RepoTags?: unknown;
+    readonly Layers?: unknown;
+  };
   if (typeof Config !== 'string') throw new OciError('InvalidContent', `${where}.Config is not a path`);
   if (!Array.isArray(Layers) || Layers.length > limits.layers || !Layers.every((each) => typeof each === 'string'))
     throw new OciError('InvalidContent', `${where}.Layers is not a list of at most ${limits.layers} paths`);

@@ -2,7 +2,7 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { Logger } from '@oarlock/primitives/logger';
-import { diskError } from '../layers/tree-workers.ts';
+import { diskError } from '../disk-error.ts';
 import type { Digest } from '../content/digest.ts';
 import { OciError } from '../oci-error.ts';
 
@@ -80,6 +80,8 @@ export class ImageIndex {
 
   #replace(entries: ReadonlyMap<Digest, IndexEntry>): void {
     this.#entries = entries;
-    this.#names = new Map([...entries.values()].flatMap(({ id, tags, digests }) => [...tags, ...digests].map((name) => [name, id] as const)));
+    this.#names = new Map(
+      [...entries.values()].flatMap(({ id, tags, digests }) => [...tags, ...digests].map((name) => [name, id] as const)),
+    );
   }
 }

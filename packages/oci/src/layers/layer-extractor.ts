@@ -120,7 +120,10 @@ export class LayerExtractor implements TarHandler {
       opaques,
       implied,
       xattrs: Object.fromEntries(
-        [...this.#xattrs].map(([path, values]) => [path, Object.fromEntries([...values].map(([name, value]) => [name, value.toString('base64')]))]),
+        [...this.#xattrs].map(([path, values]) => [
+          path,
+          Object.fromEntries([...values].map(([name, value]) => [name, value.toString('base64')])),
+        ]),
       ),
       notes: this.#notes,
     };
@@ -169,7 +172,8 @@ export class LayerExtractor implements TarHandler {
       this.#own(() => fs.lchownSync(absolute, entry.uid, entry.gid));
       fs.lutimesSync(absolute, entry.mtime, entry.mtime);
     } else {
-      if (this.#special.length >= maxSpecialFiles) throw new OciError('TooLarge', `the layer has more than ${maxSpecialFiles} special files`);
+      if (this.#special.length >= maxSpecialFiles)
+        throw new OciError('TooLarge', `the layer has more than ${maxSpecialFiles} special files`);
       this.#special.push({ path, file: { type: entry.type, major: entry.deviceMajor, minor: entry.deviceMinor }, metadata });
     }
   }
@@ -183,7 +187,8 @@ export class LayerExtractor implements TarHandler {
 
   #link(entry: TarEntry, path: BytePath): void {
     const target = this.#tree.find(pathComponents(entry.linkPath));
-    if (target === undefined) throw this.#invalid(entry, `the target of the hard link, ${displayPath(entry.linkPath)}, is not in the layer`);
+    if (target === undefined)
+      throw this.#invalid(entry, `the target of the hard link, ${displayPath(entry.linkPath)}, is not in the layer`);
     if (target === path) return;
     if (this.#tree.stat(target)?.isDirectory()) throw this.#invalid(entry, 'the target of the hard link is a directory');
     this.#forget(path);
@@ -243,7 +248,8 @@ export class LayerExtractor implements TarHandler {
     if (this.#xattrs.size === 0) return;
     const files = [...this.#xattrs].map(([path, xattrs]) => ({ path: this.#tree.absolute(path), xattrs }));
     const reason = setXattrs(files, { staging: this.#options.staging, root: bytePath(this.#options.root) });
-    if (reason !== undefined) this.#notes.push(`Extended attributes of ${files.length} files, such as capabilities, were not set: ${reason}.`);
+    if (reason !== undefined)
+      this.#notes.push(`Extended attributes of ${files.length} files, such as capabilities, were not set: ${reason}.`);
   }
 
   #setDirectory(path: BytePath, { mode, uid, gid, mtime }: Metadata): void {

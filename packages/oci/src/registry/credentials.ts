@@ -18,13 +18,19 @@ const maxConfig = 1024 * 1024;
 
 /** Returns the host and port of a server address: `https://index.docker.io/v1/` is `docker.io`. */
 export function hostOfServer(address: string): string {
-  const host = address.replace(/^https?:\/\//, '').replace(/\/.*$/, '').toLowerCase();
+  const host = address
+    .replace(/^https?:\/\//, '')
+    .replace(/\/.*$/, '')
+    .toLowerCase();
   return host === 'index.docker.io' || host === 'registry-1.docker.io' ? 'docker.io' : host;
 }
 
 /** Returns the credentials of a CRI request. @throws OciError `InvalidContent` if `auth` is malformed */
 export function credentialsOf({ username, password, auth, identityToken, registryToken }: RegistryAuth): Credentials {
-  const pair = auth !== undefined && auth !== '' && (username ?? '') === '' ? decodePair(auth) : { username: username ?? '', password: password ?? '' };
+  const pair =
+    auth !== undefined && auth !== '' && (username ?? '') === ''
+      ? decodePair(auth)
+      : { username: username ?? '', password: password ?? '' };
   return { ...pair, identityToken: identityToken ?? '', registryToken: registryToken ?? '' };
 }
 
@@ -33,7 +39,7 @@ function decodePair(auth: string): Pick<Credentials, 'username' | 'password'> {
   const colon = text.indexOf(':');
   if (colon < 0) throw new OciError('InvalidContent', 'invalid credentials: auth is not the base64 of USERNAME:PASSWORD');
   // docker pads passwords with zero bytes
-  return { username: text.slice(0, colon), password: text.slice(colon + 1).replace(/\u0000+$/, '') };
+  return { username: text.slice(0, colon), password: text.slice(colon + 1).split('\u0000')[0] ?? '' };
 }
 
 type Json = Readonly<Record<string, unknown>>;
@@ -48,7 +54,11 @@ export interface DockerConfigOptions {
 }
 
 /** Returns the credentials of a host from docker's config.json and its credential helpers; undefined if there are none. */
-export async function dockerCredentials(host: string, { file, helperPath }: DockerConfigOptions, signal: AbortSignal): Promise<Credentials | undefined> {
+export async function dockerCredentials(
+  host: string,
+  { file, helperPath }: DockerConfigOptions,
+  signal: AbortSignal,
+): Promise<Credentials | undefined> {
   let config: Json;
   try {
     const text = await readFile(file, 'utf8');
@@ -63,7 +73,7 @@ export async function dockerCredentials(host: string, { file, helperPath }: Dock
   const ofHost = (table: Json) => Object.entries(table).find(([server]) => hostOfServer(server) === host)?.[1];
   const helper = textOf(ofHost(objectOf(config['credHelpers']))) || textOf(config['credsStore']);
   if (helper !== '') {
-    const found = await askHelper(helper, host === 'docker.io' ? hub : host, helperPath, signal);
+    const found = await queryHelper(helper, { server: host === 'docker.io' ? hub : host, path: helperPath }, signal);
     if (found) return found;
   }
   const entry = ofHost(objectOf(config['auths']));
@@ -80,8 +90,13 @@ export async function dockerCredentials(host: string, { file, helperPath }: Dock
 }
 
 /** Runs `docker-credential-NAME get` (github.com/docker/docker-credential-helpers). */
-async function askHelper(name: string, server: string, path: string, signal: AbortSignal): Promise<Credentials | undefined> {
-  if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name)) throw new OciError('FailedPrecondition', `"${name}" is not the name of a credential helper`);
+async function queryHelper(
+  name: string,
+  { server, path }: { readonly server: string; readonly path: string },
+  signal: AbortSignal,
+): Promise<Credentials | undefined> {
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name))
+    throw new OciError('FailedPrecondition', `"${name}" is not the name of a credential helper`);
   const program = `docker-credential-${name}`;
   try {
     const { stdout } = await execa(program, ['get'], {
@@ -93,7 +108,7 @@ async function askHelper(name: string, server: string, path: string, signal: Abo
     });
     const { Username, Secret } = objectOf(JSON.parse(stdout));
     const secret = textOf(Secret);
-    // this user name says that the secret is an identity token
+    // with this user name the secret is an identity token
     return textOf(Username) === '<token>'
       ? { username: '', password: '', identityToken: secret, registryToken: '' }
       : { username: textOf(Username), password: secret, identityToken: '', registryToken: '' };

@@ -28,7 +28,11 @@ const idleTimeoutMs = 60_000;
 const maxSockets = 16;
 
 const unavailable = (url: URL, method: string, cause: unknown): OciError =>
-  new OciError('Unavailable', `failed to do request: ${method} "${url.origin}${url.pathname}": ${errorText(cause) || String((cause as NodeJS.ErrnoException).code)}`, { cause });
+  new OciError(
+    'Unavailable',
+    `failed to do request: ${method} "${url.origin}${url.pathname}": ${errorText(cause) || String((cause as NodeJS.ErrnoException).code)}`,
+    { cause },
+  );
 
 /** Sends requests, with the TLS settings of their host and through the proxy. Connections are reused. Redirects are not followed. */
 export class HttpClient {
@@ -45,7 +49,7 @@ export class HttpClient {
   send({ url, method, headers, body, tls, dialTimeoutMs, signal }: HttpRequest): Promise<HttpResponse> {
     signal.throwIfAborted();
     const proxy = proxyFor(url, this.#proxy);
-    // plain HTTP asks the proxy for the whole URL; https connects through the proxy
+    // plain HTTP requests the whole URL from the proxy; https connects through the proxy
     const viaProxy = proxy !== undefined && url.protocol === 'http:';
     const target = viaProxy ? proxy : url;
     const options: https.RequestOptions = {
@@ -114,7 +118,10 @@ export class HttpClient {
     const shared = { keepAlive: true, maxSockets, maxFreeSockets: 4 };
     const secure = {
       ...(tls.ca.length > 0 && { ca: [...tls.ca] }),
-      ...(tls.certificates.length > 0 && { cert: tls.certificates.map(({ cert }) => cert), key: tls.certificates.map(({ key: pem }) => pem) }),
+      ...(tls.certificates.length > 0 && {
+        cert: tls.certificates.map(({ cert }) => cert),
+        key: tls.certificates.map(({ key: pem }) => pem),
+      }),
       rejectUnauthorized: !tls.skipVerify,
     };
     const agent =
@@ -131,7 +138,9 @@ export class HttpClient {
 const proxyAuthorization = ({ username, password }: URL): Record<string, string> =>
   username === ''
     ? {}
-    : { 'proxy-authorization': `Basic ${Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString('base64')}` };
+    : {
+        'proxy-authorization': `Basic ${Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString('base64')}`,
+      };
 
 /** Reads a body into memory. @throws OciError `TooLarge` if it exceeds the limit, `Unavailable` if it is truncated */
 export async function readBody({ body, headers }: Pick<HttpResponse, 'body' | 'headers'>, maxBytes: number): Promise<Buffer> {

@@ -3,7 +3,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { errorText } from '@oarlock/primitives/error-text';
 import { digestOf, isDigest, type Digest } from '../content/digest.ts';
-import { acceptedManifests, limits } from '../images/manifest.ts';
+import { acceptedManifests, limits } from '../content/manifest.ts';
 import { OciError } from '../oci-error.ts';
 import { repositoryName, type Reference } from '../reference.ts';
 import { Authorizer } from './authorizer.ts';
@@ -48,51 +48,73 @@ export class RegistryClient {
     this.#options = options;
   }
 
-  /** Returns the digest that the registry has for a tag without the manifest, or undefined if the registry does not tell. @throws OciError */
+  /** Returns the digest that the registry has for a tag without the manifest, or undefined if the registry does not report it. @throws OciError */
   async resolve(tag: string, signal: AbortSignal): Promise<Digest | undefined> {
-    return this.#onHosts('resolve', async (host) => {
-      const response = await this.#request(host, { method: 'HEAD', path: `manifests/${tag}`, headers: { accept: acceptedManifests }, signal });
-      response.body.resume();
-      const digest = response.headers['docker-content-digest'];
-      return isDigest(digest) ? digest : undefined;
-    }, signal);
+    return this.#onHosts(
+      'resolve',
+      async (host) => {
+        const response = await this.#request(host, {
+          method: 'HEAD',
+          path: `manifests/${tag}`,
+          headers: { accept: acceptedManifests },
+          signal,
+        });
+        response.body.resume();
+        const digest = response.headers['docker-content-digest'];
+        return isDigest(digest) ? digest : undefined;
+      },
+      signal,
+    );
   }
 
   /** Returns a manifest or index by tag or digest, verified. @throws OciError */
   async manifest(tagOrDigest: string, signal: AbortSignal): Promise<FetchedManifest> {
-    return this.#onHosts(isDigest(tagOrDigest) ? 'pull' : 'resolve', async (host) => {
-      const response = await this.#request(host, { method: 'GET', path: `manifests/${tagOrDigest}`, headers: { accept: acceptedManifests }, signal });
-      const bytes = await readBody(response, limits.manifestBytes);
-      const digest = digestOf(bytes);
-      const expected = isDigest(tagOrDigest) ? tagOrDigest : response.headers['docker-content-digest'];
-      if (isDigest(expected) && expected !== digest)
-        throw new OciError('InvalidContent', `unexpected digest of the manifest ${tagOrDigest}: ${digest}, expected ${expected}`);
-      return { bytes, digest, contentType: response.headers['content-type'] };
-    }, signal);
+    return this.#onHosts(
+      isDigest(tagOrDigest) ? 'pull' : 'resolve',
+      async (host) => {
+        const response = await this.#request(host, {
+          method: 'GET',
+          path: `manifests/${tagOrDigest}`,
+          headers: { accept: acceptedManifests },
+          signal,
+        });
+        const bytes = await readBody(response, limits.manifestBytes);
+        const digest = digestOf(bytes);
+        const expected = isDigest(tagOrDigest) ? tagOrDigest : response.headers['docker-content-digest'];
+        if (isDigest(expected) && expected !== digest)
+          throw new OciError('InvalidContent', `unexpected digest of the manifest ${tagOrDigest}: ${digest}, expected ${expected}`);
+        return { bytes, digest, contentType: response.headers['content-type'] };
+      },
+      signal,
+    );
   }
 
   /**
-   * Opens a blob at an offset on each host until one succeeds. `read` reads the body; if it throws `Unavailable`, the same host is asked again. The offset
+   * Opens a blob at an offset on each host until one succeeds. `read` reads the body; if it throws `Unavailable`, the same host is requested again. The offset
    * that `read` receives is 0 if the server does not support ranges.
    */
   async blob(digest: Digest, { offset, read, signal }: BlobRequest): Promise<void> {
-    await this.#onHosts('pull', async (host) => {
-      await this.#retry(signal, async () => {
-        const from = offset();
-        const response = await this.#request(host, {
-          method: 'GET',
-          path: `blobs/${digest}`,
-          headers: { accept: 'application/octet-stream, */*', ...(from > 0 && { range: `bytes=${from}-` }) },
-          signal,
+    await this.#onHosts(
+      'pull',
+      async (host) => {
+        await this.#retry(signal, async () => {
+          const from = offset();
+          const response = await this.#request(host, {
+            method: 'GET',
+            path: `blobs/${digest}`,
+            headers: { accept: 'application/octet-stream, */*', ...(from > 0 && { range: `bytes=${from}-` }) },
+            signal,
+          });
+          const [, start] = /^bytes (\d+)-/.exec(response.headers['content-range'] ?? '') ?? [];
+          if (response.status === 206 && Number(start) !== from) {
+            response.body.destroy();
+            throw new OciError('InvalidContent', `the registry answered a request for the range from ${from} with another range`);
+          }
+          await read(response, response.status === 206 ? from : 0);
         });
-        const [, start] = /^bytes (\d+)-/.exec(response.headers['content-range'] ?? '') ?? [];
-        if (response.status === 206 && Number(start) !== from) {
-          response.body.destroy();
-          throw new OciError('InvalidContent', `the registry answered a request for the range from ${from} with another range`);
-        }
-        await read(response, response.status === 206 ? from : 0);
-      });
-    }, signal);
+      },
+      signal,
+    );
   }
 
   async #onHosts<T>(capability: Capability, work: (host: RegistryHost) => Promise<T>, signal: AbortSignal): Promise<T> {
@@ -141,7 +163,11 @@ export class RegistryClient {
     return authorizer;
   }
 
-  async #send(host: RegistryHost, { method, path, headers, signal }: HostRequest, authorization: string | undefined): Promise<HttpResponse> {
+  async #send(
+    host: RegistryHost,
+    { method, path, headers, signal }: HostRequest,
+    authorization: string | undefined,
+  ): Promise<HttpResponse> {
     const { client, reference } = this.#options;
     let url = new URL(`${host.baseUrl}/${reference.repository}/${path}`);
     if (host.isMirror) url.searchParams.set('ns', reference.host);
@@ -180,7 +206,7 @@ export class RegistryClient {
         const isFinal = !(error instanceof OciError) || error.code !== 'Unavailable' || error instanceof RetriedError;
         if (isFinal) throw error;
         const delay = backoff.next();
-        if (backoff.failures >= maxAttempts || isRefused(error)) throw new RetriedError(error);
+        if (backoff.failures >= maxAttempts || hasNoListener(error)) throw new RetriedError(error);
         await clock.sleep(Math.max(delay, error instanceof RegistryBusyError ? error.retryAfterMs : 0), signal);
       }
     }
@@ -225,14 +251,15 @@ class RetriedError extends OciError {
 }
 
 /** Returns true if nothing listens, so that a retry within seconds is useless. */
-const isRefused = ({ cause }: OciError): boolean => ['ECONNREFUSED', 'ENOTFOUND'].includes((cause as NodeJS.ErrnoException | undefined)?.code ?? '');
+const hasNoListener = ({ cause }: OciError): boolean =>
+  ['ECONNREFUSED', 'ENOTFOUND'].includes((cause as NodeJS.ErrnoException | undefined)?.code ?? '');
 
 const nameOf = (reference: Reference, path: string): string => {
   const wanted = path.slice(path.indexOf('/') + 1);
   return `${repositoryName(reference)}${isDigest(wanted) ? '@' : ':'}${wanted}`;
 };
 
-/** Returns the delay that a Retry-After header asks for, at most a minute. */
+/** Returns the delay of a Retry-After header, at most a minute. */
 function retryAfterMs(header: string | undefined, clock: Clock): number {
   if (header === undefined) return 0;
   const ms = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - clock.now();

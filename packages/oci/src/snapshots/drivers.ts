@@ -63,7 +63,10 @@ export class OverlayDriver implements SnapshotDriver {
     if (kind === 'view' && layers.length < 2) return { path: first?.files ?? empty };
     const below = layers.length === 0 ? [empty] : layers.map(({ files }) => files).reverse();
     const lower = `lowerdir=${below.map((path) => relative(directory, path)).join(':')}`;
-    const upper = kind === 'view' ? ['ro'] : [`upperdir=${relative(directory, join(folder, 'files'))}`, `workdir=${relative(directory, join(folder, 'work'))}`];
+    const upper =
+      kind === 'view'
+        ? ['ro']
+        : [`upperdir=${relative(directory, join(folder, 'files'))}`, `workdir=${relative(directory, join(folder, 'work'))}`];
     return {
       mount: {
         type: this.#options.kind === 'overlayfs' ? 'overlay' : 'fuse-overlayfs',

@@ -16,7 +16,10 @@ async function run(program: string, args: readonly string[], cwd: string): Promi
 }
 
 /** Returns the program and its arguments that mount a root; the working directory is `mount.directory`. For callers that run it in other namespaces. */
-export function mountCommand(root: RootFilesystem, target: string): { readonly program: string; readonly args: readonly string[]; readonly directory: string } {
+export function mountCommand(
+  root: RootFilesystem,
+  target: string,
+): { readonly program: string; readonly args: readonly string[]; readonly directory: string } {
   if (root.mount === undefined) return { program: 'mount', args: ['--bind', root.path, target], directory: '/' };
   const { type, options, directory } = root.mount;
   const list = options.join(',');

@@ -97,7 +97,10 @@ describe('TarParser', () => {
     ['an end inside an entry', layerTar([{ path: 'a', bytes: 'abc', size: 4000 }], { end: false })],
     ['an unknown type', layerTar([{ path: 'a', type: 'Z' }])],
     ['a malformed extended header', layerTar([{ path: 'a', type: 'x', bytes: '99 path=a\n' }])],
-    ['a sparse map beyond the file', layerTar([{ path: 'a', pax: { 'GNU.sparse.map': '5,10', 'GNU.sparse.size': '6' }, bytes: '0123456789' }])],
+    [
+      'a sparse map beyond the file',
+      layerTar([{ path: 'a', pax: { 'GNU.sparse.map': '5,10', 'GNU.sparse.size': '6' }, bytes: '0123456789' }]),
+    ],
     ['a zero byte in a name', layerTar([{ path: 'a', pax: { path: 'a\u0000b' } }])],
     ['a header after the end', Buffer.concat([layerTar([], { end: false }), Buffer.alloc(512), layerTar([{ path: 'a' }])])],
     ['no archive at all', Buffer.from('this is not an archive'.repeat(100))],
@@ -106,17 +109,24 @@ describe('TarParser', () => {
   });
 
   it('rejects or parses any bytes without another error', () => {
-    const archive = layerTar([{ path: 'a', bytes: 'abc', pax: { path: 'long', 'GNU.sparse.map': '0,3', 'GNU.sparse.size': '5' } }, { path: 'b', type: '5' }]);
+    const archive = layerTar([
+      { path: 'a', bytes: 'abc', pax: { path: 'long', 'GNU.sparse.map': '0,3', 'GNU.sparse.size': '5' } },
+      { path: 'b', type: '5' },
+    ]);
     fc.assert(
-      fc.property(fc.array(fc.tuple(fc.nat(archive.length - 1), fc.nat(255)), { maxLength: 8 }), fc.integer({ min: 1, max: 600 }), (edits, size) => {
-        const changed = Buffer.from(archive);
-        for (const [at, value] of edits) changed[at] = value;
-        try {
-          parse(changed, size);
-        } catch (error) {
-          expect(error).toEqual(invalid);
-        }
-      }),
+      fc.property(
+        fc.array(fc.tuple(fc.nat(archive.length - 1), fc.nat(255)), { maxLength: 8 }),
+        fc.integer({ min: 1, max: 600 }),
+        (edits, size) => {
+          const changed = Buffer.from(archive);
+          for (const [at, value] of edits) changed[at] = value;
+          try {
+            parse(changed, size);
+          } catch (error) {
+            expect(error).toEqual(invalid);
+          }
+        },
+      ),
       { numRuns: 300 },
     );
   });

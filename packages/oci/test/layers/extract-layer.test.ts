@@ -16,9 +16,19 @@ beforeEach(() => {
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 const at = (path: string) => join(directory, 'root', path);
-function extractBytes(blob: Buffer, { diffId, limits = defaultLayerLimits }: { diffId: string; limits?: LayerLimits }): Promise<LayerContent> {
+function extractBytes(
+  blob: Buffer,
+  { diffId, limits = defaultLayerLimits }: { diffId: string; limits?: LayerLimits },
+): Promise<LayerContent> {
   writeFileSync(join(directory, 'blob'), blob);
-  return extractLayer({ blob: join(directory, 'blob'), root: join(directory, 'root'), staging: join(directory, 'staging'), diffId, limits, privileged: isRoot });
+  return extractLayer({
+    blob: join(directory, 'blob'),
+    root: join(directory, 'root'),
+    staging: join(directory, 'staging'),
+    diffId,
+    limits,
+    privileged: isRoot,
+  });
 }
 const extract = (entries: readonly RawEntry[]) => extractBytes(gzipSync(layerTar(entries)), { diffId: sha256(layerTar(entries)) });
 const rejection = (code: string) => expect.objectContaining({ name: 'OciError', code });
@@ -136,7 +146,9 @@ describe('extractLayer', () => {
     const limits = { ...defaultLayerLimits, ratioFromBytes: 1024 * 1024 };
     await expect(extractBytes(gzipSync(bomb), { diffId: sha256(bomb), limits })).rejects.toEqual(rejection('TooLarge'));
     const many = layerTar(Array.from({ length: 11 }, (_, index) => ({ path: `${index}` })));
-    await expect(extractBytes(many, { diffId: sha256(many), limits: { ...defaultLayerLimits, maxEntries: 10 } })).rejects.toEqual(rejection('TooLarge'));
+    await expect(extractBytes(many, { diffId: sha256(many), limits: { ...defaultLayerLimits, maxEntries: 10 } })).rejects.toEqual(
+      rejection('TooLarge'),
+    );
     const huge = layerTar([{ path: 'sparse', pax: { 'GNU.sparse.map': '0,1', 'GNU.sparse.size': `${2 ** 50}` }, bytes: 'x' }]);
     await expect(extractBytes(huge, { diffId: sha256(huge) })).rejects.toEqual(rejection('TooLarge'));
     expect(existsSync(join(directory, 'root'))).toBe(false);
@@ -178,8 +190,9 @@ describe('extractLayer', () => {
     expect(readFileSync(at('home/ping'), 'utf8')).toBe('ping');
     expect(content.notes).toContain('2 extended attributes were not set.');
     const listed = spawnSync('tar', ['--xattrs', '--xattrs-include=*', '-C', at('home'), '-cf', '-', 'ping']);
-    // the file system of the test may not support capabilities; then a note says so
-    if (!content.notes.some((note) => note.includes('capabilities'))) expect(listed.stdout.includes(Buffer.concat([Buffer.from('security.capability='), capability]))).toBe(true);
+    // the file system of the test may not support capabilities; then a note reports it
+    if (!content.notes.some((note) => note.includes('capabilities')))
+      expect(listed.stdout.includes(Buffer.concat([Buffer.from('security.capability='), capability]))).toBe(true);
   });
 
   it('sets the modes of directories after their contents', async () => {

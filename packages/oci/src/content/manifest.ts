@@ -1,4 +1,4 @@
-import { isDigest, type Digest } from '../content/digest.ts';
+import { isDigest, type Digest } from './digest.ts';
 import { OciError } from '../oci-error.ts';
 import { formatPlatform, selectPlatform, type Platform } from '../platform.ts';
 
@@ -17,7 +17,13 @@ export interface Index {
   readonly manifests: readonly Descriptor[];
 }
 
-export const limits = { manifestBytes: 4 * 1024 ** 2, configBytes: 8 * 1024 ** 2, layers: 127, manifestsOfIndex: 1000, layerBytes: 64 * 1024 ** 3 } as const;
+export const limits = {
+  manifestBytes: 4 * 1024 ** 2,
+  configBytes: 8 * 1024 ** 2,
+  layers: 127,
+  manifestsOfIndex: 1000,
+  layerBytes: 64 * 1024 ** 3,
+} as const;
 
 export const mediaTypes = {
   manifest: 'application/vnd.oci.image.manifest.v1+json',
@@ -30,7 +36,9 @@ export const mediaTypes = {
   dockerLayer: 'application/vnd.docker.image.rootfs.diff.tar',
 } as const;
 /** Media types for the Accept header of requests for manifests. */
-export const acceptedManifests = [mediaTypes.dockerManifest, mediaTypes.dockerList, mediaTypes.manifest, mediaTypes.index, '*/*'].join(', ');
+export const acceptedManifests = [mediaTypes.dockerManifest, mediaTypes.dockerList, mediaTypes.manifest, mediaTypes.index, '*/*'].join(
+  ', ',
+);
 
 const layerTypes = new Set(
   [mediaTypes.layer, mediaTypes.dockerLayer].flatMap((type) => [type, `${type}+gzip`, `${type}.gzip`, `${type}+zstd`, `${type}.zstd`]),
@@ -80,7 +88,8 @@ export function parseManifest(bytes: Buffer, contentType: string | undefined): M
   const { manifests, config, layers } = value;
   if (manifests !== undefined && (layers !== undefined || config !== undefined)) throw invalid('it has both manifests and layers');
   if (Array.isArray(manifests)) {
-    if (manifests.length > limits.manifestsOfIndex) throw new OciError('TooLarge', `the index has more than ${limits.manifestsOfIndex} manifests`);
+    if (manifests.length > limits.manifestsOfIndex)
+      throw new OciError('TooLarge', `the index has more than ${limits.manifestsOfIndex} manifests`);
     return { manifests: manifests.map((each, index) => descriptorOf(each, `manifests[${index}]`)) };
   }
   if (!Array.isArray(layers)) throw invalid('it has neither layers nor manifests');
@@ -91,11 +100,17 @@ function imageManifest(config: unknown, layers: readonly unknown[]): Manifest {
   if (layers.length > limits.layers) throw new OciError('TooLarge', `the image has more than ${limits.layers} layers`);
   const parsed = { config: descriptorOf(config, 'config'), layers: layers.map((each, index) => descriptorOf(each, `layers[${index}]`)) };
   if (parsed.config.mediaType !== mediaTypes.config && parsed.config.mediaType !== mediaTypes.dockerConfig)
-    throw new OciError('Unsupported', `the manifest is of an artifact, not of a container image: its config has the type ${parsed.config.mediaType}`);
+    throw new OciError(
+      'Unsupported',
+      `the manifest is of an artifact, not of a container image: its config has the type ${parsed.config.mediaType}`,
+    );
   if (parsed.config.size > limits.configBytes) throw new OciError('TooLarge', `the config has more than ${limits.configBytes} bytes`);
   for (const { mediaType, digest, size } of parsed.layers) {
     if (/foreign|nondistributable/.test(mediaType))
-      throw new OciError('Unsupported', `the layer ${digest} is foreign: it is not in the registry, and content of other servers is not downloaded`);
+      throw new OciError(
+        'Unsupported',
+        `the layer ${digest} is foreign: it is not in the registry, and content of other servers is not downloaded`,
+      );
     if (!layerTypes.has(mediaType)) throw new OciError('Unsupported', `the layer ${digest} has the unknown type ${mediaType}`);
     if (size > limits.layerBytes) throw new OciError('TooLarge', `the layer ${digest} has more than ${limits.layerBytes} bytes`);
   }
@@ -104,8 +119,12 @@ function imageManifest(config: unknown, layers: readonly unknown[]): Manifest {
 
 /** Returns the manifest for a platform. Attestations and other manifests without a platform are ignored if others exist. @throws OciError `NotFound` */
 export function selectManifest({ manifests }: Index, platform: Platform): Descriptor {
-  const found = selectPlatform(manifests, platform) ?? (manifests.length === 1 && manifests[0]?.platform === undefined ? manifests[0] : undefined);
+  const found =
+    selectPlatform(manifests, platform) ?? (manifests.length === 1 && manifests[0]?.platform === undefined ? manifests[0] : undefined);
   if (found) return found;
   const available = manifests.flatMap((each) => (each.platform ? [formatPlatform(each.platform)] : [])).slice(0, 20);
-  throw new OciError('NotFound', `no match for platform in manifest: the image has ${available.join(', ') || 'no platforms'}, not ${formatPlatform(platform)}`);
+  throw new OciError(
+    'NotFound',
+    `no match for platform in manifest: the image has ${available.join(', ') || 'no platforms'}, not ${formatPlatform(platform)}`,
+  );
 }
