@@ -52,14 +52,19 @@ export function encryptionOf(clusterFile: ClusterFile): ClusterSpec['encryption'
   return { ...encryption, keys, ...(encryption.file !== undefined && { file: resolvePath(encryption.file) }) };
 }
 
+/** The cluster file and the facts of the cluster that complete the config of a role. */
+export interface RoleConfigSources {
+  readonly file: ClusterFile;
+  readonly facts: ClusterFacts;
+}
+
 /**
  * Adds settings that follow from the composition to the config of a role and of an authorizer with the bootstrap policy. Settings in the cluster
  * file take precedence.
  */
 export function withRoleConfig(
   planned: PlannedPlugin,
-  file: ClusterFile,
-  facts: ClusterFacts,
+  { file, facts }: RoleConfigSources,
   {
     port,
     joined,
