@@ -48,6 +48,7 @@ async function createObject(operation: WriteOperation, body: KubeObject): Promis
   const { kind, context } = operation;
   const { request } = context;
   const decoded = withDefaults(kind, withRequestNamespace(kind, withValidUnicodeName(body), request));
+  if (context.isLarge) await context.yieldEventLoop();
   const { resourceVersion = '' } = decoded.metadata ?? {};
   // upstream's message; upstream returns it with code 500. Storage checks it, so a dry run accepts the object
   if (!context.dryRun && resourceVersion !== '' && resourceVersion !== '0')
@@ -56,6 +57,7 @@ async function createObject(operation: WriteOperation, body: KubeObject): Promis
   if (context.isLarge) await context.yieldEventLoop();
   const mutation = mutate(operation, submitted);
   const admitted = mutation instanceof Promise ? await mutation : mutation;
+  if (context.isLarge) await context.yieldEventLoop();
   const { name = '', generateName = '' } = admitted.metadata ?? {};
   if (name !== '') {
     const item = await createNamed(operation, admitted);
@@ -109,6 +111,7 @@ async function createNamed(unnamed: WriteOperation, admitted: KubeObject): Promi
     if (context.isLarge) await context.yieldEventLoop();
     const admission = admit(operation, prepared);
     if (admission !== undefined) await admission;
+    if (context.isLarge) await context.yieldEventLoop();
     const item = await commitNew(operation, key, prepared);
     if (item !== 'taken') return item;
   }

@@ -132,6 +132,8 @@ type UpdateDecision =
 async function updateExisting(update: UpdateRequest, current: Item): Promise<UpdateDecision> {
   const { registry, kind, context, subresource } = update;
   const { request } = context;
+  context.objectBytes = current.value.length;
+  if (context.isLarge) await context.yieldEventLoop();
   const served = toServed(kind, current, request);
   const old = (served instanceof Promise ? await served : served).object;
   const operation: WriteOperation = {
@@ -149,6 +151,7 @@ async function updateExisting(update: UpdateRequest, current: Item): Promise<Upd
   if (context.isLarge) await context.yieldEventLoop();
   const mutation = mutate(operation, submitted);
   const admitted = checkPreconditions(update, mutation instanceof Promise ? await mutation : mutation, current);
+  if (context.isLarge) await context.yieldEventLoop();
   const preparation = prepareExisting(operation, admitted, oldStored);
   const prepared = preparation instanceof Promise ? await preparation : preparation;
   if (context.isLarge) await context.yieldEventLoop();
@@ -156,6 +159,7 @@ async function updateExisting(update: UpdateRequest, current: Item): Promise<Upd
   if (context.isLarge) await context.yieldEventLoop();
   const admission = admit(operation, prepared);
   if (admission !== undefined) await admission;
+  if (context.isLarge) await context.yieldEventLoop();
   const { stored, strategyContext, allocation } = prepared;
   if (isFinalizedBy(kind, stored, oldStored)) {
     const released = kind.strategy.allocate?.(undefined, current.object, strategyContext);
@@ -214,7 +218,9 @@ async function createOnUpdate(update: UpdateRequest): Promise<UpdateDecision> {
   if (!update.allowCreate) throw notFound(kind.resource, request.name);
   // update permission does not imply create permission
   await authorizeRequest(registry.authz, [], { ...attributesOf(request), verb: 'create' }, context);
+  if (context.isLarge) await context.yieldEventLoop();
   const decoded = update.newObject(undefined);
+  if (context.isLarge) await context.yieldEventLoop();
   const submitted = update.tracksFields === true ? decoded : trackUpdate(update, undefined, decoded);
   const { uid = '' } = submitted.metadata ?? {};
   if (uid !== '')
@@ -224,9 +230,13 @@ async function createOnUpdate(update: UpdateRequest): Promise<UpdateDecision> {
       `StorageError: invalid object, Code: 4, Key: , ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: `,
     );
   const operation = newCreateOperation(registry, kind, context);
+  if (context.isLarge) await context.yieldEventLoop();
   const admitted = await mutate(operation, submitted);
+  if (context.isLarge) await context.yieldEventLoop();
   const prepared = await prepareNew(operation, admitted);
+  if (context.isLarge) await context.yieldEventLoop();
   validateNew(operation, request.name, prepared);
+  if (context.isLarge) await context.yieldEventLoop();
   await admit(operation, prepared);
   const { stored, allocation } = prepared;
   const object = kind.customResource === undefined ? stored : await kind.customResource.toStored(stored);

@@ -1,6 +1,8 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { badRequest } from '@oarlock/api/status';
 import { errorText } from '@oarlock/primitives/error-text';
+import { checkValueCount, maxBodyValues } from '../request/body-values.ts';
+import { malformed, Reader, type FieldBudget } from './internal/protobuf-reader.ts';
 import { messageNamed, messageOf, type FieldDescriptor, type MessageDescriptor, type ScalarType } from './internal/protobuf-messages.ts';
 
 /**
@@ -11,8 +13,6 @@ const magic = Buffer.from('k8s\0');
 const maxDepth = 100;
 type Fields = Record<string, unknown>;
 
-const malformed = (reason: string) => badRequest(`the object provided is unrecognized: protobuf: ${reason}`);
-
 interface KindName {
   readonly apiVersion: string;
   readonly kind: string;
@@ -20,12 +20,16 @@ interface KindName {
 
 /** Decodes a request body. `expected` is the kind of a body without type metadata. @throws StatusError `BadRequest` if the body is malformed */
 export function decodeProtobuf(body: Buffer, expected?: KindName): KubeObject {
-  return decodeAt(body, 0, expected);
+  return decodeAt(body, { depth: 0, fields: { left: maxBodyValues } }, expected);
 }
 
-function decodeAt(body: Buffer, depth: number, expected?: KindName): KubeObject {
+function decodeAt(
+  body: Buffer,
+  { depth, fields }: { readonly depth: number; readonly fields: FieldBudget },
+  expected?: KindName,
+): KubeObject {
   if (body.length < magic.length || magic.compare(body, 0, magic.length) !== 0) throw malformed('missing magic number');
-  const { raw, ...named } = readUnknown(new Reader(body, magic.length, body.length));
+  const { raw, ...named } = readUnknown(new Reader(body, { at: magic.length, end: body.length, fields }));
   const { apiVersion, kind } = named.kind === '' && named.apiVersion === '' && expected !== undefined ? expected : named;
   const message = messageOf(apiVersion, kind);
   if (message === undefined) throw malformed(`kind ${JSON.stringify(kind)} is not registered for version ${JSON.stringify(apiVersion)}`);
@@ -38,7 +42,7 @@ interface Unknown extends KindName {
 
 function readUnknown(reader: Reader): Unknown {
   let typeMeta: { readonly apiVersion?: string; readonly kind?: string } = {};
-  let raw = new Reader(reader.bytes, 0, 0);
+  let raw = reader.empty();
   while (reader.at < reader.end) {
     const tag = reader.small();
     if (tag === 0x0a) typeMeta = read(reader.part(), messageNamed('k8s.io.apimachinery.pkg.runtime.TypeMeta'), 1);
@@ -46,84 +50,6 @@ function readUnknown(reader: Reader): Unknown {
     else reader.skip(tag & 7);
   }
   return { apiVersion: typeMeta.apiVersion ?? '', kind: typeMeta.kind ?? '', raw };
-}
-
-/** A reader of the protobuf wire format in a range of a buffer. */
-class Reader {
-  readonly bytes: Buffer;
-  at: number;
-  readonly end: number;
-  constructor(bytes: Buffer, at: number, end: number) {
-    this.bytes = bytes;
-    this.at = at;
-    this.end = end;
-  }
-
-  /** Reads a signed 64-bit varint. A value that a double cannot represent is rounded. */
-  varint(): number {
-    const { bytes, end } = this;
-    let low = 0;
-    for (let shift = 0; shift < 28; shift += 7) {
-      if (this.at >= end) throw malformed('unterminated varint');
-      const byte = bytes[this.at++] as number;
-      low |= (byte & 0x7f) << shift;
-      if (byte < 0x80) return low;
-    }
-    let value = BigInt(low);
-    for (let shift = 28n; shift < 70n; shift += 7n) {
-      if (this.at >= end) break;
-      const byte = bytes[this.at++] as number;
-      value |= BigInt(byte & 0x7f) << shift;
-      if (byte < 0x80) return Number(BigInt.asIntN(64, value));
-    }
-    throw malformed('unterminated varint');
-  }
-
-  /** Reads a length or tag, which fits into 32 bits. */
-  small(): number {
-    const value = this.varint();
-    if (value < 0 || value > 0x7fff_ffff) throw malformed('length out of range');
-    return value;
-  }
-
-  part(): Reader {
-    const length = this.small();
-    return new Reader(this.bytes, this.#advance(length), this.at);
-  }
-  text(encoding: 'utf8' | 'base64'): string {
-    const length = this.small();
-    const from = this.#advance(length);
-    return length === 0 ? '' : this.bytes.toString(encoding, from, this.at);
-  }
-  double(): number {
-    return this.bytes.readDoubleLE(this.#advance(8));
-  }
-
-  #advance(length: number): number {
-    const from = this.at;
-    if (from + length > this.end) throw malformed('unexpected end of data');
-    this.at = from + length;
-    return from;
-  }
-
-  skip(wire: number): void {
-    switch (wire) {
-      case 0:
-        this.varint();
-        return;
-      case 1:
-        this.#advance(8);
-        return;
-      case 2:
-        this.#advance(this.small());
-        return;
-      case 5:
-        this.#advance(4);
-        return;
-      default:
-        throw malformed(`unknown wire type ${wire}`);
-    }
-  }
 }
 
 function read(reader: Reader, message: MessageDescriptor, depth: number): Fields {
@@ -136,6 +62,7 @@ function readInto(result: Fields, reader: Reader, { byNumber }: MessageDescripto
   if (depth > maxDepth) throw malformed('nesting too deep');
   while (reader.at < reader.end) {
     const tag = reader.small();
+    reader.countField();
     const field = byNumber[tag >> 3];
     if (field === undefined) reader.skip(tag & 7);
     else if (field.map) readEntry(expectMessage(reader, tag, field), field, result, depth);
@@ -164,7 +91,10 @@ function readScalar(reader: Reader, wire: number, { name, repeated, keepsZero }:
     return;
   }
   const packed = reader.part();
-  while (packed.at < packed.end) list.push(scalar(packed, type === 'double' ? 1 : 0, type));
+  while (packed.at < packed.end) {
+    packed.countField();
+    list.push(scalar(packed, type === 'double' ? 1 : 0, type));
+  }
 }
 
 function scalar(reader: Reader, wire: number, type: ScalarType): string | number | boolean {
@@ -200,7 +130,7 @@ function readEntry(entry: Reader, field: FieldDescriptor, result: Fields, depth:
       value = isScalar(type) ? scalar(entry, tag & 7, type) : valueOf(expectMessage(entry, tag, field), field, depth + 1);
     }
   }
-  if (!found) value = type === 'string' || type === 'bytes' ? '' : valueOf(new Reader(entry.bytes, 0, 0), field, depth + 1);
+  if (!found) value = type === 'string' || type === 'bytes' ? '' : valueOf(entry.empty(), field, depth + 1);
   if (key === '__proto__') throw badRequest('the key "__proto__" is not supported');
   // an unset time in a map is null
   ((result[name] ??= {}) as Fields)[key] = value ?? null;
@@ -271,7 +201,9 @@ function json(part: Reader, depth: number): unknown {
   }
   if (raw === undefined || raw.at === raw.end) return undefined;
   const bytes = raw.bytes.subarray(raw.at, raw.end);
-  if (bytes.length >= magic.length && bytes.compare(magic, 0, magic.length, 0, magic.length) === 0) return decodeAt(bytes, depth + 1);
+  if (bytes.length >= magic.length && bytes.compare(magic, 0, magic.length, 0, magic.length) === 0)
+    return decodeAt(bytes, { depth: depth + 1, fields: part.fields });
+  checkValueCount(bytes);
   try {
     return JSON.parse(bytes.toString('utf8'));
   } catch (error) {

@@ -21,6 +21,8 @@ export class RequestContext {
   readonly now: number;
   dryRun: boolean;
   readonly warnings: string[] = [];
+  /** The size of the stored object that the request changes, in bytes. */
+  objectBytes = 0;
   /** Storage keys of allocations that this request tried and found taken. */
   readonly takenReservations = new Set<string>();
   readonly #tracer: Tracer;
@@ -62,9 +64,9 @@ export class RequestContext {
     return this.#tracer.startSpan(name, attributes && { attributes }, this.#childContext);
   }
 
-  /** True if each step of the request may block the event loop for a long time. */
+  /** True if each step of the request may block the event loop for a long time: its body or the object that it changes is large. */
   get isLarge(): boolean {
-    return (this.request.bytes ?? 0) > largeBodyBytes;
+    return this.objectBytes > largeBodyBytes || (this.request.bytes ?? 0) > largeBodyBytes;
   }
 
   /** Yields to the event loop. Called between two steps of a large request. */

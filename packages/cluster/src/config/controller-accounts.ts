@@ -48,8 +48,15 @@ const serviceAccounts: Readonly<Record<string, string>> = {
   'controller-volume-expansion': 'expand-controller',
 };
 
+/** Controllers that kube-controller-manager runs with its own identity. */
+const ownIdentity: ReadonlySet<string> = new Set(['controller-service-account-token', 'controller-volume-data-source']);
+
 /**
- * Returns the service account of a controller. Returns undefined for controllers that kube-controller-manager runs with its own identity, such as
- * the controller for service account tokens.
+ * Returns the service account of a controller by the name of its plugin: that of the built-in controller of this name, otherwise one of the same name.
+ * A plugin that configures or replaces a built-in controller has the name of that controller. Returns undefined for controllers that
+ * kube-controller-manager runs with its own identity.
  */
-export const serviceAccountOf = (id: string): string | undefined => (Object.hasOwn(serviceAccounts, id) ? serviceAccounts[id] : undefined);
+export function serviceAccountOf(name: string): string | undefined {
+  if (ownIdentity.has(name)) return undefined;
+  return Object.hasOwn(serviceAccounts, name) ? serviceAccounts[name] : name;
+}
