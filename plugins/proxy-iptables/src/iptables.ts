@@ -1,5 +1,5 @@
 import { systemClock } from '@oarlock/primitives/clock';
-import { runProgram, type ProgramResult } from '@oarlock/primitives/run-program';
+import { runProgram, type ProgramResult } from '@oarlock/primitives/os/run-program';
 import type { Family } from '@oarlock/service-rules/port-rules';
 
 const timeoutMs = 60_000;
@@ -43,8 +43,15 @@ export async function restore(family: Family, text: string): Promise<void> {
   await run(`${commands[family]}-restore`, ['-w', waitSeconds, '--noflush'], text);
 }
 
+/** A rule of a chain of a table. */
+export interface ChainRule {
+  readonly table: string;
+  readonly chain: string;
+  readonly rule: readonly string[];
+}
+
 /** Returns true if a rule exists. */
-export function has(family: Family, table: string, chain: string, rule: readonly string[]): Promise<boolean> {
+export function has(family: Family, { table, chain, rule }: ChainRule): Promise<boolean> {
   return run(commands[family], ['-w', waitSeconds, '-t', table, '-C', chain, ...rule]);
 }
 

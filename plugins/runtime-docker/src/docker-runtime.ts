@@ -33,7 +33,7 @@ import { featuresOf } from './engine/engine-features.ts';
 import type { EngineInfo } from './engine/engine-types.ts';
 import { EventBroadcaster } from './events/event-broadcaster.ts';
 import { Images } from './engine/images.ts';
-import { KeyedLock } from '@oarlock/primitives/keyed-lock';
+import { KeyedLock } from '@oarlock/primitives/concurrency/keyed-lock';
 import { LogCopiers } from './logs/log-copier.ts';
 import { logPathLabel, ownerLabel } from './engine/names-and-labels.ts';
 import { lowestOomScore } from './containers/oom-score.ts';
@@ -192,7 +192,7 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
   }
 
   createContainer(sandboxId: string, config: ContainerConfig, sandbox: PodSandboxConfig, call: RuntimeCallOptions = {}): Promise<string> {
-    return this.#containers.create(sandboxId, config, sandbox, call);
+    return this.#containers.create(sandboxId, { config, sandboxConfig: sandbox }, call);
   }
   startContainer(id: string, call: RuntimeCallOptions = {}): Promise<void> {
     return this.#containers.start(id, call);
@@ -217,10 +217,10 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
   }
 
   execSync(id: string, command: readonly string[], timeoutSeconds: number, call: RuntimeCallOptions = {}): Promise<ExecResult> {
-    return this.#sessions.execSync(id, command, timeoutSeconds, call);
+    return this.#sessions.execSync(id, { command, timeoutSeconds }, call);
   }
   exec(id: string, command: readonly string[], streams: Streams, call: RuntimeCallOptions = {}): Promise<number> {
-    return this.#sessions.exec(id, command, streams, call);
+    return this.#sessions.exec(id, { command, streams }, call);
   }
 
   attach(id: string, streams: Streams, call: RuntimeCallOptions = {}): Promise<void> {

@@ -2,7 +2,7 @@ import type { Health } from '@oarlock/spi/role';
 import { join } from 'node:path';
 import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import { silentLogger, type Logger } from '@oarlock/primitives/logger';
-import { releaseLock, acquireLock, currentProcess } from '@oarlock/primitives/process-lock';
+import { releaseLock, acquireLock, currentProcess } from '@oarlock/primitives/os/process-lock';
 import { mvccDefaults, type MvccLimits } from '@oarlock/mvcc/mvcc-limits';
 import { MvccStore } from '@oarlock/mvcc/mvcc-store';
 import { validateWrites } from '@oarlock/mvcc/commit-validation';
@@ -116,8 +116,8 @@ export class EmbeddedStorage implements StorageDriver {
 
   async #open(): Promise<void> {
     const { disk, directory, clock, log, segmentBytes, snapshotBytes } = this.#options;
-    const { segments, snapshot } = await new Recovery(disk, directory, this.#store, clock.now(), log).run();
-    const wal = new WriteAheadLog(disk, directory, segments, segmentBytes, log);
+    const { segments, snapshot } = await new Recovery(disk, { directory, store: this.#store, now: clock.now(), log }).run();
+    const wal = new WriteAheadLog(disk, { directory, segments, segmentBytes, log });
     await wal.open(this.#store.revision);
     this.#snapshotter = new Snapshotter({ disk, directory, store: this.#store, wal, clock, log, minBytes: snapshotBytes }, snapshot);
     this.#wal = wal;

@@ -5,18 +5,18 @@ import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Identity } from '@oarlock/spi/authn';
-import { checkSubjectAlternativeNames } from '@oarlock/primitives/keep-alive-connection';
+import { checkSubjectAlternativeNames } from '@oarlock/primitives/net/keep-alive-connection';
 import { LoopbackInformer } from '../controllers/loopback-informer.ts';
 import type { Exchange, UpgradeRequest } from '../http/exchange.ts';
-import type { AggregatedDocument } from '../openapi/aggregated-documents.ts';
+import type { AggregatedDocument } from '../endpoints/openapi/aggregated-documents.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import { requestHeaders } from './request-header.ts';
 import { AvailabilityController } from './availability-controller.ts';
 import type { ProxyClientCertificate } from '../proxy/proxy-client-certificate.ts';
-import type { AggregatedApi, AggregatedApis } from '../discovery/aggregated-groups.ts';
+import type { AggregatedApi, AggregatedApis } from '../endpoints/discovery/aggregated-groups.ts';
 import { RemoteRequests, serviceUnavailable } from './remote-requests.ts';
 import type { ProxyTarget, ProxyTls, ReverseProxy } from '../proxy/reverse-proxy.ts';
-import type { RequestHandler } from '../request/response.ts';
+import type { RequestHandler } from '../endpoints/request/response.ts';
 import type { Remote } from './remote.ts';
 
 export interface AggregatorOptions {
@@ -32,6 +32,13 @@ export interface AggregatorOptions {
 const documentsMs = 60_000;
 /** The user of requests that the aggregator makes itself. */
 const aggregatorIdentity: Identity = { name: 'system:kube-aggregator', groups: ['system:masters'] };
+
+/** A request that is proxied to an extension API server. */
+export interface AggregatedRequest {
+  readonly exchange: Exchange;
+  readonly identity: Identity;
+  readonly upgrade: UpgradeRequest | undefined;
+}
 
 /** Proxies requests for the API groups of extension API servers, with the identity of the caller (kube-aggregator upstream). */
 export class Aggregator {
@@ -146,7 +153,7 @@ export class Aggregator {
   }
 
   /** Forwards an authorized request to an extension API server. @throws StatusError `ServiceUnavailable` if the server cannot be reached */
-  async serve({ service }: Remote, exchange: Exchange, identity: Identity, upgrade: UpgradeRequest | undefined): Promise<void> {
+  async serve({ service }: Remote, { exchange, identity, upgrade }: AggregatedRequest): Promise<void> {
     if (!this.#availability.isAvailable(service)) throw serviceUnavailable();
     const target = await this.#target(service, exchange.target, requestHeaders(exchange.headers, identity));
     if (target === undefined) throw serviceUnavailable();

@@ -7,11 +7,11 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { LoopbackInformer } from '../controllers/loopback-informer.ts';
 import { LoopbackClient, ignoreReasons } from '../controllers/loopback-client.ts';
-import { CoalescingRunner } from '@oarlock/primitives/coalescing-runner';
-import { deferred } from '@oarlock/primitives/deferred';
+import { CoalescingRunner } from '@oarlock/primitives/concurrency/coalescing-runner';
+import { deferred } from '@oarlock/primitives/concurrency/deferred';
 import { mandatoryPriorityLevels, mandatoryFlowSchemas, suggestedPriorityLevels, suggestedFlowSchemas } from './bootstrap-configuration.ts';
 import type { PriorityAndFairness } from './priority-and-fairness.ts';
-import type { RequestHandler } from '../request/response.ts';
+import type { RequestHandler } from '../endpoints/request/response.ts';
 
 export interface FlowControlConfigurationOptions {
   readonly pipeline: RequestHandler;
@@ -85,16 +85,28 @@ export class FlowControlConfigurationController {
     }
     await Promise.all([
       ...mandatoryPriorityLevels.map((object) =>
-        this.#ensureObject(priorityLevelConfigurations, object, levels.get(object.metadata?.name ?? ''), true),
+        this.#ensureObject(priorityLevelConfigurations, {
+          bootstrap: object,
+          current: levels.get(object.metadata?.name ?? ''),
+          mandatory: true,
+        }),
       ),
-      ...mandatoryFlowSchemas.map((object) => this.#ensureObject(flowSchemas, object, schemas.get(object.metadata?.name ?? ''), true)),
+      ...mandatoryFlowSchemas.map((object) =>
+        this.#ensureObject(flowSchemas, { bootstrap: object, current: schemas.get(object.metadata?.name ?? ''), mandatory: true }),
+      ),
     ]);
     if (!this.#suggested) {
       await Promise.all([
         ...suggestedPriorityLevels.map((object) =>
-          this.#ensureObject(priorityLevelConfigurations, object, levels.get(object.metadata?.name ?? ''), false),
+          this.#ensureObject(priorityLevelConfigurations, {
+            bootstrap: object,
+            current: levels.get(object.metadata?.name ?? ''),
+            mandatory: false,
+          }),
         ),
-        ...suggestedFlowSchemas.map((object) => this.#ensureObject(flowSchemas, object, schemas.get(object.metadata?.name ?? ''), false)),
+        ...suggestedFlowSchemas.map((object) =>
+          this.#ensureObject(flowSchemas, { bootstrap: object, current: schemas.get(object.metadata?.name ?? ''), mandatory: false }),
+        ),
       ]);
       this.#suggested = true;
     }
@@ -107,9 +119,11 @@ export class FlowControlConfigurationController {
    */
   async #ensureObject(
     resource: Resource,
-    bootstrap: ConfigurationObject,
-    current: ConfigurationObject | undefined,
-    mandatory: boolean,
+    {
+      bootstrap,
+      current,
+      mandatory,
+    }: { readonly bootstrap: ConfigurationObject; readonly current: ConfigurationObject | undefined; readonly mandatory: boolean },
   ): Promise<void> {
     if (current === undefined) {
       await this.#client.create(resource, bootstrap).catch(ignoreReasons('AlreadyExists'));

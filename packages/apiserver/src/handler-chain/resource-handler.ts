@@ -7,10 +7,10 @@ import type { RequestMetrics } from '../http/request-metrics.ts';
 import { negotiateForRoute, sendResponse } from '../http/response.ts';
 import type { Route } from '../http/routes.ts';
 import { wantsWebSocket, webSocketExchange } from '../http/websocket-exchange.ts';
-import type { NegotiatedFormat } from '../negotiation/negotiation.ts';
+import type { NegotiatedFormat } from '../endpoints/negotiation/negotiation.ts';
 import type { KubeletProxy } from '../proxy/kubelet-proxy.ts';
 import type { ProxyEndpoints } from '../proxy/proxy-endpoints.ts';
-import type { PipelineResponse } from '../request/response.ts';
+import type { PipelineResponse } from '../endpoints/request/response.ts';
 import { newApiRequest } from './http-api-request.ts';
 import type { HttpPipeline } from './http-pipeline.ts';
 import type { ParsedRequest } from './in-flight-request.ts';
@@ -70,7 +70,8 @@ export class ResourceHandler {
     // the stored object replaces the body from here on
     exchange.releaseBody();
     if (response.kind === 'watch') state.release?.();
-    if (response.kind === 'proxy') await this.#options.proxyEndpoints.serve(response, exchange, target, request.upgrade);
+    if (response.kind === 'proxy')
+      await this.#options.proxyEndpoints.serve(response, { exchange, requestTarget: target, upgrade: request.upgrade });
     else if (response.kind === 'kubelet') await this.#serveFromKubelet(response, request);
     else await this.#send(response, resourceRequest, accepted);
   }

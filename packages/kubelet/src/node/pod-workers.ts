@@ -5,7 +5,7 @@ import type { NodeContext, PodRuntime } from '../pod/node-context.ts';
 import type { AdmissionRejection } from '../pod-util/admission-rejection.ts';
 import type { ResizeRejection } from '../pod-util/resize-status.ts';
 import { isCriticalPod, isTerminalPhase, podUid } from '../pod-util/pods.ts';
-import { PodWorker } from '../pod-worker/pod-worker.ts';
+import { PodWorker } from '../pod/worker/pod-worker.ts';
 import type { RuntimePod } from '../runtime/pleg.ts';
 import { NodeAdmission } from '../admission/node-admission.ts';
 import { subtractRequests, selectPodsToPreempt } from '../admission/preemption.ts';
@@ -13,6 +13,13 @@ import { subtractRequests, selectPodsToPreempt } from '../admission/preemption.t
 export interface AdoptedPod {
   readonly runtime: PodRuntime;
   readonly found: RuntimePod;
+}
+
+/** Where a pod was found, and the span that caused its addition. */
+export interface PodAddition {
+  readonly spanContext: SpanContext | undefined;
+  readonly found?: AdoptedPod | undefined;
+  readonly isStatic?: boolean | undefined;
 }
 
 /** The pods of one node, with one worker per pod from the pod's binding until the pod's cleanup is complete. */
@@ -49,7 +56,7 @@ export class PodWorkers {
   }
 
   /** Adds a pod that is bound to the node. `found` is the pod's state in the runtime when the kubelet started. */
-  podAdded(pod: Pod, spanContext: SpanContext | undefined, found?: AdoptedPod, isStatic = false): void {
+  podAdded(pod: Pod, { spanContext, found, isStatic = false }: PodAddition): void {
     const uid = podUid(pod);
     const known = this.#workers.get(uid);
     if (known) {
@@ -75,7 +82,7 @@ export class PodWorkers {
 
   /** Adds a static pod. `found` is the pod's state in the runtime when the kubelet started. */
   staticPodAdded(pod: Pod, found: AdoptedPod | undefined): void {
-    this.podAdded(pod, undefined, found, true);
+    this.podAdded(pod, { spanContext: undefined, found, isStatic: true });
   }
   /** Sets the mirror pod of a static pod; undefined if the mirror pod does not exist. */
   mirrorPodUpdated(uid: string, mirror: Pod | undefined): void {
@@ -91,7 +98,7 @@ export class PodWorkers {
   }
 
   podUpdated(pod: Pod, spanContext: SpanContext | undefined): void {
-    this.podAdded(pod, spanContext);
+    this.podAdded(pod, { spanContext });
   }
 
   podDeleted(pod: Pod, spanContext: SpanContext | undefined): void {

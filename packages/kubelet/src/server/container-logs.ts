@@ -3,12 +3,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { parseTime } from '@oarlock/api/values/time';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { ContainerStatus } from '@oarlock/spi/runtime';
-import { LinkedSignal } from '@oarlock/primitives/linked-signal';
-import type { PodWorker } from '../pod-worker/pod-worker.ts';
+import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
+import type { PodWorker } from '../pod/worker/pod-worker.ts';
 import { findContainer, containerStatusesOf, findContainerStatus } from '../pod-util/pods.ts';
 import { HttpError } from './http/http-error.ts';
-import { LogFormatter, type LogFormat } from '../logs/log-formatter.ts';
-import { readLogLines } from '../logs/log-reader.ts';
+import { LogFormatter, type LogFormat } from '../kuberuntime/logs/log-formatter.ts';
+import { readLogLines } from '../kuberuntime/logs/log-reader.ts';
 
 export interface ContainerLogRequest extends LogFormat {
   readonly follow: boolean;
@@ -104,7 +104,7 @@ export async function serveContainerLogs(
     const { runtime } = worker.record;
     const lines =
       runtime?.hollow && status.logPath === ''
-        ? simulatedLines(worker, status, logRequest.tailLines, signal)
+        ? simulatedLines(worker, { status, tailLines: logRequest.tailLines, signal })
         : readLogLines({
             path: status.logPath,
             tailLines: logRequest.tailLines,
@@ -130,9 +130,7 @@ export async function serveContainerLogs(
 /** Yields the log lines of a container on a simulated runtime, which has no log files. Works only while the container runs. */
 async function* simulatedLines(
   { record }: PodWorker,
-  status: ContainerStatus,
-  tailLines: number | undefined,
-  signal: AbortSignal,
+  { status, tailLines, signal }: { readonly status: ContainerStatus; readonly tailLines: number | undefined; readonly signal: AbortSignal },
 ): AsyncGenerator<readonly Buffer[]> {
   const driver = record.runtime?.pleg.driver;
   if (!driver || status.state !== 'RUNNING') return;

@@ -1,4 +1,4 @@
-import { KeyedLock } from '@oarlock/primitives/keyed-lock';
+import { KeyedLock } from '@oarlock/primitives/concurrency/keyed-lock';
 import type { ContentStore } from '../content/content-store.ts';
 import { isDigest, type Digest } from '../content/digest.ts';
 import type { ImageConfig } from '../image-config.ts';

@@ -1,4 +1,4 @@
-import { Semaphore } from '@oarlock/primitives/semaphore';
+import { Semaphore } from '@oarlock/primitives/concurrency/semaphore';
 import type { ContentStore } from '../content/content-store.ts';
 import { chainIdsOf, type Digest } from '../content/digest.ts';
 import { SharedWorks } from '../content/shared-works.ts';

@@ -2,7 +2,7 @@ import type { Stats } from 'node:fs';
 import { chmod, lchown, lstat, lutimes, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { readIfExists, writeAtomic } from '@oarlock/primitives/atomic-file';
+import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { Logger } from '@oarlock/primitives/logger';
 import { bytePath, osPath, type BytePath } from '../archive/byte-path.ts';
 import type { Digest } from '../content/digest.ts';

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { Clock } from '@oarlock/primitives/clock';
-import { KeyedLock } from '@oarlock/primitives/keyed-lock';
+import { KeyedLock } from '@oarlock/primitives/concurrency/keyed-lock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Digest } from '../content/digest.ts';
 import { layerLease, type Leases } from '../content/leases.ts';

@@ -5,9 +5,17 @@ import type { EtcdConnection } from '../client/etcd-connection.ts';
 import { toStorageError } from '../client/etcd-errors.ts';
 import { int, rpcs } from '../rpc/etcd-messages.ts';
 import { checkText, type KeySpace } from '../client/key-space.ts';
-import { SharedCall } from '@oarlock/primitives/shared-call';
+import { SharedCall } from '@oarlock/primitives/concurrency/shared-call';
 import { WatchFeed, type FeedOwner, type Watcher } from './watch-feed.ts';
 import { WatchQueue, type QueueLimits } from '@oarlock/mvcc/watch-queue';
+
+/** What the broadcaster shares with its session. */
+export interface WatchBroadcasterOptions {
+  readonly keys: KeySpace;
+  readonly limits: QueueLimits;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
 
 /**
  * Serves all watches of a driver, usually from one feed. A watch that starts before the changes which that feed remembers gets its own
@@ -29,12 +37,7 @@ export class WatchBroadcaster implements FeedOwner {
   #compacted: Revision = 0;
   #stopped = false;
 
-  constructor(
-    connection: EtcdConnection,
-    keys: KeySpace,
-    limits: QueueLimits,
-    { clock, log }: { readonly clock: Clock; readonly log: Logger },
-  ) {
+  constructor(connection: EtcdConnection, { keys, limits, clock, log }: WatchBroadcasterOptions) {
     this.connection = connection;
     this.keys = keys;
     this.clock = clock;

@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import type { Clock } from '@oarlock/primitives/clock';
 import { SpdyConnection } from '@oarlock/spdy/connection';
 import type { SpdyStream } from '@oarlock/spdy/stream';
-import { LinkedSignal } from '@oarlock/primitives/linked-signal';
+import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
 
 export const portForwardProtocol = 'portforward.k8s.io';
 
@@ -60,7 +60,7 @@ export async function servePortForward(
     if (error === undefined || data === undefined) return;
     pair.cancel();
     pairs.delete(id);
-    void forward(target, port, { error, data }, gone.signal);
+    void forward(target, { port, options: { error, data }, signal: gone.signal });
   };
   const createPair = (id: string, port: number): Pair => {
     const timer = clock.after(pairTimeoutMs, () => {
@@ -85,9 +85,11 @@ export async function servePortForward(
 
 async function forward(
   target: ForwardTarget,
-  port: number,
-  { error, data }: { readonly error: SpdyStream; readonly data: SpdyStream },
-  signal: AbortSignal,
+  {
+    port,
+    options: { error, data },
+    signal,
+  }: { readonly port: number; readonly options: { readonly error: SpdyStream; readonly data: SpdyStream }; readonly signal: AbortSignal },
 ): Promise<void> {
   error.resume();
   let failure: Error | undefined;

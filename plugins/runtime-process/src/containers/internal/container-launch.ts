@@ -2,7 +2,8 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { ContainerConfig } from '@oarlock/spi/runtime';
 import { isWithin, readMountTable } from '../../isolation/mount-table.ts';
-import type { ContainerIsolation, HiddenDirectories, Isolation, IsolationMode, ViewMode } from '../../isolation/isolation.ts';
+import type { ContainerIsolation, Isolation, IsolationMode } from '@oarlock/process-supervisor/protocol/isolation';
+import type { HiddenDirectories, ViewMode } from '../../isolation/isolation.ts';
 import { createPodView, type PodView } from '../../isolation/pod-view.ts';
 import {
   checkExecutable,
@@ -14,11 +15,12 @@ import {
   writeKubeconfig,
 } from './container-environment.ts';
 import type { Credentials } from './privileges.ts';
-import { type Launch, buildLaunch } from './process-launch.ts';
-import type { ContainerRecord, PodStore } from '../pod-store.ts';
-import type { HostServices, ProcessGroup } from '../process-group.ts';
-import { SupervisorError, type SandboxRecord } from '../../protocol/supervisor-protocol.ts';
-import { systemPath, type Tools } from '../../host/host-tools.ts';
+import type { Launch } from '@oarlock/process-supervisor/containers/launch';
+import { buildLaunch } from './process-launch.ts';
+import type { ContainerRecord, PodStore } from '@oarlock/process-supervisor/containers/pod-store';
+import type { HostServices, ProcessGroup } from '@oarlock/process-supervisor/containers/process-group';
+import { SupervisorError, type SandboxRecord } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
+import { systemPath, type Tools } from '@oarlock/process-supervisor/host/host-tools';
 
 export interface LaunchContext {
   readonly host: HostServices;
@@ -66,13 +68,17 @@ export function launchOfStart(container: LaunchedContainer, context: LaunchConte
   const view = tools.namespaces ? viewOf(container, { ...context, mode: 'shared', credentials }) : undefined;
   const directory = context.store.directoryOf(record);
   const root = view?.root ?? (config.mounts.length === 0 ? '' : linkMounts(config, directory));
-  const environment = environmentOf(record.id, config, sandbox.config, {
-    path: pathOf(context),
-    root,
-    home: credentials.home,
-    volumePaths: view?.volumePaths,
-    kubeconfig: view ? undefined : writeKubeconfig(config, sandbox.config, directory),
-  });
+  const environment = environmentOf(
+    record.id,
+    { config, sandbox: sandbox.config },
+    {
+      path: pathOf(context),
+      root,
+      home: credentials.home,
+      volumePaths: view?.volumePaths,
+      kubeconfig: view ? undefined : writeKubeconfig(config, sandbox.config, directory),
+    },
+  );
   const command = [...config.command, ...config.args];
   checkCommand({ command, environment, config }, { mounts: (view?.visible ?? []).map((to) => ({ to })) });
   const launch = buildLaunch(
@@ -91,12 +97,16 @@ function isolatedStart(container: LaunchedContainer, context: LaunchContext & { 
   const { config } = record;
   const credentials = credentialsOf(config, host.tools);
   const view = viewOf(container, { ...context, credentials });
-  const environment = environmentOf(record.id, config, sandbox.config, {
-    path: pathOf(context),
-    root: view.root,
-    home: credentials.home,
-    volumePaths: view.volumePaths,
-  });
+  const environment = environmentOf(
+    record.id,
+    { config, sandbox: sandbox.config },
+    {
+      path: pathOf(context),
+      root: view.root,
+      home: credentials.home,
+      volumePaths: view.volumePaths,
+    },
+  );
   const command = [...config.command, ...config.args];
   const processes = config.linux.security.namespaces.pid !== 'NODE';
   const isolation: ContainerIsolation = { mode, processes, hidden: view.hidden, visible: view.visible, volumePaths: view.volumePaths };
@@ -174,13 +184,17 @@ export function launchOfExec(
   const credentials = credentialsOf(config, tools);
   const directory = context.store.directoryOf(record);
   const [links, kubeconfig] = [join(directory, 'root'), kubeconfigPath(directory)];
-  const environment = environmentOf(record.id, config, sandbox.config, {
-    path: pathOf(context),
-    root: existsSync(links) ? links : '',
-    home: credentials.home,
-    volumePaths: isolation?.volumePaths,
-    kubeconfig: existsSync(kubeconfig) ? kubeconfig : undefined,
-  });
+  const environment = environmentOf(
+    record.id,
+    { config, sandbox: sandbox.config },
+    {
+      path: pathOf(context),
+      root: existsSync(links) ? links : '',
+      home: credentials.home,
+      volumePaths: isolation?.volumePaths,
+      kubeconfig: existsSync(kubeconfig) ? kubeconfig : undefined,
+    },
+  );
   const own = namespaces ? config.mounts.map(({ containerPath }) => ({ to: containerPath })) : [];
   checkCommand({ command, environment, config }, { mounts: isolation ? visibleMounts(isolation) : own, isolation });
   return buildLaunch(
