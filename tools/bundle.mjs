@@ -17,7 +17,7 @@ const programs = [
   '@oarlock/runtime-process/supervisor',
   '@oarlock/runtime-oci/supervisor',
   '@oarlock/csi-hostpath/main',
-  '@oarlock/oci/tree-worker',
+  '@oarlock/oci/layers/tree-worker',
 ];
 // as programPath of @oarlock/primitives/os/bundled-program finds them
 const programName = (specifier) => `${specifier.slice('@oarlock/'.length).replaceAll('/', '-')}.mjs`;

@@ -67,7 +67,8 @@ export interface GarbageCollection {
  * Guaranteed:
  *
  * - an image appears in `list` only when every blob was verified against its digest and size and every layer was extracted completely and verified
- *   against its diff id; after a crash at any time the store has the images that it had, plus those whose operation returned;
+ *   against its diff id; after a crash of the process at any time the store has the images that it had, plus those whose operation returned. A power
+ *   failure within seconds of a pull can remove the image, but not damage it;
  * - a layer exists once, whichever images use it, and concurrent pulls download and extract it once;
  * - a failed or aborted pull changes no image. Verified blobs and partial downloads remain for the next attempt until `gc`, except after `NoSpace`,
  *   which removes everything that the attempt wrote;
@@ -87,8 +88,8 @@ export interface ImageStore {
   status(image: string): ImageRecord | undefined;
   list(): readonly ImageRecord[];
   /**
-   * Removes a name, or by id the image with all names, as the CRI's RemoveImage of containerd does; the last name removes the image and its unused
-   * layers. Succeeds if the image does not exist.
+   * Removes a name, or by id the image with all its names. The last name removes the image, and its layers unless a snapshot or another image uses them.
+   * Succeeds if the image does not exist.
    */
   remove(image: string): Promise<void>;
   /** Adds a name to an image. @throws OciError `NotFound`, `InvalidReference` */

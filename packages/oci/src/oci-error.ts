@@ -5,7 +5,7 @@
  * - `NotFound`: the registry or the store has no such image, or the image has no manifest for the platform;
  * - `Unauthorized`: the registry denies access, with or without credentials;
  * - `Unavailable`: the registry or its authorization server cannot be reached, fails, or is too slow; a retry may succeed;
- * - `Unsupported`: the image uses a format that is refused, such as a schema 1 manifest or a foreign layer;
+ * - `Unsupported`: the image uses a format that is rejected, such as a schema 1 manifest or a foreign layer;
  * - `InvalidContent`: the content of a manifest, config, layer or archive is malformed, hostile, or differs from its digest or size;
  * - `TooLarge`: content exceeds a limit of the store;
  * - `NoSpace`: the disk is full; the space of the attempt was given back;

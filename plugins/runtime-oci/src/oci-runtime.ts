@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
 import { programPath } from '@oarlock/primitives/os/bundled-program';
 import type { ImageRecord } from '@oarlock/oci/image-store';
-import type { OpenImageStore } from '@oarlock/oci/open-image-store';
+import type { OpenImageStore } from '@oarlock/oci/store/open-image-store';
 import type { RootFilesystem } from '@oarlock/oci/snapshotter';
 import { SupervisedRuntime } from '@oarlock/process-supervisor/client/supervised-runtime';
 import type { NetworkDriver } from '@oarlock/spi/network';

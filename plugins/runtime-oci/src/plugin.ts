@@ -1,7 +1,7 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { optional } from '@oarlock/kernel/slot';
-import { openImageStore } from '@oarlock/oci/open-image-store';
+import { openImageStore } from '@oarlock/oci/store/open-image-store';
 import { Network } from '@oarlock/spi/network';
 import { Runtime, RuntimeError } from '@oarlock/spi/runtime';
 import { z } from 'zod';

@@ -1,5 +1,5 @@
 import { Decompress } from 'fzstd';
-import { PassThrough, Transform, type Readable } from 'node:stream';
+import { pipeline, Readable, Transform } from 'node:stream';
 import * as zlib from 'node:zlib';
 import { OciError } from '../oci-error.ts';
 
@@ -7,6 +7,8 @@ export type Compression = 'none' | 'gzip' | 'zstd';
 /** Largest window of a zstd frame in bytes, as in the `zstd` program without `--long`. */
 const maxWindow = 128 * 1024 * 1024;
 const outputChunk = 256 * 1024;
+/** Bytes that determine the compression, and the window of a zstd frame. */
+const headerBytes = 6;
 
 /** Detects the compression by the first bytes; fewer than 4 bytes are not compressed. */
 export function compressionOf(start: Buffer): Compression {
@@ -17,7 +19,7 @@ export function compressionOf(start: Buffer): Compression {
   return 'none';
 }
 
-/** Returns the window size that the header of a zstd frame asks for, in bytes. RFC 8878, section 3.1.1.1. */
+/** Returns the window size in the header of a zstd frame, in bytes. RFC 8878, section 3.1.1.1. */
 function windowOf(frame: Buffer): number {
   const descriptor = frame[4] ?? 0;
   if ((descriptor & 0x20) !== 0) return 0; // a single segment has the size of its content, which is limited elsewhere
@@ -54,11 +56,10 @@ function zstdDecoder(): Transform {
   return transform;
 }
 
-/** Returns a stream that decompresses. Its errors are those of the decoder: `decompressionError` converts them. */
-export function decompressor(compression: Compression): Transform {
+const decoderOf = (compression: Compression): Transform | undefined => {
   if (compression === 'gzip') return zlib.createGunzip({ chunkSize: outputChunk });
-  return compression === 'zstd' ? zstdDecoder() : new PassThrough();
-}
+  return compression === 'zstd' ? zstdDecoder() : undefined;
+};
 
 /** Converts an error of a decoder; other errors, such as those of the file system, are returned as they are. */
 export function decompressionError(error: unknown): unknown {
@@ -68,36 +69,30 @@ export function decompressionError(error: unknown): unknown {
   return new OciError('InvalidContent', `invalid compressed data: ${message}`, { cause: error });
 }
 
-/** Reads the first bytes of a stream without consuming them, and returns the stream decompressed. The caller destroys the source after an error. */
-export async function decompressed(source: Readable): Promise<Readable> {
-  const first = await firstBytes(source, 6);
-  if (first.length > 0) source.unshift(first);
-  const decoder = decompressor(compressionOf(first));
-  source.once('error', (error) => decoder.destroy(error));
-  decoder.once('close', () => source.destroy());
-  return source.pipe(decoder);
-}
-
-function firstBytes(source: Readable, count: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const parts: Buffer[] = [];
-    let size = 0;
-    const finish = (error?: Error) => {
-      source.off('readable', read).off('end', end).off('error', finish);
-      if (error) reject(error);
-      else resolve(Buffer.concat(parts));
-    };
-    const read = () => {
-      for (let chunk = source.read() as Buffer | null; chunk !== null; chunk = source.read() as Buffer | null) {
-        parts.push(chunk);
-        size += chunk.length;
-        if (size >= count) {
-          finish();
-          return;
-        }
-      }
-    };
-    const end = () => finish();
-    source.on('readable', read).on('end', end).on('error', finish);
-  });
+/** Yields the bytes of a stream, decompressed according to its first bytes. Errors of the decoder are converted by `decompressionError`. */
+export async function* decompressed(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  const chunks = source[Symbol.asyncIterator]();
+  let first = Buffer.alloc(0);
+  let isEnded = false;
+  while (first.length < headerBytes && !isEnded) {
+    const { done = false, value } = await chunks.next();
+    isEnded = done;
+    if (!done) first = Buffer.concat([first, value as Buffer]);
+  }
+  async function* all(): AsyncGenerator<Buffer> {
+    yield first;
+    for (let next = await chunks.next(); next.done !== true; next = await chunks.next()) yield next.value;
+  }
+  try {
+    const decoder = decoderOf(compressionOf(first));
+    if (!decoder) yield* all();
+    else {
+      const input = Readable.from(all());
+      // the reader of the decoder receives the errors
+      pipeline(input, decoder, () => {});
+      for await (const chunk of decoder) yield chunk as Buffer;
+    }
+  } finally {
+    await chunks.return?.();
+  }
 }

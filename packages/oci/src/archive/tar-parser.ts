@@ -87,28 +87,28 @@ export class TarParser {
       this.#padding -= skipped;
       return skipped;
     }
-    const taken = Math.min(blockSize - this.#filled, chunk.length - at);
-    chunk.copy(this.#block, this.#filled, at, at + taken);
-    this.#filled += taken;
+    const length = Math.min(blockSize - this.#filled, chunk.length - at);
+    chunk.copy(this.#block, this.#filled, at, at + length);
+    this.#filled += length;
     if (this.#filled === blockSize) {
       this.#filled = 0;
       this.#onBlock(this.#block);
     }
-    return taken;
+    return length;
   }
 
   #consumeBody(state: Extract<State, { left: number }>, chunk: Buffer, at: number): number {
-    const taken = Math.min(state.left, chunk.length - at);
-    const part = chunk.subarray(at, at + taken);
-    state.left -= taken;
+    const length = Math.min(state.left, chunk.length - at);
+    const part = chunk.subarray(at, at + length);
+    state.left -= length;
     if (state.name === 'extended') {
       state.parts.push(Buffer.from(part));
       if (state.left === 0) this.#onExtendedHeader(state.type, Buffer.concat(state.parts));
-      return taken;
+      return length;
     }
     this.#emit(part);
     if (state.left === 0) this.#finishEntry();
-    return taken;
+    return length;
   }
 
   #onBlock(block: Buffer): void {
@@ -196,7 +196,7 @@ export class TarParser {
     if (type === undefined) throw invalid(`entries of type "${raw.type.replace(/[^ -~]/g, '?')}" are not supported`);
     const records = this.#merged();
     const size = this.#oldSparse?.size ?? paxNumber(records, 'GNU.sparse.realsize') ?? paxNumber(records, 'GNU.sparse.size') ?? stored;
-    // sizes of other entries than files have no content, whatever they say (POSIX)
+    // sizes of other entries than files are ignored: they have no content (POSIX)
     const contentSize = type === 'file' ? stored : 0;
     this.#sparse = sparse && type === 'file' ? checkSparse(sparse, size, stored) : undefined;
     this.#sparseIndex = 0;
@@ -254,10 +254,10 @@ export class TarParser {
     while (at < part.length) {
       const current = this.#sparse[this.#sparseIndex];
       if (!current) throw invalid('the map of a sparse file does not match its size');
-      const taken = Math.min(current.length - this.#sparseOffset, part.length - at);
-      if (taken > 0) this.#handler.data(part.subarray(at, at + taken), current.offset + this.#sparseOffset);
-      at += taken;
-      this.#sparseOffset += taken;
+      const length = Math.min(current.length - this.#sparseOffset, part.length - at);
+      if (length > 0) this.#handler.data(part.subarray(at, at + length), current.offset + this.#sparseOffset);
+      at += length;
+      this.#sparseOffset += length;
       if (this.#sparseOffset === current.length) {
         this.#sparseIndex += 1;
         this.#sparseOffset = 0;

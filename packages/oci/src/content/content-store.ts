@@ -3,7 +3,7 @@ import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promis
 import { createHash, randomBytes, type Hash } from 'node:crypto';
 import { join } from 'node:path';
 import { OciError } from '../oci-error.ts';
-import { diskError } from '../layers/tree-workers.ts';
+import { diskError } from '../disk-error.ts';
 import { digestOf, hexOf, isDigest, type Digest } from './digest.ts';
 
 export interface StoredBlob {

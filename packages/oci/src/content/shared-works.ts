@@ -43,10 +43,14 @@ export class SharedWorks<T, P> {
       last: undefined,
     };
     this.#works.set(key, started);
-    started.result = work(started.controller.signal, (progress) => {
+    const report = (progress: P) => {
       started.last = progress;
       for (const listener of started.listeners) listener(progress);
-    }).finally(() => this.#works.delete(key));
+    };
+    // the work starts after the caller has joined, so that the caller receives the first progress
+    started.result = Promise.resolve()
+      .then(() => work(started.controller.signal, report))
+      .finally(() => this.#works.delete(key));
     return started;
   }
 

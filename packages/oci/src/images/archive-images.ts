@@ -3,7 +3,7 @@ import { OciError } from '../oci-error.ts';
 import type { Platform } from '../platform.ts';
 import { formatReference, parseReference } from '../reference.ts';
 import type { SpooledArchive, SpooledFile } from './load-archive.ts';
-import { limits, mediaTypes, parseManifest, selectManifest, type Descriptor, type Index, type Manifest } from './manifest.ts';
+import { limits, mediaTypes, parseManifest, selectManifest, type Descriptor, type Index, type Manifest } from '../content/manifest.ts';
 
 /** An image of an archive, with the files that hold its content. */
 export interface ArchiveImage {

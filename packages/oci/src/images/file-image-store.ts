@@ -1,6 +1,4 @@
-import type { Clock } from '@oarlock/primitives/clock';
 import { KeyedLock } from '@oarlock/primitives/concurrency/keyed-lock';
-import type { Logger } from '@oarlock/primitives/logger';
 import type { ContentStore } from '../content/content-store.ts';
 import { isDigest, type Digest } from '../content/digest.ts';
 import type { ImageConfig } from '../image-config.ts';
@@ -8,34 +6,26 @@ import type { GarbageCollection, ImageFsInfo, ImageRecord, ImageStore, LoadReque
 import type { LayerStore } from '../layers/layer-store.ts';
 import { OciError } from '../oci-error.ts';
 import { machinePlatform } from '../platform.ts';
-import { formatReference, parseReference, repositoryName, type Reference } from '../reference.ts';
-import { dockerCredentials, type Credentials } from '../registry/credentials.ts';
-import { loadHosts } from '../registry/host-config.ts';
-import type { HttpClient } from '../registry/http-client.ts';
-import { RegistryClient } from '../registry/registry-client.ts';
-import { imagesOfArchive, type ArchiveImage } from './archive-images.ts';
+import { formatReference, parseReference, type Reference } from '../reference.ts';
+import { imagesOfArchive } from './archive-images.ts';
+import { collectGarbage } from './collect-garbage.ts';
 import type { ImageIndex, IndexEntry } from './image-index.ts';
-import { Leases } from './leases.ts';
+import type { Leases } from '../content/leases.ts';
+import { imageRecord, withoutName } from './image-record.ts';
 import { SpooledArchive } from './load-archive.ts';
-import { limits } from './manifest.ts';
+import { loadImage } from './load-image.ts';
+import { limits } from '../content/manifest.ts';
 import { parseImageConfig } from './parse-image-config.ts';
-import { credentialsForHost, pullImage } from './pull-image.ts';
-import { syncFileSystem } from './sync-file-system.ts';
+import { openRegistry, type RegistryOptions } from './open-registry.ts';
+import { pullImage } from './pull-image.ts';
 import { Unpacker } from './unpacker.ts';
 
-export interface FileImageStoreOptions {
+export interface FileImageStoreOptions extends RegistryOptions {
   readonly directory: string;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly random: () => number;
-  readonly http: HttpClient;
   readonly content: ContentStore;
   readonly layers: LayerStore;
   readonly index: ImageIndex;
   readonly leases: Leases;
-  readonly hostsDirectory: string | undefined;
-  readonly dockerConfig: string | undefined;
-  readonly helperPath: string;
   readonly maxConcurrentDownloads: number;
   /** Returns the chain ids that snapshots use. */
   snapshotLayers(): Iterable<Digest>;
@@ -77,6 +67,7 @@ export class FileImageStore implements ImageStore {
       }
     }
     if (lost.length > 0) await index.update([], lost);
+    store.#syncSoon();
     return store;
   }
 
@@ -143,15 +134,16 @@ export class FileImageStore implements ImageStore {
 
   async close(): Promise<void> {
     this.#closing.abort(new OciError('FailedPrecondition', 'the image store is closed'));
-    await Promise.allSettled(this.#running);
+    // an operation that ends may start another
+    while (this.#running.size > 0) await Promise.allSettled(this.#running);
     this.#options.http.close();
     await this.#options.onClose();
   }
 
   /** Runs an operation that `close` aborts and waits for. A full disk gives back what the operation wrote. */
-  async #operation<T>(given: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async #operation<T>(callerSignal: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     this.#closing.signal.throwIfAborted();
-    const running = work(given ? AbortSignal.any([given, this.#closing.signal]) : this.#closing.signal);
+    const running = work(callerSignal ? AbortSignal.any([callerSignal, this.#closing.signal]) : this.#closing.signal);
     this.#running.add(running);
     try {
       return await running;
@@ -167,19 +159,9 @@ export class FileImageStore implements ImageStore {
     { reference: text, credentials, platform = machinePlatform(), onProgress }: PullRequest,
     signal: AbortSignal,
   ): Promise<ImageRecord> {
-    const { clock, log, random, http, content, hostsDirectory, index } = this.#options;
+    const { content, index } = this.#options;
     const reference = parseReference(text);
-    const hosts = await loadHosts(hostsDirectory, reference.host);
-    const fromConfig = credentials ? undefined : await this.#dockerCredentials(reference.host, signal);
-    const registry = new RegistryClient({
-      client: http,
-      clock,
-      log,
-      random,
-      reference,
-      hosts,
-      credentialsFor: (host) => (credentials ? credentialsForHost(credentials, host) : host === reference.host ? fromConfig : undefined),
-    });
+    const registry = await openRegistry(this.#options, { reference, credentials, signal });
     const known = index.get(index.idOf(formatReference({ ...reference, digest: undefined })) ?? '');
     const hold = this.#holder();
     try {
@@ -213,7 +195,13 @@ export class FileImageStore implements ImageStore {
       const images = await imagesOfArchive(spooled, { platform, name });
       for (const image of images) hold.add(image.layers.map(({ digest }) => digest));
       for (const image of images) {
-        const entry = await this.#loadImage(spooled, image, { signal, hold: hold.add, onProgress: (progress) => onProgress?.(progress) });
+        const entry = await loadImage(spooled, image, {
+          content,
+          unpacker: this.#unpacker,
+          signal,
+          hold: hold.add,
+          onProgress: (progress) => onProgress?.(progress),
+        });
         records.push(await this.#store(entry));
       }
       return records;
@@ -224,54 +212,10 @@ export class FileImageStore implements ImageStore {
     }
   }
 
-  async #loadImage(
-    spooled: SpooledArchive,
-    image: ArchiveImage,
-    {
-      signal,
-      hold,
-      onProgress,
-    }: { readonly signal: AbortSignal; hold(digests: readonly Digest[]): void; onProgress: NonNullable<PullRequest['onProgress']> },
-  ): Promise<IndexEntry> {
-    const { content } = this.#options;
-    const blobs = image.manifests.map(({ digest }) => digest);
-    hold([image.config.digest, ...blobs]);
-    for (const file of [...image.manifests, image.config]) await spooled.commit(file, content);
-    if (blobs.length === 0) {
-      const digest = await content.write(dockerManifest(image));
-      hold([digest]);
-      blobs.push(digest);
-    }
-    const config = parseImageConfig(await content.read(image.config.digest, limits.configBytes));
-    const byDigest = new Map(image.layers.map((file) => [file.digest, file]));
-    const chainIds = await this.#unpacker.unpack({
-      layers: image.manifest.layers,
-      config,
-      signal,
-      onProgress,
-      fetch: async ({ digest }) => {
-        const file = byDigest.get(digest);
-        if (file) await spooled.commit(file, content);
-      },
-    });
-    hold(chainIds);
-    const root = blobs[0] ?? '';
-    return {
-      id: image.config.digest,
-      manifestDigest: blobs.at(-1) ?? '',
-      blobs,
-      chainIds,
-      sizeBytes: image.layers.reduce((sum, { size }) => sum + size, image.config.size),
-      tags: image.names,
-      digests: image.manifests.length === 0 ? [] : image.names.map((name) => `${repositoryName(parseReference(name))}@${root}`),
-      pinned: false,
-    };
-  }
-
-  /** Records an image whose layers are extracted, after they are on the disk. */
+  /** Records an image whose layers are extracted. */
   async #store(entry: IndexEntry): Promise<ImageRecord> {
-    const { directory, log, index } = this.#options;
-    await syncFileSystem(directory, log);
+    const { index } = this.#options;
+    this.#syncSoon();
     await this.#loadConfig(entry.id);
     return this.#change(async () => {
       const before = index.get(entry.id);
@@ -281,6 +225,16 @@ export class FileImageStore implements ImageStore {
       await index.update([{ ...merged, blobs: [...new Set([...entry.blobs, ...merged.blobs])] }]);
       return this.#record(merged);
     });
+  }
+
+  /** Synchronizes new layers to the disk while the containers of the image start. A power failure before the end costs another pull. */
+  #syncSoon(): void {
+    const { log, layers } = this.#options;
+    const syncing = this.#changes
+      .run('sync', () => layers.sync())
+      .catch((error: unknown) => log.warn({ err: error }, 'layers were not synchronized to the disk'));
+    this.#running.add(syncing);
+    void syncing.then(() => this.#running.delete(syncing));
   }
 
   #edit(image: string, change: (entry: IndexEntry) => IndexEntry): Promise<ImageRecord> {
@@ -298,19 +252,14 @@ export class FileImageStore implements ImageStore {
     return this.#changes.run('index', work);
   }
 
-  #holder(): { readonly add: (digests: readonly Digest[]) => void; readonly release: () => void } {
+  #holder(): { readonly add: (keys: readonly string[]) => void; readonly release: () => void } {
     const releases: (() => void)[] = [];
     return {
-      add: (digests) => releases.push(this.#options.leases.hold(digests)),
+      add: (keys) => releases.push(this.#options.leases.hold(keys)),
       release: () => {
         for (const release of releases) release();
       },
     };
-  }
-
-  async #dockerCredentials(host: string, signal: AbortSignal): Promise<Credentials | undefined> {
-    const { dockerConfig: file, helperPath } = this.#options;
-    return file === undefined ? undefined : dockerCredentials(host, { file, helperPath }, signal);
   }
 
   async #loadConfig(id: Digest): Promise<void> {
@@ -319,30 +268,7 @@ export class FileImageStore implements ImageStore {
 
   /** Runs with the lock of changes, so that no image is recorded while its layers are removed. */
   #collect(): Promise<GarbageCollection> {
-    return this.#change(async () => {
-      const { content, layers, leases, index, snapshotLayers } = this.#options;
-      const used = new Set<Digest>([
-        ...index.list().flatMap(({ id, blobs, chainIds }) => [id, ...blobs, ...chainIds]),
-        ...snapshotLayers(),
-      ]);
-      const isUsed = (digest: Digest) => used.has(digest) || leases.has(digest);
-      let freedBytes = 0;
-      let removedLayers = 0;
-      let removedBlobs = 0;
-      for (const { chainId, usedBytes } of [...layers.list()].reverse()) {
-        if (isUsed(chainId)) continue;
-        await layers.remove(chainId);
-        freedBytes += usedBytes;
-        removedLayers += 1;
-      }
-      for (const { digest } of content.blobs()) {
-        if (isUsed(digest)) continue;
-        freedBytes += await content.remove(digest);
-        removedBlobs += 1;
-      }
-      for (const digest of await content.partials()) if (!leases.has(digest)) freedBytes += await content.removePartial(digest);
-      return { freedBytes, removedLayers, removedBlobs };
-    });
+    return this.#change(() => collectGarbage(this.#options));
   }
 
   #idOf(image: string): Digest | undefined {
@@ -366,39 +292,9 @@ export class FileImageStore implements ImageStore {
     return this.#options.index.idOf(formatReference(reference.digest === undefined ? reference : { ...reference, tag: undefined }));
   }
 
-  #record({ id, manifestDigest, tags, digests, sizeBytes, chainIds, pinned }: IndexEntry): ImageRecord {
-    const config = this.#configs.get(id);
-    if (!config) throw new OciError('NotFound', `the image ${id} is not in the store`);
-    const [user = ''] = config.user.split(':');
-    const isUid = /^\d+$/.test(user);
-    return {
-      id,
-      repoTags: tags,
-      repoDigests: digests,
-      sizeBytes,
-      ...(isUid && { uid: Number(user) }),
-      ...(!isUid && user !== '' && { username: user }),
-      ...(pinned && { pinned }),
-      manifestDigest,
-      config,
-      chainIds,
-      notes: [...new Set(chainIds.flatMap((chainId) => this.#options.layers.get(chainId)?.notes ?? []))],
-    };
+  #record(entry: IndexEntry): ImageRecord {
+    const config = this.#configs.get(entry.id);
+    if (!config) throw new OciError('NotFound', `the image ${entry.id} is not in the store`);
+    return imageRecord(entry, config, this.#options.layers);
   }
 }
-
-/** Returns the names of an image without one name. The last tag of a repository takes the names with digests along. */
-function withoutName(entry: IndexEntry, reference: Reference): Pick<IndexEntry, 'tags' | 'digests'> {
-  const name = formatReference(reference.digest === undefined ? reference : { ...reference, tag: undefined });
-  const tags = entry.tags.filter((tag) => tag !== name);
-  const repository = repositoryName(reference);
-  const isLastOfRepository = !tags.some((tag) => repositoryName(parseReference(tag)) === repository);
-  const digests = entry.digests.filter((digest) => digest !== name && !(isLastOfRepository && digest.startsWith(`${repository}@`)));
-  return { tags, digests };
-}
-
-/** Returns a manifest for an image of an archive without manifests. */
-const dockerManifest = ({ manifest: { config, layers } }: ArchiveImage): Buffer => {
-  const descriptor = ({ mediaType, digest, size }: (typeof layers)[number]) => ({ mediaType, digest, size });
-  return Buffer.from(JSON.stringify({ schemaVersion: 2, config: descriptor(config), layers: layers.map(descriptor) }));
-};

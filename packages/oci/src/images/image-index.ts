@@ -2,7 +2,7 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { Logger } from '@oarlock/primitives/logger';
-import { diskError } from '../layers/tree-workers.ts';
+import { diskError } from '../disk-error.ts';
 import type { Digest } from '../content/digest.ts';
 import { OciError } from '../oci-error.ts';
 

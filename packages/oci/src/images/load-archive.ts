@@ -6,7 +6,7 @@ import { decompressed, decompressionError } from '../archive/decompression.ts';
 import type { TarEntry } from '../archive/tar-header.ts';
 import { TarParser, type TarHandler } from '../archive/tar-parser.ts';
 import { displayPath } from '../archive/byte-path.ts';
-import { diskError } from '../layers/tree-workers.ts';
+import { diskError } from '../disk-error.ts';
 import { pathComponents } from '../layers/layer-tree.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import type { Digest } from '../content/digest.ts';
@@ -36,7 +36,7 @@ export class SpooledArchive {
     try {
       signal.throwIfAborted();
       const parser = new TarParser(writer);
-      for await (const chunk of await decompressed(archive)) parser.push(chunk as Buffer);
+      for await (const chunk of decompressed(archive as AsyncIterable<Buffer>)) parser.push(chunk);
       parser.end();
       return spool;
     } catch (error) {

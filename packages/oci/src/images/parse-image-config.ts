@@ -1,7 +1,7 @@
 import { isDigest } from '../content/digest.ts';
 import type { ImageConfig } from '../image-config.ts';
 import { OciError } from '../oci-error.ts';
-import { limits, parseObject } from './manifest.ts';
+import { limits, parseObject } from '../content/manifest.ts';
 
 const maxEntries = 10_000;
 const invalid = (field: string, expected: string) => new OciError('InvalidContent', `invalid image config: ${field} is not ${expected}`);

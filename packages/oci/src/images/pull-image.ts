@@ -1,24 +1,23 @@
-import type { RegistryAuth } from '@oarlock/spi/runtime';
 import type { ContentStore } from '../content/content-store.ts';
 import { chainIdsOf, digestOf, type Digest } from '../content/digest.ts';
 import type { PullProgress } from '../image-store.ts';
 import { OciError } from '../oci-error.ts';
 import { formatReference, repositoryName, type Reference } from '../reference.ts';
 import type { Platform } from '../platform.ts';
-import { credentialsOf, hostOfServer, type Credentials } from '../registry/credentials.ts';
 import { downloadBlob } from '../registry/download-blob.ts';
 import { readBody } from '../registry/http-client.ts';
 import type { FetchedManifest, RegistryClient } from '../registry/registry-client.ts';
-import { limits, parseManifest, selectManifest, type Descriptor, type Manifest } from './manifest.ts';
+import { limits, parseManifest, selectManifest, type Descriptor, type Manifest } from '../content/manifest.ts';
 import { parseImageConfig } from './parse-image-config.ts';
 import type { IndexEntry } from './image-index.ts';
+import { layerLease } from '../content/leases.ts';
 import type { Unpacker } from './unpacker.ts';
 
 export interface PullContext {
   readonly content: ContentStore;
   readonly unpacker: Unpacker;
   /** Keeps content and layers from garbage collection, also after this call returns. */
-  hold(digests: readonly Digest[]): void;
+  hold(keys: readonly string[]): void;
   readonly registry: RegistryClient;
   readonly reference: Reference;
   readonly platform: Platform;
@@ -30,13 +29,6 @@ export interface PullContext {
 
 const maxIndexDepth = 3;
 
-/** Returns the credentials of a request for a host: those of another server are not used. */
-export function credentialsForHost(auth: RegistryAuth | undefined, host: string): Credentials | undefined {
-  if (!auth) return undefined;
-  const server = auth.serverAddress ?? '';
-  return server === '' || hostOfServer(server) === hostOfServer(host) ? credentialsOf(auth) : undefined;
-}
-
 /** Pulls an image into the store's content and layers. The caller records the returned entry. @throws OciError with the words of containerd */
 export async function pullImage(context: PullContext): Promise<IndexEntry> {
   const { reference, registry, content, unpacker, hold, signal, onProgress } = context;
@@ -47,7 +39,7 @@ export async function pullImage(context: PullContext): Promise<IndexEntry> {
     hold([manifest.config.digest]);
     await inContext('failed to copy', () => fetchSmall(context, manifest.config));
     const config = parseImageConfig(await content.read(manifest.config.digest, limits.configBytes));
-    hold(chainIdsOf(config.diffIds));
+    hold(chainIdsOf(config.diffIds).map(layerLease));
     const chainIds = await unpacker.unpack({
       layers: manifest.layers,
       config,
@@ -97,10 +89,10 @@ async function resolveManifest(context: PullContext): Promise<ResolvedManifest> 
   throw new OciError('InvalidContent', `the index nests more than ${maxIndexDepth} levels`);
 }
 
-/** Returns the manifest or index of the reference. If the store has it already, the registry is only asked for the digest. */
+/** Returns the manifest or index of the reference. If the store has it already, only the digest is requested from the registry. */
 async function rootManifest(context: PullContext): Promise<FetchedManifest> {
   const { reference, registry, known, content, signal } = context;
-  // the registry is asked even if the content is present, because the credentials must allow the pull
+  // the manifest is requested even if the content is present, because the credentials must allow the pull
   if (reference.digest !== undefined) return registry.manifest(reference.digest, signal);
   const tag = reference.tag ?? 'latest';
   const current = known === undefined ? undefined : await currentDigest(registry, tag, signal);

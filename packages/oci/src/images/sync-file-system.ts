@@ -11,6 +11,6 @@ export async function syncFileSystem(directory: string, log: Logger): Promise<vo
       shortMessage: result.shortMessage,
     }),
   );
-  // without the program, a power failure soon after a pull can damage the layers
+  // without the program the kernel writes within half a minute
   if (failed) log.warn({ directory, reason: shortMessage }, 'the layers were not synchronized to the disk');
 }

@@ -6,8 +6,8 @@ import type { ImageConfig } from '../image-config.ts';
 import type { PullProgress } from '../image-store.ts';
 import type { LayerStore, StoredLayer } from '../layers/layer-store.ts';
 import { OciError } from '../oci-error.ts';
-import type { Leases } from './leases.ts';
-import type { Descriptor } from './manifest.ts';
+import type { Leases } from '../content/leases.ts';
+import type { Descriptor } from '../content/manifest.ts';
 
 export interface UnpackRequest {
   readonly layers: readonly Descriptor[];
@@ -15,7 +15,7 @@ export interface UnpackRequest {
   readonly signal: AbortSignal;
   onProgress(progress: PullProgress): void;
   /** Brings a layer's blob into the content store. */
-  fetch(layer: Descriptor, signal: AbortSignal, onBytes: (completed: number) => void): Promise<void>;
+  fetch(layer: Descriptor, signal: AbortSignal, onBytes: (bytesDone: number) => void): Promise<void>;
 }
 interface LayerRequest {
   readonly index: number;
@@ -127,18 +127,18 @@ export class Unpacker {
     }: {
       readonly signal: AbortSignal;
       notify(progress: PullProgress): void;
-      report(status: PullProgress['status'], completed: number): PullProgress;
+      report(status: PullProgress['status'], bytesDone: number): PullProgress;
       readonly fetch: UnpackRequest['fetch'];
     },
   ): Promise<void> {
     return this.#fetches.run(layer.digest, {
       signal,
       onProgress: notify,
-      work: (shared, tell) =>
+      work: (shared, progressed) =>
         this.#downloads.run(shared, async () => {
           if (this.#content.has(layer.digest)) return;
-          tell(report('downloading', 0));
-          await fetch(layer, shared, (completed) => tell(report('downloading', completed)));
+          progressed(report('downloading', 0));
+          await fetch(layer, shared, (bytesDone) => progressed(report('downloading', bytesDone)));
         }),
     });
   }

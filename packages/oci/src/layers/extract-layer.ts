@@ -32,8 +32,7 @@ export async function extractLayer({ blob, root, staging, diffId, limits, privil
     const parser = new TarParser(extractor);
     const hash = createHash('sha256');
     let bytes = 0;
-    for await (const chunk of await decompressed(source)) {
-      const buffer = chunk as Buffer;
+    for await (const buffer of decompressed(source as AsyncIterable<Buffer>)) {
       bytes += buffer.length;
       if (bytes > maxBytes) throw new OciError('TooLarge', `the layer expands to more than ${maxBytes} bytes`);
       hash.update(buffer);

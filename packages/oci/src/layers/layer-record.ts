@@ -1,6 +1,6 @@
 import type { BytePath } from '../archive/byte-path.ts';
 
-/** What an extracted layer says beside its files. Paths are relative to the root and have one character per byte. */
+/** The record of an extracted layer beside its files. Paths are relative to the root and have one character per byte. */
 export interface LayerContent {
   /** Bytes and inodes on the disk. */
   readonly usedBytes: number;
@@ -22,7 +22,7 @@ export interface LayerRecord extends LayerContent {
   readonly diffId: string;
   /** Name of the layer's directory. */
   readonly name: string;
-  /** Boot during which the layer was extracted: an earlier boot may have ended before the files were on the disk. */
+  /** Boot during which the layer was extracted: an earlier boot may have ended before the files were on the disk, unless the layer is marked as synchronized. */
   readonly bootId: string;
 }
 

@@ -2,12 +2,13 @@ import type { Stats } from 'node:fs';
 import { chmod, lchown, lstat, lutimes, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
+import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { Logger } from '@oarlock/primitives/logger';
 import { bytePath, osPath, type BytePath } from '../archive/byte-path.ts';
 import type { Digest } from '../content/digest.ts';
 import { defaultLayerLimits, type LayerContent, type LayerLimits, type LayerRecord } from './layer-record.ts';
-import { diskError, type TreeWorkers } from './tree-workers.ts';
+import { diskError } from '../disk-error.ts';
+import type { TreeWorkers } from './tree-workers.ts';
 
 export interface StoredLayer extends LayerRecord {
   /** Directory with the layer's files. */
@@ -20,6 +21,8 @@ export interface LayerStoreOptions {
   readonly privileged: boolean;
   readonly bootId: string;
   readonly log: Logger;
+  /** Writes the dirty pages of a file system to the disk. */
+  syncFileSystem(directory: string): Promise<void>;
   readonly limits?: LayerLimits;
 }
 export interface ExtractRequest {
@@ -31,6 +34,9 @@ export interface ExtractRequest {
   readonly signal: AbortSignal;
 }
 
+/** File in a layer's directory that marks the layer as on the disk. */
+const syncedMarker = 'synced';
+
 /**
  * Extracted layers by chain id, each in `layers/NAME` with its files in `files` and its record in `layer.json`. A layer is extracted in `ingest` and appears
  * by a rename. Names are short, because the options of a mount with many layers are limited.
@@ -38,23 +44,21 @@ export interface ExtractRequest {
 export class LayerStore {
   readonly #options: LayerStoreOptions;
   readonly #layers = new Map<Digest, StoredLayer>();
+  readonly #unsynced = new Set<Digest>();
   #lastName = 0;
 
   private constructor(options: LayerStoreOptions) {
     this.#options = options;
   }
 
-  /**
-   * @param isUsed tells whether an image uses a layer. Images are recorded after their layers are on the disk, so that layers of an earlier boot without
-   * an image may be incomplete, and are removed
-   */
-  static async open(options: LayerStoreOptions, isUsed: (chainId: Digest) => boolean): Promise<LayerStore> {
+  /** Removes what a crash left. Layers of an earlier boot that were not synchronized to the disk may be damaged, and are removed. */
+  static async open(options: LayerStoreOptions): Promise<LayerStore> {
     const store = new LayerStore(options);
     for (const folder of ['layers', 'ingest', 'trash']) await mkdir(join(options.directory, folder), { recursive: true, mode: 0o700 });
     for (const folder of ['ingest', 'trash'])
       for (const name of await readdir(join(options.directory, folder)))
         await options.workers.run('remove', { path: join(options.directory, folder, name) });
-    for (const name of await readdir(join(options.directory, 'layers'))) await store.#load(name, isUsed);
+    for (const name of await readdir(join(options.directory, 'layers'))) await store.#load(name);
     return store;
   }
 
@@ -96,21 +100,35 @@ export class LayerStore {
     await this.#discard(join(this.#options.directory, 'layers', layer.name));
   }
 
-  async #load(name: string, isUsed: (chainId: Digest) => boolean): Promise<void> {
+  /** Writes the layers that were extracted since the last call to the disk, and marks them. */
+  async sync(): Promise<void> {
+    const chainIds = [...this.#unsynced];
+    if (chainIds.length === 0) return;
+    await this.#options.syncFileSystem(this.#options.directory);
+    for (const chainId of chainIds) {
+      this.#unsynced.delete(chainId);
+      const layer = this.#layers.get(chainId);
+      if (layer) await writeAtomic(join(layer.files, '..', syncedMarker), '', { sync: true });
+    }
+  }
+
+  async #load(name: string): Promise<void> {
     const { directory, bootId, log } = this.#options;
     const folder = join(directory, 'layers', name);
+    const isSynced = (await readIfExists(join(folder, syncedMarker))) !== undefined;
     let record: LayerRecord | undefined;
     try {
       record = JSON.parse(await readFile(join(folder, 'layer.json'), 'utf8')) as LayerRecord;
     } catch (error) {
       log.warn({ err: error, layer: name }, 'removing a layer without a readable record');
     }
-    if (!record || (record.bootId !== bootId && !isUsed(record.chainId)) || this.#layers.has(record.chainId)) {
+    if (!record || (record.bootId !== bootId && !isSynced) || this.#layers.has(record.chainId)) {
       await this.#discard(folder);
       return;
     }
     this.#lastName = Math.max(this.#lastName, Number.parseInt(name, 36) || 0);
     this.#layers.set(record.chainId, { ...record, name, files: join(folder, 'files') });
+    if (!isSynced) this.#unsynced.add(record.chainId);
   }
 
   async #commit(ingest: string, content: LayerContent & { readonly chainId: Digest; readonly diffId: Digest }): Promise<StoredLayer> {
@@ -122,6 +140,7 @@ export class LayerStore {
     await rename(ingest, folder);
     const layer = { ...record, files: join(folder, 'files') };
     this.#layers.set(content.chainId, layer);
+    this.#unsynced.add(content.chainId);
     return layer;
   }
 

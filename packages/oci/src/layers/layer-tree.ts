@@ -86,7 +86,7 @@ export class LayerTree {
   }
 
   /** @param pending the components to resolve, the next one last */
-  #resolve(given: BytePath, pending: string[], create: boolean): BytePath | undefined {
+  #resolve(path: BytePath, pending: string[], create: boolean): BytePath | undefined {
     let at: string[] = [];
     let links = 0;
     for (let name = pending.pop(); name !== undefined; name = pending.pop()) {
@@ -95,20 +95,20 @@ export class LayerTree {
         at.pop();
         continue;
       }
-      const path = [...at, name].join('/');
-      const found = this.stat(path);
+      const next = [...at, name].join('/');
+      const found = this.stat(next);
       if (found?.isSymbolicLink()) {
         links += 1;
-        if (links > maxLinks) throw invalid(given, 'too many levels of symbolic links');
-        const target = fs.readlinkSync(osPath(this.absolute(path)), { encoding: 'latin1' });
+        if (links > maxLinks) throw invalid(path, 'too many levels of symbolic links');
+        const target = fs.readlinkSync(osPath(this.absolute(next)), { encoding: 'latin1' });
         if (target.startsWith('/')) at = [];
         pending.push(...target.split('/').reverse());
       } else if (found?.isDirectory()) at.push(name);
-      else if (found) throw invalid(given, `${displayPath(path)} is not a directory`);
+      else if (found) throw invalid(path, `${displayPath(next)} is not a directory`);
       else {
         if (!create) return undefined;
-        fs.mkdirSync(osPath(this.absolute(path)), 0o755);
-        this.#onImplied(path);
+        fs.mkdirSync(osPath(this.absolute(next)), 0o755);
+        this.#onImplied(next);
         at.push(name);
       }
     }

@@ -40,7 +40,7 @@ export interface AttributedFile {
 export const isImageXattr = (name: string): boolean =>
   name === 'security.capability' || (name.startsWith('user.') && !name.startsWith('user.overlay.'));
 
-function headerBlock(name: string, type: string, size: number, { mode, uid, gid }: { mode: number; uid: number; gid: number }): Buffer {
+function headerBlock(name: string, type: string, { size, mode, uid, gid }: Pick<fs.Stats, 'size' | 'mode' | 'uid' | 'gid'>): Buffer {
   const block = Buffer.alloc(blockSize);
   const octal = (value: number, offset: number, length: number) =>
     block.write(`${value.toString(8).padStart(length - 1, '0')}\u0000`, offset, 'latin1');
@@ -87,8 +87,8 @@ function writeArchive(archive: string, files: readonly AttributedFile[]): void {
           ...[...xattrs].map(([name, value]) => paxRecord(`SCHILY.xattr.${name}`, value)),
         ]);
         const owner = { mode, uid, gid };
-        fs.writeSync(out, Buffer.concat([headerBlock(`p${index}`, 'x', pax.length, owner), pax, padding(pax.length)]));
-        fs.writeSync(out, headerBlock(`${index}`, '0', size, owner));
+        fs.writeSync(out, Buffer.concat([headerBlock(`p${index}`, 'x', { ...owner, size: pax.length }), pax, padding(pax.length)]));
+        fs.writeSync(out, headerBlock(`${index}`, '0', { ...owner, size }));
         for (let read = fs.readSync(source, buffer); read > 0; read = fs.readSync(source, buffer)) fs.writeSync(out, buffer, 0, read);
         fs.writeSync(out, padding(size));
       } finally {

@@ -5,8 +5,9 @@ import { Worker } from 'node:worker_threads';
 import { programPath } from '@oarlock/primitives/os/bundled-program';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import { Semaphore } from '@oarlock/primitives/concurrency/semaphore';
+import { diskError } from '../disk-error.ts';
 import { OciError, type OciErrorCode } from '../oci-error.ts';
-import type { TreeWork, TreeWorkAnswer, TreeWorkKind } from './worker-protocol.ts';
+import type { TreeWork, TreeWorkAnswer, TreeWorkKind, TreeWorkMessage } from './worker-protocol.ts';
 
 const idleMs = 10_000;
 
@@ -75,7 +76,7 @@ export class TreeWorkers {
     this.#idle.push({ worker, timer });
   }
 
-  #ask(worker: Worker, message: unknown, signal: AbortSignal): Promise<TreeWorkAnswer> {
+  #ask(worker: Worker, message: TreeWorkMessage, signal: AbortSignal): Promise<TreeWorkAnswer> {
     return new Promise((resolve, reject) => {
       const abort = () => void worker.terminate();
       const finish = () => {
@@ -96,14 +97,15 @@ export class TreeWorkers {
       };
       signal.addEventListener('abort', abort, { once: true });
       worker.on('message', onMessage).on('error', onError).on('exit', onExit);
-      worker.postMessage(message);
+      const port: Pick<Worker, 'postMessage'> = worker;
+      port.postMessage(message);
     });
   }
 }
 
 /** Starts a thread, with the TypeScript loader if this package is not built. */
 function startWorker(): Worker {
-  const entry = programPath('@oarlock/oci/tree-worker', import.meta.url);
+  const entry = programPath('@oarlock/oci/layers/tree-worker', import.meta.url);
   if (!entry.endsWith('.ts')) return new Worker(entry, { execArgv: [] });
   const loader = join(dirname(createRequire(import.meta.url).resolve('@oxc-node/core')), 'register.mjs');
   return new Worker(entry, { execArgv: ['--conditions=@oarlock/source', '--import', pathToFileURL(loader).href] });
@@ -112,11 +114,4 @@ function startWorker(): Worker {
 function toError({ message, code, isOciError }: { readonly message: string; readonly code?: string; readonly isOciError: boolean }): Error {
   if (isOciError) return new OciError(code as OciErrorCode, message);
   return diskError(Object.assign(new Error(message), { code }));
-}
-
-/** Converts the errors of a full disk; others are returned as they are. */
-export function diskError(error: unknown): Error {
-  const { code, message } = error as NodeJS.ErrnoException;
-  if (code === 'ENOSPC' || code === 'EDQUOT') return new OciError('NoSpace', `no space left on device: ${message}`, { cause: error });
-  return error as Error;
 }

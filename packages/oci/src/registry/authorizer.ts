@@ -7,7 +7,7 @@ import { readBody, type HttpClient, type HttpResponse } from './http-client.ts';
 import { parseUrl } from './parse-url.ts';
 
 const maxTokenAnswer = 1024 * 1024;
-/** Validity of a token whose server does not tell it, in seconds (distribution, token specification). */
+/** Validity of a token without the field expires_in, in seconds (distribution, token specification). */
 const defaultValiditySeconds = 60;
 
 export interface AuthorizerOptions {
@@ -17,6 +17,11 @@ export interface AuthorizerOptions {
   readonly credentials: Credentials | undefined;
   /** Path of the repository to pull from. */
   readonly repository: string;
+}
+
+interface TokenScope {
+  readonly service: string;
+  readonly scope: string;
 }
 
 const denied = (reason: string) =>
@@ -33,7 +38,7 @@ export class Authorizer {
     if (token !== '') this.#header = { value: `Bearer ${token}`, expires: Number.POSITIVE_INFINITY };
   }
 
-  /** Returns the Authorization header for the next request; undefined before the registry has asked for one. */
+  /** Returns the Authorization header for the next request; undefined before the registry has requested one. */
   header(): string | undefined {
     const { expires = 0, value } = this.#header ?? {};
     return this.#options.clock.monotonic() < expires ? value : undefined;
@@ -66,8 +71,8 @@ export class Authorizer {
     const service = parameters['service'] ?? '';
     const answer =
       (credentials?.identityToken ?? '') === ''
-        ? await this.#get(realm, service, scope, signal)
-        : await this.#exchange(realm, service, scope, signal);
+        ? await this.#get(realm, { service, scope }, signal)
+        : await this.#exchange(realm, { service, scope }, signal);
     const text = (await readBody(answer, maxTokenAnswer)).toString('utf8');
     if (answer.status === 401 || answer.status === 403)
       throw denied(`failed to authorize: failed to fetch token: unexpected status: ${answer.status}`);
@@ -93,7 +98,7 @@ export class Authorizer {
     return { value: `Bearer ${String(token)}`, expires: this.#options.clock.monotonic() + Math.max(seconds * 0.9, 1) * 1000 };
   }
 
-  #get(realm: URL, service: string, scope: string, signal: AbortSignal): Promise<HttpResponse> {
+  #get(realm: URL, { service, scope }: TokenScope, signal: AbortSignal): Promise<HttpResponse> {
     const { username = '', password = '' } = this.#options.credentials ?? {};
     const url = new URL(realm);
     if (service !== '') url.searchParams.set('service', service);
@@ -103,7 +108,7 @@ export class Authorizer {
   }
 
   /** Exchanges an identity token for an access token (OAuth 2, refresh_token grant). */
-  #exchange(realm: URL, service: string, scope: string, signal: AbortSignal): Promise<HttpResponse> {
+  #exchange(realm: URL, { service, scope }: TokenScope, signal: AbortSignal): Promise<HttpResponse> {
     const body = new URLSearchParams({
       grant_type: 'refresh_token',
       refresh_token: this.#options.credentials?.identityToken ?? '',

@@ -39,7 +39,7 @@ function decodePair(auth: string): Pick<Credentials, 'username' | 'password'> {
   const colon = text.indexOf(':');
   if (colon < 0) throw new OciError('InvalidContent', 'invalid credentials: auth is not the base64 of USERNAME:PASSWORD');
   // docker pads passwords with zero bytes
-  return { username: text.slice(0, colon), password: text.slice(colon + 1).replace(/\u0000+$/, '') };
+  return { username: text.slice(0, colon), password: text.slice(colon + 1).split('\u0000')[0] ?? '' };
 }
 
 type Json = Readonly<Record<string, unknown>>;
@@ -73,7 +73,7 @@ export async function dockerCredentials(
   const ofHost = (table: Json) => Object.entries(table).find(([server]) => hostOfServer(server) === host)?.[1];
   const helper = textOf(ofHost(objectOf(config['credHelpers']))) || textOf(config['credsStore']);
   if (helper !== '') {
-    const found = await askHelper(helper, host === 'docker.io' ? hub : host, helperPath, signal);
+    const found = await queryHelper(helper, { server: host === 'docker.io' ? hub : host, path: helperPath }, signal);
     if (found) return found;
   }
   const entry = ofHost(objectOf(config['auths']));
@@ -90,7 +90,11 @@ export async function dockerCredentials(
 }
 
 /** Runs `docker-credential-NAME get` (github.com/docker/docker-credential-helpers). */
-async function askHelper(name: string, server: string, path: string, signal: AbortSignal): Promise<Credentials | undefined> {
+async function queryHelper(
+  name: string,
+  { server, path }: { readonly server: string; readonly path: string },
+  signal: AbortSignal,
+): Promise<Credentials | undefined> {
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name))
     throw new OciError('FailedPrecondition', `"${name}" is not the name of a credential helper`);
   const program = `docker-credential-${name}`;
@@ -104,7 +108,7 @@ async function askHelper(name: string, server: string, path: string, signal: Abo
     });
     const { Username, Secret } = objectOf(JSON.parse(stdout));
     const secret = textOf(Secret);
-    // this user name says that the secret is an identity token
+    // with this user name the secret is an identity token
     return textOf(Username) === '<token>'
       ? { username: '', password: '', identityToken: secret, registryToken: '' }
       : { username: textOf(Username), password: secret, identityToken: '', registryToken: '' };

@@ -4,7 +4,7 @@ import { errorText } from '@oarlock/primitives/error-text';
 import { hashFile, sizeOf, type ContentStore } from '../content/content-store.ts';
 import type { Digest } from '../content/digest.ts';
 import { OciError } from '../oci-error.ts';
-import { diskError } from '../layers/tree-workers.ts';
+import { diskError } from '../disk-error.ts';
 import type { HttpResponse } from './http-client.ts';
 import type { RegistryClient } from './registry-client.ts';
 
@@ -12,7 +12,7 @@ export interface DownloadRequest {
   readonly digest: Digest;
   readonly size: number;
   readonly signal: AbortSignal;
-  onBytes(completed: number): void;
+  onBytes(bytesDone: number): void;
 }
 
 /**
@@ -30,9 +30,9 @@ export async function downloadBlob(content: ContentStore, registry: RegistryClie
   const download = new Download(handle, request);
   try {
     if (existing > 0 && existing <= size) download.resume(existing, await hashFile(file));
-    if (download.completed < size || size === 0)
+    if (download.bytesDone < size || size === 0)
       await registry.blob(digest, {
-        offset: () => download.completed,
+        offset: () => download.bytesDone,
         read: (response, offset) => download.read(response, offset),
         signal,
       });
@@ -52,51 +52,51 @@ class Download {
   readonly #handle: FileHandle;
   readonly #request: DownloadRequest;
   #hash: Hash = createHash('sha256');
-  completed = 0;
+  bytesDone = 0;
 
   constructor(handle: FileHandle, request: DownloadRequest) {
     this.#handle = handle;
     this.#request = request;
   }
 
-  resume(completed: number, hash: Hash): void {
-    this.completed = completed;
+  resume(bytesDone: number, hash: Hash): void {
+    this.bytesDone = bytesDone;
     this.#hash = hash;
   }
 
   /** Writes a body at an offset. @throws OciError `Unavailable` if the body ends early, `InvalidContent` if it is too long or has another digest */
   async read({ body }: HttpResponse, offset: number): Promise<void> {
     const { size, digest, onBytes } = this.#request;
-    if (offset !== this.completed) {
+    if (offset !== this.bytesDone) {
       this.#hash = createHash('sha256');
-      this.completed = 0;
+      this.bytesDone = 0;
     }
     try {
       for await (const chunk of body) {
         const bytes = chunk as Buffer;
-        if (this.completed + bytes.length > size)
+        if (this.bytesDone + bytes.length > size)
           throw new OciError('InvalidContent', `the registry sent more than the ${size} bytes of ${digest}`);
         this.#hash.update(bytes);
         for (let at = 0; at < bytes.length; )
-          at += (await this.#handle.write(bytes, at, bytes.length - at, this.completed + at)).bytesWritten;
-        this.completed += bytes.length;
-        onBytes(this.completed);
+          at += (await this.#handle.write(bytes, at, bytes.length - at, this.bytesDone + at)).bytesWritten;
+        this.bytesDone += bytes.length;
+        onBytes(this.bytesDone);
       }
     } catch (error) {
       body.destroy();
       const failure = diskError(error);
       if (failure instanceof OciError) throw failure;
-      throw new OciError('Unavailable', `downloading ${digest} failed after ${this.completed} of ${size} bytes: ${errorText(error)}`, {
+      throw new OciError('Unavailable', `downloading ${digest} failed after ${this.bytesDone} of ${size} bytes: ${errorText(error)}`, {
         cause: error,
       });
     }
-    if (this.completed < size)
-      throw new OciError('Unavailable', `downloading ${digest} failed: the response ended after ${this.completed} of ${size} bytes`);
+    if (this.bytesDone < size)
+      throw new OciError('Unavailable', `downloading ${digest} failed: the response ended after ${this.bytesDone} of ${size} bytes`);
     this.#check();
   }
 
   verify(): void {
-    if (this.completed !== this.#request.size) throw new OciError('InvalidContent', `the size of ${this.#request.digest} is wrong`);
+    if (this.bytesDone !== this.#request.size) throw new OciError('InvalidContent', `the size of ${this.#request.digest} is wrong`);
     this.#check();
   }
 
@@ -104,7 +104,7 @@ class Download {
     const actual = `sha256:${this.#hash.copy().digest('hex')}`;
     if (actual === this.#request.digest) return;
     // the next attempt starts again
-    this.completed = 0;
+    this.bytesDone = 0;
     this.#hash = createHash('sha256');
     throw new OciError('InvalidContent', `unexpected digest of content: ${actual}, expected ${this.#request.digest}`);
   }

@@ -49,7 +49,7 @@ export class HttpClient {
   send({ url, method, headers, body, tls, dialTimeoutMs, signal }: HttpRequest): Promise<HttpResponse> {
     signal.throwIfAborted();
     const proxy = proxyFor(url, this.#proxy);
-    // plain HTTP asks the proxy for the whole URL; https connects through the proxy
+    // plain HTTP requests the whole URL from the proxy; https connects through the proxy
     const viaProxy = proxy !== undefined && url.protocol === 'http:';
     const target = viaProxy ? proxy : url;
     const options: https.RequestOptions = {

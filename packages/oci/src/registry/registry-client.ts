@@ -3,7 +3,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { errorText } from '@oarlock/primitives/error-text';
 import { digestOf, isDigest, type Digest } from '../content/digest.ts';
-import { acceptedManifests, limits } from '../images/manifest.ts';
+import { acceptedManifests, limits } from '../content/manifest.ts';
 import { OciError } from '../oci-error.ts';
 import { repositoryName, type Reference } from '../reference.ts';
 import { Authorizer } from './authorizer.ts';
@@ -48,7 +48,7 @@ export class RegistryClient {
     this.#options = options;
   }
 
-  /** Returns the digest that the registry has for a tag without the manifest, or undefined if the registry does not tell. @throws OciError */
+  /** Returns the digest that the registry has for a tag without the manifest, or undefined if the registry does not report it. @throws OciError */
   async resolve(tag: string, signal: AbortSignal): Promise<Digest | undefined> {
     return this.#onHosts(
       'resolve',
@@ -90,7 +90,7 @@ export class RegistryClient {
   }
 
   /**
-   * Opens a blob at an offset on each host until one succeeds. `read` reads the body; if it throws `Unavailable`, the same host is asked again. The offset
+   * Opens a blob at an offset on each host until one succeeds. `read` reads the body; if it throws `Unavailable`, the same host is requested again. The offset
    * that `read` receives is 0 if the server does not support ranges.
    */
   async blob(digest: Digest, { offset, read, signal }: BlobRequest): Promise<void> {
@@ -206,7 +206,7 @@ export class RegistryClient {
         const isFinal = !(error instanceof OciError) || error.code !== 'Unavailable' || error instanceof RetriedError;
         if (isFinal) throw error;
         const delay = backoff.next();
-        if (backoff.failures >= maxAttempts || isRefused(error)) throw new RetriedError(error);
+        if (backoff.failures >= maxAttempts || hasNoListener(error)) throw new RetriedError(error);
         await clock.sleep(Math.max(delay, error instanceof RegistryBusyError ? error.retryAfterMs : 0), signal);
       }
     }
@@ -251,7 +251,7 @@ class RetriedError extends OciError {
 }
 
 /** Returns true if nothing listens, so that a retry within seconds is useless. */
-const isRefused = ({ cause }: OciError): boolean =>
+const hasNoListener = ({ cause }: OciError): boolean =>
   ['ECONNREFUSED', 'ENOTFOUND'].includes((cause as NodeJS.ErrnoException | undefined)?.code ?? '');
 
 const nameOf = (reference: Reference, path: string): string => {
@@ -259,7 +259,7 @@ const nameOf = (reference: Reference, path: string): string => {
   return `${repositoryName(reference)}${isDigest(wanted) ? '@' : ':'}${wanted}`;
 };
 
-/** Returns the delay that a Retry-After header asks for, at most a minute. */
+/** Returns the delay of a Retry-After header, at most a minute. */
 function retryAfterMs(header: string | undefined, clock: Clock): number {
   if (header === undefined) return 0;
   const ms = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - clock.now();

@@ -30,10 +30,10 @@ async function isInitialUserNamespace(): Promise<boolean> {
 }
 
 /**
- * Returns the wanted driver, or for `auto` the first that works: overlayfs, fuse-overlayfs, copy. Each is tried with a mount in namespaces of its own; an
+ * Returns the requested driver, or for `auto` the first that works: overlayfs, fuse-overlayfs, copy. Each is tried with a mount in namespaces of its own; an
  * ordinary user's mount is tried in a user namespace, in which the user's containers run.
  *
- * @throws OciError `FailedPrecondition` if the wanted driver does not work
+ * @throws OciError `FailedPrecondition` if the requested driver does not work
  */
 export async function chooseDriver(options: ChooseDriverOptions): Promise<ChosenDriver> {
   const { directory, wanted, workers, privileged } = options;

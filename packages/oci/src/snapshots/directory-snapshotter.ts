@@ -1,14 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { Clock } from '@oarlock/primitives/clock';
 import { KeyedLock } from '@oarlock/primitives/concurrency/keyed-lock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Digest } from '../content/digest.ts';
-import type { Leases } from '../images/leases.ts';
+import { layerLease, type Leases } from '../content/leases.ts';
 import type { LayerStore } from '../layers/layer-store.ts';
-import { diskError, type TreeWorkers } from '../layers/tree-workers.ts';
+import { diskError } from '../disk-error.ts';
+import type { TreeWorkers } from '../layers/tree-workers.ts';
 import { OciError } from '../oci-error.ts';
 import type { RootFilesystem, Snapshot, SnapshotRequest, Snapshotter, SnapshotterKind, SnapshotUsage } from '../snapshotter.ts';
 import type { DriverSnapshot, SnapshotDriver } from './drivers.ts';
@@ -60,14 +61,6 @@ export class DirectorySnapshotter implements Snapshotter {
       }
     }
     return snapshotter;
-  }
-
-  /** Returns the layers that the snapshots of a directory use, before the snapshotter is open. */
-  static async layersOnDisk(directory: string): Promise<ReadonlySet<Digest>> {
-    const folder = join(directory, 'snapshots');
-    await mkdir(folder, { recursive: true, mode: 0o711 });
-    const texts = await Promise.all((await readdir(folder)).map((key) => readIfExists(join(folder, key, 'snapshot.json'))));
-    return new Set(texts.flatMap((text) => (text === undefined ? [] : (JSON.parse(text) as SnapshotRecord).chainIds)));
   }
 
   get kind(): SnapshotterKind {
@@ -139,7 +132,7 @@ export class DirectorySnapshotter implements Snapshotter {
       const { chainIdsOf, leases, driver } = this.#options;
       const chainIds = chainIdsOf(image);
       if (!chainIds) throw new OciError('NotFound', `the image ${image} is not in the store`);
-      const release = leases.hold(chainIds);
+      const release = leases.hold(chainIds.map(layerLease));
       try {
         const record: SnapshotRecord = { key, image, kind, chainIds, driver: driver.kind };
         await this.#create(record, signal);

@@ -28,7 +28,7 @@ async function directoryIn(layer: StoredLayer, path: BytePath): Promise<BytePath
 
 /**
  * Writes the whiteouts of extracted layers in the form of overlayfs: character devices 0/0, which are hard links of one device. Opaque directories get a
- * whiteout for each name that the lower layers have, instead of an extended attribute, which Node cannot set. A marker file tells that a layer is done.
+ * whiteout for each name that the lower layers have, instead of an extended attribute, which Node cannot set. A marker file is written when a layer is done.
  */
 export class OverlayWhiteouts {
   readonly #directory: string;

@@ -190,7 +190,7 @@ describe('extractLayer', () => {
     expect(readFileSync(at('home/ping'), 'utf8')).toBe('ping');
     expect(content.notes).toContain('2 extended attributes were not set.');
     const listed = spawnSync('tar', ['--xattrs', '--xattrs-include=*', '-C', at('home'), '-cf', '-', 'ping']);
-    // the file system of the test may not support capabilities; then a note says so
+    // the file system of the test may not support capabilities; then a note reports it
     if (!content.notes.some((note) => note.includes('capabilities')))
       expect(listed.stdout.includes(Buffer.concat([Buffer.from('security.capability='), capability]))).toBe(true);
   });

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { openImageStore, type OpenImageStore } from '@oarlock/oci/open-image-store';
+import { openImageStore, type OpenImageStore } from '@oarlock/oci/store/open-image-store';
 import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
 import { canMakeNamespaces, findProgram } from '@oarlock/process-supervisor/host/host-tools';

@@ -5,19 +5,20 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { acquireLock, currentProcess, releaseLock } from '@oarlock/primitives/os/process-lock';
 import { defaultPath } from '@oarlock/primitives/os/run-program';
-import { ContentStore } from './content/content-store.ts';
-import type { ImageStore } from './image-store.ts';
-import { FileImageStore } from './images/file-image-store.ts';
-import { ImageIndex } from './images/image-index.ts';
-import { Leases } from './images/leases.ts';
-import { LayerStore } from './layers/layer-store.ts';
-import { TreeWorkers } from './layers/tree-workers.ts';
-import { OciError } from './oci-error.ts';
-import { HttpClient } from './registry/http-client.ts';
-import type { ProxySettings } from './registry/proxy.ts';
-import type { Snapshotter, SnapshotterKind } from './snapshotter.ts';
-import { chooseDriver } from './snapshots/choose-driver.ts';
-import { DirectorySnapshotter } from './snapshots/directory-snapshotter.ts';
+import { ContentStore } from '../content/content-store.ts';
+import type { ImageStore } from '../image-store.ts';
+import { FileImageStore } from '../images/file-image-store.ts';
+import { ImageIndex } from '../images/image-index.ts';
+import { syncFileSystem } from '../images/sync-file-system.ts';
+import { Leases } from '../content/leases.ts';
+import { LayerStore } from '../layers/layer-store.ts';
+import { TreeWorkers } from '../layers/tree-workers.ts';
+import { OciError } from '../oci-error.ts';
+import { HttpClient } from '../registry/http-client.ts';
+import type { ProxySettings } from '../registry/proxy.ts';
+import type { Snapshotter, SnapshotterKind } from '../snapshotter.ts';
+import { chooseDriver } from '../snapshots/choose-driver.ts';
+import { DirectorySnapshotter } from '../snapshots/directory-snapshotter.ts';
 
 export interface ImageStoreOptions {
   /** Directory of the store; created if absent. Snapshots are in the same directory. */
@@ -37,6 +38,10 @@ export interface ImageStoreOptions {
   readonly maxConcurrentDownloads?: number | undefined;
   /** `auto` takes the first that works on this machine: overlayfs, fuse-overlayfs, copy. Default `auto`. */
   readonly snapshotter?: SnapshotterKind | 'auto' | undefined;
+  /** Threads that several stores share; the caller closes them. Default: threads of the store. */
+  readonly workers?: TreeWorkers | undefined;
+  /** Writes the dirty pages of a directory's file system to the disk. Default: sync(1). */
+  readonly syncFileSystem?: ((directory: string) => Promise<void>) | undefined;
 }
 
 export interface OpenImageStore {
@@ -58,9 +63,9 @@ export async function openImageStore(options: ImageStoreOptions): Promise<OpenIm
   const lock = join(directory, 'lock');
   const holder = await acquireLock(lock, await currentProcess());
   if (holder) throw new OciError('InUse', `the image store ${directory} is in use by the process ${holder.pid}`);
-  const workers = new TreeWorkers(options.clock, Math.min(4, availableParallelism()));
+  const workers = options.workers ?? new TreeWorkers(options.clock, Math.min(4, availableParallelism()));
   const release = async () => {
-    await workers.close();
+    if (!options.workers) await workers.close();
     await releaseLock(lock);
   };
   try {
@@ -81,8 +86,8 @@ async function openParts(
   const bootId = (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
   const leases = new Leases();
   const index = await ImageIndex.open(directory, log);
-  const used = new Set([...index.list().flatMap(({ chainIds }) => chainIds), ...(await DirectorySnapshotter.layersOnDisk(directory))]);
-  const layers = await LayerStore.open({ directory, workers, privileged, bootId, log }, (chainId) => used.has(chainId));
+  const sync = options.syncFileSystem ?? ((path: string) => syncFileSystem(path, log));
+  const layers = await LayerStore.open({ directory, workers, privileged, bootId, log, syncFileSystem: sync });
   const content = await ContentStore.open(directory);
   const { driver, notes } = await chooseDriver({ directory, wanted: options.snapshotter ?? 'auto', workers, privileged });
   const snapshots = await DirectorySnapshotter.open({

@@ -1,4 +1,4 @@
-import { isDigest, type Digest } from '../content/digest.ts';
+import { isDigest, type Digest } from './digest.ts';
 import { OciError } from '../oci-error.ts';
 import { formatPlatform, selectPlatform, type Platform } from '../platform.ts';
 

@@ -1,15 +1,18 @@
-import type { Digest } from '../content/digest.ts';
+import type { Digest } from './digest.ts';
+
+/** Returns the key of a layer: the chain id of an uncompressed layer can be the digest of its blob as well. */
+export const layerLease = (chainId: Digest): string => `layer ${chainId}`;
 
 /** Counts of running operations that use blobs and layers, which garbage collection must keep. */
 export class Leases {
-  readonly #counts = new Map<Digest, number>();
+  readonly #counts = new Map<string, number>();
 
-  has(digest: Digest): boolean {
-    return this.#counts.has(digest);
+  has(key: string): boolean {
+    return this.#counts.has(key);
   }
 
-  /** Holds digests until the returned function is called. */
-  hold(digests: readonly Digest[]): () => void {
+  /** Holds blobs by digest, and layers by `layerLease`, until the returned function is called. */
+  hold(digests: readonly string[]): () => void {
     for (const digest of digests) this.#counts.set(digest, (this.#counts.get(digest) ?? 0) + 1);
     let held = true;
     return () => {
