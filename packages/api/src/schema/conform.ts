@@ -213,9 +213,19 @@ function wrapInteger(value: number, bits: 32 | 64): number {
 /** Returns the error of the unstructured converter for a value that the Go type of the schema cannot hold. */
 function converterMessage(schema: Schema, value: unknown): string {
   const kind = goKind(value);
-  const from = kind === 'number' ? (Number.isInteger(Number(value)) ? 'int64' : 'float64') : kind === 'array' ? 'slice' : kind === 'object' ? 'map' : kind;
+  const from =
+    kind === 'number'
+      ? Number.isInteger(Number(value))
+        ? 'int64'
+        : 'float64'
+      : kind === 'array'
+        ? 'slice'
+        : kind === 'object'
+          ? 'map'
+          : kind;
   const to = goType(schema);
-  if (schema.type === 'object') return schema.properties === undefined ? `cannot restore map from ${from}` : `cannot restore struct from: ${from}`;
+  if (schema.type === 'object')
+    return schema.properties === undefined ? `cannot restore map from ${from}` : `cannot restore struct from: ${from}`;
   if (schema.type === 'array' || schema.format === 'byte') return `cannot restore slice from ${from}`;
   // types with a JSON unmarshaler of their own
   if (schema.format === 'int-or-string') return `json: cannot unmarshal ${kind} into Go value of type int32`;

@@ -281,9 +281,7 @@ describe('patch', () => {
   it('a merge patch with the wrong type has the message of the JSON decoder', async () => {
     await server.create('deployments.apps', deployment('d'));
     const { status } = await rejectionOf(server.patch('deployments.apps', 'd', { spec: { replicas: 'two' } }, { patchType: 'merge' }));
-    expect(status.message).toMatch(
-      /: json: cannot unmarshal string into Go struct field DeploymentSpec\.spec\.replicas of type int32$/,
-    );
+    expect(status.message).toMatch(/: json: cannot unmarshal string into Go struct field DeploymentSpec\.spec\.replicas of type int32$/);
     expect(status.message).not.toContain('cannot be handled');
   });
 

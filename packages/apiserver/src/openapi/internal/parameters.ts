@@ -33,7 +33,11 @@ export const listParameters: readonly Parameter[] = [
   query('sendInitialEvents', 'If true, a watch begins with the current objects and a bookmark that ends them.', 'boolean'),
   query('shardSelector', 'Selects the objects of one shard of the collection. Defaults to everything.'),
   query('timeoutSeconds', 'The timeout of the list or watch in seconds, regardless of any activity.', 'integer'),
-  query('watch', 'Watch for changes to the described resources: the response is a stream of added, modified and deleted events.', 'boolean'),
+  query(
+    'watch',
+    'Watch for changes to the described resources: the response is a stream of added, modified and deleted events.',
+    'boolean',
+  ),
 ];
 const dryRun = query('dryRun', "If 'All', the request is processed by all stages, but nothing is persisted.");
 const fieldManager = query(
