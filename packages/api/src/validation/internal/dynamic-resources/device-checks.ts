@@ -130,8 +130,13 @@ export function validateSelectors(errors: Errors, path: string, list: readonly D
   });
 }
 
-/** Validates the configuration of a device, which is opaque to Kubernetes. `isStored` is true for a configuration that did not change. */
-export function validateOpaque(errors: Errors, path: string, opaque: OpaqueDeviceConfiguration | undefined, isStored = false): void {
+interface OpaqueRules {
+  readonly opaque: OpaqueDeviceConfiguration | undefined;
+  /** True for a configuration that did not change, whose size is not validated again. */
+  readonly isStored?: boolean;
+}
+/** Validates the configuration of a device, which is opaque to Kubernetes. */
+export function validateOpaque(errors: Errors, path: string, { opaque, isStored = false }: OpaqueRules): void {
   if (opaque === undefined) {
     errors.push(required(`${path}.opaque`));
     return;

@@ -19,7 +19,7 @@ export function validateRequestPolicy(errors: Errors, path: string, { value, req
   const form = validValues.length > 0 ? 'validValues' : 'validRange';
   if (validValues.length === 0 && validRange === undefined) return;
   if (policy.default === undefined) errors.push(required(`${path}.default`, `required when ${form} is defined`));
-  else if (validRange === undefined) validateValidValues(errors, `${path}.validValues`, policy, parseQuantity(value));
+  else if (validRange === undefined) validateValidValues(errors, `${path}.validValues`, { policy, capacity: parseQuantity(value) });
   else
     validateRange(errors, `${path}.validRange`, {
       range: validRange,
@@ -28,7 +28,11 @@ export function validateRequestPolicy(errors: Errors, path: string, { value, req
     });
 }
 
-function validateValidValues(errors: Errors, path: string, policy: CapacityRequestPolicy, capacity: ParsedQuantity): void {
+interface Values {
+  readonly policy: CapacityRequestPolicy;
+  readonly capacity: ParsedQuantity;
+}
+function validateValidValues(errors: Errors, path: string, { policy, capacity }: Values): void {
   const standard = parseQuantity(policy.default ?? '0');
   const values = (policy.validValues ?? []).map((value) => parseQuantity(value));
   for (const [i, value] of values.entries()) {

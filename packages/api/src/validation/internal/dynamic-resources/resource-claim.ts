@@ -93,7 +93,11 @@ function validateRequestReference(
   if (segments.length <= 2) for (const segment of segments) validateDNSLabel(errors, path, segment);
   if (segments.length > 2 || !names.has(name)) errors.push(invalid(path, name, unknownRequest));
 }
-function validateRequestReferences(errors: Errors, path: string, list: readonly string[] | undefined, names: RequestNames): void {
+interface RequestReferences {
+  readonly list: readonly string[] | undefined;
+  readonly names: RequestNames;
+}
+function validateRequestReferences(errors: Errors, path: string, { list, names }: RequestReferences): void {
   validateList(errors, path, {
     list: list ?? [],
     max: maxClaimItems,
@@ -121,7 +125,7 @@ function validateClaimSpec(errors: Errors, path: string, spec: Partial<ResourceC
     list: constraints,
     max,
     validateItem({ requests: of, matchAttribute, distinctAttribute }, here) {
-      validateRequestReferences(errors, `${here}.requests`, of, names);
+      validateRequestReferences(errors, `${here}.requests`, { list: of, names });
       if (matchAttribute !== undefined) validateFullyQualifiedDeviceName(errors, `${here}.matchAttribute`, matchAttribute);
       else if (distinctAttribute !== undefined) validateFullyQualifiedDeviceName(errors, `${here}.distinctAttribute`, distinctAttribute);
       else errors.push(required(here, 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'));
@@ -131,8 +135,8 @@ function validateClaimSpec(errors: Errors, path: string, spec: Partial<ResourceC
     list: config,
     max,
     validateItem({ requests: of, opaque }, here) {
-      validateRequestReferences(errors, `${here}.requests`, of, names);
-      validateOpaque(errors, here, opaque);
+      validateRequestReferences(errors, `${here}.requests`, { list: of, names });
+      validateOpaque(errors, here, { opaque });
     },
   });
 }
@@ -160,7 +164,7 @@ export function validateDeviceClass(errors: Errors, { spec = {} }: DeviceClass, 
     list: config,
     max: maxClaimItems,
     validateItem({ opaque }, at) {
-      validateOpaque(errors, at, opaque, isStored);
+      validateOpaque(errors, at, { opaque, isStored });
     },
   });
   if (name !== undefined && !isExtendedResource(name))
@@ -188,7 +192,7 @@ export function validateResourceClaimStatus(errors: Errors, claim: ResourceClaim
   }
   if (allocation === undefined) return;
   if (old?.status?.allocation !== undefined) validateImmutable(errors, 'status.allocation', allocation, old.status.allocation);
-  else validateAllocation(errors, 'status.allocation', allocation, requestNamesOf(claim.spec ?? {}));
+  else validateAllocation(errors, allocation, requestNamesOf(claim.spec ?? {}));
 }
 
 function hasNewConsumers({ reservedFor = [] }: ResourceClaimStatus, old: ResourceClaimStatus | undefined): boolean {
@@ -238,7 +242,8 @@ function validateNetworkData(
   });
 }
 
-function validateAllocation(errors: Errors, path: string, { devices = {}, nodeSelector }: AllocationResult, names: RequestNames): void {
+function validateAllocation(errors: Errors, { devices = {}, nodeSelector }: AllocationResult, names: RequestNames): void {
+  const path = 'status.allocation';
   validateList(errors, `${path}.devices.results`, {
     list: devices.results ?? [],
     max: maxClaimItems,
@@ -258,8 +263,8 @@ function validateAllocation(errors: Errors, path: string, { devices = {}, nodeSe
     validateItem({ source = '', requests, opaque }, at) {
       if (source === '') errors.push(required(`${at}.source`));
       else if (!['FromClaim', 'FromClass'].includes(source)) errors.push(notSupported(`${at}.source`, source, ['FromClaim', 'FromClass']));
-      validateRequestReferences(errors, `${at}.requests`, requests, names);
-      validateOpaque(errors, at, opaque);
+      validateRequestReferences(errors, `${at}.requests`, { list: requests, names });
+      validateOpaque(errors, at, { opaque });
     },
   });
   if (nodeSelector !== undefined) validateNodeSelector(errors, `${path}.nodeSelector`, nodeSelector);

@@ -55,8 +55,9 @@ export function validateResourceSlice(errors: Errors, slice: ResourceSlice, old?
     max: isAdvanced ? maxDevicesWithAdvancedFeatures : maxDevices,
     keyOf: ({ name }) => name,
     validateItem(device, at) {
-      validateDevice(errors, at, device, before.get(device.name));
-      validateDeviceNodes(errors, at, device, spec.perDeviceNodeSelection === true);
+      validateDevice(errors, at, { device, old: before.get(device.name) });
+      if (spec.perDeviceNodeSelection === true) validateDeviceNodes(errors, at, device);
+      else forbidDeviceNodes(errors, at, device);
     },
   });
   validateList(errors, 'spec.sharedCounters', {
@@ -69,7 +70,7 @@ export function validateResourceSlice(errors: Errors, slice: ResourceSlice, old?
   });
 }
 
-/** Requires exactly one of the fields that say which nodes have access to the devices of a slice. */
+/** Requires exactly one of the fields that select which nodes can use to the devices of a slice. */
 function validateSliceNodes(
   errors: Errors,
   { nodeName, nodeSelector, allNodes, perDeviceNodeSelection }: Partial<ResourceSliceSpec>,
@@ -95,14 +96,13 @@ function validateSliceNodes(
   else if (fields.length > 1) errors.push(invalid('spec', `{${fields.join(', ')}}`, `${one}, but multiple fields are set`));
 }
 
-function validateDeviceNodes(errors: Errors, path: string, device: Device, isSelectedByDevice: boolean): void {
-  const { nodeName, nodeSelector, allNodes } = device;
-  if (!isSelectedByDevice) {
-    const only = 'can only be set if `perDeviceNodeSelection` is set to true in the ResourceSlice spec';
-    if (nodeName !== undefined || nodeSelector !== undefined || allNodes !== undefined)
-      errors.push(invalid(path, undefined, `\`nodeName\`, \`nodeSelector\` and \`allNodes\` ${only}`));
-    return;
-  }
+function forbidDeviceNodes(errors: Errors, path: string, { nodeName, nodeSelector, allNodes }: Device): void {
+  if (nodeName === undefined && nodeSelector === undefined && allNodes === undefined) return;
+  const only = 'can only be set if `perDeviceNodeSelection` is set to true in the ResourceSlice spec';
+  errors.push(invalid(path, undefined, `\`nodeName\`, \`nodeSelector\` and \`allNodes\` ${only}`));
+}
+
+function validateDeviceNodes(errors: Errors, path: string, { nodeName, nodeSelector, allNodes }: Device): void {
   const fields: string[] = [];
   if (nodeName === '') errors.push(invalid(`${path}.nodeName`, nodeName, 'must not be empty'));
   else if (nodeName !== undefined) {
@@ -121,7 +121,11 @@ function validateDeviceNodes(errors: Errors, path: string, device: Device, isSel
   else if (fields.length > 1) errors.push(invalid(path, `{${fields.join(', ')}}`, one));
 }
 
-function validateDevice(errors: Errors, path: string, device: Device, old: Device | undefined): void {
+interface DeviceChange {
+  readonly device: Device;
+  readonly old: Device | undefined;
+}
+function validateDevice(errors: Errors, path: string, { device, old }: DeviceChange): void {
   const { attributes = {}, capacity = {}, taints = [], consumesCounters = [] } = device;
   validateDNSLabel(errors, `${path}.name`, device.name ?? '');
   const count = Object.keys(attributes).length + Object.keys(capacity).length;
