@@ -216,7 +216,7 @@ export class RegistryClient {
     const { reference, clock } = this.#options;
     const { status, headers } = response;
     const url = `${host.baseUrl}/${reference.repository}/${path}`;
-    // the status tells the failure if the body cannot be read
+    // the status reports the failure if the body cannot be read
     const body = await readBody(response, maxErrorBody).catch(() => Buffer.alloc(0));
     const detail = registryMessage(body.toString('utf8'));
     const message = `unexpected status from ${method} request to ${url}: ${status}${detail}`;
