@@ -51,7 +51,8 @@ export class Unshare implements ContainerProgram {
       cgroup?.apply(linux.resources);
       const hidden = `.oarlock-${randomBytes(8).toString('hex')}`;
       writeFileSync(join(directory, hiddenFile), hidden, { mode: 0o600 });
-      const command = this.#inCgroups(cgroup, [...this.#namespaces(spec), ...this.#makeRoot(container, spec, { hidden, cgroup })]);
+      // the wrappers stay outside of the control group: whatever kills it must leave them to report the exit code
+      const command = [...this.#namespaces(spec), ...this.#inCgroups(cgroup, this.#makeRoot(container, spec, { hidden, cgroup }))];
       const { command: inner, environment } = onTerminal({ command, environment: wrapperEnvironment, tty }, host.tools);
       const { oomScoreAdj } = spec.process;
       const group = await ProcessGroup.start(
