@@ -163,6 +163,25 @@ describe.skipIf(missing !== undefined)(
       await page.getByText('The pod would go to node').waitFor();
       await page.getByRole('button', { name: 'Back to the pod as it is' }).click();
       await verdicts.getByText('NodeResourcesFit: Insufficient cpu').waitFor();
+      await open('#/topology');
+      await heading('Topology');
+      await page.getByRole('heading', { name: '1 pods without a node' }).waitFor();
+      await expect
+        .poll(() =>
+          page
+            .getByRole('region', { name: 'node-a' })
+            .getByRole('link', { name: /^hello-/ })
+            .count(),
+        )
+        .toBe(3);
+      await documentPage(page, 'console-topology');
+      await page.getByRole('button', { name: 'What if this node is lost?' }).click();
+      const loss = page.getByRole('dialog', { name: 'If node node-a is lost' });
+      await expect
+        .poll(() => loss.getByText("no other node can run it: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity").count())
+        .toBe(3);
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await page.keyboard.press('Escape');
       await cluster.kubectl.run(['delete', 'pod', 'large']);
       await open('#/o/apps/v1/deployments/default/hello/summary');
     });
@@ -369,6 +388,7 @@ describe.skipIf(missing !== undefined)(
         ['events', '#/o/core/v1/pods/default/hostile/events', 'Started', undefined],
         ['logs', '#/o/core/v1/pods/default/hostile/logs', '1 lines', undefined],
         ['managed fields', '#/o/core/v1/pods/default/hostile/fields', 'spec.', undefined],
+        ['the topology', '#/topology', 'What if this node is lost?', undefined],
         ['creation', '#/create', 'Check', undefined],
       ])('%s is accessible and fits', async (_, hash, content, picture) => {
         await view.page.goto(`https://127.0.0.1:${cluster.port}/console/${hash}`);
