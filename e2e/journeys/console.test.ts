@@ -157,7 +157,7 @@ describe.skipIf(missing !== undefined)(
       expect(await accessibilityFaults(page)).toEqual([]);
       await page.getByLabel('CPU request of the first container').fill('many');
       await page.getByRole('button', { name: 'Evaluate' }).click();
-      await page.getByRole('alert').waitFor();
+      await page.getByRole('alert').getByText('quantities must match').waitFor();
       await page.getByLabel('CPU request of the first container').fill('10m');
       await page.getByRole('button', { name: 'Evaluate' }).click();
       await page.getByText('The pod would go to node').waitFor();
@@ -165,7 +165,7 @@ describe.skipIf(missing !== undefined)(
       await verdicts.getByText('NodeResourcesFit: Insufficient cpu').waitFor();
       await open('#/topology');
       await heading('Topology');
-      await page.getByRole('heading', { name: '1 pods without a node' }).waitFor();
+      await page.getByRole('heading', { name: 'Pods without a node: 1' }).waitFor();
       await expect
         .poll(() =>
           page

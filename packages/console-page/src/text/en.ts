@@ -151,7 +151,7 @@ export const text = {
     zone: (name: string) => `Zone ${name}`,
     noZone: 'Nodes without a zone',
     noPods: 'No pods',
-    pending: (count: number) => `${count.toLocaleString('en')} pods without a node`,
+    pending: (count: number) => `Pods without a node: ${count.toLocaleString('en')}`,
     cut: (nodes: number, pods: number) =>
       `The cluster is large: at most ${nodes.toLocaleString('en')} nodes and ${pods.toLocaleString('en')} pods are shown.`,
     whatIf: 'What if this node is lost?',
