@@ -123,14 +123,17 @@ export function isLabelValue(value: string): string[] {
   return errors;
 }
 
-/** A name that can be one segment of a URL path: the rule for RBAC objects and others without a stricter one. */
+/**
+ * A name that can be one segment of a URL path: the rule for RBAC objects and others without a stricter one. NUL, which upstream accepts, is rejected:
+ * no URL path may contain it, so the object could not be read or deleted by its name.
+ */
 export function isPathSegmentName(value: string): string[] {
-  if (value === '.' || value === '..') return [`may not be '${value}'`];
-  return ['/', '%'].filter((illegal) => value.includes(illegal)).map((illegal) => `may not contain '${illegal}'`);
+  return value === '.' || value === '..' ? [`may not be '${value}'`] : isPathSegmentPrefix(value);
 }
 /** As `isPathSegmentName` for a prefix, which may be `.` or `..` because characters follow. */
 export function isPathSegmentPrefix(value: string): string[] {
-  return ['/', '%'].filter((illegal) => value.includes(illegal)).map((illegal) => `may not contain '${illegal}'`);
+  const errors = ['/', '%'].filter((illegal) => value.includes(illegal)).map((illegal) => `may not contain '${illegal}'`);
+  return value.includes('\0') ? [...errors, 'may not contain NUL'] : errors;
 }
 
 /** Returns the rule for `generateName`: a trailing `-` is allowed, because the suffix follows. */
