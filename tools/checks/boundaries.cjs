@@ -6,7 +6,7 @@ const servers = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'service-pr
 const mayImport = {
   primitives: [],
   api: [],
-  'console-page': [],
+  'console-page': ['tracing'], // the trees of spans, without code that runs on a server
   grpc: [],
   spdy: [],
   kernel: ['primitives'],
