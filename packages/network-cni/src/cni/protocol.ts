@@ -22,6 +22,13 @@ export interface CniResult {
   readonly [key: string]: unknown;
 }
 
+/** The command, the code of the CNI error, and the message. */
+export interface CniErrorOptions {
+  readonly command: CniCommand;
+  readonly cniCode: number;
+  readonly message: string;
+}
+
 /** The error object of a CNI plugin (CNI specification, section 5), or a substitute if the plugin exits without an error object. */
 export class CniError extends Error {
   override readonly name = 'CniFault';
@@ -29,7 +36,7 @@ export class CniError extends Error {
   readonly command: CniCommand;
   /** Error code of the CNI specification. Codes below 100 are reserved; the CNI plugin defines all others. */
   readonly cniCode: number;
-  constructor(plugin: string, command: CniCommand, cniCode: number, message: string) {
+  constructor(plugin: string, { command, cniCode, message }: CniErrorOptions) {
     super(message);
     this.plugin = plugin;
     this.command = command;
@@ -74,15 +81,15 @@ function isAddress(text: string): boolean {
 /** Validates the output of ADD. @throws CniError if the value is not a CNI result */
 export function parseResult(plugin: string, value: unknown): CniResult {
   const ips = (value as { ips?: unknown } | undefined)?.ips ?? [];
+  const invalidResult = (message: string) => new CniError(plugin, { command: 'ADD', cniCode: 6, message });
   if (!Array.isArray(ips) || ips.some((ip: { address?: unknown } | null) => typeof ip?.address !== 'string'))
-    throw new CniError(plugin, 'ADD', 6, 'the result has no list of addresses');
-  if (ips.length > maxAddresses) throw new CniError(plugin, 'ADD', 6, `the result has more than ${maxAddresses} addresses`);
+    throw invalidResult('the result has no list of addresses');
+  if (ips.length > maxAddresses) throw invalidResult(`the result has more than ${maxAddresses} addresses`);
   // addresses are written to files of pods and to rules of the node
   for (const { address, gateway } of ips as readonly { readonly address: string; readonly gateway?: unknown }[]) {
-    if (!isAddress(address))
-      throw new CniError(plugin, 'ADD', 6, `the result has an invalid address: ${JSON.stringify(address.slice(0, 100))}`);
+    if (!isAddress(address)) throw invalidResult(`the result has an invalid address: ${JSON.stringify(address.slice(0, 100))}`);
     if (gateway !== undefined && (typeof gateway !== 'string' || (gateway !== '' && isIP(gateway) === 0)))
-      throw new CniError(plugin, 'ADD', 6, 'the result has an invalid gateway');
+      throw invalidResult('the result has an invalid gateway');
   }
   return { ...(value as object), ips };
 }
