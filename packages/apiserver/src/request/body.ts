@@ -1,3 +1,4 @@
+import { copyFields } from '@oarlock/api/json/copy-fields';
 import { checkJson, conformToSchema as convertBySchema, UnmarshalTypeError } from '@oarlock/api/schema/conform';
 import { isObject } from '@oarlock/api/json/json';
 import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
@@ -29,7 +30,7 @@ export function decodeBody<T extends KubeObject = KubeObject>(body: unknown, { g
   }
   const object = body as unknown as T;
   const whole = schema !== undefined && known !== undefined ? conformUnshared(object, known, { gvk, schema }) : undefined;
-  return { ...(whole ?? conformToSchema<T>(object, { gvk, schema })), kind: gvk.kind, apiVersion };
+  return copyFields(whole ?? conformToSchema<T>(object, { gvk, schema }), { kind: gvk.kind, apiVersion });
 }
 
 function stringMember(body: Readonly<Record<string, unknown>>, name: 'kind' | 'apiVersion'): string {
@@ -63,7 +64,7 @@ function conformUnshared<T extends KubeObject>(object: T, known: KubeObject, opt
     if (typeof part === 'object' && part !== null && part === old?.[name] && Object.isFrozen(part)) (shared ??= {})[name] = part;
     else rest[name] = part;
   }
-  return shared && ({ ...conformToSchema(rest, options), ...shared } as unknown as T);
+  return shared && (copyFields(conformToSchema(rest, options), shared) as unknown as T);
 }
 
 /** Returns the value with the types of a schema and without unknown fields. @throws StatusError BadRequest if the value cannot be converted */
