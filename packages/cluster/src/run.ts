@@ -16,7 +16,7 @@ import { openTracing } from '@oarlock/tracing/tracing';
 import { compose, type ApiAccess, type ComposeOptions, type Composition } from './composition/compose.ts';
 import { addressTowardsAny, freePort } from './process/addresses.ts';
 import type { ClusterFile } from './config/cluster-file.ts';
-import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { kubeconfig } from './pki/kubeconfig.ts';
 import { openKeys, type KeyFiles } from './pki/keys.ts';
 import { openLog } from './process/log.ts';

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { errorText } from '@oarlock/primitives/error-text';
-import { programPath } from '@oarlock/primitives/bundled-program';
+import { programPath } from '@oarlock/primitives/os/bundled-program';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { AdmissionRule } from '@oarlock/spi/admission';
