@@ -50,6 +50,13 @@ export interface HostedPluginInfo {
   readonly metrics: Registry;
 }
 
+/** The plugin that replaces the one of the given name. */
+export interface PluginReplacement {
+  readonly name: string;
+  readonly plugin: Plugin;
+  readonly config: unknown;
+}
+
 /**
  * Creates the plugins of a composition and controls the order in which they start and stop.
  *
@@ -98,7 +105,7 @@ export class PluginHost {
   add(placement: Placement): this {
     const { plugin, at, path } = placement;
     const name = placement.name ?? plugin.id;
-    const checked = checkConfig(placement, name, plugin, placement.config);
+    const checked = checkConfig(placement, { name, plugin, config: placement.config });
     if ('faults' in checked) {
       this.#faults.push(...checked.faults);
       this.#rejected.push({ name, plugin, ...(at && { at }), ...(path !== undefined && { path }) });
@@ -184,7 +191,7 @@ export class PluginHost {
           () => [],
           (error: unknown) => (error instanceof WiringError ? error.faults : []),
         );
-        throw new WiringError([this.#fault('StartFailed', unit, 'did not start', cause), ...stopped], { cause });
+        throw new WiringError([this.#fault('StartFailed', { unit, what: 'did not start', cause }), ...stopped], { cause });
       }
     }
   }
@@ -201,7 +208,7 @@ export class PluginHost {
     for (const unit of this.#started.reverse()) {
       const slow = clock.after(slowStopMs, () => log.warn({ plugin: unit.name }, 'the plugin is still stopping'));
       await endInstance(unit.current).catch((error: unknown) =>
-        faults.push(this.#fault('StopFailed', unit, 'did not stop cleanly', error)),
+        faults.push(this.#fault('StopFailed', { unit, what: 'did not stop cleanly', cause: error })),
       );
       slow.cancel();
     }
@@ -225,11 +232,11 @@ export class PluginHost {
    * fails before that, the previous instance stays in use.
    * @throws WiringError with every fault
    */
-  async replace(slot: Slot<unknown>, name: string, plugin: Plugin, config: unknown): Promise<{ readonly retired: Promise<void> }> {
+  async replace(slot: Slot<unknown>, { name, plugin, config }: PluginReplacement): Promise<{ readonly retired: Promise<void> }> {
     const unit = this.#plugins.find((each) => each.name === name && each.plugin.provides.token === slot.token);
     if (unit?.swappable === undefined || !this.#started.includes(unit)) throw new Error(`${name} of ${slot.id} cannot be replaced`);
     const { at, path } = unit;
-    const checked = checkConfig(unit.placement, name, plugin, config);
+    const checked = checkConfig(unit.placement, { name, plugin, config });
     const faults = [...('faults' in checked ? checked.faults : [])];
     if (plugin.provides.token !== slot.token)
       faults.push({
@@ -248,7 +255,7 @@ export class PluginHost {
       await next.instance?.start?.(next.abort.signal);
     } catch (cause) {
       await endInstance(next).catch(() => {}); // the failure of start is the one to report
-      throw new WiringError([this.#fault('StartFailed', unit, 'did not start', cause)], { cause });
+      throw new WiringError([this.#fault('StartFailed', { unit, what: 'did not start', cause })], { cause });
     }
     const before = unit.current;
     unit.current = next;
@@ -281,7 +288,7 @@ export class PluginHost {
       return unit.placement.decorate?.(instance, context) ?? instance;
     } catch (cause) {
       if (cause instanceof WiringError) throw cause;
-      throw new WiringError([this.#fault('CreateFailed', unit, 'could not be created', cause)], { cause });
+      throw new WiringError([this.#fault('CreateFailed', { unit, what: 'could not be created', cause })], { cause });
     }
   }
 
@@ -298,7 +305,10 @@ export class PluginHost {
     };
   }
 
-  #fault(code: Fault['code'], unit: HostedPlugin, what: string, cause: unknown): Fault {
+  #fault(
+    code: Fault['code'],
+    { unit, what, cause }: { readonly unit: HostedPlugin; readonly what: string; readonly cause: unknown },
+  ): Fault {
     const why = errorText(cause);
     return {
       code,

@@ -52,7 +52,10 @@ function withDeadline<T>(answer: T | Promise<T>, ms: number | undefined, clock: 
 }
 
 /** Calls a plugin, and passes an error of the plugin to `onFault`. */
-function callGuarded<T>(call: () => T | Promise<T>, options: GuardOptions, clock: Clock, onFault: (fault: unknown) => T): T | Promise<T> {
+function callGuarded<T>(
+  call: () => T | Promise<T>,
+  { options, clock, onFault }: { readonly options: GuardOptions; readonly clock: Clock; readonly onFault: (fault: unknown) => T },
+): T | Promise<T> {
   try {
     const answer = withDeadline(call(), options.deadlineMs, clock);
     return answer instanceof Promise ? answer.catch(onFault) : answer;
@@ -93,9 +96,7 @@ function guardAdmission(plugin: AdmissionPlugin, { name, log, clock }: PluginCon
             const answer = mutate.call(plugin, request);
             return answer instanceof Promise ? answer.then((late) => assertSameKind(late, request)) : assertSameKind(answer, request);
           },
-          options,
-          clock,
-          onFault(request, request.object ?? allow, 'mutate'),
+          { options, clock, onFault: onFault(request, request.object ?? allow, 'mutate') },
         ),
     }),
     ...(validate && {
@@ -105,9 +106,7 @@ function guardAdmission(plugin: AdmissionPlugin, { name, log, clock }: PluginCon
             const answer = validate.call(plugin, request);
             return answer instanceof Promise ? answer.then(assertDecision) : assertDecision(answer);
           },
-          options,
-          clock,
-          onFault(request, allow, 'validate'),
+          { options, clock, onFault: onFault(request, allow, 'validate') },
         ),
     }),
   };
@@ -133,16 +132,15 @@ const describeValue = (value: unknown): string => (typeof value === 'object' && 
 function guardAuthn(plugin: Authenticator, { name, log, clock }: PluginContext, options: GuardOptions): Authenticator {
   return {
     authenticate: (credentials) =>
-      callGuarded(
-        () => plugin.authenticate(credentials),
+      callGuarded(() => plugin.authenticate(credentials), {
         options,
         clock,
-        (fault) => {
+        onFault: (fault) => {
           log.error({ err: fault, policy: options.failurePolicy }, 'the plugin failed on a request');
           if (options.failurePolicy === 'Fail') throw pluginFailure('authentication', name, fault);
           return abstained;
         },
-      ),
+      }),
   };
 }
 
@@ -151,27 +149,25 @@ function guardAuthz(plugin: Authorizer, { name, log, clock }: PluginContext, opt
   const logFailure = (fault: unknown) => log.error({ err: fault, policy: options.failurePolicy }, 'the plugin failed on a request');
   return {
     authorize: (attributes) =>
-      callGuarded(
-        () => plugin.authorize(attributes),
+      callGuarded(() => plugin.authorize(attributes), {
         options,
         clock,
-        (fault) => {
+        onFault: (fault) => {
           logFailure(fault);
           if (options.failurePolicy === 'Fail') throw pluginFailure('authorization', name, fault);
           return noOpinion;
         },
-      ),
+      }),
     ...(rulesFor && {
       rulesFor: (identity, namespace) =>
-        callGuarded(
-          () => rulesFor.call(plugin, identity, namespace),
+        callGuarded(() => rulesFor.call(plugin, identity, namespace), {
           options,
           clock,
-          (fault) => {
+          onFault: (fault) => {
             logFailure(fault);
             return { resources: [], paths: [], incomplete: `${name}: ${messageOf(fault)}` };
           },
-        ),
+        }),
     }),
     ...(postStartHook && { postStartHook }),
   };
