@@ -48,17 +48,17 @@ async function figuresOf(dir, name) {
 /** Returns one row per figure that both builds print: the medians, and the median and the extremes of the ratios of the pairs. */
 function rowsOf(pairs) {
   const rows = [];
-  for (const [what, { unit }] of pairs[0]?.now ?? []) {
-    const both = pairs.filter(({ now, then }) => now.has(what) && then.has(what));
+  for (const [what, { unit }] of pairs[0]?.ours ?? []) {
+    const both = pairs.filter(({ ours, theirs }) => ours.has(what) && theirs.has(what));
     if (both.length === 0) continue;
-    const now = both.map((pair) => pair.now.get(what).value);
-    const then = both.map((pair) => pair.then.get(what).value);
-    const ratios = now.map((value, i) => value / then[i]).toSorted((a, b) => a - b);
+    const ours = both.map((pair) => pair.ours.get(what).value);
+    const theirs = both.map((pair) => pair.theirs.get(what).value);
+    const ratios = ours.map((value, i) => value / theirs[i]).toSorted((a, b) => a - b);
     const spread = `${ratios[0].toFixed(2)} to ${ratios.at(-1).toFixed(2)}`;
     rows.push({
       what,
-      now: `${formatted(median(now))} ${unit}`,
-      then: `${formatted(median(then))} ${unit}`,
+      ours: `${formatted(median(ours))} ${unit}`,
+      theirs: `${formatted(median(theirs))} ${unit}`,
       ratio: median(ratios).toFixed(2),
       spread,
     });
@@ -72,7 +72,7 @@ async function measure(name, dir, runs) {
     // the order alternates, so that a machine that becomes slower favors neither build
     const first = await figuresOf(turn % 2 === 0 ? dir : root, name);
     const second = await figuresOf(turn % 2 === 0 ? root : dir, name);
-    pairs.push(turn % 2 === 0 ? { then: first, now: second } : { then: second, now: first });
+    pairs.push(turn % 2 === 0 ? { theirs: first, ours: second } : { theirs: second, ours: first });
   }
   return rowsOf(pairs);
 }
@@ -92,7 +92,9 @@ function writePage(sections, commit, runs) {
       '',
       `| measurement | this version | \`${commit}\` | ratio | spread |`,
       '|---|---|---|---|---|',
-      ...rows.map(({ what, now, then, ratio, spread }) => `| ${what.replaceAll('|', '\\|')} | ${now} | ${then} | ${ratio} | ${spread} |`),
+      ...rows.map(
+        ({ what, ours, theirs, ratio, spread }) => `| ${what.replaceAll('|', '\\|')} | ${ours} | ${theirs} | ${ratio} | ${spread} |`,
+      ),
     ]),
   ];
   writeFileSync(page, `${text.slice(0, at)}${generatedMark}\n\n${lines.join('\n')}\n`);
@@ -105,8 +107,8 @@ export async function compareWith(commit, names, { runs, write }) {
   for (const name of names) {
     console.log(`\n# ${name}: this checkout against ${commit}, ${runs} runs`);
     const rows = await measure(name, dir, runs);
-    for (const { what, now, then, ratio, spread } of rows)
-      console.log(`${what.padEnd(52)} ${now.padStart(12)} ${then.padStart(12)}  ${ratio}  [${spread}]`);
+    for (const { what, ours, theirs, ratio, spread } of rows)
+      console.log(`${what.padEnd(52)} ${ours.padStart(12)} ${theirs.padStart(12)}  ${ratio}  [${spread}]`);
     if (rows.length > 0) sections.push({ name, rows });
   }
   if (write) writePage(sections, await git('rev-parse', '--short', commit), runs);

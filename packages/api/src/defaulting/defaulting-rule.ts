@@ -43,8 +43,7 @@ export function zeroDefaults(table: Readonly<Record<string, number>>): Defaultin
   const entries = Object.entries(table);
   return (value) => {
     let result: Record<string, unknown> | undefined;
-    for (const [key, defaultValue] of entries)
-      if ((own(value, key) ?? 0) === 0) (result ??= copyFields(value))[key] = defaultValue;
+    for (const [key, defaultValue] of entries) if ((own(value, key) ?? 0) === 0) (result ??= copyFields(value))[key] = defaultValue;
     return result ?? value;
   };
 }

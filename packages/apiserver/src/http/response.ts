@@ -97,8 +97,7 @@ function sendLoaded(
       exchange.openStream(204).end();
       return undefined;
     case 'object': {
-      if (context.warnings.length > 0 || response.warnings.length > 0)
-        addWarnings(exchange, [...context.warnings, ...response.warnings]);
+      if (context.warnings.length > 0 || response.warnings.length > 0) addWarnings(exchange, [...context.warnings, ...response.warnings]);
       sendItem(response, context, options);
       return undefined;
     }

@@ -174,8 +174,7 @@ function fieldValidationOf(context: RequestContext): FieldValidation | undefined
 /** Returns the members of the patched object that decoding changed; undefined if there are none. */
 function changedMembers(patched: Readonly<Record<string, unknown>>, decoded: object): Readonly<Record<string, unknown>> | undefined {
   let changed: Record<string, unknown> | undefined;
-  for (const key in patched)
-    if (patched[key] !== (decoded as Readonly<Record<string, unknown>>)[key]) (changed ??= {})[key] = patched[key];
+  for (const key in patched) if (patched[key] !== (decoded as Readonly<Record<string, unknown>>)[key]) (changed ??= {})[key] = patched[key];
   return changed;
 }
 

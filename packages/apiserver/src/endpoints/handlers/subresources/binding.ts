@@ -75,7 +75,9 @@ function bindPod({ pods, current: { object, revision }, binding: { metadata, tar
   if ((spec?.schedulingGates ?? []).length > 0) throw bindingConflict(`pod ${name} has non-empty .spec.schedulingGates`);
   const { nominatedNodeName: _nominated, ...kept } = status ?? {};
   const newSpec: PodSpec = copyFields(spec ?? {}, { containers: spec?.containers ?? [], nodeName: target.name ?? '' });
-  const newStatus: PodStatus = copyFields(kept, { conditions: withCondition(kept.conditions, { type: 'PodScheduled', status: 'True' }, now) });
+  const newStatus: PodStatus = copyFields(kept, {
+    conditions: withCondition(kept.conditions, { type: 'PodScheduled', status: 'True' }, now),
+  });
   const pod: Pod = {
     ...rest,
     metadata: {
