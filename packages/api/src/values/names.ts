@@ -91,6 +91,8 @@ const labelKeyMessage = "must consist of alphanumeric characters, '-', '_' or '.
 
 /** A label key, also called a qualified name: an optional DNS subdomain and `/`, then a name of at most 63 bytes. */
 export function isQualifiedName(value: string): string[] {
+  // most keys are valid and have no prefix; a `/` does not match
+  if (value.length <= 63 && labelKeyRegexp.test(value)) return [];
   const parts = value.split('/');
   const pattern = regexError(labelKeyMessage, labelKey, 'MyName', 'my.name', '123-abc');
   if (parts.length > 2) return [`a valid label key ${pattern} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`];
