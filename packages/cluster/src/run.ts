@@ -31,6 +31,7 @@ import type { Plan, PlannedPlugin } from './composition/plan.ts';
 import { isolationWarnings } from './composition/isolation-warnings.ts';
 import { leaderElectionWarnings } from './composition/leader-election-warnings.ts';
 import { serverPlugins } from './servers/server-plugins.ts';
+import { ProcessStorageServer } from './pki/process-storage-server.ts';
 import { prepareSharedKeys, type SharedKeys } from './servers/shared-keys.ts';
 import { publishClusterConfiguration } from './configuration/configuration-publisher.ts';
 import { discoverServers } from './process/server-discovery.ts';
@@ -40,7 +41,7 @@ export interface RunOptions extends Omit<ComposeOptions, 'log' | 'checkLog' | 't
   readonly file: ClusterFile;
   /** True for the first API server of a cluster whose storage other servers will share. */
   readonly init?: boolean;
-  /** Access to the API server of another process, for a process without the API server role. */
+  /** Access to the API server of another process. */
   readonly remote?: {
     readonly client: Client & Partial<Pick<HttpClient, 'updateCertificates'>>;
     readonly server: string;
@@ -77,6 +78,7 @@ interface RunContext {
   readonly checkLog: () => Health;
   readonly signal: AbortSignal;
   readonly loopback: LoopbackTransport;
+  readonly storageServer: ProcessStorageServer;
   readonly cleanups: Cleanup[];
 }
 type Cleanup = () => Promise<void> | void;
@@ -89,12 +91,14 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
   const planned = await createRunPlan(options);
   const lock = await DataDirLock.acquire(options.dataDir, planned.facts.serverUrl, planned.roles);
   const { log, check: checkLog, close } = openLog(logFile(options.dataDir), options.file.spec.log.level);
-  const cleanups: Cleanup[] = [close, () => lock.release()];
+  const storageServer = new ProcessStorageServer(planned, options.dataDir);
+  const cleanups: Cleanup[] = [close, () => lock.release(), () => storageServer.stop()];
   const stop = () => runCleanups(cleanups);
   try {
     const loopback = new LoopbackTransport();
     const signal = options.signal ?? new AbortController().signal;
-    const context: RunContext = { options, planned, clock: options.clock ?? systemClock, log, checkLog, signal, loopback, cleanups };
+    const clock = options.clock ?? systemClock;
+    const context: RunContext = { options, planned, clock, log, checkLog, signal, loopback, storageServer, cleanups };
     const composition = await startComposition(context);
     await renewCertificates(context);
     await lock.ready();
@@ -147,7 +151,7 @@ async function runCleanups(cleanups: Cleanup[]): Promise<void> {
 
 /** Creates keys, clients, informers and tracing, then the plugins, and waits until the roles are ready. */
 async function startComposition(context: RunContext): Promise<Composition> {
-  const { options, planned, clock, log, checkLog, signal, loopback, cleanups } = context;
+  const { options, planned, clock, log, checkLog, signal, loopback, storageServer, cleanups } = context;
   const shared = await prepareKeys(context);
   const keyFiles =
     options.remote === undefined ? await openKeyFiles(join(options.dataDir, 'pki'), context, shared !== undefined) : undefined;
@@ -168,6 +172,7 @@ async function startComposition(context: RunContext): Promise<Composition> {
     log,
     checkLog,
     tracer: (plugin) => tracing.tracer(plugin),
+    ...(options.remote === undefined && { storageServer }),
   });
   if (options.remote === undefined) await writeAdminKubeconfig(options.dataDir, planned, keys);
   await followServers(context, client, informers);
@@ -239,19 +244,16 @@ async function renewCertificates({ options: { joined, remote }, planned: { nodeN
 }
 
 /** Makes the keys of the data directory those of the cluster, if the storage can be shared. */
-function prepareKeys({ options: { dataDir, init }, planned, clock, signal }: RunContext): Promise<SharedKeys | undefined> {
-  const { issuer = issuerOf(planned.facts.domain) } = planned.file.spec.serviceAccountTokens;
-  return prepareSharedKeys({ plan: planned, dataDir, issuer, now: clock.now(), signal, ...(init !== undefined && { init }) });
+function prepareKeys({ options: { dataDir, init }, planned: plan, storageServer, clock, log, signal }: RunContext) {
+  const { issuer = issuerOf(plan.facts.domain) } = plan.file.spec.serviceAccountTokens;
+  const place = { plan, dataDir, storageServer, issuer, ...(init !== undefined && { init }) };
+  return prepareSharedKeys({ ...place, now: clock.now(), log, signal });
 }
 
 /** Adds the plugins of a server whose storage other servers share. */
 function withServerPlugins(
   plan: Plan,
-  {
-    shared,
-    keyFiles,
-    dataDir,
-  }: { readonly shared: SharedKeys | undefined; readonly keyFiles: KeyFiles | undefined; readonly dataDir: string },
+  { shared, keyFiles, dataDir }: { readonly shared: SharedKeys | undefined; readonly keyFiles: KeyFiles | undefined; dataDir: string },
 ): Plan {
   if (shared === undefined || keyFiles === undefined) return plan;
   const { keys, reload } = keyFiles;

@@ -9,6 +9,7 @@ import { LocalNodes } from '@oarlock/spi/local-nodes';
 import { Loopback, type LoopbackEndpoint } from '@oarlock/spi/loopback';
 import { Process } from '@oarlock/spi/process';
 import { Roles, type Health, type Role } from '@oarlock/spi/role';
+import { StorageServer } from '@oarlock/spi/storage-server';
 import { Spans, type SpanStore } from '@oarlock/spi/spans';
 import type { Tracer } from '@opentelemetry/api';
 import { LocalNodeRegistry } from './local-node-registry.ts';
@@ -23,6 +24,8 @@ export interface ComposeOptions extends PlanOptions {
   /** Returns whether the log can be written. */
   readonly checkLog?: () => Health;
   readonly tracer?: (plugin: string) => Tracer;
+  /** The server on which the storage runs its member; absent in a process without an API server. */
+  readonly storageServer?: StorageServer;
 }
 
 /** The API access of a composition, created after the facts are known and before any plugin. */
@@ -71,6 +74,7 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
       dataDir: options.dataDir,
       ...(options.checkLog && { checkLog: options.checkLog }),
     });
+  if (options.storageServer !== undefined) host.provide(StorageServer, options.storageServer);
   placePlugins(host, planned);
   return {
     plan: planned,
