@@ -24,6 +24,7 @@ const long = [
   'policy-nftables/test/bridge-one',
   'storage-etcd/test/scenarios/failures',
   'storage-etcd/test/contract',
+  'runtime-oci/test/oci-runtime',
   'runtime-docker/test/docker-runtime',
   'cli/test/plugins-new',
   'network-bridge/test/contract',

@@ -35,6 +35,7 @@ const long = [
   'journeys/managers',
   'security/privileges',
   'journeys/volumes.test',
+  'journeys/runtime-oci',
   'ha/roles-apart',
 ];
 

@@ -9,7 +9,7 @@ export interface SnapshotMount {
 
 /**
  * The files of a container: a directory that can be used as it is (`path`), or a mount to make. `mountRoot` and `unmountRoot` of
- * `@oarlock/oci/snapshots/mount-root` make and remove either at a directory.
+ * `@oarlock/oci/snapshots/mount-root` make and remove the mount.
  */
 export type RootFilesystem =
   | { readonly path: string; readonly mount?: undefined }

@@ -7,7 +7,7 @@ import type { TreeWorkers } from '../layers/tree-workers.ts';
 import { OciError } from '../oci-error.ts';
 import type { SnapshotterKind } from '../snapshotter.ts';
 import { CopyDriver, OverlayDriver, type SnapshotDriver } from './drivers.ts';
-import { mountCommand } from './mount-root.ts';
+import { mountCommand, mountEnvironment } from './mount-root.ts';
 import { OverlayWhiteouts } from './overlay-whiteouts.ts';
 
 export interface ChooseDriverOptions {
@@ -70,11 +70,13 @@ async function tryMount(driver: OverlayDriver, { directory, privileged }: Choose
     await driver.create({ kind: 'container', folder, layers: [] });
     const target = join(folder, 'target');
     await mkdir(target);
-    const { program, args, directory: cwd } = mountCommand(driver.root({ kind: 'container', folder, layers: [] }), target);
+    const { mount } = driver.root({ kind: 'container', folder, layers: [] });
+    if (mount === undefined) return;
+    const { program, args } = mountCommand(mount, target);
     const namespaces = privileged ? ['--mount'] : ['--user', '--map-root-user', '--mount'];
     await execa('unshare', [...namespaces, '--', program, ...args], {
-      cwd,
-      env: { LIBMOUNT_FORCE_MOUNT2: 'always', LC_ALL: 'C' },
+      cwd: mount.directory,
+      env: mountEnvironment,
       timeout: timeoutMs,
       stdin: 'ignore',
     });

@@ -44,6 +44,14 @@ const layers = [
 ];
 export const contractImage = testImage('oarlock.test/contract:1', { layers });
 const singleLayer = testImage('oarlock.test/single:1', { layers: layers.slice(0, 1) });
+const manyLayers = testImage('oarlock.test/many:1', {
+  layers: Array.from({ length: 40 }, (_, index) =>
+    layerTar([
+      { path: `file-${index}`, bytes: `${index}` },
+      { path: 'top', bytes: `${index}` },
+    ]),
+  ),
+});
 const withoutLayers = testImage('oarlock.test/scratch:1', { layers: [] });
 
 /** Tests the guarantees of `Snapshotter` with mounts as the caller of a snapshotter makes them. */
@@ -62,7 +70,7 @@ export function snapshotterContract(kind: SnapshotterKind): void {
     }
     beforeAll(async () => {
       store = await temporaryStore({ snapshotter: kind });
-      await store.images.load({ archive: Readable.from(imageArchive([contractImage, singleLayer, withoutLayers])) });
+      await store.images.load({ archive: Readable.from(imageArchive([contractImage, singleLayer, withoutLayers, manyLayers])) });
     });
     afterEach(async () => {
       for (const target of mounted.splice(0)) await unmountRoot(target);
@@ -138,6 +146,21 @@ export function snapshotterContract(kind: SnapshotterKind): void {
       const container = await open(await store.snapshots.prepare({ key: 'scratch', image: withoutLayers.config.digest }));
       writeFileSync(join(container, 'x'), 'x');
       expect(readdirSync(container)).toEqual(['x']);
+    });
+
+    it('makes the files of many layers', async () => {
+      const root = await open(await store.snapshots.prepare({ key: 'many', image: manyLayers.config.digest }));
+      expect(readdirSync(root)).toHaveLength(41);
+      expect(readFileSync(join(root, 'top'), 'utf8')).toBe('39');
+    });
+
+    it('mounts once, and unmounts what is not mounted', async () => {
+      const prepared = await store.snapshots.prepare({ key: 'a', image });
+      const root = await open(prepared);
+      expect(await mountRoot(prepared, root)).toBe(root);
+      await unmountRoot(root);
+      await unmountRoot(root);
+      if (kind !== 'copy') expect(readdirSync(root)).toEqual([]);
     });
 
     it('removes snapshots with their files, repeatedly', async () => {

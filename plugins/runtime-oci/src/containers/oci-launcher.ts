@@ -15,16 +15,16 @@ import type { HostServices } from '@oarlock/process-supervisor/containers/proces
 import type { Cgroup, CgroupManager } from '@oarlock/process-supervisor/host/cgroups';
 import { SupervisorError, type SandboxRecord } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
 import type { RootFilesystem } from '@oarlock/oci/snapshotter';
+import { isMounted, mountRoot, unmountRoot } from '@oarlock/oci/snapshots/mount-root';
 import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
 import { commandLine, type PreparedContainer } from '../spec/prepared-container.ts';
 import { containerSpec, type NodeFeatures } from '../spec/container-spec.ts';
 import { containerUser } from '../spec/container-user.ts';
-import { overlayLayers, readInLayers, readInRoot, resolveInRoot } from '../spec/root-files.ts';
+import { overlayLayers, readInLayers, readInRoot, resolveInRoot, statAt } from '../spec/root-files.ts';
 import type { RuntimeSpec } from '../spec/runtime-spec.ts';
 import type { ContainerProgram } from './container-program.ts';
 import { adoptedExit, adoptedStreams, isSame, OciProcess, readExit } from './oci-process.ts';
 import type { PodResourceManager } from './pod-resources.ts';
-import { isMounted, mountRoot, unmountRoot } from './root-mounts.ts';
 import { readSpec, specFile } from './stored-spec.ts';
 
 export interface OciLauncherOptions {
@@ -204,7 +204,7 @@ async function mountVolumes(
       const mounted = await mountRoot(root, volumeDirectory(directory, index));
       const subPath = mounts[Number(index)]?.imageSubPath ?? '';
       const path = resolveInRoot(mounted, subPath);
-      if (path === undefined || !statSync(path, { throwIfNoEntry: false }))
+      if (path === undefined || !statAt(path))
         throw new SupervisorError('InvalidArgument', `the image has no path ${JSON.stringify(subPath)}`);
       return [index, path];
     }),

@@ -2,11 +2,11 @@ import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { unmountRoot } from '@oarlock/oci/snapshots/mount-root';
 import { findProgram, type Tools } from '@oarlock/process-supervisor/host/host-tools';
 import { childrenOf, startTime } from '@oarlock/process-supervisor/host/process-table';
 import { SupervisorError, type SandboxRecord } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
 import type { PodSandboxConfig } from '@oarlock/spi/runtime';
-import { unmountRoot } from './root-mounts.ts';
 
 const run = promisify(execFile);
 const timeout = 10_000;

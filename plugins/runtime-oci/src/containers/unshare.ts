@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { mountEnvironment } from '@oarlock/oci/snapshots/mount-root';
 import { cgroupPath } from '@oarlock/process-supervisor/containers/containers';
 import { onTerminal, type Launch } from '@oarlock/process-supervisor/containers/launch';
 import { ProcessGroup, type HostServices } from '@oarlock/process-supervisor/containers/process-group';
@@ -30,8 +31,7 @@ export interface UnshareOptions {
 
 /** Name of the file with the name of a container's hidden directory below /dev. */
 const hiddenFile = 'hidden';
-/** The newer mount API limits each option to 256 bytes, which lists of lower directories exceed. */
-const wrapperEnvironment = { PATH: systemPath, LIBMOUNT_FORCE_MOUNT2: 'always', LC_ALL: 'C' };
+const wrapperEnvironment = { PATH: systemPath, ...mountEnvironment };
 
 /** Runs containers with the programs of util-linux: as root, or as an ordinary user in a user namespace with one user. */
 export class Unshare implements ContainerProgram {

@@ -1,4 +1,4 @@
-import { lstatSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+import { lstatSync, readFileSync, readlinkSync, type Stats } from 'node:fs';
 import { join, posix, resolve } from 'node:path';
 
 const maxLinks = 40;
@@ -29,15 +29,18 @@ export function resolveInRoot(root: string, path: string): string | undefined {
 /** Returns a text file below a root directory; empty if it does not exist, is not a regular file, or is larger than 4 MiB. */
 export function readInRoot(root: string, path: string): string {
   const resolved = resolveInRoot(root, path);
-  const stat = resolved === undefined ? undefined : statSync(resolved, { throwIfNoEntry: false });
+  const stat = resolved === undefined ? undefined : statAt(resolved);
   return resolved !== undefined && stat?.isFile() === true && stat.size <= maxFileBytes ? readFileSync(resolved, 'utf8') : '';
 }
 
-function isLink(path: string): boolean {
+const isLink = (path: string): boolean => statAt(path)?.isSymbolicLink() === true;
+
+/** Returns the attributes of a path itself; undefined if it does not exist, also because a part of it is not a directory. */
+export function statAt(path: string): Stats | undefined {
   try {
-    return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+    return lstatSync(path, { throwIfNoEntry: false });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return false;
+    if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined;
     throw error;
   }
 }
@@ -49,7 +52,7 @@ function isLink(path: string): boolean {
 export function readInLayers(layers: readonly string[], path: string): string {
   for (const layer of layers) {
     const resolved = resolveInRoot(layer, posix.dirname(path));
-    const stat = resolved === undefined ? undefined : lstatSync(join(resolved, posix.basename(path)), { throwIfNoEntry: false });
+    const stat = resolved === undefined ? undefined : statAt(join(resolved, posix.basename(path)));
     if (!stat || resolved === undefined) continue;
     return stat.isFile() && stat.size <= maxFileBytes ? readFileSync(join(resolved, posix.basename(path)), 'utf8') : '';
   }

@@ -1,0 +1,117 @@
+import { existsSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { dockerRegistryMissing, startDockerRegistry, type DockerRegistry } from '../fixtures/docker-registry.ts';
+import { buildImage, busyboxLayer, type RunConfig } from '../fixtures/test-image.ts';
+import type { Cluster } from '../harness/cluster.ts';
+import { composition } from '../harness/composition.ts';
+import { everythingIsNeeded, Machine } from '../harness/machine.ts';
+import { until } from '../harness/until.ts';
+
+interface PodList {
+  readonly items: readonly {
+    readonly metadata: { readonly name: string };
+    readonly status: {
+      readonly containerStatuses?: readonly {
+        readonly containerID?: string;
+        readonly imageID: string;
+        readonly restartCount: number;
+        readonly state: { readonly waiting?: { readonly reason: string; readonly message?: string } };
+      }[];
+    };
+  }[];
+}
+
+const missing = process.getuid?.() !== 0 ? 'needs root' : existsSync('/usr/sbin/runc') ? dockerRegistryMissing() : 'runc is not installed';
+const config: RunConfig = {
+  Entrypoint: ['/bin/sh', '-c'],
+  Cmd: ['echo started as $(id -u) in $(pwd) with $GREETING; exec sleep 3600'],
+  Env: ['PATH=/usr/bin:/bin', 'GREETING=hello'],
+  User: 'user',
+  WorkingDir: '/www',
+};
+
+const deployment = (name: string, image: string, replicas: number) => ({
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name },
+  spec: {
+    replicas,
+    selector: { matchLabels: { app: name } },
+    template: {
+      metadata: { labels: { app: name } },
+      spec: {
+        terminationGracePeriodSeconds: 1,
+        containers: [
+          { name: 'main', image, resources: { limits: { memory: '64Mi' } }, readinessProbe: { exec: { command: ['cat', 'index.html'] } } },
+        ],
+      },
+    },
+  },
+});
+
+describe.skipIf(missing !== undefined && !everythingIsNeeded)(
+  `containers without a daemon${missing === undefined ? '' : ` (${missing})`}`,
+  () => {
+    const machine = Machine.use();
+    let registry: DockerRegistry;
+    let cluster: Cluster;
+    beforeAll(async () => {
+      registry = await startDockerRegistry();
+      await registry.push(buildImage('web', await busyboxLayer(), config), 'web:1');
+      const spec = composition({ storage: 'embedded', runtime: 'process', network: 'bridge' });
+      cluster = await machine.cluster({ spec: { ...spec, runtimes: ['runtime-oci'] } });
+    });
+    afterAll(() => registry.stop());
+
+    const pods = async (app: string) => (await cluster.kubectl.json<PodList>(['get', 'pods', '-l', `app=${app}`])).items;
+    const containers = async () =>
+      Object.fromEntries(
+        (await pods('web')).map(({ metadata, status }) => [
+          metadata.name,
+          status.containerStatuses?.map(({ containerID, restartCount }) => ({ containerID, restartCount })),
+        ]),
+      );
+    const firstPod = async () => (await pods('web'))[0]?.metadata.name ?? '';
+    const inPod = async (script: string) => cluster.kubectl.run(['exec', await firstPod(), '--', 'sh', '-c', script]);
+
+    it('run an image of a registry with its user, directory and environment, in namespaces and limits of their own', async () => {
+      await cluster.kubectl.apply(deployment('web', `${registry.host}/web:1`, 2));
+      await cluster.kubectl.run(['rollout', 'status', 'deployment/web', '--timeout=180s']);
+      const [pod] = await pods('web');
+      expect(pod?.status.containerStatuses?.[0]).toMatchObject({
+        containerID: expect.stringMatching(/^oci:\/\/[0-9a-f]{64}$/),
+        imageID: expect.stringMatching(/@?sha256:[0-9a-f]{64}$/),
+      });
+      expect(await cluster.kubectl.run(['logs', await firstPod()])).toBe('started as 1000 in /www with hello\n');
+      expect(await inPod('cat index.html; tr "\\0" " " < /proc/1/cmdline; hostname')).toBe(`hello\nsleep 3600 ${await firstPod()}\n`);
+      });
+
+    it('report why an image cannot be pulled', async () => {
+      await cluster.kubectl.apply(deployment('missing', `${registry.host}/missing:1`, 1));
+      const waiting = await until('the pull fails', async () => {
+        const [pod] = await pods('missing');
+        const found = pod?.status.containerStatuses?.[0]?.state.waiting;
+        return found?.reason === 'ImagePullBackOff' && found;
+      });
+      expect(waiting.message).toContain(`Back-off pulling image "${registry.host}/missing:1"`);
+      expect(waiting.message).toContain('not found');
+      const events = ['get', 'events', '--field-selector=reason=Failed', '-o', 'jsonpath={.items[*].message}'];
+      expect(await cluster.kubectl.run(events)).toContain('Error: ErrImagePull');
+      await cluster.kubectl.run(['delete', 'deployment', 'missing']);
+    });
+
+    it('run on when Oarlock is killed and started again, and end when they are deleted', async () => {
+      const before = await containers();
+      await inPod('echo kept > /tmp/file');
+      await cluster.kill9();
+      await cluster.up();
+      await cluster.kubectl.run(['wait', '--for=condition=Ready', 'node', '--all', '--timeout=180s']);
+      await cluster.kubectl.run(['rollout', 'status', 'deployment/web', '--timeout=180s']);
+      expect(await containers()).toEqual(before);
+      expect(await inPod('cat /tmp/file')).toBe('kept\n');
+      await cluster.kubectl.run(['delete', 'deployment', 'web']);
+      await cluster.kubectl.run(['wait', '--for=delete', 'pod', '-l', 'app=web', '--timeout=180s']);
+      expect(await cluster.kubectl.run(['get', 'pods', '-o', 'name'])).toBe('');
+    });
+  },
+);
