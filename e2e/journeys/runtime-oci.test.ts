@@ -84,7 +84,7 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       });
       expect(await cluster.kubectl.run(['logs', await firstPod()])).toBe('started as 1000 in /www with hello\n');
       expect(await inPod('cat index.html; tr "\\0" " " < /proc/1/cmdline; hostname')).toBe(`hello\nsleep 3600 ${await firstPod()}\n`);
-      });
+    });
 
     it('report why an image cannot be pulled', async () => {
       await cluster.kubectl.apply(deployment('missing', `${registry.host}/missing:1`, 1));
