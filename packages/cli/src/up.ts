@@ -13,6 +13,7 @@ import { adminKubeconfig, logFile } from '@oarlock/cluster/process/process-state
 import { run, type RunningCluster } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { adminLink } from './common/console-link.ts';
+import { limitStop } from './common/stop-limit.ts';
 
 /** Time in milliseconds within which a second signal counts as the same key press, because both the terminal and npm forward Ctrl-C. */
 const repeatedSignalMs = 1000;
@@ -61,7 +62,10 @@ export async function up(options: UpOptions): Promise<void> {
   const remote = await remoteFor(options, dataDir, roles ?? file.spec.roles);
   const stop = new AbortController();
   const stopRequested = onStopSignal(stop);
-  const running = await run({
+  let running: RunningCluster | undefined;
+  limitStop(stop.signal, file, () => running);
+  running = await run({
+    ownsProcess: true,
     file,
     dataDir,
     signal: stop.signal,

@@ -28,6 +28,8 @@ import { clusterConfigurationOf } from './configuration/cluster-configuration.ts
 import { unknownNameFaults } from './composition/unknown-names.ts';
 import { createPlan, missingRuntime } from './composition/create-plan.ts';
 import type { Plan, PlannedPlugin } from './composition/plan.ts';
+import { guardProcess } from './hosting/guard-process.ts';
+import { pluginHealthEvents } from './hosting/plugin-health-events.ts';
 import { isolationWarnings } from './composition/isolation-warnings.ts';
 import { leaderElectionWarnings } from './composition/leader-election-warnings.ts';
 import { serverPlugins } from './servers/server-plugins.ts';
@@ -51,6 +53,8 @@ export interface RunOptions extends Omit<ComposeOptions, 'log' | 'checkLog' | 't
     asComponent?(component: Component, ownAccount: boolean): Client;
   };
   readonly signal?: AbortSignal;
+  /** True if the process runs only this cluster: errors that plugins leave unhandled are then handled here. */
+  readonly ownsProcess?: boolean;
   /** Called for every span that ends in this process. */
   readonly onSpan?: (span: RecordedSpan) => void;
 }
@@ -90,12 +94,19 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
   const lock = await DataDirLock.acquire(options.dataDir, planned.facts.serverUrl, planned.roles);
   const { log, check: checkLog, close } = openLog(logFile(options.dataDir), options.file.spec.log.level);
   const cleanups: Cleanup[] = [close, () => lock.release()];
+  let composition: Composition | undefined;
+  if (options.ownsProcess === true)
+    cleanups.push(
+      guardProcess({ planned: planned.plugins, hosted: () => composition?.host.plugins ?? [], onUnattributed: (error) => endProcess(error, log) }),
+    );
   const stop = () => runCleanups(cleanups);
   try {
     const loopback = new LoopbackTransport();
     const signal = options.signal ?? new AbortController().signal;
     const context: RunContext = { options, planned, clock: options.clock ?? systemClock, log, checkLog, signal, loopback, cleanups };
-    const composition = await startComposition(context);
+    composition = await startComposition(context, (composed) => {
+      composition = composed;
+    });
     await renewCertificates(context);
     await lock.ready();
     const warnings = [...leaderElectionWarnings(planned), ...(await isolationWarnings(composition))];
@@ -116,6 +127,13 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
     await stop();
     throw error;
   }
+}
+
+/** An error that belongs to no plugin leaves the process in an unknown state: it ends as Node.js would end it. */
+function endProcess(error: unknown, log: Logger): void {
+  log.error({ err: error }, 'an error was not handled; the process ends');
+  process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  process.exit(1);
 }
 
 async function createRunPlan(options: RunOptions): Promise<Plan> {
@@ -146,7 +164,7 @@ async function runCleanups(cleanups: Cleanup[]): Promise<void> {
 }
 
 /** Creates keys, clients, informers and tracing, then the plugins, and waits until the roles are ready. */
-async function startComposition(context: RunContext): Promise<Composition> {
+async function startComposition(context: RunContext, onComposed: (composition: Composition) => void): Promise<Composition> {
   const { options, planned, clock, log, checkLog, signal, loopback, cleanups } = context;
   const shared = await prepareKeys(context);
   const keyFiles =
@@ -168,7 +186,9 @@ async function startComposition(context: RunContext): Promise<Composition> {
     log,
     checkLog,
     tracer: (plugin) => tracing.tracer(plugin),
+    onHealthChange: pluginHealthEvents(events, planned.nodeName),
   });
+  onComposed(composition);
   if (options.remote === undefined) await writeAdminKubeconfig(options.dataDir, planned, keys);
   await followServers(context, client, informers);
   informers.start();

@@ -200,7 +200,7 @@ function observePlugin(planned: PlannedPlugin, own: Set<string>, log: RequestLog
   return {
     ...planned,
     plugin: isOwn ? { ...base, create: (dependencies, context) => base.create(dependencies, withPrintedLog(context)) } : plugin,
-    decorate: (instance, context) => observe(decorate?.(instance, withPrintedLog(context)) ?? instance),
+    decorate: (instance, context, health) => observe(decorate?.(instance, withPrintedLog(context), health) ?? instance),
     ...(front && { makeSwappable: front }),
   };
 }
