@@ -14,7 +14,7 @@ const isBuilt = (group, name, module) =>
 
 /** The programs that run in processes of their own, each bundled alone, because a small program starts sooner. */
 const programs = ['@oarlock/runtime-process/supervisor', '@oarlock/csi-hostpath/main'];
-// as programPath of @oarlock/primitives/bundled-program finds them
+// as programPath of @oarlock/primitives/os/bundled-program finds them
 const programName = (specifier) => `${specifier.slice('@oarlock/'.length).replaceAll('/', '-')}.mjs`;
 
 /**

@@ -30,7 +30,7 @@ interface Subject {
   /** Makes the cluster call the plugin. Returns the answer to the caller, for slots that requests wait for. */
   trigger(context: Context): Promise<string>;
   /** The answer to `trigger` while the plugin hangs, for slots that requests wait for. */
-  readonly refusal?: RegExp;
+  readonly rejection?: RegExp;
   /** Resolves when the work of the plugin for the last `trigger` is done. */
   done?(context: Context): Promise<unknown>;
 }
@@ -72,12 +72,14 @@ async function annotate(name: string, { api, round }: Context): Promise<string> 
   return statusOf(await api.call('POST', `${core}/configmaps`, { body: configMap(name, { wanted: round }) }));
 }
 
-const podRuns = (name: string) => ({ api }: Context) =>
-  untilValue(
-    `${name} runs`,
-    () => api.get<PodItem>(`${core}/pods/${name}`),
-    ({ status }) => status.phase === 'Running',
-  );
+const podRuns =
+  (name: string) =>
+  ({ api }: Context) =>
+    untilValue(
+      `${name} runs`,
+      () => api.get<PodItem>(`${core}/pods/${name}`),
+      ({ status }) => status.phase === 'Running',
+    );
 
 const scheduling = (point: string): Subject => ({
   name: `scheduling-${point.toLowerCase()}`,
@@ -108,7 +110,7 @@ const admission = (placement: string): Subject => ({
   section: 'admission',
   options: { placement },
   trigger: ({ api }) => recreate(api, 'configmaps', configMap(`admission-${placement}`)),
-  refusal: new RegExp(`^500 Internal error occurred: admission plugin "admission-${placement}" failed: it did not answer within 1000 ms`),
+  rejection: new RegExp(`^500 Internal error occurred: admission plugin "admission-${placement}" failed: it did not answer within 1000 ms`),
 });
 
 const audit = (placement: string): Subject => ({
@@ -136,7 +138,7 @@ const subjects: readonly Subject[] = [
     file: 'authz',
     section: 'authz',
     trigger: async ({ api }) => statusOf(await api.call('GET', '/api', { headers: { 'impersonate-user': 'authz-host' } })),
-    refusal: /^500 Internal error occurred: authorization plugin "authz-host" failed: it did not answer within 1000 ms/,
+    rejection: /^500 Internal error occurred: authorization plugin "authz-host" failed: it did not answer within 1000 ms/,
   },
   ...['filter', 'reserve', 'permit', 'preBind'].map(scheduling),
   {
@@ -144,7 +146,7 @@ const subjects: readonly Subject[] = [
     file: 'storage',
     section: 'storage',
     trigger: (context) => annotate('storage', context),
-    refusal: /^50\d .*plugin "storage", commit: it did not answer within 1000 ms/,
+    rejection: /^50\d .*plugin "storage", commit: it did not answer within 1000 ms/,
   },
   {
     name: 'runtime',
@@ -176,7 +178,12 @@ const subjects: readonly Subject[] = [
     file: 'proxy',
     section: 'proxy',
     trigger: ({ api, round }) =>
-      recreate(api, 'services', { apiVersion: 'v1', kind: 'Service', metadata: { name: `proxy-${round}` }, spec: { ports: [{ port: 80 }] } } as never),
+      recreate(api, 'services', {
+        apiVersion: 'v1',
+        kind: 'Service',
+        metadata: { name: `proxy-${round}` },
+        spec: { ports: [{ port: 80 }] },
+      } as never),
     done: ({ switches, round }) =>
       untilValue(
         'the proxy has applied the Service',
@@ -213,7 +220,7 @@ function specOf(switches: string): ClusterSpec {
 const machine = Machine.use();
 let cluster: Cluster;
 let switches: string;
-let rounds = 0;
+let triggers = 0;
 
 beforeAll(async () => {
   switches = machine.path('switches');
@@ -223,7 +230,7 @@ beforeAll(async () => {
 
 const turn = (name: string, fault: string) => writeFile(join(switches, name), fault);
 const clear = (name: string) => rm(join(switches, name), { force: true });
-const contextOf = (): Context => ({ api: cluster.api, switches, round: `r${++rounds}` });
+const contextOf = (): Context => ({ api: cluster.api, switches, round: `r${++triggers}` });
 
 async function healthOf(name: string): Promise<PluginHealth> {
   const { plugins } = await cluster.api.get<{ readonly plugins: readonly PluginHealth[] }>('/oarlock/v1/plugins');
@@ -242,7 +249,7 @@ const whenCounted = (name: string, kind: keyof PluginHealth['faults'], before: P
 async function expectWorks(subject: Subject): Promise<void> {
   const context = contextOf();
   const answer = await subject.trigger(context);
-  if (subject.refusal !== undefined) expect(answer).not.toMatch(/^5/);
+  if (subject.rejection !== undefined) expect(answer).not.toMatch(/^5/);
   await subject.done?.(context);
 }
 
@@ -257,9 +264,12 @@ describe('a plugin that hangs', () => {
     const before = await healthOf(subject.name);
     await turn(subject.name, 'hang');
     const answer = await subject.trigger(context);
-    if (subject.refusal !== undefined) expect(answer).toMatch(subject.refusal);
+    if (subject.rejection !== undefined) expect(answer).toMatch(subject.rejection);
     const { healthy, reason } = await whenCounted(subject.name, 'deadline', before);
-    expect({ healthy, reason }).toEqual({ healthy: false, reason: expect.stringMatching(/did not answer within 1000 ms|returned a promise/) });
+    expect({ healthy, reason }).toEqual({
+      healthy: false,
+      reason: expect.stringMatching(/did not answer within 1000 ms|returned a promise/),
+    });
     await clear(subject.name);
     await subject.done?.(context);
     await expectWorks(subject);
@@ -272,7 +282,7 @@ describe('a plugin that throws', () => {
     const before = await healthOf(subject.name);
     await turn(subject.name, 'throw');
     const answer = await subject.trigger(context);
-    if (subject.refusal !== undefined) expect(answer).toMatch(new RegExp(`^50\\d .*${subject.name} throws`));
+    if (subject.rejection !== undefined) expect(answer).toMatch(new RegExp(`^50\\d .*${subject.name} throws`));
     if (inHost.includes(subject) && subject.name !== 'scheduling-filter') await whenCounted(subject.name, 'error', before);
     await clear(subject.name);
     await subject.done?.(context);
@@ -313,10 +323,15 @@ describe('health of plugins', () => {
     await admission('host').trigger(contextOf());
     await whenCounted('admission-host', 'late', before);
     const { code, stdout } = await runOarlock(['status', '--data-dir', cluster.dataDir]);
-    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/^plugin admission-host: unhealthy: admission-host rejects late/m) });
+    expect({ code, stdout }).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(/^plugin admission-host: unhealthy: admission-host rejects late/m),
+    });
     const { status, body } = await cluster.api.call('GET', '/readyz?verbose');
     expect({ status, body }).toEqual({ status: 200, body: expect.stringContaining('[-]plugin-admission-host unhealthy, not counted') });
-    expect((await cluster.api.call('GET', '/metrics')).body).toMatch(/^oarlock_plugin_healthy\{plugin="admission-host",slot="admission\/v1"\} 0$/m);
+    expect((await cluster.api.call('GET', '/metrics')).body).toMatch(
+      /^oarlock_plugin_healthy\{plugin="admission-host",slot="admission\/v1"\} 0$/m,
+    );
     await cluster.api.until<Item & { readonly reason: string; readonly message: string }>(
       'there is an Event',
       '/api/v1/namespaces/kube-system/events',
@@ -346,7 +361,10 @@ describe('SIGTERM', () => {
     await turn('stop-start', 'hang');
     const starting = await machine.prepare({ spec });
     const daemon = starting.launch();
-    await until('the process has its data directory', () => existsSync(join(starting.dataDir, 'oarlock.log')) || existsSync(starting.dataDir));
+    await until(
+      'the process has its data directory',
+      () => existsSync(join(starting.dataDir, 'oarlock.log')) || existsSync(starting.dataDir),
+    );
     daemon.signal('SIGTERM');
     await daemon.exit;
     await clear('stop-start');

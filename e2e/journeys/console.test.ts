@@ -13,6 +13,9 @@ const missing = browserMissing();
 const maxFirstLoadBytes = 300_000;
 const markup = '<img src=x onerror="window.attacked = 1"><script>window.attacked = 1</script>';
 
+/** A pod that no machine can run. */
+const largePod = JSON.stringify({ spec: { containers: [{ name: 'large', image: 'host', resources: { requests: { cpu: '100k' } } }] } });
+
 /** Returns the sign-in link that `oarlock up` printed. */
 const printedLink = (cluster: Cluster): string => /Console: (https:\S+)/.exec(cluster.daemon.output)?.[1] ?? '';
 
@@ -127,6 +130,41 @@ describe.skipIf(missing !== undefined)(
       await page.getByText('0 lines').waitFor();
       await page.getByLabel('Filter lines').fill('');
       await documentPage(page, 'console-logs');
+    });
+
+    it('shows the trace of the rollout, with its critical path', async () => {
+      await tab('Trace');
+      const steps = page.getByRole('region', { name: 'Steps of the trace' });
+      await steps
+        .getByRole('rowheader', { name: /(schedule|sync pod)\s.*on the critical path/ })
+        .first()
+        .waitFor();
+      expect(await steps.getByText('deployments.apps/default/hello').count()).toBeGreaterThan(0);
+      const all = await steps.getByRole('row').count();
+      await page.getByLabel('Only the critical path and failed steps').check();
+      await expect.poll(() => steps.getByRole('row').count()).toBeLessThan(all);
+      await documentPage(page, 'console-trace');
+      expect(await accessibilityFaults(page)).toEqual([]);
+    });
+
+    it('shows why a pod is pending, and what would change it', async () => {
+      await cluster.kubectl.run(['run', 'large', '--image=host', '--overrides', largePod, '--', 'sleep', '600']);
+      await open('#/o/core/v1/pods/default/large/scheduling');
+      const verdicts = page.getByRole('region', { name: 'Verdict for each node' });
+      await verdicts.getByText('NodeResourcesFit: Insufficient cpu').waitFor();
+      await page.getByRole('status').getByText('0/1 nodes are available: 1 Insufficient cpu').waitFor();
+      await documentPage(page, 'console-scheduling');
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await page.getByLabel('CPU request of the first container').fill('many');
+      await page.getByRole('button', { name: 'Evaluate' }).click();
+      await page.getByRole('alert').waitFor();
+      await page.getByLabel('CPU request of the first container').fill('10m');
+      await page.getByRole('button', { name: 'Evaluate' }).click();
+      await page.getByText('The pod would go to node').waitFor();
+      await page.getByRole('button', { name: 'Back to the pod as it is' }).click();
+      await verdicts.getByText('NodeResourcesFit: Insufficient cpu').waitFor();
+      await cluster.kubectl.run(['delete', 'pod', 'large']);
+      await open('#/o/apps/v1/deployments/default/hello/summary');
     });
 
     it('opens a terminal in a container', async () => {

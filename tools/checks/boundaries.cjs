@@ -6,7 +6,7 @@ const servers = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'service-pr
 const mayImport = {
   primitives: [],
   api: [],
-  'console-page': [],
+  'console-page': ['tracing'], // the trees of spans, without code that runs on a server
   grpc: [],
   spdy: [],
   kernel: ['primitives'],
@@ -22,6 +22,7 @@ const mayImport = {
   'admission-rules': ['primitives', 'api', 'kernel', 'spi', 'cel'],
   'network-policy': ['api'],
   'network-cni': ['primitives', 'api', 'kernel', 'spi'],
+  'process-supervisor': ['primitives', 'api', 'kernel', 'spi'],
   'service-rules': ['primitives', 'kernel', 'spi'],
   apiserver: ['primitives', 'api', 'kernel', 'spi', 'cel'],
   controllers: ['primitives', 'api', 'kernel', 'spi', 'client', 'spdy', 'admission-rules'],

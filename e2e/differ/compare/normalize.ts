@@ -1,4 +1,4 @@
-import { decodeProtobuf } from '@oarlock/apiserver/negotiation/protobuf-decoder';
+import { decodeProtobuf } from '@oarlock/apiserver/endpoints/negotiation/protobuf-decoder';
 import { parse as parseYaml } from 'yaml';
 import { isFields, valueAt, type Answer, type Fields, type RunNames } from '../request.ts';
 

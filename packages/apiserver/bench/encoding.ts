@@ -4,11 +4,11 @@
  */
 import type { KubeObject } from '@oarlock/api/object';
 import { pods } from '@oarlock/api/resources';
-import { encodingFor } from '../src/negotiation/encoding.ts';
-import { loadCodec } from '../src/negotiation/protobuf-codec.ts';
-import { decodeProtobuf } from '../src/negotiation/protobuf-decoder.ts';
-import type { ResponseEncoding } from '../src/negotiation/response-encoding.ts';
-import type { EncodedObject } from '../src/request/response.ts';
+import { encodingFor } from '../src/endpoints/negotiation/encoding.ts';
+import { loadCodec } from '../src/endpoints/negotiation/protobuf-codec.ts';
+import { decodeProtobuf } from '../src/endpoints/negotiation/protobuf-decoder.ts';
+import type { ResponseEncoding } from '../src/endpoints/negotiation/response-encoding.ts';
+import type { EncodedObject } from '../src/endpoints/request/response.ts';
 import { Codec } from '../src/watch-cache/item.ts';
 
 const [count = 5000] = process.argv.slice(2).map(Number);

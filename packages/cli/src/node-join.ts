@@ -10,7 +10,7 @@ import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
 import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
 import { addressTowards } from '@oarlock/cluster/process/addresses';
 import { errorText } from '@oarlock/primitives/error-text';
-import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { nodeNameForm, type JoinResponse } from '@oarlock/cluster/paths/join-path';
 import { readDiscoveredServers } from '@oarlock/cluster/process/server-discovery';
 import { kubeconfig } from '@oarlock/cluster/pki/kubeconfig';

@@ -10,7 +10,7 @@ import { bearerToken, parseJoinToken, unsealClusterKey, type JoinToken } from '@
 import { hasKeys, pkiDirectory, writeKeyFiles } from '@oarlock/cluster/servers/key-files';
 import { serverJoinPath, type ServerJoinResponse } from '@oarlock/cluster/servers/server-plugins';
 import { writeClusterKey } from '@oarlock/cluster/servers/shared-keys';
-import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { stringify } from 'yaml';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { ServerList } from '@oarlock/client/http/server-list';

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-import type { WorkqueueMetrics, WorkqueueState } from '@oarlock/primitives/workqueue';
+import type { WorkqueueMetrics, WorkqueueState } from '@oarlock/primitives/workqueue/workqueue';
 
 interface Series {
   readonly states: Map<string, () => WorkqueueState>;

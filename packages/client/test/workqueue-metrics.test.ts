@@ -1,5 +1,5 @@
 import { workqueueMetrics } from '@oarlock/client/workqueue-metrics';
-import { Workqueue } from '@oarlock/primitives/workqueue';
+import { Workqueue } from '@oarlock/primitives/workqueue/workqueue';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';

@@ -16,7 +16,7 @@ import { openTracing } from '@oarlock/tracing/tracing';
 import { compose, type ApiAccess, type ComposeOptions, type Composition } from './composition/compose.ts';
 import { addressTowardsAny, freePort } from './process/addresses.ts';
 import type { ClusterFile } from './config/cluster-file.ts';
-import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { kubeconfig } from './pki/kubeconfig.ts';
 import { openKeys, type KeyFiles } from './pki/keys.ts';
 import { openLog } from './process/log.ts';
@@ -96,9 +96,7 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
   const cleanups: Cleanup[] = [close, () => lock.release()];
   let composition: Composition | undefined;
   if (options.ownsProcess === true)
-    cleanups.push(
-      guardProcess({ planned: planned.plugins, hosted: () => composition?.host.plugins ?? [], onUnattributed: (error) => endProcess(error, log) }),
-    );
+    cleanups.push(guardProcess({ planned: planned.plugins, hosted: () => composition?.host.plugins ?? [], log }));
   const stop = () => runCleanups(cleanups);
   try {
     const loopback = new LoopbackTransport();
@@ -127,13 +125,6 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
     await stop();
     throw error;
   }
-}
-
-/** An error that belongs to no plugin leaves the process in an unknown state: it ends as Node.js would end it. */
-function endProcess(error: unknown, log: Logger): void {
-  log.error({ err: error }, 'an error was not handled; the process ends');
-  process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
-  process.exit(1);
 }
 
 async function createRunPlan(options: RunOptions): Promise<Plan> {

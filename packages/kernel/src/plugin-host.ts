@@ -315,7 +315,14 @@ export class PluginHost {
   #healthOf(name: string, plugin: Plugin): PluginHealth {
     const { clock, log, onHealthChange } = this.#options;
     const { signal: stopping } = this.#stopping;
-    return new PluginHealth({ name, slot: plugin.provides.id, clock, log: log.child({ plugin: name }), stopping, onChange: onHealthChange });
+    return new PluginHealth({
+      name,
+      slot: plugin.provides.id,
+      clock,
+      log: log.child({ plugin: name }),
+      stopping,
+      onChange: onHealthChange,
+    });
   }
 
   async #endInstance(unit: HostedPlugin, { abort, instance }: PluginInstance): Promise<void> {

@@ -62,7 +62,10 @@ describe('health of a plugin', () => {
     for (let count = 0; count < maxLateErrors; count++) health.report('late', new Error('again'));
     expect(health.isSuspended).toBe(false);
     health.report('late', new Error('again'));
-    expect(health.view()).toMatchObject({ suspended: true, reason: expect.stringMatching(/suspended for 60 s after 11 unhandled errors: again/) as string });
+    expect(health.view()).toMatchObject({
+      suspended: true,
+      reason: expect.stringMatching(/suspended for 60 s after 11 unhandled errors: again/) as string,
+    });
     clock.advance(unhealthyForMs);
     expect(health.view()).toMatchObject({ healthy: true, suspended: false });
   });

@@ -17,7 +17,7 @@ import type { MvccLimits } from './mvcc-limits.ts';
 import { gather, pageOf } from './internal/historical-ranges.ts';
 import { VersionHistory } from './internal/version-history.ts';
 import { endOfPrefix, sortKey } from './internal/sort-key.ts';
-import { BTree } from '@oarlock/primitives/btree';
+import { BTree } from '@oarlock/primitives/collections/btree';
 import { WatchQueue } from './watch-queue.ts';
 
 export interface MvccOptions extends MvccLimits {

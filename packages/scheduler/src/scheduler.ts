@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { hostname } from 'node:os';
-import { eventLoop } from '@oarlock/primitives/event-loop';
+import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
 import { objectKey } from '@oarlock/api/object';
 import { nodes, pods } from '@oarlock/api/resources';
 import type { Node, Pod } from '@oarlock/api/types/core-v1';

@@ -1,4 +1,4 @@
-import { Heap, type HeapEntry } from '@oarlock/primitives/heap';
+import { Heap, type HeapEntry } from '@oarlock/primitives/collections/heap';
 import { sleepWith, type Clock, type Timer } from '@oarlock/primitives/clock';
 
 interface Alarm extends HeapEntry {

@@ -3,7 +3,7 @@ import { apiVersionOf, resource as resourceOf, type Resource } from '@oarlock/ap
 import * as resources from '@oarlock/api/resources';
 import { StatusError, type Status } from '@oarlock/api/status';
 import { AdmissionChain } from '@oarlock/apiserver/admission/admission-chain';
-import { RequestContext } from '@oarlock/apiserver/request/request-context';
+import { RequestContext } from '@oarlock/apiserver/endpoints/request/request-context';
 import { diffJson, toJsonPatch, formatPath, type Difference, type PatchOperation } from '@oarlock/primitives/json-diff';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { noTracer } from '@oarlock/kernel/tracing';

@@ -96,11 +96,11 @@ export function renderTrees(trees: readonly TreeNode[]): string {
   return lines.join('\n');
 }
 
-/** Returns the critical path of a tree: the chain of spans that ends last, divided into work and waiting. */
-export function criticalPath(tree: TreeNode): readonly { readonly what: string; readonly ms: number }[] {
-  let path: TreeNode[] = [];
+/** Returns the chain of spans that ends last, from the root. */
+export function criticalSpans(tree: TreeNode): readonly TreeNode[] {
+  let path: readonly TreeNode[] = [];
   let latest = 0;
-  const visit = (node: TreeNode, above: TreeNode[]): void => {
+  const visit = (node: TreeNode, above: readonly TreeNode[]): void => {
     const own = [...above, node];
     if (node.span.end > latest) {
       latest = node.span.end;
@@ -109,6 +109,12 @@ export function criticalPath(tree: TreeNode): readonly { readonly what: string; 
     for (const child of node.children) visit(child, own);
   };
   visit(tree, []);
+  return path;
+}
+
+/** Returns the critical path of a tree: the chain of spans that ends last, divided into work and waiting. */
+export function criticalPath(tree: TreeNode): readonly { readonly what: string; readonly ms: number }[] {
+  const path = criticalSpans(tree);
   const parts: { what: string; ms: number }[] = [];
   for (const [index, node] of path.entries()) {
     const next = path[index + 1];

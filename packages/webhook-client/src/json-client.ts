@@ -1,6 +1,6 @@
 import { Agent, request, type AgentOptions } from 'node:https';
 import { request as plainRequest } from 'node:http';
-import { checkSubjectAlternativeNames, isStaleConnection } from '@oarlock/primitives/keep-alive-connection';
+import { checkSubjectAlternativeNames, isStaleConnection } from '@oarlock/primitives/net/keep-alive-connection';
 import { readEndpoint, type Endpoint, type JsonEndpoint } from './endpoint-config.ts';
 
 export interface JsonResponse {

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
-import { serverTls } from '@oarlock/primitives/tls-policy';
+import { serverTls } from '@oarlock/primitives/net/tls-policy';
 import { ReviewError } from './reviews.ts';
 
 /** The maximum size of a request body in bytes. A review contains the object, the old object and metadata. */

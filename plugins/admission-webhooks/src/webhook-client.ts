@@ -4,7 +4,7 @@ import type { WebhookClientConfig } from '@oarlock/api/types/admissionregistrati
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Client } from '@oarlock/spi/client';
 import { goErrorText } from '@oarlock/webhook-client/go-error-text';
-import { checkSubjectAlternativeNames, isStaleConnection } from '@oarlock/primitives/keep-alive-connection';
+import { checkSubjectAlternativeNames, isStaleConnection } from '@oarlock/primitives/net/keep-alive-connection';
 import { resolveService } from './service-resolver.ts';
 import { WebhookError } from './webhook-error.ts';
 

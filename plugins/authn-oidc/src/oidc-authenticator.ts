@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '@oarlock/primitives/clock';
-import { ExpiringCache } from '@oarlock/primitives/expiring-cache';
+import { ExpiringCache } from '@oarlock/primitives/collections/expiring-cache';
 import { abstained, rejected, type Authenticator, type AuthnResult, type Credentials } from '@oarlock/spi/authn';
 import { JsonClient } from '@oarlock/webhook-client/json-client';
 import { errors, jwtVerify, type JWTPayload, type JWTVerifyOptions } from 'jose';

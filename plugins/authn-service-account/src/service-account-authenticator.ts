@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Clock } from '@oarlock/primitives/clock';
-import { ExpiringCache } from '@oarlock/primitives/expiring-cache';
+import { ExpiringCache } from '@oarlock/primitives/collections/expiring-cache';
 import type { Logger } from '@oarlock/primitives/logger';
 import { abstained, type Authenticator, type AuthnResult, type Credentials } from '@oarlock/spi/authn';
 import type { Client } from '@oarlock/spi/client';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '@oarlock/primitives/clock';
-import { ExpiringCache } from '@oarlock/primitives/expiring-cache';
+import { ExpiringCache } from '@oarlock/primitives/collections/expiring-cache';
 import { abstained, type Authenticator, type AuthnResult, type Credentials } from '@oarlock/spi/authn';
 import type { JsonClient } from '@oarlock/webhook-client/json-client';
 import { resultOf, tokenReviewOf } from './token-review.ts';

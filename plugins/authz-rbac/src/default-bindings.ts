@@ -51,7 +51,6 @@ export const clusterBindingRows: readonly BindingRow[] = [
     'storage-version-migrator-controller',
   ].map((account): BindingRow => ({ name: `oarlock:controller:${account}`, to: [`account kube-system/${account}`] })),
   { name: 'oarlock:simulated-nodes', role: 'system:node', to: ['user system:oarlock:simulated-nodes'] },
-  { name: 'oarlock:plugins', role: 'cluster-admin', to: ['group system:oarlock:plugins'] },
   // the service proxy of a joined node uses the certificate of the kubelet
   { name: 'system:oarlock:volumes', to: ['user system:oarlock:volumes'] },
   { name: 'oarlock:metrics-server', to: ['user system:metrics-server'] },

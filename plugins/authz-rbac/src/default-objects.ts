@@ -48,10 +48,15 @@ export interface DefaultsOptions {
   readonly nodePolicies?: boolean;
   /** True to let nodes create and delete their own local volumes. */
   readonly nodeVolumes?: boolean;
+  /** Rules of controllers that are not built in, by service account in kube-system. */
+  readonly controllers?: Readonly<Record<string, readonly string[]>>;
 }
 
+/** Every controller may record events, as upstream's controllers may. */
+const eventRule = 'create,patch,update | core,events.k8s.io | events';
+
 /** Returns the default roles and bindings. Each call returns new objects. */
-export function defaultObjects({ nodePolicies = false, nodeVolumes = false }: DefaultsOptions = {}): {
+export function defaultObjects({ nodePolicies = false, nodeVolumes = false, controllers = {} }: DefaultsOptions = {}): {
   readonly clusterRoles: readonly ClusterRole[];
   readonly clusterRoleBindings: readonly ClusterRoleBinding[];
   readonly roles: readonly Role[];
@@ -61,13 +66,27 @@ export function defaultObjects({ nodePolicies = false, nodeVolumes = false }: De
     name,
     to: [`account kube-system/${name.slice('system:controller:'.length)}`],
   });
+  const pluginName = (account: string) => `oarlock:plugin:${account}`;
+  const pluginRoles = Object.entries(controllers).map(
+    ([account, rules]): RoleRow => ({
+      name: pluginName(account),
+      rules: [eventRule, ...rules],
+    }),
+  );
+  const pluginBindings = Object.keys(controllers).map(
+    (account): BindingRow => ({
+      name: pluginName(account),
+      to: [`account kube-system/${account}`],
+    }),
+  );
   return {
-    clusterRoles: [...clusterRoleRows, ...controllerRoleRows].map(clusterRole),
+    clusterRoles: [...clusterRoleRows, ...controllerRoleRows, ...pluginRoles].map(clusterRole),
     clusterRoleBindings: [
       ...clusterBindingRows,
       ...(nodePolicies ? [nodePoliciesRow] : []),
       ...(nodeVolumes ? [nodeVolumesRow] : []),
       ...controllerRoleRows.map(ofController),
+      ...pluginBindings,
     ].map(clusterBinding),
     roles: namespaceRoleRows.map(({ namespace = '', name, rules = [] }) => ({
       apiVersion,

@@ -139,7 +139,6 @@ const ownBindings: Readonly<Record<string, string>> = {
   'oarlock:tracing': 'control plane processes send their spans',
   'oarlock:simulated-nodes': 'nodes of runtime-simulated share one user of the process with the API server',
   'oarlock:kube-apiserver-kubelet-client': 'kubelets authorize the API server by a user without groups, not by the group system:masters',
-  'oarlock:plugins': "controllers of other authors in the API server's process have no role of their own",
   'oarlock:node-proxier': 'a node that joined proxies Services with the certificate of its kubelet',
 };
 

@@ -3,7 +3,7 @@ import { isObject } from '@oarlock/api/json/json';
 import type { Program } from '@oarlock/cel/program';
 import type { Value } from '@oarlock/cel/values/value';
 import type { Clock } from '@oarlock/primitives/clock';
-import { ExpiringCache } from '@oarlock/primitives/expiring-cache';
+import { ExpiringCache } from '@oarlock/primitives/collections/expiring-cache';
 import type { Logger } from '@oarlock/primitives/logger';
 import { noOpinion, type Attributes, type Authorizer, type Decision, type SubjectRules } from '@oarlock/spi/authz';
 import type { JsonClient } from '@oarlock/webhook-client/json-client';

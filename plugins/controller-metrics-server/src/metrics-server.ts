@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { failure, StatusError } from '@oarlock/api/status';
 import type { Logger } from '@oarlock/primitives/logger';
-import { serverTls } from '@oarlock/primitives/tls-policy';
+import { serverTls } from '@oarlock/primitives/net/tls-policy';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { MetricsApi } from './metrics-api.ts';
 

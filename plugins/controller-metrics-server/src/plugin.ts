@@ -5,10 +5,23 @@ import { Controllers } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { MetricsController } from './metrics-controller.ts';
 
+/** The rules for the objects of `apiServiceObjects`. A ClusterRole grants only what its author holds. */
+const rules = [
+  'create | core | services',
+  'create | discovery.k8s.io | endpointslices',
+  'create | apiregistration.k8s.io | apiservices',
+  'create | rbac.authorization.k8s.io | clusterroles',
+  'get,update | core | services | metrics-server',
+  'get,update | discovery.k8s.io | endpointslices | metrics-server',
+  'get,update | apiregistration.k8s.io | apiservices | v1beta1.metrics.k8s.io',
+  'get,update | rbac.authorization.k8s.io | clusterroles | system:aggregated-metrics-reader',
+  'get,list,watch | metrics.k8s.io | pods,nodes',
+];
+
 /** Scrapes resource metrics from kubelets and serves them as the API group `metrics.k8s.io` through the API server. */
 export default Controllers.plugin({
   id: 'controller-metrics-server',
-  declares: { loop: 'metrics-server' },
+  declares: { loop: 'metrics-server', rules: rules.join(';') },
   config: z.strictObject({
     /** The period between two scrapes of a kubelet, in seconds. */
     resolutionSeconds: z.number().min(1).max(3600).default(15),

@@ -1,6 +1,6 @@
 import type { Clock } from '@oarlock/primitives/clock';
 import type { CniResult } from '@oarlock/network-cni/cni/protocol';
-import { runProgram } from '@oarlock/primitives/run-program';
+import { runProgram } from '@oarlock/primitives/os/run-program';
 
 const timeoutMs = 10_000;
 interface CniInterface {

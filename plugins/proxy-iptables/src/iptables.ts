@@ -1,5 +1,5 @@
 import { systemClock } from '@oarlock/primitives/clock';
-import { runProgram, type ProgramResult } from '@oarlock/primitives/run-program';
+import { runProgram, type ProgramResult } from '@oarlock/primitives/os/run-program';
 import type { Family } from '@oarlock/service-rules/port-rules';
 
 const timeoutMs = 60_000;

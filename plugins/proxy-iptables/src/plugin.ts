@@ -1,5 +1,5 @@
 import { systemClock } from '@oarlock/primitives/clock';
-import { runProgram } from '@oarlock/primitives/run-program';
+import { runProgram } from '@oarlock/primitives/os/run-program';
 import { available, unavailable } from '@oarlock/kernel/plugin';
 import { kernelProxyConfig, kernelProxyOptions } from '@oarlock/service-rules/kernel-proxy-config';
 import { Cluster } from '@oarlock/spi/cluster';

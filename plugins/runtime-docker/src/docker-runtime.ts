@@ -33,7 +33,7 @@ import { featuresOf } from './engine/engine-features.ts';
 import type { EngineInfo } from './engine/engine-types.ts';
 import { EventBroadcaster } from './events/event-broadcaster.ts';
 import { Images } from './engine/images.ts';
-import { KeyedLock } from '@oarlock/primitives/keyed-lock';
+import { KeyedLock } from '@oarlock/primitives/concurrency/keyed-lock';
 import { LogCopiers } from './logs/log-copier.ts';
 import { logPathLabel, ownerLabel } from './engine/names-and-labels.ts';
 import { lowestOomScore } from './containers/oom-score.ts';

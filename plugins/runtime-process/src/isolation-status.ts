@@ -1,8 +1,9 @@
 import { RuntimeError, type PodIsolation } from '@oarlock/spi/runtime';
 import { probeIsolation } from './containers/isolation-probe.ts';
-import { findTools } from './host/host-tools.ts';
-import { hiddenDirectories, type Isolation } from './isolation/isolation.ts';
-import type { SupervisorClient } from './supervisor-client.ts';
+import { findTools } from '@oarlock/process-supervisor/host/host-tools';
+import type { Isolation } from '@oarlock/process-supervisor/protocol/isolation';
+import { hiddenDirectories } from './isolation/isolation.ts';
+import type { SupervisorClient } from '@oarlock/process-supervisor/client/supervisor-client';
 import type { SupervisorOptions } from './supervisor.ts';
 
 const outdatedSupervisor: Isolation = {

@@ -1,39 +1,20 @@
-import { randomBytes } from 'node:crypto';
 import { mkdir, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { Duplex } from 'node:stream';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
-import { BoundedEventBroadcaster } from '@oarlock/primitives/bounded-event-queue';
+import { programPath } from '@oarlock/primitives/os/bundled-program';
+import { SupervisedRuntime } from '@oarlock/process-supervisor/client/supervised-runtime';
+import type { SupervisorProgram } from '@oarlock/process-supervisor/client/supervisor-launch';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import {
   RuntimeError,
-  type Container,
   type ContainerConfig,
-  type ContainerFilter,
-  type ContainerStats,
-  type ContainerStatus,
   type Image,
-  type LinuxResources,
   type PodIsolation,
-  type PodSandbox,
   type PodSandboxConfig,
-  type PodSandboxStatus,
   type RuntimeCallOptions,
-  type RuntimeCondition,
   type RuntimeDriver,
-  type RuntimeEvent,
-  type RuntimeInfo,
-  type SandboxFilter,
-  type Streams,
 } from '@oarlock/spi/runtime';
 import { describeHostImage, hostImage, isHostImage, unsupportedImage } from './host-image.ts';
-import { PodNetwork } from './pod-network.ts';
-import type { SandboxRecord } from './protocol/supervisor-protocol.ts';
-import { DriverSessions } from './driver-sessions.ts';
-import { toRuntimeError } from './runtime-error.ts';
-import { abortable, SupervisorClient } from './supervisor-client.ts';
-import { canMakeNamespaces } from './host/host-tools.ts';
-import { hasLabels, matchingSandboxes, sandboxStatus } from './record-filters.ts';
 import { IsolationStatus } from './isolation-status.ts';
 import type { SupervisorOptions } from './supervisor.ts';
 
@@ -53,28 +34,18 @@ type Context = Pick<PluginContext, 'clock' | 'log' | 'dataDir'> & {
   readonly processDataDir?: string | undefined;
 };
 
-/** The annotation in which the kubelet passes addresses that it obtained itself. */
-const podIPs = 'oarlock.dev/pod-ips';
-const version = '0.1.0';
-/** A reader with more unread events gets `resync` instead. */
-const maxUnreadEvents = 10_000;
+/** Returns the program of the supervisor with its options. */
+export function supervisorProgram(options: SupervisorOptions): SupervisorProgram {
+  return { entry: programPath('@oarlock/runtime-process/supervisor', import.meta.url), options };
+}
 
 /** A RuntimeDriver that runs pods as process groups of this host, owned by a supervisor process that outlives this one. */
-export class ProcessRuntime implements RuntimeDriver, Lifecycle {
+export class ProcessRuntime extends SupervisedRuntime implements RuntimeDriver, Lifecycle {
   readonly traits: RuntimeDriver['traits'];
-  readonly #config: ProcessRuntimeConfig;
   readonly #context: Context;
-  readonly #network: PodNetwork | undefined;
-  readonly #supervisor: SupervisorClient;
-  readonly #sessions: DriverSessions;
   readonly #isolation: IsolationStatus;
-  readonly #events = new BoundedEventBroadcaster<RuntimeEvent | 'resync'>({ limit: maxUnreadEvents, overflow: 'resync' });
 
   constructor(config: ProcessRuntimeConfig, network: NetworkDriver | undefined, context: Context) {
-    this.#config = config;
-    this.#context = context;
-    this.#network = network?.traits.namespace === 'pod' && config.namespaces && canMakeNamespaces() ? new PodNetwork(network) : undefined;
-    this.traits = { invokesCni: false, images: false, survivesRestart: true, networkNamespaces: this.#network !== undefined };
     const options: SupervisorOptions = {
       dataDir: context.dataDir,
       path: config.path ?? dirname(process.execPath),
@@ -85,105 +56,32 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
       hiddenPaths: [...(context.processDataDir === undefined ? [] : [context.processDataDir]), ...config.hiddenPaths],
       idleMs: config.idleSeconds * 1000,
     };
-    this.#supervisor = new SupervisorClient(options, context.clock, context.log, (event) => this.#events.push(event));
-    this.#sessions = new DriverSessions(this.#supervisor, context.clock);
-    this.#isolation = new IsolationStatus(options, this.#supervisor);
+    const { clock, log } = context;
+    const { namespaces, keepPods, stopGraceSeconds } = config;
+    super({ name: 'process', program: supervisorProgram(options), network, namespaces, keepPods, stopGraceSeconds, clock, log });
+    this.#context = context;
+    this.traits = { invokesCni: false, images: false, survivesRestart: true, networkNamespaces: this.networkNamespaces };
+    this.#isolation = new IsolationStatus(options, this.supervisor);
   }
 
-  /**
-   * Connects to the supervisor of an earlier run. Starts none if there are no pods.
-   * @throws RuntimeError `FailedPrecondition` if the config requires isolation and pods cannot be isolated
-   */
+  /** @throws RuntimeError `FailedPrecondition` if the config requires isolation and pods cannot be isolated */
   async start(): Promise<void> {
     await mkdir(this.#context.dataDir, { recursive: true, mode: 0o700 });
     this.#isolation.startProbe();
-    await this.#supervisor.connectIfAny();
+    await this.connect();
     await this.#isolation.verify();
   }
 
-  async isolation(): Promise<PodIsolation> {
-    return this.#isolation.status();
-  }
-
-  async stop(): Promise<void> {
+  override async stop(): Promise<void> {
     try {
-      if (!this.#config.keepPods && this.#supervisor.info) {
-        const sandboxes = await this.#supervisor.call('sandbox.list', {});
-        const graceMs = this.#config.stopGraceSeconds * 1000;
-        await Promise.all(sandboxes.map(({ id }) => this.#stopSandbox(id, graceMs, {})));
-        await this.#supervisor.call('shutdown', {});
-      }
+      await super.stop();
     } finally {
-      this.#supervisor.stop();
       await this.#isolation.probed; // the probe has files in the data directory
     }
   }
 
-  async version({ signal }: RuntimeCallOptions = {}): Promise<RuntimeInfo> {
-    signal?.throwIfAborted();
-    return { name: 'process', version, apiVersion: 'v1' };
-  }
-
-  async status({ signal }: RuntimeCallOptions = {}): Promise<readonly RuntimeCondition[]> {
-    signal?.throwIfAborted();
-    const notes = this.#supervisor.info?.notes ?? [];
-    return [
-      { type: 'RuntimeReady', status: true, reason: '', message: notes.join('; ') },
-      { type: 'NetworkReady', status: true, reason: '', message: this.#network ? '' : 'pods share the network of the host' },
-    ];
-  }
-
-  async runPodSandbox(config: PodSandboxConfig, _handler: string, call: RuntimeCallOptions = {}): Promise<string> {
-    const { signal } = call;
-    const id = randomBytes(32).toString('hex');
-    // without namespaces a pod shares the host's network, as the traits declare; the kubelet knows its addresses
-    if (config.linux.security.namespaces.network !== 'POD' || !this.#network) {
-      if (Object.keys(config.linux.sysctls ?? {}).length > 0)
-        throw new RuntimeError('Unsupported', "a pod that shares the host's network cannot set sysctls: they would apply to the host");
-      await this.#supervisor.call('sandbox.create', { id, config, ips: config.annotations[podIPs]?.split(',') ?? [], ready: true }, signal);
-      return id;
-    }
-    // the record is written first, not ready: after a crash it shows that there may be a namespace to remove
-    await this.#supervisor.call('sandbox.create', { id, config, ips: [], netns: PodNetwork.pathOf(id), ready: false }, signal);
-    try {
-      const ips = await this.#network.connect(id, config, call);
-      await this.#supervisor.call('sandbox.ready', { id, ips });
-    } catch (error) {
-      await this.removePodSandbox(id).catch((failure: unknown) =>
-        this.#context.log.warn(
-          { sandbox: id, error: String(failure) },
-          'cannot remove a failed sandbox; its remains stay until it is removed',
-        ),
-      );
-      throw toRuntimeError(error);
-    }
-    return id;
-  }
-
-  async stopPodSandbox(id: string, call: RuntimeCallOptions = {}): Promise<void> {
-    call.signal?.throwIfAborted();
-    await abortable(this.#stopSandbox(id, 0, call), call.signal);
-  }
-
-  async #stopSandbox(id: string, graceMs: number, call: RuntimeCallOptions): Promise<void> {
-    if (!(await this.#supervisor.connectIfAny())) return;
-    const record = await this.#supervisor.call('sandbox.stop', { id, graceMs });
-    if (record?.netns !== undefined) await this.#network?.disconnect(id, record.config, call);
-  }
-
-  async removePodSandbox(id: string, call: RuntimeCallOptions = {}): Promise<void> {
-    await this.stopPodSandbox(id, call);
-    if (await this.#supervisor.connectIfAny()) await this.#supervisor.call('sandbox.remove', { id }, call.signal);
-  }
-
-  async podSandboxStatus(id: string, { signal }: RuntimeCallOptions = {}): Promise<PodSandboxStatus> {
-    return sandboxStatus(await this.#sandbox(id, signal));
-  }
-
-  async listPodSandbox(filter: SandboxFilter = {}, { signal }: RuntimeCallOptions = {}): Promise<readonly PodSandbox[]> {
-    signal?.throwIfAborted();
-    if (!(await this.#supervisor.connectIfAny())) return [];
-    return matchingSandboxes(await this.#supervisor.call('sandbox.list', {}, signal), filter);
+  async isolation(): Promise<PodIsolation> {
+    return this.#isolation.status();
   }
 
   async createContainer(
@@ -195,104 +93,12 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     if (!isHostImage(config.image.image)) throw unsupportedImage(config.image.image);
     const [device] = config.devices ?? [];
     if (device) throw new RuntimeError('Unsupported', `process containers do not support devices: ${device.containerPath}`);
-    await this.#sandbox(sandboxId, signal);
-    return this.#supervisor.call(
+    await this.sandbox(sandboxId, signal);
+    return this.supervisor.call(
       'container.create',
       { sandboxId, config: { ...config, image: { ...config.image, image: hostImage } } },
       signal,
     );
-  }
-
-  async startContainer(id: string, { signal }: RuntimeCallOptions = {}): Promise<void> {
-    await this.#requireSupervisor(id, signal);
-    await this.#supervisor.call('container.start', { id }, signal);
-  }
-
-  async stopContainer(id: string, timeoutSeconds: number, { signal }: RuntimeCallOptions = {}): Promise<void> {
-    signal?.throwIfAborted();
-    if (await this.#supervisor.connectIfAny())
-      await this.#supervisor.call('container.stop', { id, graceMs: Math.max(0, timeoutSeconds) * 1000 }, signal);
-  }
-
-  async removeContainer(id: string, { signal }: RuntimeCallOptions = {}): Promise<void> {
-    signal?.throwIfAborted();
-    if (await this.#supervisor.connectIfAny()) await this.#supervisor.call('container.remove', { id }, signal);
-  }
-
-  async containerStatus(id: string, { signal }: RuntimeCallOptions = {}): Promise<ContainerStatus> {
-    await this.#requireSupervisor(id, signal);
-    return this.#supervisor.call('container.get', { id }, signal);
-  }
-
-  async listContainers(filter: ContainerFilter = {}, { signal }: RuntimeCallOptions = {}): Promise<readonly Container[]> {
-    signal?.throwIfAborted();
-    if (!(await this.#supervisor.connectIfAny())) return [];
-    return (await this.#containers(filter, signal)).map(
-      ({ id, sandboxId, metadata, image, imageRef, state, createdAt, labels, annotations }) => ({
-        id,
-        sandboxId,
-        metadata,
-        image,
-        imageRef,
-        state,
-        createdAt,
-        labels,
-        annotations,
-      }),
-    );
-  }
-
-  async updateContainerResources(id: string, resources: LinuxResources, { signal }: RuntimeCallOptions = {}): Promise<void> {
-    await this.#requireSupervisor(id, signal);
-    await this.#supervisor.call('container.update', { id, resources }, signal);
-  }
-
-  async reopenContainerLog(id: string, { signal }: RuntimeCallOptions = {}): Promise<void> {
-    await this.#requireSupervisor(id, signal);
-    await this.#supervisor.call('container.reopenLog', { id }, signal);
-  }
-
-  async execSync(
-    id: string,
-    command: readonly string[],
-    timeoutSeconds: number,
-    call: RuntimeCallOptions = {},
-  ): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
-    await this.#requireSupervisor(id, call.signal);
-    return this.#sessions.execSync(id, command, timeoutSeconds, call);
-  }
-  async exec(id: string, command: readonly string[], streams: Streams, call: RuntimeCallOptions = {}): Promise<number> {
-    await this.#requireSupervisor(id, call.signal);
-    return this.#sessions.exec(id, command, streams, call);
-  }
-  async attach(id: string, streams: Streams, call: RuntimeCallOptions = {}): Promise<void> {
-    await this.#requireSupervisor(id, call.signal);
-    return this.#sessions.attach(id, streams, call);
-  }
-  async portForward(sandboxId: string, port: number, call: RuntimeCallOptions = {}): Promise<Duplex> {
-    return this.#sessions.portForward(await this.#sandbox(sandboxId, call.signal), port, call);
-  }
-
-  async containerStats(id: string, { signal }: RuntimeCallOptions = {}): Promise<ContainerStats> {
-    await this.#requireSupervisor(id, signal);
-    const [stats] = await this.#supervisor.call('container.stats', { id }, signal);
-    if (!stats) throw new RuntimeError('FailedPrecondition', `container ${id} is not running`);
-    return stats;
-  }
-
-  async listContainerStats(filter: ContainerFilter = {}, { signal }: RuntimeCallOptions = {}): Promise<readonly ContainerStats[]> {
-    signal?.throwIfAborted();
-    if (!(await this.#supervisor.connectIfAny())) return [];
-    const [all, matching] = await Promise.all([
-      this.#supervisor.call('container.stats', filter.sandboxId === undefined ? {} : { sandboxId: filter.sandboxId }, signal),
-      this.#containers(filter, signal),
-    ]);
-    const ids = new Set(matching.map(({ id }) => id));
-    return all.filter(({ id }) => ids.has(id));
-  }
-
-  events(signal: AbortSignal): AsyncIterable<RuntimeEvent | 'resync'> {
-    return this.#events.read(signal, ['resync']);
   }
 
   async listImages({ signal }: RuntimeCallOptions = {}): Promise<readonly Image[]> {
@@ -316,24 +122,5 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     await mkdir(this.#context.dataDir, { recursive: true, mode: 0o700 });
     const { blocks, bfree, bsize, files, ffree } = await statfs(this.#context.dataDir);
     return { mountpoint: this.#context.dataDir, usedBytes: (blocks - bfree) * bsize, inodesUsed: files - ffree };
-  }
-
-  async #containers(
-    { id, sandboxId, state, labels }: ContainerFilter,
-    signal: AbortSignal | undefined,
-  ): Promise<readonly ContainerStatus[]> {
-    const all = await this.#supervisor.call('container.list', sandboxId === undefined ? {} : { sandboxId }, signal);
-    return all.filter((item) => (id ?? item.id) === item.id && (state ?? item.state) === item.state && hasLabels(item.labels, labels));
-  }
-
-  /** Checks that a supervisor runs, without starting one. @throws RuntimeError `NotFound` if there is no supervisor and therefore no container */
-  async #requireSupervisor(id: string, signal: AbortSignal | undefined): Promise<void> {
-    signal?.throwIfAborted();
-    if (!(await this.#supervisor.connectIfAny())) throw new RuntimeError('NotFound', `there is no container ${id}`);
-  }
-  async #sandbox(id: string, signal: AbortSignal | undefined): Promise<SandboxRecord> {
-    signal?.throwIfAborted();
-    if (!(await this.#supervisor.connectIfAny())) throw new RuntimeError('NotFound', `there is no sandbox ${id}`);
-    return this.#supervisor.call('sandbox.get', { id }, signal);
   }
 }

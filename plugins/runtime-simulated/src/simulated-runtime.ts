@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { BoundedEventBroadcaster } from '@oarlock/primitives/bounded-event-queue';
+import { BoundedEventBroadcaster } from '@oarlock/primitives/collections/bounded-event-queue';
 import type { Clock } from '@oarlock/primitives/clock';
 import {
   RuntimeError,

@@ -2,7 +2,7 @@ import type { Health } from '@oarlock/spi/role';
 import { join } from 'node:path';
 import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import { silentLogger, type Logger } from '@oarlock/primitives/logger';
-import { releaseLock, acquireLock, currentProcess } from '@oarlock/primitives/process-lock';
+import { releaseLock, acquireLock, currentProcess } from '@oarlock/primitives/os/process-lock';
 import { mvccDefaults, type MvccLimits } from '@oarlock/mvcc/mvcc-limits';
 import { MvccStore } from '@oarlock/mvcc/mvcc-store';
 import { validateWrites } from '@oarlock/mvcc/commit-validation';

@@ -7,6 +7,7 @@ import { z } from 'zod';
 /** Keeps a copy of one ConfigMap in every namespace with a label. Its keys are namespaces. */
 export default Controllers.plugin({
   id: 'controller-config-copy',
+  declares: { rules: 'create,update | core | configmaps' },
   config: z.strictObject({ namespace: z.string().min(1), name: z.string().min(1), label: z.string().min(1) }),
   needs: { informers: Informers },
   create({ config, informers }) {

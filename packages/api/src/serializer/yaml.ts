@@ -23,7 +23,7 @@ import { goYamlError } from './yaml-error.ts';
  * YAML takes a thousand times as long as JSON.
  */
 export const maxYamlBytes = 3 * 1024 * 1024;
-const maxYamlTokens = 200_000;
+const maxYamlTokens = 100_000;
 const maxDepth = 100;
 const maxAliasCount = 100;
 /** The maximum number of aliases in a document, because resolving an alias searches the document before it. */

@@ -14,7 +14,7 @@ import type { AdmissionAttributes } from './admission-attributes.ts';
 import type { AdmissionMetrics, ObserveAdmission } from './admission-metrics.ts';
 import { throwIfDenied } from './admission-rejection.ts';
 import type { PluginNames } from '../authorization/authorization.ts';
-import type { RequestContext } from '../request/request-context.ts';
+import type { RequestContext } from '../endpoints/request/request-context.ts';
 
 /** The metrics of admission, and the monotonic clock in milliseconds that measures them. */
 export interface AdmissionTiming {

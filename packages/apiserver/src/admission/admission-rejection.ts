@@ -2,7 +2,7 @@ import type { Resource } from '@oarlock/api/resource';
 import { badRequest, conflict, failure, forbidden, StatusError } from '@oarlock/api/status';
 import type { AdmissionDecision } from '@oarlock/spi/admission';
 import type { AdmissionAttributes } from './admission-attributes.ts';
-import type { RequestContext } from '../request/request-context.ts';
+import type { RequestContext } from '../endpoints/request/request-context.ts';
 
 /**
  * Throws the error of a denied request. Returns if the decision allows the request.

@@ -4,7 +4,7 @@ import { isAdmissionDecision, type AdmissionDecision } from '@oarlock/spi/admiss
 import type { Span } from '@opentelemetry/api';
 import type { AdmissionAttributes } from './admission-attributes.ts';
 import { throwIfDenied } from './admission-rejection.ts';
-import type { RequestContext } from '../request/request-context.ts';
+import type { RequestContext } from '../endpoints/request/request-context.ts';
 
 const maxChangedPaths = 32;
 

@@ -5,18 +5,18 @@ import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Identity } from '@oarlock/spi/authn';
-import { checkSubjectAlternativeNames } from '@oarlock/primitives/keep-alive-connection';
+import { checkSubjectAlternativeNames } from '@oarlock/primitives/net/keep-alive-connection';
 import { LoopbackInformer } from '../controllers/loopback-informer.ts';
 import type { Exchange, UpgradeRequest } from '../http/exchange.ts';
-import type { AggregatedDocument } from '../openapi/aggregated-documents.ts';
+import type { AggregatedDocument } from '../endpoints/openapi/aggregated-documents.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import { requestHeaders } from './request-header.ts';
 import { AvailabilityController } from './availability-controller.ts';
 import type { ProxyClientCertificate } from '../proxy/proxy-client-certificate.ts';
-import type { AggregatedApi, AggregatedApis } from '../discovery/aggregated-groups.ts';
+import type { AggregatedApi, AggregatedApis } from '../endpoints/discovery/aggregated-groups.ts';
 import { RemoteRequests, serviceUnavailable } from './remote-requests.ts';
 import type { ProxyTarget, ProxyTls, ReverseProxy } from '../proxy/reverse-proxy.ts';
-import type { RequestHandler } from '../request/response.ts';
+import type { RequestHandler } from '../endpoints/request/response.ts';
 import type { Remote } from './remote.ts';
 
 export interface AggregatorOptions {

@@ -8,9 +8,9 @@ import type { Logger } from '@oarlock/primitives/logger';
 import { LoopbackInformer } from '../controllers/loopback-informer.ts';
 import { LoopbackClient, ignoreReasons } from '../controllers/loopback-client.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
-import { CoalescingRunner } from '@oarlock/primitives/coalescing-runner';
+import { CoalescingRunner } from '@oarlock/primitives/concurrency/coalescing-runner';
 import type { Aggregator } from './aggregator.ts';
-import type { RequestHandler } from '../request/response.ts';
+import type { RequestHandler } from '../endpoints/request/response.ts';
 
 export interface ApiServiceControllerOptions {
   readonly pipeline: RequestHandler & Pick<Pipeline, 'servedKinds'>;

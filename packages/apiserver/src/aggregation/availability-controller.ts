@@ -7,10 +7,10 @@ import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { LoopbackClient, ignoreReasons } from '../controllers/loopback-client.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
-import type { AggregatedApi, AggregatedResource } from '../discovery/aggregated-groups.ts';
+import type { AggregatedApi, AggregatedResource } from '../endpoints/discovery/aggregated-groups.ts';
 import type { ProxyTarget, ReverseProxy } from '../proxy/reverse-proxy.ts';
 import { fetchBuffered, type BufferedResponse } from '../proxy/buffered-response.ts';
-import type { RequestHandler } from '../request/response.ts';
+import type { RequestHandler } from '../endpoints/request/response.ts';
 
 export interface AvailabilityControllerOptions {
   readonly pipeline: RequestHandler & Pick<Pipeline, 'resolveService'>;

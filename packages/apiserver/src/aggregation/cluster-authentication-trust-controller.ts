@@ -3,12 +3,12 @@ import { configMaps } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { ConfigMap } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
-import { CoalescingRunner } from '@oarlock/primitives/coalescing-runner';
+import { CoalescingRunner } from '@oarlock/primitives/concurrency/coalescing-runner';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { ClusterKeys, FrontProxyKeys } from '@oarlock/spi/cluster';
 import { LoopbackClient } from '../controllers/loopback-client.ts';
 import { LoopbackInformer } from '../controllers/loopback-informer.ts';
-import type { RequestHandler } from '../request/response.ts';
+import type { RequestHandler } from '../endpoints/request/response.ts';
 import {
   certificatesWithout,
   mergeAuthenticationInfo,

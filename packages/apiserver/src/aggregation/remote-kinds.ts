@@ -9,7 +9,7 @@ import type { ApiRequest, ApiVerb } from '@oarlock/spi/loopback';
 import { errorText } from '@oarlock/primitives/error-text';
 import { uriOf } from '../audit/audit-objects.ts';
 import { annotateAuthorizationDecision, attributesOf, runAuthorizers, forbiddenError } from '../authorization/authorization.ts';
-import type { PipelineResponse, WatchFrame, RequestHandler } from '../request/response.ts';
+import type { PipelineResponse, WatchFrame, RequestHandler } from '../endpoints/request/response.ts';
 import { DerivedObject } from '../watch-cache/item.ts';
 import type { Aggregator } from './aggregator.ts';
 import { decodeRemoteWatch } from './remote-watch.ts';

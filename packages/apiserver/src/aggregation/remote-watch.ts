@@ -1,10 +1,10 @@
 import { isObject } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { StatusError, type Status } from '@oarlock/api/status';
-import { eventLoop } from '@oarlock/primitives/event-loop';
+import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
 import { DerivedObject } from '../watch-cache/item.ts';
 import { SharedWatchFrame } from '../watch-cache/watch-cache-event.ts';
-import type { WatchFrame } from '../request/response.ts';
+import type { WatchFrame } from '../endpoints/request/response.ts';
 
 const lineBreak = 0x0a;
 const maxFrameBytes = 16 * 1024 * 1024;

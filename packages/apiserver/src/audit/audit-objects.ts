@@ -1,7 +1,7 @@
 import { isObject } from '@oarlock/api/json/json';
 import { apiVersionOf } from '@oarlock/api/resource';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import type { PipelineResponse } from '../request/response.ts';
+import type { PipelineResponse } from '../endpoints/request/response.ts';
 
 /** Returns the list object, such as a PodList, of a list response. */
 export const listObjectOf = ({ resource, items, metadata }: Extract<PipelineResponse, { kind: 'list' }>) => ({

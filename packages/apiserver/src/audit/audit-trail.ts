@@ -5,9 +5,9 @@ import type { Identity } from '@oarlock/spi/authn';
 import type { Attributes } from '@oarlock/spi/authz';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { ImpersonationResult } from '../authentication/impersonation.ts';
-import type { PipelineResponse } from '../request/response.ts';
+import type { PipelineResponse } from '../endpoints/request/response.ts';
 import type { AuditScope } from './audit-policy.ts';
-import { isConfidential } from '../request/confidential.ts';
+import { isConfidential } from '../endpoints/request/confidential.ts';
 import { listObjectOf, withoutManagedFields } from './audit-objects.ts';
 
 /** The attributes of a request for audit events that are known before authentication. */

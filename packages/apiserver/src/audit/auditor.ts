@@ -15,7 +15,7 @@ import { internalError } from '../http/errors.ts';
 import { uriOf } from './audit-objects.ts';
 import { metadataLevelPolicy, type AuditPolicy } from './audit-policy.ts';
 import { AuditTrail, type AuditSubject } from './audit-trail.ts';
-import type { RequestHandler } from '../request/response.ts';
+import type { RequestHandler } from '../endpoints/request/response.ts';
 
 /** Applies the audit policy: decides which requests are audited, and passes their events to all sinks. Created only if sinks are configured. */
 export class Auditor {

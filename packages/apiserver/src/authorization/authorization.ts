@@ -4,7 +4,7 @@ import type { Attributes, Authorizer, Decision, ResourceAttributes } from '@oarl
 import type { Clock } from '@oarlock/primitives/clock';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import type { AuthMetrics } from './access-metrics.ts';
-import type { RequestContext } from '../request/request-context.ts';
+import type { RequestContext } from '../endpoints/request/request-context.ts';
 
 /** The names of the authorizer plugins in the order of the chain, for spans; empty if unknown. */
 export type PluginNames = readonly string[];

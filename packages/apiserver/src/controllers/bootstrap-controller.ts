@@ -8,13 +8,13 @@ import { formatTime, parseTime } from '@oarlock/api/values/time';
 import type { ConfigMap, Endpoints, Service } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
-import { deferred } from '@oarlock/primitives/deferred';
+import { deferred } from '@oarlock/primitives/concurrency/deferred';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { LoopbackClient, ignoreReasons } from './loopback-client.ts';
 import { EndpointLeases } from './endpoint-leases.ts';
-import type { RequestHandler } from '../request/response.ts';
+import type { RequestHandler } from '../endpoints/request/response.ts';
 
 export interface BootstrapControllerOptions {
   readonly pipeline: RequestHandler;

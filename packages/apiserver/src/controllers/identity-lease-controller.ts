@@ -7,7 +7,7 @@ import type { Lease } from '@oarlock/api/types/coordination-v1';
 import { formatMicroTime, parseTime } from '@oarlock/api/values/time';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
-import type { RequestHandler } from '../request/response.ts';
+import type { RequestHandler } from '../endpoints/request/response.ts';
 import { apiserverIdentity, LoopbackClient, ignoreReasons } from './loopback-client.ts';
 
 export interface IdentityLeaseOptions {

@@ -2,7 +2,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import { isStatus, type StatusReason } from '@oarlock/api/status';
 import type { Identity } from '@oarlock/spi/authn';
-import type { RequestHandler } from '../request/response.ts';
+import type { RequestHandler } from '../endpoints/request/response.ts';
 
 /** The identity of the API server's requests to itself. */
 export const apiserverIdentity: Identity = { name: 'system:apiserver', groups: ['system:masters', 'system:authenticated'] };

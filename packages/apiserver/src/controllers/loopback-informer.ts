@@ -3,7 +3,7 @@ import type { Resource } from '@oarlock/api/resource';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { apiserverIdentity } from './loopback-client.ts';
-import type { WatchFrame, RequestHandler } from '../request/response.ts';
+import type { WatchFrame, RequestHandler } from '../endpoints/request/response.ts';
 
 export interface LoopbackInformerOptions {
   readonly pipeline: RequestHandler;

@@ -11,9 +11,9 @@ import type { Logger } from '@oarlock/primitives/logger';
 import { LoopbackInformer } from './loopback-informer.ts';
 import { IPRange } from '../registry/strategies/ip-range.ts';
 import { apiserverIdentity, LoopbackClient, ignoreReasons } from './loopback-client.ts';
-import { CoalescingRunner } from '@oarlock/primitives/coalescing-runner';
+import { CoalescingRunner } from '@oarlock/primitives/concurrency/coalescing-runner';
 import { managedByAllocator, ipFamilyLabel, isReady, managedByLabel } from '../registry/strategies/service-allocator.ts';
-import type { RequestHandler } from '../request/response.ts';
+import type { RequestHandler } from '../endpoints/request/response.ts';
 
 export interface ServiceCidrControllerOptions {
   readonly pipeline: RequestHandler;

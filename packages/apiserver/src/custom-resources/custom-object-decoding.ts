@@ -12,7 +12,7 @@ import {
 } from '@oarlock/api/serializer/serializer';
 import { badRequest } from '@oarlock/api/status';
 import { strictDecodingErrors, unknownFields } from '@oarlock/api/serializer/strict-decoding';
-import { missingKindError } from '../request/type-meta.ts';
+import { missingKindError } from '../endpoints/request/type-meta.ts';
 import { recordFloatLiterals } from './float-literals.ts';
 import { withTypedMetadata } from './internal/typed-metadata.ts';
 

@@ -6,7 +6,7 @@ import type { CustomResourceDefinition, CustomResourceDefinitionVersion } from '
 import type { ServedKind, StoredKind } from '../registry/served-kind.ts';
 import type { Item } from '../watch-cache/item.ts';
 import type { WatchCacheEvent } from '../watch-cache/watch-cache-event.ts';
-import { registerPrinter } from '../negotiation/table/printers.ts';
+import { registerPrinter } from '../endpoints/negotiation/table/printers.ts';
 import { storageRoot } from '../storage/storage-root.ts';
 import type { WatchCache } from '../watch-cache/watch-cache.ts';
 import { CustomCodec } from './internal/custom-codec.ts';

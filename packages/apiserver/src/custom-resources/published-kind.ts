@@ -2,7 +2,7 @@ import type { Kind } from '@oarlock/api/kinds';
 import type { Resource } from '@oarlock/api/resource';
 import type { Schema } from '@oarlock/api/schema/schema';
 import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
-import type { Printer } from '../negotiation/table/printer.ts';
+import type { Printer } from '../endpoints/negotiation/table/printer.ts';
 
 /** The description of a custom resource version that HTTP, OpenAPI and discovery use. */
 export interface PublishedSchema {

@@ -7,11 +7,11 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { LoopbackInformer } from '../controllers/loopback-informer.ts';
 import { LoopbackClient, ignoreReasons } from '../controllers/loopback-client.ts';
-import { CoalescingRunner } from '@oarlock/primitives/coalescing-runner';
-import { deferred } from '@oarlock/primitives/deferred';
+import { CoalescingRunner } from '@oarlock/primitives/concurrency/coalescing-runner';
+import { deferred } from '@oarlock/primitives/concurrency/deferred';
 import { mandatoryPriorityLevels, mandatoryFlowSchemas, suggestedPriorityLevels, suggestedFlowSchemas } from './bootstrap-configuration.ts';
 import type { PriorityAndFairness } from './priority-and-fairness.ts';
-import type { RequestHandler } from '../request/response.ts';
+import type { RequestHandler } from '../endpoints/request/response.ts';
 
 export interface FlowControlConfigurationOptions {
   readonly pipeline: RequestHandler;

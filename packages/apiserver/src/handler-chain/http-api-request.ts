@@ -6,7 +6,7 @@ import type { AuditTrail } from '../audit/audit-trail.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Query } from '../http/path.ts';
 import type { Route } from '../http/routes.ts';
-import { mediaTypeOf, protobufType } from '../negotiation/negotiation.ts';
+import { mediaTypeOf, protobufType } from '../endpoints/negotiation/negotiation.ts';
 
 const noBytes = Buffer.alloc(0);
 
@@ -35,7 +35,7 @@ export async function newApiRequest(options: ApiRequestOptions): Promise<ApiRequ
   const patchType = writes && verb === 'patch' ? requestPatchType(contentType, route.kind) : undefined;
   const bytes = writes ? await exchange.readBody(maxBodyBytes) : noBytes;
   const binary = bytes.length > 0 && mediaTypeOf(contentType) === protobufType;
-  const protobuf = binary ? (await import('../negotiation/protobuf-decoder.ts')).decodeProtobuf : undefined;
+  const protobuf = binary ? (await import('../endpoints/negotiation/protobuf-decoder.ts')).decodeProtobuf : undefined;
   const decode =
     writes || optionsKind !== undefined
       ? () => {

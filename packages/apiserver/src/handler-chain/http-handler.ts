@@ -1,7 +1,7 @@
 import type { Kind } from '@oarlock/api/kinds';
 import { StatusError } from '@oarlock/api/status';
 import type { Timer } from '@oarlock/primitives/clock';
-import { eventLoop } from '@oarlock/primitives/event-loop';
+import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
 import type { Aggregator } from '../aggregation/aggregator.ts';
 import type { Remote } from '../aggregation/remote.ts';
 import { plainNotFound, shuttingDown, statusOf, timedOut } from '../http/errors.ts';
@@ -11,7 +11,7 @@ import { requestInfo } from '../http/request-info.ts';
 import { reportedVerb, type RequestMetrics } from '../http/request-metrics.ts';
 import { addWarnings, preloadStatusEncoding, sendStatus, sendText } from '../http/response.ts';
 import { isLongRunning, Routes, type Route } from '../http/routes.ts';
-import { isConfidential } from '../request/confidential.ts';
+import { isConfidential } from '../endpoints/request/confidential.ts';
 import { DeadlineQueue } from './deadline-queue.ts';
 import type { HttpPipeline } from './http-pipeline.ts';
 import type { InFlightRequest, ParsedRequest } from './in-flight-request.ts';

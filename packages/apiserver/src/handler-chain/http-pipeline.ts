@@ -1,6 +1,6 @@
 import type { Kind } from '@oarlock/api/kinds';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import type { PipelineResponse } from '../request/response.ts';
+import type { PipelineResponse } from '../endpoints/request/response.ts';
 
 /** The methods of the pipeline that the HTTP handler calls. */
 export interface HttpPipeline {

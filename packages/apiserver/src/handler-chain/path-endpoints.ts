@@ -7,7 +7,7 @@ import { errorText } from '@oarlock/primitives/error-text';
 import { credentialsOf } from '../authentication/authentication.ts';
 import type { Aggregator } from '../aggregation/aggregator.ts';
 import type { LoopbackPathHandler } from '../pipeline/loopback-handler.ts';
-import type { DiscoveryEndpoints } from '../discovery/discovery-endpoints.ts';
+import type { DiscoveryEndpoints } from '../endpoints/discovery/discovery-endpoints.ts';
 import { sliMetrics } from './health-check-metrics.ts';
 import type { HealthEndpoints } from './health-endpoints.ts';
 import { authorizationError } from '../authorization/require-authorization.ts';
@@ -19,7 +19,7 @@ import { attributesOf, requestInfo } from '../http/request-info.ts';
 import { negotiateRequest, sendText, sendValue } from '../http/response.ts';
 import { methodNotAllowed, pathNotFound } from '../http/routes.ts';
 import { metricsText } from '../metrics/metrics-text.ts';
-import type { OpenApiEndpoints } from '../openapi/openapi-endpoints.ts';
+import type { OpenApiEndpoints } from '../endpoints/openapi/openapi-endpoints.ts';
 
 /** A request for a non-resource path, independent of HTTP. */
 export interface PathRequest {

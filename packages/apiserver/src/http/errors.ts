@@ -2,7 +2,7 @@ import { isObject } from '@oarlock/api/json/json';
 import { failure, statusCodes, StatusError, type Status, type StatusReason } from '@oarlock/api/status';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
-import { errorName, stackWithoutMessage } from '../request/confidential.ts';
+import { errorName, stackWithoutMessage } from '../endpoints/request/confidential.ts';
 
 export interface FailedRequest {
   readonly method: string;

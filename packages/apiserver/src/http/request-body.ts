@@ -20,14 +20,15 @@ import { badRequest, failure, isStatus, type StatusError } from '@oarlock/api/st
 import { strictDecodingErrors } from '@oarlock/api/serializer/strict-decoding';
 import { parseYaml } from '@oarlock/api/serializer/yaml';
 import type { PatchType } from '@oarlock/spi/client';
-import { markConforming } from '../request/body.ts';
+import { markConforming } from '../endpoints/request/body.ts';
 import { decodeCustomObject } from '../custom-resources/custom-object-decoding.ts';
 import { publishedSchemaOf } from '../custom-resources/published-kind.ts';
 import { recordFloatLiterals } from '../custom-resources/float-literals.ts';
+import { checkValueCount } from '../endpoints/request/body-values.ts';
 import { queryOptions } from './internal/query-options.ts';
 import type { Query } from './path.ts';
 import type { Route } from './routes.ts';
-import { mediaTypeOf, protobufType } from '../negotiation/negotiation.ts';
+import { mediaTypeOf, protobufType } from '../endpoints/negotiation/negotiation.ts';
 import { groupsPreservingNumbers } from '../registry/served-kind.ts';
 
 /** The maximum size of a request body in bytes, as upstream. */
@@ -86,11 +87,12 @@ export interface RequestBodyContext {
 
 /**
  * Decodes a request body: an object of the expected kind, a patch, or options. DeleteOptions may be in the query instead.
- * @throws StatusError `BadRequest` if the body is malformed; `UnsupportedMediaType`
+ * @throws StatusError `BadRequest` if the body is malformed; `UnsupportedMediaType`; `RequestEntityTooLarge` if it has too many values
  */
 export function decodeRequestBody(bytes: Buffer, { route, query, contentType, protobuf, warn }: RequestBodyContext): unknown {
   const { verb, kind, subresource, optionsKind } = route;
   if (optionsKind !== undefined) return queryOptions(optionsKind, query);
+  if (protobuf === undefined) checkValueCount(bytes);
   if (verb === 'patch') {
     const type = requestPatchType(contentType, kind);
     const patch = parsePatch(bytes, type, publishedSchemaOf(kind) !== undefined || groupsPreservingNumbers.has(kind.group));

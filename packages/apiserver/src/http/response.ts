@@ -7,12 +7,18 @@ import { BodyWriter } from './internal/body-writer.ts';
 import type { Query } from './path.ts';
 import type { Route } from './routes.ts';
 import { sendWatchResponse } from './internal/watch-response.ts';
-import type { ResponseEncodingOptions } from '../negotiation/response-encoding.ts';
-import { encodeValue, encodingFor } from '../negotiation/encoding.ts';
-import { loadCodec } from '../negotiation/protobuf-codec.ts';
-import { acceptsGzip, negotiateAccept, streamNotAcceptable, type NegotiatedFormat, type OfferedForms } from '../negotiation/negotiation.ts';
-import type { PipelineResponse } from '../request/response.ts';
-import type { IncludeObject } from '../negotiation/response-encoding.ts';
+import type { ResponseEncodingOptions } from '../endpoints/negotiation/response-encoding.ts';
+import { encodeValue, encodingFor } from '../endpoints/negotiation/encoding.ts';
+import { loadCodec } from '../endpoints/negotiation/protobuf-codec.ts';
+import {
+  acceptsGzip,
+  negotiateAccept,
+  streamNotAcceptable,
+  type NegotiatedFormat,
+  type OfferedForms,
+} from '../endpoints/negotiation/negotiation.ts';
+import type { PipelineResponse } from '../endpoints/request/response.ts';
+import type { IncludeObject } from '../endpoints/negotiation/response-encoding.ts';
 
 const includes: readonly IncludeObject[] = ['None', 'Metadata', 'Object'];
 /** Matches the user agents of clients that show responses to people. As upstream, JSON is indented for these clients by default. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { constants, gunzip, gzip } from 'node:zlib';
 import type { Exchange } from './exchange.ts';
-import { acceptsGzip } from '../negotiation/negotiation.ts';
+import { acceptsGzip } from '../endpoints/negotiation/negotiation.ts';
 import { minGzipBytes } from './internal/body-writer.ts';
 
 const compress = promisify(gzip);

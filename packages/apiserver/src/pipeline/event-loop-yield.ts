@@ -1,5 +1,5 @@
 import type { Clock } from '@oarlock/primitives/clock';
-import { eventLoop } from '@oarlock/primitives/event-loop';
+import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
 
 /** The number of waiting requests that resume per turn of the event loop. */
 const resumedPerTurn = 16;

@@ -5,8 +5,8 @@ import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import type { Identity } from '@oarlock/spi/authn';
 import type { WatchEvent } from '@oarlock/spi/client';
 import type { ApiHandler, ApiRequest, ApiResponse } from '@oarlock/spi/loopback';
-import { copyUnlessFrozen } from '../request/body.ts';
-import type { PipelineResponse, WatchFrame, RequestHandler } from '../request/response.ts';
+import { copyUnlessFrozen } from '../endpoints/request/body.ts';
+import type { PipelineResponse, WatchFrame, RequestHandler } from '../endpoints/request/response.ts';
 import { EventLoopYield } from './event-loop-yield.ts';
 
 /**

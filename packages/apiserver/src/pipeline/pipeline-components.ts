@@ -10,7 +10,7 @@ import { systemRandom } from '../registry/random.ts';
 import { Reader } from '../registry/reader.ts';
 import type { RegistryDependencies } from '../registry/registry-dependencies.ts';
 import { ServiceAllocator } from '../registry/strategies/service-allocator.ts';
-import type { PipelineResponse } from '../request/response.ts';
+import type { PipelineResponse } from '../endpoints/request/response.ts';
 import { Compactor } from '../storage/compactor.ts';
 import type { Item } from '../watch-cache/item.ts';
 import type { WatchCacheEvent } from '../watch-cache/watch-cache-event.ts';

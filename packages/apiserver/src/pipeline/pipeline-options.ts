@@ -10,7 +10,7 @@ import type { AdmissionMetrics } from '../admission/admission-metrics.ts';
 import type { AuthMetrics } from '../authorization/access-metrics.ts';
 import type { PluginNames } from '../authorization/authorization.ts';
 import type { RuleMetrics } from '../custom-resources/cel/rule-metrics.ts';
-import type { Component } from '../handlers/subresources/component-statuses.ts';
+import type { Component } from '../endpoints/handlers/subresources/component-statuses.ts';
 import type { RandomSource } from '../registry/random.ts';
 import type { RuntimeConfig } from './runtime-config.ts';
 

@@ -13,7 +13,7 @@ import {
 import { versionConversions } from '../registry/strategies/conversions.ts';
 import { allStrategies, strategyOf } from '../registry/strategies/strategies.ts';
 import type { Strategy } from '../registry/strategy.ts';
-import { reviews } from '../handlers/subresources/reviews.ts';
+import { reviews } from '../endpoints/handlers/subresources/reviews.ts';
 import type { ResourceCache, CachedResource } from '../watch-cache/resource-cache.ts';
 
 const storageVerbs: ReadonlySet<string> = new Set(['get', 'list', 'watch']);

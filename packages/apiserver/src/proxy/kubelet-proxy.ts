@@ -17,7 +17,7 @@ import type { ProxyAddresses } from './proxy-addresses.ts';
 import { requiresVerification, type ServingCertificateVerification } from './proxy-client-certificate.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { internalError } from '../http/errors.ts';
-import type { PipelineResponse } from '../request/response.ts';
+import type { PipelineResponse } from '../endpoints/request/response.ts';
 import { checkUpgradeBody, connectionHeaders } from './internal/forwarded-body.ts';
 import { proxyUpgrade, type UpgradeClient } from './internal/upgrade.ts';
 

@@ -1,7 +1,7 @@
 import { badRequest } from '@oarlock/api/status';
 import type { Exchange, UpgradeRequest } from '../http/exchange.ts';
 import type { RequestTarget } from '../http/path.ts';
-import type { PipelineResponse } from '../request/response.ts';
+import type { PipelineResponse } from '../endpoints/request/response.ts';
 import type { ProxyClientCertificate } from './proxy-client-certificate.ts';
 import type { ProxyTarget, ReverseProxy } from './reverse-proxy.ts';
 

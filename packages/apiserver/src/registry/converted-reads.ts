@@ -1,6 +1,6 @@
 import { escapeFieldValue, parseFieldSelector, type FieldSelector } from '@oarlock/api/selectors/field-selector';
 import type { KubeObject } from '@oarlock/api/object';
-import type { EncodedObject, WatchFrame, WatchFrames } from '../request/response.ts';
+import type { EncodedObject, WatchFrame, WatchFrames } from '../endpoints/request/response.ts';
 import type { ServedKind } from './served-kind.ts';
 import { withMetadata } from './strategy.ts';
 import { Item, DerivedObject } from '../watch-cache/item.ts';

@@ -3,8 +3,8 @@ import type { KubeObject } from '@oarlock/api/object';
 import { conflict, failure, objectModified } from '@oarlock/api/status';
 
 import type { CommitResult, Precondition, StorageDriver, Write } from '@oarlock/spi/storage';
-import { errorName } from '../request/confidential.ts';
-import type { RequestContext } from '../request/request-context.ts';
+import { errorName } from '../endpoints/request/confidential.ts';
+import type { RequestContext } from '../endpoints/request/request-context.ts';
 import type { StoredKind } from './served-kind.ts';
 import type { Allocation } from './strategy.ts';
 import { toStatusError } from '../storage/storage-error.ts';

@@ -11,7 +11,7 @@ import {
   parseWatchOptions,
   type ListOptions,
 } from './list-options.ts';
-import type { EncodedObject, PipelineResponse } from '../request/response.ts';
+import type { EncodedObject, PipelineResponse } from '../endpoints/request/response.ts';
 import { toServed, type ServedKind } from './served-kind.ts';
 import { toStatusError } from '../storage/storage-error.ts';
 import type { ApiRequest } from '@oarlock/spi/loopback';

@@ -7,7 +7,7 @@ import { applyDefaults } from '@oarlock/api/defaulting/apply-defaults';
 import { withNonOmittedFields } from '@oarlock/api/schema/non-omitted-fields';
 import { schemaOf, type Schema } from '@oarlock/api/schema/schema';
 import type { CustomResourceSubresourceScale } from '@oarlock/api/types/apiextensions-v1';
-import type { EncodedObject } from '../request/response.ts';
+import type { EncodedObject } from '../endpoints/request/response.ts';
 import type { Strategy } from './strategy.ts';
 import { Codec, DerivedObject, type Item } from '../watch-cache/item.ts';
 import type { ItemConverter } from '../watch-cache/watch-cache-event.ts';

@@ -4,7 +4,7 @@ import type { Health, Role } from '@oarlock/spi/role';
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { ping, type HealthCheck } from '../handler-chain/health-endpoints.ts';
 import type { PostStartHooks } from '../handler-chain/post-start-hooks.ts';
-import type { Component } from '../handlers/subresources/component-statuses.ts';
+import type { Component } from '../endpoints/handlers/subresources/component-statuses.ts';
 
 const storageKey = '/oarlock/health';
 export const healthy: Health = { healthy: true };

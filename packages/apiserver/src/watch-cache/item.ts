@@ -1,7 +1,7 @@
 import { parseExact, stringifyExact } from '@oarlock/api/json/exact-json';
 import { managersText, sharedManagers } from '@oarlock/api/managed-fields/managers';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
-import type { EncodedObject, ProtobufCodec } from '../request/response.ts';
+import type { EncodedObject, ProtobufCodec } from '../endpoints/request/response.ts';
 import { ValueSlab } from './internal/value-slab.ts';
 
 /**

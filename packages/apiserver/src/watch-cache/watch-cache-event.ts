@@ -1,5 +1,5 @@
 import type { SpanContext } from '@oarlock/kernel/tracing';
-import type { EncodedObject, ProtobufCodec, WatchFrame } from '../request/response.ts';
+import type { EncodedObject, ProtobufCodec, WatchFrame } from '../endpoints/request/response.ts';
 import type { AccountedFrame } from './internal/watcher-memory.ts';
 import type { Item } from './item.ts';
 import { eventOverheadBytes } from './watch-cache-limits.ts';

@@ -1,13 +1,13 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expired } from '@oarlock/api/status';
 import type { Timer } from '@oarlock/primitives/clock';
-import { SharedCall } from '@oarlock/primitives/shared-call';
+import { SharedCall } from '@oarlock/primitives/concurrency/shared-call';
 import { StorageError, type Change, type ChangeBatch } from '@oarlock/spi/storage';
 import { toStatusError } from '../storage/storage-error.ts';
 import { EventRingMemory } from './internal/event-ring-memory.ts';
 import { PendingWrites } from './pending-writes.ts';
 import { RevisionProgress } from './internal/progress.ts';
-import { deferred } from '@oarlock/primitives/deferred';
+import { deferred } from '@oarlock/primitives/concurrency/deferred';
 import { loadObjects } from './internal/load-objects.ts';
 import { readEntries } from './internal/range-pages.ts';
 import { WatcherMemory } from './internal/watcher-memory.ts';

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { expired } from '@oarlock/api/status';
 import type { Timer } from '@oarlock/primitives/clock';
-import type { WatchFrame, WatchFrames } from '../request/response.ts';
+import type { WatchFrame, WatchFrames } from '../endpoints/request/response.ts';
 import { WatcherMemory, type AccountedWatcher } from './internal/watcher-memory.ts';
 import type { WatchCacheEvent, SharedWatchFrame } from './watch-cache-event.ts';
 import type { WatcherOptions } from './watcher-options.ts';

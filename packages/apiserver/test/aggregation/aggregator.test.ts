@@ -16,7 +16,7 @@ import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { requestHeaders } from '../../src/aggregation/request-header.ts';
-import { withAggregatedDiscovery, withAggregatedGroups } from '../../src/discovery/aggregated-groups.ts';
+import { withAggregatedDiscovery, withAggregatedGroups } from '../../src/endpoints/discovery/aggregated-groups.ts';
 import type { ApiServer } from '../../src/server/api-server.ts';
 import apiserver from '../../src/plugin.ts';
 import { testKeys, type TestKeys } from '../support/keys.ts';

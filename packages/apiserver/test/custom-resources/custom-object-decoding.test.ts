@@ -2,7 +2,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
 import { afterEach, describe, expect, it } from 'vitest';
 import { decodeCustomObject } from '../../src/custom-resources/custom-object-decoding.ts';
-import { encodingFor } from '../../src/negotiation/encoding.ts';
+import { encodingFor } from '../../src/endpoints/negotiation/encoding.ts';
 import { rejectionOf } from '../support/pipeline-fixture.ts';
 import { Codec } from '../../src/watch-cache/item.ts';
 import { anything, definition, definitions, establish, startServer, stopServers } from '../support/custom-resource-definitions.ts';

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Kind } from '@oarlock/api/kinds';
 import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
-import { aggregatedDiscovery, discoveryDocuments, servedGroups } from '../../src/discovery/discovery.ts';
-import { jsonOf, openApiParts } from '../../src/openapi/openapi-document.ts';
-import { protobufOf } from '../../src/openapi/internal/openapi-v2-protobuf.ts';
+import { aggregatedDiscovery, discoveryDocuments, servedGroups } from '../../src/endpoints/discovery/discovery.ts';
+import { jsonOf, openApiParts } from '../../src/endpoints/openapi/openapi-document.ts';
+import { protobufOf } from '../../src/endpoints/openapi/internal/openapi-v2-protobuf.ts';
 import { decodeCustomObject } from '../../src/custom-resources/custom-object-decoding.ts';
 import { publishedSchemaOf } from '../../src/custom-resources/published-kind.ts';
 import { definition, definitions, establish, startServer, stopServers, untilSeen } from '../support/custom-resource-definitions.ts';

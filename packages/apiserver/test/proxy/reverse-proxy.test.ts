@@ -5,7 +5,7 @@ import { connect as connectTls } from 'node:tls';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { rewriteLink } from '../../src/proxy/internal/location.ts';
 import { HtmlLinkRewriter } from '../../src/proxy/internal/html-links.ts';
-import { schemeNamePort } from '../../src/handlers/subresources/proxy.ts';
+import { schemeNamePort } from '../../src/endpoints/handlers/subresources/proxy.ts';
 import { testKeys, type TestKeys } from '../support/keys.ts';
 import { startServer, type TestServer } from '../support/start-server.ts';
 

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { KubeObject } from '@oarlock/api/object';
 import type { CustomResourceDefinition, JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
-import { printerFor } from '../../src/negotiation/table/printers.ts';
+import { printerFor } from '../../src/endpoints/negotiation/table/printers.ts';
 import { rejectionOf } from '../support/pipeline-fixture.ts';
 import { compileJsonPath } from '../../src/custom-resources/internal/json-path.ts';
 import { custom, definition, definitions, establish, startServer, stopServers } from '../support/custom-resource-definitions.ts';

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { AuthMetrics } from '../../src/authorization/access-metrics.ts';
 import { AdmissionChain } from '../../src/admission/admission-chain.ts';
 import { AdmissionMetrics, pluginMetricName } from '../../src/admission/admission-metrics.ts';
-import { RequestContext } from '../../src/request/request-context.ts';
+import { RequestContext } from '../../src/endpoints/request/request-context.ts';
 import { registerFeatureMetrics } from '../../src/server/feature-metrics.ts';
 import { PrecomputedSummary } from '../../src/metrics/summary.ts';
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { KubeObject } from '@oarlock/api/object';
 import { StatusError } from '@oarlock/api/status';
-import type { WatchFrame } from '../../src/request/response.ts';
+import type { WatchFrame } from '../../src/endpoints/request/response.ts';
 import { configMap, seededRandom, settlePromises, TestServer } from '../support/pipeline-fixture.ts';
 
 const allowed = new Set(['NotFound', 'AlreadyExists', 'Conflict']);

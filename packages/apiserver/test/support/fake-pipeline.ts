@@ -4,7 +4,7 @@ import { notFound } from '@oarlock/api/status';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { HttpPipeline } from '../../src/handler-chain/http-pipeline.ts';
-import type { EncodedObject, PipelineResponse, WatchFrame } from '../../src/request/response.ts';
+import type { EncodedObject, PipelineResponse, WatchFrame } from '../../src/endpoints/request/response.ts';
 import { SharedWatchFrame } from '../../src/watch-cache/watch-cache-event.ts';
 
 export function encoded(

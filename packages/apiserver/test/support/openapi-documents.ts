@@ -1,5 +1,5 @@
 import { kinds } from '@oarlock/api/kinds';
-import { openApiParts, unversionedDocuments, unversionedParts, type OpenApiPart } from '../../src/openapi/openapi-document.ts';
+import { openApiParts, unversionedDocuments, unversionedParts, type OpenApiPart } from '../../src/endpoints/openapi/openapi-document.ts';
 
 /** Returns the paths or the definitions of a document by name. */
 export const partsOf = (parts: Iterable<OpenApiPart>, kind: 'path' | 'definition') =>

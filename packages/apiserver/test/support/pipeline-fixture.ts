@@ -16,8 +16,8 @@ import type { Tracer } from '@opentelemetry/api';
 import { Pipeline } from '../../src/pipeline/pipeline.ts';
 import { randomFrom, type RandomSource } from '../../src/registry/random.ts';
 import type { RuntimeConfig } from '../../src/pipeline/runtime-config.ts';
-import type { Component } from '../../src/handlers/subresources/component-statuses.ts';
-import type { PipelineResponse, WatchFrame } from '../../src/request/response.ts';
+import type { Component } from '../../src/endpoints/handlers/subresources/component-statuses.ts';
+import type { PipelineResponse, WatchFrame } from '../../src/endpoints/request/response.ts';
 
 export const admin: Identity = { name: 'admin', groups: ['system:masters', 'system:authenticated'] };
 

@@ -1,6 +1,6 @@
 import type { KubeObject } from '@oarlock/api/object';
-import { decodeProtobuf } from '../../src/negotiation/protobuf-decoder.ts';
-import { protobufCodec } from '../../src/negotiation/internal/protobuf-encoder.ts';
+import { decodeProtobuf } from '../../src/endpoints/negotiation/protobuf-decoder.ts';
+import { protobufCodec } from '../../src/endpoints/negotiation/internal/protobuf-encoder.ts';
 
 /** Returns an object in the envelope in which clients and servers exchange it. */
 export function enveloped(object: KubeObject): Buffer {

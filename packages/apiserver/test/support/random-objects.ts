@@ -1,5 +1,5 @@
 import type { KubeObject } from '@oarlock/api/object';
-import { messageOf, type FieldDescriptor, type MessageDescriptor } from '../../src/negotiation/internal/protobuf-messages.ts';
+import { messageOf, type FieldDescriptor, type MessageDescriptor } from '../../src/endpoints/negotiation/internal/protobuf-messages.ts';
 
 const maxDepth = 6;
 

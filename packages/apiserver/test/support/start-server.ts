@@ -17,7 +17,7 @@ import { ProxyEndpoints } from '../../src/proxy/proxy-endpoints.ts';
 import { ReverseProxy } from '../../src/proxy/reverse-proxy.ts';
 import type { AuditPolicy } from '../../src/audit/audit-policy.ts';
 import { Auditor } from '../../src/audit/auditor.ts';
-import { DiscoveryEndpoints } from '../../src/discovery/discovery-endpoints.ts';
+import { DiscoveryEndpoints } from '../../src/endpoints/discovery/discovery-endpoints.ts';
 import { HealthEndpoints, ping, type HealthCheck } from '../../src/handler-chain/health-endpoints.ts';
 import { HttpHandler } from '../../src/handler-chain/http-handler.ts';
 import type { HttpPipeline } from '../../src/handler-chain/http-pipeline.ts';
@@ -28,7 +28,7 @@ import { connectionLimits, defaultConnectionConfig, type ConnectionLimits } from
 import type { RequestBodyMemory } from '../../src/http/request-body-memory.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { RequestMetrics } from '../../src/http/request-metrics.ts';
-import { OpenApiEndpoints } from '../../src/openapi/openapi-endpoints.ts';
+import { OpenApiEndpoints } from '../../src/endpoints/openapi/openapi-endpoints.ts';
 import { kubeletClientRequest } from '../../src/proxy/kubelet-client-request.ts';
 import { ProxyAddresses } from '../../src/proxy/proxy-addresses.ts';
 import { KubeletProxy } from '../../src/proxy/kubelet-proxy.ts';

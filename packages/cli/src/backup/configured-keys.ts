@@ -3,7 +3,7 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { encryptionOf } from '@oarlock/cluster/composition/cluster-facts';
 import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
-import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { CommandError } from '../common/command-error.ts';
 import type { BackedUpFile } from './backup-file.ts';
 

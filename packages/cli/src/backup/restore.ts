@@ -3,7 +3,7 @@ import { dirname, join, normalize, resolve } from 'node:path';
 import { serverLeaseRoot } from '@oarlock/apiserver/controllers/server-leases';
 import { openStorage } from '@oarlock/cluster/composition/open-storage';
 import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
-import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { StorageDriver, Write } from '@oarlock/spi/storage';
 import { checkBackup, isFile, readBackup, type BackedUpEntry, type BackedUpFile } from './backup-file.ts';
 import { clusterFileOf, keyDirectories } from './backup.ts';

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { currentProcess } from '@oarlock/primitives/process-lock';
+import { currentProcess } from '@oarlock/primitives/os/process-lock';
 import { kubeconfig } from '@oarlock/cluster/pki/kubeconfig';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { adminAccess } from '../../src/common/admin-access.ts';

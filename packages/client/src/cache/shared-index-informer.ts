@@ -3,7 +3,7 @@ import type { Resource } from '@oarlock/api/resource';
 import { silentLogger, type Logger } from '@oarlock/primitives/logger';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { Informer, ResourceEventHandler, WatchEvent } from '@oarlock/spi/client';
-import { eventLoop } from '@oarlock/primitives/event-loop';
+import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
 import { Indexer } from './indexer.ts';
 import type { ReflectorStore } from './reflector.ts';
 

@@ -8,8 +8,8 @@ import { silentLogger, type Logger } from '@oarlock/primitives/logger';
 import type { Client, EventAction, EventRecorder, EventRecorderFactory } from '@oarlock/spi/client';
 import { EventCorrelator, eventName, type EventCorrelateResult } from './event-correlator.ts';
 import { truncateNote, EventSeries, seriesOverMs } from './event-series.ts';
-import { eventLoop } from '@oarlock/primitives/event-loop';
-import { Fifo } from '@oarlock/primitives/fifo';
+import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
+import { Fifo } from '@oarlock/primitives/collections/fifo';
 
 export interface EventBroadcasterOptions {
   readonly client: Client;

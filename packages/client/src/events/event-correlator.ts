@@ -1,6 +1,6 @@
 import type { Event } from '@oarlock/api/types/core-v1';
-import { LruMap } from '@oarlock/primitives/lru-map';
-import { TokenBucket } from '@oarlock/primitives/rate-limiter';
+import { LruMap } from '@oarlock/primitives/collections/lru-map';
+import { TokenBucket } from '@oarlock/primitives/workqueue/rate-limiter';
 
 /** The result for an event: create the event, count it on an existing event, or drop it. */
 export type EventCorrelateResult =

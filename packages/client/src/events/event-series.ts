@@ -1,7 +1,7 @@
 import { formatMicroTime } from '@oarlock/api/values/time';
 import type { Event } from '@oarlock/api/types/core-v1';
 import type { EventCorrelateResult } from './event-correlator.ts';
-import { LruMap } from '@oarlock/primitives/lru-map';
+import { LruMap } from '@oarlock/primitives/collections/lru-map';
 
 /** Values of client-go's recorder of events.k8s.io. */
 const maxEntries = 4096;

@@ -4,7 +4,7 @@ import { failure, StatusError } from '@oarlock/api/status';
 import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import { formatTraceparent, type SpanContext } from '@oarlock/kernel/tracing';
 import type { CallOptions, Client, DeleteOptions, ListOptions, PatchType, WatchEvent, WatchOptions } from '@oarlock/spi/client';
-import { checkSubjectAlternativeNames } from '@oarlock/primitives/keep-alive-connection';
+import { checkSubjectAlternativeNames } from '@oarlock/primitives/net/keep-alive-connection';
 import { BearerToken, type TokenSource } from '../auth/bearer-token.ts';
 import type { CredentialSource } from '../auth/exec-credential.ts';
 import { mayIgnoreNulls } from './internal/null-fields.ts';

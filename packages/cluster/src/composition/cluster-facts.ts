@@ -1,5 +1,6 @@
 import { dirname, resolve } from 'node:path';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
+import { Controllers } from '@oarlock/spi/controller';
 import { Roles } from '@oarlock/spi/role';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { slotName } from '@oarlock/kernel/slot';
@@ -8,6 +9,7 @@ import type { ClusterFile } from '../config/cluster-file.ts';
 import type { ClusterSpec, RoleName } from '../config/cluster-schema.ts';
 import type { PlannedPlugin, PlanOptions } from './plan.ts';
 import { version } from '../process/version.ts';
+import { serviceAccountOf } from '../config/controller-accounts.ts';
 import { bootstrapPolicy } from '../config/bootstrap-policy.ts';
 
 /**
@@ -52,6 +54,18 @@ export function encryptionOf(clusterFile: ClusterFile): ClusterSpec['encryption'
   return { ...encryption, keys, ...(encryption.file !== undefined && { file: resolvePath(encryption.file) }) };
 }
 
+/** The rules that the controllers of other packages declare, by their service accounts: `declares: { rules: 'create | core | configmaps' }`. */
+function controllerRules(plugins: readonly PlannedPlugin[]): Readonly<Record<string, readonly string[]>> {
+  const rules: Record<string, string[]> = {};
+  for (const { plugin, name, origin } of plugins) {
+    const account = serviceAccountOf(name);
+    if (origin === undefined || plugin.provides.token !== Controllers.token || account === undefined) continue;
+    const declared = plugin.declares?.['rules'];
+    rules[account] = typeof declared === 'string' ? declared.split(';').map((rule) => rule.trim()) : [];
+  }
+  return rules;
+}
+
 /**
  * Adds settings that follow from the composition to the config of a role and of an authorizer with the bootstrap policy. Settings in the cluster
  * file take precedence.
@@ -65,7 +79,12 @@ export function withRoleConfig(
     joined,
     nodeName,
     leaderElect,
-  }: Pick<PlanOptions, 'port' | 'joined'> & { readonly nodeName: string; readonly leaderElect: boolean },
+    plugins,
+  }: Pick<PlanOptions, 'port' | 'joined'> & {
+    readonly nodeName: string;
+    readonly leaderElect: boolean;
+    readonly plugins: readonly PlannedPlugin[];
+  },
 ): PlannedPlugin {
   const { spec } = file;
   // the rights of nodes follow from the configuration of the cluster, not from the plugins that this process loads: nodes with other ones do not join
@@ -75,6 +94,7 @@ export function withRoleConfig(
       config: {
         nodePolicies: spec.policy !== undefined,
         nodeVolumes: spec.volumes.length > 0,
+        controllers: controllerRules(plugins),
         ...(planned.config as object),
       },
     };

@@ -66,7 +66,7 @@ export async function createPlan(file: ClusterFile, options: PlanOptions = {}): 
   const facts = clusterFacts(file, plugins, { ...options, network });
   const nodeName = options.nodeName ?? hostname().toLowerCase();
   const leaderElect = mayHaveReplicas(roles, plugins);
-  const configured = plugins.map((planned) => withRoleConfig(planned, file, facts, { ...options, nodeName, leaderElect }));
+  const configured = plugins.map((planned) => withRoleConfig(planned, file, facts, { ...options, nodeName, leaderElect, plugins }));
   if (faults.length > 0) throw new WiringError(sortFaults([...faults, ...remainingFaults(file, configured)]));
   const { mapPlugin } = options;
   return { file, roles, facts, nodeName, plugins: mapPlugin === undefined ? configured : configured.map(mapPlugin) };

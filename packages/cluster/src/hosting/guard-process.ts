@@ -1,28 +1,41 @@
 import type { HostedPluginInfo } from '@oarlock/kernel/plugin-host';
-import type { PlannedPlugin } from '../composition/plan.ts';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { Placement } from '@oarlock/kernel/placement';
 import { handleLateErrors } from './late-errors.ts';
 import { startWatchdog } from './watchdog/watchdog.ts';
 
 export interface GuardProcessOptions {
-  readonly planned: readonly PlannedPlugin[];
+  readonly planned: readonly (Pick<Placement, 'limits'> & {
+    readonly name: string;
+    readonly origin?: { readonly source?: string; readonly inputs?: readonly string[] };
+  })[];
   /** The plugins of the host; empty before the composition exists. */
   hosted(): readonly HostedPluginInfo[];
-  onUnattributed(error: unknown): void;
+  readonly log: Logger;
 }
 
 /**
  * Keeps the process alive when a plugin of another author has an error that nothing handles, and ends it when such a plugin blocks it. Does nothing
  * in a composition without such plugins. Returns a function that ends this.
  */
-export function guardProcess({ planned, hosted, onUnattributed }: GuardProcessOptions): () => void {
+export function guardProcess({ planned, hosted, log }: GuardProcessOptions): () => void {
   const foreign = planned.filter(({ limits }) => limits !== undefined);
   if (foreign.length === 0) return () => {};
-  const filesOf = new Map(foreign.map(({ name, origin: { source, inputs = [] } = {} }) => [name, source === undefined ? [] : [source, ...inputs]]));
+  const filesOf = new Map(
+    foreign.map(({ name, origin: { source, inputs = [] } = {} }) => [name, source === undefined ? [] : [source, ...inputs]]),
+  );
   const plugins = () => hosted().flatMap(({ name, health }) => (health ? [{ health, files: filesOf.get(name) ?? [] }] : []));
-  const removeHandlers = handleLateErrors({ plugins, onUnattributed });
+  const removeHandlers = handleLateErrors({ plugins, onUnattributed: (error) => endProcess(error, log) });
   const stopWatchdog = startWatchdog();
   return () => {
     stopWatchdog();
     removeHandlers();
   };
+}
+
+/** An error that belongs to no plugin leaves the process in an unknown state: it ends as Node.js would end it. */
+function endProcess(error: unknown, log: Logger): void {
+  log.error({ err: error }, 'an error was not handled; the process ends');
+  process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  process.exit(1);
 }

@@ -53,7 +53,7 @@ function decorator(
   const guard = guardOf(slot);
   return (instance: object, context: PluginContext, health: PluginHealth): object => {
     const options = { calls: new GuardedCalls(health, context.clock), limits };
-    return guard?.(instance, context, { ...options, failurePolicy }) ?? guardInstance(instance, slot, context, options);
+    return guard?.(instance, context, { ...options, failurePolicy }) ?? guardInstance(instance, slot, { ...options, context });
   };
 }
 
@@ -73,7 +73,11 @@ function limitFaults({ provides }: Plugin, { deadlineMs, failurePolicy }: Placem
   else if (typeof deadlineMs === 'object')
     for (const method of Object.keys(deadlineMs).filter((key) => !methods.includes(key)))
       faults.push(
-        fault(locate('deadlineMs'), `calls of ${name} plugins with a deadline are ${methods.join(', ')}, not ${method}`, 'correct the name'),
+        fault(
+          locate('deadlineMs'),
+          `calls of ${name} plugins with a deadline are ${methods.join(', ')}, not ${method}`,
+          'correct the name',
+        ),
       );
   if (failurePolicy !== undefined && guardOf(provides) === undefined)
     faults.push(fault(locate('failurePolicy'), 'failurePolicy applies only to admission, authn and authz plugins', 'remove it'));
@@ -95,8 +99,7 @@ function placementFaults({ plugin, module }: LoadedPlugin, { placement, memoryMi
   const at = locate('placement');
   if (!canBeIsolated(plugin.provides))
     return [fault(at, `${slotName(plugin.provides.id)} plugins run in the process of their role only`, 'remove it')];
-  if (!module.includes('/'))
-    return [fault(at, `${plugin.id} is not a module, so a ${placement} cannot load it`, 'name it by its path')];
+  if (!module.includes('/')) return [fault(at, `${plugin.id} is not a module, so a ${placement} cannot load it`, 'name it by its path')];
   const missing = unsupportedNeeds(plugin);
   if (missing.length === 0) return [];
   const message = `${plugin.id} cannot run in a ${placement} of its own: it needs ${missing.join(' and ')}, but only client, informers, events and cluster are available there`;

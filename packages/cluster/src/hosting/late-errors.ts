@@ -15,7 +15,7 @@ export interface LateErrorOptions {
 /**
  * Returns the plugin of an error that no call returned: the plugin whose call failed with it, otherwise the plugin whose file is the first in the
  * stack, otherwise the plugin that started the asynchronous operation. Consumers may continue in an operation that a plugin started, therefore the
- * operation is the last to ask.
+ * operation is checked last.
  */
 export function attribute(error: unknown, plugins: readonly AttributablePlugin[]): PluginHealth | undefined {
   const failed = failedPlugin(error);

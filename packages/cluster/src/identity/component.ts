@@ -11,7 +11,7 @@ import { Runtime } from '@oarlock/spi/runtime';
 import { Scheduling } from '@oarlock/spi/scheduling';
 import { Volumes } from '@oarlock/spi/volume';
 import type { Plan, PlannedPlugin } from '../composition/plan.ts';
-import { serviceAccountOf } from './controller-accounts.ts';
+import { serviceAccountOf } from '../config/controller-accounts.ts';
 import { bootstrapPolicy } from '../config/bootstrap-policy.ts';
 import { version } from '../process/version.ts';
 
@@ -51,19 +51,14 @@ function kubelet({ plugins, nodeName: name }: Plan): Component {
     : component('system:oarlock:simulated-nodes', 'kubelet');
 }
 
-/**
- * Returns the component of a controller plugin. Plugins of other authors are also members of a group to which the ClusterRoleBinding
- * `oarlock:plugins` grants access.
- */
-function controller({ plugin, name, origin: from }: PlannedPlugin): Component {
-  const account = from === undefined ? serviceAccountOf(plugin.id) : name;
+/** Returns the component of a controller plugin. */
+function controller({ name }: PlannedPlugin): Component {
+  const account = serviceAccountOf(name);
   if (account === undefined) return controllerManager;
-  const groups = [
+  return component(`system:serviceaccount:kube-system:${account}`, 'kube-controller-manager', [
     'system:serviceaccounts',
     'system:serviceaccounts:kube-system',
-    ...(from === undefined ? [] : ['system:oarlock:plugins']),
-  ];
-  return component(`system:serviceaccount:kube-system:${account}`, 'kube-controller-manager', groups);
+  ]);
 }
 
 function componentOf(planned: PlannedPlugin, plan: Plan): Component | undefined {

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { KeyPair } from '@oarlock/spi/cluster';
-import { readIfExists, writeAtomic } from '@oarlock/primitives/atomic-file';
+import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
 
 /**
  * A step of a CA rotation. `add`: creates the next CA and trusts it. `use`: signs with the next CA and keeps trusting the former CA. `end`: stops

@@ -15,7 +15,7 @@ import {
 import { selfSigned, signLeaf } from './certificate-writer.ts';
 import { frontProxyCaName, openFrontProxyKeys } from './front-proxy-keys.ts';
 import { isUsable, issuePair, newKey } from './internal/key-pair.ts';
-import { readIfExists, writeAtomic } from '@oarlock/primitives/atomic-file';
+import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { tokenAlgorithmOf, type CertificateRequest, type ClusterKeys, type KeyPair, type TokenAlgorithm } from '@oarlock/spi/cluster';
 
 const caNames: Readonly<Record<AuthorityName, string>> = { ca: 'oarlock-ca', 'front-proxy-ca': frontProxyCaName };

@@ -7,7 +7,7 @@ import type { KeyPair } from '@oarlock/spi/cluster';
 import { parse, stringify } from 'yaml';
 import { addressTowards } from '../process/addresses.ts';
 import { renewAt } from './internal/certificate-life.ts';
-import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { requestCertificate } from './request-certificate.ts';
 
 export interface NodeCertificatesOptions {

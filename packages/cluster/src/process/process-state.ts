@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { lockHolder, releaseLock, acquireLock, currentProcess, type LockHolder } from '@oarlock/primitives/process-lock';
-import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { lockHolder, releaseLock, acquireLock, currentProcess, type LockHolder } from '@oarlock/primitives/os/process-lock';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 
 /** The state that a running process writes to its data directory. */
 export interface ProcessState extends LockHolder {

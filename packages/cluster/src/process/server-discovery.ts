@@ -1,7 +1,7 @@
 import { endpointSlices } from '@oarlock/api/resources';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import { serverUrl, type ServerList } from '@oarlock/client/http/server-list';
-import { readIfExists, writeAtomic } from '@oarlock/primitives/atomic-file';
+import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Informers } from '@oarlock/spi/client';
 import { join } from 'node:path';

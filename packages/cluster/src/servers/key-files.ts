@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { parseGeneratedKey } from '@oarlock/apiserver/storage/encryption/encryption-config';
-import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { caHash } from '../pki/ca-hash.ts';
 
 /** Directory of the CAs and of the keys of service account tokens, in the data directory. */

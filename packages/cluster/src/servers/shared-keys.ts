@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { serverLeaseRoot, serverLeaseUrl } from '@oarlock/apiserver/controllers/server-leases';
 import { addGeneratedKey, readGeneratedKeys } from '@oarlock/apiserver/storage/encryption/encryption-config';
-import { readIfExists, writeAtomic } from '@oarlock/primitives/atomic-file';
+import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { Storage, type StorageDriver } from '@oarlock/spi/storage';
 import { startStorage } from '../composition/open-storage.ts';
 import { usesSharedStorage } from '../composition/create-plan.ts';

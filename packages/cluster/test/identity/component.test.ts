@@ -8,7 +8,7 @@ import { Controllers, type Controller } from '@oarlock/spi/controller';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { Plan, PlannedPlugin } from '../../src/composition/plan.ts';
-import { serviceAccountOf } from '../../src/identity/controller-accounts.ts';
+import { serviceAccountOf } from '../../src/config/controller-accounts.ts';
 import { parseClusterFile } from '../../src/config/cluster-file.ts';
 import { createPlan } from '../../src/composition/create-plan.ts';
 import { apiServer, withComponentIdentities, type Component, type ComponentAccess } from '../../src/identity/component.ts';
@@ -78,6 +78,17 @@ describe('withComponentIdentities', () => {
       const asked = await askers({ runtimes: ['runtime-simulated'], settings: { kubelet: { count } } });
       expect(asked.get('kubelet')?.identity).toEqual({ name: 'system:oarlock:simulated-nodes', groups: ['system:authenticated'] });
     }
+  });
+
+  it('gives a configured built-in controller its own service account, and a controller of another package one of its name', async () => {
+    const configured = [{ use: 'controller-node-lifecycle', config: { gracePeriodSeconds: 10 } }, { use: 'controller-metrics-server' }];
+    const asked = await askers({ controllers: configured, runtimes: ['runtime-simulated'] });
+    const groups = ['system:serviceaccounts', 'system:serviceaccounts:kube-system', 'system:authenticated'];
+    expect(asked.get('controller-node-lifecycle')?.identity).toEqual({ name: 'system:serviceaccount:kube-system:node-controller', groups });
+    expect(asked.get('controller-metrics-server')?.identity).toEqual({
+      name: 'system:serviceaccount:kube-system:controller-metrics-server',
+      groups,
+    });
   });
 
   it('adds all components to system:masters if no authorizer has the bootstrap policy', async () => {

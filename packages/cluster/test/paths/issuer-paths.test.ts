@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Cluster, Keys } from '@oarlock/spi/cluster';
 import { Paths } from '@oarlock/spi/paths';
-import { signServiceAccountToken } from '@oarlock/apiserver/handlers/subresources/service-account-token-signer';
+import { signServiceAccountToken } from '@oarlock/apiserver/endpoints/handlers/subresources/service-account-token-signer';
 import { createLocalJWKSet, decodeProtectedHeader, jwtVerify, SignJWT, type JSONWebKeySet } from 'jose';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { issuerPath, jwksPathPlugin } from '../../src/paths/issuer-paths.ts';

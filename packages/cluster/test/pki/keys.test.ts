@@ -4,7 +4,7 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat, unlink, writeFile } from '
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { openKeys, readKeys, rotateServiceAccountKey } from '@oarlock/cluster/pki/keys';
 import { newCertificateRequest } from '@oarlock/cluster/pki/node-csr';
 import type { CertificateRequest, KeyPair } from '@oarlock/spi/cluster';

@@ -29,7 +29,14 @@ it('redacts cryptographic keys, and not the keys of objects', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'log-'));
   const file = join(directory, 'oarlock.log');
   const { log, close } = openLog(file, 'info');
-  const keys = ['default/web', 'node-1', 'kube-system/system:leader', 'a'.repeat(64), 'dGhlIGtleSBvZiBBRVM/+w==', '-----BEGIN PRIVATE KEY-----'];
+  const keys = [
+    'default/web',
+    'node-1',
+    'kube-system/system:leader',
+    'a'.repeat(64),
+    'dGhlIGtleSBvZiBBRVM/+w==',
+    '-----BEGIN PRIVATE KEY-----',
+  ];
   for (const key of keys) log.info({ key }, 'a key');
   const lines = await vi.waitFor(async () => {
     const all = (await readFile(file, 'utf8')).trim().split('\n');

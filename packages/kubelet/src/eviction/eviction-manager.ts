@@ -1,6 +1,6 @@
 import type { Logger } from '@oarlock/primitives/logger';
 import type { ContainerStats } from '@oarlock/spi/runtime';
-import type { PodWorker } from '../pod-worker/pod-worker.ts';
+import type { PodWorker } from '../pod/worker/pod-worker.ts';
 import {
   evictionMessage,
   rankPodsForEviction,

@@ -9,7 +9,7 @@ import { credentialsFor } from './image-pull-credentials.ts';
 import type { ObjectCache } from '../api-objects/object-cache.ts';
 import { podUid } from '../pod-util/pods.ts';
 import { RestartBackoff } from '../pod-util/restart-backoff.ts';
-import { Semaphore } from '@oarlock/primitives/semaphore';
+import { Semaphore } from '@oarlock/primitives/concurrency/semaphore';
 
 /** The reason why an image cannot be used: `ErrImagePull`, `ImagePullBackOff`, `ErrImageNeverPull`, `InvalidImageName` or `ImageInspectError`. */
 export class ImageError extends Error {

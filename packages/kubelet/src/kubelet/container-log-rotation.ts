@@ -1,8 +1,8 @@
 import { parseQuantity, quantityValue } from '@oarlock/api/values/quantity';
 import type { KubeletConfig } from '../config/kubelet-config.ts';
-import { ContainerLogManager, type ActiveLog } from '../logs/container-log-manager.ts';
+import { ContainerLogManager, type ActiveLog } from '../kuberuntime/logs/container-log-manager.ts';
 import type { ProcessContext } from '../pod/node-context.ts';
-import type { PodWorker } from '../pod-worker/pod-worker.ts';
+import type { PodWorker } from '../pod/worker/pod-worker.ts';
 
 const rotationPeriodMs = 10_000;
 

@@ -1,7 +1,7 @@
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Kubelet } from './kubelet.ts';
-import type { PodWorker } from '../pod-worker/pod-worker.ts';
+import type { PodWorker } from '../pod/worker/pod-worker.ts';
 import { configSourceAnnotation } from '../pod-util/config-source.ts';
 
 function* podWorkersOf(kubelet: Kubelet): Generator<PodWorker> {

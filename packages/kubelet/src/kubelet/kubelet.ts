@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { nodes } from '@oarlock/api/resources';
 import type { Node, Pod } from '@oarlock/api/types/core-v1';
-import { eventLoop } from '@oarlock/primitives/event-loop';
+import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
 import type { Health } from '@oarlock/spi/role';
 import type { DownwardApiValues } from '../pod-util/downward-api.ts';
@@ -13,7 +13,7 @@ import {
   type KubeletComponents,
 } from './kubelet-context.ts';
 import type { KubeletConfig } from '../config/kubelet-config.ts';
-import type { ContainerLogManager } from '../logs/container-log-manager.ts';
+import type { ContainerLogManager } from '../kuberuntime/logs/container-log-manager.ts';
 import type { KubeletContext, PodRuntime } from '../pod/node-context.ts';
 import { nodeAgentOptions } from '../node/node-agent-options.ts';
 import { defaultAddress, readMachine } from '../node/machine.ts';
@@ -26,13 +26,13 @@ import { NodeStateManager } from '../node/node-state-manager.ts';
 import { Housekeeping } from '../node/housekeeping.ts';
 import { connectRuntimes } from './open-runtimes.ts';
 import { createContainerLogManager } from './container-log-rotation.ts';
-import { ApiServerSource } from '../pod-sources/api-server-source.ts';
-import type { PodWorker } from '../pod-worker/pod-worker.ts';
+import { ApiServerSource } from '../pod/sources/api-server-source.ts';
+import type { PodWorker } from '../pod/worker/pod-worker.ts';
 import { runtimeForPod } from './runtime-class.ts';
-import { createStaticPodSource } from '../pod-sources/create-static-pod-source.ts';
-import type { StaticPodSource } from '../pod-sources/static-pod-source.ts';
+import { createStaticPodSource } from '../pod/sources/create-static-pod-source.ts';
+import type { StaticPodSource } from '../pod/sources/static-pod-source.ts';
 import { podUid } from '../pod-util/pods.ts';
-import { Semaphore } from '@oarlock/primitives/semaphore';
+import { Semaphore } from '@oarlock/primitives/concurrency/semaphore';
 
 /** The maximum number of nodes that register concurrently. */
 const maxParallelRegistrations = 64;

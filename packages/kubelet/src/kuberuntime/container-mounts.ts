@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import type { Container, EphemeralContainer, Pod, VolumeMount } from '@oarlock/api/types/core-v1';
 import type { Device, IdMappings, Mount } from '@oarlock/spi/runtime';
 import { expand } from '../pod-util/expansion.ts';
-import { nodeHostsFile, hostsFile, podHostname } from '../environment/hosts-file.ts';
+import { nodeHostsFile, hostsFile, podHostname } from '../pod/environment/hosts-file.ts';
 import type { NodePaths } from '../config/node-paths.ts';
 import type { PodVolumes } from '../volumes/volume-manager.ts';
 import { isHostNetwork, podUid } from '../pod-util/pods.ts';

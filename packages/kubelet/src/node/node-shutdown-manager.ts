@@ -3,8 +3,8 @@ import { access } from 'node:fs/promises';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { KubeletConfig } from '../config/kubelet-config.ts';
-import { LinkedSignal } from '@oarlock/primitives/linked-signal';
-import type { PodWorker } from '../pod-worker/pod-worker.ts';
+import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
+import type { PodWorker } from '../pod/worker/pod-worker.ts';
 
 /** The shutdown grace period of pods whose priority is at least `priority` and lower than that of the next group. */
 export interface ShutdownGroup {

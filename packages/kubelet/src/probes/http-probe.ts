@@ -1,7 +1,7 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { HTTPGetAction } from '@oarlock/api/types/core-v1';
-import { LinkedSignal } from '@oarlock/primitives/linked-signal';
+import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
 import { formatDialError, failed, succeeded, warned, type AttemptOptions, type ProbeAttemptResult } from './probe-result.ts';
 
 const maxBody = 10 * 1024;

@@ -3,12 +3,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { parseTime } from '@oarlock/api/values/time';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { ContainerStatus } from '@oarlock/spi/runtime';
-import { LinkedSignal } from '@oarlock/primitives/linked-signal';
-import type { PodWorker } from '../pod-worker/pod-worker.ts';
+import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
+import type { PodWorker } from '../pod/worker/pod-worker.ts';
 import { findContainer, containerStatusesOf, findContainerStatus } from '../pod-util/pods.ts';
 import { HttpError } from './http/http-error.ts';
-import { LogFormatter, type LogFormat } from '../logs/log-formatter.ts';
-import { readLogLines } from '../logs/log-reader.ts';
+import { LogFormatter, type LogFormat } from '../kuberuntime/logs/log-formatter.ts';
+import { readLogLines } from '../kuberuntime/logs/log-reader.ts';
 
 export interface ContainerLogRequest extends LogFormat {
   readonly follow: boolean;

@@ -5,7 +5,7 @@ import type { Duplex } from 'node:stream';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Kubelet } from '../kubelet/kubelet.ts';
-import type { PodWorker } from '../pod-worker/pod-worker.ts';
+import type { PodWorker } from '../pod/worker/pod-worker.ts';
 import { findContainer } from '../pod-util/pods.ts';
 import { KubeletAuthorizer } from './authorization.ts';
 import { configz } from './configz.ts';

@@ -1,7 +1,7 @@
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { VolumeUsage } from '@oarlock/spi/volume';
-import { LinkedSignal } from '@oarlock/primitives/linked-signal';
+import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
 import type { MountedVolume } from '../volumes/volume-manager.ts';
 
 export interface VolumeStatCalculatorOptions {

@@ -1,7 +1,7 @@
 import { silentLogger } from '@oarlock/primitives/logger';
 import { expect, it } from 'vitest';
 import { EvictionManager } from '../../src/eviction/eviction-manager.ts';
-import type { PodWorker } from '../../src/pod-worker/pod-worker.ts';
+import type { PodWorker } from '../../src/pod/worker/pod-worker.ts';
 import { app, podOf } from '../support/bench.ts';
 
 it('EvictionManager reads nothing of pods on hollow runtimes', async () => {

@@ -1,9 +1,9 @@
 import { qosClass } from '@oarlock/api/component-helpers/qos-class';
 import type { Pod, Secret } from '@oarlock/api/types/core-v1';
 import { describe, expect, it } from 'vitest';
-import { parseResolvConf, podDnsConfig } from '../../src/environment/dns.ts';
+import { parseResolvConf, podDnsConfig } from '../../src/pod/environment/dns.ts';
 import { expand } from '../../src/pod-util/expansion.ts';
-import { nodeHostsFile, podHostname } from '../../src/environment/hosts-file.ts';
+import { nodeHostsFile, podHostname } from '../../src/pod/environment/hosts-file.ts';
 import { credentialsFor } from '../../src/images/image-pull-credentials.ts';
 import { applyDefaultImageTag } from '@oarlock/api/component-helpers/image-reference';
 import { containerHash, kubeletOwnerId } from '../../src/runtime/labels.ts';

@@ -2,7 +2,7 @@ import type { Change, ChangeBatch, Revision } from '@oarlock/spi/storage';
 import type { CommitLog } from './commit-log.ts';
 import type { KeyHistory, Version } from './key-history.ts';
 import { endOfPrefix, sortKey } from './sort-key.ts';
-import type { BTree } from '@oarlock/primitives/btree';
+import type { BTree } from '@oarlock/primitives/collections/btree';
 
 const changesPerBatch = 1_000;
 

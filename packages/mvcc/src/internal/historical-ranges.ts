@@ -1,6 +1,6 @@
 import type { Entry, Page, Revision } from '@oarlock/spi/storage';
 import type { KeyHistory } from './key-history.ts';
-import type { BTree } from '@oarlock/primitives/btree';
+import type { BTree } from '@oarlock/primitives/collections/btree';
 
 /** All entries under a prefix at one revision, in key order. */
 export interface HistoricalRange {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Clock } from '@oarlock/primitives/clock';
 import { NetworkError } from '@oarlock/spi/network';
 import { CniError, type CniCommand } from './protocol.ts';
-import { runProgram } from '@oarlock/primitives/run-program';
+import { runProgram } from '@oarlock/primitives/os/run-program';
 
 export interface CniCall {
   readonly containerId?: string;

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
-import { defaultPath } from '@oarlock/primitives/run-program';
+import { defaultPath } from '@oarlock/primitives/os/run-program';
 
 export interface ProgramMonitorOptions {
   readonly clock: Clock;

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { ProgramMonitor } from '../process/program-monitor.ts';
-import { runProgram } from '@oarlock/primitives/run-program';
+import { runProgram } from '@oarlock/primitives/os/run-program';
 
 export interface ForwardingOptions {
   readonly clock: Clock;

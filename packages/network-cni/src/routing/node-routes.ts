@@ -6,7 +6,7 @@ import type { NodeNetwork } from '@oarlock/spi/network';
 import { LinkMonitor } from './link-monitor.ts';
 import type { Peer, PeerSource } from './node-peers.ts';
 import { familyOf } from './cidr.ts';
-import { runProgram } from '@oarlock/primitives/run-program';
+import { runProgram } from '@oarlock/primitives/os/run-program';
 
 export interface NodeRoutesOptions {
   /**

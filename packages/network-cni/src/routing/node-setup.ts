@@ -4,7 +4,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { NodeNetwork } from '@oarlock/spi/network';
 import { familyOf } from './cidr.ts';
-import { runProgram } from '@oarlock/primitives/run-program';
+import { runProgram } from '@oarlock/primitives/os/run-program';
 
 const timeoutMs = 10_000;
 const tableOf = (bridge: string) => `oarlock-${bridge}`;

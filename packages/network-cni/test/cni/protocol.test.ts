@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CniChain } from '../../src/cni/chain.ts';
 import { CniPlugins } from '../../src/cni/plugins.ts';
 import { CniError, toNetworkError, type NetworkList } from '../../src/cni/protocol.ts';
-import { runProgram } from '@oarlock/primitives/run-program';
+import { runProgram } from '@oarlock/primitives/os/run-program';
 import { KeyedExecutor } from '../../src/cni/keyed-executor.ts';
 
 let directory = '';

@@ -1,4 +1,4 @@
-import { Heap } from '@oarlock/primitives/heap';
+import { Heap } from '@oarlock/primitives/collections/heap';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { QueuedPodInfo } from './queued-pod-info.ts';
 

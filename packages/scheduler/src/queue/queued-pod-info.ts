@@ -1,4 +1,4 @@
-import type { HeapEntry } from '@oarlock/primitives/heap';
+import type { HeapEntry } from '@oarlock/primitives/collections/heap';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { QueuedPod } from '@oarlock/spi/scheduling';

@@ -1,4 +1,4 @@
-import { Heap } from '@oarlock/primitives/heap';
+import { Heap } from '@oarlock/primitives/collections/heap';
 import { objectKey } from '@oarlock/api/object';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';

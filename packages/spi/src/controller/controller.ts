@@ -2,7 +2,7 @@ import type { KubeObject, ObjectKey } from '@oarlock/api/object';
 import type { Logger } from '@oarlock/primitives/logger';
 import { slot } from '@oarlock/kernel/slot';
 import type { Span } from '@opentelemetry/api';
-import type { Client, Informer } from '../client/client.ts';
+import type { Client, Informer } from '../composition/client.ts';
 
 /** A resource whose changes enqueue keys of a controller. Created with `watch`. */
 export interface ControllerWatch {

@@ -71,6 +71,7 @@ it('a new version of a controller receives all objects again, with its own index
   const copier = (name: string) =>
     Controllers.plugin({
       id: 'controller-copier',
+      declares: { rules: 'create | core | configmaps' },
       config: none,
       needs: { informers: Informers },
       create({ informers }) {

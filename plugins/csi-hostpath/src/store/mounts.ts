@@ -1,7 +1,7 @@
 import { lstat, mkdir, readFile, rm, rmdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { systemClock } from '@oarlock/primitives/clock';
-import { runProgram } from '@oarlock/primitives/run-program';
+import { runProgram } from '@oarlock/primitives/os/run-program';
 
 const timeoutMs = 30_000;
 const isRoot = process.getuid?.() === 0;

@@ -1,6 +1,6 @@
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { VolumeCapability } from '@oarlock/csi/csi-types';
 
 /** The stored record of a staged volume. */

@@ -1,7 +1,7 @@
 import { access, mkdir, readFile } from 'node:fs/promises';
 import { constants } from 'node:fs';
 import { join } from 'node:path';
-import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { pluginType } from './cni-handler.ts';
 
 const versions = '"supportedVersions":["0.3.1","0.4.0","1.0.0","1.1.0"]';

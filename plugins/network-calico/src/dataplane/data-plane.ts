@@ -1,6 +1,6 @@
 import { access, writeFile } from 'node:fs/promises';
 import type { Clock } from '@oarlock/primitives/clock';
-import { runProgram } from '@oarlock/primitives/run-program';
+import { runProgram } from '@oarlock/primitives/os/run-program';
 import { NetworkError } from '@oarlock/spi/network';
 import type { Endpoint } from './endpoint-records.ts';
 

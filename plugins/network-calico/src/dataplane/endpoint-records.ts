@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readFile, readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { Attachment } from '@oarlock/spi/network';
 
 /** The record of a pod's network interface. It is written before the first change, so that an interrupted ADD can be reverted. */

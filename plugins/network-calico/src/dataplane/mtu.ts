@@ -1,7 +1,7 @@
 import { networkInterfaces } from 'node:os';
 import type { Clock } from '@oarlock/primitives/clock';
 import { vxlanOverhead } from '@oarlock/network-cni/routing/node-routes';
-import { runProgram } from '@oarlock/primitives/run-program';
+import { runProgram } from '@oarlock/primitives/os/run-program';
 import type { NodeNetwork } from '@oarlock/spi/network';
 import type { CalicoConfig } from '../config/calico-config.ts';
 

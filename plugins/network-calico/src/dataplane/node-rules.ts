@@ -1,5 +1,5 @@
 import type { Clock } from '@oarlock/primitives/clock';
-import { runProgram } from '@oarlock/primitives/run-program';
+import { runProgram } from '@oarlock/primitives/os/run-program';
 import { NetworkError } from '@oarlock/spi/network';
 import type { Pool } from '../ipam/pools.ts';
 

@@ -1,5 +1,5 @@
 import type { Clock } from '@oarlock/primitives/clock';
-import { runProgram } from '@oarlock/primitives/run-program';
+import { runProgram } from '@oarlock/primitives/os/run-program';
 import { podRouteProtocol } from '../dataplane/data-plane.ts';
 
 const timeoutMs = 10_000;

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
-import { runProgram } from '@oarlock/primitives/run-program';
+import { runProgram } from '@oarlock/primitives/os/run-program';
 import { inNetworkNamespace, ip, isInNetworkNamespace } from '@oarlock/testing/network/network-namespace';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Bird } from '../../src/routing/bird.ts';

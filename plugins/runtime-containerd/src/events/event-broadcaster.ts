@@ -1,4 +1,4 @@
-import { BoundedEventBroadcaster } from '@oarlock/primitives/bounded-event-queue';
+import { BoundedEventBroadcaster } from '@oarlock/primitives/collections/bounded-event-queue';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { RuntimeError, type RuntimeEvent } from '@oarlock/spi/runtime';

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import type { Clock } from '@oarlock/primitives/clock';
-import type { KeyedLock } from '@oarlock/primitives/keyed-lock';
+import type { KeyedLock } from '@oarlock/primitives/concurrency/keyed-lock';
 import {
   RuntimeError,
   type Container,

@@ -4,7 +4,7 @@ import { stateOf } from './internal/status-mapping.ts';
 import type { EngineClient } from '../engine/engine-client.ts';
 import { hasCode } from '../engine/engine-errors.ts';
 import type { EngineContainer, ListedContainer } from '../engine/engine-types.ts';
-import type { KeyedLock } from '@oarlock/primitives/keyed-lock';
+import type { KeyedLock } from '@oarlock/primitives/concurrency/keyed-lock';
 import { sandboxLabel, typeLabel, type Labels } from '../engine/names-and-labels.ts';
 
 export interface ListSelector {

@@ -1,5 +1,5 @@
 import type { Clock } from '@oarlock/primitives/clock';
-import type { KeyedLock } from '@oarlock/primitives/keyed-lock';
+import type { KeyedLock } from '@oarlock/primitives/concurrency/keyed-lock';
 import type { Logger } from '@oarlock/primitives/logger';
 import {
   RuntimeError,

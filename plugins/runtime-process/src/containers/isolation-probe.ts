@@ -3,9 +3,11 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { wrapperPrograms } from './internal/container-launch.ts';
-import { buildLaunch, type Launch } from './internal/process-launch.ts';
-import type { Tools } from '../host/host-tools.ts';
-import type { HiddenDirectories, Isolation, IsolationMode } from '../isolation/isolation.ts';
+import type { Launch } from '@oarlock/process-supervisor/containers/launch';
+import { buildLaunch } from './internal/process-launch.ts';
+import type { Tools } from '@oarlock/process-supervisor/host/host-tools';
+import type { Isolation, IsolationMode } from '@oarlock/process-supervisor/protocol/isolation';
+import type { HiddenDirectories } from '../isolation/isolation.ts';
 import { readMountTable } from '../isolation/mount-table.ts';
 import { createPodView } from '../isolation/pod-view.ts';
 

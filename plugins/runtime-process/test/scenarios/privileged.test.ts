@@ -8,7 +8,7 @@ import type { Attachment } from '@oarlock/spi/network';
 import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { preparation } from '../../src/containers/internal/wrapper-scripts.ts';
-import { PodNetwork } from '../../src/pod-network.ts';
+import { PodNetwork } from '@oarlock/process-supervisor/client/pod-network';
 import { hasCgroups, isPrivileged, loopbackNetwork, openRuntime, type ProcessFixture } from '../support/fixture.ts';
 import { ended, podConfig, security, startPod } from '../support/pod.ts';
 

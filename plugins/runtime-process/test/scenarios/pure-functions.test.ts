@@ -1,12 +1,9 @@
 import { existsSync } from 'node:fs';
-import { mkdtemp, mkdir, readFile, readlink, rename, rm } from 'node:fs/promises';
+import { mkdtemp, mkdir, readFile, readlink, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
-import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { criTime, LogFile, RecordFormat } from '../../src/containers/internal/cri-log.ts';
-import { signalNumber } from '../../src/containers/internal/signal-number.ts';
 import {
   checkExecutable,
   credentialsOf,
@@ -15,12 +12,9 @@ import {
   writeContainerFiles,
   writeKubeconfig,
 } from '../../src/containers/internal/container-environment.ts';
-import { encodeFrame, encodeFrames, FrameReader, type Frame } from '../../src/protocol/session-frames.ts';
 import { isHostImage } from '../../src/host-image.ts';
 import { buildLaunch, type ProcessSpec } from '../../src/containers/internal/process-launch.ts';
-import { processesOf } from '../../src/host/process-table.ts';
-import { Lines } from '../../src/protocol/supervisor-protocol.ts';
-import type { Tools } from '../../src/host/host-tools.ts';
+import type { Tools } from '@oarlock/process-supervisor/host/host-tools';
 import { containerConfig, podConfig, security } from '../support/pod.ts';
 
 let directory = '';
@@ -28,93 +22,6 @@ beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'process-units-'));
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
-
-/** Splits a text at random positions. */
-const pieces = fc.array(fc.uint8Array({ minLength: 1, maxLength: 40 }), { maxLength: 30 });
-
-describe('protocol', () => {
-  it('Lines yields the same lines for every split of the input', () => {
-    fc.assert(
-      fc.property(fc.array(fc.string().filter((text) => !text.includes('\n'))), fc.integer({ min: 1, max: 7 }), (texts, size) => {
-        const bytes = Buffer.from(texts.map((text) => `${text}\n`).join(''));
-        const lines = new Lines();
-        const out: string[] = [];
-        for (let at = 0; at < bytes.length; at += size) out.push(...lines.push(bytes.subarray(at, at + size)));
-        expect(out).toEqual(texts.map((text) => Buffer.from(text).toString()));
-        expect(lines.take()).toHaveLength(0);
-      }),
-    );
-  });
-  it('FrameReader yields the same frames for every split of the input', () => {
-    fc.assert(
-      fc.property(pieces, fc.integer({ min: 1, max: 9 }), (payloads, size) => {
-        const bytes = Buffer.concat(payloads.map((payload) => encodeFrame('stdin', payload)));
-        const reader = new FrameReader();
-        const out: Frame[] = [];
-        for (let at = 0; at < bytes.length; at += size) out.push(...reader.push(bytes.subarray(at, at + size)));
-        expect(out.map(({ payload }) => [...payload])).toEqual(payloads.map((payload) => [...payload]));
-      }),
-    );
-  });
-  it('rejects messages and frames that are too long or of an unknown kind', () => {
-    expect(() => new FrameReader().push(Buffer.from([99, 0, 0, 0, 0]))).toThrow(RangeError);
-    expect(() => new FrameReader().push(Buffer.from([0, 255, 0, 0, 0]))).toThrow(RangeError);
-    expect(encodeFrames('stdin', Buffer.alloc(2 * 1024 * 1024 + 1))).toHaveLength(3);
-    const lines = new Lines();
-    expect(() => {
-      for (let i = 0; i < 20; i++) lines.push(Buffer.alloc(1024 * 1024, 'x'));
-    }).toThrow('16 MiB');
-  });
-});
-
-describe('CRI log', () => {
-  const text = (records: readonly Buffer[]) => Buffer.concat(records).toString();
-  it('times have nine fractional digits', () => {
-    expect(criTime(Date.UTC(2026, 0, 2, 3, 4, 5, 678), 42)).toBe('2026-01-02T03:04:05.678000042Z');
-  });
-  it('splits long lines into partial records of 16 KiB', () => {
-    const format = new RecordFormat('stdout');
-    expect(text(format.push(Buffer.from(`${'x'.repeat(16_384)}\n`), 'T'))).toBe(`T stdout F ${'x'.repeat(16_384)}\n`);
-    expect(text(format.push(Buffer.from(`${'y'.repeat(16_385)}\n`), 'T'))).toBe(`T stdout P ${'y'.repeat(16_384)}\nT stdout F y\n`);
-    expect(text(format.push(Buffer.from('\n\n'), 'T'))).toBe('T stdout F \nT stdout F \n');
-    expect(text(format.push(Buffer.from('open'), 'T'))).toBe('');
-    expect(text(format.end('T'))).toBe('T stdout P open\n');
-    expect(text(format.end('T'))).toBe('');
-  });
-  it('contains the output for every split of the input', () => {
-    fc.assert(
-      fc.property(pieces, (chunks) => {
-        const format = new RecordFormat('stderr');
-        const log = Buffer.concat([...chunks.flatMap((chunk) => format.push(Buffer.from(chunk), 'T')), ...format.end('T')]).toString(
-          'latin1',
-        );
-        const back = log
-          .split('\n')
-          .slice(0, -1)
-          .map((line) => line.slice('T stderr F '.length) + (line[9] === 'F' ? '\n' : ''))
-          .join('');
-        expect(back).toBe(Buffer.concat(chunks).toString('latin1'));
-      }),
-    );
-  });
-  it('continues in a new file after reopen, and reports write errors', async () => {
-    const path = join(directory, 'a/0.log');
-    const log = new LogFile(path, () => {});
-    log.append([Buffer.from('one\n')]);
-    await log.flushed();
-    await rename(path, `${path}.1`);
-    await log.reopen();
-    log.append([Buffer.from('two\n')]);
-    await log.close();
-    expect([await readFile(`${path}.1`, 'utf8'), await readFile(path, 'utf8')]).toEqual(['one\n', 'two\n']);
-    if (!existsSync('/dev/full')) return;
-    const failures: Error[] = [];
-    const full = new LogFile('/dev/full', (error) => failures.push(error));
-    full.append([Buffer.from('x')]);
-    await full.close();
-    expect(failures).toMatchObject([{ code: 'ENOSPC' }]);
-  });
-});
 
 const bare: Tools = {
   root: false,
@@ -326,23 +233,7 @@ describe('container environment', () => {
   });
 });
 
-it('signalNumber accepts names, short names, numbers and real-time offsets', () => {
-  expect(['SIGTERM', 'term', '9', 'SIGRTMIN+3'].map(signalNumber)).toEqual([15, 15, 9, 37]);
-  for (const bad of ['', 'SIGNOPE', '0', '99', 'SIGRTMIN+99'])
-    expect(() => signalNumber(bad)).toThrow(expect.objectContaining({ code: 'InvalidArgument' }));
-});
-
 it('isHostImage accepts the names that defaulting produces, and no other', () => {
   expect(['host', 'host:latest', 'docker.io/library/host:latest', 'docker.io/host'].every(isHostImage)).toBe(true);
   expect(['host:1', 'hosts', 'example.com/host', 'nginx', ''].some(isHostImage)).toBe(false);
-});
-
-it("processesOf returns the leader's descendants and its session", () => {
-  const one = (pid: number, parent: number, session: number) => ({ pid, parent, session, ticks: 0, residentPages: 0 });
-  const all = [one(1, 0, 1), one(10, 1, 10), one(11, 10, 10), one(12, 11, 12), one(13, 1, 10), one(20, 1, 20)];
-  expect(
-    processesOf(10, all)
-      .map(({ pid }) => pid)
-      .sort(),
-  ).toEqual([10, 11, 12, 13]);
 });

@@ -12,10 +12,10 @@ import { silentLogger } from '@oarlock/primitives/logger';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Runtime } from '@oarlock/spi/runtime';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { startTime } from '../../src/host/process-table.ts';
+import { startTime } from '@oarlock/process-supervisor/host/process-table';
 import plugin from '../../src/plugin.ts';
 import { ProcessRuntime, type ProcessRuntimeConfig } from '../../src/process-runtime.ts';
-import { takeLock } from '../../src/supervisor/generation-lock.ts';
+import { takeLock } from '@oarlock/process-supervisor/supervisor/generation-lock';
 import { ended, podConfig, startPod } from '../support/pod.ts';
 
 let dataDir = '';

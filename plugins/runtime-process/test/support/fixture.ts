@@ -8,11 +8,11 @@ import { silentLogger } from '@oarlock/primitives/logger';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import { shellPrograms, type RuntimeFixture } from '@oarlock/spi/runtime/contract';
 import plugin from '../../src/plugin.ts';
-import { ProcessRuntime, type ProcessRuntimeConfig } from '../../src/process-runtime.ts';
-import { canMakeNamespaces, systemPath } from '../../src/host/host-tools.ts';
+import { ProcessRuntime, supervisorProgram, type ProcessRuntimeConfig } from '../../src/process-runtime.ts';
+import { canMakeNamespaces, systemPath } from '@oarlock/process-supervisor/host/host-tools';
 import type { SupervisorOptions } from '../../src/supervisor.ts';
-import { supervisorArguments } from '../../src/supervisor-launch.ts';
-import { CgroupManager } from '../../src/host/cgroups.ts';
+import { supervisorArguments } from '@oarlock/process-supervisor/client/supervisor-launch';
+import { CgroupManager } from '@oarlock/process-supervisor/host/cgroups';
 
 const run = promisify(execFile);
 const shell = shellPrograms();
@@ -61,7 +61,7 @@ const ordinaryUser = 65_534;
 /** Starts a supervisor as an ordinary user in the directory, which it then owns. Drivers find it there. */
 export async function startSupervisorAsUser(options: SupervisorOptions): Promise<void> {
   await chown(options.dataDir, ordinaryUser, ordinaryUser);
-  const child = spawn(process.execPath, supervisorArguments(options), {
+  const child = spawn(process.execPath, supervisorArguments(supervisorProgram(options)), {
     detached: true,
     cwd: '/',
     uid: ordinaryUser,

@@ -5,7 +5,7 @@ import type { EtcdConnection } from '../client/etcd-connection.ts';
 import { toStorageError } from '../client/etcd-errors.ts';
 import { int, rpcs } from '../rpc/etcd-messages.ts';
 import { checkText, type KeySpace } from '../client/key-space.ts';
-import { SharedCall } from '@oarlock/primitives/shared-call';
+import { SharedCall } from '@oarlock/primitives/concurrency/shared-call';
 import { WatchFeed, type FeedOwner, type Watcher } from './watch-feed.ts';
 import { WatchQueue, type QueueLimits } from '@oarlock/mvcc/watch-queue';
 

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { constants } from 'node:http2';
 import { EtcdStorage, type EtcdStorageOptions } from '../../src/etcd-storage.ts';
 import { LeasePool } from '../../src/client/lease-pool.ts';
-import { SharedCall } from '@oarlock/primitives/shared-call';
+import { SharedCall } from '@oarlock/primitives/concurrency/shared-call';
 import { FakeEtcd } from '../support/fake-etcd.ts';
 
 const started: { stop(): Promise<void> }[] = [];

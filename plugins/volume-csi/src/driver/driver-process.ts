@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 import { Backoff } from '@oarlock/primitives/backoff';
-import { programPath } from '@oarlock/primitives/bundled-program';
+import { programPath } from '@oarlock/primitives/os/bundled-program';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 

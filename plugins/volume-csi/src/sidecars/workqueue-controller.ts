@@ -1,7 +1,7 @@
 import { isStatus } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
-import { Workqueue } from '@oarlock/primitives/workqueue';
+import { Workqueue } from '@oarlock/primitives/workqueue/workqueue';
 import type { Informer } from '@oarlock/spi/client';
 
 export interface WorkqueueControllerOptions {

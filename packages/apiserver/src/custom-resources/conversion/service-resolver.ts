@@ -1,4 +1,4 @@
-import { resolveService, type ServicePortRef } from '../../handlers/subresources/proxy.ts';
+import { resolveService, type ServicePortRef } from '../../endpoints/handlers/subresources/proxy.ts';
 import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
 
 /**

@@ -7,7 +7,7 @@ import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import { apiserverIdentity } from '../../controllers/loopback-client.ts';
-import type { PipelineResponse } from '../../request/response.ts';
+import type { PipelineResponse } from '../../endpoints/request/response.ts';
 import type { ServedKind } from '../../registry/served-kind.ts';
 import { cleanupFinalizer } from './strategy.ts';
 import type { Item } from '../../watch-cache/item.ts';

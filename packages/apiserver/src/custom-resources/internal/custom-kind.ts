@@ -16,7 +16,7 @@ import { finalizerWarnings, validateObjectMeta, validateObjectMetaUpdate } from 
 import type { CustomResourceRules, CustomResourceWrite, ServedKind, StoredKind } from '../../registry/served-kind.ts';
 import { withMetadata, withFields, fieldOf, type Strategy, type StrategyContext } from '../../registry/strategy.ts';
 import { DerivedObject, type Item } from '../../watch-cache/item.ts';
-import type { EncodedObject } from '../../request/response.ts';
+import type { EncodedObject } from '../../endpoints/request/response.ts';
 import type { FieldReaders } from '../../watch-cache/selection.ts';
 import { pruneAndDefault } from '../schema/pruning-and-defaulting.ts';
 import type { Converter } from '../conversion/converter.ts';

@@ -1,9 +1,9 @@
 import { stringifyExact } from '@oarlock/api/json/exact-json';
 import { parseTime } from '@oarlock/api/values/time';
 import type { CustomResourceColumnDefinition } from '@oarlock/api/types/apiextensions-v1';
-import { defaultPrinter } from '../../negotiation/table/cluster.ts';
-import { humanDuration } from '../../negotiation/table/duration.ts';
-import type { TableCell, TableColumn, Printer } from '../../negotiation/table/printer.ts';
+import { defaultPrinter } from '../../endpoints/negotiation/table/cluster.ts';
+import { humanDuration } from '../../endpoints/negotiation/table/duration.ts';
+import type { TableCell, TableColumn, Printer } from '../../endpoints/negotiation/table/printer.ts';
 import { compileJsonPath } from './json-path.ts';
 
 /** Returns the table printer for the additionalPrinterColumns of a version. Without them, the columns are name and age. */

@@ -1,8 +1,8 @@
 import type { StatusError } from '@oarlock/api/status';
 import type { Exchange } from '../exchange.ts';
-import type { ResponseEncoding } from '../../negotiation/response-encoding.ts';
-import { withSpanContext } from '../../negotiation/encoding.ts';
-import type { WatchFrame, WatchFrames } from '../../request/response.ts';
+import type { ResponseEncoding } from '../../endpoints/negotiation/response-encoding.ts';
+import { withSpanContext } from '../../endpoints/negotiation/encoding.ts';
+import type { WatchFrame, WatchFrames } from '../../endpoints/request/response.ts';
 
 export interface WatchResponseOptions {
   readonly encoding: ResponseEncoding;

@@ -3,7 +3,7 @@ import { constants, type ClientHttp2Session, type ClientHttp2Stream } from 'node
 import type { IncomingMessage } from 'node:http';
 import { expired } from '@oarlock/api/status';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { WatchFrame } from '../../../src/request/response.ts';
+import type { WatchFrame } from '../../../src/endpoints/request/response.ts';
 import { configMap, encoded, frame } from '../../support/fake-pipeline.ts';
 import { startServer, type TestServer } from '../../support/start-server.ts';
 

@@ -7,6 +7,7 @@ import { z } from 'zod';
 /** Adds a label to every namespace that lacks it. The workqueue key is the name of the namespace. */
 export default Controllers.plugin({
   id: '__ID__',
+  declares: { rules: 'patch | core | namespaces' },
   config: z.strictObject({ label: z.string().min(1).default('example.com/__NAME__'), value: z.string().min(1).default('managed') }),
   needs: { informers: Informers },
   create({ config: { label, value }, informers }) {

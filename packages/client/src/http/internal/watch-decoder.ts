@@ -2,7 +2,7 @@ import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import { StatusError, type Status } from '@oarlock/api/status';
 import { parseTraceparent } from '@oarlock/kernel/tracing';
 import type { WatchEvent } from '@oarlock/spi/client';
-import { eventLoop } from '@oarlock/primitives/event-loop';
+import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
 import { parseWithoutNulls } from './null-fields.ts';
 import { TransportError } from '../connection.ts';
 

@@ -17,7 +17,7 @@ import { Volumes } from '@oarlock/spi/volume';
 const seconds = (count: number): number => count * 1_000;
 const minutes = (count: number): number => seconds(60 * count);
 
-/** Time limits in milliseconds of the methods of a slot that return promises. Methods that run as long as a client wants have none. */
+/** Time limits in milliseconds of the methods of a slot that return promises. Methods that run until a client ends them have none. */
 export type CallLimits = Readonly<Record<string, number>>;
 
 /**
@@ -29,13 +29,13 @@ const limits = new Map<symbol, CallLimits>([
   [Authn.token, { authenticate: seconds(10) }],
   [Authz.token, { authorize: seconds(10), rulesFor: seconds(10) }],
   [Audit.token, { record: seconds(10) }],
-  [Storage.token, { get: minutes(1), range: minutes(1), commit: minutes(1), requestProgress: minutes(1), compact: minutes(5), skipTo: minutes(1) }],
+  [
+    Storage.token,
+    { get: minutes(1), range: minutes(1), commit: minutes(1), requestProgress: minutes(1), compact: minutes(5), skipTo: minutes(1) },
+  ],
   [Scheduling.token, { postFilter: seconds(30), reserve: seconds(10), preBind: minutes(10), bind: seconds(30) }],
   [Controllers.token, { reconcile: minutes(2) }],
-  [
-    Cloud.token,
-    { instance: minutes(2), list: minutes(2), create: minutes(2), remove: minutes(2), ensure: minutes(10) },
-  ],
+  [Cloud.token, { instance: minutes(2), list: minutes(2), create: minutes(2), remove: minutes(2), ensure: minutes(10) }],
   [
     Runtime.token,
     {
@@ -51,10 +51,7 @@ const limits = new Map<symbol, CallLimits>([
       pullImage: minutes(30),
     },
   ],
-  [
-    Network.token,
-    { setup: minutes(2), add: seconds(220), check: seconds(220), del: seconds(220), status: seconds(30), gc: seconds(220) },
-  ],
+  [Network.token, { setup: minutes(2), add: seconds(220), check: seconds(220), del: seconds(220), status: seconds(30), gc: seconds(220) }],
   [Volumes.token, { mount: minutes(2), unmount: minutes(2), usage: minutes(2), sourceObjects: minutes(2) }],
   [Policy.token, { protect: seconds(30) }],
   [Proxy.token, { apply: seconds(30) }],

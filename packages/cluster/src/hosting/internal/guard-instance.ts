@@ -36,36 +36,35 @@ const rules = new Map<symbol, SlotRules>([
 ]);
 
 export interface InstanceGuardOptions {
+  readonly context: Pick<PluginContext, 'name' | 'log'>;
   readonly calls: GuardedCalls;
   readonly limits: CallLimits;
 }
 
 /** Returns an object with the members of a plugin's instance, whose methods fail alone if the plugin throws, hangs or is suspended. */
-export function guardInstance(instance: object, slot: Slot<unknown>, context: PluginContext, options: InstanceGuardOptions): object {
-  const guarded = guardMembers(instance, rules.get(slot.token) ?? {}, context, options);
+export function guardInstance(instance: object, slot: Slot<unknown>, options: InstanceGuardOptions): object {
+  const guarded = guardMembers(instance, rules.get(slot.token) ?? {}, options);
   if (slot.token === Controllers.token) return guardController(guarded as Controller);
-  if (slot.token === Scheduling.token) return guardScheduling(guarded as SchedulingPlugin, context, options);
+  if (slot.token === Scheduling.token) return guardScheduling(guarded as SchedulingPlugin, options);
   return guarded;
 }
 
-function guardMembers(instance: object, slotRules: SlotRules, context: PluginContext, options: InstanceGuardOptions): object {
+function guardMembers(instance: object, slotRules: SlotRules, options: InstanceGuardOptions): object {
   const guarded: Record<string, unknown> = {};
   for (const key of memberNames(instance)) {
     const value = Reflect.get(instance, key, instance) as unknown;
-    if (typeof value === 'function') guarded[key] = guardMethod((value as Method).bind(instance), key, slotRules, context, options);
+    if (typeof value === 'function') guarded[key] = guardMethod({ method: (value as Method).bind(instance), key }, slotRules, options);
     else if (slotRules.parts?.includes(key) === true && typeof value === 'object' && value !== null)
-      guarded[key] = guardMembers(value, slotRules, context, options);
+      guarded[key] = guardMembers(value, slotRules, options);
     else Object.defineProperty(guarded, key, { get: () => Reflect.get(instance, key, instance) as unknown, enumerable: true });
   }
   return guarded;
 }
 
 function guardMethod(
-  method: Method,
-  key: string,
+  { method, key }: { readonly method: Method; readonly key: string },
   { hot, notified, isEssential, toError = (fault) => fault }: SlotRules,
-  { name, log }: PluginContext,
-  { calls, limits }: InstanceGuardOptions,
+  { calls, limits, context: { name, log } }: InstanceGuardOptions,
 ): Method {
   if (hot?.has(key) === true) return (...args) => calls.enter(() => method(...args));
   const failed = (error: unknown): Error => {
@@ -109,9 +108,9 @@ function guardController(guarded: Controller): Controller {
 }
 
 /** A PreEnqueue plugin that throws gates the pod, and Permit must decide synchronously. */
-function guardScheduling(guarded: SchedulingPlugin, context: PluginContext, options: InstanceGuardOptions): SchedulingPlugin {
+function guardScheduling(guarded: SchedulingPlugin, options: InstanceGuardOptions): SchedulingPlugin {
+  const { calls, context } = options;
   const { log } = context;
-  const { calls } = options;
   const { preEnqueue, permit, withArgs } = guarded;
   return Object.assign(guarded, {
     ...(preEnqueue && {
@@ -135,7 +134,7 @@ function guardScheduling(guarded: SchedulingPlugin, context: PluginContext, opti
       }) satisfies SchedulingPlugin['permit'],
     }),
     ...(withArgs && {
-      withArgs: ((args) => guardInstance(withArgs(args), Scheduling, context, options) as SchedulingPlugin) satisfies SchedulingPlugin['withArgs'],
+      withArgs: ((args) => guardInstance(withArgs(args), Scheduling, options) as SchedulingPlugin) satisfies SchedulingPlugin['withArgs'],
     }),
   });
 }

@@ -39,7 +39,12 @@ const guards = new Map<symbol, Guard>([
 export const guardOf = (slot: Slot<unknown>): Guard | undefined => guards.get(slot.token);
 
 /** Calls a plugin, and passes an error of the plugin to `onFault`. */
-function callGuarded<T>(call: () => T | Promise<T>, { calls, limits }: GuardOptions, method: string, onFault: (fault: unknown) => T): T | Promise<T> {
+function callGuarded<T>(
+  call: () => T | Promise<T>,
+  { calls, limits }: GuardOptions,
+  method: string,
+  onFault: (fault: unknown) => T,
+): T | Promise<T> {
   try {
     const answer = calls.call(limits[method], call);
     return answer instanceof Promise ? answer.catch(onFault) : answer;

@@ -1,6 +1,6 @@
 import type { PluginHealth } from '@oarlock/kernel/plugin-health';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
-import { enterPlugin, numberOf } from '../running-call.ts';
+import { enterPlugin, numberOf } from '../watchdog/running-call.ts';
 
 /** Time in milliseconds for which calls in flight may continue when the cluster stops. */
 const stopGraceMs = 2_000;
@@ -44,14 +44,14 @@ export class GuardedCalls {
     if (health.isSuspended && !isEssential) throw new PluginFault('it is suspended because of unhandled errors');
     try {
       const answer = enterPlugin(this.#number, () => health.run(work));
-      return answer instanceof Promise ? this.#settled(answer, ms) : answer;
+      return answer instanceof Promise ? this.#waitFor(answer, ms) : answer;
     } catch (error) {
       health.report('error', error);
       throw error;
     }
   }
 
-  #settled<T>(answer: Promise<T>, ms: number | undefined): Promise<T> {
+  #waitFor<T>(answer: Promise<T>, ms: number | undefined): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const timer =
         ms === undefined

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { programPath } from '@oarlock/primitives/bundled-program';
+import { programPath } from '@oarlock/primitives/os/bundled-program';
 import { fromSource } from '../../plugins/plugin-compiler.ts';
 import type { FromThreadMessage, ThreadData, ToThreadMessage } from './thread-protocol.ts';
 

@@ -5,7 +5,6 @@ import type { AdmissionRule } from '@oarlock/spi/admission';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import { runningPlugin, type PluginHealth } from '@oarlock/kernel/plugin-health';
 import type { Client } from '@oarlock/spi/client';
-import type { CallLimits } from '../internal/call-limits.ts';
 import { startChild, type PluginChild, type Where } from './plugin-child.ts';
 import { deserializeError } from './thread-client.ts';
 import type { FromThreadMessage, CallResult, ThreadData, ToThreadMessage } from './thread-protocol.ts';
@@ -18,12 +17,10 @@ const stopTimeoutMs = 2_000;
 /** Delay in milliseconds before another start of a thread that failed to start. */
 const restartAfterMs = 1_000;
 const maxWaiting = 4_096;
-/** Time limit in milliseconds of calls without a limit of their own. */
-const defaultLimitMs = 10_000;
 
 export interface ThreadOptions extends Omit<ThreadData, 'running'> {
   /** Time limits of the calls, by method. */
-  readonly limits: CallLimits;
+  readonly limits: Readonly<Record<string, number>>;
   readonly where: Where;
   readonly memoryMiB: number;
   readonly client: Client;
@@ -57,7 +54,6 @@ export class PluginThread {
   readonly #requests: ThreadRequests;
   #child: PluginChild | undefined;
   #subscribed = false;
-  /** The plugin's health, to which unexpected ends are reported. */
   readonly #health: PluginHealth | undefined = runningPlugin();
   /** Receives the keys that a controller in the thread enqueues. */
   onKeys: ((keys: readonly string[], spanContext: SpanContext | undefined) => void) | undefined;
@@ -177,7 +173,7 @@ export class PluginThread {
     };
     this.#send({ type: 'ping' });
   }
-  #limitOf = ({ method }: PendingCall): number => this.#options.limits[method] ?? defaultLimitMs;
+  #limitOf = ({ method }: PendingCall): number => this.#options.limits[method] ?? 10_000;
   #timeoutError(call: PendingCall): Error {
     const error = new Error(`it did not answer within ${this.#limitOf(call)} ms`);
     this.#health?.report('deadline', error);
@@ -238,8 +234,10 @@ export class PluginThread {
     if (this.#stopped) return;
     this.#health?.report('ended', new Error(reason));
     if (this.#recovering) return;
-    const { log, where } = this.#options;
-    log.warn({ why: reason, retried: this.#retries.length }, `the ${where} of a plugin ended; starting a new one`);
+    this.#options.log.warn(
+      { why: reason, retried: this.#retries.length },
+      `the ${this.#options.where} of a plugin ended; starting a new one`,
+    );
     void this.#recover();
   }
 

@@ -92,7 +92,8 @@ export async function runPluginThread(load: (module: string) => Promise<unknown>
     host.add({ plugin, name, config });
     const slotValue: unknown = host.get(plugin.provides);
     const created = (Array.isArray(slotValue) ? slotValue[0] : slotValue) as object;
-    const controller = plugin.provides.token === Controllers.token ? new ThreadController(created as Controller, { threadClient, log, send }) : undefined;
+    const controller =
+      plugin.provides.token === Controllers.token ? new ThreadController(created as Controller, { threadClient, log, send }) : undefined;
     const instance = controller ?? created;
     port.listen((message) => {
       if (message.type === 'subscribe') controller?.subscribe();

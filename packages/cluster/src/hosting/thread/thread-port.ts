@@ -19,7 +19,9 @@ export async function openThreadPort(): Promise<ThreadPort> {
     };
   if (process.send === undefined) throw new Error('a plugin thread must run in a thread or process that the plugin host started');
   endWithParent();
-  const data = await new Promise<Omit<ThreadData, 'running'>>((resolve) => process.once('message', (message) => resolve(message as ThreadData)));
+  const data = await new Promise<Omit<ThreadData, 'running'>>((resolve) =>
+    process.once('message', (message) => resolve(message as ThreadData)),
+  );
   return {
     data: { ...data, running: new Int32Array(1) },
     send: (message) => void process.send?.(message),

@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import { onNumbered, runningCall } from '../running-call.ts';
+import { onNumbered, runningCall } from './running-call.ts';
 
 /** Number of checks, one a second, in which one synchronous call of a plugin may block the process before the process is ended. */
 const maxBlockedChecks = 8;

@@ -1,5 +1,5 @@
 import { PluginHealth } from '@oarlock/kernel/plugin-health';
-import type { PluginContext, Slot } from '@oarlock/kernel/plugin';
+import type { Slot } from '@oarlock/kernel/plugin';
 import { silentLogger } from '@oarlock/primitives/logger';
 import { Cloud } from '@oarlock/spi/cloud';
 import { Controllers, type Controller } from '@oarlock/spi/controller';
@@ -21,8 +21,8 @@ function guard(instance: object, slot: Slot<unknown>) {
   const clock = new FakeClock();
   const stop = new AbortController();
   const health = new PluginHealth({ name: 'mine', slot: slot.id, clock, log: silentLogger, stopping: stop.signal });
-  const context = { name: 'mine', log: silentLogger, clock } as unknown as PluginContext;
-  const guarded = guardInstance(instance, slot, context, { calls: new GuardedCalls(health, clock), limits: callLimitsOf(slot) });
+  const context = { name: 'mine', log: silentLogger };
+  const guarded = guardInstance(instance, slot, { context, calls: new GuardedCalls(health, clock), limits: callLimitsOf(slot) });
   return { clock, stop, health, guarded: guarded as Record<string, (...args: unknown[]) => Promise<unknown>> };
 }
 const hang = () => new Promise<never>(() => {});

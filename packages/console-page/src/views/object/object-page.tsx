@@ -13,8 +13,10 @@ import { EventsTab } from './events-tab.tsx';
 import { FieldsTab } from './fields-tab.tsx';
 import { LogsTab } from './logs/logs-tab.tsx';
 import { RevisionsTab } from './revisions/revisions-tab.tsx';
+import { SchedulingTab } from './scheduling/scheduling-tab.tsx';
 import { SummaryTab } from './summary-tab.tsx';
 import { TerminalTab } from './terminal/terminal-tab.tsx';
+import { TraceTab } from './trace/trace-tab.tsx';
 import { isWorkload } from './workload-kinds.ts';
 import { YamlTab } from './yaml-tab.tsx';
 
@@ -31,6 +33,8 @@ const tabs = [
   { id: 'summary', label: names.summary, Component: SummaryTab, isShown: () => true },
   { id: 'yaml', label: names.yaml, Component: YamlTab, isShown: () => true },
   { id: 'events', label: names.events, Component: EventsTab, isShown: () => true },
+  { id: 'scheduling', label: names.scheduling, Component: SchedulingTab, isShown: ({ group, kind }: ApiResource) => group === '' && kind === 'Pod' },
+  { id: 'trace', label: names.trace, Component: TraceTab, isShown: () => true },
   { id: 'logs', label: names.logs, Component: LogsTab, isShown: isWorkload },
   { id: 'terminal', label: names.terminal, Component: TerminalTab, isShown: isWorkload },
   { id: 'revisions', label: names.revisions, Component: RevisionsTab, isShown: ({ kind }: ApiResource) => revisioned.has(kind) },

@@ -16,6 +16,9 @@ export interface Container {
 }
 export interface PodSpec {
   readonly nodeName?: string;
+  readonly nodeSelector?: Readonly<Record<string, string>>;
+  readonly affinity?: object;
+  readonly tolerations?: readonly object[];
   readonly containers?: readonly Container[];
   readonly initContainers?: readonly Container[];
   readonly ephemeralContainers?: readonly Container[];

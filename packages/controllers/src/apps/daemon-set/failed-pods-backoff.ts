@@ -1,4 +1,4 @@
-import { LruMap } from '@oarlock/primitives/lru-map';
+import { LruMap } from '@oarlock/primitives/collections/lru-map';
 import type { Clock } from '@oarlock/primitives/clock';
 
 const initialBackoffMs = 1_000;

@@ -7,7 +7,7 @@ import type { ResourceClaim } from '@oarlock/api/types/resource-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Client } from '@oarlock/spi/client';
-import { KeyedLock } from '@oarlock/primitives/keyed-lock';
+import { KeyedLock } from '@oarlock/primitives/concurrency/keyed-lock';
 import { podUid } from '../../pod-util/pods.ts';
 import type { DRAPlugin } from './dra-plugin.ts';
 import type { ClaimReference, PreparedDevice } from './dra-plugin-messages.ts';

@@ -4,7 +4,7 @@ import type { ContainerStatus } from '@oarlock/spi/runtime';
 import type { ContainerKillReason } from '../pod-actions.ts';
 import type { PodRecord } from '../../pod/pod-record.ts';
 import { runLifecycleHandler } from './lifecycle-handlers.ts';
-import { LinkedSignal } from '@oarlock/primitives/linked-signal';
+import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
 
 /** The shortest grace period of a container (minimumGracePeriodInSeconds upstream). Seconds. */
 const minGraceSeconds = 2;

@@ -3,11 +3,11 @@ import type { Container, EphemeralContainer, Pod } from '@oarlock/api/types/core
 import type { ContainerConfig, Device, Image, PodSandboxConfig, PortMapping } from '@oarlock/spi/runtime';
 import { blockDevices, generateMounts } from '../container-mounts.ts';
 import type { ContainerDevices } from '../../container-manager/devices/device-plugin-messages.ts';
-import { parseResolvConf, podDnsConfig } from '../../environment/dns.ts';
-import { containerEnvironment } from '../../environment/container-environment.ts';
+import { parseResolvConf, podDnsConfig } from '../../pod/environment/dns.ts';
+import { containerEnvironment } from '../../pod/environment/container-environment.ts';
 import { expand } from '../../pod-util/expansion.ts';
 import { memoryCapacityOf, type DownwardApiValues } from '../../pod-util/downward-api.ts';
-import { podHostname } from '../../environment/hosts-file.ts';
+import { podHostname } from '../../pod/environment/hosts-file.ts';
 import { containerAnnotations, containerLabels, runtimeLabels, sandboxLabels } from '../../runtime/labels.ts';
 import { dottedSysctl } from '../../pod-util/sysctls.ts';
 import type { NodeContext, PodRuntime } from '../../pod/node-context.ts';

@@ -4,7 +4,7 @@ import { isIP } from 'node:net';
 import type { Server } from 'node:https';
 import type { SecureContextOptions } from 'node:tls';
 import type { Timer } from '@oarlock/primitives/clock';
-import { serverTls } from '@oarlock/primitives/tls-policy';
+import { serverTls } from '@oarlock/primitives/net/tls-policy';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { Kubelet } from '../../kubelet/kubelet.ts';
 

@@ -4,7 +4,7 @@ import type { Pod } from '@oarlock/api/types/core-v1';
 import type { ContainerStats } from '@oarlock/spi/runtime';
 import type { Kubelet } from '../../kubelet/kubelet.ts';
 import { podUsage } from '../../stats/pod-usage.ts';
-import type { PodWorker } from '../../pod-worker/pod-worker.ts';
+import type { PodWorker } from '../../pod/worker/pod-worker.ts';
 import { findContainer } from '../../pod-util/pods.ts';
 import { podLimit } from '../../pod-util/resources.ts';
 import { diskUsage, nodeUsage, type NetworkUsage, type NodeUsage } from '../../stats/node-usage.ts';

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Clock } from '@oarlock/primitives/clock';
-import { LinkedSignal } from '@oarlock/primitives/linked-signal';
+import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
 import { portForwardProtocol, portForwardErrorMessage, servePortForward, type ForwardTarget } from './port-forward.ts';
 import { WebSocketDuplex } from './internal/websocket-duplex.ts';
 import { sendMessage } from './internal/websocket-writable.ts';

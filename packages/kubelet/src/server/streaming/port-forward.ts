@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import type { Clock } from '@oarlock/primitives/clock';
 import { SpdyConnection } from '@oarlock/spdy/connection';
 import type { SpdyStream } from '@oarlock/spdy/stream';
-import { LinkedSignal } from '@oarlock/primitives/linked-signal';
+import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
 
 export const portForwardProtocol = 'portforward.k8s.io';
 

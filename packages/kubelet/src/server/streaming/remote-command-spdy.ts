@@ -3,7 +3,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import { SpdyConnection } from '@oarlock/spdy/connection';
 import type { SpdyStream } from '@oarlock/spdy/stream';
 import type { Streams } from '@oarlock/spi/runtime';
-import { LinkedSignal } from '@oarlock/primitives/linked-signal';
+import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
 import {
   commandStatus,
   plainErrorMessage,

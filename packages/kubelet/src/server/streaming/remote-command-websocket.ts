@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Streams } from '@oarlock/spi/runtime';
-import { LinkedSignal } from '@oarlock/primitives/linked-signal';
+import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
 import {
   commandStatus,
   plainErrorMessage,

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
-import type { PodWorker } from '../../pod-worker/pod-worker.ts';
+import type { PodWorker } from '../../pod/worker/pod-worker.ts';
 import { findContainer } from '../../pod-util/pods.ts';
 import { HttpError } from '../http/http-error.ts';
 import { servePortForward, type ForwardTarget } from './port-forward.ts';

@@ -1,7 +1,7 @@
 import { readFile, stat, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { VolumeError, type MountedTarget, type VolumeCallOptions, type VolumeUsage } from '@oarlock/spi/volume';
-import { Semaphore } from '@oarlock/primitives/semaphore';
+import { Semaphore } from '@oarlock/primitives/concurrency/semaphore';
 import { directorySize } from '../tree-size.ts';
 
 const sectorBytes = 512;

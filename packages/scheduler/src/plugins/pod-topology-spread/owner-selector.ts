@@ -1,4 +1,4 @@
-import { LruMap } from '@oarlock/primitives/lru-map';
+import { LruMap } from '@oarlock/primitives/collections/lru-map';
 import { replicaSets, replicationControllers, services, statefulSets } from '@oarlock/api/resources';
 import { selectorFromLabelSelector, type Selector } from '@oarlock/api/selectors/label-selector';
 import type { Pod } from '@oarlock/api/types/core-v1';

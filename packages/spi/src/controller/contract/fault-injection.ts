@@ -14,7 +14,7 @@ import type {
   WatchEvent,
   WatchOptions,
   WriteOptions,
-} from '../../client/client.ts';
+} from '../../composition/client.ts';
 
 /**
  * A fault of one write.

@@ -3,7 +3,7 @@ import { silentLogger } from '@oarlock/primitives/logger';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Lifecycle } from '@oarlock/kernel/plugin';
 import { noTracer, startSpan } from '@oarlock/kernel/tracing';
-import type { Client, Informers } from '../../client/client.ts';
+import type { Client, Informers } from '../../composition/client.ts';
 import { FaultInjectingClient, ProcessLifetime, WriteLog } from './fault-injection.ts';
 import type { Controller, ControllerWatch } from '../controller.ts';
 

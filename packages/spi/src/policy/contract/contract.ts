@@ -2,7 +2,7 @@ import { namespaces, networkPolicies, pods } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { NetworkPolicySpec } from '@oarlock/api/types/networking-v1';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Client } from '../../client/client.ts';
+import type { Client } from '../../composition/client.ts';
 import type { NetworkPolicies } from '../policy.ts';
 import { casePorts, casePeers, caseNamespaces, policyCases, type CasePort, type CasePeer } from './cases.ts';
 

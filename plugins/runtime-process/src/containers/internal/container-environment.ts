@@ -3,11 +3,8 @@ import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
 import type { Credentials } from './privileges.ts';
-import { SupervisorError } from '../../protocol/supervisor-protocol.ts';
-import { isExecutable, type Tools } from '../../host/host-tools.ts';
-
-/** Returns the environment variable that identifies the processes of a container, even after a process has left the container's session. */
-export const marker = (containerId: string) => `OARLOCK_CONTAINER=${containerId}`;
+import { SupervisorError } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
+import { isExecutable, type Tools } from '@oarlock/process-supervisor/host/host-tools';
 
 /**
  * Returns a clean environment: what a shell needs, then the pod's variables, then the variables that locate the pod's volumes.

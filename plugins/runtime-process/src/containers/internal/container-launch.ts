@@ -2,7 +2,8 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { ContainerConfig } from '@oarlock/spi/runtime';
 import { isWithin, readMountTable } from '../../isolation/mount-table.ts';
-import type { ContainerIsolation, HiddenDirectories, Isolation, IsolationMode, ViewMode } from '../../isolation/isolation.ts';
+import type { ContainerIsolation, Isolation, IsolationMode } from '@oarlock/process-supervisor/protocol/isolation';
+import type { HiddenDirectories, ViewMode } from '../../isolation/isolation.ts';
 import { createPodView, type PodView } from '../../isolation/pod-view.ts';
 import {
   checkExecutable,
@@ -14,11 +15,12 @@ import {
   writeKubeconfig,
 } from './container-environment.ts';
 import type { Credentials } from './privileges.ts';
-import { type Launch, buildLaunch } from './process-launch.ts';
-import type { ContainerRecord, PodStore } from '../pod-store.ts';
-import type { HostServices, ProcessGroup } from '../process-group.ts';
-import { SupervisorError, type SandboxRecord } from '../../protocol/supervisor-protocol.ts';
-import { systemPath, type Tools } from '../../host/host-tools.ts';
+import type { Launch } from '@oarlock/process-supervisor/containers/launch';
+import { buildLaunch } from './process-launch.ts';
+import type { ContainerRecord, PodStore } from '@oarlock/process-supervisor/containers/pod-store';
+import type { HostServices, ProcessGroup } from '@oarlock/process-supervisor/containers/process-group';
+import { SupervisorError, type SandboxRecord } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
+import { systemPath, type Tools } from '@oarlock/process-supervisor/host/host-tools';
 
 export interface LaunchContext {
   readonly host: HostServices;

@@ -1,6 +1,6 @@
-import type { Tools } from '../../host/host-tools.ts';
-import type { IsolationMode } from '../../isolation/isolation.ts';
-import { SupervisorError } from '../../protocol/supervisor-protocol.ts';
+import type { Tools } from '@oarlock/process-supervisor/host/host-tools';
+import type { IsolationMode } from '@oarlock/process-supervisor/protocol/isolation';
+import { SupervisorError } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
 
 /** The user, groups and privileges of a process. An absent field means the value of the supervisor. */
 export interface Credentials {

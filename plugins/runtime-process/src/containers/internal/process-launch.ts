@@ -1,10 +1,10 @@
-import type { Tools } from '../../host/host-tools.ts';
-import { namespaceFlags } from '../../host/host-tools.ts';
-import type { IsolationMode } from '../../isolation/isolation.ts';
+import { onTerminal, type Launch } from '@oarlock/process-supervisor/containers/launch';
+import { namespaceFlags, type Tools } from '@oarlock/process-supervisor/host/host-tools';
+import { SupervisorError } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
+import type { IsolationMode } from '@oarlock/process-supervisor/protocol/isolation';
 import type { PodView } from '../../isolation/pod-view.ts';
-import { SupervisorError } from '../../protocol/supervisor-protocol.ts';
 import { dropPrivileges, type Credentials } from './privileges.ts';
-import { endReport, isolatedPreparation, joinControlGroups, joinDirectory, preparation, terminalScript } from './wrapper-scripts.ts';
+import { endReport, isolatedPreparation, joinControlGroups, joinDirectory, preparation } from './wrapper-scripts.ts';
 
 /** A process to run. */
 export interface ProcessSpec {
@@ -49,24 +49,6 @@ export interface IsolatedJoin {
   readonly command: number;
 }
 
-/** How a process is run: one program with arguments and environment. Each wrapper execs the next program, except those that `depth` counts. */
-export interface Launch {
-  readonly file: string;
-  readonly args: readonly string[];
-  readonly environment: Readonly<Record<string, string>>;
-  readonly directory: string;
-  /** The user and group that spawn switches to. */
-  readonly uid?: number;
-  readonly gid?: number;
-  /** The user that the command finally runs as, by whatever means. It owns the pipes. */
-  readonly owner: { readonly uid?: number; readonly gid?: number };
-  /** True if the wrapper needs descriptor 3: it reports a failure before the command there, and closes it when the command starts. */
-  readonly reports: boolean;
-  /** How many generations the command is below the process that is spawned. */
-  readonly depth: number;
-  readonly tty: boolean;
-}
-
 /** Builds the command line of a process. @throws SupervisorError `FailedPrecondition` if the machine lacks a program for it */
 export function buildLaunch(spec: ProcessSpec, tools: Tools): Launch {
   const { command, environment } = onTerminal(spec, tools);
@@ -82,18 +64,6 @@ interface PreparedCommand {
   readonly command: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
   readonly owner: Launch['owner'];
-}
-
-/** Runs the command on a terminal if it needs one. */
-function onTerminal({ command, environment, tty }: ProcessSpec, tools: Tools): Omit<PreparedCommand, 'owner'> {
-  if (!tty) return { command, environment };
-  if (tools.script === undefined)
-    throw new SupervisorError('Unsupported', "terminals are not supported for process containers: util-linux's script is not installed");
-  const words = Object.fromEntries(command.map((word, index) => [`OARLOCK_WORD_${index}`, word]));
-  return {
-    command: [tools.script, '-q', '-e', '-f', '-E', 'always', '-c', terminalScript, '/dev/null'],
-    environment: { ...environment, ...words, OARLOCK_WORDS: String(command.length), SHELL: tools.shell },
-  };
 }
 
 /** Builds the launch of a process that shares the node's processes and files. */

@@ -1,3 +1,5 @@
+import { startedReport } from '@oarlock/process-supervisor/containers/launch';
+
 // The scripts of the wrappers. They are constant: their input comes as arguments. Descriptor 3 reports a failure before the command starts.
 
 const fail = `fail() { printf '%s' "$1" >&3; exit 128; }`;
@@ -101,14 +103,5 @@ ${enterDirectory}
 exec "$@"
 `;
 
-/** What the wrapper of an isolated container reports when the command starts. Its shell keeps descriptor 3 open, so the end shows nothing. */
-export const startedReport = 'started';
 /** Ends the report. It runs with the privileges of the container, directly before the command. */
 export const endReport = `printf ${startedReport} >&3; exec 3>&-; exec "$@"`;
-
-/**
- * The script that `script` runs on its terminal. `script` takes a command only as text, so the words of the command are passed in the
- * environment; the only thing that is evaluated as text here is a counter.
- */
-export const terminalScript =
-  'i=0; set --; while [ "$i" -lt "$OARLOCK_WORDS" ]; do eval "set -- \\"\\$@\\" \\"\\$OARLOCK_WORD_$i\\"; unset OARLOCK_WORD_$i"; i=$((i + 1)); done; unset OARLOCK_WORDS i; exec "$@"';

@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readIfExists, writeAtomic } from '@oarlock/primitives/atomic-file';
+import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
 
 /** The data that is needed to unpublish a volume (upstream's vol_data.json), stored next to the target path of the volume. */
 export interface VolumeData {

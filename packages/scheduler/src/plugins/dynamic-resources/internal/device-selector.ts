@@ -5,7 +5,7 @@ import { QuantityValue } from '@oarlock/cel/libraries/quantity';
 import { compile, type Program } from '@oarlock/cel/program';
 import { bool, dyn, map, object, opaque, string } from '@oarlock/cel/types/type';
 import { CelMap, FieldMap, type Value } from '@oarlock/cel/values/value';
-import { LruMap } from '@oarlock/primitives/lru-map';
+import { LruMap } from '@oarlock/primitives/collections/lru-map';
 
 const environment = kubernetesEnvironment({
   variables: {

@@ -1,0 +1,204 @@
+import { stringifyExact } from '@oarlock/api/json/exact-json';
+import { invalid } from '@oarlock/api/field/field-error';
+import { invalidStatus } from '@oarlock/api/field/invalid-status';
+import { goText } from '@oarlock/api/json/go-print';
+import { isObject } from '@oarlock/api/json/json';
+import { goKind } from '@oarlock/api/json/syntax-error';
+import { applyJsonPatch } from '@oarlock/api/patches/json-patch';
+import { applyMergePatch } from '@oarlock/api/patches/merge-patch';
+import type { KubeObject } from '@oarlock/api/object';
+import { badRequest, conflict, failure, notFound } from '@oarlock/api/status';
+import { applyStrategicMergePatch } from '@oarlock/api/patches/strategic-merge-patch';
+import { unknownFields } from '@oarlock/api/serializer/strict-decoding';
+import type { PatchType } from '@oarlock/spi/client';
+import { decodeBody } from '../request/body.ts';
+import { isConfidentialObject } from '../request/confidential.ts';
+import type { RequestContext } from '../request/request-context.ts';
+import { missingKindError } from '../request/type-meta.ts';
+import { checkTypeMeta } from '../request/type-meta.ts';
+import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
+import { applyConfiguration } from './managed-fields/tracking.ts';
+import { withRequestNamespace } from './create.ts';
+import { subresourceStrategy } from '../../registry/prepare.ts';
+import { writeUpdate, type UpdateRequest } from './update.ts';
+import { checkWriteOptions } from '../request/request-options.ts';
+import type { PipelineResponse } from '../request/response.ts';
+import { withDefaults, type ServedKind } from '../../registry/served-kind.ts';
+
+/** Handles PATCH of an object or of a subresource of the same kind. */
+export async function patch(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
+  const { request } = context;
+  if (request.patchType === 'apply') return apply(registry, kind, context);
+  const type = patchTypeOf(request.patchType, kind);
+  checkWriteOptions(request.query, 'PatchOptions');
+  const { body, name, subresource } = request;
+  const change: Patch = { type, body, fieldValidation: fieldValidationOf(context), subresource };
+  return writeUpdate({
+    registry,
+    kind,
+    context,
+    subresource: subresourceStrategy(kind, subresource),
+    optionsKind: 'PatchOptions',
+    allowCreate: false,
+    newObject(old) {
+      if (old === undefined) throw notFound(kind.resource, name);
+      const object = applyPatch(kind, old, change);
+      if (hasNoName(object)) throw undeterminableNameError(name);
+      return withDefaults(kind, rejectUnknownFields(kind, context, withRequestNamespace(kind, object, request)));
+    },
+  });
+}
+
+/** Handles PATCH with an apply configuration (server-side apply, KEP-555). */
+async function apply(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
+  const { request } = context;
+  checkWriteOptions(request.query, 'PatchOptions', true);
+  const { name } = request;
+  const subresource = subresourceStrategy(kind, request.subresource);
+  const update: UpdateRequest = {
+    registry,
+    kind,
+    context,
+    subresource,
+    optionsKind: 'PatchOptions',
+    allowCreate: subresource === undefined,
+    tracksFields: true,
+    newObject(old) {
+      if (old === undefined && subresource !== undefined) throw notFound(kind.resource, name);
+      const object = applyConfiguration(update, old);
+      const { uid = '' } = object.metadata ?? {};
+      if (old === undefined && uid !== '')
+        throw conflict(kind.resource, name, `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`);
+      if (hasNoName(object)) throw undeterminableNameError(name);
+      return withRequestNamespace(kind, object, request);
+    },
+  };
+  return writeUpdate(update);
+}
+
+const hasNoName = ({ metadata }: KubeObject): boolean => (metadata?.name ?? '') === '';
+const undeterminableNameError = (name: string) =>
+  badRequest(`the name of the object (${name} based on URL) was undeterminable: name must be provided`);
+
+const supportedPatches = [
+  'application/json-patch+json',
+  'application/merge-patch+json',
+  'application/strategic-merge-patch+json',
+  'application/apply-patch+yaml',
+];
+const customPatches = ['application/json-patch+json', 'application/merge-patch+json', 'application/apply-patch+yaml'];
+
+export function patchTypeOf(type: PatchType | undefined, { schema }: Pick<ServedKind, 'schema'>): Exclude<PatchType, 'apply'> {
+  if (type === 'json' || type === 'merge' || (type === 'strategic' && schema !== undefined)) return type;
+  throw failure(
+    'UnsupportedMediaType',
+    `the body of the request was in an unknown format - accepted media types include: ${(schema === undefined ? customPatches : supportedPatches).join(', ')}`,
+    {},
+  );
+}
+
+/** A patch in a request. */
+export interface Patch {
+  readonly type: Exclude<PatchType, 'apply'>;
+  readonly body: unknown;
+  /** The handling of fields that the kind does not declare; the fields are dropped if absent. */
+  readonly fieldValidation?: FieldValidation | undefined;
+  /** The subresource of the request; '' or absent for the object itself. */
+  readonly subresource?: string;
+}
+
+/**
+ * Applies a patch to an object, and converts the result to the types of the kind.
+ * @throws StatusError BadRequest if the patch is malformed; Invalid if it cannot be applied
+ */
+export function applyPatch(
+  kind: Pick<ServedKind, 'gvk' | 'schema' | 'apiVersion'>,
+  old: KubeObject,
+  { type, body, fieldValidation: validation, subresource = '' }: Patch,
+): KubeObject {
+  const patched =
+    type === 'json'
+      ? applyJsonPatch(old, body)
+      : type === 'merge'
+        ? applyMergePatch(old, requireMergePatchObject(body))
+        : applyStrategicPatch(kind, old, body);
+  if (!isObject(patched)) throw badRequest(`a patch may not turn a ${kind.gvk.kind} into something else`);
+  let result = patched;
+  // the message must not quote a confidential object: clients log it
+  const confidential = isConfidentialObject(kind.gvk, old.metadata?.namespace ?? '');
+  const rejection = (why: string) =>
+    invalidStatus({ group: '', kind: '', name: '' }, [
+      invalid('patch', confidential ? '<redacted>' : type === 'strategic' ? goText(body) : stringifyExact(result), why),
+    ]);
+  let object: KubeObject;
+  if (kind.schema === undefined) {
+    if ((result['kind'] ?? '') === '') throw rejection(missingKindError(stringifyExact(result)));
+    // a subresource ignores the type metadata of the patch
+    if (subresource !== '') result = { ...result, kind: kind.gvk.kind, apiVersion: kind.apiVersion };
+    else checkTypeMeta(result, kind.gvk);
+  }
+  try {
+    object = decodeBody(result, kind);
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    throw rejection(error.message);
+  }
+  // fields that decoding dropped are unknown to the kind
+  if (validation === undefined || kind.schema === undefined || hasSameMembers(result, object)) return object;
+  const unknown = unknownFields(kind.schema, result);
+  if (unknown.length > 0 && validation.reject) throw rejection(`strict decoding error: ${unknown.join(', ')}`);
+  for (const warning of unknown) validation.warn(warning);
+  return object;
+}
+
+/** The handling of fields that the kind does not declare. */
+interface FieldValidation {
+  readonly reject: boolean;
+  warn(message: string): void;
+}
+
+function fieldValidationOf(context: RequestContext): FieldValidation | undefined {
+  const fieldValidation = context.request.query['fieldValidation'] || 'Warn';
+  return fieldValidation === 'Ignore'
+    ? undefined
+    : {
+        reject: fieldValidation === 'Strict',
+        warn: (message) => {
+          context.warn(message);
+        },
+      };
+}
+
+function hasSameMembers(a: Readonly<Record<string, unknown>>, b: object): boolean {
+  for (const key in a) if (a[key] !== (b as Readonly<Record<string, unknown>>)[key]) return false;
+  return true;
+}
+
+function requireMergePatchObject(body: unknown, prefix = 'error decoding patch: '): unknown {
+  if (!isObject(body)) throw badRequest(`${prefix}json: cannot unmarshal ${goKind(body)} into Go value of type map[string]interface {}`);
+  return body;
+}
+
+/**
+ * Rejects or warns about fields of a patched custom resource that its schema does not declare. Built-in kinds are checked in applyPatch.
+ * @throws StatusError BadRequest if fieldValidation is Strict and there are such fields
+ */
+function rejectUnknownFields(kind: ServedKind, context: RequestContext, object: KubeObject): KubeObject {
+  const { fieldValidation = 'Warn' } = context.request.query;
+  if (kind.customResource === undefined || fieldValidation === 'Ignore') return object;
+  const unknown = kind.customResource.unknownFields(object);
+  if (unknown.length === 0) return object;
+  const { gvk } = kind;
+  if (fieldValidation === 'Strict') {
+    throw badRequest(
+      `${gvk.kind} in version ${JSON.stringify(gvk.version)} cannot be handled as a ${gvk.kind}: strict decoding error: ${unknown.join(', ')}`,
+    );
+  }
+  for (const warning of unknown) context.warn(warning);
+  return object;
+}
+
+function applyStrategicPatch({ schema }: Pick<ServedKind, 'schema'>, old: KubeObject, body: unknown): unknown {
+  if (schema === undefined) throw badRequest('this kind has no strategic merge patch');
+  return applyStrategicMergePatch(old as Readonly<Record<string, unknown>>, requireMergePatchObject(body, ''), schema);
+}

@@ -1,0 +1,87 @@
+import { criticalPath, criticalSpans, type TreeNode } from '@oarlock/tracing/trace-tree';
+
+type Span = TreeNode['span'];
+
+/** A line of a trace: a span, its depth below the root, and the times that its bar shows, in milliseconds since the start of the root. */
+export interface TraceRow {
+  readonly span: Span;
+  readonly depth: number;
+  readonly startMs: number;
+  readonly durationMs: number;
+  /** The time between the end of the parent and the start of this span: on the watch, and in the workqueue. */
+  readonly watchMs: number;
+  readonly queueMs: number;
+  readonly isCritical: boolean;
+}
+
+export interface TraceStep {
+  readonly what: string;
+  readonly ms: number;
+}
+
+export interface Trace {
+  readonly root: Span;
+  readonly rows: readonly TraceRow[];
+  /** From the start of the root to the end of the last span, in milliseconds. */
+  readonly totalMs: number;
+  readonly criticalSteps: readonly TraceStep[];
+  /** The number of spans that are not in `rows`, because a trace may have thousands. */
+  readonly omitted: number;
+}
+
+const maxRows = 2000;
+const shownStepMs = 0.05;
+
+/** Flattens a tree to its lines, depth first, with the times relative to the root. */
+export function traceOf(tree: TreeNode): Trace {
+  const critical = new Set(criticalSpans(tree).map(({ span }) => span.spanId));
+  const zero = tree.span.start;
+  const rows: TraceRow[] = [];
+  let end = tree.span.end;
+  let count = 0;
+  const add = ({ span, wait, children }: TreeNode, depth: number): void => {
+    count += 1;
+    end = Math.max(end, span.end);
+    if (rows.length < maxRows)
+      rows.push({
+        span,
+        depth,
+        startMs: span.start - zero,
+        durationMs: span.end - span.start,
+        watchMs: wait?.watchMs ?? 0,
+        queueMs: wait?.queueMs ?? 0,
+        isCritical: critical.has(span.spanId),
+      });
+    for (const child of children) add(child, depth + 1);
+  };
+  add(tree, 0);
+  return {
+    root: tree.span,
+    rows,
+    totalMs: end - zero,
+    criticalSteps: criticalPath(tree).filter(({ ms }) => ms >= shownStepMs),
+    omitted: count - rows.length,
+  };
+}
+
+/** Attributes whose meaning is clear without their name. */
+const plainAttributes = new Set(['oarlock.object', 'oarlock.key']);
+/** Attributes that the times of the row show already, or that only programs use. */
+const hiddenAttributes = new Set(['oarlock.enqueued_at', 'oarlock.sender', 'oarlock.verb']);
+
+/** Returns the attributes of a span as text. */
+export const attributesOf = ({ attributes }: Span): string =>
+  Object.entries(attributes)
+    .filter(([name]) => !hiddenAttributes.has(name))
+    .map(([name, value]) => (plainAttributes.has(name) ? String(value) : `${name.slice(name.lastIndexOf('.') + 1)}=${String(value)}`))
+    .join(' ');
+
+/** Formats milliseconds with three digits or fewer after the first. */
+export const formatMs = (ms: number): string =>
+  ms >= 10_000
+    ? `${(ms / 1000).toFixed(1)} s`
+    : ms >= 1000
+      ? `${(ms / 1000).toFixed(2)} s`
+      : ms >= 10
+        ? `${ms.toFixed(0)} ms`
+        : `${ms.toFixed(2)} ms`;

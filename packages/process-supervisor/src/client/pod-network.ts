@@ -1,0 +1,110 @@
+import { execFile } from 'node:child_process';
+import { access } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import { parseQuantity, quantityValue } from '@oarlock/api/values/quantity';
+import type { Attachment, NetworkDriver } from '@oarlock/spi/network';
+import { RuntimeError, type PodSandboxConfig, type RuntimeCallOptions } from '@oarlock/spi/runtime';
+import { findProgram } from '../host/host-tools.ts';
+
+const run = promisify(execFile);
+const timeout = 10_000;
+/** Where `ip netns` keeps network namespaces. */
+const directory = '/run/netns';
+
+/** Creates the network namespaces of sandboxes, named after the sandbox id, and connects them with the network plugin. */
+export class PodNetwork {
+  readonly #network: NetworkDriver;
+  constructor(network: NetworkDriver) {
+    this.#network = network;
+  }
+
+  static pathOf(sandboxId: string): string {
+    return `${directory}/oarlock-${sandboxId.slice(0, 24)}`;
+  }
+
+  /**
+   * Creates and connects the network namespace of a sandbox. After an error, `disconnect` removes what the call created.
+   * @throws RuntimeError if the network plugin fails
+   */
+  async connect(sandboxId: string, config: PodSandboxConfig, { signal, spanContext }: RuntimeCallOptions): Promise<readonly string[]> {
+    const sysctls = Object.entries(config.linux.sysctls ?? {});
+    const foreign = sysctls.find(([name]) => !/^net\.[\w.-]+$/.test(name));
+    if (foreign)
+      throw new RuntimeError(
+        'Unsupported',
+        `sysctl ${JSON.stringify(foreign[0])} cannot be set for process pods: only those of the network are namespaced`,
+      );
+    await this.#ip('add', sandboxId);
+    if (sysctls.length > 0) await this.#sysctls(sandboxId, sysctls);
+    return (await this.#network.add(this.#attachment(sandboxId, config), { ...(signal && { signal }), spanContext })).ips;
+  }
+
+  /** Deletes the network attachment and the network namespace of a sandbox. Idempotent. */
+  async disconnect(sandboxId: string, config: PodSandboxConfig, { spanContext }: RuntimeCallOptions): Promise<void> {
+    await this.#network.del(this.#attachment(sandboxId, config), { spanContext });
+    if (
+      await access(PodNetwork.pathOf(sandboxId)).then(
+        () => true,
+        () => false,
+      )
+    )
+      await this.#ip('del', sandboxId);
+  }
+
+  #attachment(sandboxId: string, { metadata: { namespace, name, uid }, portMappings, annotations }: PodSandboxConfig): Attachment {
+    const ingressBits = bits(annotations['kubernetes.io/ingress-bandwidth']);
+    const egressBits = bits(annotations['kubernetes.io/egress-bandwidth']);
+    return {
+      containerId: sandboxId,
+      ifName: 'eth0',
+      netns: PodNetwork.pathOf(sandboxId),
+      pod: { namespace, name, uid },
+      portMappings,
+      annotations,
+      ...((ingressBits !== undefined || egressBits !== undefined) && {
+        bandwidth: { ...(ingressBits !== undefined && { ingressBits }), ...(egressBits !== undefined && { egressBits }) },
+      }),
+    };
+  }
+
+  async #sysctls(sandboxId: string, sysctls: readonly (readonly [string, string])[]): Promise<void> {
+    const [nsenter, sysctl] = [findProgram('nsenter'), findProgram('sysctl')];
+    if (nsenter === undefined || sysctl === undefined)
+      throw new RuntimeError('FailedPrecondition', 'sysctls of pods need the programs nsenter and sysctl, which are not installed');
+    try {
+      await run(
+        nsenter,
+        [`--net=${PodNetwork.pathOf(sandboxId)}`, '--', sysctl, '-q', '-w', ...sysctls.map(([name, value]) => `${name}=${value}`)],
+        { timeout },
+      );
+    } catch (cause) {
+      throw new RuntimeError('InvalidArgument', `cannot set the sysctls of the pod: ${(cause as Error).message}`, { cause });
+    }
+  }
+
+  async #ip(verb: 'add' | 'del', sandboxId: string): Promise<void> {
+    const ip = findProgram('ip');
+    if (ip === undefined)
+      throw new RuntimeError('FailedPrecondition', 'network namespaces need the program ip (iproute2), which is not installed');
+    try {
+      await run(ip, ['netns', verb, PodNetwork.pathOf(sandboxId).slice(directory.length + 1)], { timeout });
+    } catch (cause) {
+      throw new RuntimeError(
+        'Internal',
+        `cannot ${verb === 'add' ? 'create' : 'remove'} the network namespace of sandbox ${sandboxId}: ${(cause as Error).message}`,
+        { cause },
+      );
+    }
+  }
+}
+
+/** Parses a bandwidth annotation of kubenet, which upstream's runtimes still read. Undefined if it is not a valid quantity: then there is no limit. */
+function bits(annotation: string | undefined): number | undefined {
+  if (annotation === undefined) return undefined;
+  try {
+    const rate = quantityValue(parseQuantity(annotation));
+    return rate > 0 ? rate : undefined;
+  } catch {
+    return undefined;
+  }
+}

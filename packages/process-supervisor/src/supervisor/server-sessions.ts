@@ -1,0 +1,246 @@
+import { spawn } from 'node:child_process';
+import { connect, type Socket } from 'node:net';
+import type { Readable } from 'node:stream';
+import type { Containers } from '../containers/containers.ts';
+import { encodeFrame, encodeFrames, FrameReader, type Frame } from '../protocol/session-frames.ts';
+import { drainOutputs } from '../containers/output-drain.ts';
+import type { ContainerProcess } from '../containers/container-process.ts';
+import type { HostServices } from '../containers/process-group.ts';
+import { SupervisorError, type SandboxRecord, type SessionRequest } from '../protocol/supervisor-protocol.ts';
+import type { OutputListener } from '../containers/running-container.ts';
+
+export interface SessionServices {
+  readonly containers: Containers;
+  readonly host: HostServices;
+  sandbox(id: string): SandboxRecord;
+}
+
+/** If a listener has this much unsent output, the container's output is paused. */
+const listenerBufferBytes = 1024 * 1024;
+/** A listener that accepts nothing for this long is disconnected. */
+const listenerTimeoutMs = 30_000;
+/** How long outputs of an exec may stay open and silent after the process has exited. */
+const outputIdleMs = 500;
+
+/** Serves one session until it or its connection ends. `rest` are bytes that arrived after the hello. */
+export async function serveSession(socket: Socket, request: SessionRequest, rest: Buffer, services: SessionServices): Promise<void> {
+  socket.on('error', () => {}); // handled by 'close'
+  try {
+    if (request.kind === 'exec') await serveExec(socket, request, rest, services);
+    else if (request.kind === 'attach') await serveAttach(socket, request, rest, services);
+    else await serveForward(socket, request, rest, services);
+  } catch (error) {
+    const { code, message } = error instanceof SupervisorError ? error : { code: 'Internal' as const, message: (error as Error).message };
+    socket.end(encodeFrame('end', JSON.stringify({ error: { code, message: message.slice(0, 16_384) } })));
+  }
+}
+
+async function serveExec(
+  socket: Socket,
+  { containerId, command, tty, stdin }: SessionRequest & { kind: 'exec' },
+  rest: Buffer,
+  { containers, host }: SessionServices,
+): Promise<void> {
+  socket.pause();
+  const group = await containers.exec(containerId, { command, tty, stdin });
+  const kill = () => group.kill();
+  if (socket.destroyed) kill();
+  socket.once('close', kill);
+  readFrames(socket, rest, (frame) => handleInput(frame, group, socket));
+  void forwardOutput(group.stdout, 'stdout', socket);
+  if (group.stderr) void forwardOutput(group.stderr, 'stderr', socket);
+  const exitCode = await group.exited;
+  await drainOutputs([group.stdout, ...(group.stderr ? [group.stderr] : [])], host.clock, outputIdleMs); // background processes may hold them
+  for (const stream of [group.stdin, group.stdout, group.stderr]) stream?.destroy();
+  socket.off('close', kill);
+  socket.end(encodeFrame('end', JSON.stringify({ exitCode })));
+}
+
+/** Handles a frame from the caller of a process. */
+function handleInput({ kind, payload }: Frame, group: ContainerProcess, socket: Socket): void {
+  if (kind === 'stdin' && group.stdin && !group.stdin.destroyed) {
+    if (!group.stdin.write(payload)) {
+      socket.pause();
+      const resume = () => {
+        group.stdin?.off('drain', resume).off('close', resume);
+        socket.resume();
+      };
+      group.stdin.once('drain', resume).once('close', resume);
+    }
+  } else if (kind === 'stdinEnd') group.stdin?.end();
+  else if (kind === 'kill') group.kill();
+  else if (kind === 'resize') void group.resize(parseSize(payload)).catch(() => {}); // the process on the terminal has exited
+}
+
+function forwardOutput(source: Readable, kind: 'stdout' | 'stderr', socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    source.on('data', (chunk: Buffer) => {
+      let more = true;
+      for (const frame of encodeFrames(kind, chunk)) more = socket.write(frame);
+      if (more || socket.destroyed) return;
+      source.pause();
+      const resume = () => {
+        socket.off('drain', resume).off('close', resume);
+        source.resume();
+      };
+      socket.once('drain', resume).once('close', resume);
+    });
+    if (source.closed) resolve();
+    else source.once('close', resolve);
+  });
+}
+
+async function serveAttach(
+  socket: Socket,
+  { containerId, stdin, stdout, stderr }: SessionRequest & { kind: 'attach' },
+  rest: Buffer,
+  { containers, host }: SessionServices,
+): Promise<void> {
+  const running = containers.running(containerId);
+  const { config } = containers.get(containerId);
+  await new Promise<void>((resolve) => {
+    const listener: OutputListener = {
+      write(stream, chunk) {
+        if (stream === 'stdout' ? !stdout : !stderr) return true;
+        for (const frame of encodeFrames(stream, chunk)) socket.write(frame);
+        return socket.writableLength < listenerBufferBytes;
+      },
+      ready(then) {
+        const timer = host.clock.after(listenerTimeoutMs, () => socket.destroy());
+        const resume = () => {
+          timer.cancel();
+          socket.off('drain', resume).off('close', resume);
+          then();
+        };
+        if (socket.destroyed) resume();
+        else socket.once('drain', resume).once('close', resume);
+      },
+      end: () => {
+        socket.end(encodeFrame('end', '{}'));
+        resolve();
+      },
+    };
+    const leave = running.listen(listener);
+    socket.once('close', () => {
+      leave();
+      if (stdin && config.stdinOnce) running.group.stdin?.end();
+      resolve();
+    });
+    readFrames(socket, rest, (frame) => {
+      if (frame.kind === 'stdinEnd') {
+        if (config.stdinOnce) running.group.stdin?.end();
+        if (!stdout && !stderr) socket.end(encodeFrame('end', '{}'));
+      } else if (frame.kind === 'resize' || (stdin && frame.kind === 'stdin')) handleInput(frame, running.group, socket);
+    });
+  });
+}
+
+/** Forwards a port of a network namespace with a relay process in it. In the host's network the driver connects by itself. */
+async function serveForward(
+  socket: Socket,
+  { sandboxId, port }: SessionRequest & { kind: 'forward' },
+  rest: Buffer,
+  { host, sandbox }: SessionServices,
+): Promise<void> {
+  const { netns } = sandbox(sandboxId);
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new SupervisorError('InvalidArgument', `not a port: ${port}`);
+  if (netns === undefined || host.tools.nsenter === undefined) {
+    const stream = await dial(['127.0.0.1', '::1'], port);
+    pipeFrames(socket, rest, stream, stream);
+    return;
+  }
+  const child = spawn(host.tools.nsenter, [`--net=${netns}`, '--', process.execPath, '-e', relay, String(port)], {
+    detached: true,
+    env: {},
+    stdio: ['pipe', 'pipe', 'pipe'],
+    cwd: '/',
+  });
+  socket.once('close', () => child.kill('SIGKILL'));
+  const report = await new Promise<string>((resolve, reject) => {
+    child.once('error', reject);
+    child.stderr.once('data', (chunk: Buffer) => resolve(chunk.toString()));
+    child.once('close', () => resolve('the relay ended'));
+  });
+  if (report.trim() !== 'connected')
+    throw new SupervisorError('Unavailable', `cannot connect to port ${port} of sandbox ${sandboxId}: ${report.trim().slice(0, 500)}`);
+  pipeFrames(socket, rest, child.stdout, child.stdin);
+}
+
+/** The program of the relay. It is constant; the port is an argument. */
+const relay = `
+const net = require('node:net');
+const port = Number(process.argv[1]);
+const attempt = (hosts) => {
+  const socket = net.connect({ host: hosts[0], port, allowHalfOpen: true });
+  socket.once('error', (error) => { if (hosts.length > 1 && error.code === 'ECONNREFUSED') attempt(hosts.slice(1)); else { process.stderr.write(error.message); process.exitCode = 1; process.stdin.destroy(); } });
+  socket.once('connect', () => { process.stderr.write('connected'); process.stdin.pipe(socket); socket.pipe(process.stdout); });
+};
+attempt(['127.0.0.1', '::1']);
+`;
+
+/** Connects to the first of `hosts` that accepts a connection to the port. @throws SupervisorError `Unavailable` if none of them does */
+export async function dial(hosts: readonly string[], port: number, signal?: AbortSignal): Promise<Socket> {
+  let failure: Error | undefined;
+  for (const host of hosts) {
+    try {
+      return await new Promise<Socket>((resolve, reject) => {
+        const socket = connect({ host, port, allowHalfOpen: true, ...(signal && { signal }) });
+        socket.once('error', reject);
+        socket.once('connect', () => {
+          socket.off('error', reject);
+          resolve(socket);
+        });
+      });
+    } catch (error) {
+      failure = error as Error;
+      signal?.throwIfAborted();
+    }
+  }
+  throw new SupervisorError('Unavailable', `cannot connect to port ${port}: ${failure?.message ?? 'there is no address'}`, {
+    cause: failure,
+  });
+}
+
+/**
+ * Copies bytes in both directions between the frames of a session's socket and a process or connection. The frame `stdinEnd` ends `input`;
+ * the end of `output` ends the session.
+ */
+function pipeFrames(socket: Socket, rest: Buffer, output: Readable, input: NodeJS.WritableStream & { destroyed?: boolean }): void {
+  input.on('error', () => socket.destroy());
+  output.on('error', () => socket.destroy());
+  socket.write(encodeFrame('stdout')); // an empty frame: the port is connected
+  void forwardOutput(output, 'stdout', socket).then(() => socket.end(encodeFrame('end', '{}')));
+  socket.once('close', () => {
+    output.destroy();
+  });
+  readFrames(socket, rest, ({ kind, payload }) => {
+    if (kind === 'stdin' && !input.write(payload)) {
+      socket.pause();
+      input.once('drain', () => socket.resume());
+    } else if (kind === 'stdinEnd') input.end();
+  });
+}
+
+function readFrames(socket: Socket, rest: Buffer, handle: (frame: Frame) => void): void {
+  const reader = new FrameReader();
+  const push = (chunk: Buffer) => {
+    try {
+      for (const frame of reader.push(chunk)) handle(frame);
+    } catch (error) {
+      if (error instanceof RangeError) socket.destroy();
+      else throw error;
+    }
+  };
+  if (rest.length > 0) push(rest);
+  socket.on('data', push);
+  socket.resume();
+}
+
+function parseSize(payload: Buffer): { readonly width: number; readonly height: number } {
+  try {
+    const { width, height } = JSON.parse(payload.toString()) as { width?: unknown; height?: unknown };
+    return { width: Number(width), height: Number(height) };
+  } catch {
+    return { width: Number.NaN, height: Number.NaN }; // `resize` ignores it
+  }
+}
