@@ -140,9 +140,9 @@ function controllerProxy(thread: PluginThread, name: string): Controller {
     watches: [],
     addDynamicWatches(add) {
       const remove = add(keySource(thread));
-      thread.subscribe();
+      thread.subscribe(true);
       return () => {
-        thread.unsubscribe();
+        thread.subscribe(false);
         remove();
       };
     },

@@ -115,14 +115,10 @@ export class PluginThread {
     });
   }
 
-  /** Makes the thread send the keys of its controller to `onKeys`, also after it was replaced. */
-  subscribe(): void {
-    this.#subscribed = true;
-    this.#send({ type: 'subscribe' });
-  }
-  unsubscribe(): void {
-    this.#subscribed = false;
-    this.#send({ type: 'unsubscribe' });
+  /** Sets whether the thread, and each that replaces it, sends the keys of its controller to `onKeys`. */
+  subscribe(isSubscribed: boolean): void {
+    this.#subscribed = isSubscribed;
+    this.#send({ type: isSubscribed ? 'subscribe' : 'unsubscribe' });
   }
 
   #send(message: ToThreadMessage): void {
