@@ -9,7 +9,7 @@ import { Machine } from '../harness/machine.ts';
 import { root, runOarlock } from '../harness/oarlock.ts';
 import { until, untilValue } from '../harness/until.ts';
 
-const fixture = (name: string) => join(root, 'e2e', 'fixtures', 'faulty-plugins', `${name}.ts`);
+const fixture = (name: string) => join(root, 'packages', 'testing', 'test', 'support', 'faulty-plugins', `${name}.ts`);
 const core = '/api/v1/namespaces/default';
 
 interface PluginHealth {

@@ -32,6 +32,10 @@ const logEveryMs = 10_000;
 const scope = new AsyncLocalStorage<PluginHealth>();
 let lastEntered: PluginHealth | undefined;
 
+const setLastEntered = (health: PluginHealth): void => {
+  lastEntered = health;
+};
+
 /** Returns the plugin whose synchronous method ran last outside of an attributed operation: see `PluginHealth.enter`. */
 export const lastEnteredPlugin = (): PluginHealth | undefined => lastEntered;
 
@@ -88,7 +92,7 @@ export class PluginHealth {
 
   /** Notes that a synchronous method of the plugin runs. For methods that are called too often for `run`. */
   enter(): void {
-    lastEntered = this;
+    setLastEntered(this);
   }
 
   /** Runs code of the plugin: errors of asynchronous operations that it starts are attributed to the plugin. */

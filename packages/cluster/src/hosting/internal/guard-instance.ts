@@ -5,7 +5,7 @@ import { Scheduling, unschedulable, type SchedulingPlugin } from '@oarlock/spi/s
 import { Storage, StorageError } from '@oarlock/spi/storage';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { CallLimits } from './call-limits.ts';
-import { GuardedCalls, PluginFault } from './guarded-calls.ts';
+import { PluginFault, type GuardedCalls } from './guarded-calls.ts';
 
 type Method = (...args: readonly unknown[]) => unknown;
 

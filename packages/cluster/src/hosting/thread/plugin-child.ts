@@ -50,7 +50,7 @@ function startThread(data: ThreadData, memoryMiB: number): PluginChild {
       error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? `its thread ran out of memory (${memoryMiB} MiB)` : `its thread ended: ${error.message}`;
   });
   return {
-    post: (message) => worker.postMessage(message),
+    post: (message) => worker.postMessage(message, []),
     onMessage: (listen) => void worker.on('message', listen),
     onExit: (listen) => void worker.once('exit', () => listen(reason)),
     terminate: async () => {
@@ -59,7 +59,8 @@ function startThread(data: ThreadData, memoryMiB: number): PluginChild {
   };
 }
 
-function startProcess({ running: _, ...data }: ThreadData, memoryMiB: number): PluginChild {
+function startProcess(data: ThreadData, memoryMiB: number): PluginChild {
+  const { running: _, ...plain } = data; // memory cannot be shared with a process
   const { file, execArgv } = threadEntry();
   const child = fork(file, [], {
     execArgv: [...execArgv, `--max-old-space-size=${memoryMiB}`],
@@ -84,7 +85,7 @@ function startProcess({ running: _, ...data }: ThreadData, memoryMiB: number): P
     // a process that has ended receives nothing; the calls in flight learn of the end
     if (child.connected) child.send(message as object, () => {});
   };
-  post(data);
+  post(plain);
   return {
     post,
     onMessage: (listen) => void child.on('message', (message) => listen(message as FromThreadMessage)),

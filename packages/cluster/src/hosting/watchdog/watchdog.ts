@@ -36,6 +36,6 @@ setInterval(() => {
 export function startWatchdog(): () => void {
   const worker = new Worker(program, { eval: true, execArgv: [], stdin: false, workerData: { call: runningCall, maxBlockedChecks } });
   worker.unref();
-  onNumbered((names) => worker.postMessage(names));
+  onNumbered((names) => worker.postMessage(names, []));
   return () => void worker.terminate();
 }
