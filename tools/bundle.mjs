@@ -13,7 +13,7 @@ const isBuilt = (group, name, module) =>
   existsSync(join(root, group, name, 'package.json')) && existsSync(join(root, group, name, 'dist', `${module}.js`));
 
 /** The programs that run in processes of their own, each bundled alone, because a small program starts sooner. */
-const programs = ['@oarlock/runtime-process/supervisor', '@oarlock/csi-hostpath/main'];
+const programs = ['@oarlock/runtime-process/supervisor', '@oarlock/csi-hostpath/main', '@oarlock/oci/layers/tree-worker'];
 // as programPath of @oarlock/primitives/os/bundled-program finds them
 const programName = (specifier) => `${specifier.slice('@oarlock/'.length).replaceAll('/', '-')}.mjs`;
 

@@ -94,6 +94,8 @@ const components = [
   ['containerd', '/usr/bin/containerd'],
   ['runc', '/usr/sbin/runc'],
   ['docker.io', '/usr/sbin/dockerd'],
+  ['docker-registry', '/usr/bin/docker-registry'],
+  ['fuse-overlayfs', '/usr/bin/fuse-overlayfs'],
   ['etcd-server', '/usr/bin/etcd'],
   ['etcd-client', '/usr/bin/etcdctl'],
   ['containernetworking-plugins', '/usr/lib/cni/bridge'],

@@ -105,7 +105,7 @@ async function ourNode(number: number, paths: readonly string[], withPolicies: b
   const context = { log: silentLogger, clock: systemClock, tracer: noTracer, dataDir };
   const config = calicoConfig.parse({ addresses: 'podCIDR', confDir: null, bandwidth: 'off' });
   const traits = { namespace: 'pod', podCIDR: '10.244.0.0/16', serviceCIDR: '10.96.0.0/16' } as const;
-  const driver = new CalicoNetwork(config, traits, context);
+  const driver = new CalicoNetwork(config, { traits, context });
   await driver.start();
   await driver.setup({
     nodeName: `n${number}`,

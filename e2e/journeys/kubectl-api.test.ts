@@ -271,4 +271,72 @@ describe('kubectl and the API', () => {
       await kubectl.run(['delete', 'namespace', namespace, '--timeout=180s']);
     });
   });
+
+  describe.runIf(newest !== undefined)("what kubectl's own suite compares", () => {
+    const namespace = 'own-suite';
+    let kubectl: Kubectl;
+    const tried = (...args: string[]) => kubectl.try(['-n', namespace, ...args]);
+    const input = (object: object, ...args: string[]) =>
+      kubectl.try(['-n', namespace, ...args, '-f', '-'], { input: JSON.stringify(object) });
+    const pod = (name: string, annotations: object = {}) => ({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name, labels: { name }, annotations },
+      spec: { nodeName: 'none', containers: [{ name: 'c', image: 'i' }] },
+    });
+    beforeAll(async () => {
+      kubectl = newest === undefined ? cluster.kubectl : cluster.kubectl.with(newest);
+      await kubectl.run(['create', 'namespace', namespace]);
+    });
+
+    it('OpenAPI v2 describes lists and their parameters', async () => {
+      const document = await kubectl.run(['get', '--raw', '/openapi/v2']);
+      for (const words of ['list of returned', 'List of services', 'Watch for changes to the described resources'])
+        expect(document).toContain(words);
+    });
+
+    it('a strategic merge patch with a wrong type is rejected by the converter', async () => {
+      expect(await input(pod('patched'), 'create')).toMatchObject({ code: 0 });
+      expect(await tried('patch', 'pod', 'patched', '-p', '{"metadata":{"labels":"invalid"}}')).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('cannot restore map from string'),
+      });
+      expect((await tried('patch', 'pod', 'patched', '-p', '{"metadata":{"labels":{"name":"patched"}}}')).stdout).toBe(
+        'pod/patched patched (no change)\n',
+      );
+    });
+
+    it('an AppArmor annotation sets the field of a new pod', async () => {
+      const key = 'container.apparmor.security.beta.kubernetes.io/c';
+      expect((await input(pod('annotated', { [key]: 'unconfined' }), 'create')).stderr).toContain(
+        `Warning: metadata.annotations[${key}]: deprecated since v1.30; use the "appArmorProfile" field instead`,
+      );
+      const { stdout } = await tried('get', 'pod', 'annotated', '-o', 'jsonpath={.spec.containers[0].securityContext}');
+      expect(stdout).toBe('{"appArmorProfile":{"type":"Unconfined"}}');
+    });
+
+    it('errors of a definition name the schema without its only version', async () => {
+      const schema = {
+        type: 'object',
+        properties: { spec: { type: 'object', 'x-kubernetes-validations': [{ rule: 'self.none > 1', message: 'm' }] } },
+      };
+      const { stderr } = await input(
+        {
+          apiVersion: 'apiextensions.k8s.io/v1',
+          kind: 'CustomResourceDefinition',
+          metadata: { name: 'tries.suite.example.com' },
+          spec: {
+            group: 'suite.example.com',
+            scope: 'Namespaced',
+            names: { plural: 'tries', kind: 'Try' },
+            versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: schema } }],
+          },
+        },
+        'create',
+      );
+      expect(stderr).toContain(
+        'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.none \\u003e 1","Message":"m","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:5: undefined field \'none\'',
+      );
+    });
+  });
 });

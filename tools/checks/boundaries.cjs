@@ -16,6 +16,7 @@ const mayImport = {
   cel: ['api'],
   nftables: ['primitives', 'kernel'],
   mvcc: ['primitives', 'kernel', 'spi'],
+  oci: ['primitives', 'api', 'kernel', 'spi'],
   tracing: ['primitives', 'api', 'kernel', 'spi'],
   'webhook-client': ['primitives', 'api', 'kernel', 'spi'],
   'webhook-server': ['primitives', 'api', 'kernel', 'spi', 'client'],

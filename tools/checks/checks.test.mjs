@@ -5,7 +5,7 @@ import { lockFaults } from './dependencies.mjs';
 import { bannedIn, bannedName, checkMarkdown, checkSource } from './language.mjs';
 import { directEdges, packageGraph, withPackageGraph } from './package-graph.mjs';
 import { checkProse } from './prose.mjs';
-import { limits, sizesOf } from './sizes.mjs';
+import { limits, sizeErrors, sizesOf } from './sizes.mjs';
 import { cyclesOf, folderPairs, folderSizes, reachedInternals } from './source-graph.mjs';
 
 const graph = (edges) => new Map(Object.entries(edges).map(([file, targets]) => [file, new Set(targets)]));
@@ -154,6 +154,26 @@ describe('sizes', () => {
   it('accepts what is at the limits', () => {
     const { longFile, longFunctions, wideFunctions } = sizesOf('packages/p/src/x.ts', `function f(a: 1, b: 1, c: 1) {\n${lines(58)}}\n`);
     expect([longFile, longFunctions, wideFunctions]).toEqual([undefined, [], []]);
+  });
+
+  it('names a callback after the function that contains it', () => {
+    const { wideFunctions } = sizesOf('packages/p/src/x.ts', 'function f() {\n  run((a, b, c, d) => {});\n}\n');
+    expect(wideFunctions.map(({ name }) => name)).toEqual(['callback in f']);
+  });
+
+  const reason = 'A table of one protocol reads better in one place.';
+
+  it('accepts what is listed with a reason', () => {
+    expect(sizeErrors([['a.ts', 301]], [{ reason, entries: ['a.ts'] }])).toEqual([]);
+  });
+
+  it.each([
+    ['is not listed', [['a.ts', 301]], [], 'a.ts: 301 is over the limit'],
+    ['is listed but within the limit', [], [{ reason, entries: ['a.ts'] }], 'a.ts is listed, but within the limit'],
+    ['is listed twice', [['a.ts', 301]], [{ reason, entries: ['a.ts', 'a.ts'] }], 'a.ts is listed twice'],
+    ['has no reason', [['a.ts', 301]], [{ reason: '', entries: ['a.ts'] }], 'an exception needs a reason'],
+  ])('fails if an entry %s', (_, findings, exceptions, error) => {
+    expect(sizeErrors(findings, exceptions)).toEqual([expect.stringContaining(error)]);
   });
 });
 

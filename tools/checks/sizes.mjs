@@ -1,4 +1,4 @@
-// Lengths of files and functions, and positional parameters.
+// Lengths of files and functions, and positional parameters, compared with the list of exceptions in accepted-sizes.json.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
@@ -8,11 +8,14 @@ export const limits = { fileLines: 300, functionLines: 60, parameters: 3, folder
 const nameOf = (node, source) => {
   if (ts.isConstructorDeclaration(node)) return `${node.parent.name?.text ?? ''}.constructor`;
   const own = node.name?.getText(source);
+  if (ts.isVariableDeclaration(node)) return node.name.getText(source);
   if (own !== undefined) return ts.isClassLike(node.parent) && node.parent.name ? `${node.parent.name.text}.${own}` : own;
   const { parent } = node;
   if (ts.isVariableDeclaration(parent) || ts.isPropertyAssignment(parent) || ts.isPropertyDeclaration(parent))
     return parent.name.getText(source);
-  return '(anonymous)';
+  for (let outer = parent; outer !== undefined; outer = outer.parent)
+    if (ts.isFunctionLike(outer) || ts.isVariableDeclaration(outer)) return `callback in ${nameOf(outer, source)}`;
+  return 'callback';
 };
 
 /** Suites of tests are lists of cases: `describe` bodies and functions named `...Contract` or `...Cases` count by case, not as a whole. */
@@ -51,4 +54,26 @@ export function checkSizes(root, files) {
     result.wideFunctions.push(...wideFunctions.map(({ name, parameters }) => [`${file}#${name}`, parameters]));
   }
   return result;
+}
+
+/**
+ * Compares findings of one kind with the exceptions to it. An exception has a reason and the entries that the reason covers: files, or functions as
+ * `file#function`. @returns {string[]} one error for each finding that is not listed, and for each entry that is not found or lacks a reason
+ */
+export function sizeErrors(findings, exceptions) {
+  const found = new Map(findings);
+  const listed = new Set();
+  const errors = [];
+  for (const { reason, entries } of exceptions) {
+    if (typeof reason !== 'string' || !/^[A-Z].{20,}\.$/.test(reason))
+      errors.push(`an exception needs a reason, in one sentence: ${JSON.stringify(reason)}`);
+    for (const entry of entries) {
+      if (listed.has(entry)) errors.push(`${entry} is listed twice`);
+      else if (!found.has(entry)) errors.push(`${entry} is listed, but within the limit or absent: remove it`);
+      listed.add(entry);
+    }
+  }
+  for (const [entry, size] of found)
+    if (!listed.has(entry)) errors.push(`${entry}: ${size} is over the limit, and not listed with a reason`);
+  return errors;
 }

@@ -8,6 +8,13 @@ import type { PolicyParams } from './policy-params.ts';
 /** The group whose members may reference any parameters. */
 const superusers = 'system:masters';
 
+/** A parameter reference of a binding: its new and old form, and the kind of the parameters. */
+export interface ParamBinding {
+  readonly ref: ParamRef | undefined;
+  readonly old: ParamRef | undefined;
+  readonly kind: ParamKind | undefined;
+}
+
 /**
  * Authorizes references to parameters. A policy reveals the content of its parameters to its users, so the writer of a policy needs
  * permission to get all objects of the paramKind, and the writer of a binding permission to get the objects that its paramRef selects. The
@@ -24,7 +31,7 @@ export class ParamAccess {
   async policy(request: AdmissionRequest, kind: ParamKind | undefined, old: ParamKind | undefined): Promise<AdmissionDecision | undefined> {
     if (kind === undefined || this.#exempt(request) || (old !== undefined && old.kind === kind.kind && old.apiVersion === kind.apiVersion))
       return undefined;
-    if (await this.#allowed(request, kind, '*', '*')) return undefined;
+    if (await this.#allowed(request, { kind, namespace: '*', name: '*' })) return undefined;
     return deny(
       `Forbidden: user ${request.identity.name} must have "get" permission on all objects of the referenced paramKind (kind=${kind.kind}, apiVersion=${kind.apiVersion})`,
       { reason: 'Invalid', field: 'spec.paramKind' },
@@ -32,15 +39,10 @@ export class ParamAccess {
   }
 
   /** Authorizes the paramRef of a binding. `kind` is the paramKind of the policy; undefined if the policy is not known. */
-  async binding(
-    request: AdmissionRequest,
-    ref: ParamRef | undefined,
-    old: ParamRef | undefined,
-    kind: ParamKind | undefined,
-  ): Promise<AdmissionDecision | undefined> {
+  async binding(request: AdmissionRequest, { ref, old, kind }: ParamBinding): Promise<AdmissionDecision | undefined> {
     if (ref === undefined || this.#exempt(request) || JSON.stringify(ref) === JSON.stringify(old)) return undefined;
     const { name = '*', namespace = '*' } = ref;
-    if (await this.#allowed(request, kind, namespace || '*', name || '*')) return undefined;
+    if (await this.#allowed(request, { kind, namespace: namespace || '*', name: name || '*' })) return undefined;
     return deny(`Forbidden: user ${request.identity.name} must have "get" permission on the object(s) referenced by paramRef`, {
       reason: 'Invalid',
       field: 'spec.paramRef',
@@ -51,7 +53,10 @@ export class ParamAccess {
     return identity.groups.includes(superusers);
   }
 
-  async #allowed({ identity }: AdmissionRequest, kind: ParamKind | undefined, namespace: string, name: string): Promise<boolean> {
+  async #allowed(
+    { identity }: AdmissionRequest,
+    { kind, namespace, name }: { readonly kind: ParamKind | undefined; readonly namespace: string; readonly name: string },
+  ): Promise<boolean> {
     const { group, version } = kind === undefined ? { group: '*', version: '*' } : parseApiVersion(kind.apiVersion ?? '');
     const resource = kind === undefined ? '*' : await this.#params.resourceName(kind);
     const attributes: ResourceAttributes = {

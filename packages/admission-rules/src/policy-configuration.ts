@@ -53,7 +53,10 @@ export async function validateConfiguration(
   if (subresource !== '' || object === undefined) return allow;
   if (resource === bindings) {
     const [{ spec }, before]: readonly [AnyBinding, AnyBinding | undefined] = [object, old];
-    return (await access.binding(request, spec?.paramRef, before?.spec?.paramRef, paramKind(spec?.policyName ?? ''))) ?? allow;
+    return (
+      (await access.binding(request, { ref: spec?.paramRef, old: before?.spec?.paramRef, kind: paramKind(spec?.policyName ?? '') })) ??
+      allow
+    );
   }
   if (resource !== policies) return allow;
   const [{ spec }, before]: readonly [AnyPolicy, AnyPolicy | undefined] = [object, old];

@@ -111,7 +111,7 @@ export async function dispatch<P extends CompiledPolicy, B extends CompiledBindi
     if (first !== undefined) return first;
     const name = request.namespace;
     const namespace = name === '' ? undefined : await namespaces.get(name);
-    first = new RequestBindings(request, authz, namespace, undefined);
+    first = new RequestBindings(request, { authz, namespace, params: undefined });
     return first;
   };
   for (const { policy, bindings } of bound) {

@@ -8,6 +8,14 @@ import type { Attributes, Authorizer, Decision } from '@oarlock/spi/authz';
 import { admissionRequestValue } from './admission-request.ts';
 import type { VersionedRequest } from './versioned-request.ts';
 
+/** Variables of an admission request that are evaluated on first use. */
+export interface RequestBindingsOptions {
+  readonly authz: readonly Authorizer[];
+  readonly namespace: Namespace | undefined;
+  readonly params: KubeObject | undefined;
+  readonly object?: KubeObject | undefined;
+}
+
 /** The values of the CEL variables of admission expressions for one request, computed on first use. */
 export class RequestBindings {
   readonly #request: VersionedRequest;
@@ -21,13 +29,7 @@ export class RequestBindings {
   /** The composited variables of the policy. Set after construction, because the variables are evaluated with these bindings. */
   variables: FieldMap | undefined;
 
-  constructor(
-    request: VersionedRequest,
-    authz: readonly Authorizer[],
-    namespace: Namespace | undefined,
-    params: KubeObject | undefined,
-    object = request.object,
-  ) {
+  constructor(request: VersionedRequest, { authz, namespace, params, object = request.object }: RequestBindingsOptions) {
     this.#request = request;
     this.#authz = authz;
     this.#object = object;
@@ -38,7 +40,7 @@ export class RequestBindings {
 
   /** Returns bindings for the same request with other parameters. Shares the cache of authorizer decisions. */
   with(params: KubeObject | undefined, object = this.#object): RequestBindings {
-    const other = new RequestBindings(this.#request, this.#authz, this.#namespace, params, object);
+    const other = new RequestBindings(this.#request, { authz: this.#authz, namespace: this.#namespace, params, object });
     other.#value = this.#value;
     other.#authorizer = this.authorizer;
     return other;
@@ -46,7 +48,7 @@ export class RequestBindings {
 
   /** Returns bindings for the same request with its objects converted to another API version. */
   about(request: VersionedRequest, params: KubeObject | undefined): RequestBindings {
-    const other = new RequestBindings(request, this.#authz, this.#namespace, params);
+    const other = new RequestBindings(request, { authz: this.#authz, namespace: this.#namespace, params });
     other.#authorizer = this.authorizer;
     return other;
   }

@@ -22,12 +22,17 @@ function impliedGroups(user: string): readonly string[] {
   ];
 }
 
+/** The verb, the resource and the name to which access is requested. */
+export interface AuthorizationQueryOptions {
+  readonly verb: string;
+  readonly target: string;
+  readonly name: string;
+}
+
 /** Converts `deployments.apps/scale` or `/metrics` to the attributes of a request to authorize. */
 export function authorizationQuery(
   user: string,
-  verb: string,
-  target: string,
-  name: string,
+  { verb, target, name }: AuthorizationQueryOptions,
   { namespace, group }: Pick<WhyOptions, 'namespace' | 'group'>,
 ): AuthorizationQuery {
   const subject = { user, groups: [...new Set([...group, ...impliedGroups(user)])], verb };
@@ -49,7 +54,7 @@ export async function why(
     const answer = (await access.client.raw(
       'POST',
       '/oarlock/v1/authorization',
-      authorizationQuery(user, verb, target, name ?? '', options),
+      authorizationQuery(user, { verb, target, name: name ?? '' }, options),
     )) as AuthorizationTrace;
     console.log(options.output === 'json' ? JSON.stringify(answer, null, 2) : textOf(answer));
     if (!answer.allowed) process.exitCode = exitCodes.failed;

@@ -270,7 +270,7 @@ function addExplainCommands(root: Command): void {
     .addOption(namespace('namespace of pods that are given without one'))
     .addOption(output())
     .action(async (from, to, port, options) =>
-      (await import('./explain/explain-traffic.ts')).explainTrafficBetween(from, to, port, options),
+      (await import('./explain/explain-traffic.ts')).explainTrafficBetween(from, { to, port }, options),
     );
 }
 

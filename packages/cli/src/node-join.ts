@@ -62,7 +62,7 @@ export async function join(options: JoinOptions): Promise<void> {
   if (previous !== undefined) await updateAuthorities(kubeconfigFile, await serverList(options.server ?? serversOf(previous), dataDir));
   const file = options.file === undefined ? (await selectDefaultCluster()).file : await readClusterFile(options.file);
   if (previous !== undefined) await checkFile(file, previous.cluster);
-  const facts = previous ?? (await enroll({ ...options, parsed: file }, dataDir, kubeconfigFile, certificateFile));
+  const facts = previous ?? (await enroll({ ...options, parsed: file }, { dataDir, kubeconfigFile, certificateFile }));
   await up({
     dataDir,
     roles: 'kubelet,proxy',
@@ -131,9 +131,11 @@ async function updateAuthorities(kubeconfigFile: string, servers: ServerList): P
 /** Joins the cluster with a token: verifies the cluster's CA, requests the certificates, and writes them to the data directory. */
 async function enroll(
   options: JoinOptions & { readonly parsed: ClusterFile },
-  dataDir: string,
-  kubeconfigFile: string,
-  certificateFile: string,
+  {
+    dataDir,
+    kubeconfigFile,
+    certificateFile,
+  }: { readonly dataDir: string; readonly kubeconfigFile: string; readonly certificateFile: string },
 ): Promise<NodeFacts> {
   const { servers: urls, token, expectedCaHash, nodeName } = validateOptions(options);
   const servers = new ServerList(urls, { random: Math.random });
@@ -141,7 +143,7 @@ async function enroll(
   // a server that did not answer is now at the end of the list
   const server = servers.preferred;
   const address = await addressTowards(server, AbortSignal.timeout(serverTimeoutMs));
-  const answer = await withClient({ server, servers, ca, token }, (api) => requestJoin(api, server, nodeName, [address]));
+  const answer = await withClient({ server, servers, ca, token }, (api) => requestJoin(api, { server, nodeName, addresses: [address] }));
   await checkFile(options.parsed, answer.cluster);
   const client = await withClient({ server, servers, ca, token }, (api) => obtainCertificate(api, 'client', { nodeName }));
   // the serving certificate is requested with the node's own identity
@@ -158,7 +160,10 @@ async function enroll(
   return facts;
 }
 
-async function requestJoin(api: HttpClient, server: string, nodeName: string, addresses: readonly string[]): Promise<JoinResponse> {
+async function requestJoin(
+  api: HttpClient,
+  { server, nodeName, addresses }: { readonly server: string; readonly nodeName: string; readonly addresses: readonly string[] },
+): Promise<JoinResponse> {
   try {
     return (await api.raw('POST', '/oarlock/v1/join', { nodeName, addresses })) as JoinResponse;
   } catch (error) {

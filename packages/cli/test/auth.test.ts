@@ -5,7 +5,7 @@ const options = { namespace: 'default', group: ['devs'] };
 
 describe('oarlock auth why', () => {
   it('sends resources, subresources and paths with the groups that the user name implies', () => {
-    expect(authorizationQuery('ada', 'update', 'deployments.apps/scale', 'web', options)).toEqual({
+    expect(authorizationQuery('ada', { verb: 'update', target: 'deployments.apps/scale', name: 'web' }, options)).toEqual({
       user: 'ada',
       groups: ['devs', 'system:authenticated'],
       verb: 'update',
@@ -15,14 +15,16 @@ describe('oarlock auth why', () => {
       namespace: 'default',
       name: 'web',
     });
-    expect(authorizationQuery('system:anonymous', 'get', '/metrics', '', { ...options, group: [] })).toEqual({
+    expect(authorizationQuery('system:anonymous', { verb: 'get', target: '/metrics', name: '' }, { ...options, group: [] })).toEqual({
       user: 'system:anonymous',
       groups: ['system:unauthenticated'],
       verb: 'get',
       path: '/metrics',
     });
-    expect(authorizationQuery('system:serviceaccount:a:b', 'get', 'pods', '', options).groups).toContain('system:serviceaccounts:a');
-    expect(authorizationQuery('system:node:n', 'get', 'pods', '', options).groups).toContain('system:nodes');
+    expect(authorizationQuery('system:serviceaccount:a:b', { verb: 'get', target: 'pods', name: '' }, options).groups).toContain(
+      'system:serviceaccounts:a',
+    );
+    expect(authorizationQuery('system:node:n', { verb: 'get', target: 'pods', name: '' }, options).groups).toContain('system:nodes');
   });
 
   it('prints the decision of each plugin', () => {

@@ -58,15 +58,18 @@ export async function parseKubeconfig(
   const context = requestedContext ?? str(config, 'current-context') ?? '';
   if (context === '') throw new KubeconfigError('NoContext', 'the kubeconfig has no current-context');
   const chosen =
-    entry(config, 'contexts', context, 'context') ?? fail('NoContext', `the kubeconfig has no context ${JSON.stringify(context)}`);
+    entry(config, { list: 'contexts', name: context, kind: 'context' }) ??
+    fail('NoContext', `the kubeconfig has no context ${JSON.stringify(context)}`);
   const clusterName = str(chosen, 'cluster') ?? '';
   const cluster =
-    entry(config, 'clusters', clusterName, 'cluster') ?? fail('NoCluster', `the kubeconfig has no cluster ${JSON.stringify(clusterName)}`);
+    entry(config, { list: 'clusters', name: clusterName, kind: 'cluster' }) ??
+    fail('NoCluster', `the kubeconfig has no cluster ${JSON.stringify(clusterName)}`);
   const userName = str(chosen, 'user') ?? '';
   const user =
     userName === ''
       ? {}
-      : (entry(config, 'users', userName, 'user') ?? fail('NoUser', `the kubeconfig has no user ${JSON.stringify(userName)}`));
+      : (entry(config, { list: 'users', name: userName, kind: 'user' }) ??
+        fail('NoUser', `the kubeconfig has no user ${JSON.stringify(userName)}`));
   for (const [from, keys] of [
     [user, ['auth-provider', 'username', 'as']],
     [cluster, ['proxy-url']],
@@ -82,7 +85,7 @@ export async function parseKubeconfig(
     pem(user, 'client-certificate'),
     pem(user, 'client-key'),
   ]);
-  const exec = user['exec'] === undefined ? undefined : execPlugin(user['exec'], cluster, ca, folder);
+  const exec = user['exec'] === undefined ? undefined : execPlugin(user['exec'], { cluster, ca, folder });
   const [token, tokenFile, tlsServerName] = [str(user, 'token'), str(user, 'tokenFile'), str(cluster, 'tls-server-name')];
   return {
     context,
@@ -105,7 +108,10 @@ export async function parseKubeconfig(
 }
 
 /** Parses the `exec` entry of a user. @throws KubeconfigError `Malformed` if the entry is invalid */
-function execPlugin(exec: unknown, cluster: Fields, ca: string | undefined, folder: string): ExecConfig {
+function execPlugin(
+  exec: unknown,
+  { cluster, ca, folder }: { readonly cluster: Fields; readonly ca: string | undefined; readonly folder: string },
+): ExecConfig {
   const wrong = (field: string, what: string) => fail('Malformed', `the kubeconfig's exec.${field}: ${what}`);
   if (!isFields(exec)) return fail('Malformed', "the kubeconfig's exec is no object");
   const apiVersion = str(exec, 'apiVersion') ?? wrong('apiVersion', 'Required value');
@@ -178,7 +184,10 @@ async function read(file: string): Promise<string> {
 }
 
 /** Returns `[kind]` of the list item with this name: `{ name, [kind]: {...} }`. */
-function entry(config: Fields, list: string, name: string, kind: string): Fields | undefined {
+function entry(
+  config: Fields,
+  { list, name, kind }: { readonly list: string; readonly name: string; readonly kind: string },
+): Fields | undefined {
   const items = config[list];
   const found: unknown = Array.isArray(items) ? items.find((item) => isFields(item) && item['name'] === name) : undefined;
   if (!isFields(found)) return undefined;

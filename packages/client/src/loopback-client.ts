@@ -90,7 +90,14 @@ export function loopbackClient(
   identity: Identity,
   { userAgent = 'oarlock' }: LoopbackClientOptions = {},
 ): Client {
-  return new LoopbackClient(transport, identity, userAgent, undefined);
+  return new LoopbackClient(transport, { identity, userAgent, spanContext: undefined });
+}
+
+/** The identity and the span of the requests of a client. */
+export interface LoopbackCaller {
+  readonly identity: Identity;
+  readonly userAgent: string;
+  readonly spanContext: SpanContext | undefined;
 }
 
 class LoopbackClient extends ObjectClient implements Client {
@@ -99,7 +106,7 @@ class LoopbackClient extends ObjectClient implements Client {
   readonly #userAgent: string;
   readonly #spanContext: SpanContext | undefined;
 
-  constructor(transport: LoopbackTransport, identity: Identity, userAgent: string, spanContext: SpanContext | undefined) {
+  constructor(transport: LoopbackTransport, { identity, userAgent, spanContext }: LoopbackCaller) {
     super();
     this.#transport = transport;
     this.#identity = identity;
@@ -138,7 +145,7 @@ class LoopbackClient extends ObjectClient implements Client {
   }
 
   withSpanContext(spanContext: SpanContext | undefined): Client {
-    return new LoopbackClient(this.#transport, this.#identity, this.#userAgent, spanContext);
+    return new LoopbackClient(this.#transport, { identity: this.#identity, userAgent: this.#userAgent, spanContext });
   }
 
   async #send(call: ApiCall): Promise<ApiResponse> {

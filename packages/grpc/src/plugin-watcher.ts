@@ -76,7 +76,7 @@ export class PluginWatcher {
   async #reconcile(): Promise<void> {
     const present = new Map<string, string>();
     const directories = new Set<string>();
-    await this.#collect(this.#options.directory, 0, present, directories);
+    await this.#collect(this.#options.directory, { depth: 0, sockets: present, directories });
     for (const [directory, watcher] of this.#watches) {
       if (directories.has(directory)) continue;
       watcher.close();
@@ -90,7 +90,10 @@ export class PluginWatcher {
     for (const [socket, identity] of present) if (!this.#known.has(socket)) this.#addSocket(socket, identity);
   }
 
-  async #collect(directory: string, depth: number, sockets: Map<string, string>, directories: Set<string>): Promise<void> {
+  async #collect(
+    directory: string,
+    { depth, sockets, directories }: { readonly depth: number; readonly sockets: Map<string, string>; readonly directories: Set<string> },
+  ): Promise<void> {
     directories.add(directory);
     // watch before reading, so that no change is missed
     if (!this.#watches.has(directory)) {
@@ -101,7 +104,7 @@ export class PluginWatcher {
     for (const entry of await readdir(directory, { withFileTypes: true })) {
       const path = join(directory, entry.name);
       if (entry.name.startsWith('.')) continue;
-      if (entry.isDirectory() && depth < maxDepth) await this.#collect(path, depth + 1, sockets, directories);
+      if (entry.isDirectory() && depth < maxDepth) await this.#collect(path, { depth: depth + 1, sockets, directories });
       else if (entry.isSocket()) {
         const stats = await lstat(path, { bigint: true }).catch(() => undefined);
         if (stats !== undefined) sockets.set(path, `${stats.ino} ${stats.birthtimeNs}`);

@@ -14,16 +14,19 @@ type Issue = z.core.$ZodIssue;
 
 /** Converts the issues of a zod error. For a union, reports the issues of the branch that matched the config most deeply. */
 export function describeConfigIssues(error: z.ZodError, config: unknown, schema?: z.ZodType): ConfigIssue[] {
-  return error.issues.map((issue) => describe(issue, config, [], schema));
+  return error.issues.map((issue) => describe(issue, { config, prefix: [], schema }));
 }
 
-function describe(issue: Issue, config: unknown, prefix: readonly PropertyKey[], schema: z.ZodType | undefined): ConfigIssue {
+function describe(
+  issue: Issue,
+  { config, prefix, schema }: { readonly config: unknown; readonly prefix: readonly PropertyKey[]; readonly schema: z.ZodType | undefined },
+): ConfigIssue {
   const path = [...prefix, ...issue.path];
   if (issue.code === 'invalid_union') {
     const [deepest] = issue.errors.flat().toSorted((a, b) => b.path.length - a.path.length);
     const keys = issue.errors.flat().find(({ code }) => code === 'unrecognized_keys');
     const intended = keys ?? (deepest !== undefined && deepest.path.length > 0 ? deepest : undefined);
-    if (intended !== undefined) return describe(intended, config, path, schema);
+    if (intended !== undefined) return describe(intended, { config, prefix: path, schema });
   }
   if (issue.code === 'unrecognized_keys') {
     const suggestion = schema && closestWord(issue.keys[0] ?? '', knownKeys(schema, path));

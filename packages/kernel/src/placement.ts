@@ -36,15 +36,20 @@ export interface SwappableInstance {
   swap(next: object): Promise<void>;
 }
 
+/** A plugin, its name in the composition, and the config to validate. */
+export interface PluginConfig {
+  readonly name: string;
+  readonly plugin: Plugin;
+  readonly config: unknown;
+}
+
 /**
  * Validates a plugin's config against the plugin's schema. Returns `config` with defaults applied if it is valid; otherwise returns `faults`,
  * one fault with its position in the cluster file for each error.
  */
 export function checkConfig(
   { at, configPath, locateConfig: locate }: Pick<Placement, 'at' | 'configPath' | 'locateConfig'>,
-  name: string,
-  plugin: Plugin,
-  config: unknown,
+  { name, plugin, config }: PluginConfig,
 ): { readonly config: unknown } | { readonly faults: readonly Fault[] } {
   // `jitless`: compiling the parser costs more than the single parse saves
   const parsed = plugin.config.safeParse(config ?? {}, { jitless: true });

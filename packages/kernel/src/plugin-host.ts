@@ -56,6 +56,13 @@ export interface HostedPluginInfo {
   readonly health: PluginHealth | undefined;
 }
 
+/** The plugin that replaces the one of the given name. */
+export interface PluginReplacement {
+  readonly name: string;
+  readonly plugin: Plugin;
+  readonly config: unknown;
+}
+
 /**
  * Creates the plugins of a composition and controls the order in which they start and stop.
  *
@@ -109,7 +116,7 @@ export class PluginHost {
   add(placement: Placement): this {
     const { plugin, at, path } = placement;
     const name = placement.name ?? plugin.id;
-    const checked = checkConfig(placement, name, plugin, placement.config);
+    const checked = checkConfig(placement, { name, plugin, config: placement.config });
     if ('faults' in checked) {
       this.#faults.push(...checked.faults);
       this.#rejected.push({ name, plugin, ...(at && { at }), ...(path !== undefined && { path }) });
@@ -196,7 +203,7 @@ export class PluginHost {
           () => [],
           (error: unknown) => (error instanceof WiringError ? error.faults : []),
         );
-        throw new WiringError([this.#fault('StartFailed', unit, 'did not start', cause), ...stopped], { cause });
+        throw new WiringError([this.#fault('StartFailed', { unit, what: 'did not start', cause }), ...stopped], { cause });
       }
     }
   }
@@ -214,7 +221,7 @@ export class PluginHost {
       try {
         await this.#endInstance(unit, unit.current);
       } catch (error) {
-        faults.push(this.#fault('StopFailed', unit, 'did not stop cleanly', error));
+        faults.push(this.#fault('StopFailed', { unit, what: 'did not stop cleanly', cause: error }));
       }
       this.#started.pop();
     }
@@ -238,11 +245,11 @@ export class PluginHost {
    * fails before that, the previous instance stays in use.
    * @throws WiringError with every fault
    */
-  async replace(slot: Slot<unknown>, name: string, plugin: Plugin, config: unknown): Promise<{ readonly retired: Promise<void> }> {
+  async replace(slot: Slot<unknown>, { name, plugin, config }: PluginReplacement): Promise<{ readonly retired: Promise<void> }> {
     const unit = this.#plugins.find((each) => each.name === name && each.plugin.provides.token === slot.token);
     if (unit?.swappable === undefined || !this.#started.includes(unit)) throw new Error(`${name} of ${slot.id} cannot be replaced`);
     const { at, path } = unit;
-    const checked = checkConfig(unit.placement, name, plugin, config);
+    const checked = checkConfig(unit.placement, { name, plugin, config });
     const faults = [...('faults' in checked ? checked.faults : [])];
     if (plugin.provides.token !== slot.token)
       faults.push({
@@ -261,7 +268,7 @@ export class PluginHost {
       await this.#calls.start(unit, next.instance, next.abort.signal);
     } catch (cause) {
       await this.#endInstance(unit, next).catch(() => {}); // the failure of start is the one to report
-      throw new WiringError([this.#fault('StartFailed', unit, 'did not start', cause)], { cause });
+      throw new WiringError([this.#fault('StartFailed', { unit, what: 'did not start', cause: cause })], { cause });
     }
     const before = unit.current;
     unit.current = next;
@@ -295,7 +302,7 @@ export class PluginHost {
       return unit.placement.decorate?.(instance, context, unit.health) ?? instance;
     } catch (cause) {
       if (cause instanceof WiringError) throw cause;
-      throw new WiringError([this.#fault('CreateFailed', unit, 'could not be created', cause)], { cause });
+      throw new WiringError([this.#fault('CreateFailed', { unit, what: 'could not be created', cause })], { cause });
     }
   }
 
@@ -330,7 +337,10 @@ export class PluginHost {
     await this.#calls.stop(unit, instance);
   }
 
-  #fault(code: Fault['code'], unit: HostedPlugin, what: string, cause: unknown): Fault {
+  #fault(
+    code: Fault['code'],
+    { unit, what, cause }: { readonly unit: HostedPlugin; readonly what: string; readonly cause: unknown },
+  ): Fault {
     const why = errorText(cause);
     return {
       code,

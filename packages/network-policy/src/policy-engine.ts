@@ -213,7 +213,7 @@ export class PolicyEngine {
       const list = rules[direction];
       if (list === undefined) continue;
       const id = `${direction}-${digest(key)}`;
-      const allowRules = list.flatMap((rule) => this.#allowRules(rule, direction, targets, release));
+      const allowRules = list.flatMap((rule) => this.#allowRules(rule, { direction, targets, release }));
       const chain = { id, direction, rules: allowRules };
       chains[direction] = chain;
       this.chains.set(id, chain);
@@ -222,7 +222,10 @@ export class PolicyEngine {
     return { policy, rules, chains, release };
   }
 
-  #allowRules({ peers, ports }: PolicyRule, direction: Direction, targets: Selection, release: (() => void)[]): AllowRule[] {
+  #allowRules(
+    { peers, ports }: PolicyRule,
+    { direction, targets, release }: { readonly direction: Direction; readonly targets: Selection; readonly release: (() => void)[] },
+  ): AllowRule[] {
     const set = (selection: Selection, port?: PortName) => this.#acquire(selection, port, release);
     const ranges = ports !== undefined && ports.ranges.length > 0 ? { portRanges: ports.ranges } : undefined;
     const numbered = ports === undefined ? [{}] : ranges === undefined ? [] : [ranges];

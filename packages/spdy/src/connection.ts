@@ -150,7 +150,7 @@ export class SpdyConnection {
   }
 
   #add(id: number, headers: Headers): SpdyStream {
-    const stream = new SpdyStream(this.#port, id, headers, this.#options.highWaterMark ?? 256 * 1024);
+    const stream = new SpdyStream(this.#port, { id, headers, highWaterMark: this.#options.highWaterMark ?? 256 * 1024 });
     this.#streams.set(id, stream);
     this.#windows.open(id);
     return stream;

@@ -18,6 +18,13 @@ export interface StreamTransport {
 /** How the peer's half of a stream ended: by FIN, by RST_STREAM, or with the connection. */
 export type StreamEnd = 'fin' | 'reset' | 'cut';
 
+/** The id and the headers of a stream, and how many bytes it buffers. */
+export interface SpdyStreamOptions {
+  readonly id: number;
+  readonly headers: Headers;
+  readonly highWaterMark: number;
+}
+
 /**
  * One stream of a connection. Its halves close independently: after `end()` sends FIN, reading continues. When the peer resets the stream
  * or the connection ends, received data is still read, then `end` is emitted; `ended` has the reason. Writes after a reset are discarded
@@ -36,7 +43,7 @@ export class SpdyStream extends Duplex {
   #rejectReply!: (error: Error) => void;
   #behind = false;
 
-  constructor(port: StreamTransport, id: number, headers: Headers, highWaterMark: number) {
+  constructor(port: StreamTransport, { id, headers, highWaterMark }: SpdyStreamOptions) {
     super({ allowHalfOpen: true, highWaterMark });
     this.#port = port;
     this.id = id;

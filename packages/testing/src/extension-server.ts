@@ -48,7 +48,7 @@ export async function extensionServer({ resources, handler, keys }: ExtensionOpt
     (request, response) => {
       const { method = '', url = '' } = request;
       requestLog.push({ user: String(request.headers['x-remote-user']), method, url });
-      (state.healthy ? serve(resources, handler, request, response) : Promise.reject(failure('ServiceUnavailable', 'not now'))).catch(
+      (state.healthy ? serve(resources, { handler, request, response }) : Promise.reject(failure('ServiceUnavailable', 'not now'))).catch(
         (error: unknown) => reject(response, error),
       );
     },
@@ -101,9 +101,7 @@ export async function extensionServer({ resources, handler, keys }: ExtensionOpt
 
 async function serve(
   resources: ExtensionOptions['resources'],
-  handler: ApiHandler,
-  request: IncomingMessage,
-  response: ServerResponse,
+  { handler, request, response }: { readonly handler: ApiHandler; readonly request: IncomingMessage; readonly response: ServerResponse },
 ): Promise<void> {
   const url = new URL(request.url ?? '', 'https://extension');
   const groupVersion = apiVersionOf(resources[0]);
@@ -117,7 +115,7 @@ async function serve(
   }
   const disconnected = new AbortController();
   response.once('close', () => disconnected.abort());
-  const answer = await handler.handle(await understood(resources, request, url, disconnected.signal));
+  const answer = await handler.handle(await understood(resources, { request, uRL: url, signal: disconnected.signal }));
   if (answer.kind === 'object') json(answer.code, answer.object);
   else if (answer.kind === 'list') json(200, answer.list);
   else {
@@ -129,9 +127,11 @@ async function serve(
 
 async function understood(
   resources: ExtensionOptions['resources'],
-  request: IncomingMessage,
-  { pathname, searchParams }: URL,
-  signal: AbortSignal,
+  {
+    request,
+    uRL: { pathname, searchParams },
+    signal,
+  }: { readonly request: IncomingMessage; readonly uRL: URL; readonly signal: AbortSignal },
 ): Promise<ApiRequest> {
   const [, , , , ...parts] = pathname.split('/').map(decodeURIComponent);
   const [namespace = '', plural = '', name = '', subresource = ''] = parts[0] === 'namespaces' ? parts.slice(1) : ['', ...parts];

@@ -123,7 +123,7 @@ export function memoryApi({ clock, random = sequence(1), defaults = false, serve
       await Promise.resolve();
       request.signal?.throwIfAborted();
       faults.throwNext(request);
-      return answer(store, writer, clock, request);
+      return answer(store, { writer, clock, request });
     },
     async handlePath(_method, path) {
       touch();
@@ -167,7 +167,10 @@ export function memoryApi({ clock, random = sequence(1), defaults = false, serve
   };
 }
 
-function answer(store: MemoryStore, writer: MemoryWriter, clock: FakeClock, request: ApiRequest): ApiResponse {
+function answer(
+  store: MemoryStore,
+  { writer, clock, request }: { readonly writer: MemoryWriter; readonly clock: FakeClock; readonly request: ApiRequest },
+): ApiResponse {
   const { verb, resource, namespace, query } = request;
   switch (verb) {
     case 'list': {

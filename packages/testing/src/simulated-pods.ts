@@ -33,14 +33,16 @@ export async function setPodReady(api: MemoryApi, pod: Pod, since: number): Prom
   });
 }
 
+/** The pod, the exit code of its containers, the time, and further conditions. */
+export interface PodTermination {
+  readonly pod: Pod;
+  readonly exitCode: number;
+  readonly at: number;
+  readonly conditions?: readonly PodCondition[] | undefined;
+}
+
 /** Marks the pod as terminated with an exit code. */
-export async function setPodTerminated(
-  api: MemoryApi,
-  pod: Pod,
-  exitCode: number,
-  at: number,
-  conditions: readonly PodCondition[] = [],
-): Promise<void> {
+export async function setPodTerminated(api: MemoryApi, { pod, exitCode, at, conditions = [] }: PodTermination): Promise<void> {
   const finishedAt = formatTime(at);
   await setPodStatus(api, pod, {
     phase: exitCode === 0 ? 'Succeeded' : 'Failed',

@@ -84,9 +84,7 @@ export async function testAdmission(
 
   const admit = async <T extends KubeObject>(
     operation: Operation,
-    sent: T | undefined,
-    old: T | undefined,
-    more: RequestOptions,
+    { sent, old, more }: { readonly sent: T | undefined; readonly old: T | undefined; readonly more: RequestOptions },
   ): Promise<AdmissionResult<T>> => {
     const about = sent ?? old;
     if (about === undefined) throw new Error('the request has no object');
@@ -119,9 +117,9 @@ export async function testAdmission(
   };
 
   return {
-    create: (object, more = {}) => admit('CREATE', object, undefined, more),
-    update: (old, object, more = {}) => admit('UPDATE', object, old, more),
-    delete: (old, more = {}) => admit('DELETE', undefined, old, more),
+    create: (object, more = {}) => admit('CREATE', { sent: object, old: undefined, more }),
+    update: (old, object, more = {}) => admit('UPDATE', { sent: object, old, more }),
+    delete: (old, more = {}) => admit('DELETE', { sent: undefined, old, more }),
     api,
     clock,
     [Symbol.asyncDispose]: dispose,

@@ -29,7 +29,7 @@ export async function testAuthz(plugin: Plugin, config: unknown = {}, { objects 
   });
   return {
     async can(user, verb, what, question = {}) {
-      const decision = await instance.authorize(attributesOf(user, verb, what, question));
+      const decision = await instance.authorize(attributesOf(user, { verb, what }, question));
       return { ...decision, allowed: decision.decision === 'allow' };
     },
     api,
@@ -40,8 +40,7 @@ export async function testAuthz(plugin: Plugin, config: unknown = {}, { objects 
 
 function attributesOf(
   user: string,
-  verb: string,
-  what: string,
+  { verb, what }: { readonly verb: string; readonly what: string },
   { groups = ['system:authenticated'], namespace = '', name = '' }: AuthzRequestOptions,
 ): Attributes {
   const identity = { name: user, groups };

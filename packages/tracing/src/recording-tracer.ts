@@ -51,6 +51,15 @@ export type SpanSink = (span: EndedSpan) => void;
 const plain = (value: AttributeValue): string | number | boolean =>
   typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? value : JSON.stringify(value);
 
+/** The parent and the options of a span, and where it is recorded. */
+export interface RecordingSpanOptions {
+  readonly parent: SpanContext | undefined;
+  readonly options: SpanOptions;
+  readonly scope: string;
+  readonly process: string;
+  readonly sink: SpanSink;
+}
+
 class RecordingSpan implements Span, EndedSpan {
   readonly #parent: SpanContext | undefined;
   readonly #scope: string;
@@ -66,7 +75,7 @@ class RecordingSpan implements Span, EndedSpan {
   #error: string | undefined;
   #end: number | undefined;
 
-  constructor(name: string, parent: SpanContext | undefined, options: SpanOptions, scope: string, process: string, sink: SpanSink) {
+  constructor(name: string, { parent, options, scope, process, sink }: RecordingSpanOptions) {
     this.#name = name;
     this.#parent = parent;
     this.#scope = scope;
@@ -152,7 +161,7 @@ class RecordingSpan implements Span, EndedSpan {
 export function recordingTracer(scope: string, process: string, sink: SpanSink): Tracer {
   const startSpan = (name: string, options: SpanOptions = {}, context: Context = ROOT_CONTEXT): Span => {
     const parent = options.root ? undefined : trace.getSpanContext(context);
-    return new RecordingSpan(name, parent, options, scope, process, sink);
+    return new RecordingSpan(name, { parent, options, scope, process, sink });
   };
   // the API's overloads share one implementation: the function is the last argument, options and context are optional
   function startActiveSpan(name: string, ...rest: unknown[]): unknown {

@@ -48,15 +48,15 @@ export class JsonClient {
   }
 
   async post(body: unknown, timeoutMs: number): Promise<JsonResponse> {
-    return this.#parsed(this.#endpoint.url, await this.#send('POST', this.#endpoint.url, JSON.stringify(body), timeoutMs));
+    return this.#parsed(this.#endpoint.url, await this.#send('POST', { url: this.#endpoint.url, body: JSON.stringify(body), timeoutMs }));
   }
   /** Gets the JSON at any URL. The bearer token is sent only to the URL of the endpoint. */
   async get(url: string, timeoutMs: number): Promise<JsonResponse> {
-    return this.#parsed(url, await this.#send('GET', url, undefined, timeoutMs));
+    return this.#parsed(url, await this.#send('GET', { url, body: undefined, timeoutMs }));
   }
   /** Posts a text that is JSON already; returns only the status code of the response. */
   async send(text: string, timeoutMs: number): Promise<number> {
-    return (await this.#send('POST', this.#endpoint.url, text, timeoutMs)).code;
+    return (await this.#send('POST', { url: this.#endpoint.url, body: text, timeoutMs })).code;
   }
   close(): void {
     this.#agent.destroy();
@@ -68,11 +68,22 @@ export class JsonClient {
     return { code, body: parsed.value };
   }
 
-  #send(method: 'GET' | 'POST', url: string, body: string | undefined, timeoutMs: number): Promise<TextResponse> {
-    return this.#attempt(method, url, body, AbortSignal.timeout(timeoutMs), false);
+  #send(
+    method: 'GET' | 'POST',
+    { url, body, timeoutMs }: { readonly url: string; readonly body: string | undefined; readonly timeoutMs: number },
+  ): Promise<TextResponse> {
+    return this.#attempt(method, { url, body, signal: AbortSignal.timeout(timeoutMs), fresh: false });
   }
 
-  #attempt(method: 'GET' | 'POST', url: string, body: string | undefined, signal: AbortSignal, fresh: boolean): Promise<TextResponse> {
+  #attempt(
+    method: 'GET' | 'POST',
+    {
+      url,
+      body,
+      signal,
+      fresh,
+    }: { readonly url: string; readonly body: string | undefined; readonly signal: AbortSignal; readonly fresh: boolean },
+  ): Promise<TextResponse> {
     return new Promise((resolve, reject) => {
       const headers = {
         accept: 'application/json',
@@ -85,7 +96,8 @@ export class JsonClient {
         : plainRequest(url, options);
       let answered = false;
       sent.on('error', (error) => {
-        if (!answered && !signal.aborted && isStaleConnection(sent, error)) resolve(this.#attempt(method, url, body, signal, true));
+        if (!answered && !signal.aborted && isStaleConnection(sent, error))
+          resolve(this.#attempt(method, { url, body, signal, fresh: true }));
         else reject(error);
       });
       sent.on('response', (response) => {

@@ -23,7 +23,10 @@ const fieldsOf = (value: unknown): Fields => (isObject(value) ? value : {});
 const text = (value: unknown): string => (typeof value === 'string' ? value : '');
 const texts = (value: unknown): readonly string[] => (Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []);
 
-function bodyOf(review: unknown, kind: string, group: string, part: string): { readonly apiVersion: string; readonly fields: Fields } {
+function bodyOf(
+  review: unknown,
+  { kind, group, part }: { readonly kind: string; readonly group: string; readonly part: string },
+): { readonly apiVersion: string; readonly fields: Fields } {
   const { apiVersion, kind: sent, [part]: fields } = fieldsOf(review);
   if (sent !== kind || !text(apiVersion).startsWith(`${group}/`) || !isObject(fields))
     throw new ReviewError(`expected a ${kind} of ${group} with ${part}, got ${text(apiVersion)} ${text(sent)}`);
@@ -50,7 +53,7 @@ export interface ReviewedRequest {
 
 /** Returns the request of an AdmissionReview (`admission.k8s.io/v1`). @throws ReviewError if the body is not an AdmissionReview */
 export function admissionRequestOf(review: unknown): ReviewedRequest {
-  const { fields } = bodyOf(review, 'AdmissionReview', 'admission.k8s.io', 'request');
+  const { fields } = bodyOf(review, { kind: 'AdmissionReview', group: 'admission.k8s.io', part: 'request' });
   const { uid, resource, kind, subResource, namespace, name, operation, object, oldObject, options, userInfo, dryRun } = fields;
   const { group, version, resource: plural } = fieldsOf(resource);
   const warnings: string[] = [];
@@ -128,7 +131,7 @@ function statusOf({ message, reason = 'Forbidden', field, status }: Extract<Admi
  * plugin.
  */
 export async function reviewToken(plugin: Authenticator, review: unknown): Promise<object> {
-  const { apiVersion, fields } = bodyOf(review, 'TokenReview', 'authentication.k8s.io', 'spec');
+  const { apiVersion, fields } = bodyOf(review, { kind: 'TokenReview', group: 'authentication.k8s.io', part: 'spec' });
   const token = text(fields['token']);
   const audiences = texts(fields['audiences']);
   const result = await plugin.authenticate({
@@ -151,7 +154,7 @@ export async function reviewToken(plugin: Authenticator, review: unknown): Promi
  * exception of the plugin.
  */
 export async function reviewAccess(plugin: Authorizer, review: unknown): Promise<object> {
-  const { apiVersion, fields } = bodyOf(review, 'SubjectAccessReview', 'authorization.k8s.io', 'spec');
+  const { apiVersion, fields } = bodyOf(review, { kind: 'SubjectAccessReview', group: 'authorization.k8s.io', part: 'spec' });
   const { decision, reason: because = '' } = await plugin.authorize(attributesOf(fields));
   const status = {
     allowed: decision === 'allow',

@@ -14,7 +14,7 @@ export default Admission.plugin({
     async validate({ old, identity }) {
       // the stored signer name counts, not the submitted one
       const signerName = (old as CertificateSigningRequest | undefined)?.spec?.signerName ?? '';
-      return (await isAuthorizedForSignerName(authz, identity, 'approve', signerName))
+      return (await isAuthorizedForSignerName(authz, { identity, verb: 'approve', signerName }))
         ? allow
         : deny(`user not permitted to approve requests with signerName ${JSON.stringify(signerName)}`);
     },

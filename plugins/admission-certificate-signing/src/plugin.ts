@@ -21,7 +21,7 @@ export default Admission.plugin({
       ];
       if (next.status?.certificate === before.status?.certificate && jsonEqual(failed(next), failed(before))) return allow;
       const signerName = before.spec?.signerName ?? '';
-      return (await isAuthorizedForSignerName(authz, identity, 'sign', signerName))
+      return (await isAuthorizedForSignerName(authz, { identity, verb: 'sign', signerName }))
         ? allow
         : deny(`user not permitted to sign requests with signerName ${JSON.stringify(signerName)}`);
     },

@@ -20,7 +20,7 @@ export default Admission.plugin({
       const next: Bundle = object ?? {};
       if (old !== undefined && jsonEqual(next.spec, (old as Bundle).spec)) return allow;
       const signerName = next.spec?.signerName ?? '';
-      return signerName === '' || (await isAuthorizedForSignerName(authz, identity, 'attest', signerName))
+      return signerName === '' || (await isAuthorizedForSignerName(authz, { identity, verb: 'attest', signerName }))
         ? allow
         : deny(`user not permitted to attest for signerName ${JSON.stringify(signerName)}`);
     },

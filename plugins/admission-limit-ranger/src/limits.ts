@@ -10,7 +10,14 @@ interface RequestAndLimit {
 const text = (quantity: Quantity) => formatQuantity(quantity as ParsedQuantity);
 const compare = (a: Quantity, b: Quantity) => compareQuantity(a as ParsedQuantity, b as ParsedQuantity);
 
-function minConstraint(type: string, name: string, least: Quantity, { request, limit }: RequestAndLimit): string | undefined {
+function minConstraint(
+  type: string,
+  {
+    name,
+    least,
+    requestAndLimit: { request, limit },
+  }: { readonly name: string; readonly least: Quantity; readonly requestAndLimit: RequestAndLimit },
+): string | undefined {
   const rule = `minimum ${name} usage per ${type} is ${text(least)}`;
   const [requested, limited] = [request(name), limit(name)];
   if (requested === undefined) return `${rule}.  No request is specified`;
@@ -18,7 +25,14 @@ function minConstraint(type: string, name: string, least: Quantity, { request, l
   return limited !== undefined && compare(limited, least) < 0 ? `${rule}, but limit is ${text(limited)}` : undefined;
 }
 
-function maxConstraint(type: string, name: string, most: Quantity, { request, limit }: RequestAndLimit): string | undefined {
+function maxConstraint(
+  type: string,
+  {
+    name,
+    most,
+    requestAndLimit: { request, limit },
+  }: { readonly name: string; readonly most: Quantity; readonly requestAndLimit: RequestAndLimit },
+): string | undefined {
   const rule = `maximum ${name} usage per ${type} is ${text(most)}`;
   const [requested, limited] = [request(name), limit(name)];
   if (limited === undefined) return `${rule}.  No limit is specified`;
@@ -28,9 +42,11 @@ function maxConstraint(type: string, name: string, most: Quantity, { request, li
 
 function limitRequestRatioConstraint(
   type: string,
-  name: string,
-  widest: Quantity,
-  { request, limit }: RequestAndLimit,
+  {
+    name,
+    widest,
+    requestAndLimit: { request, limit },
+  }: { readonly name: string; readonly widest: Quantity; readonly requestAndLimit: RequestAndLimit },
 ): string | undefined {
   const rule = `${name} max limit to request ratio per ${type} is ${text(widest)}`;
   const [requested, limited] = [request(name), limit(name)];
@@ -47,9 +63,10 @@ function* limitViolations(
   { type, min = {}, max = {}, maxLimitRequestRatio = {} }: LimitRangeItem,
   requested: RequestAndLimit,
 ): Generator<string | undefined> {
-  for (const [name, least] of Object.entries(min)) yield minConstraint(type, name, least, requested);
-  for (const [name, most] of Object.entries(max)) yield maxConstraint(type, name, most, requested);
-  for (const [name, widest] of Object.entries(maxLimitRequestRatio)) yield limitRequestRatioConstraint(type, name, widest, requested);
+  for (const [name, least] of Object.entries(min)) yield minConstraint(type, { name, least, requestAndLimit: requested });
+  for (const [name, most] of Object.entries(max)) yield maxConstraint(type, { name, most, requestAndLimit: requested });
+  for (const [name, widest] of Object.entries(maxLimitRequestRatio))
+    yield limitRequestRatioConstraint(type, { name, widest, requestAndLimit: requested });
 }
 
 function joinViolations(faults: Iterable<string | undefined>): string | undefined {
@@ -83,7 +100,8 @@ export function claimLimitViolation({ spec }: PersistentVolumeClaim, { spec: ran
     (function* () {
       for (const { type, min = {}, max = {} } of range?.limits ?? []) {
         if (type !== 'PersistentVolumeClaim') continue;
-        for (const [name, least] of Object.entries(min)) yield minConstraint(type, name, least, { request, limit: () => undefined });
+        for (const [name, least] of Object.entries(min))
+          yield minConstraint(type, { name, least, requestAndLimit: { request, limit: () => undefined } });
         for (const [name, most] of Object.entries(max)) {
           const requested = request(name);
           const rule = `maximum ${name} usage per ${type} is ${text(most)}`;

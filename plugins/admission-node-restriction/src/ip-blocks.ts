@@ -37,14 +37,22 @@ export async function admitIPBlock(client: Client, node: string, { operation, ob
   };
   const before: Block = operation === 'CREATE' ? { spec: { ...(object as Block).spec, node: '', claims: {}, wanted: {} } } : (old ?? {});
   const after: Block = operation === 'DELETE' ? { spec: { ...before.spec, node: '', claims: {}, wanted: {} } } : (object ?? {});
-  const wrong = await foreignAllocation(node, before.spec ?? {}, after.spec ?? {}, isGone, operation === 'DELETE');
+  const wrong = await foreignAllocation(node, {
+    before: before.spec ?? {},
+    after: after.spec ?? {},
+    isGone,
+    whole: operation === 'DELETE',
+  });
   return wrong === undefined ? allow : deny(`node ${quoted(node)} is not allowed to ${wrong}`);
 }
 
 type Spec = NonNullable<Block['spec']>;
 
 /** Returns the change of an IPBlock that affects another node; undefined if there is none. */
-async function foreignAllocation(node: string, before: Spec, after: Spec, isGone: IsGone, whole: boolean): Promise<string | undefined> {
+async function foreignAllocation(
+  node: string,
+  { before, after, isGone, whole }: { readonly before: Spec; readonly after: Spec; readonly isGone: IsGone; readonly whole: boolean },
+): Promise<string | undefined> {
   if (before.cidr !== after.cidr || before.pool !== after.pool) return 'change the range of an IPBlock';
   const [was = '', is = ''] = [before.node, after.node];
   if (was !== is) {

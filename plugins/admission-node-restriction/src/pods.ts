@@ -100,5 +100,5 @@ export async function admitServiceAccountToken(
       `the UID in the bound object reference (${ref.uid}) does not match the UID in record. The object might have been deleted and then recreated`,
     );
   if (found.spec?.nodeName !== node) return deny('node requested token bound to a pod scheduled on a different node');
-  return admitTokenAudience(needs, request, audiences, found);
+  return admitTokenAudience(needs, { admissionRequest: request, audiences, pod: found });
 }

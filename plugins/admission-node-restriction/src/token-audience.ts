@@ -18,6 +18,13 @@ const migrated = [
   ['vsphereVolume', 'csi.vsphere.vmware.com'],
 ] as const satisfies readonly (readonly [keyof Volume & keyof PersistentVolumeSpec, string])[];
 
+/** The token request of a node and what decides about its audience. */
+export interface TokenAudienceRequest {
+  readonly admissionRequest: AdmissionRequest;
+  readonly audiences: readonly string[];
+  readonly pod: Pod;
+}
+
 /**
  * Admits the audience of a token that a node requests for one of its pods. Allowed are no audience, which means the API server; an audience of a
  * projected volume of the pod; an audience that the CSI driver of a volume of the pod requests; and an audience that the node is authorized for
@@ -25,9 +32,7 @@ const migrated = [
  */
 export async function admitTokenAudience(
   { client, authz }: { readonly client: Client; readonly authz: readonly Authorizer[] },
-  { identity, namespace, name }: AdmissionRequest,
-  audiences: readonly string[],
-  pod: Pod,
+  { admissionRequest: { identity, namespace, name }, audiences, pod }: TokenAudienceRequest,
 ): Promise<AdmissionDecision> {
   if (audiences.length > 1) return deny('node may only request 0 or 1 audiences');
   const [audience = ''] = audiences;

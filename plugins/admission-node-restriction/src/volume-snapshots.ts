@@ -39,7 +39,7 @@ export async function admitVolumeSnapshot(client: Client, node: string, request:
   const allowed = after.status?.boundVolumeSnapshotContentName;
   const same =
     subresource === 'status' ? allowed === undefined || allowed === contentName : jsonEqual(plain(after, before), plain(before, before));
-  return same && (await isReachableFromNode(client, node, before, contentName))
+  return same && (await isReachableFromNode(client, { node, snapshot: before, contentName }))
     ? allow
     : deny(`node ${quoted(node)} can only update VolumeSnapshots of volumes that no other node reaches`);
 }
@@ -57,7 +57,10 @@ function plain({ metadata, spec = {}, ...others }: Snapshot, before: Snapshot): 
 const contentOf = ({ metadata, spec, status }: Snapshot): string =>
   status?.boundVolumeSnapshotContentName ?? spec?.source?.volumeSnapshotContentName ?? `snapcontent-${metadata?.uid}`;
 
-async function isReachableFromNode(client: Client, node: string, { metadata, spec }: Snapshot, contentName: string): Promise<boolean> {
+async function isReachableFromNode(
+  client: Client,
+  { node, snapshot: { metadata, spec }, contentName }: { readonly node: string; readonly snapshot: Snapshot; readonly contentName: string },
+): Promise<boolean> {
   const find = <T extends KubeObject>(kind: Resource<T>, name: ObjectName): Promise<T | undefined> =>
     client.get(kind, name).catch((error: unknown) => {
       if (isStatus(error, 'NotFound')) return undefined;

@@ -100,17 +100,20 @@ export class PodSecurity {
     const policies = this.#policies.of(metadata?.labels);
     if (isOpen(policies) || object === undefined) return allow;
     const name = groupResource(resource);
-    if (name === 'pods') return old !== undefined && sameSpec(object, old) ? allow : this.#evaluatePod(request, policies, object, true);
+    if (name === 'pods')
+      return old !== undefined && sameSpec(object, old) ? allow : this.#evaluatePod(request, { policies, pod: object, enforced: true });
     const template = templates[name]?.(object);
     if (template === undefined || (old !== undefined && jsonEqual(template, templates[name]?.(old)))) return allow;
-    return this.#evaluatePod(request, policies, template, false);
+    return this.#evaluatePod(request, { policies, pod: template, enforced: false });
   }
 
   #evaluatePod(
     request: AdmissionRequest,
-    { enforce, audit, warn }: Policies,
-    pod: Pick<Pod, 'metadata' | 'spec'>,
-    enforced: boolean,
+    {
+      policies: { enforce, audit, warn },
+      pod,
+      enforced,
+    }: { readonly policies: Policies; readonly pod: Pick<Pod, 'metadata' | 'spec'>; readonly enforced: boolean },
   ): AdmissionDecision {
     if (this.#exempt.classes.has(pod.spec?.runtimeClassName ?? '')) {
       request.annotate(`${prefix}exempt`, 'runtimeClass');

@@ -35,13 +35,18 @@ export type LimitedResource = z.output<typeof limitedResources>[number];
 
 export const nameOf = ({ apiGroup, resource }: LimitedResource): string => (apiGroup === '' ? resource : `${resource}.${apiGroup}`);
 
+/** The object, its usage, and the quotas that cover it. */
+export interface QuotaCoverage {
+  readonly resource: string;
+  readonly object: KubeObject;
+  readonly used: Resources;
+  readonly quotas: readonly ResourceQuota[];
+}
+
 /** Returns the error for a limited resource that no ResourceQuota covers; undefined if all are covered. */
 export function uncoveredLimitedResource(
   rules: readonly LimitedResource[],
-  resource: string,
-  object: KubeObject,
-  used: Resources,
-  quotas: readonly ResourceQuota[],
+  { resource, object, used, quotas }: QuotaCoverage,
 ): string | undefined {
   const covering = quotas.filter((quota) => quotaMatches(quota, resource, object));
   const scopes = rules.flatMap(({ matchScopes }) => matchScopes.filter((each) => isInScope(resource, object, each)));

@@ -30,7 +30,12 @@ export default Admission.plugin({
         const strict = rules.get(groupResource(resource));
         if (strict !== undefined && operation === 'CREATE' && request.object !== undefined) {
           const what = groupResource(resource);
-          const because = uncoveredLimitedResource(strict, what, request.object, quotaUsage(what, request.object, clock.now()), quotas);
+          const because = uncoveredLimitedResource(strict, {
+            resource: what,
+            object: request.object,
+            used: quotaUsage(what, request.object, clock.now()),
+            quotas,
+          });
           if (because !== undefined) return deny(because);
         }
         return quotas.length === 0 ? allow : charger.charge(quotas, request);

@@ -13,7 +13,10 @@ interface Naming {
   readonly envFrom?: readonly { readonly secretRef?: { readonly name?: string } }[];
 }
 
-function containersSecretError(kind: string, containers: readonly Naming[], own: ReadonlySet<string>, account: string): string | undefined {
+function containersSecretError(
+  kind: string,
+  { containers, own, account }: { readonly containers: readonly Naming[]; readonly own: ReadonlySet<string>; readonly account: string },
+): string | undefined {
   const because = `is not allowed because service account ${account} does not reference that secret`;
   for (const { name = '', env = [], envFrom = [] } of containers) {
     for (const { name: variable = '', valueFrom } of env) {
@@ -40,8 +43,8 @@ export function secretReferenceError({ spec }: Pod, { metadata, secrets, imagePu
     if (secret !== undefined && !own.has(secret.secretName ?? ''))
       return `volume with secret.secretName="${secret.secretName ?? ''}" is not allowed because service account ${account} does not reference that secret`;
   const inContainers =
-    containersSecretError('init container', spec?.initContainers ?? [], own, account) ??
-    containersSecretError('container', spec?.containers ?? [], own, account);
+    containersSecretError('init container', { containers: spec?.initContainers ?? [], own, account }) ??
+    containersSecretError('container', { containers: spec?.containers ?? [], own, account });
   if (inContainers !== undefined) return inContainers;
   const pull = namesOf(imagePullSecrets);
   for (const [at, { name = '' }] of (spec?.imagePullSecrets ?? []).entries())
@@ -52,4 +55,8 @@ export function secretReferenceError({ spec }: Pod, { metadata, secrets, imagePu
 
 /** Returns the error of `secretReferenceError` for ephemeral containers that are added to a pod. */
 export const ephemeralSecretReferenceError = ({ spec }: Pod, { metadata, secrets }: ServiceAccount): string | undefined =>
-  containersSecretError('ephemeral container', spec?.ephemeralContainers ?? [], namesOf(secrets), metadata?.name ?? '');
+  containersSecretError('ephemeral container', {
+    containers: spec?.ephemeralContainers ?? [],
+    own: namesOf(secrets),
+    account: metadata?.name ?? '',
+  });

@@ -30,7 +30,10 @@ const mountIn =
       : { ...container, volumeMounts: [...(container.volumeMounts ?? []), { name, readOnly: true, mountPath: tokenPath }] };
 
 /** Returns the pod with its service account name, token volume and imagePullSecrets; the same pod if nothing is missing. */
-function withServiceAccount(pod: Pod, name: string, account: ServiceAccount, suffix: () => string): Pod {
+function withServiceAccount(
+  pod: Pod,
+  { name, account, suffix }: { readonly name: string; readonly account: ServiceAccount; readonly suffix: () => string },
+): Pod {
   const original = pod.spec ?? { containers: [] };
   let spec =
     original.serviceAccountName === name && original.serviceAccount === name
@@ -110,7 +113,7 @@ export default Admission.plugin({
         return fault === undefined ? pod : deny(fault);
       }
       const name = pod.spec?.serviceAccountName || pod.spec?.serviceAccount || 'default';
-      return withAccountOf(namespace, name, (account) => withServiceAccount(pod, name, account, newSuffix));
+      return withAccountOf(namespace, name, (account) => withServiceAccount(pod, { name, account, suffix: newSuffix }));
     };
     /** Calls a function with the service account from the cache, or from the API server if the cache does not contain it. */
     function withAccountOf<T>(

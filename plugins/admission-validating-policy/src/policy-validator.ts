@@ -26,7 +26,7 @@ export async function validateByPolicies(
     () => request.object,
     async ({ policy, binding, bindings }) => {
       const { denials, annotations: own } = await evaluatePolicy(policy, bindings);
-      for (const denial of denials) applyValidationAction(request, policy, binding, denial, denied, failures);
+      for (const denial of denials) applyValidationAction(request, { policy, binding, denial, denied, failures });
       for (const { key, value } of own) add(annotations, `${policy.name}/${key}`, value);
     },
     ({ policy, binding, message }) => denied.push({ message: rejectedBy(policy.name, binding?.name, message), reason: 'Invalid' }),
@@ -40,13 +40,18 @@ export async function validateByPolicies(
 const rejectedBy = (policy: string, binding: string | undefined, message: string) =>
   `ValidatingAdmissionPolicy '${policy}'${binding === undefined ? '' : ` with binding '${binding}'`} denied request: ${message}`;
 
+/** A denial of a policy, and where it is reported. */
+interface DenialReport {
+  readonly policy: CompiledValidatingPolicy;
+  readonly binding: CompiledValidatingBinding;
+  readonly denial: Denial;
+  readonly denied: Denied[];
+  readonly failures: object[];
+}
+
 function applyValidationAction(
   request: AdmissionRequest,
-  policy: CompiledValidatingPolicy,
-  binding: CompiledValidatingBinding,
-  { index, message, reason }: Denial,
-  denied: Denied[],
-  failures: object[],
+  { policy, binding, denial: { index, message, reason }, denied, failures }: DenialReport,
 ): void {
   for (const action of binding.actions) {
     if (action === 'Deny') denied.push({ message: rejectedBy(policy.name, binding.name, message), reason });

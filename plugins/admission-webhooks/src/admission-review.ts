@@ -52,8 +52,15 @@ function decoded(body: Buffer): Readonly<Record<string, unknown>> {
   );
 }
 
+/** The uid and the version that the response must have, and whether it may contain a patch. */
+export interface ReviewExpectation {
+  readonly uid: string;
+  readonly version: string;
+  readonly mutating: boolean;
+}
+
 /** Parses and validates the AdmissionReview response. @throws WebhookError if the response is invalid */
-export function parseReviewResponse(body: Buffer, uid: string, version: string, mutating: boolean): ReviewResponse {
+export function parseReviewResponse(body: Buffer, { uid, version, mutating }: ReviewExpectation): ReviewResponse {
   const { apiVersion = '', kind = '', response } = decoded(body);
   const responseKind = gvkText(String(apiVersion), String(kind));
   const other = version === 'v1' ? 'v1beta1' : 'v1';

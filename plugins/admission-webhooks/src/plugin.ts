@@ -47,9 +47,16 @@ export default Admission.plugin({
     };
     const mutating = new ConfigurationSource(client, informers, { resource: mutatingWebhookConfigurations, make: compileWebhooks });
     const validating = new ConfigurationSource(client, informers, { resource: validatingWebhookConfigurations, make: compileWebhooks });
-    return new WebhookAdmission(flat(mutating), flat(validating), () => mutating.empty && validating.empty, options);
+    return new WebhookAdmission(flat(mutating), { validating: flat(validating), none: () => mutating.empty && validating.empty, options });
   },
 });
+
+/** The webhooks that the plugin dispatches to. */
+export interface WebhookAdmissionOptions {
+  readonly validating: Source;
+  readonly none: () => boolean;
+  readonly options: DispatchOptions;
+}
 
 class WebhookAdmission implements AdmissionPlugin {
   readonly matches = [{ resources: ['*'], operations: ['*' as const] }];
@@ -58,7 +65,7 @@ class WebhookAdmission implements AdmissionPlugin {
   readonly #none: () => boolean;
   readonly #options: DispatchOptions;
 
-  constructor(mutating: Source, validating: Source, none: () => boolean, options: DispatchOptions) {
+  constructor(mutating: Source, { validating, none, options }: WebhookAdmissionOptions) {
     this.#mutating = mutating;
     this.#validating = validating;
     this.#none = none;
@@ -88,7 +95,7 @@ class WebhookAdmission implements AdmissionPlugin {
     const webhooks = all.filter((webhook) => shouldCallHook(webhook, request));
     for (const [index, webhook] of webhooks.entries()) {
       if (round?.isReinvocation === true && !state.isDue(webhook.id)) continue;
-      const turn = await dispatchWebhook(webhook, request, object, true, this.#options);
+      const turn = await dispatchWebhook(webhook, { request, object, mutating: true }, this.#options);
       if (turn.outcome === 'skipped') continue;
       const place = `round_${round?.isReinvocation === true ? 1 : 0}_index_${index}`;
       if (turn.outcome === 'rejected') return turn.verdict;
@@ -139,7 +146,9 @@ class WebhookAdmission implements AdmissionPlugin {
 
   async #validate(request: AdmissionRequest, all: Webhooks): Promise<AdmissionDecision> {
     const webhooks = all.filter((webhook) => shouldCallHook(webhook, request));
-    const turns = await Promise.all(webhooks.map((webhook) => dispatchWebhook(webhook, request, request.object, false, this.#options)));
+    const turns = await Promise.all(
+      webhooks.map((webhook) => dispatchWebhook(webhook, { request, object: request.object, mutating: false }, this.#options)),
+    );
     let denialDecision: AdmissionDecision | undefined;
     for (const [index, turn] of turns.entries()) {
       if (turn.outcome === 'rejected') denialDecision ??= turn.verdict;

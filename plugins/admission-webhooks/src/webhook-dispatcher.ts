@@ -52,12 +52,17 @@ const rejectionResult = ({ status }: StatusError): WebhookResult => denialResult
 export const shouldCallHook = ({ matcher }: CompiledWebhook, request: AdmissionRequest): boolean =>
   !isExempt(request) && matcher.covers(request);
 
+/** The request that a webhook reviews, and what the dispatch needs. */
+export interface WebhookDispatch {
+  readonly request: AdmissionRequest;
+  readonly object: KubeObject | undefined;
+  readonly mutating: boolean;
+}
+
 /** Calls one webhook if the webhook's selectors and match conditions match the request. */
 export async function dispatchWebhook(
   webhook: CompiledWebhook,
-  request: AdmissionRequest,
-  object: KubeObject | undefined,
-  mutating: boolean,
+  { request, object, mutating }: WebhookDispatch,
   { caller, namespaces, authz, log, clock, metrics }: DispatchOptions,
 ): Promise<WebhookResult> {
   const current = { ...request, object };
@@ -69,9 +74,10 @@ export async function dispatchWebhook(
     return rejectionResult(failure('BadRequest', `admission webhook ${JSON.stringify(webhook.name)} does not support dry run`));
   const labels: WebhookCallLabels = { name: webhook.name, mutating, operation: request.operation };
   const began = clock.monotonic();
-  const ended = (code: number, rejection?: RejectionCause) => metrics.observe(labels, (clock.monotonic() - began) / 1000, code, rejection);
+  const ended = (code: number, rejection?: RejectionCause) =>
+    metrics.observe(labels, { seconds: (clock.monotonic() - began) / 1000, code, rejection });
   try {
-    const answer = await call(webhook, seen, mutating, caller);
+    const answer = await call(webhook, { request: seen, mutating, caller });
     for (const warning of answer.warnings) request.warn(warning);
     for (const [key, value] of Object.entries(answer.annotations)) request.annotate(`${webhook.name}/${key}`, value);
     if (!answer.allowed) {
@@ -111,7 +117,7 @@ async function matchConditionResult(
   authz: readonly Authorizer[],
 ): Promise<WebhookResult | undefined> {
   if (webhook.conditions.always) return undefined;
-  const bindings = new RequestBindings(seen, authz, undefined, undefined);
+  const bindings = new RequestBindings(seen, { authz, namespace: undefined, params: undefined });
   const { fault, matches } = await webhook.conditions.evaluate(bindings as unknown as Bindings);
   if (fault === undefined) return matches ? undefined : skipped;
   return webhook.ignoresFailures ? skipped : rejectionResult(matchConditionRejection(request, webhook, fault));
@@ -119,14 +125,12 @@ async function matchConditionResult(
 
 async function call(
   { version, client, timeoutMs }: CompiledWebhook,
-  request: AdmissionRequest,
-  mutating: boolean,
-  caller: WebhookClient,
+  { request, mutating, caller }: { readonly request: AdmissionRequest; readonly mutating: boolean; readonly caller: WebhookClient },
 ): Promise<ReviewResponse> {
   if (version === undefined) throw new WebhookError('call', 'webhook does not accept known AdmissionReview versions (v1, v1beta1)');
   const uid = randomUUID();
   const body = Buffer.from(stringifyExact(reviewOf(request, uid, version)));
-  return parseReviewResponse(await caller.post(client, body, timeoutMs), uid, version, mutating);
+  return parseReviewResponse(await caller.post(client, body, timeoutMs), { uid, version, mutating });
 }
 
 const internal = (message: string) => failure('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] });

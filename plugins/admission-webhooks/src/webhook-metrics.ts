@@ -14,6 +14,13 @@ export interface WebhookCallLabels {
 /** The cause of a rejected request. `no_error` means that the webhook denied the request. */
 export type RejectionCause = 'calling_webhook_error' | 'apiserver_internal_error' | 'no_error';
 
+/** The duration in seconds, the HTTP code and the rejection of a webhook call. */
+export interface WebhookObservation {
+  readonly seconds: number;
+  readonly code: number;
+  readonly rejection: RejectionCause | undefined;
+}
+
 /** The duration and result of webhook calls, under upstream's metric names. */
 export class WebhookMetrics {
   readonly #durations: Histogram<'name' | 'type' | 'operation' | 'rejected'>;
@@ -52,7 +59,7 @@ export class WebhookMetrics {
   }
 
   /** Records a webhook call. `code` is the HTTP status code, or 0 if there was no response. */
-  observe({ name, mutating, operation }: WebhookCallLabels, seconds: number, code: number, rejection: RejectionCause | undefined): void {
+  observe({ name, mutating, operation }: WebhookCallLabels, { seconds, code, rejection }: WebhookObservation): void {
     const type = typeOf(mutating);
     const rejected = String(rejection !== undefined);
     const codeLabel = String(Math.min(code, maxCode));

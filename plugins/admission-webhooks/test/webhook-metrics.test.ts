@@ -6,8 +6,8 @@ it('counts webhook calls by result', async () => {
   const registry = new Registry();
   const metrics = new WebhookMetrics(registry);
   const asked = { name: 'h.example.com', mutating: true, operation: 'CREATE' } as const;
-  metrics.observe(asked, 0.02, 200, undefined);
-  metrics.observe(asked, 3, 700, 'no_error');
+  metrics.observe(asked, { seconds: 0.02, code: 200, rejection: undefined });
+  metrics.observe(asked, { seconds: 3, code: 700, rejection: 'no_error' });
   metrics.failedOpen({ ...asked, mutating: false });
   const text = await registry.metrics();
   const labels = 'name="h.example.com",type="admit",operation="CREATE"';

@@ -76,7 +76,14 @@ interface Memory {
   readonly workingSetBytes?: number;
 }
 
-const sampleOf = (cpu: Cpu = {}, memory: Memory = {}, startTime = '', now: number): Sample | undefined =>
+const sampleOf = (
+  cpu: Cpu = {},
+  {
+    memory = {},
+    startTime = '',
+    now,
+  }: { readonly memory?: Memory | undefined; readonly startTime?: string | undefined; readonly now: number },
+): Sample | undefined =>
   cpu.usageCoreNanoSeconds === undefined || memory.workingSetBytes === undefined
     ? undefined
     : {
@@ -91,13 +98,13 @@ export function parseSummary({ node, pods = [] }: Summary, now: number): Scrape 
   const found = new Map<string, ReadonlyMap<string, Sample>>();
   for (const { podRef, containers = [] } of pods) {
     const samples = containers.flatMap(({ name, cpu, memory, startTime }) => {
-      const sample = sampleOf(cpu, memory, startTime, now);
+      const sample = sampleOf(cpu, { memory, startTime, now });
       return sample === undefined ? [] : [[name, sample] as const];
     });
     // a pod counts as measured only if all of its containers are
     if (samples.length > 0 && samples.length === containers.length) found.set(`${podRef.namespace}/${podRef.name}`, new Map(samples));
   }
-  return { node: node && sampleOf(node.cpu, node.memory, node.startTime, now), pods: found };
+  return { node: node && sampleOf(node.cpu, { memory: node.memory, startTime: node.startTime, now }), pods: found };
 }
 
 function finishedPods(pods: ReadonlyMap<string, ReadonlyMap<string, PartialSample>>): Scrape['pods'] {

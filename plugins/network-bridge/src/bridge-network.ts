@@ -46,6 +46,13 @@ const parallel = 8;
 const usualMtu = 1500;
 const requiredPlugins = ['bridge', 'host-local', 'portmap', 'loopback'];
 
+/** What the network needs besides its config. */
+export interface BridgeNetworkOptions {
+  readonly traits: NetworkDriver['traits'];
+  readonly context: Context;
+  readonly routes?: NodeRoutes | undefined;
+}
+
 /**
  * A bridge network that uses the standard CNI plugins. Writes a conflist for runtimes that call CNI themselves, and executes the CNI plugins for all
  * other runtimes.
@@ -64,7 +71,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
   readonly #log: Context['log'];
   #size = 0n;
 
-  constructor(config: BridgeNetworkConfig, traits: NetworkDriver['traits'], context: Context, routes?: NodeRoutes) {
+  constructor(config: BridgeNetworkConfig, { traits, context, routes }: BridgeNetworkOptions) {
     this.traits = traits;
     this.#config = config;
     this.#plugins = new CniPlugins(context.clock, config.binDirs, config.timeoutSeconds * 1000);

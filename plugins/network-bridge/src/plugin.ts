@@ -64,6 +64,10 @@ export default Network.plugin({
     const { routes: mode, vxlan } = config;
     const routes =
       informers && mode !== 'none' ? new NodeRoutes({ mode, ...vxlan, peers: new NodePeers(informers), clock, log }) : undefined;
-    return new BridgeNetwork(config, { namespace: 'pod', podCIDR, serviceCIDR }, { log, clock, tracer, dataDir }, routes);
+    return new BridgeNetwork(config, {
+      traits: { namespace: 'pod', podCIDR, serviceCIDR },
+      context: { log, clock, tracer, dataDir },
+      routes,
+    });
   },
 });

@@ -50,6 +50,13 @@ interface ActiveNode {
   off?(): void;
 }
 
+/** What the network needs besides its config. */
+export interface CalicoNetworkOptions {
+  readonly traits: NetworkDriver['traits'];
+  readonly context: Context;
+  readonly api?: Api | undefined;
+}
+
 /** A network that connects each pod with a veth pair and host routes, without a bridge. IPAM assigns addresses from blocks of IP pools. */
 export class CalicoNetwork implements NetworkDriver, Lifecycle {
   readonly traits: NetworkDriver['traits'];
@@ -67,7 +74,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
   readonly #handler: CniHandler;
   #serving: ActiveNode | undefined;
 
-  constructor(config: CalicoConfig, traits: NetworkDriver['traits'], context: Context, api?: Api) {
+  constructor(config: CalicoConfig, { traits, context, api }: CalicoNetworkOptions) {
     this.traits = traits;
     this.#config = config;
     this.#context = context;
@@ -189,7 +196,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
       isGone: (name) => all?.hasSynced === true && all.get(name) === undefined,
       changed: () => this.#serving?.routes?.changed(),
     });
-    return { allocator, socket: new CniSocket(socketPath(dataDir), this.#handler, clock, log) };
+    return { allocator, socket: new CniSocket(socketPath(dataDir), { handler: this.#handler, clock, log }) };
   }
 
   /**

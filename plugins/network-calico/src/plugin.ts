@@ -59,6 +59,6 @@ export default Network.plugin({
     const traits = { namespace: 'pod', ownAddresses, podCIDR, serviceCIDR } as const;
     const context = { log, clock, tracer, dataDir };
     if (config.upstream) return new UpstreamNetwork(config, traits, context);
-    return new CalicoNetwork(config, traits, context, api);
+    return new CalicoNetwork(config, { traits, context, api });
   },
 });

@@ -68,28 +68,35 @@ export class Ruleset {
     const first: string[] = [];
     const middle: string[] = [];
     const last: string[] = [];
-    for (const [id, elements] of touched.sets) this.#set(id, elements, engine, first, last);
+    for (const [id, elements] of touched.sets) this.#set(id, { touched: elements, engine, first, last });
     for (const id of touched.chains) {
       const chain = engine.chains.get(id);
-      define(
-        id,
-        chain?.rules.flatMap((pass) => ruleOf(pass, chain.direction, this.#families)),
-        this.#chains,
+      define(id, {
+        rules: chain?.rules.flatMap((pass) => ruleOf(pass, chain.direction, this.#families)),
+        present: this.#chains,
         first,
         middle,
         last,
-      );
+      });
     }
     for (const id of touched.isolations) {
       const isolation = engine.isolations.get(id);
-      define(id, isolation && rulesOf(isolation), this.#isolations, first, middle, last);
+      define(id, { rules: isolation && rulesOf(isolation), present: this.#isolations, first, middle, last });
     }
-    for (const address of touched.addresses) for (const direction of directions) this.#guard(direction, address, engine, middle);
+    for (const address of touched.addresses) for (const direction of directions) this.#guard(direction, { address, engine, lines: middle });
     // references are removed before the chains that they refer to
     return [...first, ...middle, ...last.sort((one, other) => rank(one) - rank(other))].map((line) => `${line}\n`).join('');
   }
 
-  #set(id: string, touched: ReadonlySet<string>, engine: PolicyEngine, first: string[], last: string[]): void {
+  #set(
+    id: string,
+    {
+      touched,
+      engine,
+      first,
+      last,
+    }: { readonly touched: ReadonlySet<string>; readonly engine: PolicyEngine; readonly first: string[]; readonly last: string[] },
+  ): void {
     const desired = engine.sets.get(id);
     let present = this.#sets.get(id);
     if (desired === undefined) {
@@ -119,7 +126,10 @@ export class Ruleset {
     }
   }
 
-  #guard(direction: Direction, address: string, engine: PolicyEngine, lines: string[]): void {
+  #guard(
+    direction: Direction,
+    { address, engine, lines }: { readonly address: string; readonly engine: PolicyEngine; readonly lines: string[] },
+  ): void {
     const guarded = this.#guarded[direction];
     const [before, wanted] = [guarded.get(address), engine.isolationByAddress[direction].get(address)];
     if (before === wanted) return;
@@ -141,11 +151,19 @@ const rank = (line: string) => (line.startsWith('delete set') ? 2 : line.include
 
 function define(
   id: string,
-  rules: readonly string[] | undefined,
-  present: Set<string>,
-  first: string[],
-  middle: string[],
-  last: string[],
+  {
+    rules,
+    present,
+    first,
+    middle,
+    last,
+  }: {
+    readonly rules: readonly string[] | undefined;
+    readonly present: Set<string>;
+    readonly first: string[];
+    readonly middle: string[];
+    readonly last: string[];
+  },
 ): void {
   if (rules === undefined) {
     if (!present.delete(id)) return;

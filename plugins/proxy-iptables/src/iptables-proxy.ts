@@ -28,11 +28,12 @@ class IptablesRules implements RuleWriter {
   async replace(ports: readonly ServicePort[]): Promise<void> {
     for (const family of this.#options.families) {
       const inUse = dispatchRule(this.#dispatch[family]);
-      if (await has(family, 'nat', inUse.chain, inUse.rule))
+      if (await has(family, { table: 'nat', chain: inUse.chain, rule: inUse.rule }))
         this.#dispatch[family] = dispatches.find((name) => name !== this.#dispatch[family]) ?? dispatches[0];
       const stale = await chains(family, 'nat', prefix);
       for (const text of replacement(ports, this.#ruleset(family), stale)) if (text !== '') await restore(family, text);
-      for (const hook of hooks) if (!(await has(family, hook.table, hook.chain, hook.rule))) await restore(family, hookText('-I', hook));
+      for (const hook of hooks)
+        if (!(await has(family, { table: hook.table, chain: hook.chain, rule: hook.rule }))) await restore(family, hookText('-I', hook));
     }
   }
 
@@ -47,7 +48,8 @@ class IptablesRules implements RuleWriter {
 
   async clear(): Promise<void> {
     for (const family of this.#options.families) {
-      for (const hook of hooks) if (await has(family, hook.table, hook.chain, hook.rule)) await restore(family, hookText('-D', hook));
+      for (const hook of hooks)
+        if (await has(family, { table: hook.table, chain: hook.chain, rule: hook.rule })) await restore(family, hookText('-D', hook));
       for (const table of ['filter', 'nat'] as const)
         for (const text of removal(table, await chains(family, table, prefix))) if (text !== '') await restore(family, text);
     }

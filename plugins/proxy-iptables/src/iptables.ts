@@ -43,8 +43,15 @@ export async function restore(family: Family, text: string): Promise<void> {
   await run(`${commands[family]}-restore`, ['-w', waitSeconds, '--noflush'], text);
 }
 
+/** A rule of a chain of a table. */
+export interface ChainRule {
+  readonly table: string;
+  readonly chain: string;
+  readonly rule: readonly string[];
+}
+
 /** Returns true if a rule exists. */
-export function has(family: Family, table: string, chain: string, rule: readonly string[]): Promise<boolean> {
+export function has(family: Family, { table, chain, rule }: ChainRule): Promise<boolean> {
   return run(commands[family], ['-w', waitSeconds, '-t', table, '-C', chain, ...rule]);
 }
 

@@ -130,8 +130,10 @@ function compilePort(port: ServicePort | undefined, options: RulesetOptions): Co
   });
   return {
     plan,
-    endpoints: new Map([...chainOf].map(([endpoint, chain]) => [chain, { rules: endpointRules(plan, chain, endpoint, family), affinity }])),
-    entries: entryRules(plan, id, chainOf, options),
+    endpoints: new Map(
+      [...chainOf].map(([endpoint, chain]) => [chain, { rules: endpointRules(plan, { chain, endpoint, family }), affinity }]),
+    ),
+    entries: entryRules(plan, { id, chainOf }, options),
     frontends: new Map(frontends.map((frontend) => [`${frontend.place} ${frontend.text}`, frontend])),
   };
 }
@@ -169,9 +171,7 @@ export function portRules(change: PortChange, options: RulesetOptions, { release
 
 function endpointRules(
   { affinitySeconds, protocol }: PortRules,
-  chain: string,
-  endpoint: ProxyEndpoint,
-  family: Family,
+  { chain, endpoint, family }: { readonly chain: string; readonly endpoint: ProxyEndpoint; readonly family: Family },
 ): readonly string[] {
   return [
     // hairpin traffic is masqueraded: the pod must receive the reply from the Service
@@ -183,8 +183,7 @@ function endpointRules(
 
 function entryRules(
   plan: PortRules,
-  id: string,
-  chainOf: ReadonlyMap<ProxyEndpoint, string>,
+  { id, chainOf }: { readonly id: string; readonly chainOf: ReadonlyMap<ProxyEndpoint, string> },
   { family, podCIDRs, masqueradeAll }: RulesetOptions,
 ): ReadonlyMap<string, readonly string[]> {
   const pods = podCIDRs.filter(ofFamily(family));

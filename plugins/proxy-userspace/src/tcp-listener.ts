@@ -4,6 +4,13 @@ import type { Balancer, Frontend } from './balancer.ts';
 const connectTimeoutMs = 5_000;
 const attempts = 3; // number of endpoints to try before the connection is closed
 
+/** The port to listen on, and the endpoints that connections are balanced over. */
+export interface ListenerTarget {
+  readonly port: number;
+  readonly balancer: Balancer;
+  readonly frontend: Frontend;
+}
+
 /** Forwards the TCP connections of one address and port. A connection survives changes of endpoints other than its own. */
 export class TcpListener {
   readonly #server: Server;
@@ -14,7 +21,7 @@ export class TcpListener {
   }
 
   /** Starts to listen. @throws the error of listen(2) if the address is not local, in use, or requires a privilege */
-  static async open(ip: string, port: number, balancer: Balancer, frontend: Frontend): Promise<TcpListener> {
+  static async open(ip: string, { port, balancer, frontend }: ListenerTarget): Promise<TcpListener> {
     const listener = new TcpListener(balancer, frontend);
     await new Promise<void>((resolve, reject) => {
       listener.#server.once('error', reject);
@@ -39,10 +46,13 @@ export class TcpListener {
     this.#hold(client);
     // an error of either side closes both
     client.on('error', () => client.destroy());
-    this.#dial(client, balancer, frontend, attempts);
+    this.#dial(client, { balancer, frontend, left: attempts });
   }
 
-  #dial(client: Socket, balancer: Balancer, frontend: Frontend, left: number): void {
+  #dial(
+    client: Socket,
+    { balancer, frontend, left }: { readonly balancer: Balancer; readonly frontend: Frontend; readonly left: number },
+  ): void {
     const endpoint = left > 0 && !client.destroyed ? balancer.pick(client.remoteAddress ?? '', frontend) : undefined;
     if (endpoint === undefined) {
       client.resetAndDestroy();
@@ -52,7 +62,7 @@ export class TcpListener {
     this.#hold(server);
     const failed = () => {
       server.destroy();
-      this.#dial(client, balancer, frontend, left - 1);
+      this.#dial(client, { balancer, frontend, left: left - 1 });
     };
     server.once('error', failed);
     server.once('timeout', failed);

@@ -16,6 +16,21 @@ interface Flow {
   readonly waiting: Buffer[];
 }
 
+/** The endpoints that flows are balanced over. */
+export interface UdpListenerOptions {
+  readonly balancer: Balancer;
+  readonly frontend: Frontend;
+  readonly clock: Clock;
+}
+
+/** The port to listen on, and the endpoints that flows are balanced over. */
+export interface UdpListenerTarget {
+  readonly port: number;
+  readonly balancer: Balancer;
+  readonly frontend: Frontend;
+  readonly clock: Clock;
+}
+
 /**
  * Forwards the UDP datagrams of one address and port. The datagrams of a client go to one endpoint while the client's flow exists. Flows to removed
  * endpoints are closed.
@@ -27,7 +42,7 @@ export class UdpListener {
   readonly #clock: Clock;
   readonly #frontend: Frontend;
 
-  private constructor(socket: Socket, balancer: Balancer, frontend: Frontend, clock: Clock) {
+  private constructor(socket: Socket, { balancer, frontend, clock }: UdpListenerOptions) {
     this.#socket = socket;
     this.#balancer = balancer;
     this.#frontend = frontend;
@@ -36,7 +51,7 @@ export class UdpListener {
   }
 
   /** Opens the socket. @throws the error of bind(2) if the address is not local, in use, or requires a privilege */
-  static async open(ip: string, port: number, balancer: Balancer, frontend: Frontend, clock: Clock): Promise<UdpListener> {
+  static async open(ip: string, { port, balancer, frontend, clock }: UdpListenerTarget): Promise<UdpListener> {
     const socket = createSocket({ type: isIPv6(ip) ? 'udp6' : 'udp4' });
     await new Promise<void>((resolve, reject) => {
       socket.once('error', reject);
@@ -48,7 +63,7 @@ export class UdpListener {
     // an ICMP error for one datagram does not affect others
     socket.on('error', () => {});
     socket.unref();
-    return new UdpListener(socket, balancer, frontend, clock);
+    return new UdpListener(socket, { balancer, frontend, clock });
   }
 
   /** Closes the flows to endpoints that no longer exist. */

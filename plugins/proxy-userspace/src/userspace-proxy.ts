@@ -47,7 +47,7 @@ export class UserspaceProxy implements ServiceProxy {
     served.balancer.update(port);
     for (const [name, address] of this.#addresses(port)) {
       const listener = served.listeners.get(name);
-      if (listener === undefined) await this.#listen(served, name, port, address);
+      if (listener === undefined) await this.#listen(served, { name, port, address });
       else if (listener instanceof UdpListener) listener.prune();
     }
   }
@@ -75,11 +75,19 @@ export class UserspaceProxy implements ServiceProxy {
   }
 
   /** Opens a listener. A failure affects only this address; the next change of the Service retries it. */
-  async #listen(served: ServedPort, name: string, port: ServicePort, { ip, port: number, frontend }: Address): Promise<void> {
+  async #listen(
+    served: ServedPort,
+    {
+      name,
+      port,
+      address: { ip, port: number, frontend },
+    }: { readonly name: string; readonly port: ServicePort; readonly address: Address },
+  ): Promise<void> {
     try {
-      if (port.protocol === 'TCP') served.listeners.set(name, await TcpListener.open(ip, number, served.balancer, frontend));
+      if (port.protocol === 'TCP')
+        served.listeners.set(name, await TcpListener.open(ip, { port: number, balancer: served.balancer, frontend }));
       else if (port.protocol === 'UDP')
-        served.listeners.set(name, await UdpListener.open(ip, number, served.balancer, frontend, this.#clock));
+        served.listeners.set(name, await UdpListener.open(ip, { port: number, balancer: served.balancer, frontend, clock: this.#clock }));
       else this.#log.warn({ service: port.key }, 'SCTP is not supported by the userspace proxy');
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;

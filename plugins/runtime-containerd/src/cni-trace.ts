@@ -14,16 +14,18 @@ interface CachedResult {
   };
 }
 
+/** The sandbox whose CNI ADD is traced, and the directory of the records. */
+export interface CniAddTrace {
+  readonly spanContext: SpanContext | undefined;
+  readonly sandboxId: string;
+  readonly directory?: string | undefined;
+}
+
 /**
  * Adds a trace span for the CNI ADD that the runtime executes during RunPodSandbox. The span starts when the network namespace was created and ends
  * when libcni wrote the result. If the files cannot be read, there is no span; tracing never fails the call.
  */
-export async function traceCniAdd(
-  tracer: Tracer,
-  spanContext: SpanContext | undefined,
-  sandboxId: string,
-  directory = cniResultsDir,
-): Promise<void> {
+export async function traceCniAdd(tracer: Tracer, { spanContext, sandboxId, directory = cniResultsDir }: CniAddTrace): Promise<void> {
   if (spanContext === undefined || (spanContext.traceFlags & 1) === 0) return;
   const names = await readdir(directory).catch((): string[] => []);
   for (const name of names.filter((each) => each.includes(`-${sandboxId}-`) && !each.endsWith('-lo'))) {

@@ -150,7 +150,8 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
     );
     this.#sandboxes.set(podSandboxId, podSandboxId);
     this.#emit('STARTED', podSandboxId);
-    if (this.#context.tracer !== undefined) await traceCniAdd(this.#context.tracer, call?.spanContext, podSandboxId);
+    if (this.#context.tracer !== undefined)
+      await traceCniAdd(this.#context.tracer, { spanContext: call?.spanContext, sandboxId: podSandboxId });
     return podSandboxId;
   }
 
@@ -240,10 +241,10 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
     timeoutSeconds: number,
     call?: RuntimeCallOptions,
   ): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
-    return this.#streaming.execSync(id, command, timeoutSeconds, call);
+    return this.#streaming.execSync(id, { command, timeoutSeconds }, call);
   }
   exec(id: string, command: readonly string[], streams: Streams, call?: RuntimeCallOptions): Promise<number> {
-    return this.#streaming.exec(id, command, streams, call);
+    return this.#streaming.exec(id, { command, streams }, call);
   }
   attach(id: string, streams: Streams, call?: RuntimeCallOptions): Promise<void> {
     return this.#streaming.attach(id, streams, call);
@@ -288,7 +289,7 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
     sandbox: PodSandboxConfig | undefined,
     call?: RuntimeCallOptions,
   ): Promise<string> {
-    return this.#images.pull(image, auth, sandbox && sandboxConfig(sandbox, await this.#cgroupParent(sandbox)), call);
+    return this.#images.pull(image, { auth, sandboxConfig: sandbox && sandboxConfig(sandbox, await this.#cgroupParent(sandbox)) }, call);
   }
   removeImage(image: string, call?: RuntimeCallOptions): Promise<void> {
     return this.#images.remove(image, call);

@@ -192,7 +192,7 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
   }
 
   createContainer(sandboxId: string, config: ContainerConfig, sandbox: PodSandboxConfig, call: RuntimeCallOptions = {}): Promise<string> {
-    return this.#containers.create(sandboxId, config, sandbox, call);
+    return this.#containers.create(sandboxId, { config, sandboxConfig: sandbox }, call);
   }
   startContainer(id: string, call: RuntimeCallOptions = {}): Promise<void> {
     return this.#containers.start(id, call);
@@ -217,10 +217,10 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
   }
 
   execSync(id: string, command: readonly string[], timeoutSeconds: number, call: RuntimeCallOptions = {}): Promise<ExecResult> {
-    return this.#sessions.execSync(id, command, timeoutSeconds, call);
+    return this.#sessions.execSync(id, { command, timeoutSeconds }, call);
   }
   exec(id: string, command: readonly string[], streams: Streams, call: RuntimeCallOptions = {}): Promise<number> {
-    return this.#sessions.exec(id, command, streams, call);
+    return this.#sessions.exec(id, { command, streams }, call);
   }
 
   attach(id: string, streams: Streams, call: RuntimeCallOptions = {}): Promise<void> {

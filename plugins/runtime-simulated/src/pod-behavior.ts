@@ -43,7 +43,10 @@ function duration(annotations: Annotations, container: string, key: string): num
   }
 }
 
-function count(annotations: Annotations, container: string, key: string, fallback: number): number {
+function count(
+  annotations: Annotations,
+  { container, key, fallback }: { readonly container: string; readonly key: string; readonly fallback: number },
+): number {
   const value = text(annotations, container, key);
   if (value === undefined) return fallback;
   if (!/^\d{1,9}$/.test(value)) throw new RuntimeError('InvalidArgument', `annotation ${annotationPrefix}${key}: not a number: ${value}`);
@@ -55,13 +58,13 @@ export function containerBehavior(annotations: Annotations, container: string, s
   return {
     startDelay: duration(annotations, container, 'start-delay') ?? startDelay,
     exitAfter: duration(annotations, container, 'exit-after'),
-    exitCode: count(annotations, container, 'exit-code', 0),
-    exits: count(annotations, container, 'exits', Number.POSITIVE_INFINITY),
+    exitCode: count(annotations, { container, key: 'exit-code', fallback: 0 }),
+    exits: count(annotations, { container, key: 'exits', fallback: Number.POSITIVE_INFINITY }),
     readyAfter: duration(annotations, container, 'ready-after') ?? 0,
     unhealthyAfter: duration(annotations, container, 'unhealthy-after'),
     stopDelay: duration(annotations, container, 'stop-delay') ?? 0,
-    millicores: count(annotations, container, 'cpu-millicores', 1),
-    memoryMib: count(annotations, container, 'memory-mib', 1),
+    millicores: count(annotations, { container, key: 'cpu-millicores', fallback: 1 }),
+    memoryMib: count(annotations, { container, key: 'memory-mib', fallback: 1 }),
     failCreate: text(annotations, container, 'fail-create'),
     failStart: text(annotations, container, 'fail-start'),
   };

@@ -18,6 +18,13 @@ import type { Program } from './container-program.ts';
 type Strings = Readonly<Record<string, string>>;
 const noSessions: ReadonlySet<readonly string[]> = new Set();
 
+/** The config, the address and the time of creation of a sandbox. */
+export interface SimulatedSandboxOptions {
+  readonly config: PodSandboxConfig;
+  readonly address: string;
+  readonly now: number;
+}
+
 export class SimulatedSandbox {
   readonly id: string;
   readonly metadata: PodSandboxMetadata;
@@ -30,7 +37,7 @@ export class SimulatedSandbox {
   state: SandboxState = 'READY';
   holdsAddress = true;
 
-  constructor(id: string, config: PodSandboxConfig, address: string, now: number) {
+  constructor(id: string, { config, address, now }: SimulatedSandboxOptions) {
     this.id = id;
     this.metadata = config.metadata;
     this.labels = config.labels;
@@ -47,6 +54,13 @@ export class SimulatedSandbox {
   status(): PodSandboxStatus {
     return { ...this.view(), ips: [this.address] };
   }
+}
+
+/** How a container ended. */
+export interface ContainerExit {
+  readonly exitCode: number;
+  readonly reason: string;
+  readonly message: string | undefined;
 }
 
 export class SimulatedContainer {
@@ -116,7 +130,7 @@ export class SimulatedContainer {
     this.#startedAt = now;
   }
 
-  end(now: number, exitCode: number, reason: string, message: string | undefined): void {
+  end(now: number, { exitCode, reason, message }: ContainerExit): void {
     this.state = 'EXITED';
     this.exitTimer?.cancel();
     this.exitTimer = undefined;

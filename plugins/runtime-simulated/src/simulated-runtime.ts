@@ -47,6 +47,14 @@ export interface SimulatedOptions {
 const maxUnreadEvents = 100_000;
 const maxExecOutputBytes = 16 * 1024 * 1024;
 
+/** The command of a session and its streams. */
+interface SessionOptions {
+  readonly argv: readonly string[];
+  readonly streams: Streams;
+  readonly signal: AbortSignal | undefined;
+  readonly timeout?: { readonly ms: number; readonly error: RuntimeError } | undefined;
+}
+
 /**
  * A runtime in which no program runs: sandboxes and containers are entries of a table, and annotations and commands determine their
  * behavior, on a clock. For tests and for clusters of thousands of nodes.
@@ -90,7 +98,7 @@ export class SimulatedRuntime implements RuntimeDriver {
     if (failure !== undefined) throw new RuntimeError('Internal', failure);
     const { uid, attempt } = config.metadata;
     for (const other of this.#pods.ofPod(uid)) if (other.metadata.attempt === attempt) return other.id;
-    const sandbox = new SimulatedSandbox(this.#id(), config, this.#addresses.take(), this.#clock.now());
+    const sandbox = new SimulatedSandbox(this.#id(), { config, address: this.#addresses.take(), now: this.#clock.now() });
     this.#pods.addSandbox(sandbox);
     this.#emit('STARTED', sandbox.id);
     return sandbox.id;
@@ -168,7 +176,7 @@ export class SimulatedRuntime implements RuntimeDriver {
       behavior.failStart ??
       (program.missing ? `exec: "${container.argv[0]}": stat ${container.argv[0]}: no such file or directory` : undefined);
     if (failure !== undefined) {
-      this.#end(container, startErrorExitCode, 'StartError', failure);
+      this.#end(container, { exitCode: startErrorExitCode, reason: 'StartError', message: failure });
       throw new RuntimeError('Internal', failure);
     }
     container.run(this.#clock.now(), program);
@@ -181,18 +189,18 @@ export class SimulatedRuntime implements RuntimeDriver {
     const container = this.#pods.findContainer(id);
     if (!container || container.state === 'EXITED') return;
     if (container.state === 'CREATED') {
-      this.#end(container, sigkillExitCode, 'Error');
+      this.#end(container, { exitCode: sigkillExitCode, reason: 'Error' });
       return;
     }
     const stopCode = container.program?.stopCode ?? 0;
     const delay = container.program?.ignoresStop ? Number.POSITIVE_INFINITY : container.behavior.stopDelay;
     const grace = timeoutSeconds * 1000;
     if (timeoutSeconds > 0 && delay === 0) {
-      this.#end(container, stopCode, stopCode === 0 ? 'Completed' : 'Error');
+      this.#end(container, { exitCode: stopCode, reason: stopCode === 0 ? 'Completed' : 'Error' });
       return;
     }
     if (timeoutSeconds > 0) await this.#clock.sleep(Math.min(delay, grace), call?.signal);
-    if (delay <= grace && timeoutSeconds > 0) this.#end(container, stopCode, stopCode === 0 ? 'Completed' : 'Error');
+    if (delay <= grace && timeoutSeconds > 0) this.#end(container, { exitCode: stopCode, reason: stopCode === 0 ? 'Completed' : 'Error' });
     else this.#kill(container);
   }
 
@@ -235,12 +243,12 @@ export class SimulatedRuntime implements RuntimeDriver {
             error: new RuntimeError('DeadlineExceeded', `command ${command[0]} timed out after ${timeoutSeconds}s`),
           }
         : undefined;
-    const exitCode = await this.#session(id, command, { tty: false, stdout, stderr }, call?.signal, timeout);
+    const exitCode = await this.#session(id, { argv: command, streams: { tty: false, stdout, stderr }, signal: call?.signal, timeout });
     return { stdout: stdout.bytes, stderr: stderr.bytes, exitCode };
   }
 
   exec(id: string, command: readonly string[], streams: Streams, call?: RuntimeCallOptions): Promise<number> {
-    return this.#session(id, command, streams, call?.signal);
+    return this.#session(id, { argv: command, streams, signal: call?.signal });
   }
 
   /** A simulated container writes nothing: the session ends when the container exits, the caller's input ends, or the signal aborts. */
@@ -301,7 +309,7 @@ export class SimulatedRuntime implements RuntimeDriver {
 
   /** Ends a running container as if its program had exited. For tests. */
   finish(id: string, exitCode: number): void {
-    this.#end(this.#pods.running(id), exitCode, exitCode === 0 ? 'Completed' : 'Error');
+    this.#end(this.#pods.running(id), { exitCode, reason: exitCode === 0 ? 'Completed' : 'Error' });
   }
 
   /** Returns an id as long as a real runtime's, so that measurements of what stores or shows ids are realistic. */
@@ -313,13 +321,7 @@ export class SimulatedRuntime implements RuntimeDriver {
     this.#events.push({ type, sandboxId, at: this.#clock.now(), ...(containerId !== undefined && { containerId }) });
   }
 
-  async #session(
-    id: string,
-    argv: readonly string[],
-    { stdin, stdout, stderr }: Streams,
-    signal: AbortSignal | undefined,
-    timeout?: { readonly ms: number; readonly error: RuntimeError },
-  ): Promise<number> {
+  async #session(id: string, { argv, streams: { stdin, stdout, stderr }, signal, timeout }: SessionOptions): Promise<number> {
     signal?.throwIfAborted();
     const container = this.#pods.running(id);
     const over = new AbortController();
@@ -352,15 +354,18 @@ export class SimulatedRuntime implements RuntimeDriver {
   }
 
   #exit(container: SimulatedContainer, program: Program): void {
-    this.#end(container, program.exitCode, program.exitCode === 0 ? 'Completed' : 'Error');
+    this.#end(container, { exitCode: program.exitCode, reason: program.exitCode === 0 ? 'Completed' : 'Error' });
   }
   #kill(container: SimulatedContainer): void {
-    this.#end(container, sigkillExitCode, 'Error');
+    this.#end(container, { exitCode: sigkillExitCode, reason: 'Error' });
   }
 
-  #end(container: SimulatedContainer, exitCode: number, reason: string, message?: string): void {
+  #end(
+    container: SimulatedContainer,
+    { exitCode, reason, message }: { readonly exitCode: number; readonly reason: string; readonly message?: string | undefined },
+  ): void {
     if (container.state === 'EXITED') return;
-    container.end(this.#clock.now(), exitCode, reason, message);
+    container.end(this.#clock.now(), { exitCode, reason, message });
     this.#emit('STOPPED', container.sandbox.id, container.id);
   }
 

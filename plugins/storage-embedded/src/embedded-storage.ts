@@ -116,8 +116,8 @@ export class EmbeddedStorage implements StorageDriver {
 
   async #open(): Promise<void> {
     const { disk, directory, clock, log, segmentBytes, snapshotBytes } = this.#options;
-    const { segments, snapshot } = await new Recovery(disk, directory, this.#store, clock.now(), log).run();
-    const wal = new WriteAheadLog(disk, directory, segments, segmentBytes, log);
+    const { segments, snapshot } = await new Recovery(disk, { directory, store: this.#store, now: clock.now(), log }).run();
+    const wal = new WriteAheadLog(disk, { directory, segments, segmentBytes, log });
     await wal.open(this.#store.revision);
     this.#snapshotter = new Snapshotter({ disk, directory, store: this.#store, wal, clock, log, minBytes: snapshotBytes }, snapshot);
     this.#wal = wal;

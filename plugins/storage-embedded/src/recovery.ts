@@ -19,8 +19,19 @@ export interface RecoveredState {
 }
 
 /** Returns the error for a file that is damaged at `offset` in a way that a crash cannot cause. */
-function corrupt(file: string, offset: number, what: string, cause?: unknown): StorageError {
+function corrupt(
+  file: string,
+  { offset, what, cause }: { readonly offset: number; readonly what: string; readonly cause?: unknown },
+): StorageError {
   return new StorageError('Corrupt', `${file} is damaged at byte ${offset}: ${what}. Restore a backup, or the file.`, { cause });
+}
+
+/** The directory to recover from and the store to fill. */
+export interface RecoveryOptions {
+  readonly directory: string;
+  readonly store: MvccStore;
+  readonly now: number;
+  readonly log: Logger;
 }
 
 /** Recovers a data directory into an empty store. An incomplete end of the log, as after a crash, is cut off; any other damage is an error. */
@@ -31,7 +42,7 @@ export class Recovery {
   readonly #now: number;
   readonly #log: Logger;
 
-  constructor(disk: Disk, directory: string, store: MvccStore, now: number, log: Logger) {
+  constructor(disk: Disk, { directory, store, now, log }: RecoveryOptions) {
     this.#disk = disk;
     this.#directory = directory;
     this.#store = store;
@@ -53,7 +64,7 @@ export class Recovery {
     const segments: Segment[] = [];
     const paths = all.slice(Math.max(0, needed)).map((name) => this.#path(name));
     if (paths.length === 0 && newest !== undefined)
-      throw corrupt(this.#directory, 0, `${newest} exists, and every file of the log is missing`);
+      throw corrupt(this.#directory, { offset: 0, what: `${newest} exists, and every file of the log is missing` });
     for (const [at, path] of paths.entries()) segments.push(await this.#segment(path, segments.length > 0, at === paths.length - 1));
     return { segments, snapshot };
   }
@@ -70,7 +81,7 @@ export class Recovery {
       for (let frame = await reader.next(); frame; frame = await reader.next()) {
         if (frame.kind === frameKinds.foot) {
           if ((JSON.parse(frame.payload.toString()) as SnapshotFooter).entries !== entries)
-            throw corrupt(path, frame.offset, 'entries are missing');
+            throw corrupt(path, { offset: frame.offset, what: 'entries are missing' });
           this.#store.skipTo(head.revision);
           return reader.size;
         }
@@ -80,7 +91,7 @@ export class Recovery {
           entries += 1;
         }
       }
-      throw corrupt(path, reader.offset, 'the snapshot is not whole');
+      throw corrupt(path, { offset: reader.offset, what: 'the snapshot is not whole' });
     });
   }
 
@@ -88,16 +99,16 @@ export class Recovery {
     return this.#reading(path, async (reader, file) => {
       const { after, salt } = this.#headed(path, await reader.head<SegmentHeader>());
       if (follows ? after !== this.#end : after > this.#store.revision)
-        throw corrupt(
-          path,
-          0,
-          `it begins after revision ${after}, and what comes before it ends at ${follows ? this.#end : this.#store.revision}`,
-        );
+        throw corrupt(path, {
+          offset: 0,
+          what: `it begins after revision ${after}, and what comes before it ends at ${follows ? this.#end : this.#store.revision}`,
+        });
       this.#end = after;
       for (let frame = await reader.next(); frame; frame = await reader.next()) {
         const current = frame;
         if (current.kind === frameKinds.continued) {
-          if (last) throw corrupt(path, current.offset, `the log continues in ${segmentName(this.#end)}, which is missing`);
+          if (last)
+            throw corrupt(path, { offset: current.offset, what: `the log continues in ${segmentName(this.#end)}, which is missing` });
           continue;
         }
         for (const record of decoded(path, current, () => readRecords(current.payload))) this.#replay(record);
@@ -107,8 +118,8 @@ export class Recovery {
       if (!last && !(await reader.dirty(position + headerBytes))) return { path, after, salt, position };
       if (await reader.dirty()) {
         const later = await reader.later();
-        if (later !== undefined) throw corrupt(path, position, `what follows at byte ${later} is whole`);
-        if (!last) throw corrupt(path, position, 'the log goes on in another file');
+        if (later !== undefined) throw corrupt(path, { offset: position, what: `what follows at byte ${later} is whole` });
+        if (!last) throw corrupt(path, { offset: position, what: 'the log goes on in another file' });
         this.#log.warn({ file: path, from: position, to: reader.size }, 'the end of the log was written in part: it is cut off');
         await file.truncate(position);
         await file.sync();
@@ -143,8 +154,9 @@ export class Recovery {
   }
 
   #headed<T extends { readonly format: number }>(path: string, head: T | undefined): T {
-    if (head === undefined) throw corrupt(path, 0, 'its head is not whole');
-    if (head.format !== 1) throw corrupt(path, 0, `its format ${String(head.format)} is not known here: a newer release wrote it`);
+    if (head === undefined) throw corrupt(path, { offset: 0, what: 'its head is not whole' });
+    if (head.format !== 1)
+      throw corrupt(path, { offset: 0, what: `its format ${String(head.format)} is not known here: a newer release wrote it` });
     return head;
   }
 
@@ -162,6 +174,6 @@ function* decoded<T>(path: string, frame: Frame, read: () => Iterable<T>): Gener
   try {
     yield* read();
   } catch (error) {
-    throw error instanceof StorageError ? error : corrupt(path, frame.offset, String(error), error);
+    throw error instanceof StorageError ? error : corrupt(path, { offset: frame.offset, what: String(error), cause: error });
   }
 }

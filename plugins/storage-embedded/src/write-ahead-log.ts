@@ -30,6 +30,14 @@ export const segmentName = (after: Revision): string => `log-${String(after).pad
 export const isSegment = (name: string): boolean => /^log-\d{16}$/.test(name);
 export const preparedName = 'log-next.tmp';
 
+/** The directory and the segments of the log. */
+export interface WriteAheadLogOptions {
+  readonly directory: string;
+  readonly segments: readonly Segment[];
+  readonly segmentBytes: number;
+  readonly log: Logger;
+}
+
 /**
  * Frames in segments, on the disk when `append` resolves. A segment is filled with zeros in advance: overwriting them does not change the
  * file's size, which halves the time of a commit on ext4.
@@ -52,7 +60,7 @@ export class WriteAheadLog {
   #closed = false;
 
   /** `segments`: the existing ones, oldest first, as recovery returned them. */
-  constructor(disk: Disk, directory: string, segments: readonly Segment[], segmentBytes: number, log: Logger) {
+  constructor(disk: Disk, { directory, segments, segmentBytes, log }: WriteAheadLogOptions) {
     this.#disk = disk;
     this.#directory = directory;
     this.#segments = [...segments];

@@ -83,7 +83,12 @@ export class EtcdStorage implements StorageDriver {
     });
     this.#health = new MemberHealth(this.#connection, clock, log);
     this.#leases = new LeasePool(this.#connection, clock, random);
-    this.#watches = new WatchBroadcaster(this.#connection, this.#keys, { bytes: watchBytes, changes: watchChanges }, { clock, log });
+    this.#watches = new WatchBroadcaster(this.#connection, {
+      keys: this.#keys,
+      limits: { bytes: watchBytes, changes: watchChanges },
+      clock,
+      log,
+    });
   }
 
   /** Statistics for metrics. */

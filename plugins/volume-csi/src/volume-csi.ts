@@ -39,6 +39,14 @@ const retryDelayMs = 1_000;
 /** How long a pod start waits for an attachment before the start is retried. Milliseconds. */
 const attachTimeoutMs = 120_000;
 
+/** What a driver is set up with. */
+interface DriverSetup {
+  readonly nodeName: string;
+  readonly provisions: boolean;
+  /** runs the registration in the API, with or without retries */
+  readonly withRetry: <T>(work: () => Promise<T>) => Promise<T>;
+}
+
 /**
  * The CSI drivers of a node. Starts the configured drivers, connects to all drivers, registers them in the API, mounts their volumes and provisions
  * volumes for them.
@@ -163,12 +171,12 @@ export class VolumeCsi implements VolumeDriver {
       'run' in config ? await runDriver(config.run, join(dataDir, `driver-${at}`), options) : { socket: config.socket, stop: undefined };
     if (stop !== undefined) this.#processes.push(stop);
     const driver = await connectDriver(socket, config, { clock, log, signal });
-    await this.#addDriver(driver, nodeName, provisions, (work) => this.#retry(work));
+    await this.#addDriver(driver, { nodeName, provisions, withRetry: (work) => this.#retry(work) });
   }
 
   /** Creates the API objects of csi-hostpath before the driver has answered, because its name is known. */
   async #announceOwn(config: DriverConfig): Promise<void> {
-    await this.#retry(() => createDriverObjects(ownName, config, true, this.#options));
+    await this.#retry(() => createDriverObjects(ownName, { driverConfig: config, allowVolumeExpansion: true, context: this.#options }));
     await this.#defineSnapshots();
     await this.#retry(() => createSnapshotClass(ownName, config, this.#options));
   }
@@ -207,21 +215,20 @@ export class VolumeCsi implements VolumeDriver {
       driver.client.close();
       throw new Error(`the plugin registers as ${name}, but its driver has the name ${driver.name}`);
     }
-    await this.#addDriver(driver, nodeName, provision, (work) => work());
+    await this.#addDriver(driver, { nodeName, provisions: provision, withRetry: (work) => work() });
   }
 
-  /** @param withRetry runs the registration in the API, with or without retries */
-  async #addDriver(
-    driver: CsiDriver,
-    nodeName: string,
-    provisions: boolean,
-    withRetry: <T>(work: () => Promise<T>) => Promise<T>,
-  ): Promise<void> {
+  /**  */
+  async #addDriver(driver: CsiDriver, { nodeName, provisions, withRetry }: DriverSetup): Promise<void> {
     const { log, client, informers, events, clock } = this.#options;
     const { name, controllerCapabilities, config } = driver;
     try {
       await withRetry(async () => {
-        await createDriverObjects(name, config, controllerCapabilities.has('CONTROLLER_EXPAND_VOLUME'), this.#options);
+        await createDriverObjects(name, {
+          driverConfig: config,
+          allowVolumeExpansion: controllerCapabilities.has('CONTROLLER_EXPAND_VOLUME'),
+          context: this.#options,
+        });
         await installDriver(driver, nodeName, client);
       });
     } catch (error) {

@@ -1,5 +1,5 @@
 import { stringifyExact } from '../json/exact-json.ts';
-import { goQuote } from '../json/go-print.ts';
+import { escapeHtml, goQuote } from '../json/go-print.ts';
 
 /** The error types (field.ErrorType of apimachinery), each with the beginning of its messages. */
 const words = {
@@ -23,7 +23,9 @@ export interface FieldError {
   readonly message: string;
 }
 
-const show = (value: unknown) => (value === undefined ? 'null' : typeof value === 'string' ? goQuote(value) : stringifyExact(value));
+const show = (value: unknown) =>
+  value === undefined ? 'null' : typeof value === 'string' ? goQuote(value) : escapeHtml(stringifyExact(value));
+const counted = (count: number, unit: string) => `${count} ${unit}${count === 1 ? '' : 's'}`;
 const make = (type: FieldErrorType, field: string, value: string | undefined, detail: string | undefined): FieldError => ({
   type,
   field,
@@ -37,9 +39,10 @@ export const invalidOmittingValue = (field: string, detail: string) => make('Fie
 export const typeInvalid = (field: string, value: unknown, detail: string) => make('FieldValueTypeInvalid', field, show(value), detail);
 export const duplicate = (field: string, value: unknown) => make('FieldValueDuplicate', field, show(value), undefined);
 export const fieldForbidden = (field: string, detail: string) => make('FieldValueForbidden', field, undefined, detail);
-export const tooLong = (field: string, max: number) => make('FieldValueTooLong', field, undefined, `may not be more than ${max} bytes`);
+export const tooLong = (field: string, max: number) =>
+  make('FieldValueTooLong', field, undefined, `may not be more than ${counted(max, 'byte')}`);
 export const tooMany = (field: string, count: number, max: number) =>
-  make('FieldValueTooMany', field, String(count), `must have at most ${max} items`);
+  make('FieldValueTooMany', field, String(count), `must have at most ${counted(max, 'item')}`);
 export const fieldNotFound = (field: string, value: unknown) => make('FieldValueNotFound', field, show(value), undefined);
 const valuesInOrder = (supported: readonly string[]) =>
   supported.length === 0 ? '' : `supported values: ${supported.map((s) => JSON.stringify(s)).join(', ')}`;

@@ -11,6 +11,13 @@ export function goText(value: unknown): string {
   }
   return String(value as string | number | bigint | boolean);
 }
+const htmlCharacters = /[<>&\u2028\u2029]/g;
+
+/** Escapes the characters in JSON strings that Go's JSON encoder escapes. They do not occur outside of strings. */
+export function escapeHtml(json: string): string {
+  return json.replace(htmlCharacters, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
 const plain = /^[\x20-\x7e]*$/;
 const escapes: Readonly<Record<string, string>> = {
   '\x07': '\\a',

@@ -21,12 +21,21 @@ export class UnmarshalTypeError extends Error {
  * @throws StatusError BadRequest for values that nest more than 100 deep.
  */
 export function conformToSchema<T>(schema: Schema, value: T): T {
-  return new SchemaWalk(true).visit(schema, value, schema, 0) as T;
+  return new SchemaWalk('json').visit(schema, value, schema, 0) as T;
+}
+
+/**
+ * Returns the value as `conformToSchema` does, but with the messages and the integer conversion of apimachinery's unstructured converter, which
+ * decodes the result of a strategic merge patch.
+ * @throws UnmarshalTypeError for a value of the wrong type
+ */
+export function conformUnstructured<T>(schema: Schema, value: T): T {
+  return new SchemaWalk('converter').visit(schema, value, schema, 0) as T;
 }
 
 /** Returns the value as `conformToSchema` does, but leaves values of the wrong type unchanged. */
 export function conformLeniently<T>(schema: Schema, value: T): T {
-  return new SchemaWalk(false).visit(schema, value, schema, 0) as T;
+  return new SchemaWalk('lenient').visit(schema, value, schema, 0) as T;
 }
 
 /** Validates a JSON value without a schema. @throws StatusError BadRequest if the value nests more than 100 deep or has the key `__proto__` */
@@ -42,12 +51,15 @@ const int64 = [-(2 ** 63), 2 ** 63] as const;
 const plainTime = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$/;
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
+/** Whose errors a walk reports: encoding/json's, those of apimachinery's unstructured converter, or none. */
+type Decoder = 'json' | 'converter' | 'lenient';
+
 class SchemaWalk {
-  readonly #strict: boolean;
+  readonly #decoder: Decoder;
   /** Names of the fields on the path, without list indices: Go's notation of the position of a type mismatch. */
   readonly #path: string[] = [];
-  constructor(strict: boolean) {
-    this.#strict = strict;
+  constructor(decoder: Decoder) {
+    this.#decoder = decoder;
   }
 
   /** Conforms one value. `struct` is the schema of the innermost struct that contains the value. */
@@ -70,6 +82,7 @@ class SchemaWalk {
       case 'integer': {
         if (typeof value === 'bigint') return this.visit(schema, Number(value), struct, depth);
         if (typeof value !== 'number') return this.#mismatch(schema, value, goKind(value), struct);
+        if (this.#decoder === 'converter' && Number.isInteger(value)) return wrapInteger(value, schema.format === 'int32' ? 32 : 64);
         const [low, high] = schema.format === 'int32' ? int32 : int64;
         return Number.isInteger(value) && value >= low && value <= high ? value : this.#mismatch(schema, value, `number ${value}`, struct);
       }
@@ -87,7 +100,8 @@ class SchemaWalk {
   }
 
   #mismatch(schema: Schema, value: unknown, what: string, struct: Schema): unknown {
-    if (!this.#strict) return value;
+    if (this.#decoder === 'lenient') return value;
+    if (this.#decoder === 'converter') throw new UnmarshalTypeError(converterMessage(schema, value));
     const place =
       this.#path.length === 0
         ? 'value'
@@ -95,7 +109,7 @@ class SchemaWalk {
     throw new UnmarshalTypeError(`json: cannot unmarshal ${what} into Go ${place} of type ${goType(schema)}`);
   }
   #reject(message: string, value: unknown): unknown {
-    if (!this.#strict) return value;
+    if (this.#decoder === 'lenient') return value;
     throw new UnmarshalTypeError(message);
   }
 
@@ -187,6 +201,37 @@ function isZero(value: unknown): boolean {
   if (Array.isArray(value)) return value.length === 0;
   for (const _ in value) return false;
   return true;
+}
+
+/** Returns the integer as a conversion of Go stores it in the number of bits. */
+function wrapInteger(value: number, bits: 32 | 64): number {
+  return Number.isSafeInteger(value) && (bits === 64 || (value >= int32[0] && value <= int32[1]))
+    ? value
+    : Number(BigInt.asIntN(bits, BigInt(value)));
+}
+
+/** Returns the error of the unstructured converter for a value that the Go type of the schema cannot hold. */
+function converterMessage(schema: Schema, value: unknown): string {
+  const kind = goKind(value);
+  const from =
+    kind === 'number'
+      ? Number.isInteger(Number(value))
+        ? 'int64'
+        : 'float64'
+      : kind === 'array'
+        ? 'slice'
+        : kind === 'object'
+          ? 'map'
+          : kind;
+  const to = goType(schema);
+  if (schema.type === 'object')
+    return schema.properties === undefined ? `cannot restore map from ${from}` : `cannot restore struct from: ${from}`;
+  if (schema.type === 'array' || schema.format === 'byte') return `cannot restore slice from ${from}`;
+  // types with a JSON unmarshaler of their own
+  if (schema.format === 'int-or-string') return `json: cannot unmarshal ${kind} into Go value of type int32`;
+  if (schema.format === 'date-time' || schema.format === 'micro-time') return `json: cannot unmarshal ${kind} into Go value of type string`;
+  const isConvertible = schema.type === 'string' ? from === 'int64' : schema.type === 'integer' && from === 'float64';
+  return isConvertible ? `cannot convert ${from} to ${to}` : `unrecognized type: ${to}`;
 }
 
 const badTime = (value: string, layout: string) =>

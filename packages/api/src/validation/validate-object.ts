@@ -58,8 +58,8 @@ import {
   validateResourceClaim,
   validateResourceClaimStatus,
   validateResourceClaimTemplate,
-  validateResourceSlice,
-} from './internal/dynamic-resources.ts';
+} from './internal/dynamic-resources/resource-claim.ts';
+import { validateDeviceTaintRule, validateResourceSlice } from './internal/dynamic-resources/resource-slice.ts';
 import {
   validateApiService,
   validateApiServiceStatus,
@@ -95,12 +95,7 @@ import {
   validateStorageClass,
   validateVolumeAttachment,
 } from './internal/storage-classes.ts';
-import {
-  validateClusterTrustBundle,
-  validateDeviceTaintRule,
-  validateLeaseCandidate,
-  validatePodCertificateRequest,
-} from './internal/alpha-beta-kinds.ts';
+import { validateClusterTrustBundle, validateLeaseCandidate, validatePodCertificateRequest } from './internal/alpha-beta-kinds.ts';
 import {
   validateValidatingAdmissionPolicy,
   validateMutatingAdmissionPolicy,
@@ -293,7 +288,7 @@ for (const version of ['v1', 'v1beta2']) {
   on<ResourceClaim>(`${group}/ResourceClaim/status`, validateResourceClaimStatus);
   on<ResourceClaimTemplate>(`${group}/ResourceClaimTemplate`, validateResourceClaimTemplate);
   on<ResourceSlice>(`${group}/ResourceSlice`, validateResourceSlice);
-  on<DeviceClass>(`${group}/DeviceClass`, (errors, object) => validateDeviceClass(errors, object));
+  on<DeviceClass>(`${group}/DeviceClass`, validateDeviceClass);
 }
 
 for (const version of ['v1beta1', 'v1alpha1'])

@@ -33,6 +33,13 @@ const documentsMs = 60_000;
 /** The user of requests that the aggregator makes itself. */
 const aggregatorIdentity: Identity = { name: 'system:kube-aggregator', groups: ['system:masters'] };
 
+/** A request that is proxied to an extension API server. */
+export interface AggregatedRequest {
+  readonly exchange: Exchange;
+  readonly identity: Identity;
+  readonly upgrade: UpgradeRequest | undefined;
+}
+
 /** Proxies requests for the API groups of extension API servers, with the identity of the caller (kube-aggregator upstream). */
 export class Aggregator {
   readonly #options: AggregatorOptions;
@@ -146,7 +153,7 @@ export class Aggregator {
   }
 
   /** Forwards an authorized request to an extension API server. @throws StatusError `ServiceUnavailable` if the server cannot be reached */
-  async serve({ service }: Remote, exchange: Exchange, identity: Identity, upgrade: UpgradeRequest | undefined): Promise<void> {
+  async serve({ service }: Remote, { exchange, identity, upgrade }: AggregatedRequest): Promise<void> {
     if (!this.#availability.isAvailable(service)) throw serviceUnavailable();
     const target = await this.#target(service, exchange.target, requestHeaders(exchange.headers, identity));
     if (target === undefined) throw serviceUnavailable();

@@ -222,12 +222,11 @@ export class AvailabilityController {
   }
 
   #fetch(target: ProxyTarget) {
-    return fetchBuffered(
-      this.#options.proxy,
+    return fetchBuffered(this.#options.proxy, {
       target,
-      {},
-      { signals: [this.#stop.signal], limit: maxDiscoveryBytes, timeoutMs: probeTimeoutMs },
-    );
+      request: {},
+      limits: { signals: [this.#stop.signal], limit: maxDiscoveryBytes, timeoutMs: probeTimeoutMs },
+    });
   }
 
   /** Writes the condition Available of an APIService. A conflict is ignored, because the event of the other write causes the next report. */

@@ -50,7 +50,7 @@ export class RemoteRequests {
     const target = await this.#target(remote, request);
     return raceWithAbort(signal, async () => {
       const bounds = { limit: maxResponseBytes, timeoutMs: responseTimeoutMs, signals: signal === undefined ? [stop] : [stop, signal] };
-      const { code, body: content } = await fetchBuffered(proxy, target, { method, body }, bounds);
+      const { code, body: content } = await fetchBuffered(proxy, { target, request: { method, body }, limits: bounds });
       if (code >= 400) throw remoteRejection(code, parsedOrText(content));
       return { code, value: JSON.parse(content.toString('utf8')) as unknown };
     });

@@ -17,6 +17,13 @@ import { metadataLevelPolicy, type AuditPolicy } from './audit-policy.ts';
 import { AuditTrail, type AuditSubject } from './audit-trail.ts';
 import type { RequestHandler } from '../endpoints/request/response.ts';
 
+/** A request that was rejected before it had a user. */
+export interface UnauthenticatedRequest {
+  readonly subject: () => AuditSubject;
+  readonly attributes: Attributes;
+  readonly code: number;
+}
+
 /** Applies the audit policy: decides which requests are audited, and passes their events to all sinks. Created only if sinks are configured. */
 export class Auditor {
   readonly #sinks: readonly AuditSink[];
@@ -48,7 +55,7 @@ export class Auditor {
   }
 
   /** Records an HTTP request whose authentication failed. */
-  recordUnauthenticated(exchange: Exchange, subject: () => AuditSubject, attributes: Attributes, code: number): void {
+  recordUnauthenticated(exchange: Exchange, { subject, attributes, code }: UnauthenticatedRequest): void {
     const withoutUser = { ...attributes, identity: { ...anonymous, name: '', groups: [] } };
     this.trail(subject, withoutUser)?.recordUnauthenticated(attemptedMethods(exchange.headers), code);
   }

@@ -161,12 +161,11 @@ export class BootstrapController {
       metadata: { name: 'kubernetes', namespace: 'default', labels: { component: 'apiserver', provider: 'kubernetes' } },
       spec: { type: 'ClusterIP', clusterIP: facts.kubernetesServiceIP, sessionAffinity: 'None', ports },
     };
-    await this.#updateIfDifferent(
-      services,
-      service,
-      ({ spec }) => ({ spec: { ...spec, ports } }),
-      ({ spec }) => ({ ports: spec?.ports }),
-    );
+    await this.#updateIfDifferent(services, {
+      object: service,
+      wanted: ({ spec }) => ({ spec: { ...spec, ports } }),
+      seen: ({ spec }) => ({ ports: spec?.ports }),
+    });
   }
 
   /** Creates the tracking ConfigMap in the background, because admission may reject the object or be slow. */
@@ -188,12 +187,11 @@ export class BootstrapController {
   async #ensureTracking(): Promise<void> {
     const today = { since: formatTime(this.#options.clock.now()).slice(0, 10) };
     const tracking: ConfigMap = { kind: 'ConfigMap', apiVersion: 'v1', metadata: trackingOfTokens, data: today };
-    await this.#updateIfDifferent(
-      configMaps,
-      tracking,
-      ({ data }) => (parseTime(`${data?.['since'] ?? ''}T00:00:00Z`) === undefined ? { data: today } : { data }),
-      ({ data }) => ({ data }),
-    );
+    await this.#updateIfDifferent(configMaps, {
+      object: tracking,
+      wanted: ({ data }) => (parseTime(`${data?.['since'] ?? ''}T00:00:00Z`) === undefined ? { data: today } : { data }),
+      seen: ({ data }) => ({ data }),
+    });
   }
 
   async #ensureEndpoints(addresses: readonly string[]): Promise<void> {
@@ -207,12 +205,7 @@ export class BootstrapController {
       metadata: { ...metadata, labels: { 'endpointslice.kubernetes.io/skip-mirror': 'true' } },
       subsets,
     };
-    await this.#updateIfDifferent(
-      endpoints,
-      endpoint,
-      () => ({ subsets }),
-      ({ subsets }) => ({ subsets }),
-    );
+    await this.#updateIfDifferent(endpoints, { object: endpoint, wanted: () => ({ subsets }), seen: ({ subsets }) => ({ subsets }) });
     const addressType = addresses.every((address) => isIPv6(address)) ? 'IPv6' : 'IPv4';
     const own = addresses.filter((address) => isIPv6(address) === (addressType === 'IPv6'));
     const list = own.map((address) => ({ addresses: [address], conditions: { ready: true } }));
@@ -224,12 +217,11 @@ export class BootstrapController {
       endpoints: list,
       ports,
     };
-    await this.#updateIfDifferent(
-      endpointSlices,
-      slice,
-      () => ({ endpoints: list, ports }),
-      ({ endpoints, ports }) => ({ endpoints, ports }),
-    );
+    await this.#updateIfDifferent(endpointSlices, {
+      object: slice,
+      wanted: () => ({ endpoints: list, ports }),
+      seen: ({ endpoints, ports }) => ({ endpoints, ports }),
+    });
   }
 
   async #createIfMissing(resource: Resource, object: KubeObject): Promise<void> {
@@ -244,9 +236,7 @@ export class BootstrapController {
   /** Creates the object `wanted` if none exists, and updates the existing object `seen` if it differs. */
   async #updateIfDifferent<T extends KubeObject>(
     resource: Resource<T>,
-    object: T,
-    wanted: (current: T) => object,
-    seen: (current: T) => object,
+    { object, wanted, seen }: { readonly object: T; readonly wanted: (current: T) => object; readonly seen: (current: T) => object },
   ): Promise<void> {
     for (;;) {
       let current: T;

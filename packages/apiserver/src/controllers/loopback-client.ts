@@ -16,27 +16,38 @@ export class LoopbackClient {
   }
 
   get<T extends KubeObject>(resource: Resource<T>, object: KubeObject): Promise<T> {
-    return this.#request('get', resource, object, undefined) as Promise<T>;
+    return this.#request('get', { resource, object, body: undefined }) as Promise<T>;
   }
 
   create(resource: Resource, object: KubeObject): Promise<KubeObject> {
-    return this.#request('create', resource, object, object);
+    return this.#request('create', { resource, object, body: object });
   }
 
   update(resource: Resource, object: KubeObject, subresource = ''): Promise<KubeObject> {
-    return this.#request('update', resource, object, object, subresource);
+    return this.#request('update', { resource, object, body: object, subresource });
   }
 
   delete(resource: Resource, object: KubeObject, preconditions?: { readonly uid: string }): Promise<KubeObject> {
-    return this.#request('delete', resource, object, { kind: 'DeleteOptions', apiVersion: 'v1', ...(preconditions && { preconditions }) });
+    return this.#request('delete', {
+      resource,
+      object,
+      body: { kind: 'DeleteOptions', apiVersion: 'v1', ...(preconditions && { preconditions }) },
+    });
   }
 
   async #request(
     verb: 'get' | 'create' | 'update' | 'delete',
-    resource: Resource,
-    { metadata: { name = '', namespace = '' } = {} }: KubeObject,
-    body: object | undefined,
-    subresource = '',
+    {
+      resource,
+      object: { metadata: { name = '', namespace = '' } = {} },
+      body,
+      subresource = '',
+    }: {
+      readonly resource: Resource;
+      readonly object: KubeObject;
+      readonly body: object | undefined;
+      readonly subresource?: string | undefined;
+    },
   ): Promise<KubeObject> {
     const response = await this.#pipeline.handle({
       verb,

@@ -85,16 +85,28 @@ export class FlowControlConfigurationController {
     }
     await Promise.all([
       ...mandatoryPriorityLevels.map((object) =>
-        this.#ensureObject(priorityLevelConfigurations, object, levels.get(object.metadata?.name ?? ''), true),
+        this.#ensureObject(priorityLevelConfigurations, {
+          bootstrap: object,
+          current: levels.get(object.metadata?.name ?? ''),
+          mandatory: true,
+        }),
       ),
-      ...mandatoryFlowSchemas.map((object) => this.#ensureObject(flowSchemas, object, schemas.get(object.metadata?.name ?? ''), true)),
+      ...mandatoryFlowSchemas.map((object) =>
+        this.#ensureObject(flowSchemas, { bootstrap: object, current: schemas.get(object.metadata?.name ?? ''), mandatory: true }),
+      ),
     ]);
     if (!this.#suggested) {
       await Promise.all([
         ...suggestedPriorityLevels.map((object) =>
-          this.#ensureObject(priorityLevelConfigurations, object, levels.get(object.metadata?.name ?? ''), false),
+          this.#ensureObject(priorityLevelConfigurations, {
+            bootstrap: object,
+            current: levels.get(object.metadata?.name ?? ''),
+            mandatory: false,
+          }),
         ),
-        ...suggestedFlowSchemas.map((object) => this.#ensureObject(flowSchemas, object, schemas.get(object.metadata?.name ?? ''), false)),
+        ...suggestedFlowSchemas.map((object) =>
+          this.#ensureObject(flowSchemas, { bootstrap: object, current: schemas.get(object.metadata?.name ?? ''), mandatory: false }),
+        ),
       ]);
       this.#suggested = true;
     }
@@ -107,9 +119,11 @@ export class FlowControlConfigurationController {
    */
   async #ensureObject(
     resource: Resource,
-    bootstrap: ConfigurationObject,
-    current: ConfigurationObject | undefined,
-    mandatory: boolean,
+    {
+      bootstrap,
+      current,
+      mandatory,
+    }: { readonly bootstrap: ConfigurationObject; readonly current: ConfigurationObject | undefined; readonly mandatory: boolean },
   ): Promise<void> {
     if (current === undefined) {
       await this.#client.create(resource, bootstrap).catch(ignoreReasons('AlreadyExists'));

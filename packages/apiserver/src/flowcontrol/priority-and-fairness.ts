@@ -126,21 +126,24 @@ export class PriorityAndFairness {
     const { level } = counts;
     const flow = () =>
       `${matcher.name}/${matcher.by === 'user' ? identity.name : matcher.by === 'namespace' && info.kind === 'resource' ? info.namespace : ''}`;
-    const acquired = level.acquire(seats, flow, this.#waitMs, signal);
-    if (acquired === undefined) return this.#executionSeat(matcher, counts, seats, undefined);
+    const acquired = level.acquire(seats, { flow, waitMs: this.#waitMs, signal });
+    if (acquired === undefined) return this.#executionSeat(matcher, { counts, seats, queue: undefined });
     if (typeof acquired === 'string') throw this.#rejected(counts, acquired);
-    if (!(acquired instanceof Promise)) return this.#executionSeat(matcher, counts, seats, acquired);
+    if (!(acquired instanceof Promise)) return this.#executionSeat(matcher, { counts, seats, queue: acquired });
     counts.queued += 1;
     const since = this.#clock.monotonic();
     return acquired.then((queue) => {
       counts.queued -= 1;
       this.onQueueWait?.(counts, typeof queue !== 'string', (this.#clock.monotonic() - since) / 1000);
       if (typeof queue === 'string') throw this.#rejected(counts, queue);
-      return this.#executionSeat(matcher, counts, seats, queue);
+      return this.#executionSeat(matcher, { counts, seats, queue });
     });
   }
 
-  #executionSeat({ uid }: FlowSchemaMatcher, counts: FlowCounters, seats: number, queue: Queue | undefined): ExecutionSeat {
+  #executionSeat(
+    { uid }: FlowSchemaMatcher,
+    { counts, seats, queue }: { readonly counts: FlowCounters; readonly seats: number; readonly queue: Queue | undefined },
+  ): ExecutionSeat {
     const clock = this.#clock;
     const began = clock.monotonic();
     const { level } = counts;

@@ -12,6 +12,13 @@ interface PriorityLevelSettings extends QueueSetSettings {
   readonly borrowing: number | undefined;
 }
 
+/** The flow that requests a seat, and how long it may wait in a queue, in milliseconds. */
+export interface SeatRequest {
+  readonly flow: () => string;
+  readonly waitMs: number;
+  readonly signal: () => AbortSignal;
+}
+
 /** One priority level: execution seats, and fair queues for requests that find no free seat (KEP-1040). */
 export class PriorityLevel {
   readonly name: string;
@@ -96,12 +103,7 @@ export class PriorityLevel {
    * Acquires seats for a request. Returns undefined if the request executes immediately, a promise of the queue that dispatched it, or the
    * reason of its rejection. `flow` and `signal` are called only if the request is queued.
    */
-  acquire(
-    seats: number,
-    flow: () => string,
-    waitMs: number,
-    signal: () => AbortSignal,
-  ): Queue | undefined | Rejection | Promise<Queue | Rejection> {
+  acquire(seats: number, { flow, waitMs, signal }: SeatRequest): Queue | undefined | Rejection | Promise<Queue | Rejection> {
     const { exempt, queues } = this.#settings;
     if (exempt || (this.#queueSet.requestCount === 0 && this.#fits(seats))) {
       this.#usedSeats += seats;

@@ -162,7 +162,7 @@ export class HttpHandler {
     if (info.kind === 'path') {
       await this.#filters.authorize(state, info, identity);
       const document = aggregator?.findDocument(target.path);
-      if (document !== undefined && aggregator !== undefined) await aggregator.serve(document, exchange, identity, upgrade);
+      if (document !== undefined && aggregator !== undefined) await aggregator.serve(document, { exchange, identity, upgrade });
       else await paths.send(exchange, target, identity);
       return;
     }
@@ -196,7 +196,7 @@ export class HttpHandler {
       if (isLong) state.audit?.recordResponseStarted();
       // only the other server knows when a watch has begun
       if (isLong) state.release?.();
-      await this.#options.aggregator?.serve(remote, exchange, identity, upgrade);
+      await this.#options.aggregator?.serve(remote, { exchange, identity, upgrade });
     } finally {
       timer?.cancel();
     }

@@ -54,7 +54,11 @@ export class RequestFilters {
     const rejected = result instanceof StatusError;
     access?.observeAuthentication(rejected ? undefined : result.identity.name, (clock.monotonic() - startedAt) / 1000);
     if (rejected) {
-      auditor?.recordUnauthenticated(exchange, () => auditSubjectOf(request), attributesOf(info, anonymous), result.code);
+      auditor?.recordUnauthenticated(exchange, {
+        subject: () => auditSubjectOf(request),
+        attributes: attributesOf(info, anonymous),
+        code: result.code,
+      });
       throw result;
     }
     const sender = result.identity;

@@ -70,7 +70,8 @@ export class ResourceHandler {
     // the stored object replaces the body from here on
     exchange.releaseBody();
     if (response.kind === 'watch') state.release?.();
-    if (response.kind === 'proxy') await this.#options.proxyEndpoints.serve(response, exchange, target, request.upgrade);
+    if (response.kind === 'proxy')
+      await this.#options.proxyEndpoints.serve(response, { exchange, requestTarget: target, upgrade: request.upgrade });
     else if (response.kind === 'kubelet') await this.#serveFromKubelet(response, request);
     else await this.#send(response, resourceRequest, accepted);
   }

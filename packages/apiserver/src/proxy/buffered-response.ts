@@ -15,15 +15,20 @@ export interface BufferedResponse {
   readonly body: Buffer;
 }
 
+/** A request whose whole response is buffered, and the limits of the response. */
+export interface BufferedRequest {
+  readonly target: ProxyTarget;
+  readonly request: { readonly method?: string; readonly body?: Buffer | undefined };
+  readonly limits: ResponseLimits;
+}
+
 /**
  * Sends a request and returns its complete response.
  * @throws StatusError `ServiceUnavailable` if the server cannot be reached; Error if the response exceeds the limits
  */
 export async function fetchBuffered(
   proxy: Pick<ReverseProxy, 'open'>,
-  target: ProxyTarget,
-  request: { readonly method?: string; readonly body?: Buffer | undefined },
-  { limit, timeoutMs, signals }: ResponseLimits,
+  { target, request, limits: { limit, timeoutMs, signals } }: BufferedRequest,
 ): Promise<BufferedResponse> {
   const within = anySignal([...signals, AbortSignal.timeout(timeoutMs)]);
   try {

@@ -7,6 +7,13 @@ import type { ProxyTarget, ReverseProxy } from './reverse-proxy.ts';
 
 type Destination = Extract<PipelineResponse, { kind: 'proxy' }>;
 
+/** The exchange that is proxied, its path below the proxy subresource, and the upgrade it requests. */
+export interface ProxiedExchange {
+  readonly exchange: Exchange;
+  readonly requestTarget: RequestTarget;
+  readonly upgrade: UpgradeRequest | undefined;
+}
+
 /** Forwards requests for the subresource `proxy` to pods, services and nodes. */
 export class ProxyEndpoints {
   readonly #proxy: ReverseProxy;
@@ -20,9 +27,7 @@ export class ProxyEndpoints {
   /** Forwards a request. @throws StatusError `ServiceUnavailable` if the destination cannot be reached */
   async serve(
     { scheme, host, port, kubelet, allowLoopback = false }: Destination,
-    exchange: Exchange,
-    { rest }: RequestTarget,
-    upgrade: UpgradeRequest | undefined,
+    { exchange, requestTarget: { rest }, upgrade }: ProxiedExchange,
   ) {
     if (rest === undefined) throw badRequest('the request target must name a proxy');
     const [path = '', query] = split(exchange.target, '?');

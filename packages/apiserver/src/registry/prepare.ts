@@ -15,8 +15,15 @@ const systemFields: ReadonlySet<string> = new Set([
 
 const hasStatus = ({ kind }: ServedKind) => kind.subresources.some(({ name }) => name === 'status');
 
+/** The object that is created, its uid and the context of the request. */
+export interface CreatePreparation {
+  readonly object: KubeObject;
+  readonly uid: string;
+  readonly context: StrategyContext;
+}
+
 /** Sets the fields of a new object that the server owns (rest.BeforeCreate upstream): uid, creationTimestamp, generation, and an empty status. */
-export function prepareForCreate(kind: ServedKind, object: KubeObject, uid: string, context: StrategyContext): KubeObject {
+export function prepareForCreate(kind: ServedKind, { object, uid, context }: CreatePreparation): KubeObject {
   const { strategy } = kind;
   const metadata: Record<string, unknown> = {};
   const clientMetadata = (object.metadata ?? {}) as Readonly<Record<string, unknown>>;
@@ -30,14 +37,21 @@ export function prepareForCreate(kind: ServedKind, object: KubeObject, uid: stri
   return strategy.prepareForCreate?.(fresh, context) ?? fresh;
 }
 
+/** The new and the old object, and the context of the request. */
+export interface UpdatePreparation {
+  readonly object: KubeObject;
+  readonly old: KubeObject;
+  readonly context: StrategyContext;
+}
+
 /**
  * Prepares an updated object (rest.BeforeUpdate upstream): keeps the fields that the server owns, and the status, which only the status subresource
  * can change.
  */
-export function prepareForUpdate(kind: ServedKind, object: KubeObject, old: KubeObject, context: StrategyContext): KubeObject {
+export function prepareForUpdate(kind: ServedKind, { object, old, context }: UpdatePreparation): KubeObject {
   const { strategy } = kind;
   const next = hasStatus(kind) ? withFields(object, { status: fieldOf(old, 'status') }) : object;
-  return restoreServerFields(kind, strategy.prepareForUpdate?.(next, old, context) ?? next, old);
+  return restoreServerFields(kind, { object: strategy.prepareForUpdate?.(next, old, context) ?? next, old });
 }
 
 const defaultStatusStrategy: SubresourceStrategy = {
@@ -56,18 +70,27 @@ export function subresourceStrategy({ strategy, kind }: ServedKind, subresource:
   return rules ?? (subresource === 'status' && kind.subresources.some(({ name }) => name === 'status') ? defaultStatusStrategy : undefined);
 }
 
-export function prepareForSubresourceUpdate(
-  kind: ServedKind,
-  rules: SubresourceStrategy,
-  object: KubeObject,
-  old: KubeObject,
-  context: StrategyContext,
-): KubeObject {
-  return restoreServerFields(kind, rules.prepareForUpdate(object, old, context), old, true);
+/** The rules of the subresource, the new and the old object, and the context of the request. */
+export interface SubresourcePreparation {
+  readonly rules: SubresourceStrategy;
+  readonly object: KubeObject;
+  readonly old: KubeObject;
+  readonly context: StrategyContext;
+}
+
+export function prepareForSubresourceUpdate(kind: ServedKind, { rules, object, old, context }: SubresourcePreparation): KubeObject {
+  return restoreServerFields(kind, { object: rules.prepareForUpdate(object, old, context), old, subresource: true });
 }
 
 /** Restores the fields that the server owns, and increments the generation if the update changes fields that the generation counts. */
-function restoreServerFields({ strategy }: ServedKind, object: KubeObject, old: KubeObject, subresource = false): KubeObject {
+function restoreServerFields(
+  { strategy }: ServedKind,
+  {
+    object,
+    old,
+    subresource = false,
+  }: { readonly object: KubeObject; readonly old: KubeObject; readonly subresource?: boolean | undefined },
+): KubeObject {
   const before = old.metadata ?? {};
   const metadata: Record<string, unknown> = { ...object.metadata };
   delete metadata['selfLink'];

@@ -13,13 +13,18 @@ export function validateForCreate(
   return validateObject(gvk, object, undefined, { allowLoopback });
 }
 
+/** The new and the old object, and the subresource that is written. */
+export interface UpdateValidation {
+  readonly object: KubeObject;
+  readonly old: KubeObject;
+  readonly subresource: string;
+  readonly sent?: unknown;
+}
+
 /** Validates an object that replaces `old`, and returns the errors. `subresource` is '' for the object itself. */
 export function validateForUpdate(
   { gvk, allowLoopback, customResource: custom }: ServedKind,
-  object: KubeObject,
-  old: KubeObject,
-  subresource: string,
-  sent?: unknown,
+  { object, old, subresource, sent }: UpdateValidation,
 ): readonly FieldError[] {
   if (custom !== undefined) return custom.validate({ object, old, subresource, sent });
   return validateObject(gvk, object, old, { allowLoopback, ...(subresource !== '' && { subresource }) });

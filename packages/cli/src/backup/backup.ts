@@ -42,7 +42,7 @@ export async function backup(options: BackupOptions): Promise<void> {
     const first = await read();
     const clusterFile = options.file === undefined ? undefined : await readClusterFile(options.file);
     const missing = new Set<string>();
-    const lines = withKeyCheck(allLines(dataDir, { keys: options.keys, clusterFile }, read, first), missing);
+    const lines = withKeyCheck(allLines(dataDir, { options: { keys: options.keys, clusterFile }, read, first }), missing);
     const head = { format: 'oarlock-backup', version: 1, cluster, createdAt: new Date().toISOString(), revision: first.revision } as const;
     const entries = await writeBackup(output, head, lines);
     console.log(`wrote ${entries} entries as of revision ${first.revision} ${options.keys ? 'and the keys' : 'without keys'} to ${output}`);
@@ -62,9 +62,7 @@ interface KeyOptions {
 
 async function* allLines(
   dataDir: string,
-  { keys, clusterFile }: KeyOptions,
-  read: ReadPage,
-  first: BackupPage,
+  { options: { keys, clusterFile }, read, first }: { readonly options: KeyOptions; readonly read: ReadPage; readonly first: BackupPage },
 ): AsyncGenerator<BackupLine> {
   if (keys) yield* keyFiles(dataDir);
   if (keys && clusterFile !== undefined) yield* configuredKeyFiles(clusterFile);

@@ -43,7 +43,7 @@ export async function dev(plugins: readonly string[], options: DevOptions): Prom
   const alive = setInterval(() => {}, 1 << 30);
   try {
     for (;;) {
-      const started = await startCluster(plugins, options, paint, signal).catch((error: unknown) => {
+      const started = await startCluster(plugins, { options, paint, signal }).catch((error: unknown) => {
         if (signal.aborted) return undefined;
         if (!(error instanceof WiringError)) throw error;
         print(paint.red(describeError(error).message));
@@ -97,9 +97,7 @@ async function changed(files: readonly string[], signal: AbortSignal): Promise<v
 
 async function startCluster(
   plugins: readonly string[],
-  options: DevOptions,
-  paint: Colors,
-  signal: AbortSignal,
+  { options, paint, signal }: { readonly options: DevOptions; readonly paint: Colors; readonly signal: AbortSignal },
 ): Promise<{ close(): Promise<void> }> {
   const file = await fileOf(plugins, options);
   const own = new Set<string>();
@@ -112,7 +110,7 @@ async function startCluster(
     signal,
     port: options.port ?? 0,
     onSpan: (span) => log.span(span),
-    mapPlugin: (planned) => observePlugin(planned, own, log, paint),
+    mapPlugin: (planned) => observePlugin(planned, { own, log, paint }),
   });
   const reloader = new Reloader({
     host: running.composition.host,
@@ -124,9 +122,9 @@ async function startCluster(
     rejected: (name, message) =>
       print(`${paint.red(`${paint.bold(name)} was not reloaded; the previous version keeps running:`)}\n${message}`),
   });
-  const configs = followConfig(options, plugins, reloader, paint);
+  const configs = followConfig(options, { plugins, reloader, paint });
   await reloader.warm();
-  print(banner(running, dataDir, reloader.names, paint));
+  print(banner(running, { dataDir, names: reloader.names, paint }));
   log.renew();
   return {
     async close() {
@@ -175,7 +173,10 @@ async function fileOf(plugins: readonly string[], { file }: DevOptions): Promise
 }
 
 /** Adds what `oarlock dev` needs to one plugin: reports of its decisions, and for plugins under development printed logs and reloading. */
-function observePlugin(planned: PlannedPlugin, own: Set<string>, log: RequestLog, paint: Colors): PlannedPlugin {
+function observePlugin(
+  planned: PlannedPlugin,
+  { own, log, paint }: { readonly own: Set<string>; readonly log: RequestLog; readonly paint: Colors },
+): PlannedPlugin {
   const { plugin, name, decorate, origin } = planned;
   const { token } = plugin.provides;
   const isOwn = origin?.source !== undefined;
@@ -240,7 +241,10 @@ function errorText(error: unknown): string {
 }
 
 /** Reloads plugins under development when their config in the cluster.yaml changes. Other changes of the file need a restart. */
-function followConfig({ file }: DevOptions, plugins: readonly string[], reloader: Reloader, paint: Colors): FileWatch | undefined {
+function followConfig(
+  { file }: DevOptions,
+  { plugins, reloader, paint }: { readonly plugins: readonly string[]; readonly reloader: Reloader; readonly paint: Colors },
+): FileWatch | undefined {
   if (file === undefined) return undefined;
   const path = resolve(file);
   const watch = new FileWatch(() => {
@@ -258,7 +262,10 @@ function followConfig({ file }: DevOptions, plugins: readonly string[], reloader
   return watch;
 }
 
-function banner({ server, startedInMs, warnings }: RunningCluster, dataDir: string, names: readonly string[], paint: Colors): string {
+function banner(
+  { server, startedInMs, warnings }: RunningCluster,
+  { dataDir, names, paint }: { readonly dataDir: string; readonly names: readonly string[]; readonly paint: Colors },
+): string {
   const kubeconfig = relative(process.cwd(), adminKubeconfig(dataDir));
   return [
     `${paint.bold('Oarlock')} is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s), in memory.`,

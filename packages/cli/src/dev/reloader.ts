@@ -88,7 +88,7 @@ export class Reloader {
     const { host, reloaded, rejected } = this.#options;
     const { planned, source, compiler } = target;
     const rejectFaults = (list: readonly Fault[]) => rejected(planned.name, list.map(describeFault).join('\n'));
-    const loaded = await loadPluginFile(compiler, source);
+    const loaded = await loadPluginFile(compiler, { file: source });
     if (loaded.inputs !== undefined) {
       target.inputs = new Set([source, ...target.inputs, ...loaded.inputs]);
       this.#watch.add(loaded.inputs);
@@ -98,7 +98,7 @@ export class Reloader {
     if ('faults' in next) return rejectFaults(next.faults);
     const adapted = (planned.adapt ?? unchanged)(withDedicatedInformers(next.plugin));
     try {
-      const { retired } = await host.replace(planned.plugin.provides, planned.name, adapted, placement.config);
+      const { retired } = await host.replace(planned.plugin.provides, { name: planned.name, plugin: adapted, config: placement.config });
       target.placement = placement;
       reloaded(planned.name, performance.now() - startedAt);
       retired.catch((error: unknown) => rejected(planned.name, `the previous version did not stop cleanly: ${String(error)}`));

@@ -59,8 +59,14 @@ async function trafficEnd(client: Client, text: string, namespace: string): Prom
   throw new CommandError(`pod ${podNamespace}/${name} has no IP address: ${reason}`);
 }
 
+/** The destination of the traffic, and how to read the policies. */
+export interface TrafficDestination {
+  readonly to: string;
+  readonly port: string;
+}
+
 /** Prints the NetworkPolicies that allow or deny traffic, with the rule. Sets exit code 1 if the traffic is denied. */
-export async function explainTrafficBetween(from: string, to: string, port: string, options: ExplainTrafficOptions): Promise<void> {
+export async function explainTrafficBetween(from: string, { to, port }: TrafficDestination, options: ExplainTrafficOptions): Promise<void> {
   if (options.output !== 'text' && options.output !== 'json') throw new CommandError('--output must be text or json', exitCodes.usage);
   const { client, close } = await adminAccess(options.dataDir);
   try {

@@ -50,8 +50,8 @@ export class SharedInformerFactory implements Informers {
     const informer = new SharedIndexInformer<T>(resource, { log: this.#log });
     this.#informers.set(key, informer as unknown as SharedIndexInformer<KubeObject>);
     if (this.#abort.signal.aborted) informer.close();
-    else if (this.#started) this.#run(key, informer, resource, scope);
-    else this.#pending.push(() => this.#run(key, informer, resource, scope));
+    else if (this.#started) this.#run(key, { informer, resource, scope });
+    else this.#pending.push(() => this.#run(key, { informer, resource, scope }));
     return informer;
   }
 
@@ -86,7 +86,14 @@ export class SharedInformerFactory implements Informers {
     await Promise.all(this.#runs);
   }
 
-  #run<T extends KubeObject>(key: string, informer: SharedIndexInformer<T>, resource: Resource<T>, scope: InformerScope): void {
+  #run<T extends KubeObject>(
+    key: string,
+    {
+      informer,
+      resource,
+      scope,
+    }: { readonly informer: SharedIndexInformer<T>; readonly resource: Resource<T>; readonly scope: InformerScope },
+  ): void {
     const { client, clock = systemClock, random = Math.random, streamInitialList } = this.#options;
     const reflector = new Reflector<T>({
       client,

@@ -99,7 +99,11 @@ export function httpClient(options: HttpClientOptions): HttpClient {
     requestTimeoutMs,
     maxResponseBytes,
   };
-  return new HttpsClient(transport, new HttpExchange(exchange), options.maxEventBytes ?? 16 * 1024 * 1024, undefined);
+  return new HttpsClient(transport, {
+    exchange: new HttpExchange(exchange),
+    maxEventBytes: options.maxEventBytes ?? 16 * 1024 * 1024,
+    spanContext: undefined,
+  });
 }
 
 /** Adapts a credential source: returns its token, and passes its certificate to the transport. */
@@ -135,13 +139,20 @@ const methods = {
   deletecollection: 'DELETE',
 } as const;
 
+/** The exchange of requests and the limits of watches. */
+export interface HttpsClientOptions {
+  readonly exchange: HttpExchange;
+  readonly maxEventBytes: number;
+  readonly spanContext: SpanContext | undefined;
+}
+
 class HttpsClient extends ObjectClient implements HttpClient {
   readonly #transport: HttpTransport;
   readonly #exchange: HttpExchange;
   readonly #maxEventBytes: number;
   readonly #spanContext: SpanContext | undefined;
 
-  constructor(transport: HttpTransport, exchange: HttpExchange, maxEventBytes: number, spanContext: SpanContext | undefined) {
+  constructor(transport: HttpTransport, { exchange, maxEventBytes, spanContext }: HttpsClientOptions) {
     super();
     this.#transport = transport;
     this.#exchange = exchange;
@@ -192,11 +203,15 @@ class HttpsClient extends ObjectClient implements HttpClient {
   }
 
   withSpanContext(spanContext: SpanContext | undefined): HttpClient {
-    return new HttpsClient(this.#transport, this.#exchange, this.#maxEventBytes, spanContext);
+    return new HttpsClient(this.#transport, { exchange: this.#exchange, maxEventBytes: this.#maxEventBytes, spanContext });
   }
 
   withUserAgent(userAgent: string): HttpClient {
-    return new HttpsClient(this.#transport, this.#exchange.withUserAgent(userAgent), this.#maxEventBytes, this.#spanContext);
+    return new HttpsClient(this.#transport, {
+      exchange: this.#exchange.withUserAgent(userAgent),
+      maxEventBytes: this.#maxEventBytes,
+      spanContext: this.#spanContext,
+    });
   }
 
   updateCertificates(material: TlsMaterial): void {

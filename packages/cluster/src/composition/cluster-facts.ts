@@ -66,14 +66,19 @@ function controllerRules(plugins: readonly PlannedPlugin[]): Readonly<Record<str
   return rules;
 }
 
+/** The cluster file and the facts of the cluster that complete the config of a role. */
+export interface RoleConfigSources {
+  readonly file: ClusterFile;
+  readonly facts: ClusterFacts;
+}
+
 /**
  * Adds settings that follow from the composition to the config of a role and of an authorizer with the bootstrap policy. Settings in the cluster
  * file take precedence.
  */
 export function withRoleConfig(
   planned: PlannedPlugin,
-  file: ClusterFile,
-  facts: ClusterFacts,
+  { file, facts }: RoleConfigSources,
   {
     port,
     joined,

@@ -66,7 +66,7 @@ export async function createPlan(file: ClusterFile, options: PlanOptions = {}): 
   const facts = clusterFacts(file, plugins, { ...options, network });
   const nodeName = options.nodeName ?? hostname().toLowerCase();
   const leaderElect = mayHaveReplicas(roles, plugins);
-  const configured = plugins.map((planned) => withRoleConfig(planned, file, facts, { ...options, nodeName, leaderElect, plugins }));
+  const configured = plugins.map((planned) => withRoleConfig(planned, { file, facts }, { ...options, nodeName, leaderElect, plugins }));
   if (faults.length > 0) throw new WiringError(sortFaults([...faults, ...remainingFaults(file, configured)]));
   const { mapPlugin } = options;
   return { file, roles, facts, nodeName, plugins: mapPlugin === undefined ? configured : configured.map(mapPlugin) };
@@ -150,8 +150,8 @@ async function planSection(
   const plugins: PlannedPlugin[] = [];
   const faults: Fault[] = [];
   for (const named of placementsOf(file.spec, section)) {
-    const loaded = await loadPlacement(file, named, builtin, knownPlugins);
-    const planned = planPlacement(file, section, named, loaded);
+    const loaded = await loadPlacement(file, { namedPlacement: named, builtin, knownPlugins });
+    const planned = planPlacement(file, { section, namedPlacement: named, loaded });
     if ('faults' in planned) faults.push(...planned.faults);
     else plugins.push(planned);
   }
@@ -166,9 +166,14 @@ async function planSection(
 
 async function loadPlacement(
   file: ClusterFile,
-  { placement: { use }, path }: NamedPlacement,
-  builtin: readonly Plugin[],
-  knownPlugins: ReadonlyMap<string, Plugin>,
+  {
+    namedPlacement: {
+      placement: { use },
+      path,
+    },
+    builtin,
+    knownPlugins,
+  }: { readonly namedPlacement: NamedPlacement; readonly builtin: readonly Plugin[]; readonly knownPlugins: ReadonlyMap<string, Plugin> },
 ): Promise<LoadResult> {
   const builtinPlugin = builtin.find(({ id }) => id === use);
   if (builtinPlugin !== undefined) return { plugin: builtinPlugin, module: '' };
@@ -180,9 +185,11 @@ async function loadPlacement(
 
 function planPlacement(
   file: ClusterFile,
-  section: Section,
-  { placement, path }: NamedPlacement,
-  loaded: LoadResult,
+  {
+    section,
+    namedPlacement: { placement, path },
+    loaded,
+  }: { readonly section: Section; readonly namedPlacement: NamedPlacement; readonly loaded: LoadResult },
 ): PlannedPlugin | { readonly faults: readonly Fault[] } {
   if ('fault' in loaded) return { faults: [loaded.fault] };
   const at = file.locate(path);

@@ -49,7 +49,7 @@ export async function loadPlugin(use: string, baseFile: string | undefined, wher
   const base = baseFile === undefined ? process.cwd() : dirname(resolve(baseFile));
   if (use.startsWith('.') || isAbsolute(use)) {
     const file = resolve(base, use);
-    if (existsSync(file)) return loadPluginFile(new PluginCompiler(file), file, where, true);
+    if (existsSync(file)) return loadPluginFile(new PluginCompiler(file), { file, where, once: true });
     return missingPlugin(use, where, `${file} does not exist`);
   }
   for (const specifier of use.startsWith('@') ? [] : [`@oarlock/${use}/plugin`]) {
@@ -62,7 +62,7 @@ export async function loadPlugin(use: string, baseFile: string | undefined, wher
   for (const specifier of [`${use}/plugin`, use]) {
     const file = await resolveFrom(base, specifier);
     if (file === undefined) continue;
-    if (typescript.has(extname(file))) return loadPluginFile(new PluginCompiler(file), file, where, true);
+    if (typescript.has(extname(file))) return loadPluginFile(new PluginCompiler(file), { file, where, once: true });
     try {
       return pluginFromModule(await importModule(pathToFileURL(file).href), { use, where, module: pathToFileURL(file).href });
     } catch (error) {
@@ -72,13 +72,15 @@ export async function loadPlugin(use: string, baseFile: string | undefined, wher
   return missingPlugin(use, where, '`oarlock plugins list` shows the installed plugins; the path of a file must begin with ./');
 }
 
+/** The file of a plugin, where the composition names it, and whether it is loaded anew. */
+export interface PluginFile {
+  readonly file: string;
+  readonly where?: PluginLocation | undefined;
+  readonly once?: boolean | undefined;
+}
+
 /** Loads a plugin from its source. With `once`, disposes the compiler afterwards; otherwise the compiler can compile the next version. */
-export async function loadPluginFile(
-  compiler: PluginCompiler,
-  file: string,
-  where: PluginLocation = {},
-  once = false,
-): Promise<LoadResult> {
+export async function loadPluginFile(compiler: PluginCompiler, { file, where = {}, once = false }: PluginFile): Promise<LoadResult> {
   const use = displayPath(file);
   try {
     process.setSourceMapsEnabled(true); // stack traces name lines of the source

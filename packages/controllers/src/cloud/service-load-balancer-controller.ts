@@ -54,8 +54,8 @@ export class ServiceLoadBalancerController implements Controller {
     const service = this.#options.services.get(key);
     if (service === undefined) this.#lastEnsured.delete(key);
     else if (service.metadata?.deletionTimestamp !== undefined || !this.#needsLoadBalancer(service))
-      await this.#remove(key, service, client, signal);
-    else await this.#ensure(key, service, client, signal);
+      await this.#remove(key, { service, client, signal });
+    else await this.#ensure(key, { service, client, signal });
   }
 
   #needsLoadBalancer({ spec }: Service): boolean {
@@ -64,7 +64,10 @@ export class ServiceLoadBalancerController implements Controller {
     );
   }
 
-  async #ensure(key: string, service: Service, client: Client, signal: AbortSignal): Promise<void> {
+  async #ensure(
+    key: string,
+    { service, client, signal }: { readonly service: Service; readonly client: Client; readonly signal: AbortSignal },
+  ): Promise<void> {
     const { balancers, recorder, nodes } = this.#options;
     const backendNodes = nodes.list().filter(isLoadBalancerNode);
     const spec = JSON.stringify([service.metadata?.uid, service.spec, service.metadata?.annotations]);
@@ -113,7 +116,10 @@ export class ServiceLoadBalancerController implements Controller {
     else recorder.event(service, 'Normal', 'EnsuredLoadBalancer', 'Ensured load balancer');
   }
 
-  async #remove(key: string, service: Service, client: Client, signal: AbortSignal): Promise<void> {
+  async #remove(
+    key: string,
+    { service, client, signal }: { readonly service: Service; readonly client: Client; readonly signal: AbortSignal },
+  ): Promise<void> {
     const { balancers, recorder } = this.#options;
     if (!hasFinalizer(service)) return;
     recorder.event(service, 'Normal', 'DeletingLoadBalancer', 'Deleting load balancer');

@@ -9,16 +9,18 @@ export const labelKey = (namespace: string | undefined, key: string, value: stri
 export const podLabelKeys = (pod: Pod): readonly string[] =>
   Object.entries(pod.metadata?.labels ?? {}).map(([key, value]) => labelKey(pod.metadata?.namespace, key, value));
 
+/** The namespace, the index key of the selector, and the selector. */
+export interface PodSelection {
+  readonly namespace: string;
+  readonly source: LabelSelector | undefined;
+  readonly selector: Selector;
+}
+
 /**
  * Returns the pods of a namespace that match a selector, by an index lookup of one of the selector's labels. `source` is the LabelSelector from
  * which `selector` was compiled.
  */
-export function podsMatchingSelector(
-  pods: Informer<Pod>,
-  namespace: string,
-  source: LabelSelector | undefined,
-  selector: Selector,
-): readonly Pod[] {
+export function podsMatchingSelector(pods: Informer<Pod>, { namespace, source, selector }: PodSelection): readonly Pod[] {
   const [first] = Object.entries(source?.matchLabels ?? {});
   const candidates = first === undefined ? pods.list(namespace) : pods.byIndex(podsByLabelIndex, labelKey(namespace, first[0], first[1]));
   return candidates.filter((pod) => selector.matches(pod.metadata?.labels));

@@ -90,14 +90,22 @@ export class HorizontalPodAutoscalerController implements Controller {
       const resource = scaleResource(this.#options.kinds, apiVersion, kindName);
       if (resource === undefined) throw new Error(`no matches for kind "${kindName}" in group "${parseApiVersion(apiVersion).group}"`);
       const scale = await client.get(resource, { namespace: autoscaler.metadata?.namespace ?? '', name }, { subresource: 'scale' });
-      this.#setAbleToScale(sync, 'True', 'SucceededGetScale', "the HPA controller was able to get the target's current scale");
+      this.#setAbleToScale(sync, {
+        status: 'True',
+        reason: 'SucceededGetScale',
+        message: "the HPA controller was able to get the target's current scale",
+      });
       return { resource, scale };
     } catch (error) {
       const { message } = error as Error;
       this.#options.recorder.event(autoscaler, 'Warning', 'FailedGetScale', message);
       const text = `the HPA controller was unable to get the target's current scale: ${message}`;
-      this.#setAbleToScale(sync, 'False', 'FailedGetScale', text);
-      await this.#updateStatus(sync, autoscaler.status?.currentReplicas ?? 0, autoscaler.status?.desiredReplicas ?? 0, false);
+      this.#setAbleToScale(sync, { status: 'False', reason: 'FailedGetScale', message: text });
+      await this.#updateStatus(sync, {
+        current: autoscaler.status?.currentReplicas ?? 0,
+        desired: autoscaler.status?.desiredReplicas ?? 0,
+        rescaled: false,
+      });
       return undefined;
     }
   }
@@ -109,20 +117,23 @@ export class HorizontalPodAutoscalerController implements Controller {
     const history = this.#history.get(key) ?? new ScalingHistory(settings.downscaleStabilizationSeconds * 1000);
     this.#history.set(key, history);
     history.begin(current, now);
-    const desired = await this.#desiredScale(sync, target.scale, history, now);
+    const desired = await this.#desiredScale(sync, { scale: target.scale, history, now });
     if (desired === undefined) {
-      await this.#updateStatus(sync, current, sync.autoscaler.status?.desiredReplicas ?? 0, false);
+      await this.#updateStatus(sync, { current, desired: sync.autoscaler.status?.desiredReplicas ?? 0, rescaled: false });
       return;
     }
     if (desired.replicas !== current) {
       await this.#rescale(sync, target, desired);
-      history.recordScaleEvent(current, desired.replicas, sync.autoscaler.spec.behavior, now);
+      history.recordScaleEvent(current, { to: desired.replicas, behavior: sync.autoscaler.spec.behavior, nowMs: now });
     }
-    await this.#updateStatus(sync, current, desired.replicas, desired.replicas !== current);
+    await this.#updateStatus(sync, { current, desired: desired.replicas, rescaled: desired.replicas !== current });
   }
 
   /** Returns the desired replicas within minReplicas and maxReplicas, or undefined if the metrics yield no number. */
-  async #desiredScale(sync: AutoscalerSync, scale: Scale, history: ScalingHistory, now: number): Promise<DesiredScale | undefined> {
+  async #desiredScale(
+    sync: AutoscalerSync,
+    { scale, history, now }: { readonly scale: Scale; readonly history: ScalingHistory; readonly now: number },
+  ): Promise<DesiredScale | undefined> {
     const { minReplicas: min = 1, maxReplicas: max, behavior } = sync.autoscaler.spec;
     const current = scale.spec?.replicas ?? 0;
     if (current === 0 && min !== 0) {
@@ -134,8 +145,8 @@ export class HorizontalPodAutoscalerController implements Controller {
     if (current < min) return { replicas: min, reason: 'Current number of replicas below Spec.MinReplicas' };
     const recommendation = await this.#recommender.recommend(sync, scale, current);
     if (recommendation === undefined) return undefined;
-    const stabilized = history.stabilize(recommendation.replicas, current, behavior, now);
-    this.#setAbleToScale(sync, 'True', stabilized.condition.reason, stabilized.condition.message);
+    const stabilized = history.stabilize(recommendation.replicas, { current, behavior, nowMs: now });
+    this.#setAbleToScale(sync, { status: 'True', reason: stabilized.condition.reason, message: stabilized.condition.message });
     const bounded = history.limit({ current, desired: stabilized.replicas, min, max }, behavior, now);
     const status = bounded.limited ? 'True' : 'False';
     setCondition(sync, { type: 'ScalingLimited', status, ...bounded.condition }, this.#options.clock.now());
@@ -159,23 +170,32 @@ export class HorizontalPodAutoscalerController implements Controller {
       const { message } = error as Error;
       recorder.event(autoscaler, 'Warning', 'FailedRescale', `New size: ${replicas}; reason: ${reason}; error: ${message}`);
       const text = `the HPA controller was unable to update the target scale: ${message}`;
-      this.#setAbleToScale(sync, 'False', 'FailedUpdateScale', text);
-      await this.#updateStatus(sync, scale.spec?.replicas ?? 0, autoscaler.status?.desiredReplicas ?? 0, false);
+      this.#setAbleToScale(sync, { status: 'False', reason: 'FailedUpdateScale', message: text });
+      await this.#updateStatus(sync, {
+        current: scale.spec?.replicas ?? 0,
+        desired: autoscaler.status?.desiredReplicas ?? 0,
+        rescaled: false,
+      });
       throw error;
     }
-    this.#setAbleToScale(sync, 'True', 'SucceededRescale', `the HPA controller was able to update the target scale to ${replicas}`);
+    this.#setAbleToScale(sync, {
+      status: 'True',
+      reason: 'SucceededRescale',
+      message: `the HPA controller was able to update the target scale to ${replicas}`,
+    });
     recorder.event(autoscaler, 'Normal', 'SuccessfulRescale', `New size: ${replicas}; reason: ${reason}`);
   }
 
-  #setAbleToScale(sync: AutoscalerSync, status: 'True' | 'False', reason: string, message: string): void {
+  #setAbleToScale(
+    sync: AutoscalerSync,
+    { status, reason, message }: { readonly status: 'True' | 'False'; readonly reason: string; readonly message: string },
+  ): void {
     setCondition(sync, { type: 'AbleToScale', status, reason, message }, this.#options.clock.now());
   }
 
   async #updateStatus(
     { autoscaler, client, conditions, metrics }: AutoscalerSync,
-    current: number,
-    desired: number,
-    rescaled: boolean,
+    { current, desired, rescaled }: { readonly current: number; readonly desired: number; readonly rescaled: boolean },
   ): Promise<void> {
     const old = autoscaler.status;
     const currentMetrics = metrics ?? old?.currentMetrics;

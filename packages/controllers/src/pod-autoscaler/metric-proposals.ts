@@ -130,14 +130,18 @@ async function computeResourceProposal(
   const label = container === undefined ? `${name} resource` : `${name} container resource`;
   if (averageUtilization !== undefined) {
     const options = { current: subject.specReplicas, target: averageUtilization, resource: name, container };
-    const { replicas, utilization = 0, average } = resourceUtilizationReplicas(subject.pods, metrics, options, tolerances, timing);
+    const {
+      replicas,
+      utilization = 0,
+      average,
+    } = resourceUtilizationReplicas(subject.pods, { all: metrics, ...options, tolerances, timing });
     const status = statusOf({ averageUtilization: utilization, averageValue: formatMilli(average) });
     return { replicas, name: `${label} utilization (percentage of request)`, status };
   }
   if (averageValue === undefined)
     throw new Error('invalid resource metric source: neither a utilization target nor a value target was set');
   const options = { current: subject.specReplicas, target: milliValue(averageValue), resource: name };
-  const { replicas, average } = averageValueReplicas(subject.pods, metrics, options, tolerances, timing);
+  const { replicas, average } = averageValueReplicas(subject.pods, { all: metrics, ...options, tolerances, timing });
   return { replicas, name: label, status: statusOf({ averageValue: formatMilli(average) }) };
 }
 
@@ -154,7 +158,7 @@ async function podsProposal(spec: MetricSpec, { subject, source, client, toleran
     }),
   );
   const options = { current: subject.specReplicas, target: milliValue(target.averageValue ?? '0'), resource: undefined };
-  const { replicas, average } = averageValueReplicas(subject.pods, metrics, options, tolerances, timing);
+  const { replicas, average } = averageValueReplicas(subject.pods, { all: metrics, ...options, tolerances, timing });
   const current = { averageValue: formatMilli(average) };
   return { replicas, name: `pods metric ${metric.name}`, status: { type: 'Pods', pods: { metric, current } } };
 }

@@ -65,7 +65,7 @@ export class MetricsRecommender {
     const selector = this.#parseSelector(sync, text);
     if (selector === undefined) return undefined;
     const pods = this.#podsMatching(namespace, selector);
-    if (this.#hasConflict(sync, selector, text, pods)) return undefined;
+    if (this.#hasConflict(sync, { selector, text, pods })) return undefined;
     const statusReplicas = scale.status?.replicas ?? 0;
     const evaluated = await this.#evaluate(sync, { namespace, selector: text, pods, specReplicas: current, statusReplicas });
     return this.#choose(sync, evaluated, current);
@@ -73,14 +73,19 @@ export class MetricsRecommender {
 
   #parseSelector(sync: AutoscalerSync, text: string): Selector | undefined {
     if (text === '') {
-      this.#fail(sync, 'SelectorRequired', 'InvalidSelector', "the HPA target's scale is missing a selector", 'selector is required');
+      this.#fail(sync, {
+        event: 'SelectorRequired',
+        reason: 'InvalidSelector',
+        message: "the HPA target's scale is missing a selector",
+        eventMessage: 'selector is required',
+      });
       return undefined;
     }
     try {
       return parseLabelSelector(text);
     } catch (error) {
       const message = `couldn't convert selector into a corresponding internal selector object: ${(error as Error).message}`;
-      this.#fail(sync, 'InvalidSelector', 'InvalidSelector', message);
+      this.#fail(sync, { event: 'InvalidSelector', reason: 'InvalidSelector', message });
       return undefined;
     }
   }
@@ -94,18 +99,29 @@ export class MetricsRecommender {
   }
 
   /** Records the pod selector of an autoscaler. Returns true if another autoscaler selects the same pods. */
-  #hasConflict(sync: AutoscalerSync, selector: Selector, text: string, pods: readonly Pod[]): boolean {
+  #hasConflict(
+    sync: AutoscalerSync,
+    { selector, text, pods }: { readonly selector: Selector; readonly text: string; readonly pods: readonly Pod[] },
+  ): boolean {
     const { namespace = '', name = '' } = sync.autoscaler.metadata ?? {};
     this.#selectors.set(objectKey(sync.autoscaler), { namespace, name, selector });
     const autoscalers = this.#selectors.autoscalersSelecting(namespace, pods);
     if (autoscalers.length <= 1) return false;
     const message = `pods by selector ${text} are controlled by multiple HPAs: [${autoscalers.join(' ')}]`;
-    this.#fail(sync, 'AmbiguousSelector', 'AmbiguousSelector', message);
+    this.#fail(sync, { event: 'AmbiguousSelector', reason: 'AmbiguousSelector', message });
     return true;
   }
 
   /** Records the events and the ScalingActive condition of an autoscaler whose replicas cannot be computed. */
-  #fail(sync: AutoscalerSync, event: string, reason: string, message: string, eventMessage = message): void {
+  #fail(
+    sync: AutoscalerSync,
+    {
+      event,
+      reason,
+      message,
+      eventMessage = message,
+    }: { readonly event: string; readonly reason: string; readonly message: string; readonly eventMessage?: string | undefined },
+  ): void {
     const { recorder, clock } = this.#options;
     recorder.event(sync.autoscaler, 'Warning', event, eventMessage);
     recorder.event(sync.autoscaler, 'Warning', 'FailedComputeMetricsReplicas', eventMessage);

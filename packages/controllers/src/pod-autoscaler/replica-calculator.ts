@@ -33,7 +33,14 @@ interface PodGroups {
 }
 
 /** Groups pods into ready, unready (starting), missing (without a metric) and ignored (terminating or failed) pods. */
-function groupPods(pods: readonly Pod[], all: ReadonlyMap<string, PodMetric>, resource: string | undefined, timing: Timing): PodGroups {
+function groupPods(
+  pods: readonly Pod[],
+  {
+    all,
+    resource,
+    timing,
+  }: { readonly all: ReadonlyMap<string, PodMetric>; readonly resource: string | undefined; readonly timing: Timing },
+): PodGroups {
   const unready = new Set<string>();
   const missing = new Set<string>();
   const metrics = new Map<string, number>();
@@ -89,13 +96,18 @@ const sumOf = (values: Iterable<number>) => {
   return sum;
 };
 
+/** The current replicas, how to compute a ratio, what a pod without metrics counts, and the tolerances. */
+interface ReplicaCalculation {
+  readonly current: number;
+  readonly ratioOf: (metrics: ReadonlyMap<string, number>) => number;
+  readonly assumedValue: (name: string) => number;
+  readonly tolerances: Tolerances;
+}
+
 /** Computes the replicas. Assumes for unready pods and missing metrics the values that cause the smallest change. */
 function calculateReplicas(
   { ready, unready, missing, metrics }: PodGroups,
-  current: number,
-  ratioOf: (metrics: ReadonlyMap<string, number>) => number,
-  assumedValue: (name: string) => number,
-  tolerances: Tolerances,
+  { current, ratioOf, assumedValue, tolerances }: ReplicaCalculation,
 ): number {
   const ratio = ratioOf(metrics);
   const withUnready = unready.size > 0 && ratio > 1;
@@ -113,21 +125,24 @@ function calculateReplicas(
 /** Rounds a value to remove floating-point errors, which could otherwise add a replica. */
 const round = (value: number) => Math.round(value * 1e9) / 1e9;
 
+/** The pods, their metrics and the target utilization. */
+export interface UtilizationTarget {
+  readonly all: ReadonlyMap<string, PodMetric>;
+  readonly current: number;
+  readonly target: number;
+  readonly resource: string;
+  readonly container: string | undefined;
+  readonly tolerances: Tolerances;
+  readonly timing: Timing;
+}
+
 /** Returns the replicas at which the average utilization is `target` percent of the requests. */
 export function resourceUtilizationReplicas(
   pods: readonly Pod[],
-  all: ReadonlyMap<string, PodMetric>,
-  {
-    current,
-    target,
-    resource,
-    container,
-  }: { readonly current: number; readonly target: number; readonly resource: string; readonly container: string | undefined },
-  tolerances: Tolerances,
-  timing: Timing,
+  { all, current, target, resource, container, tolerances, timing }: UtilizationTarget,
 ): ReplicaProposal {
   if (pods.length === 0) throw new Error(noPods);
-  const groups = groupPods(pods, all, resource, timing);
+  const groups = groupPods(pods, { all, resource, timing });
   if (groups.metrics.size === 0) throw new Error(noMetrics);
   const requests = requestsOf(pods, resource, container);
   const percent = (metrics: ReadonlyMap<string, number>) => {
@@ -138,37 +153,37 @@ export function resourceUtilizationReplicas(
   const utilization = percent(groups.metrics);
   const average = sumOf(groups.metrics.values()) / groups.metrics.size;
   const full = Math.max(100, target);
-  const replicas = calculateReplicas(
-    groups,
+  const replicas = calculateReplicas(groups, {
     current,
-    (metrics) => percent(metrics) / target,
-    (name) => ((requests.get(name) ?? 0) * full) / 100,
+    ratioOf: (metrics) => percent(metrics) / target,
+    assumedValue: (name) => ((requests.get(name) ?? 0) * full) / 100,
     tolerances,
-  );
+  });
   return { replicas, utilization, average };
+}
+
+/** The pods, their metrics and the target average value. */
+export interface AverageValueTarget {
+  readonly all: ReadonlyMap<string, PodMetric>;
+  readonly current: number;
+  readonly target: number;
+  readonly resource: string | undefined;
+  readonly tolerances: Tolerances;
+  readonly timing: Timing;
 }
 
 /** Returns the replicas at which the average value is `target` thousandths. */
 export function averageValueReplicas(
   pods: readonly Pod[],
-  all: ReadonlyMap<string, PodMetric>,
-  { current, target, resource }: { readonly current: number; readonly target: number; readonly resource: string | undefined },
-  tolerances: Tolerances,
-  timing: Timing,
+  { all, current, target, resource, tolerances, timing }: AverageValueTarget,
 ): ReplicaProposal {
   if (pods.length === 0) throw new Error(noPods);
-  const groups = groupPods(pods, all, resource, timing);
+  const groups = groupPods(pods, { all, resource, timing });
   if (groups.metrics.size === 0) throw new Error(noMetrics);
   const mean = (metrics: ReadonlyMap<string, number>) => sumOf(metrics.values()) / metrics.size;
   const average = mean(groups.metrics);
   return {
-    replicas: calculateReplicas(
-      groups,
-      current,
-      (metrics) => mean(metrics) / target,
-      () => target,
-      tolerances,
-    ),
+    replicas: calculateReplicas(groups, { current, ratioOf: (metrics) => mean(metrics) / target, assumedValue: () => target, tolerances }),
     average,
   };
 }

@@ -33,6 +33,20 @@ const downLimit: Reason = {
   message: 'the desired replica count is decreasing faster than the maximum scale rate',
 };
 
+/** The current replicas, the behavior of the autoscaler, and the time in milliseconds. */
+export interface ScalingRequest {
+  readonly current: number;
+  readonly behavior: HorizontalPodAutoscalerBehavior | undefined;
+  readonly nowMs: number;
+}
+
+/** The new replicas, the behavior of the autoscaler, and the time in milliseconds. */
+export interface ScaleEventRecord {
+  readonly to: number;
+  readonly behavior: HorizontalPodAutoscalerBehavior | undefined;
+  readonly nowMs: number;
+}
+
 /** The recent recommendations and scale events of one HorizontalPodAutoscaler, with times of the monotonic clock. */
 export class ScalingHistory {
   readonly #downWindowMs: number;
@@ -51,12 +65,7 @@ export class ScalingHistory {
   }
 
   /** Stabilizes a recommendation: for scale-down, returns the highest recommendation in the stabilization window; for scale-up, the lowest. */
-  stabilize(
-    desired: number,
-    current: number,
-    behavior: HorizontalPodAutoscalerBehavior | undefined,
-    nowMs: number,
-  ): { readonly replicas: number; readonly condition: Reason } {
+  stabilize(desired: number, { current, behavior, nowMs }: ScalingRequest): { readonly replicas: number; readonly condition: Reason } {
     const upMs = (behavior?.scaleUp?.stabilizationWindowSeconds ?? 0) * 1000;
     const downMs =
       behavior?.scaleDown?.stabilizationWindowSeconds === undefined
@@ -86,7 +95,7 @@ export class ScalingHistory {
     return { replicas, condition };
   }
 
-  recordScaleEvent(from: number, to: number, behavior: HorizontalPodAutoscalerBehavior | undefined, nowMs: number): void {
+  recordScaleEvent(from: number, { to, behavior, nowMs }: ScaleEventRecord): void {
     const longest = Math.max(
       0,
       ...[behavior?.scaleUp, behavior?.scaleDown].flatMap((rules) =>
@@ -115,13 +124,13 @@ export class ScalingHistory {
       return { replicas: desired, limited: false, condition: withinLimits };
     }
     if (desired > current) {
-      const rateLimit = Math.max(current, this.#limit(behavior.scaleUp, current, 1, nowMs));
+      const rateLimit = Math.max(current, this.#limit(behavior.scaleUp, { current, sign: 1, nowMs }));
       if (desired > Math.min(max, rateLimit))
         return max > rateLimit
           ? { replicas: rateLimit, limited: true, condition: upLimit }
           : { replicas: max, limited: true, condition: tooMany };
     } else if (desired < current) {
-      const rateLimit = Math.min(current, this.#limit(behavior.scaleDown, current, -1, nowMs));
+      const rateLimit = Math.min(current, this.#limit(behavior.scaleDown, { current, sign: -1, nowMs }));
       if (desired < Math.max(min, rateLimit))
         return min < rateLimit
           ? { replicas: rateLimit, limited: true, condition: downLimit }
@@ -134,7 +143,10 @@ export class ScalingHistory {
    * Returns the number of replicas up to (sign 1) or down to (sign -1) which the scaling policies permit scaling, relative to the replicas at the
    * start of each policy's period.
    */
-  #limit(rules: HPAScalingRules | undefined, current: number, sign: 1 | -1, nowMs: number): number {
+  #limit(
+    rules: HPAScalingRules | undefined,
+    { current, sign, nowMs }: { readonly current: number; readonly sign: 1 | -1; readonly nowMs: number },
+  ): number {
     if (rules?.selectPolicy === 'Disabled') return current;
     const limits = (rules?.policies ?? []).map(({ type, value, periodSeconds }: HPAScalingPolicy) => {
       const since = nowMs - periodSeconds * 1000;

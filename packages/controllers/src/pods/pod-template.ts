@@ -6,9 +6,7 @@ import { withTypeMeta } from '../objects/object-identity.ts';
 /** Returns a pod built from the owner's pod template, with the owner as controller. Without `name`, the API server generates the name. */
 export function podFromTemplate<T extends KubeObject>(
   template: PodTemplateSpec | undefined,
-  resource: Resource<T>,
-  owner: T,
-  name?: string,
+  { resource, owner, name }: { readonly resource: Resource<T>; readonly owner: T; readonly name?: string | undefined },
 ): Pod {
   const { labels, annotations, finalizers } = template?.metadata ?? {};
   return {

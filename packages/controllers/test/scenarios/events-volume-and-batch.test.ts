@@ -88,7 +88,7 @@ const endAll =
   (code: number) =>
   async ({ api, clock }: RunningControllers) => {
     await clock.settle();
-    for (const pod of api.objects(pods, 'd')) await setPodTerminated(api, pod, code, clock.now());
+    for (const pod of api.objects(pods, 'd')) await setPodTerminated(api, { pod, exitCode: code, at: clock.now() });
   };
 const onNode = (phase: string) => (api: MemoryApi) => {
   api.seed(nodes, node());

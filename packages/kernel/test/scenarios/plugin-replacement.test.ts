@@ -60,7 +60,7 @@ async function started(): Promise<{ readonly host: PluginHost; readonly held: Gr
 it('replace sends new calls to the new version and stops the previous one after its last call', async () => {
   const { host, held } = await started();
   expect(held.greet()).toBe('ONE GREETS YOU');
-  const { retired } = await host.replace(Greeters, 'greeter-test', greeter('two'), { name: 'ada' });
+  const { retired } = await host.replace(Greeters, { name: 'greeter-test', plugin: greeter('two'), config: { name: 'ada' } });
   expect(held.greet()).toBe('TWO GREETS ADA');
   expect(happened).toEqual(['one starts', 'two starts']);
   drained();
@@ -72,8 +72,8 @@ it('replace sends new calls to the new version and stops the previous one after 
 
 it('stop stops the current and all replaced versions', async () => {
   const { host } = await started();
-  await host.replace(Greeters, 'greeter-test', greeter('two'), {});
-  await host.replace(Greeters, 'greeter-test', greeter('three'), {});
+  await host.replace(Greeters, { name: 'greeter-test', plugin: greeter('two'), config: {} });
+  await host.replace(Greeters, { name: 'greeter-test', plugin: greeter('three'), config: {} });
   await host.stop();
   expect(happened.filter((each) => each.endsWith('stops')).sort()).toEqual(['one stops', 'three stops', 'two stops']);
 });
@@ -95,11 +95,13 @@ it('replace keeps the previous version if the new one is invalid or does not sta
       () => [],
       (error: unknown) => (error instanceof WiringError ? error.faults.map(({ code }) => code) : [String(error)]),
     );
-  expect(await codes(host.replace(Greeters, 'greeter-test', greeter('two'), { nme: 'ada' }))).toEqual(['ConfigInvalid']);
-  expect(await codes(host.replace(Greeters, 'greeter-test', failing, {}))).toEqual(['StartFailed']);
-  expect(await codes(host.replace(Greeters, 'greeter-test', { ...other, needs: {} }, {}))).toEqual(['WrongSlot']);
+  expect(await codes(host.replace(Greeters, { name: 'greeter-test', plugin: greeter('two'), config: { nme: 'ada' } }))).toEqual([
+    'ConfigInvalid',
+  ]);
+  expect(await codes(host.replace(Greeters, { name: 'greeter-test', plugin: failing, config: {} }))).toEqual(['StartFailed']);
+  expect(await codes(host.replace(Greeters, { name: 'greeter-test', plugin: { ...other, needs: {} }, config: {} }))).toEqual(['WrongSlot']);
   const needy = greeter('two', { needs: { x: slot.one<string>('nowhere/v1') } });
-  expect(await codes(host.replace(Greeters, 'greeter-test', needy, {}))).toEqual(['SlotEmpty']);
+  expect(await codes(host.replace(Greeters, { name: 'greeter-test', plugin: needy, config: {} }))).toEqual(['SlotEmpty']);
   expect(held.greet()).toBe('ONE GREETS YOU');
   expect(happened).toEqual(['one starts', 'two starts', 'two stops']);
   await host.stop();
@@ -108,6 +110,8 @@ it('replace keeps the previous version if the new one is invalid or does not sta
 it('replace rejects a plugin without a swappable instance', async () => {
   const host = new PluginHost().add({ plugin: greeter('one') });
   await host.start();
-  await expect(host.replace(Greeters, 'greeter-test', greeter('two'), {})).rejects.toThrow('greeter-test of greeter/v1 cannot be replaced');
+  await expect(host.replace(Greeters, { name: 'greeter-test', plugin: greeter('two'), config: {} })).rejects.toThrow(
+    'greeter-test of greeter/v1 cannot be replaced',
+  );
   await host.stop();
 });

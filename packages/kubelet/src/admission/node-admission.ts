@@ -68,11 +68,11 @@ export class NodeAdmission {
     const usage = usageOf(pod);
     const allocatable = this.#allocatable();
     const pods = parseQuantity(allocatable['pods'] ?? '0').scaled(1);
-    if (this.#pods.size + 1 > pods) return outOfResource('pods', 1, this.#pods.size, pods);
+    if (this.#pods.size + 1 > pods) return outOfResource('pods', { requested: 1, used: this.#pods.size, capacity: pods });
     for (const [name, requested] of usage.resources) {
       const capacity = this.#capacityOf(name);
       if (capacity !== undefined && requested > 0 && this.#usedOf(name) + requested > capacity)
-        return outOfResource(name, requested, this.#usedOf(name), capacity);
+        return outOfResource(name, { requested, used: this.#usedOf(name), capacity });
     }
     const node = this.#node();
     if (node && !matchesRequiredNodeAffinity(pod.spec, node))
@@ -155,7 +155,10 @@ export class NodeAdmission {
     for (const { name, requested, has, capacity } of larger) {
       const used = this.#usedOf(name) - has;
       if (used + requested > capacity)
-        return { reason: 'Deferred', message: `Node didn't have enough resource: ${insufficientMessage(name, requested, used, capacity)}` };
+        return {
+          reason: 'Deferred',
+          message: `Node didn't have enough resource: ${insufficientMessage(name, { requested, used, capacity })}`,
+        };
     }
     this.release(podUid(pod));
     this.#add(pod, usage);
@@ -208,9 +211,14 @@ function usageOf(pod: Pod): Usage {
 }
 
 const noUsage: Usage = { resources: new Map(), ports: [] };
-const insufficientMessage = (name: string, requested: number, used: number, capacity: number) =>
-  `${name}, requested: ${requested}, used: ${used}, capacity: ${capacity}`;
-const outOfResource = (name: string, requested: number, used: number, capacity: number): AdmissionRejection => ({
+const insufficientMessage = (
+  name: string,
+  { requested, used, capacity }: { readonly requested: number; readonly used: number; readonly capacity: number },
+) => `${name}, requested: ${requested}, used: ${used}, capacity: ${capacity}`;
+const outOfResource = (
+  name: string,
+  { requested, used, capacity }: { readonly requested: number; readonly used: number; readonly capacity: number },
+): AdmissionRejection => ({
   reason: `OutOf${name}`,
-  message: `Pod was rejected: Node didn't have enough resource: ${insufficientMessage(name, requested, used, capacity)}`,
+  message: `Pod was rejected: Node didn't have enough resource: ${insufficientMessage(name, { requested, used, capacity })}`,
 });

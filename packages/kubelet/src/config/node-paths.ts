@@ -7,6 +7,20 @@ export function safePart(name: string): string {
   return escaped === '' || /^\.+$/.test(escaped) ? `%${escaped}` : escaped;
 }
 
+/** The volume of a pod by its driver and name, and whether it is held in memory. */
+export interface PodVolume {
+  readonly driver: string;
+  readonly volume: string;
+  readonly inMemory: boolean;
+}
+
+/** The volume mount of a container that has a subPath. */
+export interface SubPathMount {
+  readonly volume: string;
+  readonly container: string;
+  readonly index: number;
+}
+
 /** The paths of a kubelet's files, below its root directory. */
 export class NodePaths {
   readonly root: string;
@@ -33,10 +47,10 @@ export class NodePaths {
   volumes(uid: string, inMemory: boolean): string {
     return join(inMemory ? this.volatilePod(uid) : this.pod(uid), 'volumes');
   }
-  volume(uid: string, driver: string, volume: string, inMemory: boolean): string {
+  volume(uid: string, { driver, volume, inMemory }: PodVolume): string {
     return join(this.volumes(uid, inMemory), safePart(driver), safePart(volume));
   }
-  subPath(uid: string, volume: string, container: string, index: number): string {
+  subPath(uid: string, { volume, container, index }: SubPathMount): string {
     return join(this.pod(uid), 'volume-subpaths', safePart(volume), safePart(container), String(index));
   }
   hosts(uid: string): string {

@@ -99,7 +99,8 @@ export class EvictionManager {
     const { stats, signal } = this.#options;
     const all = await stats(signal);
     const found: WorkerCandidate[] = [];
-    for (const worker of workers) found.push({ worker, pod: worker.record.pod, usage: await podUsage(worker.record, all, disk) });
+    for (const worker of workers)
+      found.push({ worker, pod: worker.record.pod, usage: await podUsage(worker.record, { stats: all, disk }) });
     return found;
   }
 }

@@ -11,13 +11,20 @@ import { podUid } from '../pod-util/pods.ts';
 import { RestartBackoff } from '../pod-util/restart-backoff.ts';
 import { Semaphore } from '@oarlock/primitives/concurrency/semaphore';
 
+/** The message, and the time until the next pull in milliseconds. */
+export interface ImageErrorOptions {
+  readonly message: string;
+  readonly retryMs: number | undefined;
+  readonly options?: ErrorOptions | undefined;
+}
+
 /** The reason why an image cannot be used: `ErrImagePull`, `ImagePullBackOff`, `ErrImageNeverPull`, `InvalidImageName` or `ImageInspectError`. */
 export class ImageError extends Error {
   override readonly name = 'ImageError';
   readonly reason: string;
   /** The delay before a retry, in milliseconds; undefined if a retry is useless until the pod or another object changes. */
   readonly retryMs: number | undefined;
-  constructor(reason: string, message: string, retryMs: number | undefined, options?: ErrorOptions) {
+  constructor(reason: string, { message, retryMs, options }: ImageErrorOptions) {
     super(message, options);
     this.reason = reason;
     this.retryMs = retryMs;
@@ -88,7 +95,7 @@ export class ImageManager {
     } catch (error) {
       const message = `Failed to apply default image tag "${requested}": ${errorText(error)}`;
       event('Warning', 'InspectFailed', message);
-      throw new ImageError('InvalidImageName', message, undefined, { cause: error });
+      throw new ImageError('InvalidImageName', { message, retryMs: undefined, options: { cause: error } });
     }
     const policy = container.imagePullPolicy ?? defaultPullPolicy(name);
     const present = await this.#status(name, request);
@@ -100,22 +107,21 @@ export class ImageManager {
     if (policy === 'Never') {
       const message = `Container image "${requested}" is not present with pull policy of Never`;
       event('Warning', 'ErrImageNeverPull', message);
-      throw new ImageError('ErrImageNeverPull', message, undefined);
+      throw new ImageError('ErrImageNeverPull', { message, retryMs: undefined });
     }
     const uid = podUid(pod);
     const before = this.#failures.get(uid);
     const wait = before?.backoff.remainingSinceLastTry(name, this.#clock.now()) ?? 0;
     if (wait > 0) {
       event('Normal', 'BackOff', `Back-off pulling image "${requested}"`);
-      throw new ImageError(
-        'ImagePullBackOff',
-        `Back-off pulling image "${requested}": ErrImagePull: ${before?.messages.get(name) ?? ''}`,
-        wait,
-      );
+      throw new ImageError('ImagePullBackOff', {
+        message: `Back-off pulling image "${requested}": ErrImagePull: ${before?.messages.get(name) ?? ''}`,
+        retryMs: wait,
+      });
     }
     const began = this.#clock.monotonic();
     try {
-      const image = await this.#pulls.run(signal, () => this.#pull(name, requested, began, request));
+      const image = await this.#pulls.run(signal, () => this.#pull(name, { requested, began, request }));
       before?.backoff.forget(name);
       this.#pulled();
       return image;
@@ -128,8 +134,12 @@ export class ImageManager {
       backoff.next(name, now, now);
       messages.set(name, message);
       // retry soon, so that the reason becomes ImagePullBackOff
-      throw new ImageError('ErrImagePull', message, Math.min(errImagePullVisibleMs, backoff.remainingSinceLastTry(name, now)), {
-        cause: error,
+      throw new ImageError('ErrImagePull', {
+        message,
+        retryMs: Math.min(errImagePullVisibleMs, backoff.remainingSinceLastTry(name, now)),
+        options: {
+          cause: error,
+        },
       });
     }
   }
@@ -152,11 +162,14 @@ export class ImageManager {
       signal.throwIfAborted();
       const message = `Failed to inspect image "${name}": ${errorText(error)}`;
       event('Warning', 'InspectFailed', message);
-      throw new ImageError('ImageInspectError', message, 10_000, { cause: error });
+      throw new ImageError('ImageInspectError', { message, retryMs: 10_000, options: { cause: error } });
     }
   }
 
-  async #pull(name: string, requested: string, began: number, request: ImageRequest): Promise<ResolvedImage> {
+  async #pull(
+    name: string,
+    { requested, began, request }: { readonly requested: string; readonly began: number; readonly request: ImageRequest },
+  ): Promise<ResolvedImage> {
     const { pod, sandbox, signal, spanContext, event } = request;
     event('Normal', 'Pulling', `Pulling image "${requested}"`);
     const started = this.#clock.monotonic();

@@ -79,12 +79,17 @@ export function nodeNames({ nodeName, count }: KubeletConfig): readonly string[]
   return count === undefined ? [nodeName] : Array.from({ length: count }, (_, index) => `${nodeName}-${index}`);
 }
 
+/** What the components of all nodes of a process are created from. */
+export interface KubeletComponentSources {
+  readonly kubeletEnvironment: KubeletEnvironment;
+  readonly signal: AbortSignal;
+  readonly callbacks: KubeletCallbacks;
+}
+
 /** Creates the components that all kubelets of the process share, without I/O. @throws Error if the runtimes do not match the configuration */
 export function createKubeletComponents(
   needs: KubeletDependencies,
-  { clock, log, tracer, dataDir, random = Math.random }: KubeletEnvironment,
-  signal: AbortSignal,
-  callbacks: KubeletCallbacks,
+  { kubeletEnvironment: { clock, log, tracer, dataDir, random = Math.random }, signal, callbacks }: KubeletComponentSources,
 ): KubeletComponents {
   const { config, facts, client, informers } = needs;
   setMaxListeners(0, signal); // every node and every stream adds a listener

@@ -71,26 +71,30 @@ export class Kubelet {
     this.keys = needs.keys;
     const server = new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, '');
     this.address = config.address ?? (isLoopback(server) ? '127.0.0.1' : defaultAddress());
-    this.#components = createKubeletComponents(needs, environment, AbortSignal.any([environment.signal, this.#stop.signal]), {
-      runtimeFor: (pod) => runtimeForPod(pod, this.#components, needs.informers),
-      downwardApiValues: (pod) => this.#podFacts(pod),
-      allocatable: (pod) => this.#agentOf(pod)?.context.allocatable ?? {},
-      emptyDirOnDisk: (pod, volume, why) =>
-        this.#agentOf(pod)?.context.recorder.event(
-          pod,
-          'Warning',
-          'VolumeOnDisk',
-          `emptyDir "${volume.name}" requests medium Memory but is on disk, because ${why}`,
-        ),
-      localVolumeGroupConflict: (pod, _volume, message) =>
-        this.#agentOf(pod)?.context.recorder.event(pod, 'Warning', 'AlreadyMountedVolume', message),
-      imagesChanged: () => this.#nodeState?.imagesChanged(),
-      devicesChanged: () => {
-        this.#nodeState?.devicesChanged();
-        for (const agent of this.agents.values()) {
-          void agent.report();
-          for (const uid of this.context.deviceManager?.podsWithDevices ?? []) agent.pods.get(uid)?.wake(undefined);
-        }
+    this.#components = createKubeletComponents(needs, {
+      kubeletEnvironment: environment,
+      signal: AbortSignal.any([environment.signal, this.#stop.signal]),
+      callbacks: {
+        runtimeFor: (pod) => runtimeForPod(pod, this.#components, needs.informers),
+        downwardApiValues: (pod) => this.#podFacts(pod),
+        allocatable: (pod) => this.#agentOf(pod)?.context.allocatable ?? {},
+        emptyDirOnDisk: (pod, volume, why) =>
+          this.#agentOf(pod)?.context.recorder.event(
+            pod,
+            'Warning',
+            'VolumeOnDisk',
+            `emptyDir "${volume.name}" requests medium Memory but is on disk, because ${why}`,
+          ),
+        localVolumeGroupConflict: (pod, _volume, message) =>
+          this.#agentOf(pod)?.context.recorder.event(pod, 'Warning', 'AlreadyMountedVolume', message),
+        imagesChanged: () => this.#nodeState?.imagesChanged(),
+        devicesChanged: () => {
+          this.#nodeState?.devicesChanged();
+          for (const agent of this.agents.values()) {
+            void agent.report();
+            for (const uid of this.context.deviceManager?.podsWithDevices ?? []) agent.pods.get(uid)?.wake(undefined);
+          }
+        },
       },
     });
     const ticks = config.count === undefined ? undefined : new CoalescedTimers(this.context.clock, leaseTickMs);
@@ -241,7 +245,7 @@ export class Kubelet {
   /** Starts the static pods before the first request to the API server, because a static pod may be the API server. */
   async #startStaticPods(source: ApiServerSource): Promise<void> {
     const [agent] = this.agents.values();
-    this.#static = agent && createStaticPodSource(this.config, this.context, agent, source);
+    this.#static = agent && createStaticPodSource(this.config, { context: this.context, agent, source });
     await this.#static?.start();
   }
 

@@ -85,7 +85,9 @@ export async function generateMounts(
         : await prepareSafeSubPath({
             volumePath: volume.hostPath,
             subPath,
-            target: canChangeOwner() ? node.paths.subPath(podUid(pod), mount.name, container.name, index) : undefined,
+            target: canChangeOwner()
+              ? node.paths.subPath(podUid(pod), { volume: mount.name, container: container.name, index })
+              : undefined,
           });
     const propagation = propagations[mount.mountPropagation ?? ''];
     mounts.push({

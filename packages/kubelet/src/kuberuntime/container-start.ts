@@ -87,16 +87,18 @@ class StartStepError extends Error {
   }
 }
 
+/** The container to start, and the sandbox that it joins. */
+export interface ContainerStartRequest {
+  readonly specContainer: SpecContainer;
+  readonly sandboxId: string;
+  readonly sandbox: PodSandboxConfig;
+}
+
 /**
  * Starts one container: pulls its images, generates its config, creates and starts the container, runs the postStart hook. Returns true if
  * the container runs. A failure is recorded as an event and as the container's start failure, and schedules a retry of the pass.
  */
-export async function startContainer(
-  pass: SyncPass,
-  specContainer: SpecContainer,
-  sandboxId: string,
-  sandbox: PodSandboxConfig,
-): Promise<boolean> {
+export async function startContainer(pass: SyncPass, { specContainer, sandboxId, sandbox }: ContainerStartRequest): Promise<boolean> {
   const { record } = pass;
   const { runtime } = record;
   if (!runtime || isInCrashLoopBackOff(pass, specContainer)) return false;
@@ -138,7 +140,7 @@ async function pullImages({ pass, specContainer: { container }, runtime, sandbox
   const from = node.clock.monotonic();
   try {
     const image = await runtime.imageManager.ensureImageExists({ ...request, pod, container });
-    return { image, mountedImages: await pullVolumeImages(pod, container, runtime.imageManager, request) };
+    return { image, mountedImages: await pullVolumeImages(pod, { container, images: runtime.imageManager, request }) };
   } catch (error) {
     throw error instanceof ImageError
       ? new StartStepError(error.reason, error, error.retryMs)

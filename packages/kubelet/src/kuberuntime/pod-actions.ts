@@ -53,13 +53,15 @@ function sandboxChanged(pod: Pod, state: RuntimePodStatus): { readonly changed: 
   return { changed: false, attempt: latest.metadata.attempt };
 }
 
+/** The runtime status and the probe results of a pod, and which changes require a restart. */
+export interface PodActionInputs {
+  readonly state: RuntimePodStatus;
+  readonly probeResults: ProbeResults;
+  readonly requiresRestart?: RequiresRestartForResize | undefined;
+}
+
 /** Computes the actions from the pod, its runtime status and its probe results. Pure. */
-export function computePodActions(
-  pod: Pod,
-  state: RuntimePodStatus,
-  probeResults: ProbeResults,
-  requiresRestart: RequiresRestartForResize = never,
-): PodActions {
+export function computePodActions(pod: Pod, { state, probeResults, requiresRestart = never }: PodActionInputs): PodActions {
   const { changed, attempt } = sandboxChanged(pod, state);
   const actions: PodActions = {
     killPod: changed,
@@ -123,7 +125,7 @@ function computeActionsForRunningSandbox(
         });
       continue;
     }
-    const kill = killReasonOf(container, status, probeResults, requiresRestart);
+    const kill = killReasonOf(container, { status, probeResults, requiresRestart });
     if (kill === undefined) {
       kept += 1;
       continue;
@@ -145,9 +147,11 @@ function computeActionsForRunningSandbox(
 
 function killReasonOf(
   container: AnyContainer,
-  status: ContainerStatus,
-  probeResults: ProbeResults,
-  requiresRestart: RequiresRestartForResize,
+  {
+    status,
+    probeResults,
+    requiresRestart,
+  }: { readonly status: ContainerStatus; readonly probeResults: ProbeResults; readonly requiresRestart: RequiresRestartForResize },
 ): { readonly description: string; readonly reason: ContainerKillReason } | undefined {
   if (isChanged(container, status)) return { description: 'definition changed', reason: 'Changed' };
   if (container.livenessProbe && probeResults.liveness(status.id) === false)

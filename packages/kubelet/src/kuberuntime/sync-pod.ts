@@ -44,7 +44,11 @@ export async function mountVolumes(pass: SyncPass): Promise<boolean> {
 export async function syncPod(pass: SyncPass, listener: PodLifecycleListener): Promise<void> {
   const { record, signal } = pass;
   const { state } = record;
-  const actions = computePodActions(record.pod, state, probeResultsOf(record), (id) => record.resize?.requiresRestart(id) === true);
+  const actions = computePodActions(record.pod, {
+    state,
+    probeResults: probeResultsOf(record),
+    requiresRestart: (id) => record.resize?.requiresRestart(id) === true,
+  });
   if (actions.killPod) {
     if (actions.createSandbox && state.sandboxes.length > 0)
       record.event('Normal', 'SandboxChanged', 'Pod sandbox changed, it will be killed and re-created.');
@@ -98,7 +102,7 @@ async function startPod(pass: SyncPass, actions: PodActions, listener: PodLifecy
   const run = (kind: ContainerType, index: number, container: Container | EphemeralContainer | undefined) => {
     if (!container) return Promise.resolve(false);
     const specContainer: SpecContainer = { kind, index, container };
-    return startContainer(pass, specContainer, sandboxId, sandbox);
+    return startContainer(pass, { specContainer, sandboxId, sandbox });
   };
   for (const index of actions.ephemeralContainersToStart) await run('ephemeral', index, ephemeralContainers[index]);
   for (const index of actions.initContainersToStart) {

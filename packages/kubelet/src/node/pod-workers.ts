@@ -15,6 +15,13 @@ export interface AdoptedPod {
   readonly found: RuntimePod;
 }
 
+/** Where a pod was found, and the span that caused its addition. */
+export interface PodAddition {
+  readonly spanContext: SpanContext | undefined;
+  readonly found?: AdoptedPod | undefined;
+  readonly isStatic?: boolean | undefined;
+}
+
 /** The pods of one node, with one worker per pod from the pod's binding until the pod's cleanup is complete. */
 export class PodWorkers {
   readonly #node: NodeContext;
@@ -49,7 +56,7 @@ export class PodWorkers {
   }
 
   /** Adds a pod that is bound to the node. `found` is the pod's state in the runtime when the kubelet started. */
-  podAdded(pod: Pod, spanContext: SpanContext | undefined, found?: AdoptedPod, isStatic = false): void {
+  podAdded(pod: Pod, { spanContext, found, isStatic = false }: PodAddition): void {
     const uid = podUid(pod);
     const known = this.#workers.get(uid);
     if (known) {
@@ -75,7 +82,7 @@ export class PodWorkers {
 
   /** Adds a static pod. `found` is the pod's state in the runtime when the kubelet started. */
   staticPodAdded(pod: Pod, found: AdoptedPod | undefined): void {
-    this.podAdded(pod, undefined, found, true);
+    this.podAdded(pod, { spanContext: undefined, found, isStatic: true });
   }
   /** Sets the mirror pod of a static pod; undefined if the mirror pod does not exist. */
   mirrorPodUpdated(uid: string, mirror: Pod | undefined): void {
@@ -91,7 +98,7 @@ export class PodWorkers {
   }
 
   podUpdated(pod: Pod, spanContext: SpanContext | undefined): void {
-    this.podAdded(pod, spanContext);
+    this.podAdded(pod, { spanContext });
   }
 
   podDeleted(pod: Pod, spanContext: SpanContext | undefined): void {

@@ -59,16 +59,18 @@ function divide(amount: ParsedQuantity, divisor: ParsedQuantity, milli: boolean)
   return String(Math.ceil(amount.scaled(scale) / (divisor.sign === 0 ? scale : divisor.scaled(scale))));
 }
 
+/** The resource that a container's field refers to, and the node's allocatable resources for missing limits. */
+export interface ResourceSelection {
+  readonly selector: ResourceFieldSelector;
+  readonly self: Container | EphemeralContainer | undefined;
+  readonly allocatable: Resources;
+}
+
 /**
  * Returns the value of a `resourceFieldRef`. A missing limit defaults to the node's allocatable quantity.
  * @throws Error if the container or the resource does not exist
  */
-export function resourceValue(
-  pod: Pod,
-  selector: ResourceFieldSelector,
-  self: Container | EphemeralContainer | undefined,
-  allocatable: Resources,
-): string {
+export function resourceValue(pod: Pod, { selector, self, allocatable }: ResourceSelection): string {
   const container =
     selector.containerName === undefined || selector.containerName === '' ? self : findContainer(pod, selector.containerName)?.container;
   if (!container) throw new Error(`container ${selector.containerName} not found`);

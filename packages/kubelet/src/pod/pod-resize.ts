@@ -173,7 +173,7 @@ export class PodResize {
       const container = this.#containerOf(id);
       if (container === undefined || needsRestart(container, this.#bounds(container), has.bounds)) continue;
       await this.#attempt(pass, async () => {
-        await this.#rejectLimitBelowUsage(id, this.#bounds(container), has.bounds, pass.signal);
+        await this.#rejectLimitBelowUsage(id, { resources: this.#bounds(container), has: has.bounds, signal: pass.signal });
         await pass.step(
           'UpdateContainerResources',
           (call) => runtime.pleg.driver.updateContainerResources(id, this.#linux(container), call),
@@ -253,7 +253,14 @@ export class PodResize {
    * Rejects a decrease of a container's memory limit below the current memory usage, because the kernel would OOM-kill the container.
    * @throws Error if the new memory limit is below the container's working set
    */
-  async #rejectLimitBelowUsage(id: string, resources: ResourceRequirements, has: ResourceRequirements, signal: AbortSignal): Promise<void> {
+  async #rejectLimitBelowUsage(
+    id: string,
+    {
+      resources,
+      has,
+      signal,
+    }: { readonly resources: ResourceRequirements; readonly has: ResourceRequirements; readonly signal: AbortSignal },
+  ): Promise<void> {
     const limit = resources.limits?.['memory'];
     const before = has.limits?.['memory'];
     if (limit === undefined || (before !== undefined && quantityValue(before) <= quantityValue(limit))) return;

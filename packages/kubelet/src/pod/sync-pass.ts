@@ -2,6 +2,13 @@ import { spanContextOf, failSpan, startSpan, type SpanContext } from '@oarlock/k
 import type { Span } from '@opentelemetry/api';
 import type { PodRecord } from './pod-record.ts';
 
+/** The signal that aborts the pass, the spans that caused it, and when it was enqueued. */
+export interface SyncPassOptions {
+  readonly signal: AbortSignal;
+  readonly spanContexts: readonly SpanContext[];
+  readonly enqueuedAt: number;
+}
+
 /** One pass of a pod worker over its pod. The pass's trace span starts on first use, because most passes have nothing to do. */
 export class SyncPass {
   readonly record: PodRecord;
@@ -13,7 +20,7 @@ export class SyncPass {
   /** The delay until the next pass, in milliseconds; undefined if no pass is scheduled. */
   retryMs: number | undefined;
 
-  constructor(record: PodRecord, signal: AbortSignal, spanContexts: readonly SpanContext[], enqueuedAt: number) {
+  constructor(record: PodRecord, { signal, spanContexts, enqueuedAt }: SyncPassOptions) {
     this.record = record;
     this.signal = signal;
     this.#spanContexts = spanContexts;

@@ -49,6 +49,13 @@ export function hasProbes(pod: Pod): boolean {
   );
 }
 
+/** The runtime status and address of the pod whose containers are probed. */
+export interface ProbeTarget {
+  readonly state: RuntimePodStatus;
+  readonly podIP: string;
+  readonly adopted: boolean;
+}
+
 /** Runs the probes of one pod's containers and holds the probe results (prober manager upstream). */
 export class ProbeManager {
   readonly #options: ProbeManagerOptions;
@@ -75,7 +82,7 @@ export class ProbeManager {
   }
 
   /** Starts probes of running containers and stops all other probes. `adopted`: the containers ran before this kubelet started. */
-  sync(pod: Pod, state: RuntimePodStatus, podIP: string, adopted: boolean): void {
+  sync(pod: Pod, { state, podIP, adopted }: ProbeTarget): void {
     const active = new Set<string>();
     for (const probed of probedContainers(pod)) {
       const status = state.latestContainer(probed.container.name);
@@ -122,7 +129,10 @@ export class ProbeManager {
     this.#workers.clear();
   }
 
-  #count(container: string, kind: ProbeType, attempt: ProbeAttemptResult['result'], took: number): void {
+  #count(
+    container: string,
+    { kind, attempt, took }: { readonly kind: ProbeType; readonly attempt: ProbeAttemptResult['result']; readonly took: number },
+  ): void {
     const probe = `${kind} ${container}`;
     const measured = this.#durations.get(probe) ?? { container, kind, values: new Histogram(durationBounds) };
     this.#durations.set(probe, measured);
@@ -194,7 +204,7 @@ export class ProbeManager {
   ): void {
     const { event, tracer, clock, spanContext } = this.#options;
     const path = fieldPath(probed);
-    this.#count(probed.container.name, kind, attempt.result, took);
+    this.#count(probed.container.name, { kind, attempt: attempt.result, took });
     const attemptEvent = probeEventMessage(kind, attempt);
     if (attemptEvent !== undefined) event('Warning', attemptEvent.reason, attemptEvent.message, path);
     const results = this.#results.get(id);

@@ -104,7 +104,7 @@ export async function serveContainerLogs(
     const { runtime } = worker.record;
     const lines =
       runtime?.hollow && status.logPath === ''
-        ? simulatedLines(worker, status, logRequest.tailLines, signal)
+        ? simulatedLines(worker, { status, tailLines: logRequest.tailLines, signal })
         : readLogLines({
             path: status.logPath,
             tailLines: logRequest.tailLines,
@@ -130,9 +130,7 @@ export async function serveContainerLogs(
 /** Yields the log lines of a container on a simulated runtime, which has no log files. Works only while the container runs. */
 async function* simulatedLines(
   { record }: PodWorker,
-  status: ContainerStatus,
-  tailLines: number | undefined,
-  signal: AbortSignal,
+  { status, tailLines, signal }: { readonly status: ContainerStatus; readonly tailLines: number | undefined; readonly signal: AbortSignal },
 ): AsyncGenerator<readonly Buffer[]> {
   const driver = record.runtime?.pleg.driver;
   if (!driver || status.state !== 'RUNNING') return;

@@ -135,7 +135,7 @@ export class KubeletServer {
     } catch (error) {
       const { code, message } = this.#toHttpError(error);
       if (response.headersSent) response.destroy();
-      else respond(response, code, message);
+      else respond(response, { code, body: message });
     }
   }
 
@@ -147,7 +147,7 @@ export class KubeletServer {
     const page = this.#pages[url.pathname.replace(/\/$/, '')];
     if (page) {
       const { type, body } = await page(signal);
-      respond(response, 200, body, type);
+      respond(response, { code: 200, body, type });
     } else if (area === 'containerLogs') {
       const { worker, container } = this.#find(rest);
       const logRequest = parseLogRequest(url.searchParams, kubelet.context.clock);
@@ -197,7 +197,7 @@ export class KubeletServer {
         this.#upgrades.accept(request, socket, { head, protocols: forwards, begin: (upgraded) => this.#sessions.track(serve(upgraded)) });
       } else if (area === 'exec' || area === 'attach') {
         const { worker, container } = this.#find(rest);
-        const serve = this.#sessions.command(worker, container, area, url.searchParams);
+        const serve = this.#sessions.command(worker, { name: container, area, query: url.searchParams });
         this.#upgrades.accept(request, socket, { head, protocols: commands, begin: (upgraded) => this.#sessions.track(serve(upgraded)) });
       } else throw new HttpError(404, '404 page not found');
     } catch (error) {
@@ -268,7 +268,10 @@ const json = (value: unknown): Page => ({ type: 'application/json', body: JSON.s
 const metrics = (body: string): Page => ({ type: 'text/plain; version=0.0.4; charset=utf-8', body });
 const text = (body: string): Page => ({ type: 'text/plain; charset=utf-8', body });
 
-function respond(response: ServerResponse, code: number, body: string, type = 'text/plain; charset=utf-8'): void {
+function respond(
+  response: ServerResponse,
+  { code, body, type = 'text/plain; charset=utf-8' }: { readonly code: number; readonly body: string; readonly type?: string | undefined },
+): void {
   response.writeHead(code, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(body) });
   response.end(body);
 }

@@ -37,15 +37,20 @@ export interface MeasuredPod {
   };
 }
 
+/** The runtime's statistics and the disk usage of a pod. */
+export interface PodUsageSources {
+  readonly stats: ReadonlyMap<string, ContainerStats>;
+  readonly disk: boolean;
+  readonly sizeOf?: (volume: MountedVolume) => Promise<DirectorySize> | DirectorySize;
+}
+
 /**
  * Computes the resource usage of a pod. `stats` contains the stats of all containers, keyed by container id. The disk is read only if `disk` is
  * true; `sizeOf` measures emptyDir volumes.
  */
 export async function podUsage(
   record: MeasuredPod,
-  stats: ReadonlyMap<string, ContainerStats>,
-  disk: boolean,
-  sizeOf: (volume: MountedVolume) => Promise<DirectorySize> | DirectorySize = ({ hostPath }) => directorySize(hostPath),
+  { stats, disk, sizeOf = ({ hostPath }) => directorySize(hostPath) }: PodUsageSources,
 ): Promise<PodUsage> {
   const { state, node, pod, volumes: mounted } = record;
   const containers = new Map<string, { memory: number; disk: number }>();

@@ -59,7 +59,14 @@ function isStarted(container: AnyContainer, status: ContainerStatus, probeResult
   return container.startupProbe === undefined || probeResults.startup(status.id) === true;
 }
 
-function isReady(kind: ContainerType, container: AnyContainer, status: ContainerStatus, { probeResults }: ContainerStatusInputs): boolean {
+function isReady(
+  kind: ContainerType,
+  {
+    container,
+    status,
+    containerStatusInputs: { probeResults },
+  }: { readonly container: AnyContainer; readonly status: ContainerStatus; readonly containerStatusInputs: ContainerStatusInputs },
+): boolean {
   if (kind === 'init' && !isRestartableInitContainer(container)) return status.state === 'EXITED' && status.exitCode === 0;
   if (!isStarted(container, status, probeResults)) return false;
   return container.readinessProbe === undefined || probeResults.readiness(status.id) === true;
@@ -114,7 +121,7 @@ function convertContainerStatus(
     name: container.name,
     state: stateOf(status, inputs),
     lastState,
-    ready: isReady(kind, container, status, inputs),
+    ready: isReady(kind, { container, status, containerStatusInputs: inputs }),
     restartCount: restartCountOf(status.annotations),
     image: status.image,
     imageID: status.imageRef,
@@ -167,13 +174,15 @@ function missingContainerStatus(
   return { ...base, lastState: { terminated }, restartCount: base.restartCount + 1 };
 }
 
+/** The containers of one kind and what their statuses are computed from. */
+export interface ContainerStatusRequest {
+  readonly kind: ContainerType;
+  readonly containers: readonly AnyContainer[];
+  readonly inputs: ContainerStatusInputs;
+}
+
 /** Returns the statuses of the containers in one of the pod's container lists, in the order of the list. */
-export function generateContainerStatuses(
-  pod: Pod,
-  kind: ContainerType,
-  containers: readonly AnyContainer[],
-  inputs: ContainerStatusInputs,
-): readonly ApiStatus[] {
+export function generateContainerStatuses(pod: Pod, { kind, containers, inputs }: ContainerStatusRequest): readonly ApiStatus[] {
   const { state, failures, ended } = inputs;
   const hasInit = (pod.spec?.initContainers ?? []).length > 0;
   const waiting = waitingFor(hasInit ? 'PodInitializing' : 'ContainerCreating');

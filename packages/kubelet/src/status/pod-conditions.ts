@@ -26,7 +26,14 @@ function completion(phase: PodPhase): ConditionStatus | undefined {
   return phase === 'Failed' ? conditionFalse('PodFailed') : undefined;
 }
 
-function initialized(pod: Pod, init: readonly ContainerStatus[], regular: readonly ContainerStatus[], phase: PodPhase): ConditionStatus {
+function initialized(
+  pod: Pod,
+  {
+    init,
+    regular,
+    phase,
+  }: { readonly init: readonly ContainerStatus[]; readonly regular: readonly ContainerStatus[]; readonly phase: PodPhase },
+): ConditionStatus {
   const { initContainers = [] } = pod.spec ?? {};
   if (initContainers.length === 0 || regular.some(({ state, lastState }) => state?.running ?? state?.terminated ?? lastState?.terminated))
     return phase === 'Succeeded' ? { status: 'True', reason: 'PodCompleted' } : conditionTrue;
@@ -48,9 +55,11 @@ function initialized(pod: Pod, init: readonly ContainerStatus[], regular: readon
 
 function containersReady(
   pod: Pod,
-  init: readonly ContainerStatus[],
-  regular: readonly ContainerStatus[],
-  phase: PodPhase,
+  {
+    init,
+    regular,
+    phase,
+  }: { readonly init: readonly ContainerStatus[]; readonly regular: readonly ContainerStatus[]; readonly phase: PodPhase },
 ): ConditionStatus {
   const over = completion(phase);
   if (over) return over;
@@ -120,10 +129,10 @@ export function generatePodConditions(
   pod: Pod,
   { init, regular, phase, restarting, sandboxReady, resize, disruption, before, now }: PodConditionInputs,
 ): readonly PodCondition[] {
-  const containers = containersReady(pod, init, regular, phase);
+  const containers = containersReady(pod, { init, regular, phase });
   const conditions: readonly (readonly [type: string, condition: ConditionStatus])[] = [
     ['PodReadyToStartContainers', sandboxReady ? conditionTrue : { status: 'False' }],
-    ['Initialized', initialized(pod, init, regular, phase)],
+    ['Initialized', initialized(pod, { init, regular, phase })],
     ['Ready', ready(pod, containers)],
     ['ContainersReady', containers],
     ['PodScheduled', conditionTrue],

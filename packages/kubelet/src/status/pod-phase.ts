@@ -4,8 +4,15 @@ import { hasRestartAllContainersRule, restartPolicyOf, restartsAfterExit, findCo
 
 export type PodPhase = 'Pending' | 'Running' | 'Succeeded' | 'Failed';
 
+/** Statuses of the init and regular containers, and whether the pod has ended. */
+export interface ContainerStatuses {
+  readonly init: readonly ContainerStatus[];
+  readonly regular: readonly ContainerStatus[];
+  readonly ended: boolean;
+}
+
 /** Computes the pod phase from the statuses of init and regular containers. `ended` means that no container will be started again. */
-export function computePodPhase(pod: Pod, init: readonly ContainerStatus[], regular: readonly ContainerStatus[], ended: boolean): PodPhase {
+export function computePodPhase(pod: Pod, { init, regular, ended }: ContainerStatuses): PodPhase {
   const { initContainers = [], containers = [] } = pod.spec ?? {};
   let [initPending, sidecarPending, unknown, running, waiting, stopped, succeeded] = [0, 0, 0, 0, 0, 0, 0];
   for (const container of initContainers) {

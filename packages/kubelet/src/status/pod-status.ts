@@ -26,13 +26,13 @@ const none: readonly never[] = [];
 export function generatePodStatus(pod: Pod, inputs: PodStatusInputs): PodStatus {
   const { before, hostIPs, now, startedAt, ended, failure, state } = inputs;
   const { initContainers = none, containers = none, ephemeralContainers = none } = pod.spec ?? {};
-  const init = generateContainerStatuses(pod, 'init', initContainers, inputs);
-  const regular = generateContainerStatuses(pod, 'regular', containers, inputs);
-  const ephemeral = generateContainerStatuses(pod, 'ephemeral', ephemeralContainers, inputs);
+  const init = generateContainerStatuses(pod, { kind: 'init', containers: initContainers, inputs });
+  const regular = generateContainerStatuses(pod, { kind: 'regular', containers, inputs });
+  const ephemeral = generateContainerStatuses(pod, { kind: 'ephemeral', containers: ephemeralContainers, inputs });
   const phase = phaseOf(
     pod,
     before,
-    failure !== undefined ? 'Failed' : inputs.restarting === true ? 'Pending' : computePodPhase(pod, init, regular, ended),
+    failure !== undefined ? 'Failed' : inputs.restarting === true ? 'Pending' : computePodPhase(pod, { init, regular, ended }),
   );
   const podIPs = isHostNetwork(pod) ? (state.sandboxes.length > 0 ? hostIPs : none) : state.podIPs;
   // a terminated pod keeps its last address: logs of other components refer to it

@@ -46,6 +46,13 @@ export interface StatusManagerOptions {
 /** The delay of a status that is likely to be replaced soon, such as the first status of a pod. Milliseconds. */
 const lazyMs = 300;
 
+/** The status of a pod and the span that caused it. */
+export interface PodStatusUpdate {
+  readonly wanted: PodStatus;
+  readonly spanContext: SpanContext | undefined;
+  readonly lazy?: boolean | undefined;
+}
+
 /**
  * Sends pod statuses to the API server as patches. At most one patch per pod is in flight, and the newest status wins. The uid in the patch
  * protects a new pod of the same name.
@@ -69,7 +76,7 @@ export class StatusManager {
   }
 
   /** Sets the status to send. A `lazy` status is delayed by `lazyMs`, and a newer status replaces it. */
-  setPodStatus(subject: StatusSubject, wanted: PodStatus, spanContext: SpanContext | undefined, lazy = false): void {
+  setPodStatus(subject: StatusSubject, { wanted, spanContext, lazy = false }: PodStatusUpdate): void {
     const versioned = (subject.versionedStatus ??= {
       status: wanted,
       spanContext,
@@ -100,7 +107,8 @@ export class StatusManager {
     if (versioned?.state !== 'idle' || versioned.sent !== versioned.version || api === undefined) return;
     const ready = ({ conditions }: PodStatus) => conditions?.find(({ type }) => type === 'Ready')?.status;
     const readyStatus = ready(versioned.status);
-    if (readyStatus !== undefined && readyStatus !== ready(api.status ?? {})) this.setPodStatus(subject, versioned.status, spanContext);
+    if (readyStatus !== undefined && readyStatus !== ready(api.status ?? {}))
+      this.setPodStatus(subject, { wanted: versioned.status, spanContext });
   }
 
   /** Resolves when the API server has the newest status, or the pod no longer exists. */

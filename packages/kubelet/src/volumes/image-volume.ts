@@ -30,13 +30,15 @@ export class ImageVolumeDriver implements VolumeDriver {
   }
 }
 
+/** The container whose image volumes are pulled. */
+export interface ImageVolumePull {
+  readonly container: Container | EphemeralContainer;
+  readonly images: ImageManager;
+  readonly request: Omit<ImageRequest, 'pod' | 'container'>;
+}
+
 /** Pulls the images of the image volumes that a container mounts, and returns the images keyed by volume name. @throws ImageError if a pull fails */
-export async function pullVolumeImages(
-  pod: Pod,
-  container: Container | EphemeralContainer,
-  images: ImageManager,
-  request: Omit<ImageRequest, 'pod' | 'container'>,
-): Promise<ReadonlyMap<string, string>> {
+export async function pullVolumeImages(pod: Pod, { container, images, request }: ImageVolumePull): Promise<ReadonlyMap<string, string>> {
   const found = new Map<string, string>();
   for (const { name, image } of pod.spec?.volumes ?? []) {
     if (image === undefined || !container.volumeMounts?.some((mount) => mount.name === name)) continue;

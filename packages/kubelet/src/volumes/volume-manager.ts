@@ -107,7 +107,7 @@ export class VolumeManager {
   /** Mounts the volumes that are not mounted yet. @throws VolumeMountErrors with every volume that failed; all other volumes are mounted */
   async mount(pod: Pod, mounted: PodVolumes, call: Call): Promise<void> {
     await this.#forEachVolume(this.unmountedVolumes(pod, mounted), call, async (volume) => {
-      mounted.set(volume.name, await this.#mount(pod, volume, await this.#claimed(pod, volume, call), call));
+      mounted.set(volume.name, await this.#mount(pod, { volume, claimed: await this.#claimed(pod, volume, call) }, call));
     });
   }
 
@@ -128,7 +128,7 @@ export class VolumeManager {
       }),
       call,
       async (volume) => {
-        await this.#mount(pod, volume, mounted.get(volume.name)?.claimed ?? {}, call);
+        await this.#mount(pod, { volume, claimed: mounted.get(volume.name)?.claimed ?? {} }, call);
       },
     );
   }
@@ -172,14 +172,18 @@ export class VolumeManager {
     return undefined;
   }
 
-  async #mount(pod: Pod, volume: Volume, claimed: ClaimedVolume, call: Call): Promise<MountedVolume> {
+  async #mount(
+    pod: Pod,
+    { volume, claimed }: { readonly volume: Volume; readonly claimed: ClaimedVolume },
+    call: Call,
+  ): Promise<MountedVolume> {
     const { persistentVolume } = claimed;
     const found = this.#find(volume, persistentVolume);
     if (!found) throw new VolumeError('InvalidArgument', 'no volume plugin matched');
     const { name, driver } = found;
     const { paths, tokens } = this.#options;
     checkMode(pod, volume.name, persistentVolume?.spec?.volumeMode === 'Block');
-    const path = paths.volume(podUid(pod), name, volume.name, inMemoryVolumeTypes.has(name));
+    const path = paths.volume(podUid(pod), { driver: name, volume: volume.name, inMemory: inMemoryVolumeTypes.has(name) });
     const fsGroup = pod.spec?.securityContext?.fsGroup;
     const readOnly = volume.persistentVolumeClaim?.readOnly === true || volume.csi?.readOnly === true;
     const mounted = await driver.mount(

@@ -38,7 +38,7 @@ describe('OrphanedPodDirs', () => {
 
   it('retries the removal until the volume driver is available, and keeps directories of known pods', async () => {
     const { paths } = bench.kubelet.context;
-    const volume = paths.volume('uid-gone', 'late', 'data', false);
+    const volume = paths.volume('uid-gone', { driver: 'late', volume: 'data', inMemory: false });
     const logs = paths.podLogs({ metadata: { namespace: 'default', name: 'gone', uid: 'uid-gone' } });
     const unseen = paths.podLogs({ metadata: { namespace: 'default', name: 'unseen', uid: 'uid-unseen' } });
     const kept = paths.podLogs({ metadata: { namespace: 'default', name: 'kept', uid: 'uid-kept' } });

@@ -234,9 +234,15 @@ describe.each(['the listener', 'an in-process connection'] as const)('streams of
     host.on('connection', (socket) => {
       void serveWebSocketForward(
         { socket, protocol: 'SPDY/3.1+portforward.k8s.io' },
-        [],
-        { name: 'default_web', uid: '1', connect: async () => connect({ host: '127.0.0.1', port: echoPort, allowHalfOpen: true }) },
-        { stopped: bench.signal, clock: bench.kubelet.context.clock },
+        {
+          ports: [],
+          target: {
+            name: 'default_web',
+            uid: '1',
+            connect: async () => connect({ host: '127.0.0.1', port: echoPort, allowHalfOpen: true }),
+          },
+          session: { stopped: bench.signal, clock: bench.kubelet.context.clock },
+        },
       );
     });
     const socket = new WebSocket(`ws://127.0.0.1:${(host.address() as AddressInfo).port}`);

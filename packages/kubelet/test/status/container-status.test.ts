@@ -15,14 +15,18 @@ const running = {
 };
 
 it('a container whose exit was not observed has no termination time', () => {
-  const [status] = generateContainerStatuses(pod, 'regular', [container], {
-    before: { containerStatuses: [running] },
-    state: new RuntimePodStatus(),
-    probeResults: { startup: () => undefined, readiness: () => undefined, liveness: () => undefined },
-    failures: new Map(),
-    messages: new Map(),
-    runtimeName: 'containerd',
-    ended: false,
+  const [status] = generateContainerStatuses(pod, {
+    kind: 'regular',
+    containers: [container],
+    inputs: {
+      before: { containerStatuses: [running] },
+      state: new RuntimePodStatus(),
+      probeResults: { startup: () => undefined, readiness: () => undefined, liveness: () => undefined },
+      failures: new Map(),
+      messages: new Map(),
+      runtimeName: 'containerd',
+      ended: false,
+    },
   });
   expect(status).toMatchObject({ restartCount: 3, ready: false });
   // as upstream: kubectl must not show "56y ago"

@@ -140,7 +140,7 @@ export class Attachments {
           parallel,
           (record) => this.#disconnect(record).catch((error: unknown) => void failures.push(error)),
         );
-        if (this.list) await this.#gcForeign(this.list, valid, records, failures);
+        if (this.list) await this.#gcForeign(this.list, { valid, mine: records, failures });
         if (failures.length > 0) throw asNetworkError(failures[0]);
       }),
     );
@@ -149,9 +149,11 @@ export class Attachments {
   /** Runs DEL for attachments of container runtimes that no longer exist. Keeps recent attachments, which may not be in the caller's list yet. */
   async #gcForeign(
     list: NetworkList,
-    valid: readonly AttachmentKey[],
-    mine: readonly AttachmentRecord[],
-    failures: unknown[],
+    {
+      valid,
+      mine,
+      failures,
+    }: { readonly valid: readonly AttachmentKey[]; readonly mine: readonly AttachmentRecord[]; readonly failures: unknown[] },
   ): Promise<void> {
     const { context, graceMs, chain, parallel } = this.#options;
     const keep = new Set(valid.map(keyOf));
@@ -176,7 +178,7 @@ export class Attachments {
   async #disconnect({ attachment, list, result }: AttachmentRecord, of: 'ours' | 'anyone' = 'ours'): Promise<void> {
     const { netns, ...rest } = attachment;
     const namespaceExists = netns !== undefined && (await isNamespace(netns));
-    await this.#options.chain.del(list, namespaceExists ? attachment : rest, of, result);
+    await this.#options.chain.del(list, { attachment: namespaceExists ? attachment : rest, of, result });
     if (!namespaceExists && result) await this.#options.namespaceGone?.(result);
     await this.#records.remove(attachment);
   }

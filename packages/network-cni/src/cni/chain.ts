@@ -42,6 +42,13 @@ export interface CniExec {
   run(type: string, command: CniCommand, call: CniCall): Promise<unknown>;
 }
 
+/** The attachment to delete, and the cached result of its ADD. */
+export interface CniDeletion {
+  readonly attachment: Attachment;
+  readonly of: 'ours' | 'anyone';
+  readonly result?: CniResult | undefined;
+}
+
 /** Runs the operations of the CNI specification, section 3, on a list of CNI plugins. */
 export class CniChain {
   readonly #plugins: CniExec;
@@ -67,10 +74,17 @@ export class CniChain {
     let result: CniResult | undefined;
     for (const plugin of pluginsFor(list, attachment)) {
       signal?.throwIfAborted(); // only between plugins: an interrupted plugin may leave resources that its DEL does not know
-      result = parseResult(plugin.type, await this.#plugins.run(plugin.type, 'ADD', this.#call(list, plugin, attachment, result)));
+      result = parseResult(
+        plugin.type,
+        await this.#plugins.run(plugin.type, 'ADD', this.#call(list, { plugin, attachment, prevResult: result })),
+      );
     }
     if (!result || result.ips.length === 0)
-      throw new CniError(list.plugins.at(-1)?.type ?? list.name, 'ADD', 999, 'the plugins assigned no address');
+      throw new CniError(list.plugins.at(-1)?.type ?? list.name, {
+        command: 'ADD',
+        cniCode: 999,
+        message: 'the plugins assigned no address',
+      });
     return result;
   }
 
@@ -79,7 +93,7 @@ export class CniChain {
     await this.#plugins.run(
       'loopback',
       'ADD',
-      this.#call({ ...list, name: `${list.name}-loopback` }, loopback, { ...attachment, ifName: 'lo' }),
+      this.#call({ ...list, name: `${list.name}-loopback` }, { plugin: loopback, attachment: { ...attachment, ifName: 'lo' } }),
     );
   }
 
@@ -87,7 +101,7 @@ export class CniChain {
     if (list.cniVersion < '0.4.0') return;
     for (const plugin of pluginsFor(list, attachment)) {
       try {
-        await this.#plugins.run(plugin.type, 'CHECK', this.#call(list, plugin, attachment, result));
+        await this.#plugins.run(plugin.type, 'CHECK', this.#call(list, { plugin, attachment, prevResult: result }));
       } catch (error) {
         if (!isAboutAbsentFamily(error, result)) throw error;
       }
@@ -98,12 +112,12 @@ export class CniChain {
    * Runs DEL of all CNI plugins in reverse order, even if one of them fails. `of` is `anyone` if it is unknown how the attachment was made.
    * @throws CniError of the first CNI plugin that failed
    */
-  async del(list: NetworkList, attachment: Attachment, of: 'ours' | 'anyone', result?: CniResult): Promise<void> {
+  async del(list: NetworkList, { attachment, of, result }: CniDeletion): Promise<void> {
     const failures: unknown[] = [];
     const plugins = of === 'ours' ? pluginsFor(list, attachment) : list.plugins;
     for (const plugin of [...plugins].reverse()) {
       try {
-        await this.#plugins.run(plugin.type, 'DEL', this.#call(list, plugin, attachment, result));
+        await this.#plugins.run(plugin.type, 'DEL', this.#call(list, { plugin, attachment, prevResult: result }));
       } catch (error) {
         if (!(error instanceof CniError && error.cniCode === unknownContainer)) failures.push(error);
       }
@@ -135,7 +149,14 @@ export class CniChain {
     if (failures.length > 0) throw failures[0];
   }
 
-  #call(list: NetworkList, plugin: PluginConfig, attachment: Attachment, prevResult?: CniResult) {
+  #call(
+    list: NetworkList,
+    {
+      plugin,
+      attachment,
+      prevResult,
+    }: { readonly plugin: PluginConfig; readonly attachment: Attachment; readonly prevResult?: CniResult | undefined },
+  ) {
     const config = runtimeConfig(plugin, attachment);
     return {
       containerId: attachment.containerId,

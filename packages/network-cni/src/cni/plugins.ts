@@ -80,14 +80,18 @@ export class CniPlugins {
     if (outcome.exitCode === 0) return printed;
     const { code, msg, details } = (printed ?? {}) as { code?: unknown; msg?: unknown; details?: unknown };
     if (typeof code === 'number' && typeof msg === 'string')
-      throw new CniError(type, command, code, typeof details === 'string' && details !== '' ? `${msg}: ${details}` : msg);
-    throw new CniError(
-      type,
+      throw new CniError(type, {
+        command,
+        cniCode: code,
+        message: typeof details === 'string' && details !== '' ? `${msg}: ${details}` : msg,
+      });
+    throw new CniError(type, {
       command,
-      outcome.killed === undefined ? 999 : 11,
-      outcome.killed ??
+      cniCode: outcome.killed === undefined ? 999 : 11,
+      message:
+        outcome.killed ??
         `exit code ${outcome.exitCode} without an error object: ${outcome.stderr.slice(0, 1000) || outcome.stdout.slice(0, 1000)}`,
-    );
+    });
   }
 
   /**

@@ -21,6 +21,13 @@ export interface CniResult {
   readonly [key: string]: unknown;
 }
 
+/** The command, the code of the CNI error, and the message. */
+export interface CniErrorOptions {
+  readonly command: CniCommand;
+  readonly cniCode: number;
+  readonly message: string;
+}
+
 /** The error object of a CNI plugin (CNI specification, section 5), or a substitute if the plugin exits without an error object. */
 export class CniError extends Error {
   override readonly name = 'CniFault';
@@ -28,7 +35,7 @@ export class CniError extends Error {
   readonly command: CniCommand;
   /** Error code of the CNI specification. Codes below 100 are reserved; the CNI plugin defines all others. */
   readonly cniCode: number;
-  constructor(plugin: string, command: CniCommand, cniCode: number, message: string) {
+  constructor(plugin: string, { command, cniCode, message }: CniErrorOptions) {
     super(message);
     this.plugin = plugin;
     this.command = command;
@@ -63,7 +70,7 @@ export function toNetworkError(fault: CniError): NetworkError {
 export function parseResult(plugin: string, value: unknown): CniResult {
   const ips = (value as { ips?: unknown } | undefined)?.ips ?? [];
   if (!Array.isArray(ips) || ips.some((ip: { address?: unknown } | null) => typeof ip?.address !== 'string'))
-    throw new CniError(plugin, 'ADD', 6, 'the result has no list of addresses');
+    throw new CniError(plugin, { command: 'ADD', cniCode: 6, message: 'the result has no list of addresses' });
   return { ...(value as object), ips };
 }
 

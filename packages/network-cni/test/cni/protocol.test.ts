@@ -89,13 +89,13 @@ describe('CNI chain', () => {
   });
   it('runs DEL in reverse order, also after a plugin failed', async () => {
     await fake('second', 'console.log(JSON.stringify({ cniVersion: "1.1.0", code: 5, msg: "disk" })); process.exit(1);');
-    await expect(chain().del(list, attachment, 'anyone', result)).rejects.toMatchObject({ cniCode: 5, plugin: 'second' });
+    await expect(chain().del(list, { attachment, of: 'anyone', result })).rejects.toMatchObject({ cniCode: 5, plugin: 'second' });
     expect((await calls()).map(({ type }) => type)).toEqual(['third', 'second', 'first']);
     expect((await calls())[0]?.config['prevResult']).toMatchObject({ extra: 'kept' });
   });
   it('treats an unknown container as deleted', async () => {
     await fake('first', 'console.log(JSON.stringify({ cniVersion: "1.1.0", code: 3, msg: "what container" })); process.exit(1);');
-    await chain().del(list, attachment, 'ours', result);
+    await chain().del(list, { attachment, of: 'ours', result });
   });
   it('runs STATUS and GC if the plugins support them', async () => {
     await chain().status(list);
@@ -142,7 +142,7 @@ describe('CNI plugins', () => {
     });
   });
   it('have their error codes translated', () => {
-    const codeOf = (code: number, message = 'm') => toNetworkError(new CniError('p', 'ADD', code, message)).code;
+    const codeOf = (code: number, message = 'm') => toNetworkError(new CniError('p', { command: 'ADD', cniCode: code, message })).code;
     expect([1, 2, 4, 5, 6, 7, 11, 50, 100, 999].map((code) => codeOf(code))).toEqual([
       'InvalidConfig',
       'InvalidConfig',
@@ -156,7 +156,7 @@ describe('CNI plugins', () => {
       'PluginFailed',
     ]);
     expect(codeOf(999, 'no IP addresses available in range set: 10.1.0.1-10.1.0.6')).toBe('Exhausted');
-    expect(toNetworkError(new CniError('p', 'CHECK', 999, 'm')).code).toBe('Broken');
+    expect(toNetworkError(new CniError('p', { command: 'CHECK', cniCode: 999, message: 'm' })).code).toBe('Broken');
   });
 });
 

@@ -40,7 +40,7 @@ export async function runSession(
           if (target && payload.length > 0) writing = writing.then(() => write(target, payload, flushed));
         }
       };
-      readFrames(socket, rest, handle, () => (signal?.aborted ? undefined : writing));
+      readFrames(socket, { rest, handle, writing: () => (signal?.aborted ? undefined : writing) });
       socket.once('close', () => {
         if (signal?.aborted) reject(signal.reason as Error);
         else if (end) resolve(end);
@@ -65,7 +65,14 @@ export async function runSession(
 }
 
 /** Calls `handle` for each frame. Pauses the socket until the consumer has accepted the output of `writing`. */
-function readFrames(socket: Socket, rest: Buffer, handle: (frame: Frame) => void, writing: () => Promise<void> | undefined): void {
+function readFrames(
+  socket: Socket,
+  {
+    rest,
+    handle,
+    writing,
+  }: { readonly rest: Buffer; readonly handle: (frame: Frame) => void; readonly writing: () => Promise<void> | undefined },
+): void {
   const reader = new FrameReader();
   const push = (chunk: Buffer) => {
     try {

@@ -8,6 +8,18 @@ import { toRuntimeError } from './runtime-error.ts';
 import { dial } from '../supervisor/server-sessions.ts';
 import type { SupervisorClient } from './supervisor-client.ts';
 
+/** The command and its timeout in seconds. */
+export interface ExecSyncRequest {
+  readonly command: readonly string[];
+  readonly timeoutSeconds: number;
+}
+
+/** The command and the streams it is connected to. */
+export interface ExecRequest {
+  readonly command: readonly string[];
+  readonly streams: Streams;
+}
+
 /** Runs commands in containers and forwards streams to containers and ports of pods. Each is a session of the supervisor, which owns the processes. */
 export class DriverSessions {
   readonly #supervisor: SupervisorClient;
@@ -20,8 +32,7 @@ export class DriverSessions {
 
   async execSync(
     id: string,
-    command: readonly string[],
-    timeoutSeconds: number,
+    { command, timeoutSeconds }: ExecSyncRequest,
     { signal }: RuntimeCallOptions = {},
   ): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
     const stdout = collectedOutput();
@@ -36,8 +47,7 @@ export class DriverSessions {
     try {
       const exitCode = await this.exec(
         id,
-        command,
-        { tty: false, stdout: stdout.stream, stderr: stderr.stream },
+        { command, streams: { tty: false, stdout: stdout.stream, stderr: stderr.stream } },
         { signal: signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal },
       );
       return { stdout: stdout.bytes(), stderr: stderr.bytes(), exitCode };
@@ -46,7 +56,7 @@ export class DriverSessions {
     }
   }
 
-  async exec(id: string, command: readonly string[], streams: Streams, { signal }: RuntimeCallOptions = {}): Promise<number> {
+  async exec(id: string, { command, streams }: ExecRequest, { signal }: RuntimeCallOptions = {}): Promise<number> {
     const opened = await this.#supervisor.session(
       { kind: 'exec', containerId: id, command, tty: streams.tty, stdin: streams.stdin !== undefined },
       signal,

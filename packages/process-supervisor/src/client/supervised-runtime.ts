@@ -213,11 +213,11 @@ export abstract class SupervisedRuntime {
     call: RuntimeCallOptions = {},
   ): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
     await this.#requireSupervisor(id, call.signal);
-    return this.#sessions.execSync(id, command, timeoutSeconds, call);
+    return this.#sessions.execSync(id, { command, timeoutSeconds }, call);
   }
   async exec(id: string, command: readonly string[], streams: Streams, call: RuntimeCallOptions = {}): Promise<number> {
     await this.#requireSupervisor(id, call.signal);
-    return this.#sessions.exec(id, command, streams, call);
+    return this.#sessions.exec(id, { command, streams }, call);
   }
   async attach(id: string, streams: Streams, call: RuntimeCallOptions = {}): Promise<void> {
     await this.#requireSupervisor(id, call.signal);

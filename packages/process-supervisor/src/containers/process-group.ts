@@ -24,6 +24,13 @@ export interface HostServices {
 /** The shell's exit code for a process that a signal ended. */
 const signalExitCode = (signal: NodeJS.Signals) => 128 + (constants.signals[signal] ?? 0);
 
+/** What a process group is started with. */
+export interface ProcessGroupOptions {
+  readonly launch: Launch;
+  readonly host: HostServices;
+  readonly streams: { stdin: Writable | undefined; stdout: Readable; stderr: Readable | undefined };
+}
+
 /** The process group of a command: a process in its own session, its descendants in that session, and the supervisor's ends of its streams. */
 export class ProcessGroup implements ContainerProcess {
   readonly pid: number;
@@ -37,12 +44,7 @@ export class ProcessGroup implements ContainerProcess {
   readonly #host: HostServices;
   #ended = false;
 
-  private constructor(
-    child: ChildProcess,
-    launch: Launch,
-    host: HostServices,
-    streams: { stdin: Writable | undefined; stdout: Readable; stderr: Readable | undefined },
-  ) {
+  private constructor(child: ChildProcess, { launch, host, streams }: ProcessGroupOptions) {
     this.pid = child.pid ?? 0;
     this.#launch = launch;
     this.#host = host;
@@ -85,10 +87,14 @@ export class ProcessGroup implements ContainerProcess {
     const stderr = launch.tty ? undefined : pipes ? pipes.stderr?.outer : child.stderr;
     if (!stdout) throw new SupervisorError('Internal', 'a process was started without an output');
     const report = launch.reports ? readReport(child) : undefined; // before 'spawn': a short process closes it earlier
-    const group = new ProcessGroup(child, launch, host, {
-      stdin: (pipes ? pipes.stdin?.outer : child.stdin) ?? undefined,
-      stdout,
-      stderr: stderr ?? undefined,
+    const group = new ProcessGroup(child, {
+      launch,
+      host,
+      streams: {
+        stdin: (pipes ? pipes.stdin?.outer : child.stdin) ?? undefined,
+        stdout,
+        stderr: stderr ?? undefined,
+      },
     });
     try {
       await spawned(child);

@@ -54,7 +54,7 @@ export async function runSupervisor(
   let server: SupervisorServer | undefined;
   const emit = (event: RuntimeEvent) => server?.emit(event);
   const containers = new Containers({ host, launcher, cgroups, store, log, emit, sandbox: (id) => sandboxes.get(id) });
-  const sandboxes = new Sandboxes(store, clock, containers, emit);
+  const sandboxes = new Sandboxes(store, { clock, containers, emit });
   adoptPods(pods, sandboxes, containers);
   server = new SupervisorServer({
     containers,

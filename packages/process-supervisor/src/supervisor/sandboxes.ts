@@ -13,6 +13,13 @@ export interface NewSandbox {
   readonly ready: boolean;
 }
 
+/** What the sandboxes of a supervisor share. */
+export interface SandboxesOptions {
+  readonly clock: Clock;
+  readonly containers: Containers;
+  readonly emit: (event: RuntimeEvent) => void;
+}
+
 /** Manages the sandboxes of one supervisor. A sandbox has no process of its own: it is a name, an address and its containers. */
 export class Sandboxes {
   readonly #store: PodStore;
@@ -22,7 +29,7 @@ export class Sandboxes {
   readonly #records = new Map<string, SandboxRecord>();
   readonly #names = new Map<string, string>();
 
-  constructor(store: PodStore, clock: Clock, containers: Containers, emit: (event: RuntimeEvent) => void) {
+  constructor(store: PodStore, { clock, containers, emit }: SandboxesOptions) {
     this.#store = store;
     this.#clock = clock;
     this.#containers = containers;

@@ -22,13 +22,20 @@ const listenerTimeoutMs = 30_000;
 /** How long outputs of an exec may stay open and silent after the process has exited. */
 const outputIdleMs = 500;
 
+/** The request of a session, the bytes that followed it, and the services of the supervisor. */
+export interface SessionRequestContext {
+  readonly request: SessionRequest;
+  readonly rest: Buffer;
+  readonly services: SessionServices;
+}
+
 /** Serves one session until it or its connection ends. `rest` are bytes that arrived after the hello. */
-export async function serveSession(socket: Socket, request: SessionRequest, rest: Buffer, services: SessionServices): Promise<void> {
+export async function serveSession(socket: Socket, { request, rest, services }: SessionRequestContext): Promise<void> {
   socket.on('error', () => {}); // handled by 'close'
   try {
-    if (request.kind === 'exec') await serveExec(socket, request, rest, services);
-    else if (request.kind === 'attach') await serveAttach(socket, request, rest, services);
-    else await serveForward(socket, request, rest, services);
+    if (request.kind === 'exec') await serveExec(socket, { options: request, rest, sessionServices: services });
+    else if (request.kind === 'attach') await serveAttach(socket, { options: request, rest, sessionServices: services });
+    else await serveForward(socket, { options: request, rest, sessionServices: services });
   } catch (error) {
     const { code, message } = error instanceof SupervisorError ? error : { code: 'Internal' as const, message: (error as Error).message };
     socket.end(encodeFrame('end', JSON.stringify({ error: { code, message: message.slice(0, 16_384) } })));
@@ -37,9 +44,11 @@ export async function serveSession(socket: Socket, request: SessionRequest, rest
 
 async function serveExec(
   socket: Socket,
-  { containerId, command, tty, stdin }: SessionRequest & { kind: 'exec' },
-  rest: Buffer,
-  { containers, host }: SessionServices,
+  {
+    options: { containerId, command, tty, stdin },
+    rest,
+    sessionServices: { containers, host },
+  }: { readonly options: SessionRequest & { kind: 'exec' }; readonly rest: Buffer; readonly sessionServices: SessionServices },
 ): Promise<void> {
   socket.pause();
   const group = await containers.exec(containerId, { command, tty, stdin });
@@ -92,9 +101,11 @@ function forwardOutput(source: Readable, kind: 'stdout' | 'stderr', socket: Sock
 
 async function serveAttach(
   socket: Socket,
-  { containerId, stdin, stdout, stderr }: SessionRequest & { kind: 'attach' },
-  rest: Buffer,
-  { containers, host }: SessionServices,
+  {
+    options: { containerId, stdin, stdout, stderr },
+    rest,
+    sessionServices: { containers, host },
+  }: { readonly options: SessionRequest & { kind: 'attach' }; readonly rest: Buffer; readonly sessionServices: SessionServices },
 ): Promise<void> {
   const running = containers.running(containerId);
   const { config } = containers.get(containerId);
@@ -138,15 +149,17 @@ async function serveAttach(
 /** Forwards a port of a network namespace with a relay process in it. In the host's network the driver connects by itself. */
 async function serveForward(
   socket: Socket,
-  { sandboxId, port }: SessionRequest & { kind: 'forward' },
-  rest: Buffer,
-  { host, sandbox }: SessionServices,
+  {
+    options: { sandboxId, port },
+    rest,
+    sessionServices: { host, sandbox },
+  }: { readonly options: SessionRequest & { kind: 'forward' }; readonly rest: Buffer; readonly sessionServices: SessionServices },
 ): Promise<void> {
   const { netns } = sandbox(sandboxId);
   if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new SupervisorError('InvalidArgument', `not a port: ${port}`);
   if (netns === undefined || host.tools.nsenter === undefined) {
     const stream = await dial(['127.0.0.1', '::1'], port);
-    pipeFrames(socket, rest, stream, stream);
+    pipeFrames(socket, { rest, output: stream, input: stream });
     return;
   }
   const child = spawn(host.tools.nsenter, [`--net=${netns}`, '--', process.execPath, '-e', relay, String(port)], {
@@ -163,7 +176,7 @@ async function serveForward(
   });
   if (report.trim() !== 'connected')
     throw new SupervisorError('Unavailable', `cannot connect to port ${port} of sandbox ${sandboxId}: ${report.trim().slice(0, 500)}`);
-  pipeFrames(socket, rest, child.stdout, child.stdin);
+  pipeFrames(socket, { rest, output: child.stdout, input: child.stdin });
 }
 
 /** The program of the relay. It is constant; the port is an argument. */
@@ -205,7 +218,14 @@ export async function dial(hosts: readonly string[], port: number, signal?: Abor
  * Copies bytes in both directions between the frames of a session's socket and a process or connection. The frame `stdinEnd` ends `input`;
  * the end of `output` ends the session.
  */
-function pipeFrames(socket: Socket, rest: Buffer, output: Readable, input: NodeJS.WritableStream & { destroyed?: boolean }): void {
+function pipeFrames(
+  socket: Socket,
+  {
+    rest,
+    output,
+    input,
+  }: { readonly rest: Buffer; readonly output: Readable; readonly input: NodeJS.WritableStream & { destroyed?: boolean } },
+): void {
   input.on('error', () => socket.destroy());
   output.on('error', () => socket.destroy());
   socket.write(encodeFrame('stdout')); // an empty frame: the port is connected

@@ -168,7 +168,7 @@ export class SupervisorServer {
       return;
     }
     socket.write(`${JSON.stringify({ welcome: this.#options.info } satisfies Welcome)}\n`);
-    if (hello.role === 'session') void serveSession(socket, hello.session, rest, this.#options.sessions);
+    if (hello.role === 'session') void serveSession(socket, { request: hello.session, rest, services: this.#options.sessions });
     else this.#control(socket, rest);
   }
 

@@ -69,7 +69,7 @@ function frameworkOf(
     extensionPoints.map((point) => {
       const own = profile.plugins[point];
       if (own !== undefined) check(own, point);
-      return [point, pluginsForPoint(point, multiPointNames, own, known)];
+      return [point, pluginsForPoint(point, { multiPointNames, own, known })];
     }),
   ) as Record<ExtensionPoint, readonly string[]>;
   return new Framework(plugins, { weights, pluginNames });
@@ -122,9 +122,15 @@ function expandMultiPoint(defaults: readonly string[], { enabled, disabled }: Pl
  */
 function pluginsForPoint(
   point: ExtensionPoint,
-  multiPointNames: readonly string[],
-  own: PluginSet | undefined,
-  known: ReadonlyMap<string, SchedulingPlugin>,
+  {
+    multiPointNames,
+    own,
+    known,
+  }: {
+    readonly multiPointNames: readonly string[];
+    readonly own: PluginSet | undefined;
+    readonly known: ReadonlyMap<string, SchedulingPlugin>;
+  },
 ): readonly string[] {
   const implementing = multiPointNames.filter((name) => known.get(name)?.[point] !== undefined);
   if (own === undefined) return implementing;

@@ -102,7 +102,7 @@ export class BindingCycle {
     const { extenders } = this.#options;
     this.#bindsInProgress += 1;
     try {
-      if (extenders.length > 0 && (await runExtenderBind(extenders, podInfo, node, context.signal))) return undefined;
+      if (extenders.length > 0 && (await runExtenderBind(extenders, { podInfo, node, signal: context.signal }))) return undefined;
       const status = await runBindPlugins(profile.framework, state, { pod: podInfo, node, context });
       return isSuccess(status) ? undefined : status;
     } finally {

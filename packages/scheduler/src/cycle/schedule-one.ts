@@ -104,7 +104,7 @@ export class PodScheduler {
       await this.#schedulePodGroup(podInfo, podGroup, signal);
       return;
     }
-    const result = await this.#schedulingCycle(podInfo, profile, signal);
+    const result = await this.#schedulingCycle(podInfo, { profile, signal });
     if ('failure' in result) this.#options.failureHandler.handleSchedulingFailure(result);
     else this.#bindingCycle.start(result, signal);
   }
@@ -121,7 +121,8 @@ export class PodScheduler {
       members,
       cache,
       nominator,
-      schedulePod: (member, options) => this.#schedulingCycle(member.podInfo, member.profile, signal, { ...options, preempt: false }),
+      schedulePod: (member, options) =>
+        this.#schedulingCycle(member.podInfo, { profile: member.profile, signal }, { ...options, preempt: false }),
       unreserveAndForget: (member) => this.#unreserveAndForget(member),
     }).schedulePodGroup();
     for (const attempt of failed) failureHandler.handleSchedulingFailure(attempt);
@@ -131,8 +132,7 @@ export class PodScheduler {
   /** Finds a node, assumes the pod on it, and runs the reserve and permit plugins. */
   async #schedulingCycle(
     podInfo: QueuedPodInfo,
-    profile: SchedulingProfile,
-    signal: AbortSignal,
+    { profile, signal }: { readonly profile: SchedulingProfile; readonly signal: AbortSignal },
     options: SchedulingCycleOptions = {},
   ): Promise<ScheduledPod | FailedAttempt> {
     const { tracer, clock, cache, log } = this.#options;
@@ -150,9 +150,10 @@ export class PodScheduler {
     try {
       const state = this.#newCycleState(profile, signal, options.allowedNodes);
       const found = await this.#findNodesThatFitPod(attempt, state, signal);
-      if (found.feasible.length === 0) return fail(await this.#handleFitError(attempt, state, found, options.preempt !== false));
+      if (found.feasible.length === 0)
+        return fail(await this.#handleFitError(attempt, { state, feasibleNodes: found, preempt: options.preempt !== false }));
 
-      const { name: node } = await this.#selectNode(attempt, state, found.feasible, signal);
+      const { name: node } = await this.#selectNode(attempt, { state, feasible: found.feasible, signal });
       this.#assume(podInfo, node);
       const reserved = await this.#runReservePlugins(attempt, state, node);
       if (reserved !== undefined) return fail(failureOf(reserved, true));
@@ -188,7 +189,9 @@ export class PodScheduler {
     const span = startSpan(tracer, 'filter', { spanContext });
     const passedFilters = this.#nodeFinder.findNodesThatFitPod(profile.framework, profile.percentageOfNodesToScore, state, podInfo);
     const found =
-      extenders.length === 0 ? passedFilters : await findNodesThatPassExtenders(extenders, podInfo, passedFilters, state.snapshot, signal);
+      extenders.length === 0
+        ? passedFilters
+        : await findNodesThatPassExtenders(extenders, { podInfo, found: passedFilters, snapshot: state.snapshot, signal });
     if (span.isRecording()) {
       span.setAttributes({ 'oarlock.nodes': found.evaluated, 'oarlock.feasible': found.feasible.length });
       if (found.nodeToStatus.size > 0)
@@ -204,9 +207,11 @@ export class PodScheduler {
    */
   async #handleFitError(
     { podInfo, profile }: SchedulingAttempt,
-    state: SchedulingCycleState,
-    { nodeToStatus, preFilterRejection, unschedulablePlugins }: FeasibleNodes,
-    preempt: boolean,
+    {
+      state,
+      feasibleNodes: { nodeToStatus, preFilterRejection, unschedulablePlugins },
+      preempt,
+    }: { readonly state: SchedulingCycleState; readonly feasibleNodes: FeasibleNodes; readonly preempt: boolean },
   ): Promise<SchedulingFailure> {
     const nodeCount = this.#options.cache.nodes.length;
     const message = fitErrorMessage(nodeCount, nodeToStatus, preFilterRejection);
@@ -222,27 +227,27 @@ export class PodScheduler {
   /** Returns the feasible node with the highest score. Does not score a single feasible node. */
   async #selectNode(
     attempt: SchedulingAttempt,
-    state: SchedulingCycleState,
-    feasible: readonly NodeInfo[],
-    signal: AbortSignal,
+    {
+      state,
+      feasible,
+      signal,
+    }: { readonly state: SchedulingCycleState; readonly feasible: readonly NodeInfo[]; readonly signal: AbortSignal },
   ): Promise<NodeInfo> {
     const [first] = feasible;
     if (feasible.length === 1 && first !== undefined) return first;
-    const scores = await this.#prioritizeNodes(attempt, state, feasible, signal);
+    const scores = await this.#prioritizeNodes(attempt, { state, nodes: feasible, signal });
     return feasible[selectHost(scores, this.#options.random)] ?? (first as NodeInfo);
   }
 
   /** Returns the weighted sum of the scores of plugins and extenders, in the order of `nodes`. */
   async #prioritizeNodes(
     { podInfo, profile, spanContext }: SchedulingAttempt,
-    state: SchedulingCycleState,
-    nodes: readonly NodeInfo[],
-    signal: AbortSignal,
+    { state, nodes, signal }: { readonly state: SchedulingCycleState; readonly nodes: readonly NodeInfo[]; readonly signal: AbortSignal },
   ): Promise<Float64Array> {
     const { tracer, extenders, log } = this.#options;
     const span = startSpan(tracer, 'score', { spanContext });
     const scores = runScorePlugins(profile.framework, state, { pod: podInfo, nodes });
-    if (extenders.length > 0) await addExtenderScores(extenders, podInfo, nodes, scores, { log, signal });
+    if (extenders.length > 0) await addExtenderScores(extenders, { podInfo, nodes, totals: scores }, { log, signal });
     if (span.isRecording()) {
       const top = indexesOfLargest(scores, scoresInSpan).map((index) => [nodes[index]?.name, Math.round(scores[index] ?? 0)]);
       span.setAttribute('oarlock.scores', JSON.stringify(Object.fromEntries(top)));

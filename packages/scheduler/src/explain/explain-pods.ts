@@ -46,7 +46,7 @@ function explainPod(pod: Pod, { cache, nominator, profileOf }: ExplainOptions, u
 
   const state = new SchedulingCycleState(cache, framework, { nominator });
   const found = new FeasibleNodeFinder().findNodesThatFitPod(framework, undefined, state, unbound, true);
-  const scored = scoreNodes(framework, state, unbound, found);
+  const scored = scoreNodes(framework, { state, pod: unbound, feasibleNodes: found });
   const chosen = scored[0]?.node;
   if (chosen !== undefined && !isAssigned && gate === undefined) {
     cache.assumePod(unbound, chosen);
@@ -84,7 +84,14 @@ function removeFromCache(pod: Pod, cache: SchedulerCache, undo: (() => void)[]):
 }
 
 /** Returns the feasible nodes with their scores, the best node first. */
-function scoreNodes(framework: Framework, state: SchedulingCycleState, pod: PodInfo, { feasible }: FeasibleNodes): NodeExplanation[] {
+function scoreNodes(
+  framework: Framework,
+  {
+    state,
+    pod,
+    feasibleNodes: { feasible },
+  }: { readonly state: SchedulingCycleState; readonly pod: PodInfo; readonly feasibleNodes: FeasibleNodes },
+): NodeExplanation[] {
   const scoresByPlugin = new Map<string, Float64Array>();
   const totals = feasible.length === 0 ? new Float64Array() : runScorePlugins(framework, state, { pod, nodes: feasible, scoresByPlugin });
   const nodes = feasible.map(({ name: node }, index) => ({

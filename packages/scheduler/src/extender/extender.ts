@@ -44,6 +44,13 @@ function lowerKeys(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [key.toLowerCase(), lowerKeys(each)]));
 }
 
+/** The candidates for preemption that the extender reviews. */
+export interface ExtenderPreemption {
+  readonly candidates: readonly PreemptionCandidate[];
+  readonly snapshot: Snapshot;
+  readonly signal: AbortSignal;
+}
+
 /** A scheduler extender: an HTTP service that filters, scores, binds, or takes part in preemption. */
 export class Extender {
   readonly name: string;
@@ -126,12 +133,7 @@ export class Extender {
   }
 
   /** Returns the preemption candidates that the extender accepts, with the victims that the extender selects. */
-  async processPreemption(
-    pod: Pod,
-    candidates: readonly PreemptionCandidate[],
-    snapshot: Snapshot,
-    signal: AbortSignal,
-  ): Promise<readonly PreemptionCandidate[]> {
+  async processPreemption(pod: Pod, { candidates, snapshot, signal }: ExtenderPreemption): Promise<readonly PreemptionCandidate[]> {
     const { nodeCacheCapable, preemptVerb } = this.#config;
     const body = {
       Pod: pod,

@@ -5,13 +5,18 @@ import type { FeasibleNodes } from '../framework/feasible-nodes.ts';
 import type { Rejection } from '../framework/plugin-status.ts';
 import type { Extender } from './extender.ts';
 
+/** The pod and the feasible nodes that the extenders filter. */
+export interface ExtenderFilterRequest {
+  readonly podInfo: PodInfo;
+  readonly found: FeasibleNodes;
+  readonly snapshot: Snapshot;
+  readonly signal: AbortSignal;
+}
+
 /** Returns the nodes that all extenders accept. Skips extenders that are not interested in the pod. */
 export async function findNodesThatPassExtenders(
   extenders: readonly Extender[],
-  { pod }: PodInfo,
-  found: FeasibleNodes,
-  snapshot: Snapshot,
-  signal: AbortSignal,
+  { podInfo: { pod }, found, snapshot, signal }: ExtenderFilterRequest,
 ): Promise<FeasibleNodes> {
   let result = found;
   for (const extender of extenders) {
@@ -31,12 +36,17 @@ export async function findNodesThatPassExtenders(
   return result;
 }
 
+/** The pod and the scored nodes to which the extenders add. */
+export interface ExtenderScoreRequest {
+  readonly podInfo: PodInfo;
+  readonly nodes: readonly NodeInfo[];
+  readonly totals: Float64Array;
+}
+
 /** Adds the extenders' scores to `totals`, in the order of `nodes`. As upstream, a failed extender does not fail the cycle. */
 export async function addExtenderScores(
   extenders: readonly Extender[],
-  { pod }: PodInfo,
-  nodes: readonly NodeInfo[],
-  totals: Float64Array,
+  { podInfo: { pod }, nodes, totals }: ExtenderScoreRequest,
   { log, signal }: { readonly log: Logger; readonly signal: AbortSignal },
 ): Promise<void> {
   for (const extender of extenders) {
@@ -62,10 +72,19 @@ export function preemptionExtenders(
     for (const extender of preemptors) {
       if (remaining.length === 0 || !extender.isInterested(pod)) continue;
       const before = remaining;
-      remaining = await ignoreIfIgnorable(extender, before, () => extender.processPreemption(pod, before, snapshot, signal));
+      remaining = await ignoreIfIgnorable(extender, before, () =>
+        extender.processPreemption(pod, { candidates: before, snapshot, signal }),
+      );
     }
     return remaining;
   };
+}
+
+/** The pod and the node that an extender binds. */
+export interface ExtenderBindRequest {
+  readonly podInfo: PodInfo;
+  readonly node: string;
+  readonly signal: AbortSignal;
 }
 
 /**
@@ -74,9 +93,7 @@ export function preemptionExtenders(
  */
 export async function runExtenderBind(
   extenders: readonly Extender[],
-  { pod }: PodInfo,
-  node: string,
-  signal: AbortSignal,
+  { podInfo: { pod }, node, signal }: ExtenderBindRequest,
 ): Promise<boolean> {
   const extender = extenders.find((each) => each.isBinder && each.isInterested(pod));
   if (extender === undefined) return false;

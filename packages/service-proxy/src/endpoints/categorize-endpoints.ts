@@ -14,6 +14,12 @@ interface Candidate extends ProxyEndpoint {
   readonly hints: Endpoint['hints'];
 }
 
+/** The endpoints of a Service port, and how the node selects among them. */
+export interface EndpointSelection {
+  readonly slices: readonly EndpointSlice[];
+  readonly node: ProxyNode;
+}
+
 /**
  * Returns the endpoints of a Service port for this node.
  *
@@ -22,8 +28,7 @@ interface Candidate extends ProxyEndpoint {
  */
 export function categorizeEndpoints(
   port: ServicePortSpec,
-  slices: readonly EndpointSlice[],
-  node: ProxyNode,
+  { slices, node }: EndpointSelection,
   { local }: { readonly local: boolean },
 ): ProxyEndpoint[] {
   const chosen: Candidate[] = [];

@@ -59,7 +59,7 @@ export function servicePorts(service: Service, slices: readonly EndpointSlice[],
       internalLocal,
       externalLocal,
       ...(spec.healthCheckNodePort ? { healthCheckNodePort: spec.healthCheckNodePort } : {}),
-      endpoints: categorizeEndpoints(port, slices, node, { local: internalLocal || externalLocal }),
+      endpoints: categorizeEndpoints(port, { slices, node }, { local: internalLocal || externalLocal }),
     }),
   );
 }

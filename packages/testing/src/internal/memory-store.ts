@@ -30,6 +30,13 @@ export interface StreamOptions {
 const keptChanges = 10_000;
 const maxQueued = 100_000;
 
+/** The key to remove, the last state of its object, and the span that caused the removal. */
+export interface MemoryRemoval {
+  readonly key: ObjectKey;
+  readonly last: (before: KubeObject, resourceVersion: string) => KubeObject;
+  readonly spanContext: SpanContext | undefined;
+}
+
 /** Stores frozen objects by key with one sequence of revisions, and streams their changes. */
 export class MemoryStore {
   readonly #tables = new Map<string, Table>();
@@ -62,12 +69,7 @@ export class MemoryStore {
   }
 
   /** Removes an object. `last` returns the last state of the object with the revision of the removal. */
-  remove(
-    resource: Resource,
-    key: ObjectKey,
-    last: (before: KubeObject, resourceVersion: string) => KubeObject,
-    spanContext: SpanContext | undefined,
-  ): KubeObject | undefined {
+  remove(resource: Resource, { key, last, spanContext }: MemoryRemoval): KubeObject | undefined {
     const table = this.#table(resource);
     const before = table.objects.get(key);
     if (before === undefined) return undefined;
@@ -87,7 +89,7 @@ export class MemoryStore {
       });
     }
     if (after !== undefined && after < table.compacted) throw expired(`too old resource version: ${after} (${table.compacted})`);
-    const stream = new Stream(filter, signal, this.#touch, () => table.streams.delete(stream));
+    const stream = new Stream(filter, { signal, touch: this.#touch, closed: () => table.streams.delete(stream) });
     if (after === undefined) {
       const initial = [...table.objects.values()].filter(filter).map((object): WatchEvent => ({ type: 'ADDED', object }));
       if (initialEventsEnd) initial.push({ type: 'BOOKMARK', object: this.#bookmark(resource, { 'k8s.io/initial-events-end': 'true' }) });
@@ -143,6 +145,13 @@ export class MemoryStore {
   }
 }
 
+/** What a watch of the store is opened with. */
+export interface MemoryStreamOptions {
+  readonly signal: AbortSignal | undefined;
+  readonly touch: () => void;
+  readonly closed: () => void;
+}
+
 /** A watch. All changes since the last read are delivered as one batch. */
 export class Stream implements AsyncIterable<readonly WatchEvent[]> {
   readonly #filter: (object: KubeObject) => boolean;
@@ -155,7 +164,7 @@ export class Stream implements AsyncIterable<readonly WatchEvent[]> {
   #wake: (() => void) | undefined;
   readonly #abort = () => this.end();
 
-  constructor(filter: (object: KubeObject) => boolean, signal: AbortSignal | undefined, touch: () => void, closed: () => void) {
+  constructor(filter: (object: KubeObject) => boolean, { signal, touch, closed }: MemoryStreamOptions) {
     this.#filter = filter;
     this.#touch = touch;
     this.#closed = closed;

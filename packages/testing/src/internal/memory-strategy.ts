@@ -30,8 +30,15 @@ export function prepareCreate(resource: Resource, draft: Draft): void {
   if (draft.spec !== undefined && hasStatus(resource) && !withoutGeneration.has(name)) draft.metadata.generation = 1;
 }
 
+/** The subresource that is written, the draft, and the current object. */
+export interface MemoryUpdate {
+  readonly subresource: string;
+  readonly draft: Draft;
+  readonly current: KubeObject;
+}
+
 /** Merges into `draft`, the next version of `current`, the fields of `current` that a request to `subresource` must not change. */
-export function prepareUpdate(resource: Resource, subresource: string, draft: Draft, current: KubeObject): void {
+export function prepareUpdate(resource: Resource, { subresource, draft, current }: MemoryUpdate): void {
   const now = current as Draft;
   const { labels, annotations } = draft.metadata;
   switch (subresource) {

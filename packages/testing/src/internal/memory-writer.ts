@@ -70,7 +70,7 @@ export class MemoryWriter {
     prepareCreate(resource, draft);
     draft.metadata.uid = this.#uid();
     draft.metadata.creationTimestamp = formatTime(this.#clock.now());
-    return this.#put(resource, draft, query['dryRun'], spanContext);
+    return this.#put(resource, { draft, dryRun: query['dryRun'], spanContext });
   }
 
   update(request: ApiRequest): KubeObject {
@@ -125,16 +125,15 @@ export class MemoryWriter {
       if (!began && draft.metadata.generation !== undefined) draft.metadata.generation += 1;
     }
     if (groupResource(resource) === 'namespaces') draft.status = { ...(draft.status as object | undefined), phase: 'Terminating' };
-    return sameContent(draft, current) ? current : this.#put(resource, draft, dryRun, spanContext);
+    return sameContent(draft, current) ? current : this.#put(resource, { draft, dryRun, spanContext });
   }
 
   purge(resource: Resource, key: ObjectKey, spanContext: SpanContext | undefined): KubeObject | undefined {
-    return this.#store.remove(
-      resource,
+    return this.#store.remove(resource, {
       key,
-      (before, resourceVersion) => deepFreeze({ ...before, metadata: { ...before.metadata, resourceVersion } }),
+      last: (before, resourceVersion) => deepFreeze({ ...before, metadata: { ...before.metadata, resourceVersion } }),
       spanContext,
-    );
+    });
   }
 
   seed(resource: Resource, object: KubeObject): KubeObject {
@@ -144,7 +143,7 @@ export class MemoryWriter {
     draft.metadata.uid ??= this.#uid();
     draft.metadata.creationTimestamp ??= formatTime(this.#clock.now());
     if (draft.spec !== undefined) draft.metadata.generation ??= 1;
-    return this.#put(resource, draft, undefined, undefined);
+    return this.#put(resource, { draft, dryRun: undefined, spanContext: undefined });
   }
 
   #replace({ resource, subresource, name, query, spanContext }: ApiRequest, current: KubeObject, sentDraft: Draft): KubeObject {
@@ -157,13 +156,13 @@ export class MemoryWriter {
       throw conflict(resource, name, objectModified);
     if (sent.name !== undefined && sent.name !== name)
       throw badRequest(`the name of the object (${sent.name}) does not match the name on the URL (${name})`);
-    prepareUpdate(resource, subresource, draft, current);
+    prepareUpdate(resource, { subresource, draft, current });
     if (sameContent(draft, current)) return current;
     const leaves =
       draft.metadata.deletionTimestamp !== undefined &&
       (draft.metadata.deletionGracePeriodSeconds ?? 0) === 0 &&
       !hasPendingDeletion(draft);
-    if (!leaves) return this.#put(resource, draft, query['dryRun'], spanContext);
+    if (!leaves) return this.#put(resource, { draft, dryRun: query['dryRun'], spanContext });
     if (query['dryRun'] === undefined) this.purge(resource, objectKey(current), spanContext);
     return deepFreeze(draft);
   }
@@ -198,7 +197,7 @@ export class MemoryWriter {
             { type: 'PodScheduled', status: 'True', lastProbeTime: null, lastTransitionTime: formatTime(this.#clock.now()) },
           ],
         };
-        this.#put(resource, draft, query['dryRun'], spanContext);
+        this.#put(resource, { draft, dryRun: query['dryRun'], spanContext });
         return success;
       }
       case 'pods/eviction':
@@ -214,7 +213,14 @@ export class MemoryWriter {
     }
   }
 
-  #put(resource: Resource, draft: Draft, dryRun: string | undefined, spanContext: SpanContext | undefined): KubeObject {
+  #put(
+    resource: Resource,
+    {
+      draft,
+      dryRun,
+      spanContext,
+    }: { readonly draft: Draft; readonly dryRun: string | undefined; readonly spanContext: SpanContext | undefined },
+  ): KubeObject {
     if (dryRun !== undefined) return deepFreeze(draft);
     return this.#store.put(
       resource,

@@ -61,7 +61,7 @@ async function replace(plugin: Plugin): Promise<void> {
   const { host, plan } = started().composition;
   const { adapt } = plan.plugins.find(({ name }) => name === plugin.id) ?? {};
   const own = withDedicatedInformers(plugin);
-  const { retired } = await host.replace(plugin.provides, plugin.id, adapt?.(own) ?? own, {});
+  const { retired } = await host.replace(plugin.provides, { name: plugin.id, plugin: adapt?.(own) ?? own, config: {} });
   retired.catch(() => {}); // ends with the cluster
 }
 const client = () => started().composition.host.get(Client);

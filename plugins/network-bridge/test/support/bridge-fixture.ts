@@ -50,11 +50,14 @@ export async function openBridge(
   };
   const drivers: BridgeNetwork[] = [];
   const make = async () => {
-    const driver = new BridgeNetwork(settings, traits, {
-      log: silentLogger,
-      clock: systemClock,
-      tracer: noTracer,
-      dataDir: join(directory, 'data'),
+    const driver = new BridgeNetwork(settings, {
+      traits,
+      context: {
+        log: silentLogger,
+        clock: systemClock,
+        tracer: noTracer,
+        dataDir: join(directory, 'data'),
+      },
     });
     await driver.start();
     drivers.push(driver);

@@ -6,11 +6,10 @@ import type { Attachment, NodeNetwork } from '@oarlock/spi/network';
 import { BridgeNetwork, type BridgeNetworkConfig } from '../../src/bridge-network.ts';
 
 const [dataDir = '', config = '{}', attachment = '{}', node = '{}'] = process.argv.slice(2);
-const driver = new BridgeNetwork(
-  JSON.parse(config) as BridgeNetworkConfig,
-  { namespace: 'pod', podCIDR: '', serviceCIDR: '' },
-  { log: silentLogger, clock: systemClock, tracer: noTracer, dataDir },
-);
+const driver = new BridgeNetwork(JSON.parse(config) as BridgeNetworkConfig, {
+  traits: { namespace: 'pod', podCIDR: '', serviceCIDR: '' },
+  context: { log: silentLogger, clock: systemClock, tracer: noTracer, dataDir },
+});
 await driver.start();
 await driver.setup(JSON.parse(node) as NodeNetwork);
 const adding = driver.add(JSON.parse(attachment) as Attachment);

@@ -71,7 +71,7 @@ export class CniHandler {
         case 'GC':
           return await this.#gc(request.config['cni.dev/valid-attachments'], spared);
         case 'STATUS':
-          if (!this.ready) throw new CniError(pluginType, command, 50, 'the network of the node is not set up yet');
+          if (!this.ready) throw new CniError(pluginType, { command, cniCode: 50, message: 'the network of the node is not set up yet' });
           return undefined;
         default:
           return { cniVersion: '1.1.0', supportedVersions: ['0.3.1', '0.4.0', '1.0.0', '1.1.0'] };
@@ -194,5 +194,5 @@ function faultOf(command: CniCommand, error: unknown): CniError {
   const code = error instanceof NetworkError ? codes[error.code] : 999;
   // callers recognize an exhausted range by this text, as host-local prints it
   const prefix = error instanceof NetworkError && error.code === 'Exhausted' ? 'no IP addresses available: ' : '';
-  return new CniError(pluginType, command, code, `${prefix}${errorText(error)}`);
+  return new CniError(pluginType, { command, cniCode: code, message: `${prefix}${errorText(error)}` });
 }

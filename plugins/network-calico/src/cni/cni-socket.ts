@@ -21,6 +21,13 @@ export function socketPath(dataDir: string): string {
   return `/run/oarlock-calico/${createHash('sha256').update(dataDir).digest('hex').slice(0, 16)}.sock`;
 }
 
+/** The handler of CNI commands that arrive on the socket. */
+export interface CniSocketOptions {
+  readonly handler: CniHandler;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
 /** Receives the CNI calls that the executable forwards. Only root can connect. */
 export class CniSocket {
   readonly #handler: CniHandler;
@@ -30,7 +37,7 @@ export class CniSocket {
   readonly #server: Server;
   readonly path: string;
 
-  constructor(path: string, handler: CniHandler, clock: Clock, log: Logger) {
+  constructor(path: string, { handler, clock, log }: CniSocketOptions) {
     this.path = path;
     this.#handler = handler;
     this.#clock = clock;
@@ -86,7 +93,11 @@ export class CniSocket {
     try {
       const [command = '', containerId = '', ifName = '', netns = '', args = '', ...rest] = request.split('\0');
       if (!commands.has(command))
-        throw new CniError(pluginType, 'VERSION', 4, `not a CNI_COMMAND: ${JSON.stringify(command.slice(0, 100))}`);
+        throw new CniError(pluginType, {
+          command: 'VERSION',
+          cniCode: 4,
+          message: `not a CNI_COMMAND: ${JSON.stringify(command.slice(0, 100))}`,
+        });
       const config = parse(rest.join('\0'), command as CniCommand);
       const printed = await this.#handler.handleForRuntime(command as CniCommand, { containerId, ifName, netns, args, config });
       return `0\n${printed === undefined ? '' : `${JSON.stringify(printed)}\n`}`;
@@ -104,5 +115,5 @@ function parse(text: string, command: CniCommand): Readonly<Record<string, unkno
   } catch {
     // reported below
   }
-  throw new CniError(pluginType, command, 6, 'the network configuration is not a JSON object');
+  throw new CniError(pluginType, { command, cniCode: 6, message: 'the network configuration is not a JSON object' });
 }

@@ -252,13 +252,16 @@ export class BlockAllocator {
     const known = this.#blocks.get(nameOf(empty));
     if (known && isClaimed(known)) return;
     const block =
-      (await store.get(nameOf(empty))) ?? (await store.create(withClaims(empty, node, [ordinal]))) ?? (await store.get(nameOf(empty)));
+      (await store.get(nameOf(empty))) ??
+      (await store.create(withClaims(empty, { node, ordinals: [ordinal] }))) ??
+      (await store.get(nameOf(empty)));
     let other: string | undefined;
     if (block)
       await this.#write(block, (newest) => {
         if (isClaimed(newest)) return undefined;
         other = Object.entries(newest.spec.claims ?? {}).find(([name, claims]) => claims.includes(ordinal) && !isGone(name))?.[0];
-        if (other === undefined) return withClaims(withoutGoneNodes(newest, isGone), node, [...claimsOf(newest, node), ordinal]);
+        if (other === undefined)
+          return withClaims(withoutGoneNodes(newest, isGone), { node, ordinals: [...claimsOf(newest, node), ordinal] });
         const { wanted = {} } = newest.spec;
         return wanted[ordinal] === node ? undefined : { ...newest, spec: { ...newest.spec, wanted: { ...wanted, [ordinal]: node } } };
       });

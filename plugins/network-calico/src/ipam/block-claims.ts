@@ -22,18 +22,13 @@ export function unclaimed(block: IPBlock): readonly number[] {
 /** Returns the block with up to `count` more claims of the node; undefined if all addresses are claimed. */
 export function addClaims(block: IPBlock, node: string, count: number): IPBlock | undefined {
   const more = unclaimed(block).slice(0, count);
-  return more.length === 0 ? undefined : withClaims(block, node, [...claimsOf(block, node), ...more]);
+  return more.length === 0 ? undefined : withClaims(block, { node, ordinals: [...claimsOf(block, node), ...more] });
 }
 
 /** Returns the block without the given claims of the node; undefined if no node uses the block any more. */
 export function releaseClaims(block: IPBlock, node: string, ordinals: ReadonlySet<number>): IPBlock | undefined {
   const wanted = Object.fromEntries(Object.entries(block.spec.wanted ?? {}).filter(([ordinal]) => !ordinals.has(Number(ordinal))));
-  const left = withClaims(
-    block,
-    node,
-    claimsOf(block, node).filter((ordinal) => !ordinals.has(ordinal)),
-    { wanted },
-  );
+  const left = withClaims(block, { node, ordinals: claimsOf(block, node).filter((ordinal) => !ordinals.has(ordinal)), more: { wanted } });
   return left.spec.node === undefined && Object.keys(left.spec.claims ?? {}).length === 0 ? undefined : left;
 }
 

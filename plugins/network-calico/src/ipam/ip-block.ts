@@ -40,8 +40,15 @@ export const nameOf = ({ metadata }: IPBlock): string => metadata?.name ?? '';
 export const claimsOf = ({ spec }: IPBlock, node: string): readonly number[] => spec.claims?.[node] ?? [];
 export const addressAt = ({ family, first }: Range, ordinal: number): string => formatAddress(family, first + BigInt(ordinal));
 
+/** The node and the ordinals of the addresses that are claimed. */
+export interface BlockClaims {
+  readonly node: string;
+  readonly ordinals: readonly number[];
+  readonly more?: Partial<IPBlock['spec']> | undefined;
+}
+
 /** Returns the block with the claims of one node replaced. */
-export function withClaims(block: IPBlock, node: string, ordinals: readonly number[], more: Partial<IPBlock['spec']> = {}): IPBlock {
+export function withClaims(block: IPBlock, { node, ordinals, more = {} }: BlockClaims): IPBlock {
   const { [node]: _, ...others } = block.spec.claims ?? {};
   const claims = ordinals.length === 0 ? others : { ...others, [node]: [...ordinals].sort((a, b) => a - b) };
   return { ...block, spec: { ...block.spec, claims, ...more } };

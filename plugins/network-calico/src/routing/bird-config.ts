@@ -52,9 +52,7 @@ export function birdConfig({ own, others, announced, pools, bgp, interfacePrefix
   };
   const session = (
     name: string,
-    family: 4 | 6,
-    address: string,
-    as: number,
+    { family, address, as }: { readonly family: 4 | 6; readonly address: string; readonly as: number },
     options: readonly string[],
   ) => `protocol bgp ${name}_${family} {
   local ${ofFamily(own.addresses, family)[0]} port ${bgp.port} as ${bgp.asNumber};
@@ -92,12 +90,12 @@ ${ofFamily(announced, family)
         const [address] = ofFamily(node.addresses, family);
         return address === undefined || !speaks(family)
           ? []
-          : [session(symbol(node.name), family, address, bgp.asNumber, isClient ? ['rr client'] : [])];
+          : [session(symbol(node.name), { family, address, as: bgp.asNumber }, isClient ? ['rr client'] : [])];
       }),
     ),
     ...bgp.peers.flatMap(({ address, asNumber }, at) => {
       const family = address.includes(':') ? 6 : 4;
-      return speaks(family) ? [session(`router_${at}`, family, address, asNumber, [])] : [];
+      return speaks(family) ? [session(`router_${at}`, { family, address, as: asNumber }, [])] : [];
     }),
   ].join('\n')}\n`;
 }

@@ -63,7 +63,7 @@ export async function openCalico({ config = {}, node: more = {}, alone = false, 
   const drivers: CalicoNetwork[] = [];
   const make = async () => {
     const context = { log: silentLogger, clock: systemClock, tracer: noTracer, dataDir: join(directory, 'data') };
-    const driver = new CalicoNetwork(settings, traits, context, api);
+    const driver = new CalicoNetwork(settings, { traits, context, api });
     await driver.start();
     drivers.push(driver);
     return driver;

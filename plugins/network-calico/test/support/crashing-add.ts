@@ -7,11 +7,10 @@ import { CalicoNetwork } from '../../src/calico-network.ts';
 import type { CalicoConfig } from '../../src/config/calico-config.ts';
 
 const [dataDir = '', config = '{}', attachment = '{}', node = '{}'] = process.argv.slice(2);
-const driver = new CalicoNetwork(
-  JSON.parse(config) as CalicoConfig,
-  { namespace: 'pod', podCIDR: '', serviceCIDR: '' },
-  { log: silentLogger, clock: systemClock, tracer: noTracer, dataDir },
-);
+const driver = new CalicoNetwork(JSON.parse(config) as CalicoConfig, {
+  traits: { namespace: 'pod', podCIDR: '', serviceCIDR: '' },
+  context: { log: silentLogger, clock: systemClock, tracer: noTracer, dataDir },
+});
 await driver.start();
 await driver.setup(JSON.parse(node) as NodeNetwork);
 const adding = driver.add(JSON.parse(attachment) as Attachment);

@@ -29,17 +29,16 @@ const node: NodeNetwork = {
   nodeIPs: ['192.0.2.1'],
 };
 
-type Context = ConstructorParameters<typeof CalicoNetwork>[2];
+type Context = ConstructorParameters<typeof CalicoNetwork>[1]['context'];
 const drivers: Readonly<Record<NetworkName, (context: Context) => NetworkDriver & Lifecycle>> = {
   bridge: (context) => {
     const config = bridgePlugin.config.parse({ confDir: null, routes: 'none', bandwidth: 'off' }) as BridgeNetworkConfig;
-    return new BridgeNetwork(config, traits, context);
+    return new BridgeNetwork(config, { traits, context });
   },
   calico: (context) =>
     new CalicoNetwork(
       calicoConfig.parse({ confDir: null, routes: 'none', bandwidth: 'off', addresses: 'podCIDR', interfacePrefix: 'pol' }),
-      traits,
-      context,
+      { traits, context },
     ),
 };
 

@@ -12,6 +12,12 @@ export interface ImageUsage {
   readonly inodesUsed: number;
 }
 
+/** Credentials and sandbox of a pull. */
+export interface ImagePull {
+  readonly auth: RegistryAuth | undefined;
+  readonly sandboxConfig: object | undefined;
+}
+
 /** A client of the CRI ImageService. */
 export class CriImageService {
   readonly #client: CriClient;
@@ -37,7 +43,7 @@ export class CriImageService {
   }
 
   /** Pulls an image for the pod of `sandboxConfig` and returns the runtime's reference of the image. */
-  async pull(image: string, auth: RegistryAuth | undefined, sandboxConfig: object | undefined, call?: RuntimeCallOptions): Promise<string> {
+  async pull(image: string, { auth, sandboxConfig }: ImagePull, call?: RuntimeCallOptions): Promise<string> {
     const request = { image: { image }, ...(auth && { auth: authConfig(auth) }), ...(sandboxConfig && { sandboxConfig }) };
     const { imageRef } = await this.#client.cri<{ imageRef: string }>('PullImage', request, call, this.#pullTimeoutMs);
     return imageRef;

@@ -23,18 +23,25 @@ export async function portForward(url: string, port: number, { signal, idleMs }:
     await Promise.all([error.replied, data.replied]);
     // the client sends nothing on the error stream
     error.end();
-    return new ForwardedPort(connection, data, error, signal);
+    return new ForwardedPort(connection, { data, error, signal });
   } catch (error) {
     connection.destroy();
     return toRuntimeError(error);
   }
 }
 
+/** The two streams of a forwarded connection. */
+export interface ForwardedPortOptions {
+  readonly data: SpdyStream;
+  readonly error: SpdyStream;
+  readonly signal: AbortSignal | undefined;
+}
+
 class ForwardedPort extends Duplex {
   readonly #connection: SpdyConnection;
   readonly #data: SpdyStream;
 
-  constructor(connection: SpdyConnection, data: SpdyStream, error: SpdyStream, signal: AbortSignal | undefined) {
+  constructor(connection: SpdyConnection, { data, error, signal }: ForwardedPortOptions) {
     super({ allowHalfOpen: true, highWaterMark });
     this.#connection = connection;
     this.#data = data;

@@ -8,6 +8,18 @@ import { remoteCommand } from './remote-command.ts';
 /** How long to wait for the response of the runtime after a timeout that the runtime itself enforces. */
 const responseGraceMs = 1_000;
 
+/** The command and its timeout in seconds. */
+export interface ExecSyncRequest {
+  readonly command: readonly string[];
+  readonly timeoutSeconds: number;
+}
+
+/** The command and the streams it is connected to. */
+export interface ExecRequest {
+  readonly command: readonly string[];
+  readonly streams: Streams;
+}
+
 /** Runs exec, attach and port-forward sessions. CRI returns the URL of each session, which the runtime's streaming server serves. */
 export class StreamingClient {
   readonly #client: CriClient;
@@ -23,8 +35,7 @@ export class StreamingClient {
 
   async execSync(
     id: string,
-    command: readonly string[],
-    timeoutSeconds: number,
+    { command, timeoutSeconds }: ExecSyncRequest,
     call: RuntimeCallOptions = {},
   ): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
     // the runtime counts whole seconds; 0 means no timeout
@@ -36,7 +47,7 @@ export class StreamingClient {
     );
   }
 
-  async exec(id: string, command: readonly string[], streams: Streams, call: RuntimeCallOptions = {}): Promise<number> {
+  async exec(id: string, { command, streams }: ExecRequest, call: RuntimeCallOptions = {}): Promise<number> {
     return this.#execs.runSession(id, call.signal, async (overdue) => {
       const request = {
         containerId: id,

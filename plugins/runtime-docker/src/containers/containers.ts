@@ -42,6 +42,12 @@ export interface ContainersOptions {
   readonly lowestOom: number;
 }
 
+/** The CRI configs of the container and its sandbox. */
+export interface ContainerCreation {
+  readonly config: ContainerConfig;
+  readonly sandboxConfig: PodSandboxConfig;
+}
+
 /** Implements CRI containers with the containers of the Docker engine. A container runs at most once, and its log is written in CRI format. */
 export class Containers {
   readonly #options: ContainersOptions;
@@ -56,12 +62,7 @@ export class Containers {
     this.#logs = options.logs;
   }
 
-  async create(
-    sandboxId: string,
-    config: ContainerConfig,
-    sandboxConfig: PodSandboxConfig,
-    call: RuntimeCallOptions = {},
-  ): Promise<string> {
+  async create(sandboxId: string, { config, sandboxConfig }: ContainerCreation, call: RuntimeCallOptions = {}): Promise<string> {
     const { signal } = call;
     const runtime = await this.#options.sandboxes.runtimeOf(sandboxId, call);
     const { id: image, names } = await this.#options.images.resolve(config.image.image, call);

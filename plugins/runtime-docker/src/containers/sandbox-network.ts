@@ -4,6 +4,12 @@ import { NetworkError, type Attachment, type NetworkDriver } from '@oarlock/spi/
 import { RuntimeError, type PodSandboxConfig, type RuntimeCallOptions, type RuntimeCondition } from '@oarlock/spi/runtime';
 import type { SandboxRecords } from './sandbox-records.ts';
 
+/** The network and the addresses that a sandbox is connected with. */
+export interface SandboxConnection {
+  readonly netns: string;
+  readonly config: PodSandboxConfig;
+}
+
 /** Connects sandboxes that have their own network namespace: the engine creates an empty namespace, and the network plugin connects it. */
 export class SandboxNetwork {
   readonly #network: NetworkDriver | undefined;
@@ -31,7 +37,7 @@ export class SandboxNetwork {
    * Connects the network namespace of a sandbox. After an error, `disconnect` removes what the call created.
    * @throws RuntimeError if there is no network plugin for network namespaces, or if the network plugin fails
    */
-  async connect(sandboxId: string, netns: string, config: PodSandboxConfig, { signal, spanContext }: RuntimeCallOptions): Promise<void> {
+  async connect(sandboxId: string, { netns, config }: SandboxConnection, { signal, spanContext }: RuntimeCallOptions): Promise<void> {
     const network = this.#network;
     if (network?.traits.namespace !== 'pod')
       throw new RuntimeError('FailedPrecondition', 'a pod with its own network namespace needs a network plugin that supports one');

@@ -67,7 +67,8 @@ export class Sandboxes {
       await this.#engine.call('POST', `/containers/${id}/start`, { signal });
       const { NetworkSettings, ResolvConfPath } = await this.#containers.inspect(id, signal);
       if (config.dns) await writeResolvConf(ResolvConfPath, config.dns);
-      if (config.linux.security.namespaces.network !== 'NODE') await this.#network.connect(id, NetworkSettings.SandboxKey, config, call);
+      if (config.linux.security.namespaces.network !== 'NODE')
+        await this.#network.connect(id, { netns: NetworkSettings.SandboxKey, config }, call);
     } catch (error) {
       await this.remove(id).catch((failure: unknown) =>
         this.#options.log.warn(

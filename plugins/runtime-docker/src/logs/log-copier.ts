@@ -20,6 +20,13 @@ export interface LogSource {
 const initialRetryDelayMs = 50;
 const maxRetryDelayMs = 5_000;
 
+/** Where the log is read from and written to. */
+export interface LogCopierOptions {
+  readonly source: LogSource;
+  readonly context: Context;
+  readonly file: LogFile;
+}
+
 /**
  * Copies the log of one container from the Docker engine to a CRI log file. A copy resumes where the file of an earlier copy ends.
  * The copy ends when the container has exited and the file contains the complete log.
@@ -40,7 +47,7 @@ class LogCopier {
   /** Resolves when the file contains the complete log, or when the copy was stopped. */
   readonly complete: Promise<void>;
 
-  constructor(engine: EngineClient, source: LogSource, context: Context, file: LogFile) {
+  constructor(engine: EngineClient, { source, context, file }: LogCopierOptions) {
     this.#engine = engine;
     this.#source = source;
     this.#context = context;
@@ -156,7 +163,7 @@ export class LogCopiers {
   async prepare(source: LogSource): Promise<void> {
     if (this.#copies.has(source.id)) return;
     const file = await LogFile.open(source.path);
-    this.#copies.set(source.id, new LogCopier(this.#engine, source, this.#context, file));
+    this.#copies.set(source.id, new LogCopier(this.#engine, { source, context: this.#context, file }));
   }
   begin(id: string): void {
     this.#copies.get(id)?.begin();

@@ -25,6 +25,18 @@ export interface ExecResult {
   readonly exitCode: number;
 }
 
+/** The command and its timeout in seconds. */
+export interface ExecSyncRequest {
+  readonly command: readonly string[];
+  readonly timeoutSeconds: number;
+}
+
+/** The command and the streams it is connected to. */
+export interface ExecRequest {
+  readonly command: readonly string[];
+  readonly streams: Streams;
+}
+
 /** Runs commands in containers (exec) and attaches to the streams of containers. */
 export class StreamingSessions {
   readonly #engine: EngineClient;
@@ -38,7 +50,7 @@ export class StreamingSessions {
   }
 
   /** Runs a command and returns its output and exit code. @throws RuntimeError `DeadlineExceeded` if the command exceeds the timeout */
-  async execSync(id: string, command: readonly string[], timeoutSeconds: number, { signal }: RuntimeCallOptions = {}): Promise<ExecResult> {
+  async execSync(id: string, { command, timeoutSeconds }: ExecSyncRequest, { signal }: RuntimeCallOptions = {}): Promise<ExecResult> {
     const [stdout, stderr] = [collectedOutput(), collectedOutput()];
     const deadline = new AbortController();
     const timer =
@@ -50,8 +62,7 @@ export class StreamingSessions {
     try {
       const exitCode = await this.exec(
         id,
-        command,
-        { tty: false, stdout: stdout.stream, stderr: stderr.stream },
+        { command, streams: { tty: false, stdout: stdout.stream, stderr: stderr.stream } },
         { signal: signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal },
       );
       return { stdout: stdout.bytes(), stderr: stderr.bytes(), exitCode };
@@ -60,7 +71,7 @@ export class StreamingSessions {
     }
   }
 
-  async exec(containerId: string, command: readonly string[], streams: Streams, { signal }: RuntimeCallOptions): Promise<number> {
+  async exec(containerId: string, { command, streams }: ExecRequest, { signal }: RuntimeCallOptions): Promise<number> {
     const { Id } = await this.#engine.call<{ readonly Id: string }>('POST', `/containers/${containerId}/exec`, {
       body: {
         Cmd: command,
@@ -80,7 +91,7 @@ export class StreamingSessions {
     });
     try {
       const hijacked = await this.#engine.hijack(`/exec/${Id}/start`, { body: { Detach: false, Tty: streams.tty }, signal });
-      await this.#runSession(hijacked, streams, `/exec/${Id}`, signal);
+      await this.#runSession(hijacked, { streams, path: `/exec/${Id}`, signal });
       return await this.#exitCode(Id, ended);
     } catch (error) {
       await this.#kill(Id);
@@ -101,11 +112,14 @@ export class StreamingSessions {
       },
       signal,
     });
-    await this.#runSession(hijacked, streams, `/containers/${containerId}`, signal);
+    await this.#runSession(hijacked, { streams, path: `/containers/${containerId}`, signal });
   }
 
   /** Copies the streams of a session. Resolves when the engine has ended the session and all output was written. */
-  async #runSession({ socket, head }: HijackedConnection, streams: Streams, path: string, signal: AbortSignal | undefined): Promise<void> {
+  async #runSession(
+    { socket, head }: HijackedConnection,
+    { streams, path, signal }: { readonly streams: Streams; readonly path: string; readonly signal: AbortSignal | undefined },
+  ): Promise<void> {
     const over = new AbortController();
     const abort = () => socket.destroy(signal?.reason as Error);
     signal?.addEventListener('abort', abort, { once: true });

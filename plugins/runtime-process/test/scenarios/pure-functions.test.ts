@@ -162,7 +162,11 @@ describe('container environment', () => {
     expect(await readlink(join(root, 'etc/conf'))).toBe(join(directory, 'vol'));
     expect(await readlink(join(root, 'up'))).toBe(directory);
     expect(existsSync(join(directory, 'vol/below'))).toBe(false);
-    const environment = environmentOf('c1', config, podConfig('/x', { hostname: 'web-0' }), { path: '/default', root, home: '/home/me' });
+    const environment = environmentOf(
+      'c1',
+      { config, sandbox: podConfig('/x', { hostname: 'web-0' }) },
+      { path: '/default', root, home: '/home/me' },
+    );
     expect(environment).toEqual({
       PATH: '/only',
       HOME: '/home/me',
@@ -204,9 +208,9 @@ describe('container environment', () => {
     expect(JSON.parse(await readFile(kubeconfig, 'utf8'))).toMatchObject({ users: [{ user: { tokenFile: join(volume, 'token') } }] });
     expect(loaded.getContextObject('in-cluster')?.namespace).toBe('test');
     const options = { path: '/bin', root: '', home: '/', kubeconfig };
-    expect(environmentOf('c1', config, pod, options)).toMatchObject({ KUBECONFIG: kubeconfig });
+    expect(environmentOf('c1', { config, sandbox: pod }, options)).toMatchObject({ KUBECONFIG: kubeconfig });
     const own = containerConfig(['x'], { mounts, envs: [...envs, { key: 'KUBECONFIG', value: '/mine' }] });
-    expect(environmentOf('c1', own, pod, options)).toMatchObject({ KUBECONFIG: '/mine' });
+    expect(environmentOf('c1', { config: own, sandbox: pod }, options)).toMatchObject({ KUBECONFIG: '/mine' });
     expect(writeKubeconfig(containerConfig(['x'], { envs }), pod, directory)).toBeUndefined();
     expect(writeKubeconfig(containerConfig(['x'], { mounts }), pod, directory)).toBeUndefined();
   });

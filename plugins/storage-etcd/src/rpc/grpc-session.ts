@@ -127,13 +127,12 @@ export class GrpcSession {
     return new Promise((resolve, reject) => {
       let answer: Buffer | undefined;
       const timeout = Math.max(1, Math.ceil(timeoutMs));
-      const stream = this.#open(
-        rpc.path,
-        { 'grpc-timeout': `${timeout}m` },
-        (message) => {
+      const stream = this.#open(rpc.path, {
+        headers: { 'grpc-timeout': `${timeout}m` },
+        take: (message) => {
           answer = message;
         },
-        (error) => {
+        done: (error) => {
           timer.cancel();
           if (error) {
             reject(error);
@@ -149,7 +148,7 @@ export class GrpcSession {
             reject(new GrpcError('INTERNAL', `the response of ${rpc.path} cannot be decoded`, { cause }));
           }
         },
-      );
+      });
       const timer = this.#options.clock.after(timeout, () =>
         stream?.destroy(new GrpcError('DEADLINE_EXCEEDED', `no response of ${rpc.path} within ${timeout} ms`)),
       );
@@ -159,14 +158,13 @@ export class GrpcSession {
 
   /** Opens a bidirectional stream. `ended` is called once, when either side ends it. */
   duplex<Q, S>(rpc: Rpc<Q, S>, headers: Readonly<Record<string, string>>, receiver: Receiver<S>): Duplex<Q> {
-    const stream = this.#open(
-      rpc.path,
+    const stream = this.#open(rpc.path, {
       headers,
-      (message) => receiver.message(rpc.decode(message)),
-      (error) => {
+      take: (message) => receiver.message(rpc.decode(message)),
+      done: (error) => {
         receiver.ended(error ?? new GrpcError('UNAVAILABLE', `${rpc.path} was ended by the server`));
       },
-    );
+    });
     return {
       send: (message) => {
         if (stream?.writable) stream.write(frame(rpc.encode(message)));
@@ -186,9 +184,15 @@ export class GrpcSession {
   /** Opens a stream. `done` is called once, never before this method has returned. Returns undefined if no stream could be opened. */
   #open(
     path: string,
-    headers: Readonly<Record<string, string>>,
-    take: (message: Buffer) => void,
-    done: (error: GrpcError | undefined) => void,
+    {
+      headers,
+      take,
+      done,
+    }: {
+      readonly headers: Readonly<Record<string, string>>;
+      readonly take: (message: Buffer) => void;
+      readonly done: (error: GrpcError | undefined) => void;
+    },
   ): ClientHttp2Stream | undefined {
     let stream: ClientHttp2Stream;
     try {

@@ -9,6 +9,14 @@ import { SharedCall } from '@oarlock/primitives/concurrency/shared-call';
 import { WatchFeed, type FeedOwner, type Watcher } from './watch-feed.ts';
 import { WatchQueue, type QueueLimits } from '@oarlock/mvcc/watch-queue';
 
+/** What the broadcaster shares with its session. */
+export interface WatchBroadcasterOptions {
+  readonly keys: KeySpace;
+  readonly limits: QueueLimits;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
 /**
  * Serves all watches of a driver, usually from one feed. A watch that starts before the changes which that feed remembers gets its own
  * feed, which is merged into another one when it has caught up.
@@ -29,12 +37,7 @@ export class WatchBroadcaster implements FeedOwner {
   #compacted: Revision = 0;
   #stopped = false;
 
-  constructor(
-    connection: EtcdConnection,
-    keys: KeySpace,
-    limits: QueueLimits,
-    { clock, log }: { readonly clock: Clock; readonly log: Logger },
-  ) {
+  constructor(connection: EtcdConnection, { keys, limits, clock, log }: WatchBroadcasterOptions) {
     this.connection = connection;
     this.keys = keys;
     this.clock = clock;

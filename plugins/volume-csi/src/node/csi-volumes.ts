@@ -46,6 +46,16 @@ interface VolumeSpec {
 /** How often NodePublishVolume is repeated for volumes of drivers with CSIDriver.requiresRepublish. Milliseconds. */
 const republishPeriodMs = 60_000;
 
+/** The volume to stage and its published context. */
+interface StageRequest {
+  readonly volume: VolumeSpec;
+  readonly staged: string;
+  readonly volumeRequest: VolumeRequest;
+  readonly spec: CSIDriverSpec | undefined;
+  readonly volumeCapability: VolumeCapability;
+  readonly volumeContext: Strings;
+}
+
 /** Mounts and unmounts the volumes of CSI drivers: waits until a volume is attached, stages it once on the node, and publishes it for each pod. */
 export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'unmount'> {
   readonly #options: CsiVolumesOptions;
@@ -86,7 +96,7 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
         await writeVolumeData(path, { driver: driver.name, volumeHandle: volume.volumeHandle, ephemeral: volume.ephemeral });
         const { stagingTargetPath, publishContext } = volume.ephemeral
           ? { stagingTargetPath: '', publishContext: {} }
-          : await this.#stage(driver, volume, staged, request, spec, { volumeCapability, volumeContext }, call);
+          : await this.#stage(driver, { volume, staged, volumeRequest: request, spec, volumeCapability, volumeContext }, call);
         await driver.client.nodePublishVolume(
           {
             volumeId: volume.volumeHandle,
@@ -103,7 +113,11 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
       }),
     );
     if (persistentVolume !== undefined)
-      await this.#expand(driver, persistentVolume, request.claim, { volumePath: targetPath, staged, volumeCapability }, call);
+      await this.#expand(
+        driver,
+        { volume: persistentVolume, claim: request.claim, target: { volumePath: targetPath, staged, volumeCapability } },
+        call,
+      );
     if (fsGroup !== undefined && !driverSetsGroup && !volume.block && shouldSetOwnership(spec?.fsGroupPolicy, volume, persistentVolume))
       await setVolumeOwnership(targetPath, fsGroup, pod.spec?.securityContext?.fsGroupChangePolicy);
     return {
@@ -116,13 +130,15 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
   /** Finishes a pending node expansion of a volume, and watches for later expansions. */
   async #expand(
     driver: CsiDriver,
-    volume: PersistentVolume,
-    claim: PersistentVolumeClaim | undefined,
-    target: ExpansionTarget,
+    {
+      volume,
+      claim,
+      target,
+    }: { readonly volume: PersistentVolume; readonly claim: PersistentVolumeClaim | undefined; readonly target: ExpansionTarget },
     call: VolumeCallOptions,
   ): Promise<void> {
     const { expansion, growth } = this.#options;
-    await expansion.finish(driver, volume, claim, target, call);
+    await expansion.finish(driver, { volume, claim, expansionTarget: target }, call);
     const { namespace = '', name = '' } = claim?.metadata ?? {};
     if (name !== '') growth.watch({ driver, claim: { namespace, name }, volumeName: volume.metadata?.name ?? '', ...target });
   }
@@ -153,11 +169,7 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
   /** Records the publication, waits until the volume is attached, and stages the volume. */
   async #stage(
     driver: CsiDriver,
-    volume: VolumeSpec,
-    staged: string,
-    { path, persistentVolume }: VolumeRequest,
-    spec: CSIDriverSpec | undefined,
-    { volumeCapability, volumeContext }: { readonly volumeCapability: VolumeCapability; readonly volumeContext: Strings },
+    { volume, staged, volumeRequest: { path, persistentVolume }, spec, volumeCapability, volumeContext }: StageRequest,
     call: VolumeCallOptions,
   ): Promise<{ readonly stagingTargetPath: string; readonly publishContext: Strings }> {
     const { staging, inUse, client } = this.#options;

@@ -34,6 +34,13 @@ export interface ExpansionTarget {
   readonly volumeCapability: VolumeCapability;
 }
 
+/** The volume that a node expansion has grown. */
+export interface ExpansionResult {
+  readonly volume: PersistentVolume;
+  readonly claim: PersistentVolumeClaim | undefined;
+  readonly expansionTarget: ExpansionTarget;
+}
+
 /** Calls NodeExpandVolume after the driver's controller service has expanded a volume, before or while a pod uses the volume. */
 export class NodeExpansion {
   readonly #client: Client;
@@ -52,9 +59,7 @@ export class NodeExpansion {
    */
   async finish(
     driver: CsiDriver,
-    volume: PersistentVolume,
-    claim: PersistentVolumeClaim | undefined,
-    { volumePath, staged, volumeCapability }: ExpansionTarget,
+    { volume, claim, expansionTarget: { volumePath, staged, volumeCapability } }: ExpansionResult,
     { signal }: VolumeCallOptions,
   ): Promise<void> {
     if (claim === undefined || !needsNodeExpansion(claim)) return;
@@ -75,7 +80,7 @@ export class NodeExpansion {
           { signal },
         );
       } catch (error) {
-        if (error instanceof GrpcError) await this.#recordFailure(volume, claim, error, signal);
+        if (error instanceof GrpcError) await this.#recordFailure(volume, { claim, error, signal });
         throw error;
       }
     }
@@ -97,9 +102,11 @@ export class NodeExpansion {
   /** Records an event about a failed expansion. An infeasible expansion is also recorded in the claim, which may then request less (KEP-1790). */
   async #recordFailure(
     volume: PersistentVolume,
-    claim: PersistentVolumeClaim,
-    error: GrpcError,
-    signal: AbortSignal | undefined,
+    {
+      claim,
+      error,
+      signal,
+    }: { readonly claim: PersistentVolumeClaim; readonly error: GrpcError; readonly signal: AbortSignal | undefined },
   ): Promise<void> {
     const message = `NodeExpandVolume failed for volume "${volume.metadata?.name}" : ${error.message}`;
     this.#recorder.event(claim, 'Warning', 'VolumeResizeFailed', message);

@@ -81,6 +81,8 @@ export class OnlineExpansion {
     const claim = await client.get(persistentVolumeClaims, name, { signal });
     if (!needsNodeExpansion(claim) || claim.spec?.volumeName !== volumeName) return;
     const volume = await client.get(persistentVolumes, { name: volumeName }, { signal });
-    await staging.runExclusive(staged, () => expansion.finish(driver, volume, claim, { volumePath, staged, volumeCapability }, { signal }));
+    await staging.runExclusive(staged, () =>
+      expansion.finish(driver, { volume, claim, expansionTarget: { volumePath, staged, volumeCapability } }, { signal }),
+    );
   }
 }

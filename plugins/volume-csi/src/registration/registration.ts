@@ -47,12 +47,17 @@ export interface RegistrationContext {
   readonly log: Logger;
 }
 
+/** The objects of a CSI driver that are created if they are missing. */
+export interface DriverObjects {
+  readonly driverConfig: DriverConfig;
+  readonly allowVolumeExpansion: boolean;
+  readonly context: RegistrationContext;
+}
+
 /** Creates the configured CSIDriver and StorageClass, unless they exist. */
 export async function createDriverObjects(
   name: string,
-  { csiDriver, storageClass }: DriverConfig,
-  allowVolumeExpansion: boolean,
-  context: RegistrationContext,
+  { driverConfig: { csiDriver, storageClass }, allowVolumeExpansion, context }: DriverObjects,
 ): Promise<void> {
   if (csiDriver !== undefined) {
     const { tokenRequests, ...rest } = csiDriver;

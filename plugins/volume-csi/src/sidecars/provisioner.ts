@@ -116,7 +116,7 @@ export class Provisioner implements Sidecar {
     }
     if (volume === undefined) return;
     try {
-      await client.create(persistentVolumes, volumeFor(claim, storageClass, volume, driver.name));
+      await client.create(persistentVolumes, volumeFor(claim, { storageClass, csiVolume: volume, driver: driver.name }));
     } catch (error) {
       if (!isStatus(error, 'AlreadyExists')) throw error;
       // another node created it first; which node does is arbitrary here
@@ -134,7 +134,7 @@ export class Provisioner implements Sidecar {
   async #make(claim: PersistentVolumeClaim, storageClass: StorageClass, name: string): Promise<CsiVolume | undefined> {
     const { driver, client, recorder } = this.#options;
     const { metadata, spec } = claim;
-    const filling = await fillingOf(claim, driver.name, client, this.#volumes);
+    const filling = await fillingOf(claim, { driver: driver.name, client, volumes: this.#volumes });
     if (filling === 'foreign') {
       recorder.event(claim, 'Normal', 'Provisioning', 'Assuming an external populator will provision the volume');
       return undefined;
@@ -145,7 +145,12 @@ export class Provisioner implements Sidecar {
       throw new Error(`requested volume size ${requiredBytes} is less than the size ${filling.leastBytes} for the source snapshot`);
     const limit = spec?.resources?.limits?.['storage'];
     const selected = metadata?.annotations?.[annotations.selectedNode];
-    const accessibilityRequirements = requirementOf(claim, storageClass, selected, driver, this.#places);
+    const accessibilityRequirements = requirementOf(claim, {
+      storageClass,
+      selectedNode: selected,
+      csiDriver: driver,
+      sources: this.#places,
+    });
     const secret = secretReference(storageClass.parameters, 'provisioner', claimTokens(name, claim));
     return driver.client.createVolume({
       name,

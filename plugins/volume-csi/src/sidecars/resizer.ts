@@ -140,7 +140,7 @@ export class Resizer implements Sidecar {
       driver.nodeCapabilities.has('NODE_SINGLE_NODE_MULTI_WRITER'),
     );
     await staging.runExclusive(staged, () =>
-      expansion.finish(driver, volume, claim, { volumePath: staging.target(staged), staged, volumeCapability }, {}),
+      expansion.finish(driver, { volume, claim, expansionTarget: { volumePath: staging.target(staged), staged, volumeCapability } }, {}),
     );
   }
 

@@ -34,8 +34,7 @@ const nameOf = ({ metadata }: KubeObject) => ({
  */
 export async function setFinalizers<T extends KubeObject>(
   client: Client,
-  resource: Resource<T>,
-  object: T,
+  { resource, object }: { readonly resource: Resource<T>; readonly object: T },
   { add = [], remove = [] }: { readonly add?: readonly string[]; readonly remove?: readonly string[] },
 ): Promise<T | undefined> {
   const before = object.metadata?.finalizers ?? [];

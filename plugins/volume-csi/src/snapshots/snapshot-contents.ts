@@ -66,7 +66,7 @@ export class ContentSync {
     const { metadata, spec } = content;
     const name = metadata?.name ?? '';
     // the finalizer is set before the call: a snapshot in the driver must not be forgotten
-    const held = await setFinalizers(client, snapshotContents, content, { add: [finalizers.content] });
+    const held = await setFinalizers(client, { resource: snapshotContents, object: content }, { add: [finalizers.content] });
     if (held === undefined) return;
     const secrets = await this.#secrets(content);
     let snapshot: Pick<CsiSnapshot, 'snapshotId' | 'readyToUse'> & Partial<CsiSnapshot>;
@@ -126,7 +126,7 @@ export class ContentSync {
         await driver.client.deleteSnapshot(snapshotId, await this.#secrets(content));
       }
     }
-    await setFinalizers(client, snapshotContents, content, { remove: [finalizers.content] });
+    await setFinalizers(client, { resource: snapshotContents, object: content }, { remove: [finalizers.content] });
   }
 
   #has(volumeHandle: string): boolean {

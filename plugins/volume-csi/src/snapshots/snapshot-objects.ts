@@ -61,8 +61,8 @@ export class SnapshotSync {
       const volume = this.#volumeOf(snapshot, claim);
       if (claim === undefined || volume === undefined) return; // of another driver
       const snapshotClass = await this.#classOf(snapshot);
-      await setFinalizers(client, volumeSnapshots, snapshot, { add: [finalizers.source, finalizers.bound] });
-      await setFinalizers(client, persistentVolumeClaims, claim, { add: [finalizers.claim] });
+      await setFinalizers(client, { resource: volumeSnapshots, object: snapshot }, { add: [finalizers.source, finalizers.bound] });
+      await setFinalizers(client, { resource: persistentVolumeClaims, object: claim }, { add: [finalizers.claim] });
       recorder.event(
         snapshot,
         'Normal',
@@ -118,7 +118,7 @@ export class SnapshotSync {
       );
     if (ref.name !== name || ref.namespace !== namespace || (ref.uid !== undefined && ref.uid !== '' && ref.uid !== uid))
       throw new SnapshotProblem('SnapshotContentMisbound', `VolumeSnapshotContent [${contentName}] is bound to a different snapshot`);
-    await setFinalizers(client, volumeSnapshots, snapshot, { add: [finalizers.source, finalizers.bound] });
+    await setFinalizers(client, { resource: volumeSnapshots, object: snapshot }, { add: [finalizers.source, finalizers.bound] });
     const bound =
       ref.uid === uid
         ? content
@@ -183,9 +183,9 @@ export class SnapshotSync {
         if (content.metadata?.deletionTimestamp === undefined)
           await client.delete(snapshotContents, { name: contentName }).catch(ignoreNotFound);
         if ((await client.get(snapshotContents, { name: contentName }).catch(ignoreNotFound)) !== undefined) return; // its deletion adds the key again
-      } else await setFinalizers(client, snapshotContents, content, { remove: [finalizers.content] }).catch(conflict);
+      } else await setFinalizers(client, { resource: snapshotContents, object: content }, { remove: [finalizers.content] }).catch(conflict);
     }
-    await setFinalizers(client, volumeSnapshots, snapshot, { remove: [finalizers.source, finalizers.bound] });
+    await setFinalizers(client, { resource: volumeSnapshots, object: snapshot }, { remove: [finalizers.source, finalizers.bound] });
     await this.#freeClaims(namespace);
   }
 
@@ -214,7 +214,7 @@ export class SnapshotSync {
       );
       if (taking.some((each) => each !== undefined && each.metadata?.deletionTimestamp === undefined && each.status?.readyToUse !== true))
         continue;
-      await setFinalizers(client, persistentVolumeClaims, claim, { remove: [finalizers.claim] });
+      await setFinalizers(client, { resource: persistentVolumeClaims, object: claim }, { remove: [finalizers.claim] });
     }
   }
 

@@ -52,11 +52,16 @@ function secretsOf(volumeName: string, claim: PersistentVolumeClaim, { parameter
   return Object.fromEntries(Object.entries(all).filter(([, ref]) => ref !== undefined));
 }
 
+/** The claim, the class and the CSI volume that a PersistentVolume describes. */
+export interface VolumeSources {
+  readonly storageClass: StorageClass;
+  readonly csiVolume: CsiVolume;
+  readonly driver: string;
+}
+
 export function volumeFor(
   claim: PersistentVolumeClaim,
-  storageClass: StorageClass,
-  { volumeId, capacityBytes, volumeContext = {}, accessibleTopology = [] }: CsiVolume,
-  driver: string,
+  { storageClass, csiVolume: { volumeId, capacityBytes, volumeContext = {}, accessibleTopology = [] }, driver }: VolumeSources,
 ): PersistentVolume {
   const { metadata = {}, spec = {} } = claim;
   const { reclaimPolicy, mountOptions, parameters } = storageClass;

@@ -1,4 +1,5 @@
 import { stringifyExact } from '../../json/exact-json.ts';
+import { escapeHtml } from '../../json/go-print.ts';
 import { isObject } from '../../json/json.ts';
 import type { KubeObject } from '../../object.ts';
 import { FieldConflicts } from './conflict.ts';
@@ -52,13 +53,6 @@ export function withLastApplied(object: KubeObject, config: KubeObject): KubeObj
   for (const [key, value] of Object.entries(next)) bytes += Buffer.byteLength(key) + Buffer.byteLength(value);
   if (bytes > maxAnnotationBytes) delete next[lastAppliedAnnotation];
   return { ...object, metadata: { ...object.metadata, annotations: next } };
-}
-
-const htmlCharacters = /[<>&\u2028\u2029]/g;
-
-/** Escapes the characters in JSON strings that Go's JSON encoder escapes. They do not occur outside of strings. */
-function escapeHtml(json: string): string {
-  return json.replace(htmlCharacters, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** Sorts map keys, as Go's JSON encoder does. */

@@ -1,18 +1,9 @@
 import { invalid, required } from '../../field/field-error.ts';
 import type { ClusterTrustBundle, PodCertificateRequest } from '../../generated/types/certificates-v1beta1.ts';
 import type { LeaseCandidate } from '../../generated/types/coordination-v1beta1.ts';
-import type { DeviceTaintRule } from '../../generated/types/resource-v1beta2.ts';
 import { isDns1123Subdomain } from '../../values/names.ts';
 import { validateSignerName } from './signer-name.ts';
-import {
-  validateOptionalEnum,
-  validateImmutable,
-  addInvalid,
-  validateEnum,
-  validateQualifiedName,
-  validateNonEmpty,
-  type Errors,
-} from './checks.ts';
+import { validateOptionalEnum, validateImmutable, addInvalid, validateQualifiedName, validateNonEmpty, type Errors } from './checks.ts';
 
 /** Parses a semantic version without pre-release and build, as in LeaseCandidates. */
 function versionOf(text: string): readonly number[] | undefined {
@@ -76,13 +67,4 @@ export function validatePodCertificateRequest(errors: Errors, { spec }: PodCerti
   if (seconds !== undefined && (seconds < 3600 || seconds > 7_862_400))
     errors.push(invalid('spec.maxExpirationSeconds', seconds, 'must be in the range [3600, 7862400]'));
   if (old !== undefined) validateImmutable(errors, 'spec', spec, old.spec);
-}
-
-export function validateDeviceTaintRule(errors: Errors, { spec }: DeviceTaintRule): void {
-  const { driver, pool } = spec?.deviceSelector ?? {};
-  if (driver !== undefined) addInvalid(errors, 'spec.deviceSelector.driver', driver, isDns1123Subdomain(driver));
-  if (pool !== undefined)
-    for (const part of pool.split('/')) addInvalid(errors, 'spec.deviceSelector.pool', pool, isDns1123Subdomain(part));
-  validateQualifiedName(errors, 'spec.taint.key', spec?.taint?.key ?? '');
-  validateEnum(errors, 'spec.taint.effect', spec?.taint?.effect, ['NoExecute', 'NoSchedule', 'None']);
 }

@@ -1,7 +1,7 @@
 import { duplicate, fieldForbidden, invalid, notSupported, required, tooMany } from '../../field/field-error.ts';
 import type { Lease } from '../../generated/types/coordination-v1.ts';
 import type { Event } from '../../generated/types/core-v1.ts';
-import type { EndpointSlice } from '../../generated/types/discovery-v1.ts';
+import type { EndpointHints, EndpointSlice } from '../../generated/types/discovery-v1.ts';
 import type { Event as EventV1 } from '../../generated/types/events-v1.ts';
 import { ipFamily } from '../../net/ip.ts';
 import { isDns1123Label, isDns1123Subdomain, isQualifiedName } from '../../values/names.ts';
@@ -49,12 +49,22 @@ export function validateEndpointSlice(errors: Errors, slice: EndpointSlice, old:
       validateLabels(errors, `${at}.deprecatedTopology`, endpoint.deprecatedTopology);
       if (endpoint.nodeName !== undefined) addInvalid(errors, `${at}.nodeName`, endpoint.nodeName, isDns1123Subdomain(endpoint.nodeName));
       if (endpoint.hostname !== undefined) validateDNSLabel(errors, `${at}.hostname`, endpoint.hostname);
-      if ((endpoint.hints?.forZones ?? []).length > 8)
-        errors.push(tooMany(`${at}.hints.forZones`, endpoint.hints?.forZones?.length ?? 0, 8));
+      if (endpoint.hints !== undefined) validateHints(errors, `${at}.hints`, endpoint.hints);
     }
   if (ports.length > 100) errors.push(tooMany('ports', ports.length, 100));
   else validateSlicePorts(errors, ports);
   if (old !== undefined) validateImmutable(errors, 'addressType', addressType, old.addressType);
+}
+
+const maxHints = 8;
+function validateHints(errors: Errors, path: string, { forZones = [], forNodes = [] }: EndpointHints): void {
+  for (const [name, list] of Object.entries({ forZones, forNodes })) {
+    if (list.length <= maxHints) continue;
+    errors.push(tooMany(`${path}.${name}`, list.length, maxHints));
+    return;
+  }
+  for (const [i, { name = '' }] of forZones.entries()) if (name === '') errors.push(required(`${path}.forZones[${i}].name`));
+  for (const [i, { name = '' }] of forNodes.entries()) addInvalid(errors, `${path}.forNodes[${i}].name`, name, isDns1123Subdomain(name));
 }
 
 function validateEndpointAddress(

@@ -51,6 +51,11 @@ export const samples: Readonly<Record<string, Fields>> = {
     apiVersion: 'resource.k8s.io/v1',
     spec: { devices: { requests: [{ name: 'r', exactly: { deviceClassName: 'class' } }] } },
   },
+  ResourceClaimTemplate: {
+    apiVersion: 'resource.k8s.io/v1',
+    spec: { spec: { devices: { requests: [{ name: 'r', exactly: { deviceClassName: 'class' } }] } } },
+  },
+  EndpointSlice: { apiVersion: 'discovery.k8s.io/v1', addressType: 'IPv4', endpoints: [], ports: [] },
   DeviceClass: { apiVersion: 'resource.k8s.io/v1', spec: {} },
   ResourceSlice: {
     apiVersion: 'resource.k8s.io/v1',

@@ -61,6 +61,16 @@ function costError(subject: string, cost: number, limit: number): string {
   return `${subject} exceeds budget by factor of ${text}x (${costHint})`;
 }
 
+/** Returns a rule as errors show it: with the names and the empty fields of upstream's internal type. */
+const inErrors = ({ rule, message, messageExpression, reason, fieldPath, optionalOldSelf }: ValidationRule) => ({
+  Rule: rule,
+  Message: message ?? '',
+  MessageExpression: messageExpression ?? '',
+  Reason: reason ?? null,
+  FieldPath: fieldPath ?? '',
+  OptionalOldSelf: optionalOldSelf ?? null,
+});
+
 /** Collects the errors and the estimated costs of the rules of one schema. */
 class RuleDefinitionValidation {
   readonly errors: Errors = [];
@@ -103,9 +113,8 @@ class RuleDefinitionValidation {
       const isUnchanged = old !== undefined && before.some((each) => jsonEqual(each, rule.source)) && jsonEqual(schema, old);
       checkMessage(this.errors, rule.source, path);
       if (rule.source.rule.trim() === '') continue;
-      if (rule.ruleError !== undefined) this.errors.push(invalid(`${path}.rule`, rule.source.rule, rule.ruleError));
-      if (rule.messageError !== undefined)
-        this.errors.push(invalid(`${path}.messageExpression`, rule.source.messageExpression ?? '', rule.messageError));
+      if (rule.ruleError !== undefined) this.errors.push(invalid(`${path}.rule`, inErrors(rule.source), rule.ruleError));
+      if (rule.messageError !== undefined) this.errors.push(invalid(`${path}.messageExpression`, inErrors(rule.source), rule.messageError));
       const fieldPathError = checkFieldPath(schema, rule.source, path);
       if (fieldPathError !== undefined) this.errors.push(fieldPathError);
       if (rule.program === undefined) continue;

@@ -11,7 +11,7 @@ import { apiApprovalOf } from './api-approval.ts';
 import { isTrue } from './conditions.ts';
 import { validateConversion } from './conversion-validation.ts';
 import { oneOfErrors, requireNonEmpty, validateLabel } from './field-checks.ts';
-import { validateVersion } from './version-validation.ts';
+import { commonFieldsOf, validateCommonFields, validateVersion } from './version-validation.ts';
 
 type Errors = FieldError[];
 
@@ -77,15 +77,17 @@ function validateSpec(errors: Errors, { spec }: CustomResourceDefinition, old?: 
     else if (!group.includes('.')) errors.push(invalid('spec.group', group, 'should be a domain with at least one dot'));
   }
   errors.push(...oneOfErrors('spec.scope', scope, scopes));
-  for (const [i, version] of versions.entries()) {
-    const before = old?.spec.versions.find(({ name }) => name === version.name);
-    errors.push(...validateVersion(version, `spec.versions[${i}]`, before));
-  }
+  const common = commonFieldsOf(versions);
+  const before = (version: CustomResourceDefinitionVersion) => old?.spec.versions.find(({ name }) => name === version.name);
+  for (const [i, version] of versions.entries())
+    errors.push(...validateVersion(version, `spec.versions[${i}]`, { old: before(version), common }));
   if (new Set(versions.map(({ name }) => name)).size < versions.length)
     errors.push(invalid('spec.versions', withoutSchemas(versions), 'must contain unique version names'));
   if (versions.filter(({ storage }) => storage).length !== 1)
     errors.push(invalid('spec.versions', withoutSchemas(versions), 'must have exactly one version marked as storage version'));
   if (names !== undefined) validateNames(errors, names, 'spec.names');
+  const [first] = versions;
+  if (first !== undefined) errors.push(...validateCommonFields(first, common, before(first)));
   if (conversion !== undefined) errors.push(...validateConversion(conversion, 'spec.conversion'));
 }
 

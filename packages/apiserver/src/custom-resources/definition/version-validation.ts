@@ -41,27 +41,72 @@ const rootFields = new Set([
   'x-kubernetes-validations',
 ]);
 
-/** Validates one version of a definition. The schema is validated only if it changed. */
+/** The fields that a definition's versions can have in common. Upstream keeps common fields once, and names them so in errors. */
+const commonFields = {
+  schema: 'spec.validation',
+  subresources: 'spec.subresources',
+  additionalPrinterColumns: 'spec.additionalPrinterColumns',
+  selectableFields: 'spec.selectableFields',
+} as const;
+type CommonField = keyof typeof commonFields;
+
+/** Returns the fields that are equal in all versions. */
+export function commonFieldsOf([first, ...others]: readonly CustomResourceDefinitionVersion[]): ReadonlySet<CommonField> {
+  const isCommon = (name: CommonField) => others.every((version) => jsonEqual(version[name], first?.[name]));
+  return new Set((Object.keys(commonFields) as CommonField[]).filter(isCommon));
+}
+
+/** Validates one version of a definition, except the fields that all versions have in common. */
 export function validateVersion(
   version: CustomResourceDefinitionVersion,
   path: string,
-  old: CustomResourceDefinitionVersion | undefined,
+  { old, common }: { readonly old: CustomResourceDefinitionVersion | undefined; readonly common: ReadonlySet<CommonField> },
 ): Errors {
   const errors: Errors = [];
-  const { name, deprecated, deprecationWarning, schema, subresources, additionalPrinterColumns = [] } = version;
+  const { name, deprecated, deprecationWarning, schema } = version;
   if (requireNonEmpty(errors, `${path}.name`, name)) validateLabel(errors, `${path}.name`, name);
   if (deprecationWarning !== undefined)
     validateDeprecationWarning(errors, { deprecated, deprecationWarning }, `${path}.deprecationWarning`);
+  if (schema?.openAPIV3Schema === undefined) errors.push(required(`${path}.schema.openAPIV3Schema`, 'schemas are required'));
+  const pathOf = (field: CommonField) => (common.has(field) ? undefined : `${path}.${field}`);
+  return [...errors, ...validateFields(version, pathOf, old)];
+}
+
+/** Validates the fields that all versions have in common. */
+export function validateCommonFields(
+  version: CustomResourceDefinitionVersion,
+  common: ReadonlySet<CommonField>,
+  old: CustomResourceDefinitionVersion | undefined,
+): Errors {
+  return validateFields(version, (field) => (common.has(field) ? commonFields[field] : undefined), old);
+}
+
+/** Validates the fields of a version for which `pathOf` returns a path. The schema is validated only if it changed. */
+function validateFields(
+  version: CustomResourceDefinitionVersion,
+  pathOf: (field: CommonField) => string | undefined,
+  old: CustomResourceDefinitionVersion | undefined,
+): Errors {
+  const errors: Errors = [];
+  const { schema, subresources, additionalPrinterColumns = [] } = version;
   const root = schema?.openAPIV3Schema;
-  if (root === undefined) errors.push(required(`${path}.schema.openAPIV3Schema`, 'schemas are required'));
-  else if (old === undefined || !jsonEqual(old.schema, schema) || !jsonEqual(old.subresources?.status, subresources?.status))
+  const isChanged = old === undefined || !jsonEqual(old.schema, schema) || !jsonEqual(old.subresources?.status, subresources?.status);
+  const paths = {
+    schema: pathOf('schema'),
+    subresources: pathOf('subresources'),
+    columns: pathOf('additionalPrinterColumns'),
+    selectableFields: pathOf('selectableFields'),
+  };
+  if (paths.schema !== undefined && root !== undefined && isChanged)
     errors.push(
-      ...(subresources?.status === undefined ? [] : statusSchemaErrors(root, `${path}.schema.openAPIV3Schema`)),
-      ...validateSchema(root, `${path}.schema.openAPIV3Schema`, old?.schema?.openAPIV3Schema),
+      ...(subresources?.status === undefined ? [] : statusSchemaErrors(root, `${paths.schema}.openAPIV3Schema`)),
+      ...validateSchema(root, `${paths.schema}.openAPIV3Schema`, old?.schema?.openAPIV3Schema),
     );
-  if (subresources?.scale !== undefined) validateScale(errors, subresources.scale, `${path}.subresources.scale`);
-  for (const [i, column] of additionalPrinterColumns.entries()) validateColumn(errors, column, `${path}.additionalPrinterColumns[${i}]`);
-  validateSelectableFields(errors, version, path);
+  if (paths.subresources !== undefined && subresources?.scale !== undefined)
+    validateScale(errors, subresources.scale, `${paths.subresources}.scale`);
+  if (paths.columns !== undefined)
+    for (const [i, column] of additionalPrinterColumns.entries()) validateColumn(errors, column, `${paths.columns}[${i}]`);
+  if (paths.selectableFields !== undefined) validateSelectableFields(errors, version, paths.selectableFields);
   return errors;
 }
 
@@ -86,11 +131,10 @@ function validateDeprecationWarning(
 
 function validateSelectableFields(errors: Errors, { selectableFields = [], schema }: CustomResourceDefinitionVersion, path: string): void {
   const root = schema?.openAPIV3Schema;
-  if (selectableFields.length > maxSelectableFields)
-    errors.push(tooMany(`${path}.selectableFields`, selectableFields.length, maxSelectableFields));
+  if (selectableFields.length > maxSelectableFields) errors.push(tooMany(path, selectableFields.length, maxSelectableFields));
   const seen = new Set<string>();
   for (const [i, { jsonPath }] of selectableFields.entries()) {
-    const at = `${path}.selectableFields[${i}].jsonPath`;
+    const at = `${path}[${i}].jsonPath`;
     if (!requireNonEmpty(errors, at, jsonPath)) continue;
     const wrong = selectableError(jsonPath, root);
     if (wrong !== undefined) errors.push(invalid(at, jsonPath, wrong));

@@ -11,7 +11,7 @@ import { badRequest, conflict, failure, notFound } from '@oarlock/api/status';
 import { applyStrategicMergePatch } from '@oarlock/api/patches/strategic-merge-patch';
 import { unknownFields } from '@oarlock/api/serializer/strict-decoding';
 import type { PatchType } from '@oarlock/spi/client';
-import { decodeBody } from '../request/body.ts';
+import { decodePatched } from '../request/body.ts';
 import { isConfidentialObject } from '../request/confidential.ts';
 import type { RequestContext } from '../request/request-context.ts';
 import { missingKindError } from '../request/type-meta.ts';
@@ -138,7 +138,7 @@ export function applyPatch(
     else checkTypeMeta(result, kind.gvk);
   }
   try {
-    object = decodeBody(result, kind);
+    object = decodePatched(result, kind, type === 'strategic');
   } catch (error) {
     if (!(error instanceof Error)) throw error;
     throw rejection(error.message);

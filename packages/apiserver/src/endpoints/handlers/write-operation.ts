@@ -73,7 +73,7 @@ function conformMutated(kind: ServedKind, mutated: KubeObject, submitted: KubeOb
 export function prepareNew({ registry, kind, context }: WriteOperation, admitted: KubeObject): PreparedObject | Promise<PreparedObject> {
   const strategyContext = newStrategyContext(context);
   const uid = registry.random.uuid();
-  const created = withEmptyFields(kind, prepareForCreate(kind, toStoredVersion(kind, admitted), uid, strategyContext));
+  const created = withEmptyFields(kind, prepareForCreate(kind, { object: toStoredVersion(kind, admitted), uid, context: strategyContext }));
   const finish = (allocated: AllocatedObject | undefined): PreparedObject => {
     const stored = restoreManagedFields(allocated?.object ?? created, admitted, undefined);
     return { stored, returned: toServedVersion(kind, stored), strategyContext, allocation: allocated?.reservation };
@@ -92,8 +92,8 @@ export function prepareExisting(
   const converted = withEmptyFields(kind, toStoredVersion(kind, admitted));
   const updated =
     subresource === undefined
-      ? prepareForUpdate(kind, converted, old, strategyContext)
-      : prepareForSubresourceUpdate(kind, subresource, converted, old, strategyContext);
+      ? prepareForUpdate(kind, { object: converted, old, context: strategyContext })
+      : prepareForSubresourceUpdate(kind, { rules: subresource, object: converted, old, context: strategyContext });
   const finish = (allocated: AllocatedObject | undefined): PreparedObject => {
     const stored = restoreManagedFields(allocated?.object ?? updated, admitted, old);
     return { stored, returned: toServedVersion(kind, stored), strategyContext, allocation: allocated?.reservation };
@@ -167,7 +167,7 @@ export function validateExisting(operation: WriteOperation, prepared: PreparedOb
   const { name, subresource: subresourceName, body } = context.request;
   throwIfInvalid(operation, name, () => [
     ...(subresource?.validate?.(stored, old.stored, strategyContext) ??
-      validateForUpdate(kind, returned, old.returned, subresourceName, body)),
+      validateForUpdate(kind, { object: returned, old: old.returned, subresource: subresourceName, sent: body })),
     ...(subresource === undefined ? (kind.strategy.validateUpdate?.(stored, old.stored, strategyContext) ?? []) : []),
   ]);
   warn(operation, prepared, old);

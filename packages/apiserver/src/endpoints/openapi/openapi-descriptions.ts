@@ -105,6 +105,12 @@ export const describeCustomList = (listKind: string, kind: string): string => `$
 /** Returns the description of the items of a list of custom resources. */
 export const describeCustomItems = (plural: string): string => `List of ${plural}. More info: ${conventions}`;
 
+/** Returns the description of the items of a list of a built-in kind, such as "List of services". */
+export function describeItems(kind: string): string {
+  const words = kind.replace(/(?<=[a-z])(?=[A-Z])/g, ' ').toLowerCase();
+  return `List of ${/(?:s|x|ss)$/.test(words) ? `${words}es` : /[^aeiou]y$/.test(words) ? `${words.slice(0, -1)}ies` : `${words}s`}`;
+}
+
 const members: Readonly<Record<string, string>> = {
   apiVersion: standardDescriptions.apiVersion,
   kind: standardDescriptions.kind,

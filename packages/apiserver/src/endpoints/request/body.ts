@@ -1,4 +1,4 @@
-import { checkJson, conformToSchema as convertBySchema, UnmarshalTypeError } from '@oarlock/api/schema/conform';
+import { checkJson, conformToSchema as convertBySchema, conformUnstructured, UnmarshalTypeError } from '@oarlock/api/schema/conform';
 import { isObject } from '@oarlock/api/json/json';
 import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
@@ -19,17 +19,32 @@ export interface BodyOptions {
  * @throws StatusError BadRequest with upstream's message if the body does not conform
  */
 export function decodeBody<T extends KubeObject = KubeObject>(body: unknown, { gvk, schema }: BodyOptions, known?: KubeObject): T {
+  const apiVersion = requireKind(body, { gvk, schema });
+  const object = body as unknown as T;
+  const whole = schema !== undefined && known !== undefined ? conformUnshared(object, known, { gvk, schema }) : undefined;
+  return { ...(whole ?? conformToSchema<T>(object, { gvk, schema })), kind: gvk.kind, apiVersion };
+}
+
+/**
+ * Decodes the result of a patch: of a strategic merge patch as apimachinery's unstructured converter does, of others as JSON.
+ * @throws UnmarshalTypeError, StatusError BadRequest if the result does not conform
+ */
+export function decodePatched(patched: unknown, { gvk, schema }: BodyOptions, isStrategic: boolean): KubeObject {
+  const apiVersion = requireKind(patched, { gvk, schema });
+  const decode = isStrategic ? conformUnstructured : convertBySchema;
+  const object = schema === undefined ? conformToSchema(patched as KubeObject, { gvk, schema }) : decode(schema, patched as KubeObject);
+  return { ...object, kind: gvk.kind, apiVersion };
+}
+
+/** Returns the apiVersion of the kind. @throws StatusError BadRequest if the body is of another kind or version */
+function requireKind(body: unknown, { gvk, schema }: BodyOptions): string {
   if (!isObject(body)) throw badRequest(`the object provided is unrecognized (must be of type ${gvk.kind}): couldn't get version/kind`);
   const apiVersion = apiVersionOf(gvk);
   const kind = stringMember(body, 'kind') || gvk.kind;
   const bodyVersion = stringMember(body, 'apiVersion') || apiVersion;
-  if (kind !== gvk.kind || bodyVersion !== apiVersion) {
-    if (schema === undefined) checkTypeMeta({ ...body, kind, apiVersion: bodyVersion }, gvk);
-    throw wrongKind(kind, bodyVersion, gvk);
-  }
-  const object = body as unknown as T;
-  const whole = schema !== undefined && known !== undefined ? conformUnshared(object, known, { gvk, schema }) : undefined;
-  return { ...(whole ?? conformToSchema<T>(object, { gvk, schema })), kind: gvk.kind, apiVersion };
+  if (kind === gvk.kind && bodyVersion === apiVersion) return apiVersion;
+  if (schema === undefined) checkTypeMeta({ ...body, kind, apiVersion: bodyVersion }, gvk);
+  throw wrongKind(kind, bodyVersion, gvk);
 }
 
 function stringMember(body: Readonly<Record<string, unknown>>, name: 'kind' | 'apiVersion'): string {

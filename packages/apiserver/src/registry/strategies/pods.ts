@@ -13,7 +13,8 @@ import type {
   TopologySpreadConstraint,
 } from '@oarlock/api/types/core-v1';
 import type { LabelSelector } from '@oarlock/api/types/meta-v1';
-import { specOf, statusOf, withMetadata, withFields, type Strategy, type SubresourceStrategy } from '../strategy.ts';
+import { specOf, statusOf, withMetadata, withFields, type Strategy, type StrategyContext, type SubresourceStrategy } from '../strategy.ts';
+import { withAppArmorFields } from './pod-apparmor.ts';
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -82,8 +83,8 @@ function mergedSpread(constraint: TopologySpreadConstraint, labels: Labels): Top
   return labelSelector === undefined ? constraint : { ...constraint, labelSelector };
 }
 
-function preparePodForCreate(object: KubeObject, now: number): KubeObject {
-  const submittedSpec = spec(object) as PodSpec;
+function preparePodForCreate(object: KubeObject, { now, warn }: Pick<StrategyContext, 'now' | 'warn'>): KubeObject {
+  const submittedSpec = withAppArmorFields(spec(object) as PodSpec, object.metadata?.annotations, warn);
   const labels = object.metadata?.labels ?? {};
   const merged: PodSpec =
     submittedSpec.affinity === undefined && submittedSpec.topologySpreadConstraints === undefined
@@ -223,7 +224,7 @@ export const pods: Strategy = {
   indexField: 'spec.nodeName',
   returnsDeletedObject: true,
   generation: true,
-  prepareForCreate: (object, { now }) => preparePodForCreate(object, now),
+  prepareForCreate: preparePodForCreate,
   subresources: { status: statusRules, ephemeralcontainers: ephemeralContainers, resize },
   gracePeriod(object, requested) {
     const { nodeName, terminationGracePeriodSeconds } = spec(object);

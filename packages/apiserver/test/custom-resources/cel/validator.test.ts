@@ -17,13 +17,13 @@ async function rejection(schema: JSONSchemaProps): Promise<readonly string[]> {
   const { status } = await rejectionOf(server.create(definitions, definition({ schema })));
   return (status.details?.causes ?? []).map(({ reason, field, message }) => `${reason} ${field}: ${message}`);
 }
-const at = 'spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0]';
+const at = 'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0]';
 
 describe('validation rules of definitions [sig-api-machinery CustomResourceValidationRules]', () => {
   it('MUST fail create of a custom resource definition that contains a x-kubernetes-validations rule that contains a syntax error', async () => {
     expect(await rejection(withRules({ a: integer }, { rule: 'self = 42' }))).toEqual([
       expect.stringMatching(
-        /^FieldValueInvalid .*x-kubernetes-validations\[0\]\.rule: Invalid value: "self = 42": compilation failed: ERROR: /,
+        /^FieldValueInvalid .*x-kubernetes-validations\[0\]\.rule: Invalid value: \{"Rule":"self = 42","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null\}: compilation failed: ERROR: /,
       ),
     ]);
   });
@@ -57,19 +57,22 @@ describe('validation rules of definitions [sig-api-machinery CustomResourceValid
     };
     expect(await rejection(schema)).toEqual([
       expect.stringContaining(
-        'oldSelf cannot be used on the uncorrelatable portion of the schema within spec.versions[0].schema.openAPIV3Schema.properties[list]',
+        'oldSelf cannot be used on the uncorrelatable portion of the schema within spec.validation.openAPIV3Schema.properties[list]',
       ),
     ]);
   });
 
   it.each<[ValidationRule, string]>([
-    [{ rule: '1' }, `FieldValueInvalid ${at}.rule: Invalid value: "1": cel expression must evaluate to a bool`],
+    [
+      { rule: '1' },
+      `FieldValueInvalid ${at}.rule: Invalid value: {"Rule":"1","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: cel expression must evaluate to a bool`,
+    ],
     [{ rule: '' }, `FieldValueRequired ${at}.rule: Required value: rule is not specified`],
     [{ rule: 'true', message: '\n' }, `FieldValueInvalid ${at}.message: Invalid value: "\\n": message must be non-empty if specified`],
     [{ rule: 'true &&\ntrue' }, `FieldValueRequired ${at}.message: Required value: message must be specified if rule contains line breaks`],
     [
       { rule: 'true', messageExpression: '1' },
-      `FieldValueInvalid ${at}.messageExpression: Invalid value: "1": messageExpression must evaluate to a string`,
+      `FieldValueInvalid ${at}.messageExpression: Invalid value: {"Rule":"true","Message":"","MessageExpression":"1","Reason":null,"FieldPath":"","OptionalOldSelf":null}: messageExpression must evaluate to a string`,
     ],
     [
       { rule: 'true', optionalOldSelf: true },

@@ -14,7 +14,7 @@ import {
 
 afterEach(stopServers);
 
-const root = 'spec.versions[0].schema.openAPIV3Schema';
+const root = 'spec.validation.openAPIV3Schema';
 
 async function errorsOf(sketch: Sketch): Promise<readonly string[]> {
   const server = await startServer();
@@ -44,7 +44,9 @@ describe('CustomResourceDefinition', () => {
   });
 
   it('requires structural schemas', async () => {
-    expect(await errorsOf({ version: { schema: {} } })).toEqual([`${root}: Required value: schemas are required`]);
+    expect(await errorsOf({ version: { schema: {} } })).toEqual([
+      'spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required',
+    ]);
     expect(await errorsOf({ schema: {} })).toEqual([`${root}.type: Required value: must not be empty at the root`]);
     expect(await ofSchema({ a: {} })).toEqual([
       `${root}.properties[a].type: Required value: must not be empty for specified object fields`,
@@ -209,7 +211,7 @@ describe('CustomResourceDefinition', () => {
   });
 
   it('validates paths of columns, scale and selectable fields', async () => {
-    const at = 'spec.versions[0]';
+    const at = 'spec';
     expect(await errorsOf({ version: { additionalPrinterColumns: [{ name: 'A', type: 'text', jsonPath: 'spec' }] } })).toEqual([
       `${at}.additionalPrinterColumns[0].type: Unsupported value: "text": supported values: "boolean", "date", "integer", "number", "string"`,
       `${at}.additionalPrinterColumns[0].jsonPath: Invalid value: "spec": must be a simple json path starting with .`,
@@ -218,5 +220,13 @@ describe('CustomResourceDefinition', () => {
       await errorsOf({ version: { subresources: { scale: { specReplicasPath: '.status.x', statusReplicasPath: '.status.y' } } } }),
     ).toEqual([`${at}.subresources.scale.specReplicasPath: Invalid value: ".status.x": should be a json path under .spec`]);
     expect(await errorsOf({ version: { selectableFields: [{ jsonPath: '.metadata.name' }, { jsonPath: '.spec.a' }] } })).toHaveLength(2);
+  });
+
+  it('names fields that all versions have in common without a version', async () => {
+    const columns = [{ name: 'A', type: 'text', jsonPath: '.spec' }];
+    const error = 'type: Unsupported value: "text": supported values: "boolean", "date", "integer", "number", "string"';
+    const both = { additionalPrinterColumns: columns };
+    expect(await errorsOf({ versions: [both, both] })).toEqual([`spec.additionalPrinterColumns[0].${error}`]);
+    expect(await errorsOf({ versions: [{}, both] })).toEqual([`spec.versions[1].additionalPrinterColumns[0].${error}`]);
   });
 });

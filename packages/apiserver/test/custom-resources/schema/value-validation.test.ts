@@ -62,7 +62,7 @@ describe('custom resource values', () => {
     expect(await one({ step: 0.7 })).toEqual(['spec.step: Invalid value: 0.7: spec.step in body should be a multiple of 0.5']);
     expect(await one({ list: [] })).toEqual(['spec.list: Invalid value: 0: spec.list in body should have at least 1 items']);
     expect(await one({ list: ['a', 'b', 'c'] })).toEqual(['spec.list: Too many: 3: must have at most 2 items']);
-    expect(await one({ map: { a: 1, b: 2 } })).toEqual(['spec.map: Too many: 2: must have at most 1 items']);
+    expect(await one({ map: { a: 1, b: 2 } })).toEqual(['spec.map: Too many: 2: must have at most 1 item']);
     expect(await one({ map: { a: 'b' } })).toEqual([
       'spec.map.a: Invalid value: "string": spec.map.a in body must be of type integer: "string"',
     ]);

@@ -264,6 +264,27 @@ describe('patch', () => {
     expect((await rejectionOf(server.patch('configmaps', 'b', {}))).reason).toBe('NotFound');
   });
 
+  it.each([
+    [{ metadata: { labels: 'invalid' } }, 'map[metadata:map[labels:invalid]]', 'cannot restore map from string'],
+    [{ spec: 'x' }, 'map[spec:x]', 'cannot restore struct from: string'],
+    [{ spec: { replicas: '2' } }, 'map[spec:map[replicas:2]]', 'unrecognized type: int32'],
+    [{ spec: { replicas: 2.5 } }, 'map[spec:map[replicas:2.5]]', 'cannot convert float64 to int32'],
+    [{ spec: { paused: 'true' } }, 'map[spec:map[paused:true]]', 'unrecognized type: bool'],
+    [{ metadata: { finalizers: { a: 1 } } }, 'map[metadata:map[finalizers:map[a:1]]]', 'cannot restore slice from map'],
+    [{ metadata: { generateName: 1 } }, 'map[metadata:map[generateName:1]]', 'cannot convert int64 to string'],
+  ])('a strategic merge patch with the wrong type, %j, has the message of the converter', async (body, value, message) => {
+    await server.create('deployments.apps', deployment('d'));
+    const { status } = await rejectionOf(server.patch('deployments.apps', 'd', body, { patchType: 'strategic' }));
+    expect(status.message).toBe(` "" is invalid: patch: Invalid value: ${JSON.stringify(value)}: ${message}`);
+  });
+
+  it('a merge patch with the wrong type has the message of the JSON decoder', async () => {
+    await server.create('deployments.apps', deployment('d'));
+    const { status } = await rejectionOf(server.patch('deployments.apps', 'd', { spec: { replicas: 'two' } }, { patchType: 'merge' }));
+    expect(status.message).toMatch(/: json: cannot unmarshal string into Go struct field DeploymentSpec\.spec\.replicas of type int32$/);
+    expect(status.message).not.toContain('cannot be handled');
+  });
+
   it('lists the supported patch types', async () => {
     await server.create('configmaps', configMap('a'));
     const { patchType: _none, ...options } = { patchType: 'merge' as const, name: 'a', namespace: 'default', body: {} };

@@ -1,6 +1,6 @@
 import { schemaTable } from '@oarlock/api/generated/schema-table';
 import { expect, it } from 'vitest';
-import { describeField, describeKind } from '../../../src/endpoints/openapi/openapi-descriptions.ts';
+import { describeField, describeItems, describeKind } from '../../../src/endpoints/openapi/openapi-descriptions.ts';
 import { fieldDescriptions } from '../../../src/endpoints/openapi/internal/field-descriptions.ts';
 import { podFieldDescriptions } from '../../../src/endpoints/openapi/internal/pod-field-descriptions.ts';
 import { SchemaDefinitions } from '../../../src/endpoints/openapi/internal/schema-definitions.ts';
@@ -24,4 +24,13 @@ it.each([2, 3] as const)('are published in OpenAPI %i, beside references', (vers
   expect(described('io.k8s.api.apps.v1.DeploymentSpec', 'replicas')).toBe(describeField('apps/v1.DeploymentSpec', 'replicas'));
   expect(described('io.k8s.api.core.v1.PodSpec', 'containers')).toMatch(/containers of the pod/);
   expect(described('io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta', 'labels')).toMatch(/selected/);
+});
+
+it.each([
+  ['Service', 'List of services'],
+  ['NetworkPolicy', 'List of network policies'],
+  ['Ingress', 'List of ingresses'],
+  ['CSIDriver', 'List of csidrivers'],
+])('items of a list of %s are described as %s', (kind, description) => {
+  expect(describeItems(kind)).toBe(description);
 });

@@ -41,9 +41,11 @@ export const guardOf = (slot: Slot<unknown>): Guard | undefined => guards.get(sl
 /** Calls a plugin, and passes an error of the plugin to `onFault`. */
 function callGuarded<T>(
   call: () => T | Promise<T>,
-  { calls, limits }: GuardOptions,
-  method: string,
-  onFault: (fault: unknown) => T,
+  {
+    options: { calls, limits },
+    method,
+    onFault,
+  }: { readonly options: GuardOptions; readonly method: string; readonly onFault: (fault: unknown) => T },
 ): T | Promise<T> {
   try {
     const answer = calls.call(limits[method], call);
@@ -85,9 +87,7 @@ function guardAdmission(plugin: AdmissionPlugin, { name, log }: PluginContext, o
             const answer = mutate.call(plugin, request);
             return answer instanceof Promise ? answer.then((late) => assertSameKind(late, request)) : assertSameKind(answer, request);
           },
-          options,
-          'mutate',
-          onFault(request, request.object ?? allow, 'mutate'),
+          { options, method: 'mutate', onFault: onFault(request, request.object ?? allow, 'mutate') },
         ),
     }),
     ...(validate && {
@@ -97,9 +97,7 @@ function guardAdmission(plugin: AdmissionPlugin, { name, log }: PluginContext, o
             const answer = validate.call(plugin, request);
             return answer instanceof Promise ? answer.then(assertDecision) : assertDecision(answer);
           },
-          options,
-          'validate',
-          onFault(request, allow, 'validate'),
+          { options, method: 'validate', onFault: onFault(request, allow, 'validate') },
         ),
     }),
   };
@@ -125,16 +123,15 @@ const describeValue = (value: unknown): string => (typeof value === 'object' && 
 function guardAuthn(plugin: Authenticator, { name, log }: PluginContext, options: GuardOptions): Authenticator {
   return {
     authenticate: (credentials) =>
-      callGuarded(
-        () => plugin.authenticate(credentials),
+      callGuarded(() => plugin.authenticate(credentials), {
         options,
-        'authenticate',
-        (fault) => {
+        method: 'authenticate',
+        onFault: (fault) => {
           log.error({ err: fault, policy: options.failurePolicy }, 'the plugin failed on a request');
           if (options.failurePolicy === 'Fail') throw pluginFailure('authentication', name, fault);
           return abstained;
         },
-      ),
+      }),
   };
 }
 
@@ -143,27 +140,25 @@ function guardAuthz(plugin: Authorizer, { name, log }: PluginContext, options: G
   const logFailure = (fault: unknown) => log.error({ err: fault, policy: options.failurePolicy }, 'the plugin failed on a request');
   return {
     authorize: (attributes) =>
-      callGuarded(
-        () => plugin.authorize(attributes),
+      callGuarded(() => plugin.authorize(attributes), {
         options,
-        'authorize',
-        (fault) => {
+        method: 'authorize',
+        onFault: (fault) => {
           logFailure(fault);
           if (options.failurePolicy === 'Fail') throw pluginFailure('authorization', name, fault);
           return noOpinion;
         },
-      ),
+      }),
     ...(rulesFor && {
       rulesFor: (identity, namespace) =>
-        callGuarded(
-          () => rulesFor.call(plugin, identity, namespace),
+        callGuarded(() => rulesFor.call(plugin, identity, namespace), {
           options,
-          'rulesFor',
-          (fault) => {
+          method: 'rulesFor',
+          onFault: (fault) => {
             logFailure(fault);
             return { resources: [], paths: [], incomplete: `${name}: ${messageOf(fault)}` };
           },
-        ),
+        }),
     }),
     ...(postStartHook && { postStartHook }),
   };

@@ -35,6 +35,13 @@ const builtinContents: readonly Resource[] = kinds
 type Content = Pick<DiscoveredKind, 'resource' | 'verbs'>;
 const deleteCollectionVerb: ReadonlySet<string> = new Set(['deletecollection']);
 
+/** What the controller reads besides namespaces. */
+export interface NamespaceControllerOptions {
+  readonly pods: Informer;
+  readonly kinds: DiscoveredKinds;
+  readonly clock: Clock;
+}
+
 /** Deletes the content of each terminating namespace, then removes the finalizer of the namespace. */
 export class NamespaceController implements Controller {
   readonly name = 'namespace';
@@ -45,7 +52,7 @@ export class NamespaceController implements Controller {
 
   readonly #kinds: DiscoveredKinds;
 
-  constructor(namespaceInformer: Informer<Namespace>, pods: Informer, kinds: DiscoveredKinds, clock: Clock) {
+  constructor(namespaceInformer: Informer<Namespace>, { pods, kinds, clock }: NamespaceControllerOptions) {
     this.#kinds = kinds;
     this.#namespaces = namespaceInformer;
     this.#clock = clock;
@@ -144,10 +151,9 @@ export default Controllers.plugin({
   config: z.strictObject({}),
   needs: { informers: Informers, client: Client },
   create: ({ informers, client }, { clock, log }) =>
-    new NamespaceController(
-      informers.forResource(namespaces),
-      informers.forResource(podResource),
-      DiscoveredKinds.shared({ informers, client, clock, log, random: Math.random }),
+    new NamespaceController(informers.forResource(namespaces), {
+      pods: informers.forResource(podResource),
+      kinds: DiscoveredKinds.shared({ informers, client, clock, log, random: Math.random }),
       clock,
-    ),
+    }),
 });

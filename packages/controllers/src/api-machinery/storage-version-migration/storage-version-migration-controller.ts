@@ -77,7 +77,11 @@ export class StorageVersionMigrationController implements Controller {
     await this.#options.kinds.whenRead();
     const resource = this.#resource(group, plural);
     if (resource === undefined || !(await this.#options.discovery.has(resource))) {
-      await this.#finish(migration, 'Failed', `the server has no resource ${group === '' ? plural : `${plural}.${group}`}`, client);
+      await this.#finish(migration, {
+        result: 'Failed',
+        message: `the server has no resource ${group === '' ? plural : `${plural}.${group}`}`,
+        client,
+      });
       return;
     }
     const running = await this.#markRunning(migration, resource, client);
@@ -94,7 +98,7 @@ export class StorageVersionMigrationController implements Controller {
       for (const object of page.items) await rewriteObject(resource, object, client);
       next = page.metadata?.continue;
     } while (next !== undefined && next !== '');
-    await this.#finish(running, 'Succeeded', '', client);
+    await this.#finish(running, { result: 'Succeeded', message: '', client });
   }
 
   /** Returns the resource in the version that the API server prefers, which is the storage version by default. Undefined if it is not served. */
@@ -116,7 +120,10 @@ export class StorageVersionMigrationController implements Controller {
     });
   }
 
-  async #finish(migration: StorageVersionMigration, result: MigrationResult, message: string, client: Client): Promise<void> {
+  async #finish(
+    migration: StorageVersionMigration,
+    { result, message, client }: { readonly result: MigrationResult; readonly message: string; readonly client: Client },
+  ): Promise<void> {
     await this.#updateCondition(migration, result, { reason: `StorageVersionMigration${result}`, message, client });
   }
 

@@ -52,8 +52,8 @@ export class DaemonSetController implements Controller {
     const candidates = new SelectorOwnerIndex(sets);
     this.watches = [
       watch(sets, (set) => [objectKey(set)]),
-      watch(pods, (pod, old) => ownerKeys('DaemonSet', candidates, pod, old)),
-      watch(revisions, (revision, old) => ownerKeys('DaemonSet', candidates, revision, old)),
+      watch(pods, (pod, old) => ownerKeys('DaemonSet', { candidates, object: pod, old })),
+      watch(revisions, (revision, old) => ownerKeys('DaemonSet', { candidates, object: revision, old })),
       watch(nodes, (node, old) => this.#daemonSetsForNode(node, old)),
     ];
     observePods(pods, 'DaemonSet', this.#expectations);
@@ -95,17 +95,17 @@ export class DaemonSetController implements Controller {
     let failure: unknown;
     let retryMs: number | undefined;
     if (expectationsSatisfied) {
-      ({ failure, retryMs } = await this.#manage(key, set, state, hash, client));
-      if (failure === undefined && this.#expectations.satisfied(key)) failure = await this.#rollingUpdate(key, set, state, hash, client);
+      ({ failure, retryMs } = await this.#manage(key, { set, nodeToDaemonPods: state, hash, client }));
+      if (failure === undefined && this.#expectations.satisfied(key))
+        failure = await this.#rollingUpdate(key, { set, nodeToDaemonPods: state, hash, client });
     }
     const used = new Set(pods.map((pod) => pod.metadata?.labels?.[revisionLabel]));
-    await truncateHistory(
-      client,
-      history.all,
-      (revision) => revision.metadata?.name === history.updateRevision.metadata?.name || used.has(revisionHash(revision)),
-      set.spec?.revisionHistoryLimit ?? 10,
-    );
-    await this.#writeStatus(set, this.#status(set, state, hash, history.collisionCount), client);
+    await truncateHistory(client, {
+      all: history.all,
+      isLive: (revision) => revision.metadata?.name === history.updateRevision.metadata?.name || used.has(revisionHash(revision)),
+      limit: set.spec?.revisionHistoryLimit ?? 10,
+    });
+    await this.#writeStatus(set, this.#status(set, { nodeToDaemonPods: state, hash, collisionCount: history.collisionCount }), client);
     if (failure !== undefined) throw failure;
     const minReady = set.spec?.minReadySeconds ?? 0;
     const waits =
@@ -153,7 +153,15 @@ export class DaemonSetController implements Controller {
     };
   }
 
-  async #manage(key: ObjectKey, set: DaemonSet, { podsOf, unschedulablePods, nodes }: NodeToDaemonPods, hash: string, client: Client) {
+  async #manage(
+    key: ObjectKey,
+    {
+      set,
+      nodeToDaemonPods: { podsOf, unschedulablePods, nodes },
+      hash,
+      client,
+    }: { readonly set: DaemonSet; readonly nodeToDaemonPods: NodeToDaemonPods; readonly hash: string; readonly client: Client },
+  ) {
     const { recorder, clock } = this.#options;
     const nodesNeedingPods: string[] = [];
     const podsToDelete: Pod[] = unschedulablePods.filter((pod) => !isTerminating(pod));
@@ -185,12 +193,20 @@ export class DaemonSetController implements Controller {
           podsToDelete.push(pod);
         } else running.push(pod);
       }
-      podsToDelete.push(...excessPods(set, running, hash, clock.now()));
+      podsToDelete.push(...excessPods(set, { running, hash, nowMs: clock.now() }));
     }
     return { failure: await this.#syncNodes(key, set, { podsToDelete, nodesNeedingPods, hash, client }), retryMs };
   }
 
-  #rollingUpdate(key: ObjectKey, set: DaemonSet, { podsOf, nodes }: NodeToDaemonPods, hash: string, client: Client): Promise<unknown> {
+  #rollingUpdate(
+    key: ObjectKey,
+    {
+      set,
+      nodeToDaemonPods: { podsOf, nodes },
+      hash,
+      client,
+    }: { readonly set: DaemonSet; readonly nodeToDaemonPods: NodeToDaemonPods; readonly hash: string; readonly client: Client },
+  ): Promise<unknown> {
     const desired = nodes.filter(({ shouldRun: run }) => run).map(({ name }) => name);
     const { remove, surge } = rollingStep(set, podsOf, { desired, hash, nowMs: this.#options.clock.now() });
     return this.#syncNodes(key, set, { podsToDelete: remove, nodesNeedingPods: surge, hash, client });
@@ -213,7 +229,7 @@ export class DaemonSetController implements Controller {
   ) {
     const owner = withTypeMeta(daemonSets, set);
     const ownerContext = { key, owner, client };
-    const pod = podFromTemplate(daemonTemplate(set, hash), daemonSets, owner);
+    const pod = podFromTemplate(daemonTemplate(set, hash), { resource: daemonSets, owner });
     const created =
       nodesNeedingPods.length === 0
         ? undefined
@@ -224,7 +240,14 @@ export class DaemonSetController implements Controller {
     return created ?? deleted;
   }
 
-  #status(set: DaemonSet, { podsOf, nodes }: NodeToDaemonPods, hash: string, collisionCount: number | undefined): DaemonSetStatus {
+  #status(
+    set: DaemonSet,
+    {
+      nodeToDaemonPods: { podsOf, nodes },
+      hash,
+      collisionCount,
+    }: { readonly nodeToDaemonPods: NodeToDaemonPods; readonly hash: string; readonly collisionCount: number | undefined },
+  ): DaemonSetStatus {
     const now = this.#options.clock.now();
     const count = { desired: 0, current: 0, misscheduled: 0, ready: 0, updated: 0, available: 0 };
     for (const { name, shouldRun: run } of nodes) {

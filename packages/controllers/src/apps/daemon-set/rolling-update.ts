@@ -20,11 +20,18 @@ const isRolling = ({ spec }: DaemonSet) => spec?.updateStrategy?.type !== 'OnDel
 const surgeOf = (set: DaemonSet, nodes: number): number =>
   isRolling(set) ? scaledValue(set.spec?.updateStrategy?.rollingUpdate?.maxSurge ?? 0, nodes, true) : 0;
 
+/** Pods of a DaemonSet on one node, the current hash, and the time in milliseconds. */
+export interface DaemonPodsOnNode {
+  readonly running: readonly Pod[];
+  readonly hash: string;
+  readonly nowMs: number;
+}
+
 /**
  * Returns the running daemon pods of one node that must be deleted because the node has more than one. With maxSurge, an old pod is kept
  * until the new pod is available.
  */
-export function excessPods(set: DaemonSet, running: readonly Pod[], hash: string, nowMs: number): readonly Pod[] {
+export function excessPods(set: DaemonSet, { running, hash, nowMs }: DaemonPodsOnNode): readonly Pod[] {
   if (running.length <= 1) return [];
   const sorted = running.toSorted(byBoundAndAge);
   if (surgeOf(set, 100) === 0) return sorted.slice(1);

@@ -64,7 +64,7 @@ export class DeploymentController implements Controller {
     const candidates = new SelectorOwnerIndex(all);
     this.watches = [
       watch(all, (deployment) => [objectKey(deployment)]),
-      watch(sets, (set, old) => ownerKeys('Deployment', candidates, set, old)),
+      watch(sets, (set, old) => ownerKeys('Deployment', { candidates, object: set, old })),
       // only Recreate waits for pods to be deleted; every other change shows in the status of the ReplicaSet
       watch(pods, (pod) => (pod.metadata?.deletionTimestamp === undefined ? [] : this.#deploymentOfRecreatedPod(pod))),
     ];
@@ -218,7 +218,7 @@ export class DeploymentController implements Controller {
     } = rollout;
     const all = [...old, ...(newSet ? [newSet] : [])];
     const now = this.#clock.now();
-    const counts = countStatus(deployment, all, newSet, now);
+    const counts = countStatus(deployment, { all, newSet, nowMs: now });
     const paused = deployment.spec?.paused === true;
     const isDeleting = deployment.metadata?.deletionTimestamp !== undefined;
     const status: DeploymentStatus =

@@ -25,13 +25,15 @@ export function withCondition(
 export const withoutCondition = (conditions: readonly DeploymentCondition[], type: string): readonly DeploymentCondition[] =>
   conditions.filter((condition) => condition.type !== type);
 
+/** ReplicaSets of a Deployment, the new one among them, and the time in milliseconds. */
+export interface DeploymentReplicaSets {
+  readonly all: readonly ReplicaSet[];
+  readonly newSet: ReplicaSet | undefined;
+  readonly nowMs: number;
+}
+
 /** Returns the status with replica counts and the Available condition. */
-export function countStatus(
-  deployment: Deployment,
-  all: readonly ReplicaSet[],
-  newSet: ReplicaSet | undefined,
-  nowMs: number,
-): DeploymentStatus {
+export function countStatus(deployment: Deployment, { all, newSet, nowMs }: DeploymentReplicaSets): DeploymentStatus {
   const total = sumReplicas(all, actualReplicas);
   const available = sumReplicas(all, availableReplicas);
   const conditions = withCondition(

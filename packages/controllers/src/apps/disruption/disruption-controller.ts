@@ -94,9 +94,13 @@ export class DisruptionController implements Controller {
   async #sync(budget: PodDisruptionBudget, client: Client): Promise<ReconcileResult | undefined> {
     const { pods, owners, recorder, clock } = this.#options;
     const now = clock.now();
-    const selected = podsMatchingSelector(pods, budget.metadata?.namespace ?? '', budget.spec?.selector, selectorOf(budget));
+    const selected = podsMatchingSelector(pods, {
+      namespace: budget.metadata?.namespace ?? '',
+      source: budget.spec?.selector,
+      selector: selectorOf(budget),
+    });
     if (selected.length === 0) recorder.event(budget, 'Normal', 'NoPods', 'No matching pods found');
-    const { expected, desired, unmanaged } = await expectedPods(budget, selected, owners, client).catch((error: unknown) => {
+    const { expected, desired, unmanaged } = await expectedPods(budget, { pods: selected, owners, client }).catch((error: unknown) => {
       recorder.event(
         budget,
         'Warning',

@@ -25,16 +25,18 @@ export interface OwnerInformers {
 
 const isPercent = (value: unknown): value is string => typeof value === 'string';
 
+/** The pods that a budget selects, the kinds of their owners, and the client that reads scales. */
+export interface ExpectedPodsSources {
+  readonly pods: readonly Pod[];
+  readonly owners: OwnerInformers;
+  readonly client: Client;
+}
+
 /**
  * Returns the number of pods that a PodDisruptionBudget expects, and how many of these must be healthy.
  * @throws Error if the scale of an owner cannot be determined
  */
-export async function expectedPods(
-  budget: PodDisruptionBudget,
-  pods: readonly Pod[],
-  owners: OwnerInformers,
-  client: Client,
-): Promise<ExpectedPodCount> {
+export async function expectedPods(budget: PodDisruptionBudget, { pods, owners, client }: ExpectedPodsSources): Promise<ExpectedPodCount> {
   const { maxUnavailable, minAvailable } = budget.spec ?? {};
   if (maxUnavailable === undefined && !isPercent(minAvailable))
     return { expected: pods.length, desired: minAvailable === undefined ? 0 : Number(minAvailable), unmanaged: [] };
@@ -46,7 +48,7 @@ export async function expectedPods(
     if (ref === undefined) unmanaged.push(pod);
     else if (!seen.has(ref.uid)) {
       seen.add(ref.uid);
-      const { uid, replicas } = await scaleOf(pod, ref, owners, client);
+      const { uid, replicas } = await scaleOf(pod, { ref, owners, client });
       scales.set(uid, replicas);
     }
   }
@@ -57,7 +59,10 @@ export async function expectedPods(
 }
 
 /** Returns the replicas of the pod's controller, or of the Deployment that owns this controller. */
-async function scaleOf(pod: Pod, ref: OwnerReference, owners: OwnerInformers, client: Client): Promise<{ uid: string; replicas: number }> {
+async function scaleOf(
+  pod: Pod,
+  { ref, owners, client }: { readonly ref: OwnerReference; readonly owners: OwnerInformers; readonly client: Client },
+): Promise<{ uid: string; replicas: number }> {
   const namespace = pod.metadata?.namespace ?? '';
   const { group } = parseApiVersion(ref.apiVersion);
   const is = (object: { readonly metadata?: KubeObject['metadata'] } | undefined, uid: string) => object?.metadata?.uid === uid;

@@ -133,13 +133,15 @@ function withSortedKeys(value: unknown): unknown {
 export const revisionHash = (revision: ControllerRevision): string =>
   revision.metadata?.labels?.[revisionLabel] ?? revision.metadata?.labels?.[historyHashLabel] ?? revision.metadata?.name ?? '';
 
+/** All revisions, which of them pods use, and how many others remain. */
+export interface HistoryTruncation {
+  readonly all: readonly ControllerRevision[];
+  readonly isLive: (revision: ControllerRevision) => boolean;
+  readonly limit: number;
+}
+
 /** Deletes the oldest ControllerRevisions that are not in use (`isLive`), so that at most `limit` of these remain. */
-export async function truncateHistory(
-  client: Client,
-  all: readonly ControllerRevision[],
-  isLive: (revision: ControllerRevision) => boolean,
-  limit: number,
-): Promise<void> {
+export async function truncateHistory(client: Client, { all, isLive, limit }: HistoryTruncation): Promise<void> {
   const idle = all.filter((revision) => !isLive(revision) && revision.metadata?.deletionTimestamp === undefined);
   for (const revision of idle.slice(0, Math.max(0, idle.length - limit))) {
     try {

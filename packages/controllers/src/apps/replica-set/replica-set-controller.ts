@@ -88,7 +88,10 @@ export class ReplicaController<T extends ReplicaSetLike> implements Controller {
     this.#expectations = new ControllerExpectations(clock);
     this.#control = new PodControl(recorder, this.#expectations, pods);
     const candidates = { of: kind.candidates };
-    this.watches = [watch(sets, (set) => [objectKey(set)]), watch(pods, (pod, old) => ownerKeys(kind.resource.kind, candidates, pod, old))];
+    this.watches = [
+      watch(sets, (set) => [objectKey(set)]),
+      watch(pods, (pod, old) => ownerKeys(kind.resource.kind, { candidates, object: pod, old })),
+    ];
     observePods(pods, kind.resource.kind, this.#expectations);
   }
 
@@ -107,9 +110,9 @@ export class ReplicaController<T extends ReplicaSetLike> implements Controller {
     const currentCounts = counts ?? this.#countPods(set, all ?? [], minReady);
     const failure =
       expectationsSatisfied && set.metadata?.deletionTimestamp === undefined
-        ? await this.#manageReplicas(key, set, currentCounts.active, all, context)
+        ? await this.#manageReplicas(key, { set, active: currentCounts.active, all, context })
         : undefined;
-    await this.#writeStatus(set, currentCounts, failure, context);
+    await this.#writeStatus(set, { counts: currentCounts, failure, context });
     if (failure !== undefined) throw failure;
     return Number.isFinite(currentCounts.nextAvailableMs) ? { requeueAfterMs: currentCounts.nextAvailableMs } : undefined;
   }
@@ -175,21 +178,23 @@ export class ReplicaController<T extends ReplicaSetLike> implements Controller {
   /** Creates or deletes pods to reach `spec.replicas`, at most one burst per reconcile. Returns the first error. */
   async #manageReplicas(
     key: string,
-    set: T,
-    active: number,
-    all: readonly Pod[] | undefined,
-    { client }: ReconcileContext,
+    {
+      set,
+      active,
+      all,
+      context: { client },
+    }: { readonly set: T; readonly active: number; readonly all: readonly Pod[] | undefined; readonly context: ReconcileContext },
   ): Promise<unknown> {
     const difference = (set.spec?.replicas ?? 1) - active;
-    if (difference > 0) return this.#create(key, set, Math.min(difference, burstReplicas), client);
+    if (difference > 0) return this.#create(key, { set, count: Math.min(difference, burstReplicas), client });
     if (difference === 0) return undefined;
     const pods = (all ?? controlledBy(this.#pods, set.metadata?.uid ?? '')).filter(isActive);
     return this.#delete(key, set, { active: pods, count: Math.min(-difference, burstReplicas), client });
   }
 
-  #create(key: string, set: T, count: number, client: Client): Promise<unknown> {
+  #create(key: string, { set, count, client }: { readonly set: T; readonly count: number; readonly client: Client }): Promise<unknown> {
     const owner = withTypeMeta(this.#kind.resource, set);
-    const pod = podFromTemplate(set.spec?.template, this.#kind.resource, owner);
+    const pod = podFromTemplate(set.spec?.template, { resource: this.#kind.resource, owner });
     return this.#control.create({ key, owner, client }, count, () => pod);
   }
 
@@ -209,8 +214,11 @@ export class ReplicaController<T extends ReplicaSetLike> implements Controller {
     return this.#control.delete({ key, owner: withTypeMeta(this.#kind.resource, set), client }, podsToDelete);
   }
 
-  async #writeStatus(set: T, counts: Counts, failure: unknown, { client }: ReconcileContext): Promise<void> {
-    const conditions = replicaFailure(set, failure, counts.active, this.#clock.now());
+  async #writeStatus(
+    set: T,
+    { counts, failure, context: { client } }: { readonly counts: Counts; readonly failure: unknown; readonly context: ReconcileContext },
+  ): Promise<void> {
+    const conditions = replicaFailure(set, { failure, active: counts.active, nowMs: this.#clock.now() });
     const status: ReplicaSetStatus = {
       replicas: counts.active,
       fullyLabeledReplicas: counts.labeled,
@@ -244,7 +252,10 @@ const labelsOfTemplate = ({ spec }: ReplicaSetLike) => {
   return (labels: Readonly<Record<string, string>> | undefined) => expected.every(([label, value]) => labels?.[label] === value);
 };
 
-function replicaFailure({ spec, status }: ReplicaSetLike, failure: unknown, active: number, nowMs: number): readonly ReplicaSetCondition[] {
+function replicaFailure(
+  { spec, status }: ReplicaSetLike,
+  { failure, active, nowMs }: { readonly failure: unknown; readonly active: number; readonly nowMs: number },
+): readonly ReplicaSetCondition[] {
   const others = (status?.conditions ?? []).filter(({ type }) => type !== 'ReplicaFailure');
   if (failure === undefined) return others;
   const present = status?.conditions?.find(({ type }) => type === 'ReplicaFailure');

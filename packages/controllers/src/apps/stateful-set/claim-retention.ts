@@ -6,17 +6,19 @@ import { withTypeMeta } from '../../objects/object-identity.ts';
 
 const isRef = (ref: OwnerReference, object: KubeObject) => ref.uid === object.metadata?.uid;
 
+/** The claim of a pod, and whether the pod is about to be deleted. */
+export interface ClaimRetention {
+  readonly pod: Pod;
+  readonly claim: PersistentVolumeClaim;
+  readonly condemned: boolean;
+}
+
 /**
  * Returns the owner references that a PersistentVolumeClaim must have by `persistentVolumeClaimRetentionPolicy` (KEP-1847), or undefined if
  * the claim already has them. The StatefulSet is an owner if `whenDeleted` is Delete; the pod is an owner if `whenScaled` is Delete and the
  * pod is condemned. Does not change a claim that has another controller.
  */
-export function claimOwnerReferences(
-  set: StatefulSet,
-  pod: Pod,
-  claim: PersistentVolumeClaim,
-  condemned: boolean,
-): readonly OwnerReference[] | undefined {
+export function claimOwnerReferences(set: StatefulSet, { pod, claim, condemned }: ClaimRetention): readonly OwnerReference[] | undefined {
   const present = claim.metadata?.ownerReferences ?? [];
   const hasOtherController = present.some(
     (ref) => ref.controller === true && !isRef(ref, set) && ref.kind !== 'StatefulSet' && ref.kind !== 'Pod',

@@ -54,10 +54,17 @@ function volumesOf(set: StatefulSet, ordinal: number, templateVolumes: readonly 
 
 const identityLabels = (name: string, ordinal: number) => ({ [podNameLabel]: name, [podIndexLabel]: String(ordinal) });
 
+/** The template, its revision and the ordinal of the pod. */
+export interface StatefulPodIdentity {
+  readonly template: PodTemplateSpec | undefined;
+  readonly revision: string;
+  readonly ordinal: number;
+}
+
 /** Returns a new pod for an ordinal, from the pod template of a revision. */
-export function newStatefulPod(set: StatefulSet, template: PodTemplateSpec | undefined, revision: string, ordinal: number): Pod {
+export function newStatefulPod(set: StatefulSet, { template, revision, ordinal }: StatefulPodIdentity): Pod {
   const name = `${set.metadata?.name}-${ordinal}`;
-  const pod = podFromTemplate(template, statefulSets, set, name);
+  const pod = podFromTemplate(template, { resource: statefulSets, owner: set, name });
   const volumes = volumesOf(set, ordinal, template?.spec?.volumes ?? []);
   return {
     ...pod,

@@ -25,8 +25,15 @@ export function isOfOldRevision(set: StatefulSet, ordinal: number): boolean {
   return ordinal < startOrdinal(set) + (rolling === undefined ? (set.status?.currentReplicas ?? 0) : (rolling.partition ?? 0));
 }
 
+/** Replicas by ordinal, the update revision, and the time in milliseconds. */
+export interface ReplicaUpdate {
+  readonly replicas: readonly (Pod | undefined)[];
+  readonly update: string;
+  readonly nowMs: number;
+}
+
 /** Returns the pods that a rolling update deletes now: outdated pods in descending ordinal order, up to maxUnavailable, unhealthy pods first. */
-export function podsToUpdate(set: StatefulSet, replicas: readonly (Pod | undefined)[], update: string, nowMs: number): readonly Pod[] {
+export function podsToUpdate(set: StatefulSet, { replicas, update, nowMs }: ReplicaUpdate): readonly Pod[] {
   const allowed = Math.max(1, scaledValue(set.spec?.updateStrategy?.rollingUpdate?.maxUnavailable ?? 1, replicasOf(set), false));
   const outdated = replicas
     .slice(partitionOf(set)) // the partition counts from the first replica, not from ordinal 0

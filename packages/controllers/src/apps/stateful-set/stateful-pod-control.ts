@@ -9,6 +9,13 @@ import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 import { isClaimStale, claimOwnerReferences } from './claim-retention.ts';
 import { claimsOf } from './pod-identity.ts';
 
+/** The pod of a StatefulSet, its ordinal, and the client of this reconcile. */
+export interface StatefulPodRequest {
+  readonly pod: Pod;
+  readonly ordinal: number;
+  readonly client: Client;
+}
+
 /** Creates, updates and deletes the pods and PersistentVolumeClaims of a StatefulSet, and records events (StatefulPodControl upstream). */
 export class StatefulPodControl {
   readonly #claims: Informer<PersistentVolumeClaim>;
@@ -20,20 +27,28 @@ export class StatefulPodControl {
   }
 
   /** Creates the PersistentVolumeClaims of an ordinal, then the pod. */
-  async create(set: StatefulSet, pod: Pod, ordinal: number, client: Client): Promise<Pod> {
-    await this.#withEvent(set, 'create', pod, () => this.createClaims(set, pod, ordinal, client));
-    return this.#withEvent(set, 'create', pod, async () => {
-      const created = await client.create(podResource, pod);
-      this.#recordEvent(set, 'create', pod);
-      return created;
+  async create(set: StatefulSet, { pod, ordinal, client }: StatefulPodRequest): Promise<Pod> {
+    await this.#withEvent(set, { verb: 'create', pod, work: () => this.createClaims(set, { pod, ordinal, client }) });
+    return this.#withEvent(set, {
+      verb: 'create',
+      pod,
+      work: async () => {
+        const created = await client.create(podResource, pod);
+        this.#recordEvent(set, 'create', pod);
+        return created;
+      },
     });
   }
 
-  async update(set: StatefulSet, pod: Pod, ordinal: number, client: Client): Promise<void> {
-    await this.#withEvent(set, 'update', pod, async () => {
-      await this.createClaims(set, pod, ordinal, client);
-      await client.update(podResource, withTypeMeta(podResource, pod));
-      this.#recordEvent(set, 'update', pod);
+  async update(set: StatefulSet, { pod, ordinal, client }: StatefulPodRequest): Promise<void> {
+    await this.#withEvent(set, {
+      verb: 'update',
+      pod,
+      work: async () => {
+        await this.createClaims(set, { pod, ordinal, client });
+        await client.update(podResource, withTypeMeta(podResource, pod));
+        this.#recordEvent(set, 'update', pod);
+      },
     });
   }
 
@@ -43,7 +58,7 @@ export class StatefulPodControl {
     } catch (error) {
       // deleted already or replaced by a newer pod of the same name: the cache will show it
       if (isStatus(error, 'NotFound', 'Conflict')) return;
-      this.#recordFailure(set, 'delete', pod, error);
+      this.#recordFailure(set, { verb: 'delete', pod, error });
       throw error;
     }
     this.#recordEvent(set, 'delete', pod);
@@ -54,7 +69,7 @@ export class StatefulPodControl {
     await this.delete(set, pod, client);
   }
 
-  async createClaims(set: StatefulSet, pod: Pod, ordinal: number, client: Client): Promise<void> {
+  async createClaims(set: StatefulSet, { pod, ordinal, client }: StatefulPodRequest): Promise<void> {
     for (const wanted of claimsOf(set, ordinal)) {
       const present = this.#claims.get(`${wanted.metadata?.namespace}/${wanted.metadata?.name}`);
       if (present?.metadata?.deletionTimestamp !== undefined) throw new Error(`pvc ${present.metadata.name} is being deleted`);
@@ -89,7 +104,7 @@ export class StatefulPodControl {
   ): Promise<void> {
     for (const { metadata } of claimsOf(set, ordinal)) {
       const present = this.#claims.get(`${metadata?.namespace}/${metadata?.name}`);
-      const ownerReferences = present && claimOwnerReferences(set, pod, present, condemned);
+      const ownerReferences = present && claimOwnerReferences(set, { pod, claim: present, condemned });
       if (present === undefined || ownerReferences === undefined) continue;
       try {
         await client.update(persistentVolumeClaims, {
@@ -105,11 +120,14 @@ export class StatefulPodControl {
     }
   }
 
-  async #withEvent<R>(set: StatefulSet, verb: 'create' | 'update', pod: Pod, work: () => Promise<R>): Promise<R> {
+  async #withEvent<R>(
+    set: StatefulSet,
+    { verb, pod, work }: { readonly verb: 'create' | 'update'; readonly pod: Pod; readonly work: () => Promise<R> },
+  ): Promise<R> {
     try {
       return await work();
     } catch (error) {
-      this.#recordFailure(set, verb, pod, error);
+      this.#recordFailure(set, { verb, pod, error });
       throw error;
     }
   }
@@ -118,7 +136,10 @@ export class StatefulPodControl {
     const reason = { create: 'SuccessfulCreate', update: 'SuccessfulUpdate', delete: 'SuccessfulDelete' }[verb];
     this.#recorder.event(set, 'Normal', reason, `${verb} Pod ${pod.metadata?.name} in StatefulSet ${set.metadata?.name} successful`);
   }
-  #recordFailure(set: StatefulSet, verb: 'create' | 'update' | 'delete', pod: Pod, error: unknown): void {
+  #recordFailure(
+    set: StatefulSet,
+    { verb, pod, error }: { readonly verb: 'create' | 'update' | 'delete'; readonly pod: Pod; readonly error: unknown },
+  ): void {
     // a conflict records no event: it is retried at once
     if (isStatus(error, 'Conflict', 'AlreadyExists')) return;
     const reason = { create: 'FailedCreate', update: 'FailedUpdate', delete: 'FailedDelete' }[verb];

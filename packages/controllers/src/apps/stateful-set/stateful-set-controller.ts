@@ -53,8 +53,8 @@ export class StatefulSetController implements Controller {
     const candidates = new SelectorOwnerIndex(sets);
     this.watches = [
       watch(sets, (set) => [objectKey(set)]),
-      watch(pods, (pod, old) => ownerKeys('StatefulSet', candidates, pod, old)),
-      watch(revisions, (revision, old) => ownerKeys('StatefulSet', candidates, revision, old)),
+      watch(pods, (pod, old) => ownerKeys('StatefulSet', { candidates, object: pod, old })),
+      watch(revisions, (revision, old) => ownerKeys('StatefulSet', { candidates, object: revision, old })),
       // a replica waits for the deletion of the claim of its former pod
       watch(claims, (claimed) => claimOwners(claimed)),
     ];
@@ -105,7 +105,7 @@ export class StatefulSetController implements Controller {
     const used = new Set(pods.map(revisionOf));
     const isLive = ({ metadata }: ControllerRevision) =>
       metadata?.name === current.metadata?.name || metadata?.name === update.metadata?.name || used.has(metadata?.name);
-    if (!isDeleting) await truncateHistory(client, all, isLive, set.spec?.revisionHistoryLimit ?? 10);
+    if (!isDeleting) await truncateHistory(client, { all, isLive, limit: set.spec?.revisionHistoryLimit ?? 10 });
     const waits = [...live.values()].map((pod) => availabilityOf(set, pod, this.#clock.now()) ?? 0).filter((ms) => ms > 0);
     return waits.length > 0 ? { requeueAfterMs: Math.min(...waits) } : undefined;
   }
@@ -135,7 +135,7 @@ export class StatefulSetController implements Controller {
     let first = start;
     while (first < start + count && !isUnhealthy(first)) first += 1;
     const firstUnhealthy = first < start + count ? first : condemned.toReversed().find(isUnhealthy);
-    const processReplica = (replica: Replica) => this.#processReplica(set, replica, live, current, update, client);
+    const processReplica = (replica: Replica) => this.#processReplica(set, { replica, live, current, update, client });
     if (burst) {
       let mustWait = false;
       const { error } = await slowStartBatch(count, async (index) => {
@@ -160,12 +160,11 @@ export class StatefulSetController implements Controller {
       if (!burst) return;
     }
     if (!isRolling(set)) return;
-    const outdated = podsToUpdate(
-      set,
-      Array.from({ length: count }, (_, index) => live.get(start + index)),
-      update.metadata?.name ?? '',
-      now,
-    );
+    const outdated = podsToUpdate(set, {
+      replicas: Array.from({ length: count }, (_, index) => live.get(start + index)),
+      update: update.metadata?.name ?? '',
+      nowMs: now,
+    });
     for (const pod of outdated) await this.#control.delete(set, pod, client);
   }
 
@@ -175,19 +174,27 @@ export class StatefulSetController implements Controller {
    */
   async #processReplica(
     set: StatefulSet,
-    { ordinal, pod }: Replica,
-    live: Map<number, Pod>,
-    current: ControllerRevision,
-    update: ControllerRevision,
-    client: Client,
+    {
+      replica: { ordinal, pod },
+      live,
+      current,
+      update,
+      client,
+    }: {
+      readonly replica: Replica;
+      readonly live: Map<number, Pod>;
+      readonly current: ControllerRevision;
+      readonly update: ControllerRevision;
+      readonly client: Client;
+    },
   ): Promise<'go' | 'stop' | 'wait'> {
     const burst = allowsBurst(set);
     if (pod === undefined) {
       const revision = isOfOldRevision(set, ordinal) ? current : update;
-      const fresh = newStatefulPod(set, revisionTemplate(revision), revision.metadata?.name ?? '', ordinal);
+      const fresh = newStatefulPod(set, { template: revisionTemplate(revision), revision: revision.metadata?.name ?? '', ordinal });
       if (this.#control.hasStaleClaim(set, fresh, ordinal)) return 'wait';
       try {
-        live.set(ordinal, await this.#control.create(set, fresh, ordinal, client));
+        live.set(ordinal, await this.#control.create(set, { pod: fresh, ordinal, client }));
       } catch (error) {
         if (isNamespaceTerminating(error)) return 'wait';
         throw error;
@@ -198,12 +205,12 @@ export class StatefulSetController implements Controller {
       if (!isTerminating(pod)) await this.#control.replace(set, pod, client);
       return 'wait';
     }
-    if (pod.status?.phase === 'Pending') await this.#control.createClaims(set, pod, ordinal, client);
+    if (pod.status?.phase === 'Pending') await this.#control.createClaims(set, { pod, ordinal, client });
     if (!burst && (isTerminating(pod) || !isAvailable(set, pod, this.#clock.now()))) return 'stop';
     if (!isTerminating(pod)) {
       await this.#control.updateClaimRetention(set, pod, { ordinal, condemned: false, client });
       const repaired = withIdentity(set, pod, ordinal);
-      if (repaired !== pod) await this.#control.update(set, repaired, ordinal, client);
+      if (repaired !== pod) await this.#control.update(set, { pod: repaired, ordinal, client });
     }
     return 'go';
   }

@@ -19,7 +19,10 @@ const hasCondition = ({ status }: CertificateSigningRequest, type: string): bool
 const awaitsCertificate = (csr: CertificateSigningRequest): boolean =>
   (csr.status?.certificate ?? '') === '' && hasCondition(csr, 'Approved') && !hasCondition(csr, 'Denied') && !hasCondition(csr, 'Failed');
 
-async function markFailed(csr: CertificateSigningRequest, message: string, client: Client, nowMs: number): Promise<void> {
+async function markFailed(
+  csr: CertificateSigningRequest,
+  { message, client, nowMs }: { readonly message: string; readonly client: Client; readonly nowMs: number },
+): Promise<void> {
   const now = formatTime(nowMs);
   const failed = {
     type: 'Failed',
@@ -39,9 +42,7 @@ async function markFailed(csr: CertificateSigningRequest, message: string, clien
 /** Signs a certificate for the content of a request with the cluster CA. Returns the certificate in PEM. */
 function signCertificate(
   keys: ClusterKeys,
-  content: CsrContent,
-  usages: readonly string[],
-  seconds: number,
+  { content, usages, seconds }: { readonly content: CsrContent; readonly usages: readonly string[]; readonly seconds: number },
 ): ReturnType<ClusterKeys['sign']> {
   return keys.sign(content.pem, {
     commonName: content.commonName,
@@ -86,16 +87,16 @@ export default Controllers.plugin({
         try {
           content = await readCsr(request);
         } catch (error) {
-          await markFailed(csr, errorText(error), client, clock.now());
+          await markFailed(csr, { message: errorText(error), client, nowMs: clock.now() });
           return;
         }
         const rejection = validate(content, usages);
         if (rejection !== undefined) {
-          await markFailed(csr, rejection, client, clock.now());
+          await markFailed(csr, { message: rejection, client, nowMs: clock.now() });
           return;
         }
         const seconds = Math.min(config.longestSeconds, Math.max(minDurationSeconds, expirationSeconds ?? config.longestSeconds));
-        const certificate = await signCertificate(keys, content, usages, seconds);
+        const certificate = await signCertificate(keys, { content, usages, seconds });
         await client.update(
           certificateSigningRequests,
           { ...csr, status: { ...csr.status, certificate: Buffer.from(certificate).toString('base64') } },

@@ -51,7 +51,10 @@ async function deleteSecret({ metadata }: Secret, client: Client): Promise<void>
 }
 
 /** Adds the token, CA bundle and namespace, and the uid of the service account, to a Secret that lacks any of these. */
-async function populateSecret(secret: Secret, account: ServiceAccount, keys: ClusterKeys, client: Client): Promise<void> {
+async function populateSecret(
+  secret: Secret,
+  { account, keys, client }: { readonly account: ServiceAccount; readonly keys: ClusterKeys; readonly client: Client },
+): Promise<void> {
   const { data = {} } = secret;
   const { namespace = '', annotations = {} } = secret.metadata ?? {};
   const expected = { 'ca.crt': base64(keys.caBundle), namespace: base64(namespace) };
@@ -103,7 +106,7 @@ export default Controllers.plugin({
         const account = await getAccount(client, namespace, annotations[accountNameAnnotation] ?? '');
         const uid = annotations[accountUidAnnotation];
         if (account === undefined || (uid !== undefined && uid !== account.metadata?.uid)) await deleteSecret(secret, client);
-        else await populateSecret(secret, account, keys, client);
+        else await populateSecret(secret, { account, keys, client });
       },
     };
   },

@@ -142,7 +142,7 @@ export class CronJobController implements Controller {
   /** Returns undefined for a schedule without due times, which is not reconciled again until the spec changes. */
   #missedSchedules(cronJob: CronJob, schedule: Schedule, nowMs: number): MissedSchedules | undefined {
     try {
-      return missedSchedules(cronJob, schedule, nowMs, { withDeadline: true });
+      return missedSchedules(cronJob, { schedule, nowMs }, { withDeadline: true });
     } catch (error) {
       if (!(error instanceof InvalidScheduleError)) throw error;
       const message = `invalid schedule: ${cronJob.spec.schedule} : ${error.message}`;

@@ -20,6 +20,12 @@ export class InvalidScheduleError extends Error {
   }
 }
 
+/** The times between which runs of a schedule are counted, and whether a deadline bounds them. */
+export interface ScheduleWindow {
+  readonly schedule: Schedule;
+  readonly nowMs: number;
+}
+
 /**
  * Returns the last scheduled time that has passed since `status.lastScheduleTime`, and whether too many scheduled times were missed. Computes
  * long series of missed times by arithmetic instead of iteration.
@@ -27,8 +33,7 @@ export class InvalidScheduleError extends Error {
  */
 export function missedSchedules(
   { metadata, spec, status }: CronJob,
-  schedule: Schedule,
-  nowMs: number,
+  { schedule, nowMs }: ScheduleWindow,
   { withDeadline }: { readonly withDeadline: boolean },
 ): MissedSchedules {
   let earliest = parseTime(status?.lastScheduleTime ?? metadata?.creationTimestamp ?? '') ?? nowMs;
@@ -49,7 +54,7 @@ export function missedSchedules(
 
 /** Returns the milliseconds until the next scheduled time, or undefined if there is none. */
 export function msUntilNextSchedule(cronJob: CronJob, schedule: Schedule, nowMs: number): number | undefined {
-  const { earliest, latest, tooMany } = missedSchedules(cronJob, schedule, nowMs, { withDeadline: false });
+  const { earliest, latest, tooMany } = missedSchedules(cronJob, { schedule, nowMs }, { withDeadline: false });
   const next = schedule.next(latest ?? (tooMany ? nowMs : earliest));
   return next === undefined ? undefined : Math.max(0, next - nowMs) + nextScheduleDeltaMs;
 }

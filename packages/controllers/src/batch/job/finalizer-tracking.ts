@@ -107,13 +107,13 @@ export async function trackJobStatusAndRemoveFinalizers({
   }
   if (finishCondition !== undefined && conditionOf({ status }, finishCondition.type) === undefined)
     status = withCondition(status, { ...finishCondition, status: 'True' }, nowMs);
-  let current = await writeStatus(job, status, consistencyStore, client);
+  let current = await writeStatus(job, { status, consistencyStore, client });
   if (current === undefined) return { ...job, status };
-  await releasePods(key, podsToRelease, releasedPods, client);
+  await releasePods(key, { pods: podsToRelease, releasedPods, client });
   const releasedUids = new Set(podsToRelease.map(({ metadata }) => metadata?.uid ?? ''));
   status = flushUncounted(current.status ?? {}, (uid) => uidsWithFinalizer.has(uid) && !releasedUids.has(uid));
   if (!isFull && mayFinish) status = withFinalCondition(job, status, { finishCondition, syncContext, nowMs });
-  current = (await writeStatus(current, status, consistencyStore, client)) ?? { ...job, status };
+  current = (await writeStatus(current, { status, consistencyStore, client })) ?? { ...job, status };
   return current;
 }
 
@@ -155,7 +155,10 @@ function withFinalCondition(
 }
 const isEnded = (job: Job, pod: Pod) => pod.status?.phase === 'Succeeded' || isFailed(job, pod);
 
-async function releasePods(key: string, pods: readonly Pod[], releasedPods: ReleasedPods, client: Client): Promise<void> {
+async function releasePods(
+  key: string,
+  { pods, releasedPods, client }: { readonly pods: readonly Pod[]; readonly releasedPods: ReleasedPods; readonly client: Client },
+): Promise<void> {
   const results = await Promise.allSettled(
     pods.map(async (pod) => {
       await removeTrackingFinalizer(pod, client);
@@ -185,7 +188,14 @@ export async function removeTrackingFinalizer(pod: Pod, client: Client): Promise
 }
 
 /** Writes the status if it differs from the Job's status. Returns undefined if the Job does not exist. */
-async function writeStatus(job: Job, status: JobStatus, consistencyStore: ConsistencyStore, client: Client): Promise<Job | undefined> {
+async function writeStatus(
+  job: Job,
+  {
+    status,
+    consistencyStore,
+    client,
+  }: { readonly status: JobStatus; readonly consistencyStore: ConsistencyStore; readonly client: Client },
+): Promise<Job | undefined> {
   if (JSON.stringify(significantFields(job.status)) === JSON.stringify(significantFields(status))) return job;
   try {
     const updated = await client.update(jobs, { ...withTypeMeta(jobs, job), status }, { subresource: 'status' });

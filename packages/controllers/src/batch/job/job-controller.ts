@@ -67,7 +67,7 @@ export class JobController implements Controller {
     this.watches = [
       watch(jobs, (job) => this.#keysOfJob(job)),
       watch(pods, (pod, old) => {
-        const keys = [...ownerKeys('Job', candidates, pod, old)];
+        const keys = [...ownerKeys('Job', { candidates, object: pod, old })];
         if (isTracked(pod) && this.#isOrphan(pod)) keys.push(`${podPrefix}${objectKey(pod)}`);
         return keys;
       }),
@@ -155,11 +155,11 @@ export class JobController implements Controller {
     let failure: unknown;
     let retryMs: number | undefined;
     if (finishCondition !== undefined) {
-      failure = await this.#deleteAllPods(key, syncContext, counts, client);
+      failure = await this.#deleteAllPods(key, { context: syncContext, counts, client });
     } else if (expectationsSatisfied && job.metadata?.deletionTimestamp === undefined) {
-      ({ failure, retryMs } = await this.#manageJob(key, syncContext, counts, client));
+      ({ failure, retryMs } = await this.#manageJob(key, { syncContext, counts, client }));
       finishCondition = completionConditionOf(syncContext, counts.active);
-      if (finishCondition === undefined) status = this.#syncSuspended(job, status, suspended, nowMs);
+      if (finishCondition === undefined) status = this.#syncSuspended(job, { status, suspended, now: nowMs });
     } else if (expectationsSatisfied) finishCondition = completionConditionOf(syncContext, counts.active);
     return { status: { ...status, ...counts }, finishCondition, failure, retryMs };
   }
@@ -194,9 +194,15 @@ export class JobController implements Controller {
 
   async #deleteAllPods(
     key: ObjectKey,
-    { job, active }: SyncJobContext,
-    counts: { active: number; ready: number; terminating: number },
-    client: Client,
+    {
+      context: { job, active },
+      counts,
+      client,
+    }: {
+      readonly context: SyncJobContext;
+      readonly counts: { active: number; ready: number; terminating: number };
+      readonly client: Client;
+    },
   ) {
     if (active.length === 0) return undefined;
     const failure = await this.#control.delete({ key, owner: withTypeMeta(jobResource, job), client }, active.slice(0, maxPodsPerSync));
@@ -207,9 +213,15 @@ export class JobController implements Controller {
 
   async #manageJob(
     key: ObjectKey,
-    syncContext: SyncJobContext,
-    counts: { active: number; ready: number; terminating: number },
-    client: Client,
+    {
+      syncContext,
+      counts,
+      client,
+    }: {
+      readonly syncContext: SyncJobContext;
+      readonly counts: { active: number; ready: number; terminating: number };
+      readonly client: Client;
+    },
   ) {
     const { job, podsDelayingDeletion } = syncContext;
     const owner = withTypeMeta(jobResource, job);
@@ -240,7 +252,10 @@ export class JobController implements Controller {
     return { failure, retryMs };
   }
 
-  #syncSuspended(job: Job, status: JobStatus, suspended: boolean, now: number): JobStatus {
+  #syncSuspended(
+    job: Job,
+    { status, suspended, now }: { readonly status: JobStatus; readonly suspended: boolean; readonly now: number },
+  ): JobStatus {
     const present = status.conditions?.find(({ type }) => type === 'Suspended');
     if (suspended) {
       // the active deadline stops, and scheduling directives may be changed before the Job is resumed (KEP-5440)

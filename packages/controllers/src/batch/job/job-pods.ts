@@ -34,7 +34,7 @@ const withIndex = (container: Container): Container =>
 
 /** Returns a new pod of the Job with the tracking finalizer. `failedPod` is the failed pod with the same index, which the new pod replaces. */
 export function jobPod(job: Job, index: number | undefined, failedPod: Pod | undefined): Pod {
-  const pod = podFromTemplate(job.spec?.template, jobs, job);
+  const pod = podFromTemplate(job.spec?.template, { resource: jobs, owner: job });
   const finalizers = [...(pod.metadata?.finalizers ?? []), trackingFinalizer];
   if (index === undefined) return { ...pod, metadata: { ...pod.metadata, finalizers } };
   const counted = failedPod !== undefined && isCountedFailure(job, failedPod);

@@ -53,7 +53,10 @@ interface DeviceTaintOfRule {
 
 /** Prefix of the work queue keys of DeviceTaintRules; all other keys are ResourceClaims. */
 const rulePrefix = 'rule: ';
-const isSelected = ({ spec }: DeviceTaintRule, driver: string, pool: string, device: string): boolean => {
+const isSelected = (
+  { spec }: DeviceTaintRule,
+  { driver, pool, device }: { readonly driver: string; readonly pool: string; readonly device: string },
+): boolean => {
   const { deviceSelector: selector = {} } = spec;
   const matches = (selected: string | undefined, actual: string) => selected === undefined || selected === actual;
   return matches(selector.driver, driver) && matches(selector.pool, pool) && matches(selector.device, device);
@@ -139,7 +142,7 @@ export class DeviceTaintEvictionController implements Controller {
   /** Returns the keys of the DeviceTaintRules that select a device of the claim. */
   #ruleKeysOf(claim: ResourceClaim): readonly string[] {
     const selectsDevice = (rule: DeviceTaintRule) =>
-      resultsOf(claim).some(({ driver, pool, device }) => isSelected(rule, driver, pool, device));
+      resultsOf(claim).some(({ driver, pool, device }) => isSelected(rule, { driver, pool, device }));
     return (this.#rules?.list() ?? []).flatMap((rule) => (selectsDevice(rule) ? [`${rulePrefix}${rule.metadata?.name ?? ''}`] : []));
   }
 
@@ -172,7 +175,7 @@ export class DeviceTaintEvictionController implements Controller {
   *#taintsOf({ driver, pool, device }: DeviceRequestAllocationResult): Generator<DeviceTaintOfRule> {
     for (const each of this.#newestGeneration(driver, pool))
       if (each.name === device) for (const taint of each.taints ?? []) yield { taint };
-    for (const rule of this.#rules?.list() ?? []) if (isSelected(rule, driver, pool, device)) yield { taint: rule.spec.taint, rule };
+    for (const rule of this.#rules?.list() ?? []) if (isSelected(rule, { driver, pool, device })) yield { taint: rule.spec.taint, rule };
   }
 
   /** Yields the devices of a pool in the newest generation; ResourceSlices of older generations are obsolete. */
@@ -189,13 +192,13 @@ export class DeviceTaintEvictionController implements Controller {
     let [published, allocated] = [0, 0];
     for (const claim of claims.list())
       for (const result of resultsOf(claim)) {
-        if (!isSelected(rule, result.driver, result.pool, result.device)) continue;
+        if (!isSelected(rule, { driver: result.driver, pool: result.pool, device: result.device })) continue;
         allocated++;
         if (evictionTime(taint, result) !== undefined) for (const pod of this.#podsUsing(claim)) podsToEvict.add(pod);
       }
     const pools = new Map(slices.list().map(({ spec: { driver, pool } }) => [poolKey(driver, pool.name), [driver, pool.name] as const]));
     for (const [driver, pool] of pools.values())
-      for (const { name } of this.#newestGeneration(driver, pool)) if (isSelected(rule, driver, pool, name)) published++;
+      for (const { name } of this.#newestGeneration(driver, pool)) if (isSelected(rule, { driver, pool, device: name })) published++;
     return {
       pods: podsToEvict.size,
       namespaces: new Set([...podsToEvict].map(({ metadata }) => metadata?.namespace)).size,

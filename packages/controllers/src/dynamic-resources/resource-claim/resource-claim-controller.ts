@@ -133,7 +133,7 @@ export class ResourceClaimController implements Controller {
       if (
         consumer.resource !== 'pods' ||
         (consumer.apiGroup ?? '') !== '' ||
-        (await this.#isInUseBy(claim, consumer.name, consumer.uid, client))
+        (await this.#isInUseBy(claim, { name: consumer.name, uid: consumer.uid, client }))
       )
         remaining.push(consumer);
     let current = claim;
@@ -170,7 +170,10 @@ export class ResourceClaimController implements Controller {
     return metadata?.deletionTimestamp !== undefined;
   }
 
-  async #isInUseBy(claim: ResourceClaim, name: string, uid: string, client: Client): Promise<boolean> {
+  async #isInUseBy(
+    claim: ResourceClaim,
+    { name, uid, client }: { readonly name: string; readonly uid: string; readonly client: Client },
+  ): Promise<boolean> {
     const namespace = claim.metadata?.namespace ?? '';
     const cached = this.#options.pods.get(`${namespace}/${name}`);
     if (cached?.metadata?.uid === uid) return !isPodDone(cached);

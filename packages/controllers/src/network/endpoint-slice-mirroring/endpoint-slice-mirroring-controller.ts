@@ -69,7 +69,7 @@ export class EndpointSliceMirroringController implements Controller {
     const service = all.get(key);
     const existing = slices.byIndex(byEndpoints, key).filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
     const mirrors = source !== undefined && service !== undefined && shouldMirror(source, service);
-    const reconcile = () => this.#mirror(key, mirrors ? source : undefined, existing, client);
+    const reconcile = () => this.#mirror(key, { source: mirrors ? source : undefined, existing, client });
     if (source === undefined) return reconcile();
     const message = `Error updating Endpoint Slices for Endpoints ${key}`;
     return withFailureEvent(recorder, withTypeMeta(endpointsResource, source), {
@@ -79,7 +79,14 @@ export class EndpointSliceMirroringController implements Controller {
     });
   }
 
-  async #mirror(key: ObjectKey, source: Endpoints | undefined, existing: readonly EndpointSlice[], client: Client): Promise<void> {
+  async #mirror(
+    key: ObjectKey,
+    {
+      source,
+      existing,
+      client,
+    }: { readonly source: Endpoints | undefined; readonly existing: readonly EndpointSlice[]; readonly client: Client },
+  ): Promise<void> {
     const { maxPerSubset, recorder } = this.#options;
     const desired = source === undefined ? [] : slicesOf(source, maxPerSubset);
     const skippedCount = source === undefined ? 0 : skippedOf(source, maxPerSubset);

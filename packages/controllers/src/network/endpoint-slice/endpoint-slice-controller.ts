@@ -115,11 +115,14 @@ export class EndpointSliceController implements Controller {
     await withFailureEvent(this.#options.recorder, service, {
       reason: 'FailedToUpdateEndpointSlices',
       message,
-      work: () => this.#reconcileService(key, service, existing, client),
+      work: () => this.#reconcileService(key, { service, existing, client }),
     });
   }
 
-  async #reconcileService(key: string, service: Service, existing: readonly EndpointSlice[], client: Client): Promise<void> {
+  async #reconcileService(
+    key: string,
+    { service, existing, client }: { readonly service: Service; readonly existing: readonly EndpointSlice[]; readonly client: Client },
+  ): Promise<void> {
     const pods = this.#selectors.podsOf(service);
     const groups = this.#groups(service, pods.filter(shouldPodBeInEndpoints));
     const trigger = this.#triggers.computeLastChangeTriggerTime(key, service, pods);
@@ -144,7 +147,7 @@ export class EndpointSliceController implements Controller {
         if (address === undefined) continue;
         const id = `${family} ${JSON.stringify(ports)}`;
         const group = groups.get(id) ?? { family, ports, endpoints: new Map<string, Endpoint>() };
-        group.endpoints.set(pod.metadata?.uid ?? address, withHints(toEndpoint(pod, address, service, zone), service));
+        group.endpoints.set(pod.metadata?.uid ?? address, withHints(toEndpoint(pod, { address, service, zone }), service));
         groups.set(id, group);
       }
     }

@@ -57,7 +57,14 @@ export function endpointPorts(service: Service, pod: Pod): readonly EndpointPort
   });
 }
 
-export function toEndpoint(pod: Pod, address: string, service: Service, zone: string | undefined): Endpoint {
+/** The address of the pod, the Service and the zone of the node. */
+export interface EndpointOptions {
+  readonly address: string;
+  readonly service: Service;
+  readonly zone: string | undefined;
+}
+
+export function toEndpoint(pod: Pod, { address, service, zone }: EndpointOptions): Endpoint {
   const ready = isReady(pod);
   const terminating = isTerminating(pod);
   const named = pod.spec?.hostname !== undefined && pod.spec.hostname !== '' && pod.spec.subdomain === service.metadata?.name;

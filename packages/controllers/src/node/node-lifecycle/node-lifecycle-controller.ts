@@ -71,10 +71,10 @@ export class NodeLifecycleController implements Controller {
       onUpdate: (node, old) => {
         if (heartbeat(node) !== heartbeat(old)) recordHeartbeat(node);
       },
-      onAdd: (node) => this.#recordNodeEvent(node, 'RegisteredNode', 'Registered', 'in'),
+      onAdd: (node) => this.#recordNodeEvent(node, { reason: 'RegisteredNode', action: 'Registered', preposition: 'in' }),
       onDelete: (node) => {
         this.#lastHeartbeats.delete(node.metadata?.name ?? '');
-        this.#recordNodeEvent(node, 'RemovingNode', 'Removing', 'from');
+        this.#recordNodeEvent(node, { reason: 'RemovingNode', action: 'Removing', preposition: 'from' });
       },
     });
     this.watches = [
@@ -88,7 +88,10 @@ export class NodeLifecycleController implements Controller {
     ];
   }
 
-  #recordNodeEvent(node: Node, reason: string, action: string, preposition: string): void {
+  #recordNodeEvent(
+    node: Node,
+    { reason, action, preposition }: { readonly reason: string; readonly action: string; readonly preposition: string },
+  ): void {
     const name = node.metadata?.name ?? '';
     this.#options.recorder.event(node, 'Normal', reason, `Node ${name} event: ${action} Node ${name} ${preposition} Controller`);
   }

@@ -57,6 +57,13 @@ export const attachmentName = ({ spec }: PersistentVolume, node: string): string
 /** Matches the names of VolumeAttachments that this controller created, to find attachments whose volume is deleted. */
 const attachmentNamePattern = /^csi-[0-9a-f]{64}$/;
 
+/** The current and the desired list of attached volumes. */
+interface AttachedVolumes {
+  readonly volumesAttached: readonly { readonly name: string; readonly devicePath: string }[];
+  readonly desired: ReadonlyMap<string, DesiredAttachment>;
+  readonly client: Client;
+}
+
 /** Attaches volumes to the nodes whose pods use them, and detaches each volume when no pod on the node uses it any more. */
 export class AttachDetachController implements Controller {
   readonly name = 'persistentvolume-attach-detach';
@@ -101,7 +108,7 @@ export class AttachDetachController implements Controller {
       this.#unusedSince.delete(id);
       const attachment = existing.get(id);
       if (attachment === undefined) {
-        if (node !== undefined) await this.#attach(id, name, attachmentSpec, client);
+        if (node !== undefined) await this.#attach(id, { nodeName: name, attachment: attachmentSpec, client });
       } else if (attachment.status?.attached === true) volumesAttached.push({ name: uniqueName(attachmentSpec.volume), devicePath: '' });
       else if (attachment.status?.attachError?.message !== undefined)
         this.#recordEvent(
@@ -130,7 +137,7 @@ export class AttachDetachController implements Controller {
     if (node !== undefined) {
       // volumes are removed from the live status of the node, not from a stale one in the cache
       const current = toDetach.length === 0 ? node : await ignoreNotFound(() => client.get(nodeResource, objectName(node)));
-      updatedNode = current && (await this.#writeVolumesAttached(current, volumesAttached, desired, client));
+      updatedNode = current && (await this.#writeVolumesAttached(current, { volumesAttached, desired, client }));
     }
     for (const { attachment, forced, uniqueVolumeName } of toDetach) {
       // the node mounted the volume just before the status was written: its next status update triggers a reconcile
@@ -161,7 +168,10 @@ export class AttachDetachController implements Controller {
     return desired;
   }
 
-  async #attach(id: string, nodeName: string, attachment: DesiredAttachment, client: Client): Promise<void> {
+  async #attach(
+    id: string,
+    { nodeName, attachment, client }: { readonly nodeName: string; readonly attachment: DesiredAttachment; readonly client: Client },
+  ): Promise<void> {
     const { spec, metadata } = attachment.volume;
     const shared = spec?.accessModes?.some((mode) => mode === 'ReadWriteMany' || mode === 'ReadOnlyMany') ?? false;
     const others = this.#options.attachments.byIndex(byVolume, metadata?.name ?? '').some((each) => each.spec.nodeName !== nodeName);
@@ -210,12 +220,7 @@ export class AttachDetachController implements Controller {
    * Writes `volumesAttached` to the node status, so that the kubelet stops using a volume before the volume is detached. Returns the updated
    * node, or undefined if the node is deleted.
    */
-  async #writeVolumesAttached(
-    node: Node,
-    volumesAttached: readonly { readonly name: string; readonly devicePath: string }[],
-    desired: ReadonlyMap<string, DesiredAttachment>,
-    client: Client,
-  ): Promise<Node | undefined> {
+  async #writeVolumesAttached(node: Node, { volumesAttached, desired, client }: AttachedVolumes): Promise<Node | undefined> {
     const before = node.status?.volumesAttached ?? [];
     const names = (list: readonly { readonly name: string }[]) =>
       list

@@ -103,13 +103,17 @@ export class PersistentVolumeController implements Controller {
       } else if (volume !== undefined && isBoundTo(volume, claim)) return bind(volume, claim, client);
       else if (volume !== undefined)
         recorder.event(claim, 'Warning', 'FailedBinding', `volume "${volumeName}" already bound to a different claim.`);
-      await setClaimPhase(claim, 'Pending', undefined, client);
+      await setClaimPhase(claim, { phase: 'Pending', volume: undefined, client });
       return undefined;
     }
     const name = classOf(claim);
     const delayed =
       classes.get(name)?.volumeBindingMode === 'WaitForFirstConsumer' && !claim.metadata?.annotations?.[annotations.selectedNode];
-    const volume = bestVolume(claim, volumes.byIndex(preboundIndex, objectKey(claim)), volumes.byIndex(freeOfClass, name), delayed);
+    const volume = bestVolume(claim, {
+      prebound: volumes.byIndex(preboundIndex, objectKey(claim)),
+      free: volumes.byIndex(freeOfClass, name),
+      delayed,
+    });
     if (volume !== undefined) return bind(volume, claim, client);
     if (claim.spec?.storageClassName === undefined && claim.metadata?.annotations?.[annotations.betaClass] === undefined) {
       const defaultClassName = this.#defaultClass();
@@ -124,7 +128,7 @@ export class PersistentVolumeController implements Controller {
     if (delayed) this.#recordWaitForFirstConsumer(claim);
     else if (name !== '') await this.#provision(claim, name, client);
     else recorder.event(claim, 'Normal', 'FailedBinding', 'no persistent volumes available for this claim and no storage class is set');
-    await setClaimPhase(claim, 'Pending', undefined, client);
+    await setClaimPhase(claim, { phase: 'Pending', volume: undefined, client });
     return undefined;
   }
 
@@ -190,7 +194,8 @@ export class PersistentVolumeController implements Controller {
   async #syncBound(claim: PersistentVolumeClaim, client: Client): Promise<void> {
     const name = claim.spec?.volumeName;
     const markLost = async (reason: string, message: string) => {
-      if (await setClaimPhase(claim, 'Lost', undefined, client)) this.#options.recorder.event(claim, 'Warning', reason, message);
+      if (await setClaimPhase(claim, { phase: 'Lost', volume: undefined, client }))
+        this.#options.recorder.event(claim, 'Warning', reason, message);
     };
     if (!name) return markLost('ClaimLost', 'Bound claim has lost reference to PersistentVolume. Data on the volume is lost!');
     const volume = this.#options.volumes.get(name);
@@ -207,7 +212,7 @@ export class PersistentVolumeController implements Controller {
     const { claims, recorder } = this.#options;
     const ref = volume.spec?.claimRef;
     if (ref === undefined || !ref.uid) {
-      await setPhase(volume, 'Available', client);
+      await setPhase(volume, { phase: 'Available', client });
       return;
     }
     let claim = claims.get(`${ref.namespace}/${ref.name}`);
@@ -221,7 +226,7 @@ export class PersistentVolumeController implements Controller {
     }
     if (claim === undefined) {
       const failed = volume.status?.phase === 'Failed' || volume.status?.phase === 'Released';
-      const released = failed ? volume : await setPhase(volume, 'Released', client);
+      const released = failed ? volume : await setPhase(volume, { phase: 'Released', client });
       if (released !== undefined) await this.#reclaim(released, client);
     } else if (!claim.spec?.volumeName) {
       if (modeOf(volume) !== modeOf(claim)) {
@@ -229,13 +234,13 @@ export class PersistentVolumeController implements Controller {
         recorder.event(volume, 'Warning', 'VolumeMismatch', message);
         recorder.event(claim, 'Warning', 'VolumeMismatch', message);
       }
-    } else if (claim.spec.volumeName === volume.metadata?.name) await setPhase(volume, 'Bound', client);
+    } else if (claim.spec.volumeName === volume.metadata?.name) await setPhase(volume, { phase: 'Bound', client });
     else if (
       volume.metadata?.annotations?.[annotations.provisionedBy] !== undefined &&
       volume.spec?.persistentVolumeReclaimPolicy === 'Delete'
     ) {
       // provisioned for this claim, which is bound to another volume
-      const released = await setPhase(volume, 'Released', client);
+      const released = await setPhase(volume, { phase: 'Released', client });
       if (released !== undefined) await this.#reclaim(released, client);
     } else await unbind(volume, client);
   }
@@ -253,7 +258,7 @@ export class PersistentVolumeController implements Controller {
       return;
     const message = missingDeleterText(volume);
     if (volume.status?.phase !== 'Failed') this.#options.recorder.event(volume, 'Warning', 'VolumeFailedDelete', message);
-    await setPhase(volume, 'Failed', client, message);
+    await setPhase(volume, { phase: 'Failed', client, message });
   }
 }
 

@@ -87,7 +87,7 @@ export class Recycler {
 
   async #fail(volume: PersistentVolume, message: string, client: Client): Promise<void> {
     if (volume.status?.phase !== 'Failed') this.#options.recorder.event(volume, 'Warning', 'VolumeFailedRecycle', message);
-    await setPhase(volume, 'Failed', client, volume.status?.phase === 'Failed' ? volume.status.message : message);
+    await setPhase(volume, { phase: 'Failed', client, message: volume.status?.phase === 'Failed' ? volume.status.message : message });
   }
 }
 

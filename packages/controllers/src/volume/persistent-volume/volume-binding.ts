@@ -9,10 +9,10 @@ const yes = 'yes';
 
 /** Binds a PersistentVolumeClaim and a PersistentVolume with up to four writes, the volume first. Skips writes that are already done. */
 export async function bind(volume: PersistentVolume, claim: PersistentVolumeClaim, client: Client): Promise<void> {
-  const boundVolume = await setPhase(await bindVolumeToClaim(volume, claim, client), 'Bound', client);
+  const boundVolume = await setPhase(await bindVolumeToClaim(volume, claim, client), { phase: 'Bound', client });
   if (boundVolume === undefined) return;
   const boundClaim = await bindClaimToVolume(claim, boundVolume, client);
-  if (boundClaim !== undefined) await setClaimPhase(boundClaim, 'Bound', boundVolume, client);
+  if (boundClaim !== undefined) await setClaimPhase(boundClaim, { phase: 'Bound', volume: boundVolume, client });
 }
 
 async function bindVolumeToClaim(volume: PersistentVolume, claim: PersistentVolumeClaim, client: Client): Promise<PersistentVolume> {
@@ -52,13 +52,15 @@ async function bindClaimToVolume(
   }
 }
 
+/** The phase of a claim, and the volume that is bound to it. */
+export interface ClaimPhase {
+  readonly phase: 'Pending' | 'Bound' | 'Lost';
+  readonly volume: PersistentVolume | undefined;
+  readonly client: Client;
+}
+
 /** Writes the phase and the volume's properties to the status of a claim. A bound claim keeps the capacity in its status, which a resize changes. */
-export async function setClaimPhase(
-  claim: PersistentVolumeClaim,
-  phase: 'Pending' | 'Bound' | 'Lost',
-  volume: PersistentVolume | undefined,
-  client: Client,
-): Promise<boolean> {
+export async function setClaimPhase(claim: PersistentVolumeClaim, { phase, volume, client }: ClaimPhase): Promise<boolean> {
   const { accessModes: _modes, capacity, ...rest } = claim.status ?? {};
   const storage = volume?.spec?.capacity?.['storage'];
   const attributes = volume?.spec?.volumeAttributesClassName;
@@ -85,12 +87,17 @@ export async function setClaimPhase(
 }
 const sorted = (status: PersistentVolumeClaimStatus = {}) => Object.entries(status).sort(([a], [b]) => (a < b ? -1 : 1));
 
+/** The phase of a volume with a message. */
+export interface VolumePhase {
+  readonly phase: 'Available' | 'Bound' | 'Released' | 'Failed';
+  readonly client: Client;
+  readonly message?: string | undefined;
+}
+
 /** Writes the phase of a volume. Returns the updated volume, or undefined if the volume is deleted. */
 export async function setPhase(
   volume: PersistentVolume,
-  phase: 'Available' | 'Bound' | 'Released' | 'Failed',
-  client: Client,
-  message = '',
+  { phase, client, message = '' }: VolumePhase,
 ): Promise<PersistentVolume | undefined> {
   if (volume.status?.phase === phase && (volume.status.message ?? '') === message) return volume;
   const { message: _old, ...rest } = volume.status ?? {};
@@ -116,5 +123,5 @@ export async function unbind(volume: PersistentVolume, client: Client): Promise<
     metadata: { ...volume.metadata, annotations: otherAnnotations },
     spec: boundByController === undefined ? { ...spec, claimRef: preboundRef } : spec,
   });
-  await setPhase(released, 'Available', client);
+  await setPhase(released, { phase: 'Available', client });
 }

@@ -42,16 +42,18 @@ export function mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim)
   return undefined;
 }
 
+/** Volumes that may be bound to a claim, and whether binding waits for a consumer. */
+export interface VolumeCandidates {
+  readonly prebound: readonly PersistentVolume[];
+  readonly free: readonly PersistentVolume[];
+  readonly delayed: boolean;
+}
+
 /**
  * Returns the volume to bind to a claim, or undefined: a volume that is bound or pre-bound to the claim, otherwise the smallest available
  * volume that is large enough. For a claim with delayed binding, only a volume that the scheduler has pre-bound is eligible.
  */
-export function bestVolume(
-  claim: PersistentVolumeClaim,
-  prebound: readonly PersistentVolume[],
-  free: readonly PersistentVolume[],
-  delayed: boolean,
-): PersistentVolume | undefined {
+export function bestVolume(claim: PersistentVolumeClaim, { prebound, free, delayed }: VolumeCandidates): PersistentVolume | undefined {
   const boundVolume = prebound.find(
     (volume) => isBoundTo(volume, claim) && isLargeEnough(volume, claim) && modeOf(volume) === modeOf(claim),
   );

@@ -100,7 +100,7 @@ describe('DaemonSetController', () => {
     await life.whenIdle();
     const fail = async () => {
       const pod = alive(api).find((each) => targetNode(each) === 'n1');
-      if (pod) await setPodTerminated(api, pod, 1, clock.now());
+      if (pod) await setPodTerminated(api, { pod, exitCode: 1, at: clock.now() });
       await life.whenIdle();
     };
     await fail();

@@ -205,7 +205,7 @@ describe('StatefulSetController', () => {
     await api.client().create(statefulSets, set({ replicas: 1 }));
     await life.whenIdle();
     const pod = api.object(pods, at('db-0'));
-    if (pod) await setPodTerminated(api, pod, 1, life.clock.now());
+    if (pod) await setPodTerminated(api, { pod, exitCode: 1, at: life.clock.now() });
     await life.whenIdle();
     expect(api.object(pods, at('db-0'))?.metadata?.uid).not.toBe(pod?.metadata?.uid);
     expect(life.reasons()).not.toContain('RecreatingFailedPod');

@@ -29,7 +29,7 @@ const indexOf = (pod: Pod) => Number(pod.metadata?.annotations?.['batch.kubernet
 const ofIndex = (api: MemoryApi, index: number) => alive(api).find((pod) => indexOf(pod) === index);
 const patch = (api: MemoryApi, spec: unknown) => api.client().patch(jobs, at('work'), 'merge', { spec });
 const end = async ({ api, clock }: RunningControllers, pod: Pod | undefined, code: number, conditions: readonly PodCondition[] = []) => {
-  if (pod !== undefined) await setPodTerminated(api, pod, code, clock.now(), conditions);
+  if (pod !== undefined) await setPodTerminated(api, { pod, exitCode: code, at: clock.now(), conditions });
   await clock.settle();
 };
 /** Removes terminating pods, as kubelets do. */
@@ -288,7 +288,7 @@ describe('JobController', () => {
     const life = await start(make({ completions: 4, parallelism: 2 }));
     const { api, clock } = life;
     for (let round = 0; round < 2; round++) {
-      for (const pod of alive(api)) await setPodTerminated(api, pod, 0, clock.now());
+      for (const pod of alive(api)) await setPodTerminated(api, { pod, exitCode: 0, at: clock.now() });
       await clock.settle();
       api.dropWatches();
       await patch(api, { activeDeadlineSeconds: 1_000_000 + round });
@@ -331,7 +331,7 @@ const runPods = (failures: number) => async (api: MemoryApi) => {
     } else if (isLive(pod)) {
       const code = failed < failures ? 1 : 0;
       failed += code;
-      await setPodTerminated(api, pod, code, Date.UTC(2026, 0, 1));
+      await setPodTerminated(api, { pod, exitCode: code, at: Date.UTC(2026, 0, 1) });
     } else continue;
     changed = true;
   }

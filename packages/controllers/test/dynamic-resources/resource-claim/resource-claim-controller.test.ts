@@ -56,7 +56,7 @@ describe('ResourceClaimController', () => {
     await clock.settle();
     expect(claims(api)[0]?.status?.reservedFor).toHaveLength(1);
     const now = api.object(pods, at('p'));
-    if (now) await setPodTerminated(api, now, 0, clock.now());
+    if (now) await setPodTerminated(api, { pod: now, exitCode: 0, at: clock.now() });
     await clock.settle();
     expect(claims(api)).toEqual([]);
   });
@@ -87,7 +87,7 @@ describe('ResourceClaimController', () => {
     const status = { extendedResourceClaimStatus: { resourceClaimName: 'x', requestMappings: [] } };
     const now = await api.client().patch(pods, at('p'), 'merge', { status }, { subresource: 'status' });
     expect(claims(api)).toHaveLength(1);
-    await setPodTerminated(api, now, 0, clock.now());
+    await setPodTerminated(api, { pod: now, exitCode: 0, at: clock.now() });
     await clock.settle();
     expect(claims(api)).toEqual([]);
   });

@@ -61,17 +61,20 @@ export async function killContainer(record: PodRecord, request: KillRequest, pre
   if (preStop && specContainer && grace > 0 && first && status.state === 'RUNNING') {
     const startedAt = node.clock.monotonic();
     try {
-      await runWithinGracePeriod(record, grace, signal, (limited) =>
-        runLifecycleHandler(preStop, {
-          driver: pleg.driver,
-          container: specContainer.container,
-          containerId: status.id,
-          podIP: record.state.podIPs[0] ?? node.addresses[0] ?? '',
-          clock: node.clock,
-          signal: limited,
-          timeoutMs: grace * 1000,
-        }),
-      );
+      await runWithinGracePeriod(record, {
+        grace,
+        signal,
+        work: (limited) =>
+          runLifecycleHandler(preStop, {
+            driver: pleg.driver,
+            container: specContainer.container,
+            containerId: status.id,
+            podIP: record.state.podIPs[0] ?? node.addresses[0] ?? '',
+            clock: node.clock,
+            signal: limited,
+            timeoutMs: grace * 1000,
+          }),
+      });
     } catch (error) {
       signal.throwIfAborted();
       node.log.debug({ err: error, pod: record.key, container: status.metadata.name }, 'a preStop hook failed');
@@ -89,9 +92,7 @@ export async function killContainer(record: PodRecord, request: KillRequest, pre
 /** Runs `work` and aborts it at the end of the grace period. */
 async function runWithinGracePeriod(
   record: PodRecord,
-  grace: number,
-  signal: AbortSignal,
-  work: (signal: AbortSignal) => Promise<void>,
+  { grace, signal, work }: { readonly grace: number; readonly signal: AbortSignal; readonly work: (signal: AbortSignal) => Promise<void> },
 ): Promise<void> {
   const limited = new LinkedSignal(signal);
   const timer = record.node.clock.after(grace * 1000, () => limited.abort(new Error(`not done after ${grace}s`)));

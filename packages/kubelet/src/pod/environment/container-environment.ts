@@ -65,12 +65,12 @@ export async function containerEnvironment(
   sources: EnvironmentSources,
 ): Promise<Map<string, string>> {
   const result = new Map<string, string>();
-  for (const source of container.envFrom ?? []) await addAll(result, pod, source, sources);
+  for (const source of container.envFrom ?? []) await addAll(result, { pod, envFromSource: source, sources });
   for (const variable of container.env ?? []) {
     const value =
       variable.valueFrom === undefined
         ? expand(variable.value ?? '', (name) => result.get(name) ?? sources.services.get(name))
-        : await valueFrom(pod, container, variable, sources);
+        : await valueFrom(pod, { container, envVar: variable, sources });
     if (value !== undefined) result.set(variable.name, value);
   }
   for (const [name, value] of sources.services) if (!result.has(name)) result.set(name, value);
@@ -79,9 +79,11 @@ export async function containerEnvironment(
 
 async function addAll(
   result: Map<string, string>,
-  pod: Pod,
-  { prefix = '', configMapRef, secretRef }: EnvFromSource,
-  sources: EnvironmentSources,
+  {
+    pod,
+    envFromSource: { prefix = '', configMapRef, secretRef },
+    sources,
+  }: { readonly pod: Pod; readonly envFromSource: EnvFromSource; readonly sources: EnvironmentSources },
 ): Promise<void> {
   const reference = configMapRef ?? secretRef;
   const kind = configMapRef ? 'ConfigMap' : 'Secret';
@@ -102,12 +104,15 @@ async function addAll(
 
 async function valueFrom(
   pod: Pod,
-  container: Container | EphemeralContainer,
-  { valueFrom: from }: EnvVar,
-  sources: EnvironmentSources,
+  {
+    container,
+    envVar: { valueFrom: from },
+    sources,
+  }: { readonly container: Container | EphemeralContainer; readonly envVar: EnvVar; readonly sources: EnvironmentSources },
 ): Promise<string | undefined> {
   if (from?.fieldRef) return fieldValue(pod, from.fieldRef, sources.facts);
-  if (from?.resourceFieldRef) return resourceValue(pod, from.resourceFieldRef, container, sources.allocatable);
+  if (from?.resourceFieldRef)
+    return resourceValue(pod, { selector: from.resourceFieldRef, self: container, allocatable: sources.allocatable });
   if (from?.fileKeyRef) return fileValue(from.fileKeyRef, sources);
   const selector = from?.configMapKeyRef ?? from?.secretKeyRef;
   const kind = from?.configMapKeyRef ? 'ConfigMap' : 'Secret';

@@ -83,7 +83,7 @@ export class ApiServerSource {
           return;
         }
         const uid = podUid(pod);
-        this.#podsOf(pod)?.podAdded(pod, spanContext, this.takeRuntimePod(uid));
+        this.#podsOf(pod)?.podAdded(pod, { spanContext, found: this.takeRuntimePod(uid) });
       },
       onUpdate: (pod, _old, spanContext) =>
         isMirrorPod(pod) ? this.#static?.mirrorPodUpdated(pod) : this.#podsOf(pod)?.podUpdated(pod, spanContext),

@@ -102,7 +102,7 @@ export class PodWorker implements PodLifecycleListener {
   mirrorPodUpdated(mirror: Pod | undefined): void {
     const { record } = this;
     record.apiPod = mirror;
-    if (mirror && record.status) this.#node.statusManager.setPodStatus(record, record.status, undefined);
+    if (mirror && record.status) this.#node.statusManager.setPodStatus(record, { wanted: record.status, spanContext: undefined });
   }
 
   /** Handles the deletion of the pod's API object, or of a static pod's manifest. */
@@ -205,7 +205,7 @@ export class PodWorker implements PodLifecycleListener {
     if (this.#spanContexts.length > 0) this.#lastSpanContext = this.#spanContexts[0];
     const spanContexts = this.#spanContexts.length > 0 ? this.#spanContexts : this.#lastSpanContext ? [this.#lastSpanContext] : [];
     this.#spanContexts = [];
-    const pass = new SyncPass(this.record, abort.signal, spanContexts, this.#enqueuedAt);
+    const pass = new SyncPass(this.record, { signal: abort.signal, spanContexts, enqueuedAt: this.#enqueuedAt });
     try {
       await this.#syncer.sync(pass);
       this.#failures = undefined;

@@ -9,11 +9,18 @@ export interface Sample {
 
 const quoted = (text: string) => text.replace(/[\\"\n]/g, (one) => (one === '\n' ? '\\n' : `\\${one}`));
 
+/** The type, the help text and the samples of a metric. */
+export interface MetricFamily {
+  readonly type: 'counter' | 'gauge';
+  readonly help: string;
+  readonly samples: Iterable<Sample>;
+}
+
 /** Formats the metrics of one scrape in the Prometheus text format. */
 export class MetricSeries {
   #text = '';
 
-  add(name: string, type: 'counter' | 'gauge', help: string, samples: Iterable<Sample>): void {
+  add(name: string, { type, help, samples }: MetricFamily): void {
     let lines = '';
     for (const { labels = {}, value, at } of samples) {
       const pairs = Object.entries(labels).map(([key, text]) => `${key}="${quoted(text)}"`);

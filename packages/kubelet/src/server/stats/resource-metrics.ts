@@ -31,41 +31,48 @@ export async function resourceMetrics(kubelet: Kubelet, signal: AbortSignal): Pr
     if (found.node) addNodeUsage(series, found.node, found.at);
     addPodUsage(series, found);
   }
-  series.add('resource_scrape_error', 'gauge', '1 if there was an error while getting container metrics, 0 otherwise', [
-    { value: found ? 0 : 1 },
-  ]);
+  series.add('resource_scrape_error', {
+    type: 'gauge',
+    help: '1 if there was an error while getting container metrics, 0 otherwise',
+    samples: [{ value: found ? 0 : 1 }],
+  });
   return series.text;
 }
 
 function addContainerUsage(series: MetricSeries, { pods }: StatsSnapshot): void {
-  series.add(
-    'container_cpu_usage_seconds_total',
-    'counter',
-    'Cumulative cpu time consumed by the container in core-seconds',
-    ofContainers(pods, ({ stats }) => ({ value: seconds(stats.cpuUsageNanos), at: stats.at })),
-  );
-  series.add(
-    'container_memory_working_set_bytes',
-    'gauge',
-    'Current working set of the container in bytes',
-    ofContainers(pods, ({ stats }) => ({ value: stats.memoryWorkingSetBytes, at: stats.at })),
-  );
-  series.add(
-    'container_start_time_seconds',
-    'gauge',
-    'Start time of the container since unix epoch in seconds',
-    ofContainers(pods, ({ startedAt }) => ({ value: startedAt / 1000 })),
-  );
+  series.add('container_cpu_usage_seconds_total', {
+    type: 'counter',
+    help: 'Cumulative cpu time consumed by the container in core-seconds',
+    samples: ofContainers(pods, ({ stats }) => ({ value: seconds(stats.cpuUsageNanos), at: stats.at })),
+  });
+  series.add('container_memory_working_set_bytes', {
+    type: 'gauge',
+    help: 'Current working set of the container in bytes',
+    samples: ofContainers(pods, ({ stats }) => ({ value: stats.memoryWorkingSetBytes, at: stats.at })),
+  });
+  series.add('container_start_time_seconds', {
+    type: 'gauge',
+    help: 'Start time of the container since unix epoch in seconds',
+    samples: ofContainers(pods, ({ startedAt }) => ({ value: startedAt / 1000 })),
+  });
 }
 
 function addNodeUsage(series: MetricSeries, node: NodeUsage, at: number): void {
-  series.add('node_cpu_usage_seconds_total', 'counter', 'Cumulative cpu time consumed by the node in core-seconds', [
-    { value: seconds(node.cpuNanos), at },
-  ]);
-  series.add('node_memory_working_set_bytes', 'gauge', 'Current working set of the node in bytes', [
-    { value: node.memoryTotal - node.memoryAvailable, at },
-  ]);
-  series.add('node_swap_usage_bytes', 'gauge', 'Current swap usage of the node in bytes', [{ value: node.swapUsage, at }]);
+  series.add('node_cpu_usage_seconds_total', {
+    type: 'counter',
+    help: 'Cumulative cpu time consumed by the node in core-seconds',
+    samples: [{ value: seconds(node.cpuNanos), at }],
+  });
+  series.add('node_memory_working_set_bytes', {
+    type: 'gauge',
+    help: 'Current working set of the node in bytes',
+    samples: [{ value: node.memoryTotal - node.memoryAvailable, at }],
+  });
+  series.add('node_swap_usage_bytes', {
+    type: 'gauge',
+    help: 'Current swap usage of the node in bytes',
+    samples: [{ value: node.swapUsage, at }],
+  });
 }
 
 function addPodUsage(series: MetricSeries, { pods }: StatsSnapshot): void {
@@ -75,18 +82,16 @@ function addPodUsage(series: MetricSeries, { pods }: StatsSnapshot): void {
     cpu: pod.containers.reduce((sum, { stats }) => sum + stats.cpuUsageNanos, 0),
     memory: pod.containers.reduce((sum, { stats }) => sum + stats.memoryWorkingSetBytes, 0),
   }));
-  series.add(
-    'pod_cpu_usage_seconds_total',
-    'counter',
-    'Cumulative cpu time consumed by the pod in core-seconds',
-    sums.map(({ labels, cpu, at: when }) => ({ labels, value: seconds(cpu), at: when })),
-  );
-  series.add(
-    'pod_memory_working_set_bytes',
-    'gauge',
-    'Current working set of the pod in bytes',
-    sums.map(({ labels, memory, at: when }) => ({ labels, value: memory, at: when })),
-  );
+  series.add('pod_cpu_usage_seconds_total', {
+    type: 'counter',
+    help: 'Cumulative cpu time consumed by the pod in core-seconds',
+    samples: sums.map(({ labels, cpu, at: when }) => ({ labels, value: seconds(cpu), at: when })),
+  });
+  series.add('pod_memory_working_set_bytes', {
+    type: 'gauge',
+    help: 'Current working set of the pod in bytes',
+    samples: sums.map(({ labels, memory, at: when }) => ({ labels, value: memory, at: when })),
+  });
 }
 
 /** Prepends the sample of the root cgroup, which cAdvisor labels `id="/"`. Returns `samples` unchanged if `whole` is undefined. */
@@ -112,54 +117,54 @@ export async function containerMetrics(kubelet: Kubelet, signal: AbortSignal): P
         ...value(container),
       })),
     );
-  series.add(
-    'container_cpu_usage_seconds_total',
-    'counter',
-    'Cumulative cpu time consumed in seconds.',
-    withMachine(
+  series.add('container_cpu_usage_seconds_total', {
+    type: 'counter',
+    help: 'Cumulative cpu time consumed in seconds.',
+    samples: withMachine(
       each(({ stats }) => ({ value: seconds(stats.cpuUsageNanos), at: stats.at })),
       node && { value: seconds(node.cpuNanos), at: node.at },
     ).map(({ labels, ...sample }) => ({ labels: { ...labels, cpu: 'total' }, ...sample })),
-  );
-  series.add(
-    'container_memory_working_set_bytes',
-    'gauge',
-    'Current working set in bytes.',
-    withMachine(
+  });
+  series.add('container_memory_working_set_bytes', {
+    type: 'gauge',
+    help: 'Current working set in bytes.',
+    samples: withMachine(
       each(({ stats }) => ({ value: stats.memoryWorkingSetBytes, at: stats.at })),
       node && { value: node.memoryTotal - node.memoryAvailable, at: node.at },
     ),
-  );
-  series.add(
-    'container_memory_rss',
-    'gauge',
-    'Size of RSS in bytes.',
-    each(({ stats }) => ({ value: stats.memoryRssBytes, at: stats.at })),
-  );
-  series.add(
-    'container_fs_usage_bytes',
-    'gauge',
-    'Number of bytes that are consumed by the container on this filesystem.',
-    each(({ stats }) => ({ value: stats.writableLayerBytes, at: stats.at })),
-  );
-  series.add(
-    'container_start_time_seconds',
-    'gauge',
-    'Start time of the container since unix epoch in seconds.',
-    each(({ startedAt }) => ({ value: startedAt / 1000 })),
-  );
-  series.add(
-    'container_last_seen',
-    'gauge',
-    'Last time a container was seen by the exporter',
-    each(({ stats }) => ({ value: Math.floor(stats.at / 1000), at: stats.at })),
-  );
+  });
+  series.add('container_memory_rss', {
+    type: 'gauge',
+    help: 'Size of RSS in bytes.',
+    samples: each(({ stats }) => ({ value: stats.memoryRssBytes, at: stats.at })),
+  });
+  series.add('container_fs_usage_bytes', {
+    type: 'gauge',
+    help: 'Number of bytes that are consumed by the container on this filesystem.',
+    samples: each(({ stats }) => ({ value: stats.writableLayerBytes, at: stats.at })),
+  });
+  series.add('container_start_time_seconds', {
+    type: 'gauge',
+    help: 'Start time of the container since unix epoch in seconds.',
+    samples: each(({ startedAt }) => ({ value: startedAt / 1000 })),
+  });
+  series.add('container_last_seen', {
+    type: 'gauge',
+    help: 'Last time a container was seen by the exporter',
+    samples: each(({ stats }) => ({ value: Math.floor(stats.at / 1000), at: stats.at })),
+  });
   const [agent] = kubelet.agents.values();
   if (node && agent) {
-    series.add('machine_memory_bytes', 'gauge', 'Amount of memory installed on the machine.', [{ value: node.memoryTotal }]);
-    series.add('machine_cpu_cores', 'gauge', 'Number of logical CPU cores.', [
-      { value: Number(agent.context.capacity['cpu']?.toString() ?? 0) },
-    ]);
+    series.add('machine_memory_bytes', {
+      type: 'gauge',
+      help: 'Amount of memory installed on the machine.',
+      samples: [{ value: node.memoryTotal }],
+    });
+    series.add('machine_cpu_cores', {
+      type: 'gauge',
+      help: 'Number of logical CPU cores.',
+      samples: [{ value: Number(agent.context.capacity['cpu']?.toString() ?? 0) }],
+    });
   }
   return series.text;
 }
@@ -187,12 +192,11 @@ export function probeMetrics(kubelet: Kubelet): string {
           value: count,
         });
     }
-  series.add(
-    'prober_probe_total',
-    'counter',
-    'Cumulative number of a liveness, readiness or startup probe for a container by result.',
+  series.add('prober_probe_total', {
+    type: 'counter',
+    help: 'Cumulative number of a liveness, readiness or startup probe for a container by result.',
     samples,
-  );
+  });
   series.addDistributions('prober_probe_duration_seconds', 'Duration in seconds for a probe response.', durations);
   return series.text;
 }

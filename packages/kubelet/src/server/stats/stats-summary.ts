@@ -129,9 +129,13 @@ export class StatsSummary {
     const { name, namespace, uid } = record;
     const disk = record.runtime?.hollow === false;
     const measured = await this.#kubelet.context.volumeStats.volumeStats(record);
-    const usage = await podUsage(record, all, disk, (volume) => {
-      const { usedBytes = 0, inodesUsed = 0 } = measured.find((one) => one.volume === volume)?.usage ?? {};
-      return { bytes: usedBytes, inodes: inodesUsed };
+    const usage = await podUsage(record, {
+      stats: all,
+      disk,
+      sizeOf: (volume) => {
+        const { usedBytes = 0, inodesUsed = 0 } = measured.find((one) => one.volume === volume)?.usage ?? {};
+        return { bytes: usedBytes, inodes: inodesUsed };
+      },
     });
     const containerStats = containers.map(({ name: container, startedAt, stats }) => {
       const time = formatTime(stats.at);

@@ -18,15 +18,21 @@ interface StreamingSessionOptions {
   readonly clock: Clock;
 }
 
-/** Serves port-forwarding over a WebSocket. @param ports the ports in the query, which only the channel protocol uses */
+/** The ports of a pod that a client forwards. */
+export interface ForwardedPorts {
+  /** the ports in the query, which only the channel protocol uses */
+  readonly ports: readonly number[];
+  readonly target: ForwardTarget;
+  readonly session: StreamingSessionOptions;
+}
+
+/** Serves port-forwarding over a WebSocket.  */
 export async function serveWebSocketForward(
   { socket, protocol }: { readonly socket: WebSocket; readonly protocol: string },
-  ports: readonly number[],
-  target: ForwardTarget,
-  session: StreamingSessionOptions,
+  { ports, target, session }: ForwardedPorts,
 ): Promise<void> {
   if (protocol === tunnelProtocol) await servePortForward({ socket: new WebSocketDuplex(socket), head: Buffer.alloc(0) }, target, session);
-  else await serveChannels(socket, ports, target, session);
+  else await serveChannels(socket, { ports, target }, session);
 }
 
 function message(channel: number, bytes: Buffer): Buffer {
@@ -38,8 +44,7 @@ function message(channel: number, bytes: Buffer): Buffer {
 
 async function serveChannels(
   socket: WebSocket,
-  ports: readonly number[],
-  target: ForwardTarget,
+  { ports, target }: { readonly ports: readonly number[]; readonly target: ForwardTarget },
   { stopped }: StreamingSessionOptions,
 ): Promise<void> {
   const gone = new LinkedSignal(stopped);
@@ -70,7 +75,7 @@ async function serveChannels(
       connection.on('drain', () => socket.resume());
       for (const bytes of buffered) connection.write(bytes);
       socket.resume();
-      await sendPodData(connection, socket, dataChannel, gone.signal);
+      await sendPodData(connection, { socket, channel: dataChannel, signal: gone.signal });
     } catch (error) {
       socket.resume();
       if (socket.readyState === socket.OPEN && error instanceof Error)
@@ -85,7 +90,10 @@ async function serveChannels(
 }
 
 /** Sends the pod's data to the client until the data ends or the client disconnects. @throws the error of the connection to the pod */
-function sendPodData(connection: Duplex, socket: WebSocket, channel: number, signal: AbortSignal): Promise<void> {
+function sendPodData(
+  connection: Duplex,
+  { socket, channel, signal }: { readonly socket: WebSocket; readonly channel: number; readonly signal: AbortSignal },
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = () => connection.destroy();
     if (signal.aborted) stop();

@@ -60,7 +60,7 @@ export async function servePortForward(
     if (error === undefined || data === undefined) return;
     pair.cancel();
     pairs.delete(id);
-    void forward(target, port, { error, data }, gone.signal);
+    void forward(target, { port, options: { error, data }, signal: gone.signal });
   };
   const createPair = (id: string, port: number): Pair => {
     const timer = clock.after(pairTimeoutMs, () => {
@@ -85,9 +85,11 @@ export async function servePortForward(
 
 async function forward(
   target: ForwardTarget,
-  port: number,
-  { error, data }: { readonly error: SpdyStream; readonly data: SpdyStream },
-  signal: AbortSignal,
+  {
+    port,
+    options: { error, data },
+    signal,
+  }: { readonly port: number; readonly options: { readonly error: SpdyStream; readonly data: SpdyStream }; readonly signal: AbortSignal },
 ): Promise<void> {
   error.resume();
   let failure: Error | undefined;

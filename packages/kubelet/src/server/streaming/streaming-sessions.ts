@@ -16,6 +16,13 @@ const maxSessions = 1000;
 const maxPorts = 100;
 const truthy = (text: string | null) => text === '1' || text === 'true';
 
+/** A request to exec into or attach to a container. */
+export interface StreamingCommand {
+  readonly name: string;
+  readonly area: 'exec' | 'attach';
+  readonly query: URLSearchParams;
+}
+
 /** Creates exec, attach and port-forward sessions, and limits the number of concurrent sessions. */
 export class StreamingSessions {
   readonly #sessionOptions: { readonly stopped: AbortSignal; readonly clock: Clock };
@@ -47,7 +54,7 @@ export class StreamingSessions {
    * Returns the function that serves an exec or attach session on an upgraded connection.
    * @throws HttpError 500 if the container does not run, 400 if the query names no command or no stream
    */
-  command(worker: PodWorker, name: string, area: 'exec' | 'attach', query: URLSearchParams): (upgraded: Upgraded) => Promise<void> {
+  command(worker: PodWorker, { name, area, query }: StreamingCommand): (upgraded: Upgraded) => Promise<void> {
     const { record } = worker;
     const status = record.state.latestContainer(name);
     if (status?.state !== 'RUNNING' || !record.runtime) throw new HttpError(500, `container not found ("${name}")`);
@@ -98,6 +105,8 @@ export class StreamingSessions {
       .slice(0, maxPorts);
     const session = this.#sessionOptions;
     return (upgraded) =>
-      upgraded.over === 'websocket' ? serveWebSocketForward(upgraded, ports, target, session) : servePortForward(upgraded, target, session);
+      upgraded.over === 'websocket'
+        ? serveWebSocketForward(upgraded, { ports, target, session })
+        : servePortForward(upgraded, target, session);
   }
 }

@@ -53,7 +53,7 @@ export function* downwardApiFiles(
     let text = '';
     try {
       if (item.fieldRef) text = fieldValue(pod, item.fieldRef, facts);
-      else if (item.resourceFieldRef) text = resourceValue(pod, item.resourceFieldRef, undefined, allocatable);
+      else if (item.resourceFieldRef) text = resourceValue(pod, { selector: item.resourceFieldRef, self: undefined, allocatable });
     } catch (cause) {
       throw new VolumeError('InvalidArgument', errorText(cause), { cause });
     }

@@ -73,9 +73,13 @@ abstract class ObjectVolumeDriver implements VolumeDriver {
     // the payload includes the group's bits: otherwise every comparison would find a difference
     const payload = shared ? new Map([...files].map(([name, { data, mode }]) => [name, { data, mode: mode | 0o440 }])) : files;
     const user = commonUser(pod);
-    await writeAtomically(path, payload, this.from.clock.now(), async (directory) => {
-      if (user !== undefined) for (const file of this.privateFiles(request)) await setFileOwner(join(directory, file), user);
-      if (fsGroup !== undefined) await setGroupOwnership(directory, fsGroup, { readonly: true });
+    await writeAtomically(path, {
+      payload,
+      now: this.from.clock.now(),
+      prepare: async (directory) => {
+        if (user !== undefined) for (const file of this.privateFiles(request)) await setFileOwner(join(directory, file), user);
+        if (fsGroup !== undefined) await setGroupOwnership(directory, fsGroup, { readonly: true });
+      },
     });
   }
 

@@ -57,17 +57,19 @@ async function isCurrent(directory: string, payload: Payload): Promise<boolean> 
   return seen === payload.size;
 }
 
+/** The files to write, and how they are prepared before they become visible. */
+export interface AtomicWrite {
+  readonly payload: Payload;
+  readonly now: number;
+  readonly prepare?: (directory: string) => Promise<void> | undefined;
+}
+
 /**
  * Writes the payload so that a reader sees either all old or all new files (AtomicWriter upstream): the files are written to a new directory, a
  * rename points the link `..data` to the new directory, and each visible name is a link through `..data`. Returns true if any file changed.
  * `prepare` is called with the new directory before the directory becomes visible.
  */
-export async function writeAtomically(
-  target: string,
-  payload: Payload,
-  now: number,
-  prepare?: (directory: string) => Promise<void>,
-): Promise<boolean> {
+export async function writeAtomically(target: string, { payload, now, prepare }: AtomicWrite): Promise<boolean> {
   validate(payload);
   await mkdir(target, { recursive: true });
   const current = await currentDirectory(target);

@@ -59,8 +59,8 @@ export class LocalVolumeDriver implements VolumeDriver {
     await mkdir(path, { recursive: true, mode: 0o750 });
     if (!(await mountsBelow(path)).includes(path)) {
       const options = [...(spec?.mountOptions ?? []), ...(readOnly ? ['ro'] : [])];
-      if (stats.isBlockDevice()) await mountDevice(source, path, spec?.local?.fsType ?? 'ext4', options);
-      else await mountWith(source, path, ['bind', ...options]);
+      if (stats.isBlockDevice()) await mountDevice(source, { target: path, type: spec?.local?.fsType ?? 'ext4' }, options);
+      else await mountWith(source, { target: path, options: ['bind', ...options] });
       if (fsGroup !== undefined && !readOnly) await this.#setGroup(request, fsGroup);
     }
     return { hostPath: path };
@@ -98,7 +98,11 @@ function missing(error: unknown): undefined {
 }
 
 /** Mounts the file system of a device. If the device is empty, creates a file system first. @throws VolumeError if either fails */
-async function mountDevice(device: string, target: string, type: string, options: readonly string[]): Promise<void> {
+async function mountDevice(
+  device: string,
+  { target, type }: { readonly target: string; readonly type: string },
+  options: readonly string[],
+): Promise<void> {
   if (!fileSystem.test(type)) throw new VolumeError('InvalidArgument', `fsType ${JSON.stringify(type)} is not supported`);
   const found = await run('blkid', ['-p', '-s', 'TYPE', '-s', 'PTTYPE', '-o', 'value', device], { timeout: timeoutMs }).then(
     ({ stdout }) => stdout.trim(),
@@ -113,5 +117,5 @@ async function mountDevice(device: string, target: string, type: string, options
     const asked = type.startsWith('ext') ? ['-F', '-m0', device] : [device];
     await run(`mkfs.${type}`, asked, { timeout: timeoutMs });
   }
-  await mountWith(device, target, options, type);
+  await mountWith(device, { target, options, type });
 }

@@ -36,8 +36,15 @@ export async function unmountAll(directory: string): Promise<void> {
   }
 }
 
+/** The target, the options and the type of a mount. */
+export interface MountRequest {
+  readonly target: string;
+  readonly options: readonly string[];
+  readonly type?: string | undefined;
+}
+
 /** Mounts `source` at `target` with options of mount(8), which may include `bind`. */
-export async function mountWith(source: string, target: string, options: readonly string[], type?: string): Promise<void> {
+export async function mountWith(source: string, { target, options, type }: MountRequest): Promise<void> {
   const asked = [...(type === undefined ? [] : ['-t', type]), ...(options.length === 0 ? [] : ['-o', options.join(',')])];
   await run('mount', [...asked, '--', source, target], { timeout: timeoutMs });
 }
@@ -52,4 +59,4 @@ export async function mountedAlsoAt(target: string): Promise<readonly string[]> 
 
 /** Mounts a hugetlbfs at `target`. `pageSize` is in bytes. */
 export const mountHugepages = (target: string, pageSize: number): Promise<void> =>
-  mountWith('hugetlbfs', target, [`pagesize=${pageSize / 1024}K`], 'hugetlbfs');
+  mountWith('hugetlbfs', { target, options: [`pagesize=${pageSize / 1024}K`], type: 'hugetlbfs' });

@@ -69,7 +69,7 @@ describe('writeAtomically', () => {
   });
   afterEach(() => rm(directory, { recursive: true }));
   const write = (text: string) =>
-    writeAtomically(join(directory, 'volume'), new Map([['file', { data: Buffer.from(text), mode: 0o644 }]]), Date.now());
+    writeAtomically(join(directory, 'volume'), { payload: new Map([['file', { data: Buffer.from(text), mode: 0o644 }]]), now: Date.now() });
 
   it.each(['../outside/keys', '../../../../../../..', '..', '.', 'own', '..2026_01_01_00_00_00.1'])(
     'removes nothing outside of the volume if a pod has pointed ..data to %s',

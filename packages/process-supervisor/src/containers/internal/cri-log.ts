@@ -32,7 +32,7 @@ export class RecordFormat {
     while (start < chunk.length) {
       const found = chunk.indexOf(newline, start);
       const end = found < 0 ? chunk.length : found;
-      this.#take(chunk, start, end, time, out);
+      this.#take(chunk, { from: start, end, time, out });
       if (found >= 0) this.#emit(this.#full, time, out);
       start = end + 1;
     }
@@ -46,7 +46,10 @@ export class RecordFormat {
     return out;
   }
 
-  #take(chunk: Buffer, from: number, end: number, time: string, out: Buffer[]): void {
+  #take(
+    chunk: Buffer,
+    { from, end, time, out }: { readonly from: number; readonly end: number; readonly time: string; readonly out: Buffer[] },
+  ): void {
     let start = from;
     while (this.#length + end - start > maxRecordBytes) {
       const cut = start + maxRecordBytes - this.#length;

@@ -71,15 +71,18 @@ class DefaultPreemption {
         this.#executor.isPreempting(objectKey(pod))
           ? unschedulableAndUnresolvable('waiting for the preemption for this pod to be finished')
           : success,
-      postFilter: (state, pod, nodeToStatus) => this.#postFilter(state, pod, nodeToStatus, pluginArgs),
+      postFilter: (state, pod, nodeToStatus) => this.#postFilter(state, { pod, rejections: nodeToStatus, pluginArgs }),
       podGroupPostFilter: (podGroup, dryRun) => this.#podGroupPostFilter(podGroup, dryRun),
     };
   }
 
-  async #postFilter(state: CycleState, pod: PodInfo, rejections: NodeToStatus, pluginArgs: Args): Promise<PostFilterStatus> {
+  async #postFilter(
+    state: CycleState,
+    { pod, rejections, pluginArgs }: { readonly pod: PodInfo; readonly rejections: NodeToStatus; readonly pluginArgs: Args },
+  ): Promise<PostFilterStatus> {
     const ineligible = podIneligibleReason(state, pod, rejections);
     if (ineligible !== undefined) return unschedulable(`preemption: ${ineligible}`);
-    const { candidates, nodeToStatus } = this.#evaluator.findCandidates(state, pod, rejections, pluginArgs);
+    const { candidates, nodeToStatus } = this.#evaluator.findCandidates(state, { pod, rejections, candidateLimits: pluginArgs });
     const accepted = candidates.length === 0 ? candidates : ((await state.callPreemptionExtenders?.(pod, candidates)) ?? candidates);
     const best = pickOneNodeForPreemption(accepted);
     if (best === undefined) {

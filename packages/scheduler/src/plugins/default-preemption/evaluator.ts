@@ -13,6 +13,13 @@ interface Candidates {
   readonly nodeToStatus: Map<string, { readonly plugin: string; readonly status: Status }>;
 }
 
+/** The preemptor and the nodes on which victims are searched. */
+export interface CandidateSearch {
+  readonly pod: PodInfo;
+  readonly rejections: NodeToStatus;
+  readonly candidateLimits: CandidateLimits;
+}
+
 /** Finds preemption candidates (upstream's preemption.Evaluator). */
 export class PreemptionEvaluator {
   readonly #budgets: DisruptionBudgetLister;
@@ -25,9 +32,7 @@ export class PreemptionEvaluator {
   /** Evaluates nodes in dry runs until there are enough candidates. Each call starts at the node after the last one evaluated. */
   findCandidates(
     state: CycleState,
-    pod: PodInfo,
-    rejections: NodeToStatus,
-    { minCandidateNodesAbsolute, minCandidateNodesPercentage }: CandidateLimits,
+    { pod, rejections, candidateLimits: { minCandidateNodesAbsolute, minCandidateNodesPercentage } }: CandidateSearch,
   ): Candidates {
     const names = [...rejections].flatMap(([name, { status }]) => (status.code === 'unschedulable' ? [name] : []));
     const enough = Math.max(1, minCandidateNodesAbsolute, Math.floor((names.length * minCandidateNodesPercentage) / 100));

@@ -131,7 +131,7 @@ class DynamicResources {
       whenSynced: (signal) => this.#whenSynced(signal),
       preEnqueue: (pod) => this.#preEnqueue(pod),
       preFilter: (state, pod) => this.#preFilter(state, pod),
-      filter: (state, pod, node) => this.#filter(state, pod, node, filterTimeoutMs),
+      filter: (state, pod, node) => this.#filter(state, { podInfo: pod, node, timeoutMs: filterTimeoutMs }),
       postFilter: (state, pod) => this.#postFilter(state, pod),
       preScore: (state) => (state.read<PreFilterState>(preFilterKey)?.unallocated.some(hasAlternatives) ? success : skip),
       score: (state, _pod, { name }) => {
@@ -193,7 +193,10 @@ class DynamicResources {
     return success;
   }
 
-  #filter(state: CycleState, { pod }: PodInfo, node: NodeInfo, timeoutMs: number): Status {
+  #filter(
+    state: CycleState,
+    { podInfo: { pod }, node, timeoutMs }: { readonly podInfo: PodInfo; readonly node: NodeInfo; readonly timeoutMs: number },
+  ): Status {
     const preFilterState = state.read<PreFilterState>(preFilterKey);
     if (preFilterState === undefined || this.#manager === undefined) return success;
     const { claims, extended, unallocated, unavailableClaims, allocationsByNode } = preFilterState;
@@ -206,7 +209,7 @@ class DynamicResources {
       for (const claim of unavailable) unavailableClaims.add(objectKey(claim));
       return unschedulable('resourceclaim not available on the node');
     }
-    const extendedClaim = extended && extendedClaimOn(this.#manager, extended, pod, node);
+    const extendedClaim = extended && extendedClaimOn(this.#manager, { extendedResourceState: extended, pod, node });
     const toAllocate = extendedClaim === undefined ? unallocated : [...unallocated, extendedClaim.claim];
     if (toAllocate.length === 0) return success;
     try {
@@ -276,14 +279,14 @@ class DynamicResources {
       if (claim.status?.allocation !== undefined && isReservedFor(current, pod)) continue;
       const allocation = allocations.find((each) => each.claim === claim);
       try {
-        updatedClaims.push(await manager.writer.reserve(current, allocation?.allocation, pod, context));
+        updatedClaims.push(await manager.writer.reserve(current, { allocation: allocation?.allocation, pod, context }));
       } catch (error) {
         return errorStatus(`claim ${objectKey(claim)}: ${(error as Error).message}`);
       }
       if (allocation !== undefined) manager.removeClaimPendingAllocation(claim);
     }
     try {
-      const extendedClaim = extended && (await createExtendedClaim(manager, extended, allocations, { node, pod, context }));
+      const extendedClaim = extended && (await createExtendedClaim(manager, { extended, allocations }, { node, pod, context }));
       if (extendedClaim !== undefined) updatedClaims.push(extendedClaim);
     } catch (error) {
       return errorStatus(`claim for extended resources: ${(error as Error).message}`);
@@ -320,9 +323,11 @@ function extendedResourceState(manager: DRAManager, pod: PodInfo): ExtendedResou
  */
 function extendedClaimOn(
   { extendedResources }: DRAManager,
-  { names, claimsByNames }: ExtendedResourceState,
-  pod: Pod,
-  node: NodeInfo,
+  {
+    extendedResourceState: { names, claimsByNames },
+    pod,
+    node,
+  }: { readonly extendedResourceState: ExtendedResourceState; readonly pod: Pod; readonly node: NodeInfo },
 ): ExtendedResourceClaim | undefined {
   const delegated = names.filter((name) => extendedResources.isDelegated(name, node));
   if (delegated.length === 0) return undefined;
@@ -336,17 +341,16 @@ function extendedClaimOn(
 /** Creates the claim for extended resources and writes its name to the pod's status. Returns undefined if the node requires no such claim. */
 async function createExtendedClaim(
   manager: DRAManager,
-  extended: ExtendedResourceState,
-  allocations: readonly ClaimAllocation[],
+  { extended, allocations }: { readonly extended: ExtendedResourceState; readonly allocations: readonly ClaimAllocation[] },
   { node, pod, context }: { readonly node: string; readonly pod: Pod; readonly context: BindContext },
 ): Promise<ResourceClaim | undefined> {
   const extendedClaim = extended.claimByNode.get(node);
   const allocation = allocations.find(({ claim }) => claim === extendedClaim?.claim);
   if (extendedClaim === undefined || allocation === undefined) return undefined;
   extended.writtenClaim = await manager.writer.create(extendedClaim.claim, pod, context);
-  extended.writtenClaim = await manager.writer.reserve(extended.writtenClaim, allocation.allocation, pod, context);
+  extended.writtenClaim = await manager.writer.reserve(extended.writtenClaim, { allocation: allocation.allocation, pod, context });
   manager.removePendingAllocationWhenSynced(extendedClaim.claim, extended.writtenClaim);
-  await manager.writer.writePodStatus(pod, extended.writtenClaim, extendedClaim.mappings, context);
+  await manager.writer.writePodStatus(pod, { claim: extended.writtenClaim, mappings: extendedClaim.mappings, context });
   return extended.writtenClaim;
 }
 

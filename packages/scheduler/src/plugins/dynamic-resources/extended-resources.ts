@@ -106,13 +106,13 @@ function requestsFor(pod: Pod, resource: string, deviceClassName: string) {
   const mappings: ContainerExtendedResourceRequest[] = [];
   for (const [at, container] of containers.entries()) {
     if (!isLongRunning(at)) continue;
-    const own = requestOf(container, at, resource, [], deviceClassName);
+    const own = requestOf(container, { at, resource, shared: [], deviceClassName });
     longRunning[at] = own.request;
     mappings.push(...own.mappings);
     if (own.request) requests.push(own.request);
   }
   const initRequests = containers.flatMap((container, at) =>
-    isLongRunning(at) ? [] : [requestOf(container, at, resource, longRunning.slice(at), deviceClassName)],
+    isLongRunning(at) ? [] : [requestOf(container, { at, resource, shared: longRunning.slice(at), deviceClassName })],
   );
   const largest = initRequests.reduce<Request | undefined>(
     (best, { request }) => (request !== undefined && (best === undefined || request.exactly.count > best.exactly.count) ? request : best),
@@ -132,10 +132,17 @@ interface Request extends DeviceRequest {
 /** Returns the request for the devices that a container requires in addition to `shared`, the devices of other containers that it can use. */
 function requestOf(
   { name, resources }: Container,
-  at: number,
-  resource: string,
-  shared: readonly (Request | undefined)[],
-  deviceClassName: string,
+  {
+    at,
+    resource,
+    shared,
+    deviceClassName,
+  }: {
+    readonly at: number;
+    readonly resource: string;
+    readonly shared: readonly (Request | undefined)[];
+    readonly deviceClassName: string;
+  },
 ): { readonly request?: Request; readonly mappings: readonly ContainerExtendedResourceRequest[] } {
   const amount = resources?.requests?.[resource];
   const count = amount === undefined ? 0 : quantityValue(amount);

@@ -55,6 +55,14 @@ const withSelectedNode = (claim: PersistentVolumeClaim, node: string): Persisten
   metadata: { ...claim.metadata, annotations: { ...claim.metadata?.annotations, [annotations.selectedNode]: node } },
 });
 
+/** The volumes of a pod, and the context of its binding. */
+export interface PodVolumeBinding {
+  readonly node: string;
+  readonly claimsToBind: readonly PersistentVolumeClaim[];
+  readonly timeoutMs: number;
+  readonly context: BindContext;
+}
+
 /** Assumes the volume bindings of pods in the caches, writes them to the API server, and waits until the claims are bound. */
 export class VolumeBinder {
   readonly #options: VolumeBinderOptions;
@@ -92,10 +100,7 @@ export class VolumeBinder {
   /** Writes the assumed bindings and waits until `claimsToBind` are bound. Resolves with an error message, or undefined on success. */
   async bindPodVolumes(
     pod: string,
-    node: string,
-    claimsToBind: readonly PersistentVolumeClaim[],
-    timeoutMs: number,
-    { spanContext, signal }: BindContext,
+    { node, claimsToBind, timeoutMs, context: { spanContext, signal } }: PodVolumeBinding,
   ): Promise<string | undefined> {
     const { volumes = [], claims = [] } = this.#assumed.get(pod) ?? {};
     const client = this.#options.client.withSpanContext(spanContext);

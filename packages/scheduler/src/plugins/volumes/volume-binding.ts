@@ -215,7 +215,7 @@ class VolumeBinding {
   async #preBind(state: CycleState, { key }: PodInfo, node: string, context: BindContext, bindTimeoutSeconds: number): Promise<Status> {
     const { boundClaims = [], claimsToBind = [] } = state.read<PreFilterState>(preFilterKey) ?? {};
     if (boundClaims.length + claimsToBind.length === 0) return success;
-    const failure = await this.#binder.bindPodVolumes(key, node, claimsToBind, bindTimeoutSeconds * 1000, context);
+    const failure = await this.#binder.bindPodVolumes(key, { node, claimsToBind, timeoutMs: bindTimeoutSeconds * 1000, context });
     return failure === undefined ? success : errorStatus(`binding volumes: ${failure}`);
   }
 }

@@ -6,6 +6,12 @@ import type { Credentials } from './privileges.ts';
 import { SupervisorError } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
 import { isExecutable, type Tools } from '@oarlock/process-supervisor/host/host-tools';
 
+/** What the environment of a container is computed from. */
+export interface EnvironmentSources {
+  readonly config: ContainerConfig;
+  readonly sandbox: PodSandboxConfig;
+}
+
 /**
  * Returns a clean environment: what a shell needs, then the pod's variables, then the variables that locate the pod's volumes.
  * `OARLOCK_ROOT` is empty if volumes are mounted, otherwise a tree of links: `$OARLOCK_ROOT/etc/config` works in both cases. `volumePaths` are
@@ -13,8 +19,7 @@ import { isExecutable, type Tools } from '@oarlock/process-supervisor/host/host-
  */
 export function environmentOf(
   containerId: string,
-  config: ContainerConfig,
-  sandbox: PodSandboxConfig,
+  { config, sandbox }: EnvironmentSources,
   {
     path,
     root,

@@ -68,13 +68,17 @@ export function launchOfStart(container: LaunchedContainer, context: LaunchConte
   const view = tools.namespaces ? viewOf(container, { ...context, mode: 'shared', credentials }) : undefined;
   const directory = context.store.directoryOf(record);
   const root = view?.root ?? (config.mounts.length === 0 ? '' : linkMounts(config, directory));
-  const environment = environmentOf(record.id, config, sandbox.config, {
-    path: pathOf(context),
-    root,
-    home: credentials.home,
-    volumePaths: view?.volumePaths,
-    kubeconfig: view ? undefined : writeKubeconfig(config, sandbox.config, directory),
-  });
+  const environment = environmentOf(
+    record.id,
+    { config, sandbox: sandbox.config },
+    {
+      path: pathOf(context),
+      root,
+      home: credentials.home,
+      volumePaths: view?.volumePaths,
+      kubeconfig: view ? undefined : writeKubeconfig(config, sandbox.config, directory),
+    },
+  );
   const command = [...config.command, ...config.args];
   checkCommand({ command, environment, config }, { mounts: (view?.visible ?? []).map((to) => ({ to })) });
   const launch = buildLaunch(
@@ -93,12 +97,16 @@ function isolatedStart(container: LaunchedContainer, context: LaunchContext & { 
   const { config } = record;
   const credentials = credentialsOf(config, host.tools);
   const view = viewOf(container, { ...context, credentials });
-  const environment = environmentOf(record.id, config, sandbox.config, {
-    path: pathOf(context),
-    root: view.root,
-    home: credentials.home,
-    volumePaths: view.volumePaths,
-  });
+  const environment = environmentOf(
+    record.id,
+    { config, sandbox: sandbox.config },
+    {
+      path: pathOf(context),
+      root: view.root,
+      home: credentials.home,
+      volumePaths: view.volumePaths,
+    },
+  );
   const command = [...config.command, ...config.args];
   const processes = config.linux.security.namespaces.pid !== 'NODE';
   const isolation: ContainerIsolation = { mode, processes, hidden: view.hidden, visible: view.visible, volumePaths: view.volumePaths };
@@ -176,13 +184,17 @@ export function launchOfExec(
   const credentials = credentialsOf(config, tools);
   const directory = context.store.directoryOf(record);
   const [links, kubeconfig] = [join(directory, 'root'), kubeconfigPath(directory)];
-  const environment = environmentOf(record.id, config, sandbox.config, {
-    path: pathOf(context),
-    root: existsSync(links) ? links : '',
-    home: credentials.home,
-    volumePaths: isolation?.volumePaths,
-    kubeconfig: existsSync(kubeconfig) ? kubeconfig : undefined,
-  });
+  const environment = environmentOf(
+    record.id,
+    { config, sandbox: sandbox.config },
+    {
+      path: pathOf(context),
+      root: existsSync(links) ? links : '',
+      home: credentials.home,
+      volumePaths: isolation?.volumePaths,
+      kubeconfig: existsSync(kubeconfig) ? kubeconfig : undefined,
+    },
+  );
   const own = namespaces ? config.mounts.map(({ containerPath }) => ({ to: containerPath })) : [];
   checkCommand({ command, environment, config }, { mounts: isolation ? visibleMounts(isolation) : own, isolation });
   return buildLaunch(

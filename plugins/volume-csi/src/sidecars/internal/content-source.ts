@@ -11,15 +11,20 @@ export interface Filling {
   readonly leastBytes: number;
 }
 
+/** How the source of a volume is looked up. */
+export interface ContentSourceLookup {
+  readonly driver: string;
+  readonly client: Client;
+  readonly volumes: Lister<PersistentVolume>;
+}
+
 /**
  * Returns the source of a claim's content; undefined if the claim has none, `foreign` if a volume populator fills the claim.
  * @throws Error if the source does not exist, is not ready or cannot be used
  */
 export async function fillingOf(
   { metadata, spec }: PersistentVolumeClaim,
-  driver: string,
-  client: Client,
-  volumes: Lister<PersistentVolume>,
+  { driver, client, volumes }: ContentSourceLookup,
 ): Promise<Filling | 'foreign' | undefined> {
   const source = spec?.dataSource ?? spec?.dataSourceRef;
   if (source === undefined) return undefined;

@@ -25,16 +25,21 @@ const allowed = ({ allowedTopologies = [] }: StorageClass, { segments }: Topolog
     matchLabelExpressions.every(({ key, values }) => segments[key] === undefined || values.includes(segments[key])),
   );
 
+/** What the accessibility requirement of a volume is computed from. */
+export interface RequirementOfOptions {
+  readonly storageClass: StorageClass;
+  readonly selectedNode: string | undefined;
+  readonly csiDriver: CsiDriver;
+  readonly sources: TopologySources;
+}
+
 /**
  * Returns the topology requirement of a new volume: the topology of the pod's selected node is preferred, followed by any that the StorageClass
  * allows. A driver with a controller per node gets the topology of its own node. @throws Error if the StorageClass allows no topology
  */
 export function requirementOf(
   { metadata }: PersistentVolumeClaim,
-  storageClass: StorageClass,
-  selectedNode: string | undefined,
-  { name, node, config }: CsiDriver,
-  sources: TopologySources,
+  { storageClass, selectedNode, csiDriver: { name, node, config }, sources }: RequirementOfOptions,
 ): TopologyRequirement | undefined {
   const own = node.accessibleTopology;
   if (own === undefined) return undefined;

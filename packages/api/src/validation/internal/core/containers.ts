@@ -143,8 +143,8 @@ function validateImage(errors: Errors, path: string, container: Container, { isP
   if (isPod && text.trim() !== text) errors.push(invalid(`${path}.image`, text, 'must not have leading or trailing whitespace'));
 }
 
-function validateProbes(errors: Errors, path: string, container: Container, grace: number | undefined): void {
-  validateLifecycle(errors, `${path}.lifecycle`, container.lifecycle, grace);
+function validateProbes(errors: Errors, path: string, container: Container, { grace, spec }: PodContext): void {
+  validateLifecycle(errors, `${path}.lifecycle`, container.lifecycle, { grace, os: spec.os?.name });
   validateProbe(errors, `${path}.livenessProbe`, { value: container.livenessProbe, kind: 'liveness', grace });
   validateProbe(errors, `${path}.readinessProbe`, { value: container.readinessProbe, kind: 'readiness', grace });
   validateProbe(errors, `${path}.startupProbe`, { value: container.startupProbe, kind: 'startup', grace });
@@ -193,7 +193,7 @@ export function validateContainers(errors: Errors, path: string, list: readonly 
     validateImage(errors, at, container, context);
     if (names.has(container.name)) errors.push(duplicate(`${at}.name`, container.name));
     names.add(container.name);
-    validateProbes(errors, at, container, context.grace);
+    validateProbes(errors, at, container, context);
     validateOptionalEnum(errors, `${at}.restartPolicy`, container.restartPolicy, ['Always', 'Never', 'OnFailure']);
     validateRestartRules(errors, at, container);
   }
@@ -212,7 +212,7 @@ export function validateInitContainers(errors: Errors, path: string, list: reado
     else if (container.name) names.add(container.name);
     // Init containers run one at a time and so may use the same host port.
     validateHostPorts(errors, path, [[i, container]]);
-    if (isRestartableInitContainer(container)) validateProbes(errors, at, container, context.grace);
+    if (isRestartableInitContainer(container)) validateProbes(errors, at, container, context);
     else {
       for (const key of ['lifecycle', 'livenessProbe', 'readinessProbe', 'startupProbe'] as const) {
         if (container[key] !== undefined)

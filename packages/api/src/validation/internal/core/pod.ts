@@ -7,6 +7,7 @@ import { validateTolerations } from './affinity.ts';
 import { validateDNSSubdomain, validateDualStack, validateImmutable, validateIP, validateQualifiedName, type Errors } from '../checks.ts';
 import { diff } from '../diff.ts';
 import { validatePodSpec } from './pod-spec.ts';
+import { validateProfileAnnotations } from './profile-annotations.ts';
 
 export const mirrorPodAnnotation = 'kubernetes.io/config.mirror';
 export const specOf = (pod: Pod): PodSpec => pod.spec ?? { containers: [] };
@@ -48,6 +49,7 @@ export function validatePodCreate(errors: Errors, pod: Pod): void {
   if ((spec.ephemeralContainers ?? []).length > 0) errors.push(fieldForbidden('spec.ephemeralContainers', 'cannot be set on create'));
   if (spec.nodeName && (spec.schedulingGates ?? []).length > 0)
     errors.push(fieldForbidden('spec.nodeName', 'cannot be set until all schedulingGates have been cleared'));
+  validateProfileAnnotations(errors, pod);
 }
 
 const updatable = [

@@ -59,7 +59,59 @@ export function validateProbe(
   } else if (value.successThreshold !== 1) errors.push(invalid(`${path}.successThreshold`, value.successThreshold ?? 0, 'must be 1'));
 }
 
-export function validateLifecycle(errors: Errors, path: string, value: Lifecycle | undefined, grace: number | undefined): void {
+const signals = [
+  'ABRT',
+  'ALRM',
+  'BUS',
+  'CHLD',
+  'CLD',
+  'CONT',
+  'FPE',
+  'HUP',
+  'ILL',
+  'INT',
+  'IO',
+  'IOT',
+  'KILL',
+  'PIPE',
+  'POLL',
+  'PROF',
+  'PWR',
+]
+  .concat(['QUIT', 'RTMAX', ...Array.from({ length: 14 }, (_, i) => `RTMAX-${i + 1}`)])
+  .concat(['RTMIN', ...Array.from({ length: 15 }, (_, i) => `RTMIN+${i + 1}`)])
+  .concat([
+    'SEGV',
+    'STKFLT',
+    'STOP',
+    'SYS',
+    'TERM',
+    'TRAP',
+    'TSTP',
+    'TTIN',
+    'TTOU',
+    'URG',
+    'USR1',
+    'USR2',
+    'VTALRM',
+    'WINCH',
+    'XCPU',
+    'XFSZ',
+  ])
+  .map((name) => `SIG${name}`);
+const windowsSignals = ['SIGKILL', 'SIGTERM'];
+
+/** What the rules of a lifecycle depend on: the grace period and the operating system of the pod. */
+export interface LifecycleContext {
+  readonly grace: number | undefined;
+  readonly os: string | undefined;
+}
+export function validateLifecycle(errors: Errors, path: string, value: Lifecycle | undefined, { grace, os }: LifecycleContext): void {
   if (value?.postStart !== undefined) validateHandler(errors, `${path}.postStart`, value.postStart, grace);
   if (value?.preStop !== undefined) validateHandler(errors, `${path}.preStop`, value.preStop, grace);
+  const signal = value?.stopSignal;
+  if (signal === undefined) return;
+  const supported = os === 'windows' ? windowsSignals : signals;
+  if (os === undefined) errors.push(fieldForbidden(`${path}.stopSignal`, 'may not be set for containers with empty `spec.os.name`'));
+  else if (!supported.includes(signal)) errors.push(notSupported(`${path}.stopSignal`, signal, supported));
 }

@@ -102,7 +102,8 @@ function annotationWarnings({ prefix, meta, spec }: Checked, containers: readonl
   for (const { container } of containers) {
     const context = container.securityContext;
     if (context?.seccompProfile === undefined) warn(`${containerSeccompPrefix}${container.name}`, seccompMessage);
-    if (appArmorProfile === undefined && context?.appArmorProfile === undefined)
+    // the strategy of pods warns when it sets the fields of the annotations
+    if (prefix !== '' && appArmorProfile === undefined && context?.appArmorProfile === undefined)
       warn(`${appArmorPrefix}${container.name}`, appArmorMessage);
   }
   return warnings;

@@ -224,12 +224,173 @@ export const otherRules: readonly ValidationRule[] = [
     fields: {
       spec: { devices: { requests: [{ name: 'r', exactly: { deviceClassName: 'class' } }], constraints: [{ matchAttribute: 'name' }] } },
     },
-    errors: ['spec.devices.constraints[0].matchAttribute: Invalid value: "name": must include a domain'],
+    errors: [
+      'spec.devices.constraints[0].matchAttribute: Invalid value: "name": a fully qualified name must be a domain and a name separated by a slash',
+    ],
   },
   {
     rule: 'resource.validateDeviceClassSpec: the configuration',
     kind: 'DeviceClass',
     fields: { spec: { config: [{}] } },
     errors: ['spec.config[0].opaque: Required value'],
+  },
+  {
+    rule: 'resource.validateDeviceClassSpec: extendedResourceName',
+    kind: 'DeviceClass',
+    fields: { spec: { extendedResourceName: 'cpu' } },
+    errors: ['spec.extendedResourceName: Invalid value: "cpu": must be a valid extended resource name'],
+  },
+  {
+    rule: 'resource.validateDeviceAttribute',
+    kind: 'ResourceSlice',
+    fields: {
+      spec: {
+        devices: [
+          {
+            name: 'd',
+            attributes: { a: {}, b: { bool: true, int: 1 }, c: { version: '1.2' }, d: { string: 'x'.repeat(65) }, 'e/f/g': { int: 1 } },
+          },
+        ],
+      },
+    },
+    errors: [
+      'spec.devices[0].attributes[a]: Invalid value: "": exactly one value must be specified',
+      'spec.devices[0].attributes[b]: Invalid value: {"bool":true,"int":1}: exactly one value must be specified',
+      'spec.devices[0].attributes[c].version: Invalid value: "1.2": must be a string compatible with semver.org spec 2.0.0',
+      'spec.devices[0].attributes[d].string: Too long: may not be more than 64 bytes',
+      'spec.devices[0].attributes: Invalid value: "e/f/g": must not contain more than one slash',
+    ],
+  },
+  {
+    rule: 'resource.validateDeviceCapacity: a policy without shared use',
+    kind: 'ResourceSlice',
+    fields: { spec: { devices: [{ name: 'd', capacity: { c: { value: '1Gi', requestPolicy: { default: '1Mi' } } } }] } },
+    errors: ['spec.devices[0].capacity[c].requestPolicy: Forbidden: allowMultipleAllocations must be true'],
+  },
+  {
+    rule: 'resource.validateRequestPolicy: values',
+    kind: 'ResourceSlice',
+    fields: {
+      spec: {
+        devices: [
+          {
+            name: 'd',
+            allowMultipleAllocations: true,
+            capacity: { c: { value: '4', requestPolicy: { default: '3', validValues: ['2', '1', '5', '5'] } } },
+          },
+        ],
+      },
+    },
+    errors: [
+      'spec.devices[0].capacity[c].requestPolicy.validValues[1]: Invalid value: "1": values must be sorted in ascending order',
+      'spec.devices[0].capacity[c].requestPolicy.validValues[2]: Invalid value: "5": option is larger than capacity value: 4',
+      'spec.devices[0].capacity[c].requestPolicy.validValues[3]: Invalid value: "5": option is larger than capacity value: 4',
+      'spec.devices[0].capacity[c].requestPolicy.validValues[3]: Duplicate value: "5"',
+      'spec.devices[0].capacity[c].requestPolicy.validValues: Invalid value: "3": default value is not valid according to the requestPolicy',
+    ],
+  },
+  {
+    rule: 'resource.validateRequestPolicy: a range',
+    kind: 'ResourceSlice',
+    fields: {
+      spec: {
+        devices: [
+          {
+            name: 'd',
+            allowMultipleAllocations: true,
+            capacity: { c: { value: '10', requestPolicy: { default: '4', validRange: { min: '1', max: '12', step: '2' } } } },
+          },
+        ],
+      },
+    },
+    errors: [
+      'spec.devices[0].capacity[c].requestPolicy.validRange.max: Invalid value: "12": max is larger than capacity value: 10',
+      'spec.devices[0].capacity[c].requestPolicy.validRange.step: Invalid value: "4": value is not a multiple of a given step (2) from (1)',
+      'spec.devices[0].capacity[c].requestPolicy.validRange.step: Invalid value: "12": value is not a multiple of a given step (2) from (1)',
+    ],
+  },
+  {
+    rule: 'resource.validateDeviceCounterConsumption, validateDeviceBindingParameters',
+    kind: 'ResourceSlice',
+    fields: {
+      spec: { devices: [{ name: 'd', consumesCounters: [{ counterSet: '', counters: {} }], bindingConditions: ['a', 'a'] }] },
+    },
+    errors: [
+      'spec.devices[0].consumesCounters[0].counterSet: Required value',
+      'spec.devices[0].consumesCounters[0].counters: Required value',
+      'spec.devices[0].bindingConditions[1]: Duplicate value: "a"',
+      'spec.devices[0].bindingFailureConditions: Invalid value: null: bindingFailureConditions are required to use bindingConditions',
+    ],
+  },
+  {
+    rule: 'resource.validateResourceSliceSpec: nodes of devices',
+    kind: 'ResourceSlice',
+    fields: { spec: { nodeName: undefined, perDeviceNodeSelection: true, devices: [{ name: 'd' }, { name: 'd', nodeName: 'n' }] } },
+    errors: [
+      'spec.devices[0]: Required value: exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec',
+      'spec.devices[1]: Duplicate value: "d"',
+    ],
+  },
+  {
+    rule: 'resource.validateResourceClaimTemplateSpec: metadata',
+    kind: 'ResourceClaimTemplate',
+    fields: { spec: { metadata: { labels: { a: '-' } } } },
+    errors: ['spec.metadata.labels: Invalid value: "-": a valid label must be an empty string or consist of alphanumeric characters…'],
+  },
+  {
+    rule: 'resource.validateDeviceRequest: two forms',
+    kind: 'ResourceClaim',
+    fields: {
+      spec: {
+        devices: {
+          requests: [
+            { name: 'r', exactly: { deviceClassName: 'class' }, firstAvailable: [{ name: 's', deviceClassName: 'class' }] },
+            {
+              name: 't',
+              firstAvailable: [
+                { name: 's', deviceClassName: 'class' },
+                { name: 's', deviceClassName: 'class' },
+              ],
+            },
+          ],
+          constraints: [{ requests: ['t/none'], matchAttribute: 'a/b' }, {}],
+        },
+      },
+    },
+    errors: [
+      'spec.devices.requests[0]: Invalid value: null: exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set',
+      'spec.devices.requests[1].firstAvailable[1]: Duplicate value: "s"',
+      'spec.devices.constraints[0].requests[0]: Invalid value: "t/none": must be the name of a request in the claim or the name of a request and a subrequest separated by \'/\'',
+      'spec.devices.constraints[1]: Required value: exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set',
+    ],
+  },
+  {
+    rule: 'resource.validateResourceClaimStatusUpdate',
+    kind: 'ResourceClaim',
+    fields: {
+      status: {
+        reservedFor: [
+          { resource: 'pods', name: 'p', uid: 'u' },
+          { resource: 'pods', name: 'q', uid: 'u' },
+        ],
+        devices: [{ driver: 'd.example.com', pool: 'p', device: 'd' }],
+      },
+    },
+    old: {},
+    subresource: 'status',
+    errors: [
+      'status.reservedFor[1]: Duplicate value: "u"',
+      'status.devices[0]: Invalid value: "d.example.com/p/d": must be an allocated device in the claim',
+      'status.reservedFor: Forbidden: may not be specified when `allocated` is not set',
+    ],
+  },
+  {
+    rule: 'discovery.validateHints',
+    kind: 'EndpointSlice',
+    fields: { endpoints: [{ addresses: ['10.0.0.1'], hints: { forZones: [{ name: '' }], forNodes: [{ name: 'A' }] } }] },
+    errors: [
+      'endpoints[0].hints.forZones[0].name: Required value',
+      'endpoints[0].hints.forNodes[0].name: Invalid value: "A": a lowercase RFC 1123 subdomain…',
+    ],
   },
 ];

@@ -351,4 +351,48 @@ export const podRules: readonly ValidationRule[] = [
       'spec.initContainers[0].resizePolicy: Invalid value: [{"resourceName":"cpu","restartPolicy":"NotRequired"}]: must not be set for init containers',
     ],
   },
+  {
+    rule: 'core.validateLifecycle: a stop signal without operating system',
+    kind: 'Pod',
+    fields: { spec: { containers: [{ name: 'c', image: 'i', lifecycle: { stopSignal: 'SIGTERM' } }] } },
+    errors: ['spec.containers[0].lifecycle.stopSignal: Forbidden: may not be set for containers with empty `spec.os.name`'],
+  },
+  {
+    rule: 'core.validateStopSignal: Windows',
+    kind: 'Pod',
+    fields: { spec: { os: { name: 'windows' }, containers: [{ name: 'c', image: 'i', lifecycle: { stopSignal: 'SIGHUP' } }] } },
+    errors: ['spec.containers[0].lifecycle.stopSignal: Unsupported value: "SIGHUP": supported values: "SIGKILL", "SIGTERM"'],
+  },
+  {
+    rule: 'core.validateAppArmorAnnotationsAndFieldsMatchOnCreate',
+    kind: 'Pod',
+    fields: {
+      metadata: {
+        annotations: {
+          'container.apparmor.security.beta.kubernetes.io/c': 'unconfined',
+          'container.apparmor.security.beta.kubernetes.io/d': 'localhost/a',
+        },
+      },
+      spec: {
+        securityContext: { appArmorProfile: { type: 'RuntimeDefault' } },
+        containers: [
+          { name: 'c', image: 'i' },
+          { name: 'd', image: 'i', securityContext: { appArmorProfile: { type: 'Localhost', localhostProfile: 'b' } } },
+        ],
+      },
+    },
+    errors: [
+      'spec.containers[0].securityContext.appArmorProfile.type: Forbidden: apparmor type in annotation and field must match',
+      'spec.containers[1].securityContext.appArmorProfile.localhostProfile: Forbidden: apparmor profile in annotation and field must match',
+    ],
+  },
+  {
+    rule: 'core.validateSeccompAnnotationsAndFieldsMatch',
+    kind: 'Pod',
+    fields: {
+      metadata: { annotations: { 'seccomp.security.alpha.kubernetes.io/pod': 'unconfined' } },
+      spec: { securityContext: { seccompProfile: { type: 'RuntimeDefault' } } },
+    },
+    errors: ['spec.securityContext.seccompProfile.type: Forbidden: seccomp type in annotation and field must match'],
+  },
 ];

@@ -109,8 +109,12 @@ async function decideScale(update: ScaleUpdate, current: Item | undefined): Prom
     resourceVersion: String(current.revision),
   });
   const owned = managed ?? trackUpdate(update, current.object, object);
-  const prepared = restoreManagedFields(prepareForUpdate(kind, object, current.object, newStrategyContext(context)), owned, current.object);
-  throwIfInvalid(update, request.name, () => validateForUpdate(kind, prepared, current.object, ''));
+  const prepared = restoreManagedFields(
+    prepareForUpdate(kind, { object, old: current.object, context: newStrategyContext(context) }),
+    owned,
+    current.object,
+  );
+  throwIfInvalid(update, request.name, () => validateForUpdate(kind, { object: prepared, old: current.object, subresource: '' }));
   return { action: 'put', object: prepared };
 }
 

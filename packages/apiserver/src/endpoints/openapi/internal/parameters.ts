@@ -25,15 +25,19 @@ export const listParameters: readonly Parameter[] = [
     'continue',
     'The continue token of the previous page. A token that expired is answered with 410 Expired. Not supported by watches.',
   ),
-  query('fieldSelector', 'Selects objects by their fields. Defaults to everything.'),
-  query('labelSelector', 'Selects objects by their labels. Defaults to everything.'),
+  query('fieldSelector', 'Restricts the list of returned objects by their fields. Defaults to everything.'),
+  query('labelSelector', 'Restricts the list of returned objects by their labels. Defaults to everything.'),
   query('limit', 'The maximum number of objects of one page. A page with more objects behind it has a continue token.', 'integer'),
   query('resourceVersion', 'Determines from which resource versions a request may be served. Defaults to unset.'),
   query('resourceVersionMatch', 'Determines how resourceVersion is applied to lists: Exact or NotOlderThan. Defaults to unset.'),
   query('sendInitialEvents', 'If true, a watch begins with the current objects and a bookmark that ends them.', 'boolean'),
   query('shardSelector', 'Selects the objects of one shard of the collection. Defaults to everything.'),
   query('timeoutSeconds', 'The timeout of the list or watch in seconds, regardless of any activity.', 'integer'),
-  query('watch', 'Watches for changes and streams them as added, modified and deleted events.', 'boolean'),
+  query(
+    'watch',
+    'Watch for changes to the described resources: the response is a stream of added, modified and deleted events.',
+    'boolean',
+  ),
 ];
 const dryRun = query('dryRun', "If 'All', the request is processed by all stages, but nothing is persisted.");
 const fieldManager = query(

@@ -1,7 +1,7 @@
 import { optionGroupVersions, rawReferences, requiredOrders, scalarListTypes, unions } from '@oarlock/api/generated/openapi-table';
 import type { GroupVersionKind } from '@oarlock/api/kinds';
 import { definitionOf, type Schema } from '@oarlock/api/schema/schema';
-import { describeField, describeKind, describeMember, standardDescriptions } from '../openapi-descriptions.ts';
+import { describeField, describeItems, describeKind, describeMember, standardDescriptions } from '../openapi-descriptions.ts';
 import {
   definitionName,
   kindOfDefinition,
@@ -75,7 +75,7 @@ export class SchemaDefinitions {
         required: ['items'],
         properties: {
           apiVersion: { description: standardDescriptions.apiVersion, type: 'string' },
-          items: { description: itemsDescription ?? `The ${kind} objects of the list.`, type: 'array', items: item },
+          items: { description: itemsDescription ?? describeItems(kind), type: 'array', items: item },
           kind: { description: standardDescriptions.kind, type: 'string' },
           metadata: this.#refWith(this.refTo('meta/v1.ListMeta'), { description: standardDescriptions.listMetadata, ...defaults }),
         },

@@ -66,6 +66,7 @@ export class PodStatusReporter {
     record.status = status;
     record.node.startupLatency.observe(record, record.node.clock.now());
     // most lazy statuses are never sent: no span for them
-    if (!this.deletedFromApi) record.node.statusManager.setPodStatus(record, status, lazy ? this.#spanContext() : pass.spanContext, lazy);
+    if (!this.deletedFromApi)
+      record.node.statusManager.setPodStatus(record, { wanted: status, spanContext: lazy ? this.#spanContext() : pass.spanContext, lazy });
   }
 }

@@ -23,6 +23,6 @@ export function syncProbes(record: PodRecord, listener: ProbeListener): void {
     changed: () => listener.wake(undefined),
     event: (type, reason, message, path) => record.event(type, reason, message, path),
   });
-  record.probes.sync(pod, state, state.podIPs[0] ?? addresses[0] ?? '127.0.0.1', record.adopted);
+  record.probes.sync(pod, { state, podIP: state.podIPs[0] ?? addresses[0] ?? '127.0.0.1', adopted: record.adopted });
   record.adopted = false;
 }

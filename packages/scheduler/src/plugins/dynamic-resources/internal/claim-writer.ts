@@ -25,6 +25,20 @@ const nameOf = ({ metadata }: ResourceClaim) => ({ namespace: metadata?.namespac
 const needsReadiness = (allocation: AllocationResult) =>
   allocation.devices?.results?.some(({ bindingConditions }) => (bindingConditions?.length ?? 0) > 0) === true;
 
+/** The pod that a claim is reserved for, and the context of its binding. */
+export interface ClaimReservation {
+  readonly allocation: AllocationResult | undefined;
+  readonly pod: Pod;
+  readonly context: BindContext;
+}
+
+/** The claim statuses of a pod, and the context of its binding. */
+export interface ClaimStatusWrite {
+  readonly claim: ResourceClaim;
+  readonly mappings: ExtendedResourceClaim['mappings'];
+  readonly context: BindContext;
+}
+
 /** Writes allocations and reservations of claims. */
 export class ClaimWriter {
   readonly #options: ClaimWriterOptions;
@@ -41,12 +55,7 @@ export class ClaimWriter {
    * Reserves a claim for a pod, and writes the claim's allocation if given.
    * @throws StatusError if the API server rejects a write; Error if the claim was changed in a conflicting way
    */
-  async reserve(
-    claim: ResourceClaim,
-    allocation: AllocationResult | undefined,
-    pod: Pod,
-    { spanContext, signal }: BindContext,
-  ): Promise<ResourceClaim> {
+  async reserve(claim: ResourceClaim, { allocation, pod, context: { spanContext, signal } }: ClaimReservation): Promise<ResourceClaim> {
     const client = this.#options.client.withSpanContext(spanContext);
     let current = claim;
     for (let attempt = 1; ; attempt++) {
@@ -122,12 +131,7 @@ export class ClaimWriter {
   }
 
   /** Writes the name of the claim for extended resources, and its request mappings, to the pod's status. @throws StatusError if the write fails */
-  async writePodStatus(
-    pod: Pod,
-    claim: ResourceClaim,
-    mappings: ExtendedResourceClaim['mappings'],
-    { spanContext, signal }: BindContext,
-  ): Promise<void> {
+  async writePodStatus(pod: Pod, { claim, mappings, context: { spanContext, signal } }: ClaimStatusWrite): Promise<void> {
     const { namespace = '', name = '', uid } = pod.metadata ?? {};
     const extendedResourceClaimStatus = { resourceClaimName: claim.metadata?.name ?? '', requestMappings: mappings };
     const patch = { metadata: { uid }, status: { extendedResourceClaimStatus } };

@@ -1,0 +1,162 @@
+import * as http from 'node:http';
+import * as https from 'node:https';
+import { HttpsProxyAgent } from 'https-proxy-agent';
+import type { Clock, Timer } from '@oarlock/primitives/clock';
+import { errorText } from '@oarlock/primitives/error-text';
+import { OciError } from '../oci-error.ts';
+import type { TlsSettings } from './host-config.ts';
+import { proxyFor, type ProxySettings } from './proxy.ts';
+
+export interface HttpRequest {
+  readonly url: URL;
+  readonly method: 'GET' | 'HEAD' | 'POST';
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+  readonly tls: TlsSettings;
+  readonly dialTimeoutMs: number;
+  readonly signal: AbortSignal;
+}
+export interface HttpResponse {
+  readonly status: number;
+  readonly headers: http.IncomingHttpHeaders;
+  /** The caller reads the body to its end or destroys it. It is destroyed if no data arrives for a minute. */
+  readonly body: http.IncomingMessage;
+}
+
+const headersTimeoutMs = 60_000;
+const idleTimeoutMs = 60_000;
+const maxSockets = 16;
+
+const unavailable = (url: URL, method: string, cause: unknown): OciError =>
+  new OciError(
+    'Unavailable',
+    `failed to do request: ${method} "${url.origin}${url.pathname}": ${errorText(cause) || String((cause as NodeJS.ErrnoException).code)}`,
+    { cause },
+  );
+
+/** Sends requests, with the TLS settings of their host and through the proxy. Connections are reused. Redirects are not followed. */
+export class HttpClient {
+  readonly #clock: Clock;
+  readonly #proxy: ProxySettings;
+  readonly #agents = new Map<string, http.Agent>();
+
+  constructor(clock: Clock, proxy: ProxySettings) {
+    this.#clock = clock;
+    this.#proxy = proxy;
+  }
+
+  /** @throws OciError `Unavailable`; the signal's reason */
+  send({ url, method, headers, body, tls, dialTimeoutMs, signal }: HttpRequest): Promise<HttpResponse> {
+    signal.throwIfAborted();
+    const proxy = proxyFor(url, this.#proxy);
+    // plain HTTP requests the whole URL from the proxy; https connects through the proxy
+    const viaProxy = proxy !== undefined && url.protocol === 'http:';
+    const target = viaProxy ? proxy : url;
+    const options: https.RequestOptions = {
+      method,
+      agent: this.#agent(url, tls, proxy),
+      host: target.hostname.replace(/^\[|\]$/g, ''),
+      port: target.port === '' ? (target.protocol === 'https:' ? 443 : 80) : target.port,
+      path: viaProxy ? url.href : `${url.pathname}${url.search}`,
+      headers: { 'user-agent': 'oarlock', host: url.host, ...(viaProxy && proxyAuthorization(proxy)), ...headers },
+    };
+    return new Promise((resolve, reject) => {
+      const request = (target.protocol === 'https:' ? https : http).request(options);
+      let timer = this.#clock.after(dialTimeoutMs, () => request.destroy(new Error(`no connection within ${dialTimeoutMs} ms`)));
+      const restart = (ms: number, message: string) => {
+        timer.cancel();
+        timer = this.#clock.after(ms, () => request.destroy(new Error(message)));
+      };
+      const abort = () => request.destroy(signal.reason instanceof Error ? signal.reason : new Error('aborted'));
+      signal.addEventListener('abort', abort, { once: true });
+      request.once('close', () => {
+        timer.cancel();
+        signal.removeEventListener('abort', abort);
+      });
+      const waitForHeaders = () => restart(headersTimeoutMs, `no response within ${headersTimeoutMs} ms`);
+      request.once('socket', (socket) => {
+        if (socket.connecting) socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', waitForHeaders);
+        else waitForHeaders();
+      });
+      request.once('error', (error) => reject(signal.aborted ? (signal.reason as Error) : unavailable(url, method, error)));
+      request.once('response', (response) => {
+        timer.cancel();
+        this.#watchBody(response);
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, body: response });
+      });
+      request.end(body);
+    });
+  }
+
+  close(): void {
+    for (const agent of this.#agents.values()) agent.destroy();
+    this.#agents.clear();
+  }
+
+  /** Destroys a body when no data arrives for the idle timeout. A body whose reader is slow is not idle. */
+  #watchBody(body: http.IncomingMessage): void {
+    let seen = 0;
+    let timer: Timer;
+    const arm = () => {
+      timer = this.#clock.after(idleTimeoutMs, () => {
+        const read = body.socket?.bytesRead ?? seen;
+        if (read === seen && !body.isPaused()) body.destroy(new Error(`no data within ${idleTimeoutMs} ms`));
+        else {
+          seen = read;
+          arm();
+        }
+      });
+    };
+    arm();
+    body.once('close', () => timer.cancel());
+  }
+
+  #agent(url: URL, tls: TlsSettings, proxy: URL | undefined): http.Agent {
+    const key = JSON.stringify([url.protocol, url.protocol === 'https:' ? tls : '', proxy?.href ?? '']);
+    const known = this.#agents.get(key);
+    if (known) return known;
+    const shared = { keepAlive: true, maxSockets, maxFreeSockets: 4 };
+    const secure = {
+      ...(tls.ca.length > 0 && { ca: [...tls.ca] }),
+      ...(tls.certificates.length > 0 && {
+        cert: tls.certificates.map(({ cert }) => cert),
+        key: tls.certificates.map(({ key: pem }) => pem),
+      }),
+      rejectUnauthorized: !tls.skipVerify,
+    };
+    const agent =
+      url.protocol === 'http:'
+        ? new http.Agent(shared)
+        : proxy === undefined
+          ? new https.Agent({ ...shared, ...secure })
+          : new HttpsProxyAgent(proxy, { ...shared, ...secure });
+    this.#agents.set(key, agent);
+    return agent;
+  }
+}
+
+const proxyAuthorization = ({ username, password }: URL): Record<string, string> =>
+  username === ''
+    ? {}
+    : {
+        'proxy-authorization': `Basic ${Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString('base64')}`,
+      };
+
+/** Reads a body into memory. @throws OciError `TooLarge` if it exceeds the limit, `Unavailable` if it is truncated */
+export async function readBody({ body, headers }: Pick<HttpResponse, 'body' | 'headers'>, maxBytes: number): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let size = 0;
+  try {
+    if (Number(headers['content-length'] ?? 0) > maxBytes) throw new OciError('TooLarge', `the response has more than ${maxBytes} bytes`);
+    for await (const chunk of body) {
+      size += (chunk as Buffer).length;
+      if (size > maxBytes) throw new OciError('TooLarge', `the response has more than ${maxBytes} bytes`);
+      parts.push(chunk as Buffer);
+    }
+  } catch (error) {
+    body.destroy();
+    if (error instanceof OciError) throw error;
+    throw new OciError('Unavailable', `the response of the registry ended early: ${errorText(error)}`, { cause: error });
+  }
+  return Buffer.concat(parts);
+}
