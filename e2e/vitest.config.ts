@@ -15,6 +15,7 @@ const long = [
   'failures/kill-nine',
   'failures/node-chaos',
   'matrix/three-nodes-bridge',
+  'ha/machines',
   'ha/faults',
   'journeys/servers',
   'journeys/kubectl.test',

@@ -1,23 +1,27 @@
-// `npm run ha -- [--rounds N] [--seconds N] [--seed N]`: three servers on three etcd members under random faults, with the history of all clients checked.
+// `npm run ha -- [--rounds N] [--seconds N] [--seed N]`: three servers on three etcd members under random faults, and three machines with managed etcd, with the history of all clients checked.
 import { join } from 'node:path';
 import { argumentsOf } from './arguments.mjs';
 import { root, run, setup } from './setup.mjs';
 
 const usage = `npm run ha -- [--rounds N] [--seconds N] [--seed N]
-  --rounds N   number of faults; without it, faults are injected for a bounded time
+  --rounds N   number of faults for each kind of cluster; without it, faults are injected for a bounded time
   --seconds N  time in which faults are injected, without --rounds; default 45
   --seed N     seed of the faults and of the requests; default 36`;
 const args = argumentsOf(usage, { values: { '--rounds': [], '--seconds': [], '--seed': [] } });
 await setup({ system: true });
 const env = {
   ...process.env,
-  ...(args['--rounds'] !== undefined && { OARLOCK_HA_ROUNDS: args['--rounds'] }),
+  ...(args['--rounds'] !== undefined && { OARLOCK_HA_ROUNDS: args['--rounds'], OARLOCK_ROUNDS: args['--rounds'] }),
   ...(args['--seconds'] !== undefined && { OARLOCK_HA_SECONDS: args['--seconds'] }),
   ...(args['--seed'] !== undefined && { OARLOCK_SEED: args['--seed'] }),
 };
-const { code } = await run(join(root, 'node_modules', '.bin', 'vitest'), ['run', '--config', 'e2e/vitest.config.ts', 'ha/faults'], {
-  show: true,
-  env,
-  timeoutMs: 24 * 3_600_000,
-});
+const { code } = await run(
+  join(root, 'node_modules', '.bin', 'vitest'),
+  ['run', '--config', 'e2e/vitest.config.ts', 'ha/faults', 'ha/machines'],
+  {
+    show: true,
+    env,
+    timeoutMs: 24 * 3_600_000,
+  },
+);
 process.exit(code);

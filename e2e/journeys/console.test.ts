@@ -157,12 +157,31 @@ describe.skipIf(missing !== undefined)(
       expect(await accessibilityFaults(page)).toEqual([]);
       await page.getByLabel('CPU request of the first container').fill('many');
       await page.getByRole('button', { name: 'Evaluate' }).click();
-      await page.getByRole('alert').waitFor();
+      await page.getByRole('alert').getByText('quantities must match').waitFor();
       await page.getByLabel('CPU request of the first container').fill('10m');
       await page.getByRole('button', { name: 'Evaluate' }).click();
       await page.getByText('The pod would go to node').waitFor();
       await page.getByRole('button', { name: 'Back to the pod as it is' }).click();
       await verdicts.getByText('NodeResourcesFit: Insufficient cpu').waitFor();
+      await open('#/topology');
+      await heading('Topology');
+      await page.getByRole('heading', { name: 'Pods without a node: 1' }).waitFor();
+      await expect
+        .poll(() =>
+          page
+            .getByRole('region', { name: 'node-a' })
+            .getByRole('link', { name: /^hello-/ })
+            .count(),
+        )
+        .toBe(3);
+      await documentPage(page, 'console-topology');
+      await page.getByRole('button', { name: 'What if this node is lost?' }).click();
+      const loss = page.getByRole('dialog', { name: 'If node node-a is lost' });
+      await expect
+        .poll(() => loss.getByText("no other node can run it: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity").count())
+        .toBe(3);
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await page.keyboard.press('Escape');
       await cluster.kubectl.run(['delete', 'pod', 'large']);
       await open('#/o/apps/v1/deployments/default/hello/summary');
     });
@@ -369,6 +388,7 @@ describe.skipIf(missing !== undefined)(
         ['events', '#/o/core/v1/pods/default/hostile/events', 'Started', undefined],
         ['logs', '#/o/core/v1/pods/default/hostile/logs', '1 lines', undefined],
         ['managed fields', '#/o/core/v1/pods/default/hostile/fields', 'spec.', undefined],
+        ['the topology', '#/topology', 'What if this node is lost?', undefined],
         ['creation', '#/create', 'Check', undefined],
       ])('%s is accessible and fits', async (_, hash, content, picture) => {
         await view.page.goto(`https://127.0.0.1:${cluster.port}/console/${hash}`);

@@ -4,6 +4,7 @@ import { exitCodes, describeError } from './common/command-error.ts';
 import { dataDir, file, namespace, output, portNumber, servers, timeoutSeconds } from './common/command-options.ts';
 import { holdProcess } from './common/hold-process.ts';
 import { addKeyCommands } from './keys/key-commands.ts';
+import { addEtcdCommands, addServerCommands } from './servers/server-commands.ts';
 
 /** Builds the command line. Each command imports its module when it runs, so that `oarlock --help` stays fast. */
 function program(): Command {
@@ -22,7 +23,8 @@ function program(): Command {
   addKeyCommands(root);
   addAuthCommands(root);
   addNodeCommands(root);
-  addServerCommands(root);
+  addServerCommands(root, async (options) => (await import('./server-join.ts')).joinServer(options));
+  addEtcdCommands(root);
   addTraceCommand(root);
   addExplainCommands(root);
   overrideExit(root);
@@ -200,39 +202,6 @@ function addNodeCommands(root: Command): void {
     .option('--node-name <name>', 'name of this node; default: the host name')
     .option('--detach', 'return when the node is registered and leave it running in the background', false)
     .action(async (options) => (await import('./node-join.ts')).join(options));
-}
-
-function addServerCommands(root: Command): void {
-  const server = root.command('server').description('run several API servers over one storage');
-  server
-    .command('join')
-    .description('run this machine as another server of a cluster')
-    .argument('[url]', 'URL of a running server, such as https://10.0.0.1:6443; required the first time')
-    .option('--token <token>', 'token from `oarlock token create --role server`; required the first time')
-    .option(
-      '--discovery-token-ca-cert-hash <hash>',
-      'hash of the cluster CA, sha256:<hex>, printed with the token; required the first time',
-    )
-    .option('-f, --file <file>', 'cluster.yaml of this server; default: that of the first server')
-    .addOption(dataDir())
-    .option('--address <address>', 'address to listen on, without -f; default: the address from which this machine reaches the server')
-    .option('--port <number>', 'port of the API server', portNumber)
-    .option('--roles <list>', 'roles of this process, comma separated: apiserver,controllers,scheduler,kubelet,proxy')
-    .option('--node-name <name>', 'name of this server and of its node; default: the host name')
-    .option('--detach', 'return when the server is ready and leave it running in the background', false)
-    .action(async (url, options) => (await import('./server-join.ts')).joinServer({ ...options, ...(url !== undefined && { url }) }));
-  server
-    .command('list')
-    .description('list the servers of the cluster')
-    .addOption(dataDir())
-    .addOption(output())
-    .action(async (options) => (await import('./servers/servers.ts')).listServers(options));
-  server
-    .command('remove')
-    .description('remove a server that has ended from the list of servers')
-    .argument('<name>')
-    .addOption(dataDir())
-    .action(async (name, options) => (await import('./servers/servers.ts')).removeServer(name, options));
 }
 
 function addTraceCommand(root: Command): void {

@@ -5,30 +5,21 @@ import { clusterSchema } from '@oarlock/cluster/config/cluster-schema';
 import { caHashes } from '@oarlock/cluster/pki/ca-hash';
 import { addressTowards } from '@oarlock/cluster/process/addresses';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
+import { version } from '@oarlock/cluster/process/version';
 import { openRecord, parseRecord, type ClusterRecord } from '@oarlock/cluster/servers/cluster-record';
 import { bearerToken, parseJoinToken, unsealClusterKey, type JoinToken } from '@oarlock/cluster/servers/join-token';
 import { hasKeys, pkiDirectory, writeKeyFiles } from '@oarlock/cluster/servers/key-files';
 import { serverJoinPath, type ServerJoinResponse } from '@oarlock/cluster/servers/server-plugins';
+import { serverSkew } from '@oarlock/cluster/servers/version-skew';
+import { writeStorageState } from '@oarlock/cluster/servers/storage-state';
 import { writeClusterKey } from '@oarlock/cluster/servers/shared-keys';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { stringify } from 'yaml';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { ServerList } from '@oarlock/client/http/server-list';
 import { discoverCa, validateJoinTarget, withClient } from './common/join-discovery.ts';
+import type { ServerJoinOptions } from './servers/server-join-options.ts';
 import { up } from './up.ts';
-
-export interface ServerJoinOptions {
-  readonly url?: string;
-  readonly token?: string;
-  readonly discoveryTokenCaCertHash?: string;
-  readonly file?: string;
-  readonly dataDir: string;
-  readonly address?: string;
-  readonly port?: number;
-  readonly roles?: string;
-  readonly nodeName?: string;
-  readonly detach: boolean;
-}
 
 /** Timeout of a connection to the server in milliseconds. The command does not wait for a server that is still starting. */
 const serverTimeoutMs = 5_000;
@@ -71,12 +62,16 @@ async function enroll(options: ServerJoinOptions, dataDir: string): Promise<void
   const answer = await requestKeys(url, ca, token);
   const record = parseRecord(answer.record);
   if (!record.identity.ca.includes(caHashes(ca)[0] ?? '')) throw new CommandError(`the keys of ${url} are not those of its CA`);
+  const skew = serverSkew(version, record.version);
+  if (skew !== undefined) throw new CommandError(skew);
   const clusterKey = openSealedKey(answer.sealedClusterKey, token, url);
   const { files, document } = openRecord(record, clusterKey);
   await mkdir(joinPath(dataDir, pkiDirectory), { recursive: true, mode: 0o700 });
   if (options.file === undefined) await writeAtomic(joinedFile(dataDir), await ownClusterFile(document, url, options.address));
   await writeClusterKey(dataDir, clusterKey);
   await writeKeyFiles(dataDir, files);
+  if (answer.storage !== undefined)
+    await writeStorageState(dataDir, answer.storage.plugin, { state: 'joining', endpoints: answer.storage.endpoints });
   // written last: its presence means that the other files are complete
   await writeAtomic(joinMarker(dataDir), `${JSON.stringify({ cluster: record.cluster, server: url } satisfies Joined)}\n`);
 }

@@ -33,6 +33,7 @@ import { pluginHealthEvents } from './hosting/plugin-health-events.ts';
 import { isolationWarnings } from './composition/isolation-warnings.ts';
 import { leaderElectionWarnings } from './composition/leader-election-warnings.ts';
 import { serverPlugins } from './servers/server-plugins.ts';
+import { ProcessStorageServer } from './pki/process-storage-server.ts';
 import { prepareSharedKeys, type SharedKeys } from './servers/shared-keys.ts';
 import { publishClusterConfiguration } from './configuration/configuration-publisher.ts';
 import { discoverServers } from './process/server-discovery.ts';
@@ -42,7 +43,7 @@ export interface RunOptions extends Omit<ComposeOptions, 'log' | 'checkLog' | 't
   readonly file: ClusterFile;
   /** True for the first API server of a cluster whose storage other servers will share. */
   readonly init?: boolean;
-  /** Access to the API server of another process, for a process without the API server role. */
+  /** Access to the API server of another process. */
   readonly remote?: {
     readonly client: Client & Partial<Pick<HttpClient, 'updateCertificates'>>;
     readonly server: string;
@@ -81,6 +82,7 @@ interface RunContext {
   readonly checkLog: () => Health;
   readonly signal: AbortSignal;
   readonly loopback: LoopbackTransport;
+  readonly storageServer: ProcessStorageServer;
   readonly cleanups: Cleanup[];
 }
 type Cleanup = () => Promise<void> | void;
@@ -93,7 +95,8 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
   const planned = await createRunPlan(options);
   const lock = await DataDirLock.acquire(options.dataDir, planned.facts.serverUrl, planned.roles);
   const { log, check: checkLog, close } = openLog(logFile(options.dataDir), options.file.spec.log.level);
-  const cleanups: Cleanup[] = [close, () => lock.release()];
+  const storageServer = new ProcessStorageServer(planned, options.dataDir);
+  const cleanups: Cleanup[] = [close, () => lock.release(), () => storageServer.stop()];
   let composition: Composition | undefined;
   if (options.ownsProcess === true)
     cleanups.push(guardProcess({ planned: planned.plugins, hosted: () => composition?.host.plugins ?? [], log }));
@@ -101,7 +104,8 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
   try {
     const loopback = new LoopbackTransport();
     const signal = options.signal ?? new AbortController().signal;
-    const context: RunContext = { options, planned, clock: options.clock ?? systemClock, log, checkLog, signal, loopback, cleanups };
+    const clock = options.clock ?? systemClock;
+    const context: RunContext = { options, planned, clock, log, checkLog, signal, loopback, storageServer, cleanups };
     composition = await startComposition(context, (composed) => {
       composition = composed;
     });
@@ -156,7 +160,7 @@ async function runCleanups(cleanups: Cleanup[]): Promise<void> {
 
 /** Creates keys, clients, informers and tracing, then the plugins, and waits until the roles are ready. */
 async function startComposition(context: RunContext, onComposed: (composition: Composition) => void): Promise<Composition> {
-  const { options, planned, clock, log, checkLog, signal, loopback, cleanups } = context;
+  const { options, planned, clock, log, checkLog, signal, loopback, storageServer, cleanups } = context;
   const shared = await prepareKeys(context);
   const keyFiles =
     options.remote === undefined ? await openKeyFiles(join(options.dataDir, 'pki'), context, shared !== undefined) : undefined;
@@ -178,6 +182,7 @@ async function startComposition(context: RunContext, onComposed: (composition: C
     checkLog,
     tracer: (plugin) => tracing.tracer(plugin),
     onHealthChange: pluginHealthEvents(events, planned.nodeName),
+    ...(options.remote === undefined && { storageServer }),
   });
   onComposed(composition);
   if (options.remote === undefined) await writeAdminKubeconfig(options.dataDir, planned, keys);
@@ -250,19 +255,16 @@ async function renewCertificates({ options: { joined, remote }, planned: { nodeN
 }
 
 /** Makes the keys of the data directory those of the cluster, if the storage can be shared. */
-function prepareKeys({ options: { dataDir, init }, planned, clock, signal }: RunContext): Promise<SharedKeys | undefined> {
-  const { issuer = issuerOf(planned.facts.domain) } = planned.file.spec.serviceAccountTokens;
-  return prepareSharedKeys({ plan: planned, dataDir, issuer, now: clock.now(), signal, ...(init !== undefined && { init }) });
+function prepareKeys({ options: { dataDir, init }, planned: plan, storageServer, clock, log, signal }: RunContext) {
+  const { issuer = issuerOf(plan.facts.domain) } = plan.file.spec.serviceAccountTokens;
+  const place = { plan, dataDir, storageServer, issuer, ...(init !== undefined && { init }) };
+  return prepareSharedKeys({ ...place, now: clock.now(), log, signal });
 }
 
 /** Adds the plugins of a server whose storage other servers share. */
 function withServerPlugins(
   plan: Plan,
-  {
-    shared,
-    keyFiles,
-    dataDir,
-  }: { readonly shared: SharedKeys | undefined; readonly keyFiles: KeyFiles | undefined; readonly dataDir: string },
+  { shared, keyFiles, dataDir }: { readonly shared: SharedKeys | undefined; readonly keyFiles: KeyFiles | undefined; dataDir: string },
 ): Plan {
   if (shared === undefined || keyFiles === undefined) return plan;
   const { keys, reload } = keyFiles;

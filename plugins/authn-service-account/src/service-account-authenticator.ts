@@ -50,13 +50,16 @@ export class ServiceAccountAuthenticator implements Authenticator {
     this.#legacyTokens = new LegacyTokens({ client, clock, log, keys });
   }
 
-  async authenticate({ bearerToken, audiences: requested = [] }: Credentials): Promise<AuthnResult> {
+  /** Returns a promise only if the token is not in the cache: a promise per request costs more than the lookup. */
+  authenticate({ bearerToken, audiences: requested = [] }: Credentials): AuthnResult | Promise<AuthnResult> {
     if (bearerToken === undefined || bearerToken.length > maxTokenLength || !compactJws.test(bearerToken)) return abstained;
     const audiences = requested.length > 0 ? requested : this.#audiences;
     const key = hash('sha256', audiences === this.#audiences ? bearerToken : bearerToken + JSON.stringify(audiences), 'base64');
     this.#keys.current(); // empties the cache after a rotation
-    const cached = this.#cache.get(key);
-    if (cached !== undefined) return cached;
+    return this.#cache.get(key) ?? this.#verify(bearerToken, audiences, key);
+  }
+
+  async #verify(bearerToken: string, audiences: readonly string[], key: string): Promise<AuthnResult> {
     const { iss, exp } = claimsOf(bearerToken) ?? {};
     if (iss !== this.#issuer && iss !== legacyIssuer) return abstained;
     const isLegacy = iss === legacyIssuer;

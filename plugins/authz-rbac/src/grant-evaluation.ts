@@ -15,12 +15,12 @@ function allowReason({ binding, subject }: Grant): string {
 
 /** Returns the decision of the roles and bindings in the index. As upstream, the reason of a request that is not allowed names missing roles. */
 export function evaluateGrants(index: GrantIndex, attributes: Attributes): Decision {
-  const missingRoles = new Set<string>();
+  let missingRoles: Set<string> | undefined;
   const grant = findGrant(index, attributes, ({ binding: { roleRef } }) => {
-    missingRoles.add(`${roleRef.kind.toLowerCase()}.rbac.authorization.k8s.io ${JSON.stringify(roleRef.name)} not found`);
+    (missingRoles ??= new Set()).add(`${roleRef.kind.toLowerCase()}.rbac.authorization.k8s.io ${JSON.stringify(roleRef.name)} not found`);
   });
-  if (grant !== undefined) return { decision: 'allow', reason: allowReason(grant) };
-  if (missingRoles.size === 0) return noOpinion;
+  if (grant !== undefined) return { decision: 'allow', reason: (grant.reason ??= allowReason(grant)) };
+  if (missingRoles === undefined) return noOpinion;
   const errors = [...missingRoles];
   return { decision: 'no-opinion', reason: `RBAC: ${errors.length === 1 ? (errors[0] ?? '') : `[${errors.join(', ')}]`}` };
 }

@@ -8,6 +8,8 @@ export interface Grant {
   readonly role: string;
   readonly binding: ClusterRoleBinding | RoleBinding;
   readonly subject: Subject;
+  /** The reason of requests that the grant allows, once it has been needed. */
+  reason: string | undefined;
 }
 
 export interface GrantQuery {
@@ -20,7 +22,7 @@ export interface GrantQuery {
 type GrantVisitor = (rules: readonly CompiledRule[], grant: Grant) => boolean;
 
 type Grants = Map<string, Grant>; // by binding key
-const accountName = /^system:serviceaccount:([^:]+):([^:]+)$/;
+const accountPrefix = 'system:serviceaccount:';
 const none: readonly CompiledRule[] = [];
 
 const roleKey = ({ kind, name }: RoleRef, namespace: string) => (kind === 'ClusterRole' ? name : `${namespace}/${name}`);
@@ -33,6 +35,14 @@ function subjectKey({ kind, name, namespace = '' }: Subject, bindingNamespace: s
   if (kind === 'Group') return `g${name}`;
   const within = namespace === '' ? bindingNamespace : namespace;
   return kind === 'ServiceAccount' && within !== '' ? `a${within}/${name}` : undefined;
+}
+
+/** Returns the index key of the service account with a user name; undefined for other users. */
+function accountKey(name: string): string | undefined {
+  if (!name.startsWith(accountPrefix)) return undefined;
+  const colon = name.indexOf(':', accountPrefix.length);
+  if (colon <= accountPrefix.length || colon === name.length - 1 || name.includes(':', colon + 1)) return undefined;
+  return `a${name.slice(accountPrefix.length, colon)}/${name.slice(colon + 1)}`;
 }
 
 /**
@@ -65,7 +75,7 @@ export class GrantIndex {
       if (key === undefined) continue;
       let grants = here.get(key);
       if (grants === undefined) here.set(key, (grants = new Map()));
-      if (!grants.has(keyOf(binding))) grants.set(keyOf(binding), { role, binding, subject });
+      if (!grants.has(keyOf(binding))) grants.set(keyOf(binding), { role, binding, subject, reason: undefined });
     }
   }
   removeBinding(binding: ClusterRoleBinding | RoleBinding): void {
@@ -84,14 +94,14 @@ export class GrantIndex {
 
   /** Returns the first grant for which `visit` returns true; undefined if there is none. Visits cluster-wide grants first. */
   find({ identity: { name, groups }, namespace, onMissingRole: missing }: GrantQuery, visit: GrantVisitor): Grant | undefined {
-    const account = name.startsWith('system:serviceaccount:') ? accountName.exec(name) : null;
+    const account = accountKey(name);
     const scopes = namespace === '' ? [''] : ['', namespace];
     for (const scope of scopes) {
       const here = this.#grants.get(scope);
       if (here === undefined) continue;
       const found =
         this.#among(here.get(`u${name}`), visit, missing) ??
-        (account === null ? undefined : this.#among(here.get(`a${account[1]}/${account[2]}`), visit, missing));
+        (account === undefined ? undefined : this.#among(here.get(account), visit, missing));
       if (found !== undefined) return found;
       for (const group of groups) {
         const held = this.#among(here.get(`g${group}`), visit, missing);

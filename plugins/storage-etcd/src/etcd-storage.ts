@@ -12,6 +12,8 @@ import {
   type StorageDriver,
   type Write,
 } from '@oarlock/spi/storage';
+import type { Health } from '@oarlock/spi/role';
+import type { StorageMembers } from '@oarlock/spi/storage-server';
 import { beforeAbort, EtcdConnection } from './client/etcd-connection.ts';
 import { isLeaseNotFound, toStorageError } from './client/etcd-errors.ts';
 import { atRevision, int, rpcs, type RequestOp, type TxnRequest, type TxnResponse } from './rpc/etcd-messages.ts';
@@ -59,6 +61,7 @@ const part = { bytes: 4 * 1024 * 1024, first: 500, least: 10, most: 5_000 };
 /** A storage driver for etcd v3, over one HTTP/2 connection to one of its members. */
 export class EtcdStorage implements StorageDriver {
   readonly traits: StorageDriver['traits'];
+  readonly members?: StorageMembers;
   readonly #connection: EtcdConnection;
   readonly #keys: KeySpace;
   readonly #leases: LeasePool;
@@ -89,6 +92,23 @@ export class EtcdStorage implements StorageDriver {
       clock,
       log,
     });
+  }
+
+  /** Replaces the endpoints and TLS files before `start`. */
+  protected connectTo({ endpoints, ...files }: Pick<EtcdStorageOptions, 'endpoints' | 'caFile' | 'certFile' | 'keyFile'>): void {
+    this.#connection.useFiles(files);
+    this.#connection.useEndpoints(endpoints);
+  }
+
+  /** Replaces the endpoints when members have joined or left. */
+  protected useEndpoints(endpoints: readonly string[]): void {
+    this.#connection.useEndpoints(endpoints);
+  }
+
+  /** Not healthy while etcd rejects writes or has found that its data is corrupt. */
+  checkHealth(): Health {
+    const { alarms } = this.#health.state;
+    return alarms.length === 0 ? { healthy: true } : { healthy: false, reason: `etcd has alarms: ${alarms.join(', ')}` };
   }
 
   /** Statistics for metrics. */

@@ -1,8 +1,14 @@
+import { available, unavailable, type Availability } from '@oarlock/kernel/plugin';
+import { systemClock, type Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import { Storage } from '@oarlock/spi/storage';
-import { Gauge } from 'prom-client';
+import { StorageServer } from '@oarlock/spi/storage-server';
+import { Gauge, type Registry } from 'prom-client';
 import { z } from 'zod';
 import { probeEndpoints } from './client/endpoint-probe.ts';
 import { defaults, EtcdStorage } from './etcd-storage.ts';
+import { ManagedEtcdStorage, type ManagedEtcdOptions } from './managed-etcd-storage.ts';
+import { etcdVersion } from './managed/member-program.ts';
 
 const mebibyte = 1024 * 1024;
 const endpoint = z.string().refine((text) => {
@@ -10,9 +16,36 @@ const endpoint = z.string().refine((text) => {
   return url !== undefined && /^https?:$/.test(url.protocol) && url.pathname === '/' && url.search === '' && url.username === '';
 }, 'expected http://host:port or https://host:port');
 
+const defaultEndpoints = ['http://127.0.0.1:2379'];
+const port = z.int().min(1).max(65_535);
+
+/** Settings of a member that Oarlock runs. `true` stands for all defaults. */
+const managed = z.preprocess(
+  (value) => (value === true ? {} : value),
+  z.strictObject({
+    program: z.string().min(1).default('etcd'),
+    clientPort: port.default(2379),
+    peerPort: port.default(2380),
+    quotaBytes: z
+      .int()
+      .min(16 * mebibyte)
+      .default(2048 * mebibyte),
+    snapshots: z
+      .strictObject({
+        intervalHours: z.number().min(0).max(8760).default(12),
+        retention: z.int().min(1).max(1000).default(5),
+        directory: z.string().min(1).optional(),
+      })
+      .prefault({}),
+    defragmentHour: z.int().min(0).max(23).nullable().default(3),
+  }),
+);
+type Managed = z.output<typeof managed>;
+
 const config = z
   .strictObject({
-    endpoints: z.array(endpoint).min(1).default(['http://127.0.0.1:2379']),
+    managed: z.union([z.literal(false), managed]).default(false),
+    endpoints: z.array(endpoint).min(1).default(defaultEndpoints),
     caFile: z.string().min(1).optional(),
     certFile: z.string().min(1).optional(),
     keyFile: z.string().min(1).optional(),
@@ -30,7 +63,18 @@ const config = z
     watchChanges: z.int().min(1_000).default(defaults.watchChanges),
     watchBytes: z.int().min(mebibyte).default(defaults.watchBytes),
   })
-  .superRefine(({ endpoints, caFile, certFile, keyFile }, { addIssue }) => {
+  .superRefine(({ managed: own, endpoints, caFile, certFile, keyFile }, { addIssue }) => {
+    if (own !== false) {
+      const explicit = { endpoints: endpoints.join() === defaultEndpoints.join() ? undefined : endpoints, caFile, certFile, keyFile };
+      for (const [key, value] of Object.entries(explicit))
+        if (value !== undefined)
+          addIssue({
+            code: 'custom',
+            path: [key],
+            message: 'not possible with managed: the members and their certificates follow from it',
+          });
+      return;
+    }
     if ((certFile === undefined) !== (keyFile === undefined))
       addIssue({
         code: 'custom',
@@ -50,37 +94,96 @@ export default Storage.plugin({
   id: 'storage-etcd',
   declares: { durable: true, shared: true },
   config,
-  probe: ({ endpoints, caFile, certFile, keyFile }) => probeEndpoints({ endpoints, ...defined({ caFile, certFile, keyFile }) }),
-  create({ config: { caFile, certFile, keyFile, ...settings } }, { clock, log, metrics }) {
-    const storage = new EtcdStorage({ ...settings, ...defined({ caFile, certFile, keyFile }), clock, log });
-    const gauge = (name: string, help: string, value: () => number) =>
-      new Gauge({
-        name: `oarlock_storage_etcd_${name}`,
-        help,
-        registers: [metrics],
-        collect() {
-          this.set(value());
-        },
-      });
-    gauge('calls', 'Number of calls since the start.', () => storage.stats.calls);
-    gauge('watches', 'Open watches.', () => storage.stats.watches);
-    gauge('feeds', 'Number of watches in etcd that serve the open watches.', () => storage.stats.feeds);
-    gauge('database_bytes', 'Database size of the connected member in bytes.', () => storage.stats.member.bytes);
-    gauge('database_in_use_bytes', 'Used part of the database in bytes.', () => storage.stats.member.bytesInUse);
-    gauge('defragment_advised', '1 if defragmenting is recommended.', () => (storage.stats.member.defragment ? 1 : 0));
-    gauge('alarms', 'Number of alarms of the connected member, such as NOSPACE.', () => storage.stats.member.alarms.length);
-    new Gauge({
-      name: 'apiserver_storage_size_bytes',
-      help: 'Bytes that the storage takes on its disk.',
-      labelNames: ['storage_cluster_id'],
-      registers: [metrics],
-      collect() {
-        this.set({ storage_cluster_id: 'etcd-0' }, storage.stats.member.bytes);
-      },
-    });
+  needs: { server: { optional: StorageServer } },
+  probe: ({ managed: own, endpoints, caFile, certFile, keyFile }) =>
+    own === false ? probeEndpoints({ endpoints, ...defined({ caFile, certFile, keyFile }) }) : probeProgram(own),
+  create({ config: { managed: own, endpoints, caFile, certFile, keyFile, ...settings }, server }, { clock, log, metrics, dataDir }) {
+    if (own !== false) {
+      const storage = managedStorage(own, { settings, server, clock, log, dataDir });
+      addMetrics(storage, metrics);
+      addMemberMetrics(storage, metrics);
+      return storage;
+    }
+    const storage = new EtcdStorage({ ...settings, endpoints, ...defined({ caFile, certFile, keyFile }), clock, log });
+    addMetrics(storage, metrics);
     return storage;
   },
 });
+
+const probeProgram = async ({ program }: Managed): Promise<Availability> => {
+  if (process.platform !== 'linux') return unavailable('managed etcd needs Linux');
+  return etcdVersion(program, systemClock).then(
+    () => available,
+    (error: Error) => unavailable(error.message),
+  );
+};
+
+interface ManagedContext {
+  readonly settings: Omit<ManagedEtcdOptions, 'server' | 'directory' | 'member' | 'maintenance' | 'snapshotDirectory' | 'clock' | 'log'>;
+  readonly server: StorageServer | undefined;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly dataDir: string;
+}
+
+function managedStorage(
+  { program, clientPort, peerPort, quotaBytes, snapshots, defragmentHour }: Managed,
+  { settings, server, clock, log, dataDir }: ManagedContext,
+): ManagedEtcdStorage {
+  if (server === undefined) throw new Error('managed etcd needs a server: only `oarlock up` and `oarlock server join` run members');
+  return new ManagedEtcdStorage({
+    ...settings,
+    server,
+    directory: dataDir,
+    member: { program, clientPort, peerPort, quotaBytes },
+    maintenance: { snapshotHours: snapshots.intervalHours, retention: snapshots.retention, defragmentHour: defragmentHour ?? undefined },
+    snapshotDirectory: snapshots.directory,
+    clock,
+    log,
+  });
+}
+
+type AddGauge = (name: string, help: string, value: () => number) => void;
+const gauges =
+  (registry: Registry): AddGauge =>
+  (name, help, value) => {
+    new Gauge({
+      name: `oarlock_storage_etcd_${name}`,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(value());
+      },
+    });
+  };
+
+function addMemberMetrics(storage: ManagedEtcdStorage, metrics: Registry): void {
+  const gauge = gauges(metrics);
+  gauge('member_restarts', "Number of restarts of this server's member after an unexpected end.", () => storage.restarts);
+  gauge('member_up', "1 if the program of this server's member runs.", () => (storage.memberFailure === undefined ? 1 : 0));
+  gauge('snapshot_failures', 'Number of failed scheduled snapshots.', () => storage.maintenance.snapshotFailures);
+  gauge('last_snapshot_timestamp_seconds', 'Time of the last scheduled snapshot.', () => storage.maintenance.lastSnapshotAt / 1000);
+}
+
+function addMetrics(storage: EtcdStorage, metrics: Registry): void {
+  const gauge = gauges(metrics);
+  gauge('calls', 'Number of calls since the start.', () => storage.stats.calls);
+  gauge('watches', 'Open watches.', () => storage.stats.watches);
+  gauge('feeds', 'Number of watches in etcd that serve the open watches.', () => storage.stats.feeds);
+  gauge('database_bytes', 'Database size of the connected member in bytes.', () => storage.stats.member.bytes);
+  gauge('database_in_use_bytes', 'Used part of the database in bytes.', () => storage.stats.member.bytesInUse);
+  gauge('defragment_advised', '1 if defragmenting is recommended.', () => (storage.stats.member.defragment ? 1 : 0));
+  gauge('alarms', 'Number of alarms of the connected member, such as NOSPACE.', () => storage.stats.member.alarms.length);
+  new Gauge({
+    name: 'apiserver_storage_size_bytes',
+    help: 'Bytes that the storage takes on its disk.',
+    labelNames: ['storage_cluster_id'],
+    registers: [metrics],
+    collect() {
+      this.set({ storage_cluster_id: 'etcd-0' }, storage.stats.member.bytes);
+    },
+  });
+}
 
 /** Removes keys whose value is undefined. */
 function defined<T extends Readonly<Record<string, string | undefined>>>(values: T): { readonly [K in keyof T]?: string } {

@@ -27,6 +27,31 @@ describe('config', () => {
     ).toEqual([]);
   });
 
+  it('has defaults for a managed member', () => {
+    expect(plugin.config.parse({ managed: true })).toMatchObject({
+      managed: {
+        ...{ program: 'etcd', clientPort: 2379, peerPort: 2380, quotaBytes: 2 * 1024 ** 3, defragmentHour: 3 },
+        snapshots: { intervalHours: 12, retention: 5 },
+      },
+    });
+    expect(plugin.config.parse({ managed: { snapshots: { retention: 2 } } })).toMatchObject({ managed: { snapshots: { retention: 2 } } });
+    expect(plugin.config.parse({ managed: false })).toMatchObject({ managed: false });
+  });
+
+  it.each([
+    [{ managed: true, endpoints: ['https://10.0.0.1:2379'] }, 'not possible with managed'],
+    [{ managed: true, caFile: '/ca.crt' }, 'not possible with managed'],
+    [{ managed: { port: 1 } }, 'port'],
+    [{ managed: { quotaBytes: 1 } }, '>=16777216'],
+    [{ managed: { defragmentHour: 24 } }, '<=23'],
+  ])('rejects %j', (settings, message) => {
+    expect(
+      faults(settings)
+        .map((fault) => fault.message)
+        .join(),
+    ).toContain(message);
+  });
+
   it.each([
     [{ endpoint: 'http://127.0.0.1:2379' }, 'endpoint'],
     [{ endpoints: [] }, '>=1'],

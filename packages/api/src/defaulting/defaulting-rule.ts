@@ -1,3 +1,4 @@
+import { copyFields, withoutField } from '../json/copy-fields.ts';
 import { isObject, own } from '../json/json.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
@@ -13,9 +14,10 @@ export const chain =
 
 export function withField(value: Fields, key: string, field: unknown): Fields {
   if (own(value, key) === field) return value;
-  if (field !== undefined) return { ...value, [key]: field };
-  const { [key]: _, ...rest } = value;
-  return rest;
+  if (field === undefined) return withoutField(value, key);
+  const result: Record<string, unknown> = copyFields(value);
+  result[key] = field;
+  return result;
 }
 
 /**
@@ -25,14 +27,14 @@ export function withField(value: Fields, key: string, field: unknown): Fields {
 export function defaults(table: Readonly<Record<string, Default | ((value: Fields) => Default | undefined)>>): DefaultingRule {
   const entries = Object.entries(table);
   return (value) => {
-    let result = value;
+    let result: Record<string, unknown> | undefined;
     for (const [key, defaultValue] of entries) {
-      const current = own(result, key);
+      const current = own(result ?? value, key);
       if (current !== undefined && !(current === '' && defaultValue !== '')) continue;
-      const field = typeof defaultValue === 'function' ? defaultValue(result) : defaultValue;
-      if (field !== undefined && field !== current) result = { ...result, [key]: field };
+      const field = typeof defaultValue === 'function' ? defaultValue(result ?? value) : defaultValue;
+      if (field !== undefined && field !== current) (result ??= copyFields(value))[key] = field;
     }
-    return result;
+    return result ?? value;
   };
 }
 
@@ -40,9 +42,9 @@ export function defaults(table: Readonly<Record<string, Default | ((value: Field
 export function zeroDefaults(table: Readonly<Record<string, number>>): DefaultingRule {
   const entries = Object.entries(table);
   return (value) => {
-    let result = value;
-    for (const [key, defaultValue] of entries) if ((own(result, key) ?? 0) === 0) result = { ...result, [key]: defaultValue };
-    return result;
+    let result: Record<string, unknown> | undefined;
+    for (const [key, defaultValue] of entries) if ((own(value, key) ?? 0) === 0) (result ??= copyFields(value))[key] = defaultValue;
+    return result ?? value;
   };
 }
 
@@ -78,7 +80,7 @@ export const forEachItem =
       const after = rule(before);
       if (after !== before) (result ??= [...(list as unknown[])])[i] = after;
     }
-    return result === undefined ? value : { ...value, [key]: result };
+    return result === undefined ? value : withField(value, key, result);
   };
 
 export const when =

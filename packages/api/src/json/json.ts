@@ -11,9 +11,9 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Returns an own property; `toString` and other inherited names are ordinary keys. */
-export function own(object: Readonly<Record<string, unknown>>, key: string): unknown {
-  return Object.hasOwn(object, key) ? object[key] : undefined;
+/** Returns an own property: in maps that clients fill, `constructor` and other inherited names are ordinary keys. */
+export function own<T>(object: Readonly<Record<string, T>> | undefined, key: string): T | undefined {
+  return object !== undefined && Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { copyFields, withoutField } from '../json/copy-fields.ts';
 import { goKind } from '../json/syntax-error.ts';
 import { isObject, jsonEqual } from '../json/json.ts';
 import { parseApiVersion } from '../kinds.ts';
@@ -178,9 +179,8 @@ export function checkConfiguration(
 function withManagers(object: KubeObject, managedFields: readonly ManagedFieldsEntry[] | undefined): KubeObject {
   const { metadata } = object;
   if (metadata?.managedFields === managedFields) return object;
-  if (managedFields !== undefined) return { ...object, metadata: { ...metadata, managedFields } };
-  const { managedFields: _old, ...others } = metadata ?? {};
-  return { ...object, metadata: others };
+  if (managedFields !== undefined) return copyFields(object, { metadata: copyFields(metadata ?? {}, { managedFields }) });
+  return copyFields(object, { metadata: withoutField(metadata ?? {}, 'managedFields') });
 }
 
 /** Returns true if two managedFields lists are equal except for their timestamps. */

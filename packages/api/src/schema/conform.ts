@@ -1,3 +1,4 @@
+import { copyFields, withoutField } from '../json/copy-fields.ts';
 import { goKind } from '../json/syntax-error.ts';
 import { isObject, safeKey, type MutableObject } from '../json/json.ts';
 import { ParseError } from '../values/parse-error.ts';
@@ -119,15 +120,14 @@ class SchemaWalk {
       const property = properties.get(key);
       const before = value[key];
       if (property === undefined || before === null || before === undefined) {
-        changed ??= { ...value };
-        delete changed[key];
+        changed = withoutField(changed ?? value, key);
         continue;
       }
       this.#path.push(key);
       const after = this.visit(property, before, schema, depth + 1);
       this.#path.pop();
-      if (schema.omitsZero?.has(key) === true && isZero(after)) delete (changed ??= { ...value })[key];
-      else if (after !== before) (changed ??= { ...value })[key] = after;
+      if (schema.omitsZero?.has(key) === true && isZero(after)) changed = withoutField(changed ?? value, key);
+      else if (after !== before) (changed ??= copyFields(value))[key] = after;
     }
     return changed ?? value;
   }
@@ -139,7 +139,7 @@ class SchemaWalk {
     for (const key of Object.keys(value)) {
       const before = value[safeKey(key)];
       const after = before === null ? zeroOf(values) : this.visit(values, before, struct, depth + 1);
-      if (after !== before) (changed ??= { ...value })[key] = after;
+      if (after !== before) (changed ??= copyFields(value))[key] = after;
     }
     return changed ?? value;
   }

@@ -1,3 +1,4 @@
+import { copyFields } from '../json/copy-fields.ts';
 import { isObject } from '../json/json.ts';
 import type { Schema } from './schema.ts';
 
@@ -151,13 +152,13 @@ const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.l
 
 function fillZeros(plan: Plan, value: Fields): Fields {
   let result: Record<string, unknown> | undefined;
-  for (const [key, zero] of plan.zeros) if (value[key] === undefined) (result ??= { ...value })[key] = zero;
-  for (const key of plan.nullLists) if (isEmptyList(value[key])) (result ??= { ...value })[key] = null;
+  for (const [key, zero] of plan.zeros) if (value[key] === undefined) (result ??= copyFields(value))[key] = zero;
+  for (const key of plan.nullLists) if (isEmptyList(value[key])) (result ??= copyFields(value))[key] = null;
   for (const { key, form, plan: inner } of plan.parts) {
     const before = value[key];
     if (typeof before !== 'object' || before === null) continue;
     const after = form === 'struct' ? fillZeros(inner, before as Fields) : each(inner, form, before);
-    if (after !== before) (result ??= { ...value })[key] = after;
+    if (after !== before) (result ??= copyFields(value))[key] = after;
   }
   return result ?? value;
 }
@@ -167,7 +168,7 @@ function each(plan: Plan, form: 'list' | 'map', value: object): object {
     let result: Record<string, unknown> | undefined;
     for (const [key, before] of Object.entries(value)) {
       const after = isObject(before) ? fillZeros(plan, before) : before;
-      if (after !== before) (result ??= { ...value })[key] = after;
+      if (after !== before) (result ??= copyFields(value as Fields))[key] = after;
     }
     return result ?? value;
   }

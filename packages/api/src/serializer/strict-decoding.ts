@@ -17,22 +17,32 @@ export function strictDecodingErrors(text: string, schema: Schema): string[] {
 /** As `strictDecodingErrors` for a decoded value, in which duplicates are lost. */
 export function unknownFields(schema: Schema, value: unknown): string[] {
   const errors: string[] = [];
-  const visit = (at: Schema, node: unknown, path: string): void => {
+  const path: (string | number)[] = [];
+  const visitChild = (at: Schema, node: unknown, key: string | number): void => {
+    if (typeof node !== 'object' || node === null) return;
+    path.push(key);
+    visit(at, node);
+    path.pop();
+  };
+  const visit = (at: Schema, node: object): void => {
     if (errors.length >= maxErrors) return;
     if (Array.isArray(node)) {
       const { items } = at;
-      if (items !== undefined) for (const [i, item] of (node as unknown[]).entries()) visit(items, item, `${path}[${i}]`);
+      if (items !== undefined) for (let i = 0; i < node.length; i++) visitChild(items, node[i], i);
     } else if (isObject(node) && (at.properties ?? at.additionalProperties) !== undefined) {
       for (const key of Object.keys(node)) {
         const child = at.properties === undefined ? at.additionalProperties : at.properties.get(key);
-        const childPath = path === '' ? key : `${path}.${key}`;
-        if (child === undefined) errors.push(`unknown field ${JSON.stringify(childPath)}`);
-        else visit(child, node[key], childPath);
+        if (child === undefined) errors.push(`unknown field ${JSON.stringify(pathText([...path, key]))}`);
+        else visitChild(child, node[key], key);
       }
     }
   };
-  visit(schema, value, '');
+  if (typeof value === 'object' && value !== null) visit(schema, value);
   return errors;
+}
+
+function pathText(path: readonly (string | number)[]): string {
+  return path.map((part, i) => (typeof part === 'number' ? `[${part}]` : i === 0 ? part : `.${part}`)).join('');
 }
 
 const [quote, backslash, comma, openBrace, closeBrace, openBracket, closeBracket] = ['"', '\\', ',', '{', '}', '[', ']'].map((c) =>

@@ -93,7 +93,9 @@ export function finalizerWarnings(names: readonly string[]): readonly string[] {
     );
 }
 
+const printableAscii = /^[ -~]*$/;
 export function validateFieldManager(errors: Errors, path: string, manager: string): void {
+  if (manager.length <= 128 && printableAscii.test(manager)) return;
   if (Buffer.byteLength(manager) > 128) errors.push(tooLong(path, 128));
   let at = 0;
   for (const char of manager) {
@@ -109,14 +111,12 @@ export function validateFieldManager(errors: Errors, path: string, manager: stri
   }
 }
 function validateManagedFields(errors: Errors, path: string, entries: readonly ManagedFieldsEntry[]): void {
-  for (const [i, entry] of entries.entries()) {
-    const at = `${path}[${i}]`;
-    if (entry.operation !== 'Apply' && entry.operation !== 'Update')
-      errors.push(invalid(`${at}.operation`, entry.operation ?? '', 'must be `Apply` or `Update`'));
-    if (entry.fieldsType !== undefined && entry.fieldsType !== '' && entry.fieldsType !== 'FieldsV1')
-      errors.push(invalid(`${at}.fieldsType`, entry.fieldsType, 'must be `FieldsV1`'));
-    validateFieldManager(errors, `${at}.manager`, entry.manager ?? '');
-    if ((entry.subresource ?? '').length > 256) errors.push(tooLong(`${at}.subresource`, 256));
+  for (const [i, { operation, fieldsType = '', manager = '', subresource = '' }] of entries.entries()) {
+    if (operation !== 'Apply' && operation !== 'Update')
+      errors.push(invalid(`${path}[${i}].operation`, operation ?? '', 'must be `Apply` or `Update`'));
+    if (fieldsType !== '' && fieldsType !== 'FieldsV1') errors.push(invalid(`${path}[${i}].fieldsType`, fieldsType, 'must be `FieldsV1`'));
+    validateFieldManager(errors, `${path}[${i}].manager`, manager);
+    if (subresource.length > 256) errors.push(tooLong(`${path}[${i}].subresource`, 256));
   }
 }
 

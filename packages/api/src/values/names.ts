@@ -91,6 +91,8 @@ const labelKeyMessage = "must consist of alphanumeric characters, '-', '_' or '.
 
 /** A label key, also called a qualified name: an optional DNS subdomain and `/`, then a name of at most 63 bytes. */
 export function isQualifiedName(value: string): string[] {
+  // most keys are valid and have no prefix; a `/` does not match
+  if (value.length <= 63 && labelKeyRegexp.test(value)) return [];
   const parts = value.split('/');
   const pattern = regexError(labelKeyMessage, labelKey, 'MyName', 'my.name', '123-abc');
   if (parts.length > 2) return [`a valid label key ${pattern} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`];
@@ -123,14 +125,17 @@ export function isLabelValue(value: string): string[] {
   return errors;
 }
 
-/** A name that can be one segment of a URL path: the rule for RBAC objects and others without a stricter one. */
+/**
+ * A name that can be one segment of a URL path: the rule for RBAC objects and others without a stricter one. NUL, which upstream accepts, is rejected:
+ * no URL path may contain it, so the object could not be read or deleted by its name.
+ */
 export function isPathSegmentName(value: string): string[] {
-  if (value === '.' || value === '..') return [`may not be '${value}'`];
-  return ['/', '%'].filter((illegal) => value.includes(illegal)).map((illegal) => `may not contain '${illegal}'`);
+  return value === '.' || value === '..' ? [`may not be '${value}'`] : isPathSegmentPrefix(value);
 }
 /** As `isPathSegmentName` for a prefix, which may be `.` or `..` because characters follow. */
 export function isPathSegmentPrefix(value: string): string[] {
-  return ['/', '%'].filter((illegal) => value.includes(illegal)).map((illegal) => `may not contain '${illegal}'`);
+  const errors = ['/', '%'].filter((illegal) => value.includes(illegal)).map((illegal) => `may not contain '${illegal}'`);
+  return value.includes('\0') ? [...errors, 'may not contain NUL'] : errors;
 }
 
 /** Returns the rule for `generateName`: a trailing `-` is allowed, because the suffix follows. */

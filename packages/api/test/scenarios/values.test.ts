@@ -43,6 +43,7 @@ describe('names', () => {
     expect(isQualifiedName('a/')[0]).toBe('name part must be non-empty');
     expect(isLabelValue('a'.repeat(64))).toEqual(['must be no more than 63 bytes']);
     expect(isPathSegmentName('a/b%')).toEqual(["may not contain '/'", "may not contain '%'"]);
+    expect(isPathSegmentName('a\0b')).toEqual(['may not contain NUL']);
     expect(isConfigMapKey('..a')).toEqual(["must not start with '..'"]);
     expect(isEnvVarName('a=b')).toHaveLength(1);
     expect(isPortName('80')).toEqual(['must contain at least one letter (a-z)']);

@@ -23,29 +23,35 @@ export interface ApiRequestOptions {
 
 /**
  * Creates the request that the pipeline handles from an HTTP request. The body has been received but is decoded on first access, because the
- * pipeline rejects unauthorized requests before that.
+ * pipeline rejects unauthorized requests before that. Returns a promise only if the request has a body or options.
  * @throws StatusError `UnsupportedMediaType`, `RequestEntityTooLarge` or `BadRequest` if the body cannot be accepted
  */
-export async function newApiRequest(options: ApiRequestOptions): Promise<ApiRequest> {
+export function newApiRequest(options: ApiRequestOptions): ApiRequest | Promise<ApiRequest> {
+  const { verb, optionsKind } = options.route;
+  const hasBody = optionsKind === undefined && verb !== 'get' && verb !== 'list' && verb !== 'watch';
+  if (hasBody || optionsKind !== undefined) return readApiRequest(options, hasBody);
+  return annotated(new HttpApiRequest(options, 0, undefined), options);
+}
+
+async function readApiRequest(options: ApiRequestOptions, writes: boolean): Promise<ApiRequest> {
   const { exchange, route, query, warn, audit } = options;
   const { headers } = exchange;
-  const { verb, optionsKind } = route;
   const contentType = headers['content-type'];
-  const writes = optionsKind === undefined && verb !== 'get' && verb !== 'list' && verb !== 'watch';
-  const patchType = writes && verb === 'patch' ? requestPatchType(contentType, route.kind) : undefined;
+  const patchType = writes && route.verb === 'patch' ? requestPatchType(contentType, route.kind) : undefined;
   const bytes = writes ? await exchange.readBody(maxBodyBytes) : noBytes;
   const binary = bytes.length > 0 && mediaTypeOf(contentType) === protobufType;
   const protobuf = binary ? (await import('../endpoints/negotiation/protobuf-decoder.ts')).decodeProtobuf : undefined;
-  const decode =
-    writes || optionsKind !== undefined
-      ? () => {
-          const decoded = decodeRequestBody(bytes, { route, query, contentType, protobuf, warn });
-          audit?.setRequestObject(decoded);
-          return decoded;
-        }
-      : undefined;
+  const decode = () => {
+    const decoded = decodeRequestBody(bytes, { route, query, contentType, protobuf, warn });
+    audit?.setRequestObject(decoded);
+    return decoded;
+  };
   const request = new HttpApiRequest(options, bytes.length, decode);
   if (patchType !== undefined) request.patchType = patchType;
+  return annotated(request, options);
+}
+
+function annotated(request: HttpApiRequest, { audit }: ApiRequestOptions): ApiRequest {
   if (audit !== undefined) request.annotate = (key, value, level) => audit.annotate(key, value, level);
   return request;
 }

@@ -51,7 +51,7 @@ export class ResourceHandler {
     // for a proxied request, the backend negotiates the format
     const accepted = route.subresource?.name === 'proxy' ? plainJson : negotiateForRoute(exchange, target.query, route);
     const { audit, warnings } = state;
-    const apiRequest = await newApiRequest({
+    const pending = newApiRequest({
       exchange,
       route,
       query: target.query,
@@ -62,7 +62,7 @@ export class ResourceHandler {
       },
       audit,
     });
-    const response = await this.#options.pipeline.handle(apiRequest);
+    const response = await this.#options.pipeline.handle(pending instanceof Promise ? await pending : pending);
     if (audit !== undefined) {
       audit.setResponse(response);
       if (route.longRunning) audit.recordResponseStarted();
@@ -73,17 +73,20 @@ export class ResourceHandler {
     if (response.kind === 'proxy')
       await this.#options.proxyEndpoints.serve(response, { exchange, requestTarget: target, upgrade: request.upgrade });
     else if (response.kind === 'kubelet') await this.#serveFromKubelet(response, request);
-    else await this.#send(response, resourceRequest, accepted);
+    else {
+      const sending = this.#send(response, resourceRequest, accepted);
+      if (sending !== undefined) await sending;
+    }
   }
 
-  async #send(
+  #send(
     response: Exclude<PipelineResponse, { kind: 'kubelet' | 'proxy' }>,
     { request, route, authentication, statusOf }: ResourceRequest,
     accepted: NegotiatedFormat,
-  ): Promise<void> {
+  ): Promise<void> | undefined {
     const { clock, metrics } = this.#options;
     const { query } = request.target;
-    await sendResponse(response, {
+    return sendResponse(response, {
       exchange: response.kind === 'watch' ? streamExchange(request, { text: accepted.format !== 'protobuf' }) : request.exchange,
       accepted,
       resource: route.resource,

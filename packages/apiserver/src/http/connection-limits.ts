@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises';
+
 /**
  * The limits on connections and memory that a client can hold without progress. Durations are in milliseconds. "net/http" and "x/net/http2" are
  * packages of Go; "kube-apiserver" is `pkg/server/secure_serving.go` of k8s.io/apiserver.
@@ -71,6 +73,26 @@ export const defaultConnectionConfig: ConnectionConfig = {
   idleTimeoutSeconds: 90,
   stalledStreamTimeoutSeconds: 300,
 };
+
+/** The part of the file descriptors of the process that connections may use. Storage, logs and programs need the rest. */
+const connectionShare = 0.75;
+
+/**
+ * Returns the configuration with at most as many connections as the process can hold with a limit of open files. At the limit itself, the storage and
+ * the audit log could not open files.
+ */
+export function withinOpenFiles(config: ConnectionConfig, openFiles: number | undefined): ConnectionConfig {
+  if (openFiles === undefined) return config;
+  const max = Math.min(config.max, Math.floor(openFiles * connectionShare));
+  return { ...config, max, reserved: Math.min(config.reserved, Math.floor(max / 4)) };
+}
+
+/** Returns the limit of open files of this process; undefined if there is none or the system has no /proc. Node.js raises it to the hard limit. */
+export async function readOpenFilesLimit(): Promise<number | undefined> {
+  if (process.platform !== 'linux') return undefined;
+  const soft = /^Max open files +(\d+) /m.exec(await readFile('/proc/self/limits', 'utf8'))?.[1];
+  return soft === undefined ? undefined : Number(soft);
+}
 
 /** Returns the limits for a configuration and the time that a request has. */
 export const connectionLimits = (config: ConnectionConfig, requestTimeoutMs: number): ConnectionLimits => ({

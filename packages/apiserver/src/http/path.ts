@@ -41,7 +41,7 @@ export function parseTarget(target: string): RequestTarget {
   if (target.charCodeAt(0) !== 47) throw badRequest('the request target has to be a path');
   const mark = target.indexOf('?');
   const path = mark < 0 ? target : target.slice(0, mark);
-  const proxied = proxyPath.exec(path);
+  const proxied = path.includes('/proxy') ? proxyPath.exec(path) : null;
   const own = proxied === null ? path : path.slice(0, proxied[0].length);
   const segments = parsePath(own);
   const decoded =

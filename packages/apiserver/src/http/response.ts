@@ -70,32 +70,45 @@ export interface ResponseContext {
   statusOf(error: unknown): StatusError;
 }
 
-/** Sends a response of the pipeline to the client. Does not handle proxied responses. */
-export async function sendResponse(
+/** Sends a response of the pipeline to the client. Does not handle proxied responses. Returns undefined if the response has been sent. */
+export function sendResponse(
   response: Exclude<PipelineResponse, { kind: 'kubelet' | 'proxy' }>,
   context: ResponseContext,
-): Promise<void> {
+): Promise<void> | undefined {
+  if (context.accepted.format === 'protobuf' || response.kind === 'list' || response.kind === 'watch') return sendLater(response, context);
+  sendLoaded(response, context);
+  return undefined;
+}
+
+async function sendLater(response: Exclude<PipelineResponse, { kind: 'kubelet' | 'proxy' }>, context: ResponseContext): Promise<void> {
+  if (context.accepted.format === 'protobuf') await loadCodec();
+  await sendLoaded(response, context);
+}
+
+/** Sends a response whose codec is loaded. */
+function sendLoaded(
+  response: Exclude<PipelineResponse, { kind: 'kubelet' | 'proxy' }>,
+  context: ResponseContext,
+): Promise<void> | undefined {
   const { exchange, accepted, clock, query } = context;
-  if (accepted.format === 'protobuf') await loadCodec();
   const options: ResponseEncodingOptions = { includeObject: includeObjectOf(query), now: () => clock.now() };
   switch (response.kind) {
     case 'nothing':
       exchange.openStream(204).end();
-      return;
+      return undefined;
     case 'object': {
-      addWarnings(exchange, [...context.warnings, ...response.warnings]);
+      if (context.warnings.length > 0 || response.warnings.length > 0) addWarnings(exchange, [...context.warnings, ...response.warnings]);
       sendItem(response, context, options);
-      return;
+      return undefined;
     }
     case 'list': {
       addWarnings(exchange, [...context.warnings, ...response.warnings]);
-      await sendList(response, context, options);
-      return;
+      return sendList(response, context, options);
     }
     case 'watch': {
       addWarnings(exchange, [...context.warnings, ...(response.warnings ?? [])]);
       const encoding = encodingFor(accepted, 'watch', response.resource, options);
-      await sendWatchResponse(exchange, response.frames, {
+      return sendWatchResponse(exchange, response.frames, {
         encoding,
         includeSpanContexts: accepted.format !== 'protobuf' && exchange.headers['x-oarlock-cause'] === '1',
         onEvents: context.newEventObserver(),

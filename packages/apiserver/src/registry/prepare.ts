@@ -1,3 +1,4 @@
+import { copyFields } from '@oarlock/api/json/copy-fields';
 import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject, ObjectMeta } from '@oarlock/api/object';
 import { formatTime } from '@oarlock/api/values/time';
@@ -32,7 +33,7 @@ export function prepareForCreate(kind: ServedKind, { object, uid, context }: Cre
   metadata['uid'] = uid;
   metadata['creationTimestamp'] = formatTime(context.now);
   if (strategy.generation !== undefined && strategy.generation !== false) metadata['generation'] = 1;
-  let fresh: KubeObject = { ...object, metadata: metadata as ObjectMeta };
+  let fresh: KubeObject = copyFields(object, { metadata: metadata as ObjectMeta });
   if (hasStatus(kind) && strategy.keepsStatusOnCreate !== true) fresh = withFields(fresh, { status: {} });
   return strategy.prepareForCreate?.(fresh, context) ?? fresh;
 }
@@ -92,16 +93,16 @@ function restoreServerFields(
   }: { readonly object: KubeObject; readonly old: KubeObject; readonly subresource?: boolean | undefined },
 ): KubeObject {
   const before = old.metadata ?? {};
-  const metadata: Record<string, unknown> = { ...object.metadata };
-  delete metadata['selfLink'];
-  delete metadata['managedFields'];
+  const metadata: Record<string, unknown> = {};
+  const submitted = (object.metadata ?? {}) as Readonly<Record<string, unknown>>;
+  for (const name in submitted) if (name !== 'selfLink' && name !== 'managedFields') metadata[name] = submitted[name];
   if (!metadata['uid'] && before.uid !== undefined) metadata['uid'] = before.uid;
   restoreField(metadata, before, 'creationTimestamp');
   if (before.deletionTimestamp !== undefined) metadata['deletionTimestamp'] = before.deletionTimestamp;
   if (before.deletionGracePeriodSeconds !== undefined) metadata['deletionGracePeriodSeconds'] ??= before.deletionGracePeriodSeconds;
   if (subresource) {
     if (metadata['generation'] === undefined || !isGenerationCounted(object, old)) restoreField(metadata, before, 'generation');
-    return { ...object, metadata: metadata as ObjectMeta };
+    return copyFields(object, { metadata: metadata as ObjectMeta });
   }
   restoreField(metadata, before, 'generation');
   const { generation } = strategy;
@@ -109,7 +110,7 @@ function restoreServerFields(
     const changed = generation === true ? !jsonEqual(fieldOf(object, 'spec'), fieldOf(old, 'spec')) : generation(object, old);
     if (changed) metadata['generation'] = (before.generation ?? 0) + 1;
   }
-  return { ...object, metadata: metadata as ObjectMeta };
+  return copyFields(object, { metadata: metadata as ObjectMeta });
 }
 
 /** Returns true if the strategy of a subresource that changes the spec has already incremented the generation. */

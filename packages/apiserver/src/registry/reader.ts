@@ -73,7 +73,9 @@ export class Reader {
    */
   async get(kind: ServedKind, request: ApiRequest): Promise<EncodedObject> {
     const { namespace, name, query } = request;
-    await this.#waitForRevision(parseResourceVersion(query['resourceVersion'] ?? ''), request);
+    const revision = parseResourceVersion(query['resourceVersion'] ?? '');
+    if (revision === undefined) await this.#cache.waitUntilFresh(request);
+    else if (revision > this.#cache.revision) await this.#waitForRevision(revision, request);
     const item = kind.cache.get(kind.namespaced ? `${namespace}/${name}` : name);
     if (item === undefined) throw notFound(kind.resource, name);
     return toServed(kind, item, request);

@@ -1,3 +1,4 @@
+import { copyFields } from '@oarlock/api/json/copy-fields';
 import type { FieldError } from '@oarlock/api/field/field-error';
 import type { KubeObject } from '@oarlock/api/object';
 import type { Identity } from '@oarlock/spi/authn';
@@ -119,14 +120,14 @@ export function withFields(object: KubeObject, parts: Fields): KubeObject {
 }
 
 export function withMetadata(object: KubeObject, parts: Fields): KubeObject {
-  return { ...object, metadata: withReplacedFields((object.metadata ?? {}) as Fields, parts) };
+  return copyFields(object, { metadata: withReplacedFields((object.metadata ?? {}) as Fields, parts) });
 }
 
 /** Returns a copy with fields replaced. Does not use `delete`, which would turn the object into V8's slow dictionary mode. */
 function withReplacedFields(fields: Fields, parts: Fields): Record<string, unknown> {
   let leaves = false;
   for (const name in parts) leaves ||= parts[name] === undefined;
-  if (!leaves) return { ...fields, ...parts };
+  if (!leaves) return copyFields(fields, parts);
   const result: Record<string, unknown> = {};
   for (const name in fields)
     if (!(name in parts)) result[name] = fields[name];

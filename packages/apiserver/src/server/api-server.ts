@@ -9,7 +9,7 @@ import { loadAuditPolicy } from '../audit/audit-policy.ts';
 import { defaultAuditPolicy } from '../audit/default-audit-policy.ts';
 import type { HealthCheck } from '../handler-chain/health-endpoints.ts';
 import { loopbackPathHandler } from '../handler-chain/path-endpoints.ts';
-import { connectionLimits } from '../http/connection-limits.ts';
+import { connectionLimits, readOpenFilesLimit, withinOpenFiles } from '../http/connection-limits.ts';
 import { HttpServer } from '../http/server.ts';
 import { loopbackHandler } from '../pipeline/loopback-handler.ts';
 import type { Listener } from '../proxy/proxy-addresses.ts';
@@ -141,7 +141,7 @@ export class ApiServer implements Role {
       pair,
       clientAuthorities: { cluster: keys.caBundle, frontProxy: frontProxyKeys(keys).caBundle },
       maxStreamsPerConnection: config.maxStreamsPerConnection,
-      limits: connectionLimits(config.connections, config.requestTimeoutSeconds * 1000),
+      limits: connectionLimits(withinOpenFiles(config.connections, await readOpenFilesLimit()), config.requestTimeoutSeconds * 1000),
       clock,
       log,
       registry: metrics,

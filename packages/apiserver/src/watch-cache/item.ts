@@ -1,3 +1,4 @@
+import { copyFields } from '@oarlock/api/json/copy-fields';
 import { parseExact, stringifyExact } from '@oarlock/api/json/exact-json';
 import { managersText, sharedManagers } from '@oarlock/api/managed-fields/managers';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
@@ -64,13 +65,8 @@ export class Codec {
     const read = (this.preservesNumbers ? parseExact(text) : JSON.parse(text)) as KubeObject;
     const { metadata } = read;
     const managedFields = metadata?.managedFields && sharedManagers(metadata.managedFields);
-    const object = {
-      ...read,
-      kind: this.kind,
-      apiVersion: this.apiVersion,
-      ...(managedFields && { metadata: { ...metadata, managedFields } }),
-    };
-    return withRevisionFrozen(object, revision);
+    const object = copyFields(read, { kind: this.kind, apiVersion: this.apiVersion });
+    return withRevisionFrozen(managedFields ? copyFields(object, { metadata: copyFields(metadata, { managedFields }) }) : object, revision);
   }
 }
 
@@ -85,7 +81,7 @@ function without(object: object, names: ReadonlySet<string>): object {
 
 /** Returns the object, deeply frozen, with the revision as resourceVersion. */
 function withRevisionFrozen(object: KubeObject, revision: number): KubeObject {
-  return deepFreeze({ ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } });
+  return deepFreeze(copyFields(object, { metadata: copyFields(object.metadata ?? {}, { resourceVersion: String(revision) }) }));
 }
 
 export interface ItemOptions {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { connectionLimits, defaultConnectionConfig } from '../../src/http/connection-limits.ts';
+import { connectionLimits, defaultConnectionConfig, readOpenFilesLimit, withinOpenFiles } from '../../src/http/connection-limits.ts';
 import apiserver from '../../src/plugin.ts';
 
 describe('the connection limits', () => {
@@ -11,6 +11,13 @@ describe('the connection limits', () => {
       idleTimeoutMs: 90_000,
       responseTimeoutMs: 60_000,
     });
+  });
+
+  it('leave a quarter of the file descriptors of the process to storage, logs and programs', async () => {
+    expect(withinOpenFiles(defaultConnectionConfig, 1_000_000)).toEqual(defaultConnectionConfig);
+    expect(withinOpenFiles(defaultConnectionConfig, undefined)).toEqual(defaultConnectionConfig);
+    expect(withinOpenFiles(defaultConnectionConfig, 1024)).toEqual({ ...defaultConnectionConfig, max: 768, reserved: 192 });
+    if (process.platform === 'linux') expect(await readOpenFilesLimit()).toBeGreaterThan(0);
   });
 
   it.each([

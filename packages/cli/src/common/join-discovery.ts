@@ -1,7 +1,11 @@
 import { httpClient, type HttpClient, type HttpClientOptions } from '@oarlock/client/http/client';
 import type { ServerList } from '@oarlock/client/http/server-list';
+import type { CaResponse } from '@oarlock/cluster/paths/join-path';
 import { caHashes } from '@oarlock/cluster/pki/ca-hash';
 import { CommandError, exitCodes } from './command-error.ts';
+
+/** Largest difference of two clocks with which a machine joins, in milliseconds. */
+const maxClockSkewMs = 60_000;
 
 /** Calls `work` with a client, and closes the client. */
 export async function withClient<T>(options: HttpClientOptions, work: (api: HttpClient) => Promise<T>): Promise<T> {
@@ -35,14 +39,27 @@ export async function discoverCa(
   servers: ServerList,
   { expectedHash, option }: { readonly expectedHash: string; readonly option: string },
 ): Promise<string> {
-  const { ca } = (await withClient({ server: servers.preferred, servers, insecureSkipTlsVerify: true }, (api) =>
+  const startedAt = Date.now();
+  const { ca, time } = (await withClient({ server: servers.preferred, servers, insecureSkipTlsVerify: true }, (api) =>
     api.raw('GET', '/oarlock/v1/ca'),
-  )) as {
-    readonly ca?: unknown;
-  };
+  )) as Partial<Record<keyof CaResponse, unknown>>;
   if (typeof ca !== 'string' || caHashes(ca)[0] !== expectedHash)
     throw new CommandError(
       `the CA of ${servers.preferred} does not match ${option}: the address belongs to another cluster, or the connection is intercepted`,
     );
+  if (typeof time === 'number') requireSynchronizedClock(time, { startedAt, endedAt: Date.now(), server: servers.preferred });
   return ca;
+}
+
+/** @throws CommandError if the clocks of this machine and of the server differ by more than a minute, with which certificates and leases fail */
+export function requireSynchronizedClock(
+  time: number,
+  { startedAt, endedAt, server }: { readonly startedAt: number; readonly endedAt: number; readonly server: string },
+): void {
+  // the server read its clock at a time between the request and the answer
+  const aheadMs = startedAt > time ? startedAt - time : Math.min(0, endedAt - time);
+  if (Math.abs(aheadMs) <= maxClockSkewMs) return;
+  throw new CommandError(
+    `the clock of this machine is ${Math.round(Math.abs(aheadMs) / 1000)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} that of ${server}: synchronize the clocks, for example with NTP, and join again`,
+  );
 }

@@ -1,7 +1,6 @@
 import { isStatus } from '@oarlock/api/status';
 import type { Client } from '@oarlock/spi/client';
-import type { ListedServer } from '@oarlock/cluster/servers/server-registry';
-import { serversPath } from '@oarlock/cluster/servers/server-plugins';
+import { serversPath, type ServerWithMember } from '@oarlock/cluster/servers/server-plugins';
 import { adminAccess } from '../common/admin-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { formatTable } from '../common/format-table.ts';
@@ -24,7 +23,7 @@ async function withServers<T>({ dataDir }: ServerOptions, work: (client: Client)
 export async function listServers(options: ServerOptions & { readonly output: string }): Promise<void> {
   const servers = await withServers(options, async (client) => {
     try {
-      return ((await client.raw('GET', serversPath)) as { readonly servers: readonly ListedServer[] }).servers;
+      return ((await client.raw('GET', serversPath)) as { readonly servers: readonly ServerWithMember[] }).servers;
     } catch (error) {
       if (isStatus(error, 'NotFound'))
         throw new CommandError('the storage of this cluster serves one API server only; `oarlock status` shows it', undefined, {
@@ -37,15 +36,25 @@ export async function listServers(options: ServerOptions & { readonly output: st
     console.log(JSON.stringify({ servers }, null, 2));
     return;
   }
-  const rows = servers.map(({ name, ready, url, version, keysGeneration, startedAt }) => [
+  const hasMembers = servers.some(({ member }) => member !== undefined);
+  const rows = servers.map(({ name, ready, url, version, keysGeneration, startedAt, member }) => [
     name,
     ready ? 'Ready' : 'NotReady',
     url,
     version,
     String(keysGeneration),
     startedAt,
+    ...(hasMembers ? memberColumns(member) : []),
   ]);
-  console.log(formatTable([['NAME', 'STATUS', 'URL', 'VERSION', 'KEYS', 'STARTED'], ...rows]));
+  const memberNames = hasMembers ? ['ETCD', 'ETCD-VERSION', 'DB-SIZE', 'ALARMS'] : [];
+  console.log(formatTable([['NAME', 'STATUS', 'URL', 'VERSION', 'KEYS', 'STARTED', ...memberNames], ...rows]));
+}
+
+function memberColumns(member: ServerWithMember['member']): readonly string[] {
+  if (member === undefined) return ['<none>', '', '', ''];
+  const { role, version, databaseBytes, alarms } = member;
+  const size = databaseBytes === 0 ? '' : `${(databaseBytes / 1024 / 1024).toFixed(1)} MiB`;
+  return [role, version, size, alarms.length === 0 ? '<none>' : alarms.join(',')];
 }
 
 /** Removes a server that has ended. @throws CommandError if it runs or is unknown */
@@ -56,7 +65,7 @@ export async function removeServer(name: string, options: ServerOptions): Promis
     } catch (error) {
       if (isStatus(error, 'NotFound'))
         throw new CommandError(`there is no server ${name}; \`oarlock server list\` lists them`, exitCodes.usage);
-      if (isStatus(error, 'Conflict')) throw new CommandError(`the server ${name} is running: stop it first`);
+      if (isStatus(error, 'Conflict')) throw new CommandError((error as Error).message);
       throw error;
     }
   });

@@ -10,6 +10,7 @@ import { LocalNodes } from '@oarlock/spi/local-nodes';
 import { Loopback, type LoopbackEndpoint } from '@oarlock/spi/loopback';
 import { Process } from '@oarlock/spi/process';
 import { Roles, type Health, type Role } from '@oarlock/spi/role';
+import { StorageServer } from '@oarlock/spi/storage-server';
 import { Spans, type SpanStore } from '@oarlock/spi/spans';
 import type { Tracer } from '@opentelemetry/api';
 import { pluginHealthMetrics } from '../hosting/plugin-health-metrics.ts';
@@ -27,6 +28,8 @@ export interface ComposeOptions extends PlanOptions {
   readonly tracer?: (plugin: string) => Tracer;
   /** Called when a plugin of another author becomes unhealthy or healthy. */
   readonly onHealthChange?: (health: PluginHealthView) => void;
+  /** The server on which the storage runs its member; absent in a process without an API server. */
+  readonly storageServer?: StorageServer;
 }
 
 /** The API access of a composition, created after the facts are known and before any plugin. */
@@ -79,6 +82,7 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
       dataDir: options.dataDir,
       ...(options.checkLog && { checkLog: options.checkLog }),
     });
+  if (options.storageServer !== undefined) host.provide(StorageServer, options.storageServer);
   placePlugins(host, planned);
   return {
     plan: planned,

@@ -1,11 +1,14 @@
 import { join } from 'node:path';
+import type { Logger } from '@oarlock/primitives/logger';
 import { systemClock } from '@oarlock/primitives/clock';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Storage, type StorageDriver } from '@oarlock/spi/storage';
+import { StorageServer } from '@oarlock/spi/storage-server';
 import type { ClusterFile } from '../config/cluster-file.ts';
 import { placePlugins, createPlan } from './create-plan.ts';
 import type { Plan } from './plan.ts';
 import { DataDirLock } from '../process/process-state.ts';
+import { ProcessStorageServer } from '../pki/process-storage-server.ts';
 
 export interface OpenedStorage {
   readonly driver: StorageDriver;
@@ -18,22 +21,38 @@ export interface OpenedStorage {
  * Opens the storage of a cluster that is not running. The data directory is locked until `close`.
  * @throws WiringError for faults of the file; Error if the cluster is running
  */
-export async function openStorage(file: ClusterFile, dataDir: string): Promise<OpenedStorage> {
-  const planned = await createPlan(file, { roles: ['apiserver'] });
+export async function openStorage(
+  file: ClusterFile,
+  dataDir: string,
+  { nodeName }: { readonly nodeName?: string | undefined } = {},
+): Promise<OpenedStorage> {
+  const planned = await createPlan(file, { roles: ['apiserver'], ...(nodeName !== undefined && { nodeName }) });
   const lock = await DataDirLock.acquire(dataDir, planned.facts.serverUrl, []);
+  const server = new ProcessStorageServer(planned, dataDir);
+  const close = () => server.stop().finally(() => lock.release());
   try {
-    const storage = await startStorage(planned, dataDir);
-    return { ...storage, close: () => storage.close().finally(() => lock.release()) };
+    const storage = await startStorage(planned, { dataDir, server });
+    return { ...storage, close: () => storage.close().finally(close) };
   } catch (error) {
-    await lock.release();
+    await close();
     throw error;
   }
 }
 
+export interface StartStorageOptions {
+  readonly dataDir: string;
+  readonly server: StorageServer;
+  readonly log?: Logger;
+  readonly signal?: AbortSignal;
+}
+
 /** Starts the storage plugin of a plan alone. The caller holds the lock of the data directory. @throws WiringError if it cannot start */
-export async function startStorage(planned: Plan, dataDir: string, signal?: AbortSignal): Promise<OpenedStorage> {
+export async function startStorage(planned: Plan, { dataDir, server, log, signal }: StartStorageOptions): Promise<OpenedStorage> {
   const plugins = planned.plugins.filter(({ plugin }) => plugin.provides.token === Storage.token);
-  const host = new PluginHost({ clock: systemClock, dataDir: join(dataDir, 'plugins') });
+  const host = new PluginHost({ clock: systemClock, dataDir: join(dataDir, 'plugins'), ...(log && { log }) }).provide(
+    StorageServer,
+    server,
+  );
   try {
     placePlugins(host, { ...planned, plugins });
     await host.start(signal);

@@ -85,10 +85,20 @@ export const joinPath = Paths.plugin({
   }),
 });
 
+/** The answer to a machine that is about to join. `time` is that of the server, in milliseconds since the epoch; earlier versions do not send it. */
+export interface CaResponse {
+  readonly ca: string;
+  readonly time?: number;
+}
+
 /** `GET /oarlock/v1/ca`: returns the cluster CA to a machine that is about to join; the machine compares the CA with a hash. */
 export const caPath = Paths.plugin({
   id: 'cluster-ca',
   config: z.strictObject({}),
   needs: { keys: Keys },
-  create: ({ keys }) => ({ path: '/oarlock/v1/ca', methods: ['GET'], handle: async () => ({ code: 200, body: { ca: keys.caBundle } }) }),
+  create: ({ keys }, { clock }) => ({
+    path: '/oarlock/v1/ca',
+    methods: ['GET'],
+    handle: async () => ({ code: 200, body: { ca: keys.caBundle, time: clock.now() } satisfies CaResponse }),
+  }),
 });

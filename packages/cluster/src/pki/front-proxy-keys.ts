@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { CertificateRequest, FrontProxyKeys, KeyPair } from '@oarlock/spi/cluster';
 import { openAuthority, readPair, readRemovedAuthorities, writePair } from './authorities.ts';
 import { selfSigned } from './certificate-writer.ts';
-import { isUsable, issuePair, newKey } from './internal/key-pair.ts';
+import { isUsable, issuePair, newKey } from './key-pair.ts';
 
 /** The subject of the front-proxy CA. It differs from the subject of the cluster CA, so that verifiers choose the right issuer. */
 export const frontProxyCaName = 'oarlock-front-proxy-ca';

@@ -14,7 +14,7 @@ import {
 } from './authorities.ts';
 import { selfSigned, signLeaf } from './certificate-writer.ts';
 import { frontProxyCaName, openFrontProxyKeys } from './front-proxy-keys.ts';
-import { isUsable, issuePair, newKey } from './internal/key-pair.ts';
+import { isUsable, issuePair, newKey } from './key-pair.ts';
 import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { tokenAlgorithmOf, type CertificateRequest, type ClusterKeys, type KeyPair, type TokenAlgorithm } from '@oarlock/spi/cluster';
 

@@ -6,7 +6,7 @@ import type { Client } from '@oarlock/spi/client';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import { parse, stringify } from 'yaml';
 import { addressTowards } from '../process/addresses.ts';
-import { renewAt } from './internal/certificate-life.ts';
+import { renewAt } from './certificate-life.ts';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { requestCertificate } from './request-certificate.ts';
 

@@ -5,6 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import { parseGeneratedKey } from '@oarlock/apiserver/storage/encryption/encryption-config';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { caHash } from '../pki/ca-hash.ts';
+import { storagePkiDirectory } from '../pki/process-storage-server.ts';
 
 /** Directory of the CAs and of the keys of service account tokens, in the data directory. */
 export const pkiDirectory = 'pki';
@@ -34,6 +35,7 @@ const sharedEncryptionFile = /^generated(?:-\d{8}T\d{9}Z)?(?:\.next)?\.key$/;
 const sharedDirectories: readonly (readonly [directory: string, files: RegExp])[] = [
   [pkiDirectory, sharedPkiFile],
   [encryptionDirectory, sharedEncryptionFile],
+  [storagePkiDirectory, /^ca\.(?:crt|key)$/],
 ];
 
 /** Returns true if a path below the data directory is that of a shared key file. */
@@ -76,7 +78,8 @@ export async function writeKeyFiles(dataDir: string, files: KeyFiles): Promise<v
     await writeAtomic(join(dataDir, path), content, { sync: true });
   }
   // the certificate first: a pair without a certificate counts as absent
-  const removed = Object.keys(current).filter((path) => !(path in files));
+  // a record from before the storage ran members has no CA of them
+  const removed = Object.keys(current).filter((path) => !(path in files) && dirname(path) !== storagePkiDirectory);
   for (const path of removed.sort((a, b) => isCertificate(b) - isCertificate(a))) await rm(join(dataDir, path), { force: true });
 }
 

@@ -1,11 +1,12 @@
 import { failure, isStatus } from '@oarlock/api/status';
 import { secrets } from '@oarlock/api/resources';
 import type { Clock } from '@oarlock/primitives/clock';
-import type { Plugin } from '@oarlock/kernel/plugin';
+import { pluginNameOf, type Plugin } from '@oarlock/kernel/plugin';
 import { Client } from '@oarlock/spi/client';
 import { Cluster, type ClusterKeys } from '@oarlock/spi/cluster';
 import { Paths, type PathResponse } from '@oarlock/spi/paths';
-import { Storage, type StorageDriver } from '@oarlock/spi/storage';
+import { Storage, StorageError, type StorageDriver } from '@oarlock/spi/storage';
+import type { StorageMember } from '@oarlock/spi/storage-server';
 import { z } from 'zod';
 import { caHashes } from '../pki/ca-hash.ts';
 import { version } from '../process/version.ts';
@@ -18,6 +19,7 @@ import type { SharedKeys } from './shared-keys.ts';
 
 export const serversPath = '/oarlock/v1/servers';
 export const serverJoinPath = '/oarlock/v1/server-join';
+export const snapshotsPath = '/oarlock/v1/etcd/snapshots';
 export const keysPath = '/oarlock/v1/keys';
 
 /** The answer to a joining server. Only the holder of the whole token can open it. */
@@ -26,6 +28,21 @@ export interface ServerJoinResponse {
   readonly sealedClusterKey: string;
   /** The cluster record in JSON, with keys that the cluster key seals. */
   readonly record: string;
+  /** The members of a storage that runs on the servers: the joining server adds its own. */
+  readonly storage?: JoinedStorage;
+}
+
+/** What the storage plugin of a joining server needs to know. */
+export interface JoinedStorage {
+  /** Name of the storage plugin in the cluster file. */
+  readonly plugin: string;
+  readonly endpoints: readonly string[];
+}
+
+/** A server and its member of the storage. */
+export interface ServerWithMember extends ListedServer {
+  /** Absent if the storage runs elsewhere, or if the server has no member. */
+  readonly member?: StorageMember;
 }
 
 /** The state of the shared keys. */
@@ -49,6 +66,7 @@ export interface ServerPluginsOptions {
 /** Returns the plugins of a server whose storage other servers share: its registration, the distribution of keys, and the paths of both. */
 export const serverPlugins = (options: ServerPluginsOptions): readonly Plugin[] => [
   serversPlugin(options),
+  snapshotsPlugin(),
   keysPlugin(options),
   serverJoinPlugin(),
 ];
@@ -84,19 +102,67 @@ function serversPlugin({ shared, dataDir, serverName, keys, reload }: ServerPlug
           await registry.stop();
         },
         async handle({ method, query }) {
-          if (method === 'GET') return answer({ servers: await registry.list() });
+          if (method === 'GET') return answer({ servers: await listServers(registry, storage) });
           const parsed = removeSchema.safeParse(query);
           if (!parsed.success) return badRequest(z.prettifyError(parsed.error));
-          return removed(parsed.data.name, await registry.remove(parsed.data.name));
+          return removeServer(parsed.data.name, { registry, storage });
         },
       };
     },
   });
 }
 
-function removed(name: string, result: boolean | 'running'): PathResponse {
-  if (result === 'running') return conflict(`the server ${name} is running: stop it first`);
-  return result ? answer({}) : { code: 404, body: failure('NotFound', `there is no server ${name}`).status };
+/** Returns the servers with their members of the storage, and members whose server has no record. */
+async function listServers(registry: ServerRegistry, storage: StorageDriver): Promise<readonly ServerWithMember[]> {
+  const [servers, members] = await Promise.all([registry.list(), storage.members?.list() ?? []]);
+  return servers.map((server) => {
+    const member = members.find(({ name }) => name === server.name);
+    return { ...server, ...(member && { member }) };
+  });
+}
+
+/** Removes the member and then the record of a server that has ended, so that an interrupted removal can be repeated. */
+async function removeServer(
+  name: string,
+  { registry, storage }: { readonly registry: ServerRegistry; readonly storage: StorageDriver },
+): Promise<PathResponse> {
+  const server = (await registry.list()).find((each) => each.name === name);
+  const running = conflict(`the server ${name} is running: stop it first`);
+  if (server?.ready === true) return running;
+  try {
+    const hadMember = await storage.members?.remove(name);
+    const result = await registry.remove(name);
+    if (result === 'running') return running;
+    return result || hadMember === true ? answer({}) : { code: 404, body: failure('NotFound', `there is no server ${name}`).status };
+  } catch (error) {
+    if (error instanceof StorageError) return conflict(error.message);
+    throw error;
+  }
+}
+
+const snapshotSchema = z.strictObject({ name: z.string().min(1).max(128).optional() });
+
+/** `GET /oarlock/v1/etcd/snapshots` lists the snapshots on the disk of this server; `POST` writes one. */
+function snapshotsPlugin(): Plugin {
+  return Paths.plugin({
+    id: 'etcd-snapshots',
+    config: z.strictObject({}),
+    needs: { storage: Storage },
+    create: ({ storage }, { log }) => ({
+      path: snapshotsPath,
+      methods: ['GET', 'POST'],
+      async handle({ method, body, identity }) {
+        const { members } = storage;
+        if (members === undefined) return { code: 404, body: failure('NotFound', 'the storage of this cluster takes no snapshots').status };
+        if (method === 'GET') return answer({ snapshots: await members.listSnapshots() });
+        const parsed = snapshotSchema.safeParse(body);
+        if (!parsed.success) return badRequest(z.prettifyError(parsed.error));
+        const snapshot = await members.saveSnapshot(parsed.data.name);
+        log.info({ name: snapshot.name, bytes: snapshot.bytes, by: identity.name }, 'wrote a snapshot');
+        return answer(snapshot);
+      },
+    }),
+  });
 }
 
 interface OwnRecordOptions {
@@ -197,7 +263,8 @@ function serverJoinPlugin(): Plugin {
         if (stored === undefined || sealed === undefined)
           return { code: 403, body: failure('Forbidden', 'the token is not one of `oarlock token create --role server`').status };
         log.info({ by: identity.name }, 'a server is joining');
-        return answer({ sealedClusterKey: sealed, record: stored.text } satisfies ServerJoinResponse);
+        const joined = storage.members && { storage: { plugin: pluginNameOf(storage), endpoints: storage.members.endpoints() } };
+        return answer({ sealedClusterKey: sealed, record: stored.text, ...joined } satisfies ServerJoinResponse);
       },
     }),
   });

@@ -3,10 +3,12 @@ import { join } from 'node:path';
 import { serverLeaseRoot, serverLeaseUrl } from '@oarlock/apiserver/controllers/server-leases';
 import { addGeneratedKey, readGeneratedKeys } from '@oarlock/apiserver/storage/encryption/encryption-config';
 import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
+import type { Logger } from '@oarlock/primitives/logger';
 import { Storage, type StorageDriver } from '@oarlock/spi/storage';
 import { startStorage } from '../composition/open-storage.ts';
 import { usesSharedStorage } from '../composition/create-plan.ts';
 import type { Plan } from '../composition/plan.ts';
+import type { StorageServer } from '@oarlock/spi/storage-server';
 import { openKeys } from '../pki/keys.ts';
 import { version } from '../process/version.ts';
 import {
@@ -46,6 +48,8 @@ export interface SharedKeys {
 export interface SharedKeysOptions {
   readonly plan: Plan;
   readonly dataDir: string;
+  readonly storageServer: StorageServer;
+  readonly log?: Logger;
   readonly issuer: string;
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -69,13 +73,13 @@ export const writeClusterKey = (dataDir: string, key: Uint8Array): Promise<void>
  * @throws ClusterIdentityError if the storage belongs to a cluster that this server has not joined
  */
 export async function prepareSharedKeys(options: SharedKeysOptions): Promise<SharedKeys | undefined> {
-  const { plan, dataDir, init = false, signal } = options;
+  const { plan, dataDir, storageServer: server, log, init = false, signal } = options;
   if (!plan.roles.includes('apiserver')) return undefined;
   if (!usesSharedStorage(plan.plugins)) {
     if (init) throw new ClusterIdentityError(initNeedsSharedStorage(plan));
     return undefined;
   }
-  const { driver, close } = await startStorage(plan, dataDir, signal);
+  const { driver, close } = await startStorage(plan, { dataDir, server, signal, ...(log && { log }) });
   try {
     const stored = await readRecord(driver);
     return stored === undefined ? await createRecord(driver, options) : await adoptRecord(driver, stored, options);

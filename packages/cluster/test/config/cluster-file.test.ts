@@ -319,7 +319,7 @@ const mistakes: readonly Mistake[] = [
   mistake(
     'a thread for a plugin whose calls are synchronous',
     `${head}spec:\n  runtimes: [{ use: runtime-simulated, placement: process }]\n`,
-    ['ConfigInvalid', 5, 41, 'spec.runtimes.0.placement', /runtime plugins run in the process of their role only/, /remove it/],
+    ['ConfigInvalid', 5, 40, 'spec.runtimes.0.placement', /runtime plugins run in the process of their role only/, /remove it/],
   ),
   mistake('a heap limit for a plugin without a thread', `${head}spec:\n  authn: [{ use: authn-anonymous, memoryMiB: 64 }]\n`, [
     'ConfigInvalid',

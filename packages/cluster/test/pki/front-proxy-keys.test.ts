@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { openKeys, readKeys, rotateAuthority } from '@oarlock/cluster/pki/keys';
 import type { FrontProxyKeys } from '@oarlock/spi/cluster';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { issuePair } from '../../src/pki/internal/key-pair.ts';
+import { issuePair } from '../../src/pki/key-pair.ts';
 
 let pki: string;
 beforeEach(async () => {

@@ -11,6 +11,7 @@ import { readRecord } from '../../src/servers/cluster-record.ts';
 import { KeyDistributor } from '../../src/servers/key-distributor.ts';
 import { rotateKeys, RotationError, type RotatedKeys, type RotationStep } from '../../src/servers/key-rotation.ts';
 import { ServerRegistry, type ListedServer, type ServerRecord } from '../../src/servers/server-registry.ts';
+import { ProcessStorageServer } from '../../src/pki/process-storage-server.ts';
 import { prepareSharedKeys, type SharedKeys } from '../../src/servers/shared-keys.ts';
 import { planWith, sharedStorage } from './shared-storage.ts';
 
@@ -23,7 +24,9 @@ beforeEach(async () => {
   storage = sharedStorage();
   await mkdir(join(directory, 'a'), { mode: 0o700 });
   const plan = await planWith(storage, { spec: { encryption: {} } });
-  const prepared = await prepareSharedKeys({ plan, dataDir: join(directory, 'a'), issuer: 'https://issuer.example', now: 0, signal });
+  const dataDir = join(directory, 'a');
+  const storageServer = new ProcessStorageServer(plan, dataDir);
+  const prepared = await prepareSharedKeys({ plan, dataDir, storageServer, issuer: 'https://issuer.example', now: 0, signal });
   if (prepared === undefined) throw new Error('no shared keys');
   shared = prepared;
 });

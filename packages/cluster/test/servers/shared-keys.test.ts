@@ -9,6 +9,7 @@ import { openKeys, rotateServiceAccountKey } from '../../src/pki/keys.ts';
 import { openRecord, readRecord, recordKey } from '../../src/servers/cluster-record.ts';
 import { readKeyFiles, writeKeyFiles } from '../../src/servers/key-files.ts';
 import { rotateKeys } from '../../src/servers/key-rotation.ts';
+import { ProcessStorageServer } from '../../src/pki/process-storage-server.ts';
 import { prepareSharedKeys, readClusterKey, type SharedKeys } from '../../src/servers/shared-keys.ts';
 import { planWith, sharedStorage } from './shared-storage.ts';
 
@@ -26,7 +27,8 @@ async function prepare(name: string, { shared = true, init = false, spec = {} } 
   const dataDir = dir(name);
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   const plan = await planWith(storage, { shared, spec });
-  return prepareSharedKeys({ plan, dataDir, issuer, now: Date.UTC(2026, 0, 1), init, signal: new AbortController().signal });
+  const storageServer = new ProcessStorageServer(plan, dataDir);
+  return prepareSharedKeys({ plan, dataDir, storageServer, issuer, now: Date.UTC(2026, 0, 1), init, signal: new AbortController().signal });
 }
 const recordText = async () => (await readRecord(storage))?.text ?? '';
 

@@ -146,6 +146,23 @@ export const text = {
     changeOwner: 'Change the pod template of',
     shown: (count: number, all: number) => `${count.toLocaleString('en')} of ${all.toLocaleString('en')} nodes are shown`,
   },
+  topology: {
+    title: 'Topology',
+    zone: (name: string) => `Zone ${name}`,
+    noZone: 'Nodes without a zone',
+    noPods: 'No pods',
+    pending: (count: number) => `Pods without a node: ${count.toLocaleString('en')}`,
+    cut: (nodes: number, pods: number) =>
+      `The cluster is large: at most ${nodes.toLocaleString('en')} nodes and ${pods.toLocaleString('en')} pods are shown.`,
+    whatIf: 'What if this node is lost?',
+    lossTitle: (node: string) => `If node ${node} is lost`,
+    lossHelp: 'The scheduler evaluates each pod alone, on the nodes that remain. Nothing is written.',
+    nothingMoves: 'No pod needs another node.',
+    pod: 'Pod',
+    outcome: 'Outcome',
+    moves: (node: string) => `would go to ${node}`,
+    stays: 'no other node can run it',
+  },
   edit: {
     edit: 'Edit',
     review: 'Review changes',

@@ -1,3 +1,4 @@
+import { own } from '@oarlock/api/json/json';
 import { parseQuantity, quantityValue, type ParsedQuantity } from '@oarlock/api/values/quantity';
 import type { Container, EphemeralContainer, ObjectFieldSelector, Pod, ResourceFieldSelector } from '@oarlock/api/types/core-v1';
 import { findContainer } from './pods.ts';
@@ -24,7 +25,7 @@ function formatMap(map: Readonly<Record<string, string>> | undefined): string {
 export function fieldValue(pod: Pod, { fieldPath }: ObjectFieldSelector, facts: DownwardApiValues): string {
   const { metadata, spec } = pod;
   const match = keyed.exec(fieldPath);
-  if (match) return (match[1] === 'labels' ? metadata?.labels : metadata?.annotations)?.[match[2] ?? ''] ?? '';
+  if (match) return own(match[1] === 'labels' ? metadata?.labels : metadata?.annotations, match[2] ?? '') ?? '';
   switch (fieldPath) {
     case 'metadata.name':
       return metadata?.name ?? '';

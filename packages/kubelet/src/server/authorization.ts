@@ -92,7 +92,8 @@ export class KubeletAuthorizer {
    * not answer
    */
   async authorize(request: IncomingMessage, path: string, nodeName: string): Promise<void> {
-    const user = userOfConnection(request.socket) ?? (await this.#authenticateToken(request.headers.authorization));
+    const user =
+      userOfConnection(request.socket, this.#options.clock.now()) ?? (await this.#authenticateToken(request.headers.authorization));
     if (user === undefined) throw new HttpError(401, 'Unauthorized');
     if (user.groups.includes(masters) || user.name === apiServer) return;
     const verb = verbs[request.method ?? ''] ?? '';
@@ -149,16 +150,20 @@ export class KubeletAuthorizer {
 }
 
 /** Returns the user of a connection; undefined without a client certificate. An in-process connection always belongs to the API server. */
-function userOfConnection(socket: Duplex): User | undefined {
-  return socket instanceof LocalConnection ? ownApiServer : userOfCertificate(socket as TLSSocket);
+function userOfConnection(socket: Duplex, now: number): User | undefined {
+  return socket instanceof LocalConnection ? ownApiServer : userOfCertificate(socket as TLSSocket, now);
 }
 
-/** Returns the user in a client certificate that the cluster's CA issued; undefined without such a certificate. */
-function userOfCertificate(socket: TLSSocket): User | undefined {
+/**
+ * Returns the user in a client certificate that the cluster's CA issued; undefined without such a certificate. The handshake checked the validity
+ * period, but a connection may outlive the certificate.
+ */
+function userOfCertificate(socket: TLSSocket, now: number): User | undefined {
   if (!socket.authorized) return undefined;
   const certificate = socket.getPeerCertificate();
   // without a certificate `socket.authorized` has no meaning
   if (Object.keys(certificate).length === 0) return undefined;
+  if (now < Date.parse(certificate.valid_from) || now > Date.parse(certificate.valid_to)) return undefined;
   const { CN, O } = certificate.subject;
   const groups: readonly string[] = Array.isArray(O) ? O : O === undefined ? [] : [O];
   return { name: (Array.isArray(CN) ? CN[0] : CN) ?? '', groups: [...groups, 'system:authenticated'] };

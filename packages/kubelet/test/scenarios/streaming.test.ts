@@ -12,6 +12,7 @@ import { silentLogger } from '@oarlock/primitives/logger';
 import { SpdyConnection } from '@oarlock/spdy/connection';
 import type { ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
 import { RuntimeError, type RuntimeDriver } from '@oarlock/spi/runtime';
+import { FakeClock } from '@oarlock/testing/fake-clock';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createWebSocketStream, WebSocket, WebSocketServer } from 'ws';
 import { serveWebSocketForward } from '../../src/server/streaming/port-forward-websocket.ts';
@@ -46,6 +47,7 @@ describe.each(['the listener', 'an in-process connection'] as const)('streams of
     echoPort = (echo.address() as AddressInfo).port;
     bench = await new Bench({
       keys,
+      clock: new FakeClock({ start: Date.now() }),
       wrap: (driver) =>
         Object.assign(withTraits(driver, { simulated: false }), {
           portForward: (async (_sandbox, wanted) => {

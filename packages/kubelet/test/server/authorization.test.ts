@@ -52,6 +52,16 @@ describe('KubeletAuthorizer', () => {
     expect(reviews.slice(3)).toEqual(['good']);
   });
 
+  it('rejects a client certificate that expires while its connection lasts', async () => {
+    const period = { valid_from: new Date(clock.now() - 1_000).toUTCString(), valid_to: new Date(clock.now() + 60_000).toUTCString() };
+    const subject = { CN: 'root', O: 'system:masters' };
+    const socket = { authorized: true, getPeerCertificate: () => ({ subject, ...period }) };
+    const request = { socket, headers: {}, method: 'GET' } as unknown as IncomingMessage;
+    await access.authorize(request, '/pods', 'node-a');
+    await clock.advance(62_000);
+    await expect(access.authorize(request, '/pods', 'node-a')).rejects.toMatchObject({ code: 401 });
+  });
+
   it('checks the most specific subresource first', async () => {
     may = (subresource) => subresource === 'proxy';
     expect(await check('/pods', 'good')).toBe(200);

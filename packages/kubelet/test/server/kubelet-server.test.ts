@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import type { ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
 import { signLeaf } from '@oarlock/cluster/pki/certificate-writer';
 import { openKeys } from '@oarlock/cluster/pki/keys';
+import { FakeClock } from '@oarlock/testing/fake-clock';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { silentLogger } from '@oarlock/primitives/logger';
@@ -25,6 +26,7 @@ describe('KubeletServer', () => {
     client = await keys.issue({ commonName: 'kube-apiserver-kubelet-client', organizations: ['someone'], usages: ['client'] });
     bench = await new Bench({
       keys,
+      clock: new FakeClock({ start: Date.now() }),
       wrap: (driver) => withTraits(driver, { simulated: false }),
       config: { files: true, address: '127.0.0.1', systemLogDir: join(directory, 'log') },
     }).start();

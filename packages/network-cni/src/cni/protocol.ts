@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { NetworkError, type Attachment, type NetworkErrorCode, type NetworkResult } from '@oarlock/spi/network';
 
 export type CniCommand = 'ADD' | 'CHECK' | 'DEL' | 'GC' | 'STATUS' | 'VERSION';
@@ -66,11 +67,30 @@ export function toNetworkError(fault: CniError): NetworkError {
   return new NetworkError(fault.command === 'CHECK' ? 'Broken' : (codes[fault.cniCode] ?? 'PluginFailed'), message, { cause: fault });
 }
 
+const maxAddresses = 64;
+
+/** Returns true for an IP address with or without a prefix length. A zone is not part of an address in CNI. */
+function isAddress(text: string): boolean {
+  const [address = '', prefix, ...rest] = text.split('/');
+  const family = address.includes('%') ? 0 : isIP(address);
+  return (
+    family !== 0 && rest.length === 0 && (prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (family === 4 ? 32 : 128)))
+  );
+}
+
 /** Validates the output of ADD. @throws CniError if the value is not a CNI result */
 export function parseResult(plugin: string, value: unknown): CniResult {
   const ips = (value as { ips?: unknown } | undefined)?.ips ?? [];
+  const invalidResult = (message: string) => new CniError(plugin, { command: 'ADD', cniCode: 6, message });
   if (!Array.isArray(ips) || ips.some((ip: { address?: unknown } | null) => typeof ip?.address !== 'string'))
-    throw new CniError(plugin, { command: 'ADD', cniCode: 6, message: 'the result has no list of addresses' });
+    throw invalidResult('the result has no list of addresses');
+  if (ips.length > maxAddresses) throw invalidResult(`the result has more than ${maxAddresses} addresses`);
+  // addresses are written to files of pods and to rules of the node
+  for (const { address, gateway } of ips as readonly { readonly address: string; readonly gateway?: unknown }[]) {
+    if (!isAddress(address)) throw invalidResult(`the result has an invalid address: ${JSON.stringify(address.slice(0, 100))}`);
+    if (gateway !== undefined && (typeof gateway !== 'string' || (gateway !== '' && isIP(gateway) === 0)))
+      throw invalidResult('the result has an invalid gateway');
+  }
   return { ...(value as object), ips };
 }
 

@@ -6,7 +6,7 @@ import type { Attachment } from '@oarlock/spi/network';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CniChain } from '../../src/cni/chain.ts';
 import { CniPlugins } from '../../src/cni/plugins.ts';
-import { CniError, toNetworkError, type NetworkList } from '../../src/cni/protocol.ts';
+import { CniError, parseResult, toNetworkError, toNetworkResult, type NetworkList } from '../../src/cni/protocol.ts';
 import { runProgram } from '@oarlock/primitives/os/run-program';
 import { KeyedExecutor } from '../../src/cni/keyed-executor.ts';
 
@@ -210,5 +210,46 @@ describe('keyed executor', () => {
       }),
     ).rejects.toThrow('no');
     await gate.run('k', piece('again'));
+  });
+});
+
+describe('parseResult', () => {
+  const parse = (...ips: readonly unknown[]) => {
+    try {
+      return toNetworkResult(parseResult('p', { cniVersion: '1.1.0', ips }));
+    } catch (error) {
+      if (error instanceof CniError) return error.message;
+      throw error;
+    }
+  };
+
+  it('accepts addresses with and without a prefix length', () => {
+    const gateway = '10.1.0.1';
+    expect(parse({ address: '10.1.0.5/24', gateway }, { address: 'fd00::5/64' })).toEqual({ ips: ['10.1.0.5', 'fd00::5'], gateway });
+    expect(parse({ address: '10.1.0.5' })).toEqual({ ips: ['10.1.0.5'] });
+  });
+
+  it.each([
+    '10.1.0.5\n10.9.9.9 kubernetes.default',
+    '10.1.0.5/24/24',
+    '10.1.0.5/33',
+    '10.1.0.5/-1',
+    'fe80::1%eth0/64',
+    '$(reboot)',
+    '10.1.0.5; flush ruleset',
+    '',
+    '::/129',
+    '0x7f.1',
+  ])('rejects the address %j', (address) => {
+    expect(parse({ address })).toBe(`the result has an invalid address: ${JSON.stringify(address)}`);
+  });
+
+  it('rejects gateways that are not addresses, and more addresses than a pod can have', () => {
+    for (const gateway of ['10.1.0.1/24', 'host', 5, null, {}])
+      expect(parse({ address: '10.1.0.5', gateway })).toBe('the result has an invalid gateway');
+    const many = Array.from({ length: 65 }, () => ({ address: '10.1.0.5' }));
+    expect(parse(...many)).toBe('the result has more than 64 addresses');
+    for (const entry of [null, 5, 'x', {}, { address: 5 }, { address: null }])
+      expect(parse(entry)).toBe('the result has no list of addresses');
   });
 });

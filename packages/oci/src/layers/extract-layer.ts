@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
-import { createReadStream, mkdirSync, rmSync } from 'node:fs';
+import { createReadStream, mkdirSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { decompressed, decompressionError } from '../archive/decompression.ts';
 import { TarParser } from '../archive/tar-parser.ts';
 import { OciError } from '../oci-error.ts';
 import { LayerExtractor } from './layer-extractor.ts';
 import type { LayerContent, LayerLimits } from './layer-record.ts';
+import { removeTree } from './remove-tree.ts';
 
 export interface ExtractLayerRequest {
   /** The file with the layer, compressed or not. */
@@ -44,7 +45,7 @@ export async function extractLayer({ blob, root, staging, diffId, limits, privil
     return extractor.finish();
   } catch (error) {
     extractor.close();
-    rmSync(root, { recursive: true, force: true });
+    removeTree(root);
     throw decompressionError(error);
   } finally {
     source.destroy();

@@ -1,10 +1,11 @@
-import { existsSync, lstatSync, mkdirSync, mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, mkdtempSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { extractLayer } from '@oarlock/oci/layers/extract-layer';
+import { removeTree } from '@oarlock/oci/layers/remove-tree';
 import { defaultLayerLimits, type LayerContent, type LayerLimits } from '../../src/layers/layer-record.ts';
 import { layerTar, sha256, type RawEntry } from '../fixtures/layer-tar.ts';
 
@@ -13,7 +14,7 @@ let directory: string;
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'oarlock-layer-'));
 });
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
+afterEach(() => removeTree(directory));
 
 const at = (path: string) => join(directory, 'root', path);
 function extractBytes(

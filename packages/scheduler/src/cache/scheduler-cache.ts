@@ -1,3 +1,4 @@
+import { own } from '@oarlock/api/json/json';
 import { hostPorts } from '@oarlock/api/component-helpers/host-ports';
 import type { Node, Pod, Taint } from '@oarlock/api/types/core-v1';
 import type { ImageState, PodAffinityGroup, NodeInfo, PodInfo, PodSelector, Snapshot } from '@oarlock/spi/scheduling';
@@ -56,7 +57,7 @@ export class CachedNodeInfo implements NodeInfo {
     this.#previousLabelKey = this.#lastLabelKey;
     this.#previousLabelValue = this.#lastLabelValue;
     this.#lastLabelKey = key;
-    this.#lastLabelValue = this.#node.metadata?.labels?.[key];
+    this.#lastLabelValue = own(this.#node.metadata?.labels, key);
     return this.#lastLabelValue;
   }
 

@@ -1,9 +1,10 @@
 import type { Pod } from '@oarlock/api/types/core-v1';
+import { ParseError } from '@oarlock/api/values/parse-error';
 import { failure, type StatusReason } from '@oarlock/api/status';
 import { Paths, type PathResponse } from '@oarlock/spi/paths';
 import { Process } from '@oarlock/spi/process';
 import { z } from 'zod';
-import { explainerSymbol, isExplaining, type Explanation } from './explainer.ts';
+import { explainerSymbol, isExplaining, type Explainer, type Explanation } from './explainer.ts';
 
 const maxPods = 1000;
 const pod = z.looseObject({
@@ -24,6 +25,17 @@ const reject = (reason: StatusReason, message: string): PathResponse => {
   return { code: status.code ?? 500, body: status };
 };
 
+/** Submitted pods have not been validated: a quantity in them may be malformed. */
+function explainSubmitted(explainer: Explainer, pods: readonly Pod[]): PathResponse {
+  try {
+    const answer: ExplainResponse = { pods: explainer.explain(pods) };
+    return { code: 200, body: answer };
+  } catch (error) {
+    if (error instanceof ParseError) return reject('BadRequest', error.message);
+    throw error;
+  }
+}
+
 /** `POST /oarlock/v1/scheduling`: explains, for each node, the rejection or the score of an existing pod or of submitted pods. */
 export const explainPath = Paths.plugin({
   id: 'scheduling-explain',
@@ -42,10 +54,7 @@ export const explainPath = Paths.plugin({
         .map((role) => role[explainerSymbol]())
         .find((each) => each !== undefined);
       if (explainer === undefined) return reject('ServiceUnavailable', 'no scheduler leads in the process of this API server');
-      if ('pods' in parsed.data) {
-        const answer: ExplainResponse = { pods: explainer.explain(parsed.data.pods as unknown as readonly Pod[]) };
-        return { code: 200, body: answer };
-      }
+      if ('pods' in parsed.data) return explainSubmitted(explainer, parsed.data.pods as unknown as readonly Pod[]);
       const { namespace, name } = parsed.data;
       const found = explainer.podOf(`${namespace}/${name}`);
       if (found === undefined) return reject('NotFound', `pods ${JSON.stringify(name)} not found`);

@@ -1,5 +1,6 @@
 import type { Health } from '../role/role.ts';
 import { slot } from '@oarlock/kernel/slot';
+import type { StorageMembers } from '../composition/storage-server.ts';
 
 /** A number that increases with every commit, across all keys; 0 is before the first commit. API objects report it as `resourceVersion`. */
 export type Revision = number;
@@ -98,6 +99,8 @@ export interface StorageDriver {
     /** Largest value that a commit accepts, in bytes. */
     readonly maxValueBytes: number;
   };
+  /** The members of the storage, if they run on the servers of the cluster. */
+  readonly members?: StorageMembers;
   /**
    * Returns whether the storage accepts commits as far as it knows, for example from the last commit. Cheap and without side effects. Absent if the
    * storage does not know; `get` then is the only check.

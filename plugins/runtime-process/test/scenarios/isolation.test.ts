@@ -139,6 +139,24 @@ for (const { name, asUser, missing } of modes)
         expect((await run('perl -e "$1" 1', [attach])).lines).toEqual([expect.stringContaining('denied')]);
       });
 
+      it.skipIf(!hasPerl)('cannot connect to sockets of the node in the data directory', async () => {
+        const connect =
+          'use Socket; for (@ARGV) { socket(S, PF_UNIX, SOCK_STREAM, 0) or die; print connect(S, pack_sockaddr_un($_)) ? "connected $_\\n" : "denied\\n" }';
+        const listening = (await readFile('/proc/net/unix', 'utf8'))
+          .split('\n')
+          .flatMap((row) => (row.includes(stage.cluster) ? [row.slice(row.indexOf(stage.cluster))] : []));
+        const { pid, root } = { pid: String(stage.supervisor), root: `/proc/${stage.supervisor}/root` };
+        const paths = [...new Set(listening)];
+        expect(paths.length).toBeGreaterThan(0);
+        const { lines } = await run('perl -e "$@"', [
+          connect,
+          ...paths,
+          ...paths.map((path) => `${root}${path}`),
+          `/proc/${pid}/cwd/socket`,
+        ]);
+        expect(new Set(lines)).toEqual(new Set(['denied']));
+      });
+
       it('cannot uncover the data directory', async () => {
         const { log } = await run(
           'for path in "$2" /tmp /run /; do umount "$path"; umount -l "$path"; unshare --user --map-root-user --mount umount -l "$path"; unshare --user --map-root-user --mount sh -c \'umount -l "$1"; cat "$2"\' sh "$path" "$1"; done; nsenter --target 1 --mount cat "$1"; mount -o remount,rw /; cat "$1"; touch /etc/uncovered && echo written',

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
-import { int, rpcs, type Rpc } from '../rpc/etcd-messages.ts';
+import { rpcs, type Rpc } from '../rpc/etcd-messages.ts';
 import { GrpcError } from '@oarlock/grpc/grpc-error';
 import { GrpcSession, type TlsFiles } from '../rpc/grpc-session.ts';
 
@@ -42,8 +42,9 @@ const backoff = { first: 50, most: 2_000 };
 
 /** A connection to one member of the cluster at a time; to another member when it fails. */
 export class EtcdConnection {
-  readonly #options: ConnectionOptions;
+  #options: ConnectionOptions;
   readonly #stop = new AbortController();
+  #endpoints: readonly string[];
   #member: Member | undefined;
   #dialing: Promise<Member> | undefined;
   #waiting = 0;
@@ -54,6 +55,18 @@ export class EtcdConnection {
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
+    this.#endpoints = options.endpoints;
+  }
+
+  /** Replaces the TLS files. */
+  useFiles(files: Pick<ConnectionOptions, 'caFile' | 'certFile' | 'keyFile'>): void {
+    this.#options = { ...this.#options, ...files };
+  }
+
+  /** Replaces the endpoints. An open connection stays open, also if its endpoint is not among them. */
+  useEndpoints(endpoints: readonly string[]): void {
+    this.#endpoints = endpoints;
+    this.#next = 0;
   }
 
   /** Returns the connected member. @throws GrpcError `UNAVAILABLE` if none responded before the signal aborted */
@@ -76,20 +89,20 @@ export class EtcdConnection {
    * @throws GrpcError
    */
   async call<Q, S>(rpc: Rpc<Q, S>, request: Q | Uint8Array, { repeated }: { readonly repeated: boolean }): Promise<S> {
-    const { clock, requestTimeoutMs, endpoints } = this.#options;
+    const { clock, requestTimeoutMs } = this.#options;
     const message = request instanceof Uint8Array ? request : rpc.encode(request);
     const end = clock.monotonic() + requestTimeoutMs;
     for (let attempt = 0; ; attempt += 1) {
       const { session } = await this.#memberWithin(end - clock.monotonic());
       // a member that hangs must leave time to try another one
       const left = end - clock.monotonic();
-      const timeout = repeated && endpoints.length > 1 ? Math.min(left, requestTimeoutMs / 3) : left;
+      const timeout = repeated && this.#endpoints.length > 1 ? Math.min(left, requestTimeoutMs / 3) : left;
       try {
         this.calls += 1;
         return await session.call(rpc, message, timeout);
       } catch (error) {
         if (!(error instanceof GrpcError)) throw error;
-        if (error.code === 'DEADLINE_EXCEEDED' && endpoints.length > 1) session.close(error);
+        if (error.code === 'DEADLINE_EXCEEDED' && this.#endpoints.length > 1) session.close(error);
         const again = error.notSent || (repeated && (error.code === 'UNAVAILABLE' || error.code === 'DEADLINE_EXCEEDED'));
         const pause = this.#pause(attempt);
         if (!again || this.#stop.signal.aborted || clock.monotonic() + pause >= end) throw error;
@@ -123,9 +136,10 @@ export class EtcdConnection {
 
   /** Tries the endpoints in turn while a caller waits. */
   async #dial(): Promise<Member> {
-    const { endpoints, log, clock } = this.#options;
+    const { log, clock } = this.#options;
     for (let attempt = 0; this.#waiting > 0 || attempt === 0; attempt += 1) {
       this.#stop.signal.throwIfAborted();
+      const endpoints = this.#endpoints;
       const endpoint = endpoints[this.#next % endpoints.length] as string;
       this.#next += 1;
       try {
@@ -142,7 +156,7 @@ export class EtcdConnection {
   }
 
   async #open(endpoint: string): Promise<Member> {
-    const { clock, keepaliveMs, dialTimeoutMs, endpoints } = this.#options;
+    const { clock, keepaliveMs, dialTimeoutMs } = this.#options;
     const session = await GrpcSession.open(endpoint, await readTlsFiles(this.#options), {
       clock,
       keepaliveMs,
@@ -151,7 +165,8 @@ export class EtcdConnection {
     try {
       // the first call also verifies that this is etcd and that access is granted
       const { version, leader } = await session.call(rpcs.status, rpcs.status.encode({}), dialTimeoutMs);
-      if (int(leader) === 0 && endpoints.length > 1) throw new GrpcError('UNAVAILABLE', `${endpoint}: the member has no leader`);
+      if (leader.toString() === '0' && this.#endpoints.length > 1)
+        throw new GrpcError('UNAVAILABLE', `${endpoint}: the member has no leader`);
       this.#stop.signal.throwIfAborted();
       return { session, version };
     } catch (error) {
@@ -172,7 +187,7 @@ export class EtcdConnection {
 
   #unreachable(): GrpcError {
     const why = this.#lastFailure instanceof Error ? `: ${this.#lastFailure.message}` : '';
-    return new GrpcError('UNAVAILABLE', `etcd cannot be reached at ${this.#options.endpoints.join(', ')}${why}`, {
+    return new GrpcError('UNAVAILABLE', `etcd cannot be reached at ${this.#endpoints.join(', ')}${why}`, {
       notSent: true,
       cause: this.#lastFailure,
     });

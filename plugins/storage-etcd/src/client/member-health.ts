@@ -8,6 +8,10 @@ const checkIntervalMs = 60_000;
 /** Defragmenting blocks a member. It is recommended if at least this many bytes and at least half of the file would be freed. */
 const defragmentThresholdBytes = 256 * 1024 * 1024;
 
+/** Returns true if defragmenting a database is recommended. */
+export const shouldDefragment = (bytes: number, bytesInUse: number): boolean =>
+  bytes - bytesInUse >= defragmentThresholdBytes && (bytes - bytesInUse) * 2 >= bytes;
+
 export interface MemberState {
   /** Size of the member's database file. */
   readonly bytes: number;
@@ -54,8 +58,7 @@ export class MemberHealth {
       const { dbSize, dbSizeInUse, errors } = await this.#connection.call(rpcs.status, {}, { repeated: true });
       const [bytes, bytesInUse] = [int(dbSize), int(dbSizeInUse)];
       const before = this.#state;
-      const free = bytes - bytesInUse;
-      this.#state = { bytes, bytesInUse, alarms: errors, defragment: free >= defragmentThresholdBytes && free * 2 >= bytes };
+      this.#state = { bytes, bytesInUse, alarms: errors, defragment: shouldDefragment(bytes, bytesInUse) };
       this.#logChanges(before);
     } catch (error) {
       this.#log.debug({ error: String(error) }, 'the state of the etcd member is unknown');

@@ -1,10 +1,22 @@
+import Long from 'long';
 import protobuf from 'protobufjs/light.js';
 
-/** A 64-bit integer: a number when sent; when received, a `Long` if protobufjs has found that package. All values are below 2^53. */
+// without this package, which protobufjs searches at run time, identifiers of members lose their last digits
+protobuf.util.Long = Long;
+protobuf.configure();
+
+/** A 64-bit integer: a number when sent, a `Long` when received. All values except identifiers are below 2^53. */
 export type Int64 = number | { toNumber(): number };
 export const int = (value: Int64): number => (typeof value === 'number' ? value : value.toNumber());
 
+/** A 64-bit identifier: a `Long`, because identifiers exceed 2^53. */
+export interface Identifier {
+  toString(): string;
+}
+export const hexadecimal = (id: Identifier): string => BigInt(id.toString()).toString(16);
+
 export interface Header {
+  readonly member_id: Identifier;
   readonly revision: Int64;
 }
 export interface KeyValue {
@@ -63,10 +75,28 @@ export interface LeaseGrantResponse {
 }
 export interface StatusResponse {
   readonly version: string;
-  readonly leader: Int64;
+  readonly header: Header;
+  readonly leader: Identifier;
+  readonly isLearner: boolean;
   readonly dbSize: Int64;
   readonly dbSizeInUse: Int64;
   readonly errors: readonly string[];
+}
+
+export interface EtcdMember {
+  readonly ID: Identifier;
+  /** '' until the member has started for the first time. */
+  readonly name: string;
+  readonly peerURLs: readonly string[];
+  readonly clientURLs: readonly string[];
+  readonly isLearner: boolean;
+}
+export interface MembersResponse {
+  readonly members: readonly EtcdMember[];
+}
+export interface SnapshotResponse {
+  readonly remaining_bytes: Int64;
+  readonly blob: Uint8Array;
 }
 
 export interface WatchRequest {
@@ -103,7 +133,7 @@ const fields = (table: Readonly<Record<string, readonly [number, string, 'repeat
 // the parts of etcd's v3 API (rpc.proto and kv.proto) that are used; other fields are skipped when received
 export const schema = protobuf.Root.fromJSON({
   nested: {
-    Header: fields({ revision: [3, 'int64'] }),
+    Header: fields({ member_id: [2, 'uint64'], revision: [3, 'int64'] }),
     KeyValue: fields({
       key: [1, 'bytes'],
       create_revision: [2, 'int64'],
@@ -142,12 +172,31 @@ export const schema = protobuf.Root.fromJSON({
     LeaseGrantResponse: fields({ TTL: [3, 'int64'], error: [4, 'string'] }),
     StatusRequest: fields({}),
     StatusResponse: fields({
+      header: [1, 'Header'],
       version: [2, 'string'],
       dbSize: [3, 'int64'],
       leader: [4, 'uint64'],
       errors: [8, 'string', 'repeated'],
       dbSizeInUse: [9, 'int64'],
+      isLearner: [10, 'bool'],
     }),
+    SnapshotRequest: fields({}),
+    SnapshotResponse: fields({ remaining_bytes: [2, 'uint64'], blob: [3, 'bytes'] }),
+    DefragmentRequest: fields({}),
+    DefragmentResponse: fields({}),
+    Member: fields({
+      ID: [1, 'uint64'],
+      name: [2, 'string'],
+      peerURLs: [3, 'string', 'repeated'],
+      clientURLs: [4, 'string', 'repeated'],
+      isLearner: [5, 'bool'],
+    }),
+    MemberListRequest: fields({}),
+    MemberAddRequest: fields({ peerURLs: [1, 'string', 'repeated'], isLearner: [2, 'bool'] }),
+    MemberRequest: fields({ ID: [1, 'uint64'] }),
+    MemberUpdateRequest: fields({ ID: [1, 'uint64'], peerURLs: [2, 'string', 'repeated'] }),
+    MembersResponse: fields({ members: [2, 'Member', 'repeated'] }),
+    MemberAddResponse: fields({ members: [3, 'Member', 'repeated'] }),
     WatchCreateRequest: fields({
       key: [1, 'bytes'],
       range_end: [2, 'bytes'],
@@ -198,5 +247,20 @@ export const rpcs = {
     'LeaseGrantResponse',
   ),
   status: rpc<Readonly<Record<string, never>>, StatusResponse>('Maintenance/Status', 'StatusRequest', 'StatusResponse'),
+  defragment: rpc<Readonly<Record<string, never>>, unknown>('Maintenance/Defragment', 'DefragmentRequest', 'DefragmentResponse'),
+  snapshot: rpc<Readonly<Record<string, never>>, SnapshotResponse>('Maintenance/Snapshot', 'SnapshotRequest', 'SnapshotResponse'),
+  memberList: rpc<Readonly<Record<string, never>>, MembersResponse>('Cluster/MemberList', 'MemberListRequest', 'MembersResponse'),
+  memberAdd: rpc<{ readonly peerURLs: readonly string[]; readonly isLearner: boolean }, MembersResponse>(
+    'Cluster/MemberAdd',
+    'MemberAddRequest',
+    'MemberAddResponse',
+  ),
+  memberRemove: rpc<{ readonly ID: Identifier }, MembersResponse>('Cluster/MemberRemove', 'MemberRequest', 'MembersResponse'),
+  memberPromote: rpc<{ readonly ID: Identifier }, MembersResponse>('Cluster/MemberPromote', 'MemberRequest', 'MembersResponse'),
+  memberUpdate: rpc<{ readonly ID: Identifier; readonly peerURLs: readonly string[] }, MembersResponse>(
+    'Cluster/MemberUpdate',
+    'MemberUpdateRequest',
+    'MembersResponse',
+  ),
   watch: rpc<WatchRequest, WatchResponse>('Watch/Watch', 'WatchRequest', 'WatchResponse'),
 };

@@ -175,6 +175,36 @@ export class GrpcSession {
     };
   }
 
+  /** Makes a call whose response is a stream. Messages are received as fast as they are consumed. @throws GrpcError if the call fails */
+  async *stream<Q, S>(rpc: Rpc<Q, S>, request: Q, signal: AbortSignal): AsyncGenerator<S> {
+    const stream = this.#session.request(
+      { ':method': 'POST', ':path': rpc.path, 'content-type': 'application/grpc', te: 'trailers' },
+      { signal },
+    );
+    let status: GrpcError | undefined | 'none' = 'none';
+    const take = (headers: IncomingHttpHeaders) => {
+      status = statusOf(headers);
+    };
+    stream.on('response', take);
+    stream.on('trailers', take);
+    this.#streams += 1;
+    const reader = new FrameReader();
+    try {
+      stream.end(frame(rpc.encode(request)));
+      for await (const chunk of stream as AsyncIterable<Buffer>) {
+        const messages: Buffer[] = [];
+        reader.push(chunk, (message) => messages.push(message));
+        for (const message of messages) yield rpc.decode(message);
+      }
+    } finally {
+      this.#streams -= 1;
+      stream.close(constants.NGHTTP2_CANCEL);
+    }
+    const ended = status as GrpcError | undefined | 'none';
+    if (ended === 'none') throw new GrpcError('UNAVAILABLE', `${this.endpoint}: ${rpc.path} was interrupted`);
+    if (ended !== undefined) throw ended;
+  }
+
   close(why: Error): void {
     this.#why ??= why;
     this.#usable = false;

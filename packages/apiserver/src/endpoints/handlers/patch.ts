@@ -144,8 +144,10 @@ export function applyPatch(
     throw rejection(error.message);
   }
   // fields that decoding dropped are unknown to the kind
-  if (validation === undefined || kind.schema === undefined || hasSameMembers(result, object)) return object;
-  const unknown = unknownFields(kind.schema, result);
+  if (validation === undefined || kind.schema === undefined) return object;
+  const changed = changedMembers(result, object);
+  if (changed === undefined) return object;
+  const unknown = unknownFields(kind.schema, changed);
   if (unknown.length > 0 && validation.reject) throw rejection(`strict decoding error: ${unknown.join(', ')}`);
   for (const warning of unknown) validation.warn(warning);
   return object;
@@ -169,9 +171,11 @@ function fieldValidationOf(context: RequestContext): FieldValidation | undefined
       };
 }
 
-function hasSameMembers(a: Readonly<Record<string, unknown>>, b: object): boolean {
-  for (const key in a) if (a[key] !== (b as Readonly<Record<string, unknown>>)[key]) return false;
-  return true;
+/** Returns the members of the patched object that decoding changed; undefined if there are none. */
+function changedMembers(patched: Readonly<Record<string, unknown>>, decoded: object): Readonly<Record<string, unknown>> | undefined {
+  let changed: Record<string, unknown> | undefined;
+  for (const key in patched) if (patched[key] !== (decoded as Readonly<Record<string, unknown>>)[key]) (changed ??= {})[key] = patched[key];
+  return changed;
 }
 
 function requireMergePatchObject(body: unknown, prefix = 'error decoding patch: '): unknown {

@@ -1,3 +1,4 @@
+import { copyFields } from '@oarlock/api/json/copy-fields';
 import { checkJson, conformToSchema as convertBySchema, conformUnstructured, UnmarshalTypeError } from '@oarlock/api/schema/conform';
 import { isObject } from '@oarlock/api/json/json';
 import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
@@ -22,7 +23,7 @@ export function decodeBody<T extends KubeObject = KubeObject>(body: unknown, { g
   const apiVersion = requireKind(body, { gvk, schema });
   const object = body as unknown as T;
   const whole = schema !== undefined && known !== undefined ? conformUnshared(object, known, { gvk, schema }) : undefined;
-  return { ...(whole ?? conformToSchema<T>(object, { gvk, schema })), kind: gvk.kind, apiVersion };
+  return copyFields(whole ?? conformToSchema<T>(object, { gvk, schema }), { kind: gvk.kind, apiVersion });
 }
 
 /**
@@ -33,7 +34,7 @@ export function decodePatched(patched: unknown, { gvk, schema }: BodyOptions, is
   const apiVersion = requireKind(patched, { gvk, schema });
   const decode = isStrategic ? conformUnstructured : convertBySchema;
   const object = schema === undefined ? conformToSchema(patched as KubeObject, { gvk, schema }) : decode(schema, patched as KubeObject);
-  return { ...object, kind: gvk.kind, apiVersion };
+  return copyFields(object, { kind: gvk.kind, apiVersion });
 }
 
 /** Returns the apiVersion of the kind. @throws StatusError BadRequest if the body is of another kind or version */
@@ -78,7 +79,7 @@ function conformUnshared<T extends KubeObject>(object: T, known: KubeObject, opt
     if (typeof part === 'object' && part !== null && part === old?.[name] && Object.isFrozen(part)) (shared ??= {})[name] = part;
     else rest[name] = part;
   }
-  return shared && ({ ...conformToSchema(rest, options), ...shared } as unknown as T);
+  return shared && (copyFields(conformToSchema(rest, options), shared) as unknown as T);
 }
 
 /** Returns the value with the types of a schema and without unknown fields. @throws StatusError BadRequest if the value cannot be converted */

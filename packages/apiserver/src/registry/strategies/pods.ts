@@ -1,3 +1,4 @@
+import { copyFields } from '@oarlock/api/json/copy-fields';
 import { qosClass } from '@oarlock/api/component-helpers/qos-class';
 import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
@@ -29,7 +30,7 @@ export function withCondition(
 ): readonly PodCondition[] {
   const old = conditions?.find(({ type }) => type === condition.type);
   const lastTransitionTime = old?.status === condition.status ? old.lastTransitionTime : formatTime(now);
-  const next: PodCondition = { ...condition, ...(lastTransitionTime !== undefined && { lastTransitionTime }) };
+  const next: PodCondition = lastTransitionTime === undefined ? condition : copyFields(condition, { lastTransitionTime });
   if (old === undefined) return [...(conditions ?? []), next];
   return (conditions ?? []).map((other) => (other === old ? next : other));
 }
@@ -124,9 +125,9 @@ function withKeptGenerations(next: PodStatus, old: PodStatus): PodStatus {
     const generation = condition.observedGeneration ?? known.get(condition.type);
     return generation === undefined || condition.observedGeneration !== undefined
       ? condition
-      : { ...condition, observedGeneration: generation };
+      : copyFields(condition, { observedGeneration: generation });
   });
-  return { ...next, ...(observed !== undefined && { observedGeneration: observed }), ...(conditions && { conditions }) };
+  return copyFields(next, { ...(observed !== undefined && { observedGeneration: observed }), ...(conditions && { conditions }) });
 }
 
 const statusRules: SubresourceStrategy = {
@@ -138,9 +139,9 @@ const statusRules: SubresourceStrategy = {
     const kept: PodStatus = withKeptGenerations(next, status(old));
     const qos = kept.qosClass ?? status(old).qosClass;
     return withFields(rest, {
-      metadata: { ...metadata, ...(ownerReferences && { ownerReferences }) },
+      metadata: ownerReferences === undefined ? metadata : copyFields(metadata, { ownerReferences }),
       spec: spec(old),
-      status: { ...kept, ...(qos !== undefined && { qosClass: qos }) },
+      status: qos === undefined ? kept : copyFields(kept, { qosClass: qos }),
     });
   },
 };

@@ -1,3 +1,4 @@
+import { own } from '@oarlock/api/json/json';
 import { objectKey, type ObjectKey } from '@oarlock/api/object';
 import {
   deployments,
@@ -122,7 +123,7 @@ export class DisruptionController implements Controller {
     for (const pod of selected) {
       if (isTerminating(pod)) continue;
       const name = pod.metadata?.name ?? '';
-      const since = budget.status?.disruptedPods?.[name];
+      const since = own(budget.status?.disruptedPods, name);
       const remainingMs = since === undefined ? 0 : (parseTime(since) ?? 0) + deletionTimeoutMs - now;
       if (since !== undefined && remainingMs > 0) {
         disruptedPods[name] = since;

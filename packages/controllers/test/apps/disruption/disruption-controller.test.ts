@@ -96,6 +96,19 @@ describe('DisruptionController', () => {
     expect(life.messages('NotDeleted')).toEqual(["Pod was expected by PDB d/budget to be deleted but it wasn't"]);
   });
 
+  it('counts a pod whose name is a property of every object', async () => {
+    const life = await runControllers([disruption], {
+      seed(api) {
+        api.seed(replicaSets, set);
+        api.seed(pods, pod('constructor'), pod('p2'), pod('p3'), pod('p4'));
+      },
+    });
+    await life.api.client().create(podDisruptionBudgets, make({ minAvailable: 3 }));
+    await life.clock.settle();
+    expect(status(life.api)).toMatchObject({ currentHealthy: 4, disruptionsAllowed: 1 });
+    expect(life.messages('NotDeleted')).toEqual([]);
+  });
+
   it('reports unmanaged pods, and allows no disruption if the scale of an owner cannot be read', async () => {
     const life = await runControllers([disruption], { seed: (api) => void api.seed(pods, pod('p1', false)) });
     const { api, clock } = life;

@@ -1,3 +1,4 @@
+import { own } from '@oarlock/api/json/json';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { ParsedQuantity, parseQuantity, quantityValue } from '@oarlock/api/values/quantity';
@@ -89,7 +90,7 @@ export class DeviceManager {
   allocate(pod: Pod): AdmissionRejection | undefined {
     const uid = podUid(pod);
     if (this.#pods.has(uid)) return undefined;
-    const chosen: Record<string, Record<string, readonly string[]>> = {};
+    const chosen = new Map<string, Record<string, readonly string[]>>();
     const used = new Set([...this.#pods.values()].flatMap(idsOf));
     // devices of init containers that run to completion can be reused by later containers
     const reusable = new Map<string, string[]>();
@@ -107,11 +108,11 @@ export class DeviceManager {
         for (const id of ids) used.add(`${resource} ${id}`);
         const stays = index >= initContainers.length || isRestartableInitContainer(container);
         reusable.set(resource, stays ? reused.filter((id) => !ids.includes(id)) : [...new Set([...reused, ...ids])]);
-        (chosen[container.name] ??= {})[resource] = ids;
+        chosen.set(container.name, { ...chosen.get(container.name), [resource]: ids });
       }
     }
-    if (Object.keys(chosen).length === 0) return undefined;
-    this.#pods.set(uid, chosen);
+    if (chosen.size === 0) return undefined;
+    this.#pods.set(uid, Object.fromEntries(chosen));
     this.#save();
     return undefined;
   }
@@ -123,7 +124,7 @@ export class DeviceManager {
 
   /** Returns the health of a container's devices as the device plugin last reported it; `Unknown` if it never did (KEP-4680). */
   healthOf(uid: string, container: string): readonly ResourceStatus[] {
-    return Object.entries(this.#pods.get(uid)?.[container] ?? {}).map(([resource, ids]) => {
+    return Object.entries(own(this.#pods.get(uid), container) ?? {}).map(([resource, ids]) => {
       const devices = this.#plugins.get(resource)?.devices;
       const healthOf = (healthy: boolean | undefined) => (healthy === undefined ? 'Unknown' : healthy ? 'Healthy' : 'Unhealthy');
       return { name: resource, resources: ids.map((resourceID) => ({ resourceID, health: healthOf(devices?.get(resourceID)) })) };
@@ -144,7 +145,7 @@ export class DeviceManager {
    * @throws GrpcError if a call fails, Error if a device plugin is not registered
    */
   async containerDevices(pod: Pod, container: Container | EphemeralContainer, signal: AbortSignal): Promise<ContainerDevices> {
-    const allocated = this.#pods.get(podUid(pod))?.[container.name];
+    const allocated = own(this.#pods.get(podUid(pod)), container.name);
     if (allocated === undefined) return none;
     let all = none;
     for (const [resource, ids] of Object.entries(allocated)) {

@@ -96,6 +96,18 @@ describe('DeviceManager', () => {
     rmSync(directory, { recursive: true, force: true });
   });
 
+  it('allocates devices to a container whose name is a property of every object', async () => {
+    bench = await new Bench({ config: { devicePluginDir: directory } }).start();
+    await register();
+    await eventually(() => bench?.api.object(nodes, { name: 'node-a' })?.status?.allocatable?.[resource] === '2');
+    bench.create(podOf('one', { containers: [app({ name: 'constructor', resources: { limits: { [resource]: '1' } } })] }));
+    await eventually(() => isReady(bench?.pod('one')));
+    expect(plugin.allocated).toEqual([['a']]);
+    expect(Object.hasOwn(Object, resource)).toBe(false);
+    bench.create(wants('two', 2));
+    await eventually(() => bench?.pod('two')?.status?.phase === 'Failed');
+  });
+
   it('adds devices to the node resources and allocates them to pods until none is free', async () => {
     bench = await new Bench({ config: { devicePluginDir: directory } }).start();
     const { api } = bench;

@@ -1,3 +1,4 @@
+import { own } from '@oarlock/api/json/json';
 import { selectorFromLabelSelector } from '@oarlock/api/selectors/label-selector';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { PodDisruptionBudget } from '@oarlock/api/types/policy-v1';
@@ -53,7 +54,7 @@ function violatesPDB({ metadata }: Pod, budgets: DisruptionBudgetLister, remaini
   for (const budget of budgets(namespace)) {
     const selector = selectorFromLabelSelector(budget.spec?.selector);
     // as upstream, an empty selector matches no pod here; a pod in disruptedPods has already been counted
-    if (selector.empty || !selector.matches(labels) || budget.status?.disruptedPods?.[name] !== undefined) continue;
+    if (selector.empty || !selector.matches(labels) || own(budget.status?.disruptedPods, name) !== undefined) continue;
     const remaining = (remainingByBudget.get(budget) ?? budget.status?.disruptionsAllowed ?? 0) - 1;
     remainingByBudget.set(budget, remaining);
     if (remaining < 0) violates = true;

@@ -1,3 +1,4 @@
+import { own } from '@oarlock/api/json/json';
 import { selectorFromLabelSelector, type Labels, type Selector } from '@oarlock/api/selectors/label-selector';
 import type { LabelSelector } from '@oarlock/api/types/meta-v1';
 import type { Pod, PodAffinityTerm, WeightedPodAffinityTerm } from '@oarlock/api/types/core-v1';
@@ -32,7 +33,10 @@ function withLabelKeys(
 ): LabelSelector | undefined {
   if (labelSelector === undefined || (matchLabelKeys.length === 0 && mismatchLabelKeys.length === 0)) return labelSelector;
   const requirements = (keys: readonly string[], operator: 'In' | 'NotIn') =>
-    keys.flatMap((key) => (labels[key] === undefined ? [] : [{ key, operator, values: [labels[key]] }]));
+    keys.flatMap((key) => {
+      const value = own(labels, key);
+      return value === undefined ? [] : [{ key, operator, values: [value] }];
+    });
   return {
     ...labelSelector,
     matchExpressions: [

@@ -1,3 +1,4 @@
+import { own } from '@oarlock/api/json/json';
 import { matchesRequiredNodeAffinity } from '@oarlock/api/component-helpers/node-affinity';
 import { findUntoleratedTaint } from '@oarlock/api/component-helpers/tolerations';
 import { selectorFromLabelSelector, type Selector } from '@oarlock/api/selectors/label-selector';
@@ -22,14 +23,14 @@ export const hasAllTopologyKeys = (info: NodeInfo, constraints: readonly { reado
   constraints.every(({ key }) => info.label(key) !== undefined);
 
 function selectorOf({ metadata }: Pod, { labelSelector, matchLabelKeys = [] }: TopologySpreadConstraint): Selector {
-  const own = matchLabelKeys.flatMap((key) => {
-    const value = metadata?.labels?.[key];
+  const added = matchLabelKeys.flatMap((key) => {
+    const value = own(metadata?.labels, key);
     return value === undefined ? [] : [{ key, operator: 'In', values: [value] }];
   });
   return selectorFromLabelSelector(
-    labelSelector === undefined || own.length === 0
+    labelSelector === undefined || added.length === 0
       ? labelSelector
-      : { ...labelSelector, matchExpressions: [...(labelSelector.matchExpressions ?? []), ...own] },
+      : { ...labelSelector, matchExpressions: [...(labelSelector.matchExpressions ?? []), ...added] },
   );
 }
 

@@ -1,3 +1,4 @@
+import { own } from '@oarlock/api/json/json';
 import { matchesNodeSelector } from '@oarlock/api/component-helpers/node-affinity';
 import { selectorFromLabelSelector } from '@oarlock/api/selectors/label-selector';
 import { compareQuantity, quantityValue } from '@oarlock/api/values/quantity';
@@ -57,7 +58,7 @@ export function allowsNode({ allowedTopologies = [] }: StorageClass, { metadata 
   return (
     allowedTopologies.length === 0 ||
     allowedTopologies.some(({ matchLabelExpressions = [] }) =>
-      matchLabelExpressions.every(({ key, values }) => values.includes(metadata?.labels?.[key] ?? '')),
+      matchLabelExpressions.every(({ key, values }) => values.includes(own(metadata?.labels, key) ?? '')),
     )
   );
 }

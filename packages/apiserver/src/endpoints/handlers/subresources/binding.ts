@@ -1,3 +1,4 @@
+import { copyFields } from '@oarlock/api/json/copy-fields';
 import type { KubeObject } from '@oarlock/api/object';
 import { badRequest, conflict, notFound, objectModified } from '@oarlock/api/status';
 import { schemaOf } from '@oarlock/api/schema/schema';
@@ -73,8 +74,10 @@ function bindPod({ pods, current: { object, revision }, binding: { metadata, tar
   if ((spec?.nodeName ?? '') !== '') throw bindingConflict(`pod ${name} is already assigned to node ${JSON.stringify(spec?.nodeName)}`);
   if ((spec?.schedulingGates ?? []).length > 0) throw bindingConflict(`pod ${name} has non-empty .spec.schedulingGates`);
   const { nominatedNodeName: _nominated, ...kept } = status ?? {};
-  const newSpec: PodSpec = { ...spec, containers: spec?.containers ?? [], nodeName: target.name ?? '' };
-  const newStatus: PodStatus = { ...kept, conditions: withCondition(kept.conditions, { type: 'PodScheduled', status: 'True' }, now) };
+  const newSpec: PodSpec = copyFields(spec ?? {}, { containers: spec?.containers ?? [], nodeName: target.name ?? '' });
+  const newStatus: PodStatus = copyFields(kept, {
+    conditions: withCondition(kept.conditions, { type: 'PodScheduled', status: 'True' }, now),
+  });
   const pod: Pod = {
     ...rest,
     metadata: {

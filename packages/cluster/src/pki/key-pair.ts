@@ -1,6 +1,6 @@
 import { createPrivateKey, generateKeyPairSync, X509Certificate } from 'node:crypto';
 import type { CertificateRequest, KeyPair } from '@oarlock/spi/cluster';
-import { signLeaf, spkiOf } from '../certificate-writer.ts';
+import { signLeaf, spkiOf } from './certificate-writer.ts';
 import { renewAt } from './certificate-life.ts';
 
 /** Generates a private key on curve P-256 (PEM, PKCS #8). */

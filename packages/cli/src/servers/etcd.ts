@@ -1,0 +1,125 @@
+import { existsSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join, resolve } from 'node:path';
+import { isStatus } from '@oarlock/api/status';
+import { createPlan } from '@oarlock/cluster/composition/create-plan';
+import { openStorage } from '@oarlock/cluster/composition/open-storage';
+import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
+import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
+import { readProcessState } from '@oarlock/cluster/process/process-state';
+import { snapshotsPath } from '@oarlock/cluster/servers/server-plugins';
+import { pluginDirectory, storageMemberName, writeStorageState, type StorageState } from '@oarlock/cluster/servers/storage-state';
+import type { Client } from '@oarlock/spi/client';
+import { Storage } from '@oarlock/spi/storage';
+import type { StorageSnapshot } from '@oarlock/spi/storage-server';
+import { adminAccess } from '../common/admin-access.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
+import { formatTable } from '../common/format-table.ts';
+
+interface SnapshotOptions {
+  readonly dataDir: string;
+}
+
+async function withSnapshots<T>({ dataDir }: SnapshotOptions, work: (client: Client) => Promise<T>): Promise<T> {
+  const { client, close } = await adminAccess(dataDir);
+  try {
+    return await work(client);
+  } catch (error) {
+    if (isStatus(error, 'NotFound'))
+      throw new CommandError(
+        'the storage of this cluster takes no snapshots: that needs storage-etcd with `managed: true`; `oarlock backup` works with each storage',
+        undefined,
+        { cause: error },
+      );
+    throw error;
+  } finally {
+    close();
+  }
+}
+
+/** Writes a snapshot to the disk of the server. */
+export async function saveSnapshot(name: string | undefined, options: SnapshotOptions): Promise<void> {
+  const body = name === undefined ? {} : { name };
+  const saved = (await withSnapshots(options, (client) => client.raw('POST', snapshotsPath, body))) as StorageSnapshot;
+  console.log(`wrote ${saved.path} (${saved.bytes} bytes)`);
+}
+
+/** Prints the snapshots on the disk of the server. */
+export async function listSnapshots(options: SnapshotOptions & { readonly output: string }): Promise<void> {
+  const { snapshots } = (await withSnapshots(options, (client) => client.raw('GET', snapshotsPath))) as {
+    readonly snapshots: readonly StorageSnapshot[];
+  };
+  if (options.output === 'json') {
+    console.log(JSON.stringify({ snapshots }, null, 2));
+    return;
+  }
+  const rows = snapshots.map(({ name, server, bytes, createdAt, path }) => [name, server, String(bytes), createdAt, path]);
+  console.log(formatTable([['NAME', 'SERVER', 'BYTES', 'CREATED', 'PATH'], ...rows]));
+}
+
+export interface RestoreOptions {
+  readonly dataDir: string;
+  readonly file?: string;
+  readonly nodeName?: string;
+}
+
+/** Replaces the data of this server's member by a snapshot, as the only member of a new cluster. The server must not run. */
+export async function restoreSnapshot(snapshot: string, options: RestoreOptions): Promise<void> {
+  const restored = await replaceMember(options, (name, directories) => {
+    const path = [resolve(snapshot), ...directories.map((directory) => join(directory, snapshot))].find(existsSync);
+    if (path === undefined)
+      throw new CommandError(`there is no snapshot ${snapshot}, neither as a file nor in ${directories.join(', ')}`, exitCodes.usage);
+    return { state: 'restoring', name, snapshot: path };
+  });
+  console.log(
+    `restored ${snapshot} at revision ${restored}. This server is the only member: start it, then join the other servers with new data directories.`,
+  );
+}
+
+/** Makes this server's member the only one of a new cluster, with its data, after the others were lost. The server must not run. */
+export async function resetMembers(options: RestoreOptions): Promise<void> {
+  const revision = await replaceMember(options, (name) => ({ state: 'resetting', name }));
+  console.log(
+    `this server is the only member, at revision ${revision}. Never start the former members again: join their servers with new data directories.`,
+  );
+}
+
+async function replaceMember(
+  options: RestoreOptions,
+  stateFor: (name: string, snapshotDirectories: readonly string[]) => StorageState,
+): Promise<number> {
+  const dataDir = resolve(options.dataDir);
+  const running = await readProcessState(dataDir);
+  if (running !== undefined) throw new CommandError(`process ${running.pid} uses ${dataDir}: stop it first with \`oarlock down\``);
+  const file = await clusterFileOf(options, dataDir);
+  const { plugin, directory } = await managedStorage(file);
+  const name = options.nodeName ?? (await storageMemberName(dataDir, plugin)) ?? hostname().toLowerCase();
+  const directories = [directory ?? join(pluginDirectory(dataDir, plugin), 'snapshots')];
+  await writeStorageState(dataDir, plugin, stateFor(name, directories));
+  const { driver, close } = await openStorage(file, dataDir, { nodeName: name });
+  try {
+    return await driver.requestProgress();
+  } finally {
+    await close();
+  }
+}
+
+/** Returns the cluster file that the options name, or that a join has written. */
+async function clusterFileOf({ file }: RestoreOptions, dataDir: string): Promise<ClusterFile> {
+  const joined = join(dataDir, 'cluster.yaml');
+  if (file === undefined && !existsSync(joined)) throw new CommandError('name the cluster.yaml of the server with -f', exitCodes.usage);
+  return readClusterFile(file ?? joined);
+}
+
+/** Returns the name of the storage plugin and its directory of snapshots. @throws CommandError unless it runs members */
+async function managedStorage(file: ClusterFile): Promise<{ readonly plugin: string; readonly directory: string | undefined }> {
+  const { plugins } = await createPlan(file, { roles: ['apiserver'] });
+  const storage = plugins.find(({ plugin }) => plugin.provides.token === Storage.token);
+  const { managed } = (storage?.config ?? {}) as { readonly managed?: boolean | { readonly snapshots?: { readonly directory?: string } } };
+  if (storage === undefined || managed === undefined || managed === false)
+    throw new CommandError(
+      'the storage of the cluster.yaml runs no etcd member: that needs storage-etcd with `managed: true`',
+      exitCodes.usage,
+    );
+  return { plugin: storage.name, directory: managed === true ? undefined : managed.snapshots?.directory };
+}

@@ -1,0 +1,77 @@
+import { X509Certificate } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { CertificateRequest, ClusterFacts, KeyPair } from '@oarlock/spi/cluster';
+import type { CertificateFiles, StorageAuthority, StorageProcess, StorageServer } from '@oarlock/spi/storage-server';
+import { openAuthority, readPair, writePair } from './authorities.ts';
+import { selfSigned } from './certificate-writer.ts';
+import { isUsable, issuePair, newKey } from './key-pair.ts';
+
+/** Directory of the CA of the storage's members and of this server's certificates of that CA, in the data directory. */
+export const storagePkiDirectory = join('pki', 'etcd');
+
+/** The storage server of a process, and the program of its storage, which runs until `stop`. */
+export class ProcessStorageServer implements StorageServer {
+  readonly name: string;
+  readonly cluster: string;
+  readonly address: string;
+  readonly #directory: string;
+  #program: Promise<StorageProcess> | undefined;
+
+  constructor({ nodeName, facts }: { readonly nodeName: string; readonly facts: ClusterFacts }, dataDir: string) {
+    this.name = nodeName;
+    this.cluster = facts.name;
+    this.address = new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, '');
+    this.#directory = join(dataDir, storagePkiDirectory);
+  }
+
+  async openAuthority(): Promise<StorageAuthority> {
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
+    const { signing } = await openAuthority(this.#directory, 'ca', () => selfSigned('etcd-ca', newKey()));
+    return {
+      caFile: join(this.#directory, 'ca.crt'),
+      issue: (name, request) => issueFiles(this.#directory, name, { ca: signing, request }),
+    };
+  }
+
+  async run<T extends StorageProcess>(start: () => Promise<T>): Promise<T> {
+    if (this.#program === undefined) {
+      const started = start();
+      this.#program = started;
+      started.catch(() => {
+        this.#program = undefined;
+      });
+    }
+    // the plugin of a storage starts one kind of program
+    return (await this.#program) as T;
+  }
+
+  /** Ends the program of the storage, if it runs. */
+  async stop(): Promise<void> {
+    const program = await this.#program?.catch(() => undefined); // a program that could not start has ended
+    this.#program = undefined;
+    await program?.stop();
+  }
+}
+
+interface Issue {
+  readonly ca: KeyPair;
+  readonly request: CertificateRequest;
+}
+
+async function issueFiles(directory: string, name: string, issue: Issue): Promise<CertificateFiles> {
+  const current = await readPair(directory, name);
+  if (current === undefined || !isUsable(current) || !isFor(current, issue))
+    await writePair(directory, name, issuePair(issue.ca, issue.request));
+  return { certFile: join(directory, `${name}.crt`), keyFile: join(directory, `${name}.key`) };
+}
+
+/** Returns true if this CA issued the certificate for the requested names and addresses. */
+function isFor({ certificate }: KeyPair, { ca, request }: Issue): boolean {
+  const parsed = new X509Certificate(certificate);
+  return (
+    parsed.verify(new X509Certificate(ca.certificate).publicKey) &&
+    (request.dnsNames ?? []).every((name) => parsed.checkHost(name) !== undefined) &&
+    (request.ipAddresses ?? []).every((address) => parsed.checkIP(address) !== undefined)
+  );
+}

@@ -1,0 +1,131 @@
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import { StorageError } from '@oarlock/spi/storage';
+import type { StorageMember, StorageMembers, StorageSnapshot } from '@oarlock/spi/storage-server';
+import { EtcdConnection } from '../client/etcd-connection.ts';
+import { hexadecimal, int, rpcs, type EtcdMember, type SnapshotResponse } from '../rpc/etcd-messages.ts';
+import type { ManagedMember } from './managed-member.ts';
+import { MembershipError } from './membership.ts';
+import { Snapshots } from './snapshots.ts';
+
+const statusTimeoutMs = 2_000;
+/** Defragmenting blocks a member while it copies its data. */
+const defragmentTimeoutMs = 10 * 60_000;
+const alarmName = /alarm:(\w+)/;
+
+export interface EtcdMembersOptions {
+  readonly member: () => ManagedMember;
+  readonly server: string;
+  readonly snapshotDirectory: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly random: () => number;
+  readonly signal: AbortSignal;
+}
+
+/** The members of the etcd cluster, as this server sees them. */
+export class EtcdMembers implements StorageMembers {
+  readonly snapshots: Snapshots;
+  readonly #options: EtcdMembersOptions;
+
+  constructor(options: EtcdMembersOptions) {
+    this.#options = options;
+    const { snapshotDirectory: directory, server, clock } = options;
+    this.snapshots = new Snapshots({ directory, server, open: (signal) => this.#openSnapshot(signal), clock });
+  }
+
+  endpoints(): readonly string[] {
+    return this.#options.member().endpoints;
+  }
+
+  async list(): Promise<readonly StorageMember[]> {
+    const members = await this.#members();
+    const described = await Promise.all(members.map((member) => this.#describe(member)));
+    return described.sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  async remove(name: string): Promise<boolean> {
+    try {
+      return await this.#options.member().membership.remove(name);
+    } catch (error) {
+      if (error instanceof MembershipError) throw new StorageError('Unavailable', error.message, { cause: error });
+      throw error;
+    }
+  }
+
+  saveSnapshot(name?: string): Promise<StorageSnapshot> {
+    return this.snapshots.save(this.#options.signal, name);
+  }
+
+  listSnapshots(): Promise<readonly StorageSnapshot[]> {
+    return this.snapshots.list();
+  }
+
+  async defragment(): Promise<readonly string[]> {
+    const members = (await this.list()).filter(({ role }) => role !== 'Unknown');
+    // the leader last: while it copies its data, the others may elect another one
+    const ordered = [...members].sort((a, b) => Number(a.role === 'Leader') - Number(b.role === 'Leader'));
+    for (const { endpoint } of ordered)
+      await this.#with(endpoint, defragmentTimeoutMs, (connection) => connection.call(rpcs.defragment, {}, { repeated: false }));
+    return ordered.map(({ name }) => name);
+  }
+
+  #members(): Promise<readonly EtcdMember[]> {
+    return this.#options.member().membership.list();
+  }
+
+  async #describe({ ID, name, clientURLs, isLearner }: EtcdMember): Promise<StorageMember> {
+    const [endpoint = ''] = clientURLs;
+    const unknown = {
+      name,
+      id: hexadecimal(ID),
+      endpoint,
+      role: 'Unknown',
+      version: '',
+      databaseBytes: 0,
+      databaseBytesInUse: 0,
+      alarms: [],
+    } as const;
+    if (endpoint === '') return unknown;
+    try {
+      const status = await this.#with(endpoint, statusTimeoutMs, (connection) => connection.call(rpcs.status, {}, { repeated: false }));
+      const leads = status.leader.toString() === ID.toString();
+      return {
+        ...unknown,
+        role: isLearner ? 'Learner' : leads ? 'Leader' : 'Follower',
+        version: status.version,
+        databaseBytes: int(status.dbSize),
+        databaseBytesInUse: int(status.dbSizeInUse),
+        alarms: status.errors.map((text) => alarmName.exec(text)?.[1] ?? text),
+      };
+    } catch (error) {
+      this.#options.log.debug({ endpoint, error: String(error) }, 'an etcd member does not respond');
+      return unknown;
+    }
+  }
+
+  async *#openSnapshot(signal: AbortSignal): AsyncGenerator<SnapshotResponse> {
+    const connection = this.#connect(this.#options.member().clientUrl, statusTimeoutMs);
+    try {
+      const { session } = await connection.member(AbortSignal.any([signal, AbortSignal.timeout(statusTimeoutMs)]));
+      yield* session.stream(rpcs.snapshot, {}, signal);
+    } finally {
+      connection.close();
+    }
+  }
+
+  async #with<T>(endpoint: string, timeoutMs: number, work: (connection: EtcdConnection) => Promise<T>): Promise<T> {
+    const connection = this.#connect(endpoint, timeoutMs);
+    try {
+      return await work(connection);
+    } finally {
+      connection.close();
+    }
+  }
+
+  #connect(endpoint: string, requestTimeoutMs: number): EtcdConnection {
+    const { clock, log, random, member } = this.#options;
+    const settings = { requestTimeoutMs, keepaliveMs: 10_000, dialTimeoutMs: statusTimeoutMs };
+    return new EtcdConnection({ endpoints: [endpoint], ...member().client, ...settings, clock, log, random });
+  }
+}

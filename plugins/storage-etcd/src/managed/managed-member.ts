@@ -1,0 +1,299 @@
+import { errorText } from '@oarlock/primitives/error-text';
+import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { StorageProcess, StorageServer } from '@oarlock/spi/storage-server';
+import { EtcdConnection } from '../client/etcd-connection.ts';
+import { rpcs } from '../rpc/etcd-messages.ts';
+import {
+  etcdVersion,
+  memberArguments,
+  memberEnvironment,
+  type EtcdVersion,
+  type InitialCluster,
+  type MemberTls,
+} from './member-program.ts';
+import { issueCertificates, type ClientFiles } from './member-certificates.ts';
+import { MemberFiles, type MemberState } from './member-state.ts';
+import { Membership } from './membership.ts';
+import { restoreSnapshot } from './restore-snapshot.ts';
+import { SupervisedProcess } from './supervised-process.ts';
+
+export interface ManagedSettings {
+  readonly program: string;
+  readonly clientPort: number;
+  readonly peerPort: number;
+  readonly quotaBytes: number;
+  readonly maxRequestBytes: number;
+}
+
+export interface ManagedMemberOptions {
+  readonly settings: ManagedSettings;
+  readonly server: StorageServer;
+  readonly directory: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly random: () => number;
+}
+
+/** Interval in milliseconds at which the list of members is read and certificates near their end are renewed. */
+const refreshMs = 30_000;
+const readyLogMs = 10_000;
+const readyPauseMs = 100;
+const timeouts = { requestTimeoutMs: 10_000, keepaliveMs: 10_000, dialTimeoutMs: 2_000 };
+
+/** The etcd member of this server: its program, its certificates and its place in the cluster of members. */
+export class ManagedMember implements StorageProcess {
+  readonly files: MemberFiles;
+  readonly #options: ManagedMemberOptions;
+  readonly #listeners = new Set<(endpoints: readonly string[]) => void>();
+  #process: SupervisedProcess | undefined;
+  #connection: EtcdConnection | undefined;
+  #client: ClientFiles | undefined;
+  #endpoints: readonly string[] = [];
+  #name: string;
+  #timer: Timer | undefined;
+  #stopped = false;
+
+  constructor(options: ManagedMemberOptions) {
+    this.#options = options;
+    this.files = new MemberFiles(options.directory);
+    this.#name = options.server.name;
+  }
+
+  /** The client URLs of the members, that of this server first. */
+  get endpoints(): readonly string[] {
+    return this.#endpoints;
+  }
+  get clientUrl(): string {
+    return this.#url(this.#options.settings.clientPort);
+  }
+  get peerUrl(): string {
+    return this.#url(this.#options.settings.peerPort);
+  }
+  /** The name of the member: that of the server when the member started for the first time. */
+  get name(): string {
+    return this.#name;
+  }
+  get restarts(): number {
+    return this.#process?.restarts ?? 0;
+  }
+  /** Why the program does not run, or undefined. */
+  get failure(): string | undefined {
+    return this.#process?.failure;
+  }
+  /** @throws Error before `start` */
+  get client(): ClientFiles {
+    if (this.#client === undefined) throw new Error('the etcd member has not started');
+    return this.#client;
+  }
+  get membership(): Membership {
+    if (this.#connection === undefined) throw new Error('the etcd member has not started');
+    return new Membership({ connection: this.#connection, clock: this.#options.clock });
+  }
+
+  /** Registers a listener for changes of `endpoints`. Returns a function that removes it. */
+  onEndpoints(listener: (endpoints: readonly string[]) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /**
+   * Starts the program and resolves when the member serves clients as a voting member: after it has joined the cluster, if it has to, and when a quorum of
+   * members runs. @throws Error if the member cannot start
+   */
+  async start(signal: AbortSignal): Promise<void> {
+    const { settings, clock } = this.#options;
+    const version = await etcdVersion(settings.program, clock);
+    await this.files.create();
+    const tls = await this.#issueCertificates();
+    const state = await this.files.read();
+    if (state !== undefined && 'name' in state) this.#name = state.name;
+    const known = state?.state === 'member' || state?.state === 'joining' ? state.endpoints : [];
+    this.#connection = this.#connect([this.clientUrl, ...known.filter((url) => url !== this.clientUrl)]);
+    const initial = await this.#prepare(state, { version, tls, signal });
+    this.#process = this.#supervised(() => this.#arguments({ version, tls, initial }));
+    await this.#process.start();
+    await this.#untilServing(signal);
+    if (state?.state === 'joining') {
+      this.#options.log.info({}, 'the etcd member has joined as a learner and catches up');
+      await this.#withMembers(known, (membership) => membership.promote(this.peerUrl, signal));
+    }
+    await this.#updateAddress();
+    await this.#refresh();
+    this.#schedule();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#timer?.cancel();
+    this.#connection?.close();
+    await this.#process?.stop();
+  }
+
+  /** Brings the data of the member into the state that it has to start from. Returns how a member without data starts. */
+  async #prepare(
+    state: MemberState | undefined,
+    { version, tls, signal }: { readonly version: EtcdVersion; readonly tls: MemberTls; readonly signal: AbortSignal },
+  ): Promise<InitialCluster | undefined> {
+    const { server, settings, clock, log } = this.#options;
+    const alone = { members: [`${this.name}=${this.peerUrl}`], state: 'new', token: server.cluster } as const;
+    switch (state?.state) {
+      case undefined:
+        return this.files.hasData ? undefined : alone;
+      case 'member':
+        if (!this.files.hasData)
+          throw new Error(
+            `${this.files.data} has no data of the etcd member, which was there before: join again with a new data directory (\`oarlock server join\`), or restore a snapshot (\`oarlock etcd snapshot restore\`)`,
+          );
+        return undefined;
+      case 'joining': {
+        if (this.files.hasData) return undefined;
+        const own = { name: this.name, peerUrl: this.peerUrl };
+        const members = await this.#withMembers(state.endpoints, (membership) => membership.add(own, signal));
+        // a member that has not started has no name yet
+        const named = members.flatMap(({ name, peerURLs }) => peerURLs.map((url) => `${url === this.peerUrl ? this.name : name}=${url}`));
+        return { members: named, state: 'existing', token: server.cluster };
+      }
+      case 'restoring': {
+        const token = `${server.cluster}-${clock.now()}`;
+        const { dataDir, ...place } = { dataDir: this.files.data, name: this.name, peerUrl: this.peerUrl, token };
+        await this.#supervised(() => []).endLeftover();
+        const bumped = await restoreSnapshot({ snapshot: state.snapshot, dataDir, ...place, program: settings.program, clock });
+        log.info({ snapshot: state.snapshot, bumped }, 'restored a snapshot');
+        return undefined;
+      }
+      case 'resetting':
+        await this.#reset({ version, tls, signal });
+        return undefined;
+    }
+  }
+
+  /** Runs the member once as the only one of a new cluster, which etcd writes to its data. */
+  async #reset({
+    version,
+    tls,
+    signal,
+  }: {
+    readonly version: EtcdVersion;
+    readonly tls: MemberTls;
+    readonly signal: AbortSignal;
+  }): Promise<void> {
+    const once = this.#supervised(() => [...this.#arguments({ version, tls, initial: undefined }), '--force-new-cluster']);
+    await once.start();
+    this.#process = once;
+    try {
+      await this.#untilServing(signal);
+    } finally {
+      await once.stop();
+    }
+  }
+
+  #supervised(args: () => readonly string[]): SupervisedProcess {
+    const { settings, clock, log, random } = this.#options;
+    return new SupervisedProcess({
+      program: settings.program,
+      arguments: args,
+      identity: `--data-dir=${this.files.data}`,
+      isRelevant: (argument) => !argument.startsWith('--initial-cluster'),
+      env: memberEnvironment,
+      logFile: this.files.log,
+      ...{ clock, log, random },
+    });
+  }
+
+  #arguments({ version, tls, initial }: MemberStart): readonly string[] {
+    const { quotaBytes, maxRequestBytes } = this.#options.settings;
+    const { name, clientUrl, peerUrl } = this;
+    return memberArguments({ name, dataDir: this.files.data, clientUrl, peerUrl, quotaBytes, maxRequestBytes, tls }, version, initial);
+  }
+
+  /** Waits until the member serves clients, which it does when it knows a leader. @throws the reason of the signal */
+  async #untilServing(signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#options;
+    const own = this.#connect([this.clientUrl], 1_000);
+    let loggedAt = clock.monotonic();
+    try {
+      for (;;) {
+        signal.throwIfAborted();
+        try {
+          await own.call(rpcs.status, {}, { repeated: false });
+          return;
+        } catch (error) {
+          if (this.failure?.includes('permanently removed') === true)
+            throw new Error('this server was removed from the cluster: join again with a new data directory', { cause: error });
+          if (clock.monotonic() - loggedAt > readyLogMs) {
+            loggedAt = clock.monotonic();
+            const reason = this.failure ?? errorText(error);
+            log.warn({ reason }, 'the etcd member does not serve yet: it waits for a quorum of the members, so start the other servers');
+          }
+          await clock.sleep(readyPauseMs, signal);
+        }
+      }
+    } finally {
+      own.close();
+    }
+  }
+
+  /** Calls `work` with a connection to other members: a learner does not serve such calls. */
+  async #withMembers<T>(endpoints: readonly string[], work: (membership: Membership) => Promise<T>): Promise<T> {
+    const connection = this.#connect(endpoints);
+    try {
+      return await work(new Membership({ connection, clock: this.#options.clock }));
+    } finally {
+      connection.close();
+    }
+  }
+
+  /** Changes the peer URL of the member if the address of the server has changed. */
+  async #updateAddress(): Promise<void> {
+    const own = (await this.membership.list()).find(({ name }) => name === this.name);
+    if (own !== undefined && !own.peerURLs.includes(this.peerUrl)) await this.membership.update(own, this.peerUrl);
+  }
+
+  async #issueCertificates(): Promise<MemberTls> {
+    const { client, member } = await issueCertificates(this.#options.server);
+    this.#client = client;
+    return member;
+  }
+
+  #schedule(): void {
+    if (this.#stopped) return;
+    const { clock, log } = this.#options;
+    this.#timer = clock.after(refreshMs, () => {
+      void this.#refresh()
+        .then(() => this.#issueCertificates())
+        .catch((error: unknown) => log.warn({ error: errorText(error) }, 'the list of etcd members could not be read'))
+        .finally(() => this.#schedule());
+    });
+  }
+
+  /** Reads the list of members, and stores it for the next start. */
+  async #refresh(): Promise<void> {
+    const members = await this.membership.list();
+    const others = members
+      .filter(({ isLearner, peerURLs }) => !isLearner && !peerURLs.includes(this.peerUrl))
+      .flatMap(({ clientURLs }) => clientURLs);
+    const endpoints = [this.clientUrl, ...others.sort()];
+    if (endpoints.join() === this.#endpoints.join()) return;
+    this.#endpoints = endpoints;
+    await this.files.write({ state: 'member', name: this.#name, endpoints });
+    this.#connection?.useEndpoints(endpoints);
+    for (const listener of this.#listeners) listener(endpoints);
+  }
+
+  #connect(endpoints: readonly string[], requestTimeoutMs = timeouts.requestTimeoutMs): EtcdConnection {
+    const { clock, log, random } = this.#options;
+    return new EtcdConnection({ endpoints, ...this.client, ...timeouts, requestTimeoutMs, clock, log, random });
+  }
+
+  #url(port: number): string {
+    const { address } = this.#options.server;
+    return `https://${address.includes(':') ? `[${address}]` : address}:${port}`;
+  }
+}
+
+interface MemberStart {
+  readonly version: EtcdVersion;
+  readonly tls: MemberTls;
+  readonly initial: InitialCluster | undefined;
+}

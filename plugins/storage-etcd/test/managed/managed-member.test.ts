@@ -1,0 +1,190 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { Storage, type StorageDriver } from '@oarlock/spi/storage';
+import { StorageServer, type StorageProcess } from '@oarlock/spi/storage-server';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { findProcess } from '../../src/managed/process-table.ts';
+import { MemberFiles, type MemberState } from '../../src/managed/member-state.ts';
+import plugin from '../../src/plugin.ts';
+import { etcdMissing } from '../support/etcd-server.ts';
+import { makeTlsFiles } from '../support/tls-files.ts';
+
+const missing = etcdMissing();
+let tls: Awaited<ReturnType<typeof makeTlsFiles>>;
+let base: string;
+beforeAll(async () => {
+  tls = await makeTlsFiles();
+  base = await mkdtemp(join(tmpdir(), 'oarlock-managed-'));
+});
+afterAll(async () => {
+  await tls.remove();
+  await rm(base, { recursive: true, force: true });
+});
+const running = new Set<Server>();
+afterEach(async () => {
+  for (const server of running) await server.stop();
+});
+
+async function freePorts(): Promise<{ readonly clientPort: number; readonly peerPort: number }> {
+  const servers = [createServer(), createServer()];
+  await Promise.all(servers.map((server) => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))));
+  const [clientPort = 0, peerPort = 0] = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return { clientPort, peerPort };
+}
+
+/** A server process with a storage plugin. */
+class Server {
+  readonly name: string;
+  readonly files: MemberFiles;
+  readonly #managed: object;
+  #host: PluginHost | undefined;
+  #program: StorageProcess | undefined;
+
+  private constructor(name: string, managed: object) {
+    this.name = name;
+    this.#managed = managed;
+    this.files = new MemberFiles(join(base, name, 'storage-etcd'));
+  }
+  static async create(name: string, settings: object = {}): Promise<Server> {
+    return new Server(name, { ...(await freePorts()), ...settings });
+  }
+
+  get storage(): StorageDriver {
+    if (this.#host === undefined) throw new Error(`${this.name} does not run`);
+    return this.#host.get(Storage);
+  }
+
+  async start(state?: MemberState): Promise<void> {
+    if (state !== undefined) await this.files.write(state);
+    running.add(this);
+    const own: StorageServer = {
+      ...{ name: this.name, cluster: 'tested', address: '127.0.0.1' },
+      openAuthority: async () => ({ caFile: tls.server.caFile, issue: async () => tls.server }),
+      run: async (start) => {
+        const program = await start();
+        this.#program = program;
+        return program;
+      },
+    };
+    this.#host = new PluginHost({ dataDir: join(base, this.name) })
+      .provide(StorageServer, own)
+      .add({ plugin, config: { managed: this.#managed } });
+    await this.#host.start();
+  }
+  /** Stops the plugin, and the member unless it has to survive as after a crash of the process. */
+  async stop({ crash = false } = {}): Promise<void> {
+    await this.#host?.stop();
+    this.#host = undefined;
+    if (!crash) {
+      await this.#program?.stop();
+      running.delete(this);
+    }
+  }
+  async pid(): Promise<number | undefined> {
+    return (await findProcess(`--data-dir=${this.files.data}`))?.pid;
+  }
+}
+const put = (storage: StorageDriver, key: string) => storage.commit([{ key, value: Buffer.from('x') }], []);
+const rolesOf = async (server: Server) => (await server.storage.members?.list())?.map(({ name, role }) => `${name} ${role}`);
+
+describe.skipIf(missing !== undefined)(`a managed member${missing === undefined ? '' : ` (${missing})`}`, { timeout: 120_000 }, () => {
+  it('bootstraps, survives the process of its server and is adopted', async () => {
+    const server = await Server.create('adopted');
+    await server.start();
+    await put(server.storage, '/a');
+    const pid = await server.pid();
+    expect(pid).toBeDefined();
+    await server.stop({ crash: true });
+    await server.start();
+    expect(await server.pid()).toBe(pid);
+    expect((await server.storage.get('/a')).entry).toBeDefined();
+    await server.stop();
+    expect(await server.pid()).toBeUndefined();
+  });
+
+  it('joins as a learner, is promoted and can be removed', async () => {
+    const [first, second] = [await Server.create('first'), await Server.create('second')];
+    await first.start();
+    await put(first.storage, '/a');
+    await second.start({ state: 'joining', endpoints: first.storage.members?.endpoints() ?? [] });
+    expect((await second.storage.get('/a')).entry).toBeDefined();
+    expect(await rolesOf(second)).toEqual(['first Leader', 'second Follower']);
+    expect(await second.files.read()).toMatchObject({ state: 'member', name: 'second' });
+    expect(await first.storage.members?.remove('second')).toBe(true);
+    expect(await first.storage.members?.remove('second')).toBe(false);
+    expect(await rolesOf(first)).toEqual(['first Leader']);
+    await put(first.storage, '/b');
+  });
+
+  it('restores a snapshot as the only member of a new cluster', async () => {
+    const server = await Server.create('restored');
+    await server.start();
+    await put(server.storage, '/before');
+    const snapshot = await server.storage.members?.saveSnapshot('one');
+    await put(server.storage, '/after');
+    await server.stop();
+    await server.start({ state: 'restoring', name: 'restored', snapshot: snapshot?.path ?? '' });
+    expect((await server.storage.get('/before')).entry).toBeDefined();
+    expect((await server.storage.get('/after')).entry).toBeUndefined();
+  });
+
+  it('continues alone with its data after the loss of the others', async () => {
+    const [first, second] = [await Server.create('left'), await Server.create('lost')];
+    await first.start();
+    await second.start({ state: 'joining', endpoints: first.storage.members?.endpoints() ?? [] });
+    await put(second.storage, '/a');
+    await first.stop();
+    await second.stop();
+    await first.start({ state: 'resetting', name: 'left' });
+    expect((await first.storage.get('/a')).entry).toBeDefined();
+    await put(first.storage, '/b');
+    expect(await rolesOf(first)).toEqual(['left Leader']);
+  });
+
+  it('does not start an empty cluster if its data is gone', async () => {
+    const server = await Server.create('gone');
+    await server.start();
+    await server.stop();
+    await rm(server.files.data, { recursive: true });
+    await expect(server.start()).rejects.toThrow('has no data of the etcd member, which was there before');
+  });
+
+  it('is started again when its program ends', async () => {
+    const server = await Server.create('killed');
+    await server.start();
+    const pid = (await server.pid()) ?? 0;
+    process.kill(pid, 'SIGKILL');
+    // the call is repeated until the member serves again
+    await expect
+      .poll(
+        () =>
+          put(server.storage, '/a').then(
+            () => true,
+            () => false,
+          ),
+        { timeout: 60_000 },
+      )
+      .toBe(true);
+    expect(await server.pid()).not.toBe(pid);
+  });
+
+  it('is not healthy at its space quota, and defragments', async () => {
+    const server = await Server.create('full', { quotaBytes: 16 * 1024 * 1024 });
+    await server.start();
+    const value = Buffer.alloc(1024 * 1024, 'x');
+    const fill = async (): Promise<void> => {
+      for (let index = 0; ; index += 1) await server.storage.commit([{ key: `/big/${index}`, value }], []);
+    };
+    await expect(fill()).rejects.toMatchObject({ code: 'Full' });
+    await expect
+      .poll(() => server.storage.checkHealth?.(), { timeout: 60_000 })
+      .toEqual({ healthy: false, reason: expect.stringContaining('NOSPACE') });
+    expect((await server.storage.members?.list())?.[0]?.alarms).toContain('NOSPACE');
+    expect(await server.storage.members?.defragment()).toEqual(['full']);
+    expect(await readFile(server.files.log, 'utf8')).toContain('finished defragment');
+  });
+});
