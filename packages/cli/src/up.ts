@@ -13,7 +13,6 @@ import { adminKubeconfig, logFile } from '@oarlock/cluster/process/process-state
 import { run, type RunningCluster } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { adminLink } from './common/console-link.ts';
-import { limitStop } from './common/stop-limit.ts';
 
 /** Time in milliseconds within which a second signal counts as the same key press, because both the terminal and npm forward Ctrl-C. */
 const repeatedSignalMs = 1000;
@@ -62,9 +61,7 @@ export async function up(options: UpOptions): Promise<void> {
   const remote = await remoteFor(options, dataDir, roles ?? file.spec.roles);
   const stop = new AbortController();
   const stopRequested = onStopSignal(stop);
-  let running: RunningCluster | undefined;
-  limitStop(stop.signal, file, () => running);
-  running = await run({
+  const running = await run({
     ownsProcess: true,
     file,
     dataDir,

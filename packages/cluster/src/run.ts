@@ -98,12 +98,15 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
   const storageServer = new ProcessStorageServer(planned, options.dataDir);
   const cleanups: Cleanup[] = [close, () => lock.release(), () => storageServer.stop()];
   let composition: Composition | undefined;
-  if (options.ownsProcess === true)
-    cleanups.push(guardProcess({ planned: planned.plugins, hosted: () => composition?.host.plugins ?? [], log }));
+  const signal = options.signal ?? new AbortController().signal;
+  if (options.ownsProcess === true) {
+    const { drainSeconds } = options.file.spec.settings.apiserver;
+    const hosted = () => composition?.host.plugins ?? [];
+    cleanups.push(guardProcess({ planned: planned.plugins, hosted, log, signal, drainSeconds }));
+  }
   const stop = () => runCleanups(cleanups);
   try {
     const loopback = new LoopbackTransport();
-    const signal = options.signal ?? new AbortController().signal;
     const clock = options.clock ?? systemClock;
     const context: RunContext = { options, planned, clock, log, checkLog, signal, loopback, storageServer, cleanups };
     composition = await startComposition(context, (composed) => {

@@ -62,9 +62,9 @@ describe.each(['host', 'thread', 'process'] as const)('misbehaving plugin with p
 describe('plugin in its own thread', () => {
   it('is terminated in an endless loop, and the requests behind it are answered', async () => {
     await start({ use: file('misbehaving'), placement: 'thread', deadlineMs: 1_000 });
-    const looping = outcomeOf(make('loop'));
+    const looping = [outcomeOf(make('loop')), outcomeOf(make('loop'))];
     const others = Array.from({ length: 5 }, () => outcomeOf(make()));
-    expect(await looping).toMatch(/did not answer within 1000 ms$/);
+    for (const outcome of await Promise.all(looping)) expect(outcome).toMatch(/did not answer within 1000 ms$/);
     expect(await Promise.all(others)).toEqual(Array.from(others, () => 'admitted'));
     expect((await make()).metadata?.labels).toEqual({ mark: 'first' });
   });

@@ -154,8 +154,7 @@ export class PluginThread {
     }
     const holder = Atomics.load(this.#running, 0);
     if (holder === call.id) {
-      this.#finish(call, this.#timeoutError(call));
-      void this.#child?.terminate();
+      this.#endThread(call);
       return;
     }
     const suspects = new Set([call]);
@@ -163,12 +162,19 @@ export class PluginThread {
       suspects,
       timer: this.#options.clock.after(heartbeatTimeoutMs, () => {
         this.#probe = undefined;
-        this.#finish(call, this.#timeoutError(call));
-        void this.#child?.terminate();
+        this.#endThread(call);
       }),
     };
     this.#send({ type: 'ping' });
   }
+
+  /** Ends the thread that a call blocks. The next retry starts when the thread has ended: otherwise it would end with this thread, and fail. */
+  #endThread(call: PendingCall): void {
+    this.#calls.delete(call.id);
+    call.reject(this.#timeoutError(call));
+    void this.#child?.terminate().then(() => this.#onFinished?.());
+  }
+
   #limitOf = ({ method }: PendingCall): number => this.#options.limits[method] ?? 10_000;
   #timeoutError(call: PendingCall): Error {
     const error = new Error(`it did not answer within ${this.#limitOf(call)} ms`);
