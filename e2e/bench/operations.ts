@@ -12,7 +12,7 @@ import { schedulingOperation } from './operations/scheduling-operation.ts';
 
 const runs = 21;
 const warmUpRuns = 6;
-/** An operation fails if it costs more than its budget by this factor. On a machine with a load of ten per core, runs differ by up to a fifth. */
+/** An operation fails if its tenth percentile costs more than its budget by this factor: runs on a busy machine differ. */
 const tolerance = 1.25;
 const budgetFile = join(process.env['OARLOCK_CHECKOUT'] ?? process.cwd(), 'e2e', 'bench', 'operations', 'budget.json');
 

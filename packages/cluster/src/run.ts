@@ -216,7 +216,7 @@ function startTracing({ options, clock, log, cleanups }: RunContext, client: Cli
   return tracing;
 }
 
-/** Keeps the list of API servers up to date, if the user of the remote client may watch the EndpointSlice of the Service `kubernetes`. */
+/** Watches the EndpointSlice of the Service `kubernetes`, and updates the client's list of API servers. Does nothing if the client's credentials do not permit the watch. */
 async function followServers(
   { options: { remote, dataDir }, clock, log, signal, cleanups }: RunContext,
   client: Client,

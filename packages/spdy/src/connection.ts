@@ -131,7 +131,7 @@ export class SpdyConnection {
     });
   }
 
-  /** Sends GOAWAY, flushes pending writes, then closes. Open streams end with `cut`. */
+  /** Sends GOAWAY, flushes pending writes, then closes. Streams that are still open end as `cut` (see `StreamEnd`). */
   async close(): Promise<void> {
     if (!this.#over) {
       this.#outbox.send(encodeFrame({ type: 'goAway', lastStream: this.#lastFromPeer, status: 0 }));

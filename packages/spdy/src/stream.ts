@@ -15,7 +15,7 @@ export interface StreamTransport {
   forget(stream: SpdyStream): void;
 }
 
-/** How the peer's half of a stream ended: by FIN, by RST_STREAM, or with the connection. */
+/** How the peer's half of a stream ended: `fin` by FIN, `reset` by RST_STREAM, `cut` because the connection ended. */
 export type StreamEnd = 'fin' | 'reset' | 'cut';
 
 /** The id and the headers of a stream, and how many bytes it buffers. */

@@ -5,7 +5,7 @@ import { restricted } from './restricted.ts';
 
 export const levels = ['privileged', 'baseline', 'restricted'] as const;
 export type Level = (typeof levels)[number];
-/** The minor Kubernetes version of this API server, which the policy version `latest` means. */
+/** The minor Kubernetes version of this API server. The policy version `latest` resolves to it. */
 export const latest = 36;
 
 export interface LevelVersion {

@@ -62,7 +62,7 @@ export interface ConnectionConfig {
   readonly stalledStreamTimeoutSeconds: number;
 }
 
-/** The default limits. Equal to those of kube-apiserver if kube-apiserver has the limit. */
+/** The default limits. A limit that kube-apiserver also has is equal to kube-apiserver's default. */
 export const defaultConnectionConfig: ConnectionConfig = {
   max: 8192,
   reserved: 512,

@@ -27,7 +27,7 @@ export type WriteDecision =
 export type DecideWrite = (current: Item | undefined) => WriteDecision | Promise<WriteDecision>;
 
 export interface WriteResult {
-  /** The new state of the object; after a deletion, the last state at the revision of the deletion. */
+  /** The new state of the object. After a deletion: the last state, with the deletion's revision as its resourceVersion. */
   readonly item: Item;
   readonly deleted: boolean;
 }

@@ -74,8 +74,10 @@ export function commandsIn(text: string): readonly string[] {
     .map((line) => line.replace(/\s#.*/, ''));
 }
 
-const cliSource = ['main.ts', 'common/command-options.ts', 'keys/key-commands.ts']
-  .map((file) => readFileSync(join(root, 'packages/cli/src', file), 'utf8'))
+const cliFolder = join(root, 'packages/cli/src');
+const cliSource = readdirSync(cliFolder, { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.ts'))
+  .map((file) => readFileSync(join(cliFolder, file), 'utf8'))
   .join('\n');
 const cliWords = new Set([...cliSource.matchAll(/\.command\('([\w-]+)'\)/g)].map(([, word = '']) => word));
 const cliGroups = new Set([...cliSource.matchAll(/(?:root|program)\.command\('([\w-]+)'\)/g)].map(([, word = '']) => word));

@@ -60,8 +60,8 @@ async function resolveInVolume(
 }
 
 /**
- * Reads a file in a volume; returns undefined if the file does not exist. The pod may change the volume during the call, so only a regular file in
- * the volume is opened. @throws VolumeError `InvalidArgument` if the path leaves the volume, or if the file is not
+ * Reads a file in a volume. Returns undefined if the file does not exist. The pod may replace files and links during the call; therefore the
+ * opened file itself is checked, not its path. @throws VolumeError `InvalidArgument` if the path leaves the volume, or if the file is not
  * regular or larger than `limit` bytes
  */
 export async function readFileInVolume(volumePath: string, path: string, limit: number): Promise<Buffer | undefined> {

@@ -34,8 +34,10 @@ export class NodeSetup {
   }
 
   /**
-   * Replaces the node's masquerade rule in one transaction. One rule serves all pods: the bridge plugin's chain per pod costs several runs of
-   * iptables per ADD, and remains if a network namespace disappears before DEL. Returns false if nftables is not available.
+   * Replaces the node's masquerade rule in one transaction. Returns false if nftables is not available.
+   *
+   * One rule serves all pods. The option `ipMasq` of the bridge plugin is not used: it creates a chain for each pod, which costs several runs of
+   * iptables per ADD, and stays behind if a network namespace disappears before DEL.
    */
   async masquerade(bridge: string, { podCIDRs, clusterCIDRs }: Pick<NodeNetwork, 'podCIDRs' | 'clusterCIDRs'>): Promise<boolean> {
     const table = tableOf(bridge);

@@ -68,9 +68,9 @@ export interface AuditSink {
   /**
    * Records an event.
    *
-   * A sink that returns nothing is non-blocking: it drops and counts events that it cannot keep. If it returns a promise, the
-   * API server accepts no further request until the promise settles, and a rejection for stage `RequestReceived` fails that
-   * request.
+   * A sink that returns nothing is non-blocking: it drops and counts events that it cannot keep. If it returns a promise, it
+   * applies back pressure: the API server starts no further request of any client until the promise settles. A rejection for stage
+   * `RequestReceived` fails that request.
    */
   record(event: AuditEvent): void | Promise<void>;
 }

@@ -27,7 +27,7 @@ export interface DnsChanges {
  * Guaranteed: when `apply` resolves, queries get the new records; no query gets a part of a change or is dropped because of it.
  */
 export interface DnsServer {
-  /** The address on which the DNS server listens after the start, which is the endpoint of the cluster's DNS Service. */
+  /** The address on which the started DNS server listens. It becomes the endpoint of the cluster's DNS Service. */
   readonly address: string;
   /** Port for UDP and TCP; 53 if absent. */
   readonly port?: number;

@@ -8,7 +8,7 @@ export interface VolumeRequest {
   readonly volume: Volume;
   /** The bound PersistentVolume, if `volume` is a claim. */
   readonly persistentVolume?: PersistentVolume;
-  /** The PersistentVolumeClaim as of the first mount of the volume. */
+  /** The PersistentVolumeClaim as it was when this pod first mounted the volume; later changes are not visible. Absent if `volume` is not a claim. */
   readonly claim?: PersistentVolumeClaim;
   /** A directory reserved for this volume of this pod, in which the driver mounts the volume. The directory survives restarts of the kubelet. */
   readonly path: string;

@@ -52,7 +52,7 @@ export interface Compare {
   readonly key: Uint8Array;
   readonly mod_revision: number;
 }
-/** Compares the mod_revision: holds if the key is at this revision, or with 0 if it does not exist. */
+/** Succeeds if the key's mod_revision equals `revision`. The revision 0 means that the key does not exist. */
 export const atRevision = (key: Uint8Array, revision: number): Compare => ({ result: 0, target: 2, key, mod_revision: revision });
 export interface RequestOp {
   readonly request_range?: RangeRequest;

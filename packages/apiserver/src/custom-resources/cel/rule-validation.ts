@@ -21,7 +21,7 @@ interface SchemaLocation {
    * undefined if one of them has no limit.
    */
   readonly cardinality: number | undefined;
-  /** The path below which values have no correlated old value (KEP-4008); undefined if values have one. */
+  /** The path of the nearest ancestor that makes it impossible to find the old value of a value, such as an atomic list (KEP-4008); undefined if old values can be found. */
   readonly uncorrelated: string | undefined;
   readonly isRoot: boolean;
 }

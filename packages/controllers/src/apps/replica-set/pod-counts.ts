@@ -60,7 +60,7 @@ export class PodCounts {
     pods.addEventHandler({ onAdd: put, onUpdate: put, onDelete: (pod) => this.#replaceCount(objectKey(pod), undefined) });
   }
 
-  /** Returns the groups of pods that the owner with this uid controls. */
+  /** Returns the counts of the pods that the owner with this uid controls, one group per set of labels. */
   of(uid: string): readonly PodCountGroup[] {
     const groups = this.#owners.get(uid);
     return groups === undefined ? noGroups : [...groups.values()];

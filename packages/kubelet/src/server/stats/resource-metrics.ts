@@ -94,11 +94,9 @@ function addPodUsage(series: MetricSeries, { pods }: StatsSnapshot): void {
   });
 }
 
-/** Prepends the sample of the root cgroup, which cAdvisor labels `id="/"`. Returns `samples` unchanged if `whole` is undefined. */
-const withMachine = (samples: readonly Sample[], whole: Sample | undefined): readonly Sample[] =>
-  whole === undefined
-    ? samples
-    : [{ ...whole, labels: { container: '', id: '/', image: '', name: '', namespace: '', pod: '' } }, ...samples];
+/** Prepends the sample of the root cgroup, if there is one. cAdvisor labels it `id="/"`. */
+const withRootCgroup = (samples: readonly Sample[], root: Sample | undefined): readonly Sample[] =>
+  root === undefined ? samples : [{ ...root, labels: { container: '', id: '/', image: '', name: '', namespace: '', pod: '' } }, ...samples];
 
 /** Returns the response body of `/metrics/cadvisor`: the resource usage of the node and its containers, under cAdvisor's metric names. */
 export async function containerMetrics(kubelet: Kubelet, signal: AbortSignal): Promise<string> {
@@ -120,7 +118,7 @@ export async function containerMetrics(kubelet: Kubelet, signal: AbortSignal): P
   series.add('container_cpu_usage_seconds_total', {
     type: 'counter',
     help: 'Cumulative cpu time consumed in seconds.',
-    samples: withMachine(
+    samples: withRootCgroup(
       each(({ stats }) => ({ value: seconds(stats.cpuUsageNanos), at: stats.at })),
       node && { value: seconds(node.cpuNanos), at: node.at },
     ).map(({ labels, ...sample }) => ({ labels: { ...labels, cpu: 'total' }, ...sample })),
@@ -128,7 +126,7 @@ export async function containerMetrics(kubelet: Kubelet, signal: AbortSignal): P
   series.add('container_memory_working_set_bytes', {
     type: 'gauge',
     help: 'Current working set in bytes.',
-    samples: withMachine(
+    samples: withRootCgroup(
       each(({ stats }) => ({ value: stats.memoryWorkingSetBytes, at: stats.at })),
       node && { value: node.memoryTotal - node.memoryAvailable, at: node.at },
     ),

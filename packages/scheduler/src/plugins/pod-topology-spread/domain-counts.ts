@@ -10,7 +10,10 @@ interface TopologyDomains {
 
 const domainsByNodeList = new WeakMap<readonly NodeInfo[], Map<string, TopologyDomains>>();
 
-/** Returns the topology domains of a node label: its values on nodes. Cached by node list, which the scheduler cache replaces when labels change. */
+/**
+ * Returns the topology domains of a node label: the distinct values of the label `key` on the nodes. Cached for each node list; the scheduler
+ * cache creates a new list when labels change.
+ */
 function domainsOf(nodes: readonly NodeInfo[], key: string): TopologyDomains {
   const byKey = domainsByNodeList.get(nodes) ?? new Map<string, TopologyDomains>();
   domainsByNodeList.set(nodes, byKey);

@@ -8,7 +8,7 @@ export interface RoleFixture {
   readonly role: Role & Lifecycle;
   /** Makes the role ready, by completing what the role waits for: advances a fake clock, syncs informers. */
   settle?(): Promise<void>;
-  /** Makes `start` or `waitUntilReady` fail, for example by using the role's port. Absent if neither can fail. */
+  /** Causes the next `start` or `waitUntilReady` to fail, for example by occupying the port that the role needs. Absent if neither can fail. */
   readonly breakStart?: () => void;
   /**
    * Counts the resources of a running role: sockets, timers, watches, handlers. Equal counts before and after mean that `stop` released everything.
