@@ -99,11 +99,9 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
   const cleanups: Cleanup[] = [close, () => lock.release(), () => storageServer.stop()];
   let composition: Composition | undefined;
   const signal = options.signal ?? new AbortController().signal;
-  if (options.ownsProcess === true) {
-    const { drainSeconds } = options.file.spec.settings.apiserver;
-    const hosted = () => composition?.host.plugins ?? [];
-    cleanups.push(guardProcess({ planned: planned.plugins, hosted, log, signal, drainSeconds }));
-  }
+  const { drainSeconds } = options.file.spec.settings.apiserver;
+  const hosted = () => composition?.host.plugins ?? [];
+  if (options.ownsProcess === true) cleanups.push(guardProcess({ planned: planned.plugins, hosted, log, signal, drainSeconds }));
   const stop = () => runCleanups(cleanups);
   try {
     const loopback = new LoopbackTransport();
