@@ -152,14 +152,9 @@ export class PluginThread {
       this.#probe.suspects.add(call);
       return;
     }
-    const holder = Atomics.load(this.#running, 0);
-    if (holder === call.id) {
-      this.#endThread(call);
-      return;
-    }
-    const suspects = new Set([call]);
+    if (Atomics.load(this.#running, 0) === call.id) return this.#endThread(call);
     this.#probe = {
-      suspects,
+      suspects: new Set([call]),
       timer: this.#options.clock.after(heartbeatTimeoutMs, () => {
         this.#probe = undefined;
         this.#endThread(call);
