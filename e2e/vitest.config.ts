@@ -30,6 +30,7 @@ const long = [
   'journeys/commands-on-etcd',
   'conformance/network/network.test',
   'journeys/streams',
+  'failures/plugin-faults',
   'journeys/plugins',
   'journeys/policies',
   'journeys/managers',

@@ -227,7 +227,7 @@ describe('an example', () => {
       { status: 201 },
       { status: 403, refusal: 'the label "team" has to name a team with a budget' },
     ]);
-    expect(await answersOf(await started('threads', [...before, ...plugins({ isolation: 'worker' })]))).toEqual(inProcess);
+    expect(await answersOf(await started('threads', [...before, ...plugins({ placement: 'thread' })]))).toEqual(inProcess);
 
     const api = await started('webhooks', before);
     await Promise.all(asked.map(({ plugin, config }) => exported(api, plugin, config())));

@@ -62,6 +62,7 @@ export async function up(options: UpOptions): Promise<void> {
   const stop = new AbortController();
   const stopRequested = onStopSignal(stop);
   const running = await run({
+    ownsProcess: true,
     file,
     dataDir,
     signal: stop.signal,

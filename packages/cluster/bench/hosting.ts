@@ -4,6 +4,7 @@ import { resource } from '@oarlock/api/resource';
 import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
 import type { Plugin, PluginContext } from '@oarlock/kernel/plugin';
+import type { PluginHealth } from '@oarlock/kernel/plugin-health';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Admission, type AdmissionPlugin, type AdmissionRequest } from '@oarlock/spi/admission';
 import { Client } from '@oarlock/spi/client';
@@ -11,6 +12,7 @@ import { Cluster } from '@oarlock/spi/cluster';
 import { fileURLToPath } from 'node:url';
 import { frontOf } from '../src/hosting/front.ts';
 import { guardOf } from '../src/hosting/internal/guard.ts';
+import { GuardedCalls } from '../src/hosting/internal/guarded-calls.ts';
 import { isolatePlugin } from '../src/hosting/internal/isolate-plugin.ts';
 import { loadPlugin } from '../src/plugins/plugin-loader.ts';
 
@@ -46,8 +48,9 @@ const loaded = await loadPlugin(
 );
 if ('fault' in loaded) throw new Error(loaded.fault.message);
 const config = { allowed: ['docker.io'] };
-const options = { deadlineMs: 1_000, failurePolicy: 'Fail' as const };
-const guard = (instance: object, context: PluginContext): object => guardOf(Admission)?.(instance, context, options) ?? instance;
+const limits = { mutate: 1_000, validate: 1_000 };
+const guard = (instance: object, context: PluginContext, health: PluginHealth): object =>
+  guardOf(Admission)?.(instance, context, { calls: new GuardedCalls(health, context.clock), limits, failurePolicy: 'Fail' }) ?? instance;
 const front = frontOf(Admission);
 
 async function startHosted(plugin: Plugin, more: object = {}): Promise<{ readonly admission: AdmissionPlugin; stop(): Promise<void> }> {
@@ -84,4 +87,4 @@ const { plugin, module } = loaded;
 await measure('not hosted', plugin, {}, calls);
 await measure('guarded', plugin, { decorate: guard }, calls);
 await measure('guarded and replaceable', plugin, { decorate: guard, ...(front && { makeSwappable: front }) }, calls);
-await measure('in a worker thread', isolatePlugin(plugin, { module, config, deadlineMs: 10_000, memoryMiB: 128 }), {}, 2_000);
+await measure('in a worker thread', isolatePlugin(plugin, { module, config, limits, memoryMiB: 128, where: 'thread' }), {}, 2_000);

@@ -28,6 +28,8 @@ import { clusterConfigurationOf } from './configuration/cluster-configuration.ts
 import { unknownNameFaults } from './composition/unknown-names.ts';
 import { createPlan, missingRuntime } from './composition/create-plan.ts';
 import type { Plan, PlannedPlugin } from './composition/plan.ts';
+import { guardProcess } from './hosting/guard-process.ts';
+import { pluginHealthEvents } from './hosting/plugin-health-events.ts';
 import { isolationWarnings } from './composition/isolation-warnings.ts';
 import { leaderElectionWarnings } from './composition/leader-election-warnings.ts';
 import { serverPlugins } from './servers/server-plugins.ts';
@@ -52,6 +54,8 @@ export interface RunOptions extends Omit<ComposeOptions, 'log' | 'checkLog' | 't
     asComponent?(component: Component, ownAccount: boolean): Client;
   };
   readonly signal?: AbortSignal;
+  /** True if the process runs only this cluster: errors that plugins leave unhandled are then handled here. */
+  readonly ownsProcess?: boolean;
   /** Called for every span that ends in this process. */
   readonly onSpan?: (span: RecordedSpan) => void;
 }
@@ -93,13 +97,19 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
   const { log, check: checkLog, close } = openLog(logFile(options.dataDir), options.file.spec.log.level);
   const storageServer = new ProcessStorageServer(planned, options.dataDir);
   const cleanups: Cleanup[] = [close, () => lock.release(), () => storageServer.stop()];
+  let composition: Composition | undefined;
+  const signal = options.signal ?? new AbortController().signal;
+  const { drainSeconds } = options.file.spec.settings.apiserver;
+  const hosted = () => composition?.host.plugins ?? [];
+  if (options.ownsProcess === true) cleanups.push(guardProcess({ planned: planned.plugins, hosted, log, signal, drainSeconds }));
   const stop = () => runCleanups(cleanups);
   try {
     const loopback = new LoopbackTransport();
-    const signal = options.signal ?? new AbortController().signal;
     const clock = options.clock ?? systemClock;
     const context: RunContext = { options, planned, clock, log, checkLog, signal, loopback, storageServer, cleanups };
-    const composition = await startComposition(context);
+    composition = await startComposition(context, (composed) => {
+      composition = composed;
+    });
     await renewCertificates(context);
     await lock.ready();
     const warnings = [...leaderElectionWarnings(planned), ...(await isolationWarnings(composition))];
@@ -150,7 +160,7 @@ async function runCleanups(cleanups: Cleanup[]): Promise<void> {
 }
 
 /** Creates keys, clients, informers and tracing, then the plugins, and waits until the roles are ready. */
-async function startComposition(context: RunContext): Promise<Composition> {
+async function startComposition(context: RunContext, onComposed: (composition: Composition) => void): Promise<Composition> {
   const { options, planned, clock, log, checkLog, signal, loopback, storageServer, cleanups } = context;
   const shared = await prepareKeys(context);
   const keyFiles =
@@ -172,8 +182,10 @@ async function startComposition(context: RunContext): Promise<Composition> {
     log,
     checkLog,
     tracer: (plugin) => tracing.tracer(plugin),
+    onHealthChange: pluginHealthEvents(events, planned.nodeName),
     ...(options.remote === undefined && { storageServer }),
   });
+  onComposed(composition);
   if (options.remote === undefined) await writeAdminKubeconfig(options.dataDir, planned, keys);
   await followServers(context, client, informers);
   informers.start();

@@ -1,6 +1,7 @@
 import { describeConfigIssues } from './config-issue.ts';
 import type { Fault, SourcePosition } from './errors.ts';
 import type { Lifecycle, Plugin, PluginContext } from './plugin.ts';
+import type { PluginHealth } from './plugin-health.ts';
 
 /** A plugin in a composition with its name, its config and their source positions. */
 export interface Placement {
@@ -15,9 +16,17 @@ export interface Placement {
   /** Returns the position in the cluster file of the config value at `path`, or undefined if it is not known. */
   locateConfig?(path: readonly PropertyKey[]): SourcePosition | undefined;
   /** Wraps each instance that the plugin creates, for example in a guard. The host still calls `start` and `stop` on the instance itself. */
-  decorate?(instance: Lifecycle, context: PluginContext): object;
+  decorate?(instance: Lifecycle, context: PluginContext, health: PluginHealth): object;
+  /** Limits for a plugin that the host does not trust to be correct. Its late errors are attributed to it. */
+  readonly limits?: LifecycleLimits;
   /** Returns the object that consumers hold instead of the plugin's first instance, so that `PluginHost.replace` can exchange the instance. */
   makeSwappable?(first: object, context: PluginContext): SwappableInstance;
+}
+
+/** Time limits in milliseconds of the methods that the host calls. */
+export interface LifecycleLimits {
+  readonly startMs: number;
+  readonly stopMs: number;
 }
 
 /** An object that consumers hold while the host replaces the plugin instance that handles its calls. */

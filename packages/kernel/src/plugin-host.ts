@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { join } from 'node:path';
 import type { Tracer } from '@opentelemetry/api';
 import { Registry } from 'prom-client';
@@ -10,12 +11,12 @@ import { checkComposition, type PlacedNode } from './internal/composition-check.
 import { silentLogger, type Logger } from '@oarlock/primitives/logger';
 import { namePlugin, slotOf, type AnySlot, type Lifecycle, type Plugin, type PluginContext, type Slot, type SlotValue } from './plugin.ts';
 import { checkConfig, type SwappableInstance, type Placement } from './placement.ts';
+import { LifecycleCalls } from './internal/lifecycle-calls.ts';
+import { PluginHealth, type PluginHealthView } from './plugin-health.ts';
 import { noTracer } from './tracing.ts';
 
 /** A probe that takes longer is reported in the log, in milliseconds. */
 const slowProbeMs = 2_000;
-/** A plugin that takes longer to stop is reported in the log, in milliseconds. */
-const slowStopMs = 10_000;
 
 /** Services that the host passes on to every plugin. Tests usually set the clock only. */
 export interface PluginHostOptions {
@@ -25,6 +26,8 @@ export interface PluginHostOptions {
   readonly dataDir?: string;
   /** Called before the first plugin is stopped, also when a failed start stops the plugins that had started. */
   readonly onStopping?: () => void;
+  /** Called when a plugin with `limits` becomes unhealthy or healthy. */
+  readonly onHealthChange?: (health: PluginHealthView) => void;
 }
 
 /** What belongs to one instance of a plugin; a replacement gets a new one. */
@@ -38,6 +41,7 @@ interface PluginInstance {
 
 interface HostedPlugin extends PlacedNode {
   readonly placement: Placement;
+  readonly health: PluginHealth;
   current: PluginInstance;
   swappable?: SwappableInstance | undefined;
 }
@@ -48,6 +52,8 @@ export interface HostedPluginInfo {
   readonly plugin: Plugin;
   readonly started: boolean;
   readonly metrics: Registry;
+  /** Undefined for a plugin without `limits`. */
+  readonly health: PluginHealth | undefined;
 }
 
 /** The plugin that replaces the one of the given name. */
@@ -77,6 +83,8 @@ export class PluginHost {
   #started: HostedPlugin[] = [];
   /** Stops of instances that were replaced and may still have calls in flight. */
   readonly #retiring = new Set<() => Promise<void>>();
+  readonly #stopping = new AbortController();
+  readonly #calls: LifecycleCalls;
 
   constructor({
     clock = systemClock,
@@ -84,8 +92,11 @@ export class PluginHost {
     tracer = () => noTracer,
     dataDir = '.oarlock',
     onStopping = () => {},
+    onHealthChange = () => {},
   }: PluginHostOptions = {}) {
-    this.#options = { clock, log, tracer, dataDir, onStopping };
+    this.#options = { clock, log, tracer, dataDir, onStopping, onHealthChange };
+    this.#calls = new LifecycleCalls(clock, log);
+    setMaxListeners(0, this.#stopping.signal); // each guard adds a listener
   }
 
   /** Fills a slot with a value that no plugin creates, such as the client. The host does not start or stop it. */
@@ -115,6 +126,7 @@ export class PluginHost {
       name,
       plugin,
       placement,
+      health: this.#healthOf(name, plugin),
       current: { plugin, config: checked.config, abort: new AbortController(), metrics: new Registry() },
       ...(at && { at }),
       ...(path !== undefined && { path }),
@@ -185,7 +197,7 @@ export class PluginHost {
       this.#started.push(unit); // before start(), so that stop() includes a plugin whose start fails half way
       try {
         signal.throwIfAborted();
-        await unit.current.instance?.start?.(signal);
+        await this.#calls.start(unit, unit.current.instance, signal);
       } catch (cause) {
         const stopped = await this.stop().then(
           () => [],
@@ -202,17 +214,17 @@ export class PluginHost {
    */
   async stop(): Promise<void> {
     this.#options.onStopping();
+    this.#stopping.abort();
     const faults: Fault[] = [];
     for (const retire of this.#retiring) await retire().catch(() => {}); // the caller of replace() receives the rejection
-    const { clock, log } = this.#options;
-    for (const unit of this.#started.reverse()) {
-      const slow = clock.after(slowStopMs, () => log.warn({ plugin: unit.name }, 'the plugin is still stopping'));
-      await endInstance(unit.current).catch((error: unknown) =>
-        faults.push(this.#fault('StopFailed', { unit, what: 'did not stop cleanly', cause: error })),
-      );
-      slow.cancel();
+    for (let unit = this.#started.at(-1); unit !== undefined; unit = this.#started.at(-1)) {
+      try {
+        await this.#endInstance(unit, unit.current);
+      } catch (error) {
+        faults.push(this.#fault('StopFailed', { unit, what: 'did not stop cleanly', cause: error }));
+      }
+      this.#started.pop();
     }
-    this.#started = [];
     if (faults.length > 0) throw new WiringError(faults);
   }
 
@@ -222,6 +234,7 @@ export class PluginHost {
       plugin: unit.current.plugin,
       started: this.#started.includes(unit),
       metrics: unit.current.metrics,
+      health: unit.placement.limits && unit.health,
     }));
   }
 
@@ -252,17 +265,18 @@ export class PluginHost {
     const next: PluginInstance = { plugin, config: checked.config, abort: new AbortController(), metrics: new Registry() };
     const exposed = this.#create(unit, next);
     try {
-      await next.instance?.start?.(next.abort.signal);
+      await this.#calls.start(unit, next.instance, next.abort.signal);
     } catch (cause) {
-      await endInstance(next).catch(() => {}); // the failure of start is the one to report
-      throw new WiringError([this.#fault('StartFailed', { unit, what: 'did not start', cause })], { cause });
+      await this.#endInstance(unit, next).catch(() => {}); // the failure of start is the one to report
+      throw new WiringError([this.#fault('StartFailed', { unit, what: 'did not start', cause: cause })], { cause });
     }
     const before = unit.current;
     unit.current = next;
+    unit.health.reset();
     let ended: Promise<void> | undefined;
     const retire = () => {
       this.#retiring.delete(retire);
-      return (ended ??= endInstance(before));
+      return (ended ??= this.#endInstance(unit, before));
     };
     this.#retiring.add(retire);
     return { retired: unit.swappable.swap(exposed).then(retire) };
@@ -283,9 +297,9 @@ export class PluginHost {
     const context = this.#contextOf(unit, target);
     const dependencies = Object.fromEntries(Object.entries(plugin.needs).map(([key, need]) => [key, this.get(need)]));
     try {
-      const instance = plugin.create({ ...dependencies, config }, context);
+      const instance = this.#calls.create(unit, () => plugin.create({ ...dependencies, config }, context));
       target.instance = instance;
-      return unit.placement.decorate?.(instance, context) ?? instance;
+      return unit.placement.decorate?.(instance, context, unit.health) ?? instance;
     } catch (cause) {
       if (cause instanceof WiringError) throw cause;
       throw new WiringError([this.#fault('CreateFailed', { unit, what: 'could not be created', cause })], { cause });
@@ -305,6 +319,24 @@ export class PluginHost {
     };
   }
 
+  #healthOf(name: string, plugin: Plugin): PluginHealth {
+    const { clock, log, onHealthChange } = this.#options;
+    const { signal: stopping } = this.#stopping;
+    return new PluginHealth({
+      name,
+      slot: plugin.provides.id,
+      clock,
+      log: log.child({ plugin: name }),
+      stopping,
+      onChange: onHealthChange,
+    });
+  }
+
+  async #endInstance(unit: HostedPlugin, { abort, instance }: PluginInstance): Promise<void> {
+    abort.abort();
+    await this.#calls.stop(unit, instance);
+  }
+
   #fault(
     code: Fault['code'],
     { unit, what, cause }: { readonly unit: HostedPlugin; readonly what: string; readonly cause: unknown },
@@ -317,9 +349,4 @@ export class PluginHost {
       ...(unit.path !== undefined && { path: unit.path }),
     };
   }
-}
-
-async function endInstance({ abort, instance }: PluginInstance): Promise<void> {
-  abort.abort();
-  await instance?.stop?.();
 }

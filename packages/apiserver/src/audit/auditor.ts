@@ -116,7 +116,7 @@ export class Auditor {
   #record(event: AuditEvent): Promise<void> | undefined {
     let waiting: Promise<void> | undefined;
     for (const sink of this.#sinks) {
-      const accepted = sink.record(event);
+      const accepted = callSink(sink, event);
       if (accepted === undefined) continue;
       const pending = accepted
         .catch((error: unknown) => {
@@ -128,6 +128,15 @@ export class Auditor {
         waiting = waiting === undefined ? accepted : Promise.all([waiting, accepted]).then(() => undefined);
     }
     return waiting;
+  }
+}
+
+/** Returns what `record` returns; a promise that rejects if `record` throws. */
+function callSink(sink: AuditSink, event: AuditEvent): void | Promise<void> {
+  try {
+    return sink.record(event);
+  } catch (error) {
+    return Promise.reject(error as Error);
   }
 }
 

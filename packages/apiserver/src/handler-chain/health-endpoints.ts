@@ -8,6 +8,8 @@ export interface HealthCheck {
   /** The endpoints that include the check: `live` for /livez and /healthz, `ready` for /readyz. */
   readonly live: boolean;
   readonly ready: boolean;
+  /** True if a failure of the check is listed but does not fail the endpoint. */
+  readonly isInformational?: boolean;
   check(): Health | Promise<Health>;
 }
 
@@ -74,6 +76,7 @@ export class HealthEndpoints {
     const results = await Promise.all(
       this.#selectChecks(endpoint).map(async (check) => ({
         name: check.name,
+        isInformational: check.isInformational === true,
         excluded: excluded.delete(check.name),
         ...(await this.#runCheck(check, endpoint)),
       })),
@@ -81,6 +84,7 @@ export class HealthEndpoints {
     for (const result of results) {
       if (result.excluded) lines.push(`[+]${result.name} excluded: ok\n`);
       else if (result.healthy) lines.push(`[+]${result.name} ok\n`);
+      else if (result.isInformational) lines.push(`[-]${result.name} unhealthy, not counted: reason withheld\n`);
       else {
         failed = true;
         lines.push(`[-]${result.name} failed: reason withheld\n`);

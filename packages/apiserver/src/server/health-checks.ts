@@ -1,3 +1,4 @@
+import type { PluginHealthView } from '@oarlock/kernel/plugin-health';
 import type { ProcessView } from '@oarlock/spi/process';
 import type { Health, Role } from '@oarlock/spi/role';
 import type { StorageDriver } from '@oarlock/spi/storage';
@@ -62,8 +63,15 @@ export function serverHealthChecks(health: ServerHealth): readonly HealthCheck[]
     { name: 'informer-sync', live: false, ready: true, check: () => health.checkCache() },
     ...postStartHooks.checks(),
     { name: 'shutdown', live: false, ready: true, check: () => health.checkShutdown() },
+    ...(process?.pluginHealth?.() ?? []).map(pluginCheck),
     ...otherRoles.map((role): HealthCheck => ({ name: role.name, live: true, ready: false, check: () => role.checkHealth() })),
   ];
+}
+
+/** An unhealthy plugin does not make the server unready: its faults fail only what needs the plugin. */
+function pluginCheck(plugin: PluginHealthView): HealthCheck {
+  const health = plugin.healthy ? healthy : unhealthy(plugin.reason ?? '');
+  return { name: `plugin-${plugin.name}`, live: false, ready: true, isInformational: true, check: () => health };
 }
 
 /** Returns a failing check if there are values that this server cannot decrypt: another server may have their keys. */

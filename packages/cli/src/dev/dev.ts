@@ -201,7 +201,7 @@ function observePlugin(
   return {
     ...planned,
     plugin: isOwn ? { ...base, create: (dependencies, context) => base.create(dependencies, withPrintedLog(context)) } : plugin,
-    decorate: (instance, context) => observe(decorate?.(instance, withPrintedLog(context)) ?? instance),
+    decorate: (instance, context, health) => observe(decorate?.(instance, withPrintedLog(context), health) ?? instance),
     ...(front && { makeSwappable: front }),
   };
 }

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
+import type { PluginHealthView } from '@oarlock/kernel/plugin-health';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import type { LoopbackTransport } from '@oarlock/client/loopback-client';
 import { Cluster, Keys, type ClusterKeys } from '@oarlock/spi/cluster';
@@ -12,6 +13,7 @@ import { Roles, type Health, type Role } from '@oarlock/spi/role';
 import { StorageServer } from '@oarlock/spi/storage-server';
 import { Spans, type SpanStore } from '@oarlock/spi/spans';
 import type { Tracer } from '@opentelemetry/api';
+import { pluginHealthMetrics } from '../hosting/plugin-health-metrics.ts';
 import { LocalNodeRegistry } from './local-node-registry.ts';
 import { placePlugins } from './create-plan.ts';
 import type { Plan, PlanOptions } from './plan.ts';
@@ -24,6 +26,8 @@ export interface ComposeOptions extends PlanOptions {
   /** Returns whether the log can be written. */
   readonly checkLog?: () => Health;
   readonly tracer?: (plugin: string) => Tracer;
+  /** Called when a plugin of another author becomes unhealthy or healthy. */
+  readonly onHealthChange?: (health: PluginHealthView) => void;
   /** The server on which the storage runs its member; absent in a process without an API server. */
   readonly storageServer?: StorageServer;
 }
@@ -58,7 +62,10 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
     dataDir: join(options.dataDir, 'plugins'),
     // plugins wait for their requests when they stop: requests must not wait for an API server that will not come up
     onStopping: () => access.loopback.abandon?.(),
+    ...(options.onHealthChange && { onHealthChange: options.onHealthChange }),
   });
+  const health = (): readonly PluginHealthView[] => host.plugins.flatMap((plugin) => (plugin.health ? [plugin.health.view()] : []));
+  const healthMetrics = pluginHealthMetrics(health);
   host
     .provide(Cluster, planned.facts)
     .provide(Keys, access.keys)
@@ -69,7 +76,8 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
     .provide(Spans, access.spans)
     .provide(LocalNodes, new LocalNodeRegistry())
     .provide(Process, {
-      registries: () => host.plugins.map(({ metrics }) => metrics),
+      registries: () => [healthMetrics, ...host.plugins.map(({ metrics }) => metrics)],
+      pluginHealth: health,
       roles: () => host.get(Roles),
       dataDir: options.dataDir,
       ...(options.checkLog && { checkLog: options.checkLog }),

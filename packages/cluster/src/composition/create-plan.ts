@@ -14,6 +14,7 @@ import type { ClusterFile } from '../config/cluster-file.ts';
 import type { RoleName } from '../config/cluster-schema.ts';
 import { sortFaults } from '../config/sort-faults.ts';
 import { hostPlugin } from '../hosting/host-plugin.ts';
+import { pluginHealthPath } from '../paths/plugin-health-path.ts';
 import { caPath, joinPath } from '../paths/join-path.ts';
 import { issuerPath, jwksPathPlugin } from '../paths/issuer-paths.ts';
 import { loadModule, loadPlugin, type LoadResult } from '../plugins/plugin-loader.ts';
@@ -47,6 +48,7 @@ const apiServerPaths: readonly Plugin[] = [
   issuerPath,
   jwksPathPlugin,
   authorizationPath,
+  pluginHealthPath,
 ];
 
 /** Loads the plugins of a cluster file and resolves its facts. Imports modules and changes nothing else. @throws WiringError with all faults */
@@ -234,7 +236,7 @@ export function placePlugins(host: PluginHost, planned: Plan): void {
 function placePlugin(
   host: PluginHost,
   file: ClusterFile,
-  { plugin, name, config, path, segments, decorate, makeSwappable }: PlannedPlugin,
+  { plugin, name, config, path, segments, decorate, limits, makeSwappable }: PlannedPlugin,
 ): void {
   const at = file.locate(segments);
   const configKey = plugin.provides.token === Roles.token ? [] : ['config'];
@@ -246,6 +248,7 @@ function placePlugin(
     configPath: [path, ...configKey].join('.'),
     ...(at && { at }),
     ...(decorate && { decorate }),
+    ...(limits && { limits }),
     ...(makeSwappable && { makeSwappable }),
     locateConfig: (keys) => file.locate([...segments, ...configKey, ...keys]),
   });

@@ -2,15 +2,16 @@ import { isIPv4, isIPv6 } from 'node:net';
 import { encryptionSchema } from '@oarlock/apiserver/storage/encryption/encryption-config';
 import { z } from 'zod';
 
-/** Settings that isolate requests from a plugin that handles them. */
+const deadlineMs = z.int().min(1).max(3_600_000);
+/** Settings that isolate the cluster from a plugin. */
 const hosting = {
-  /** Time limit of one call to the plugin, in milliseconds. */
-  deadlineMs: z.int().min(1).max(60_000).optional(),
+  /** Time limit of one call to the plugin, in milliseconds; or limits by method, such as `{ reconcile: 60000 }`. */
+  deadlineMs: z.union([deadlineMs, z.record(z.string(), deadlineMs)]).optional(),
   /** Whether a request fails if the plugin fails while it handles the request. */
   failurePolicy: z.enum(['Fail', 'Ignore']).optional(),
-  /** Isolation of the plugin. `worker` runs the plugin in a worker thread with its own heap. */
-  isolation: z.enum(['none', 'worker']).optional(),
-  /** Heap limit of the worker thread, in MiB. */
+  /** Where the plugin runs: in the process of its role, or in a thread or process of its own. */
+  placement: z.enum(['host', 'thread', 'process']).optional(),
+  /** Heap limit of the plugin's own thread or process, in MiB. */
   memoryMiB: z.int().min(16).max(16_384).optional(),
 };
 const hostingSchema = z.strictObject(hosting);

@@ -27,7 +27,7 @@ export function openLog(file: string, level: 'debug' | 'info' | 'warn' | 'error'
       serializers: { err: describe },
       redact: {
         paths: ['token', '*.token', 'authorization', '*.authorization', 'key', '*.key', 'password', '*.password'],
-        censor: '[redacted]',
+        censor: (value, path) => (path.at(-1) === 'key' && isObjectKey(value) ? value : '[redacted]'),
       },
     },
     out,
@@ -42,6 +42,10 @@ export function openLog(file: string, level: 'debug' | 'info' | 'warn' | 'error'
     },
   };
 }
+
+/** Returns true for the key of an object, `namespace/name` or `name`, and false for a cryptographic key in hexadecimal or base64. */
+const isObjectKey = (value: unknown): boolean =>
+  typeof value === 'string' && value.length <= 317 && /^[a-z0-9.:-]+(?:\/[a-z0-9.:-]+)?$/.test(value) && !/[0-9a-f]{32,}/.test(value);
 
 const maxCauseDepth = 5;
 

@@ -25,6 +25,29 @@ it('logs errors with frozen properties and their causes', async () => {
   await rm(directory, { recursive: true });
 });
 
+it('redacts cryptographic keys, and not the keys of objects', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'log-'));
+  const file = join(directory, 'oarlock.log');
+  const { log, close } = openLog(file, 'info');
+  const keys = [
+    'default/web',
+    'node-1',
+    'kube-system/system:leader',
+    'a'.repeat(64),
+    'dGhlIGtleSBvZiBBRVM/+w==',
+    '-----BEGIN PRIVATE KEY-----',
+  ];
+  for (const key of keys) log.info({ key }, 'a key');
+  const lines = await vi.waitFor(async () => {
+    const all = (await readFile(file, 'utf8')).trim().split('\n');
+    if (all.length < keys.length) throw new Error('not written yet');
+    return all.map((line) => (JSON.parse(line) as { readonly key: string }).key);
+  }, 20_000);
+  close();
+  expect(lines).toEqual(['default/web', 'node-1', 'kube-system/system:leader', '[redacted]', '[redacted]', '[redacted]']);
+  await rm(directory, { recursive: true });
+});
+
 it('reports a file that cannot be written, without ending the process', async () => {
   const { log, check, close } = openLog('/dev/full', 'info');
   expect(check()).toEqual({ healthy: true });

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 interface SharedWork<T, P> {
   readonly controller: AbortController;
   readonly listeners: Set<(progress: P) => void>;
@@ -74,6 +75,7 @@ export class SharedWorks<T, P> {
         // the last caller waits until the work has ended, so that it can remove what the work left
         running.result.then(resolve, () => reject(signal.reason as Error));
       };
+      setMaxListeners(0, signal); // each layer of an image adds a listener while it is pulled
       signal.addEventListener('abort', abort, { once: true });
       running.result.then(
         (result) => {

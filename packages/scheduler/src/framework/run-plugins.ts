@@ -1,4 +1,6 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import {
+  errorStatus,
   success,
   type BindContext,
   type NodeDryRun,
@@ -176,7 +178,7 @@ export function runScorePlugins(
   return totals;
 }
 
-/** Runs the reserve plugins in order. If a plugin rejects the pod, runs unreserve of all plugins and returns the rejection. */
+/** Runs the reserve plugins in order. If a plugin rejects the pod or throws, runs unreserve of all plugins and returns the rejection. */
 export async function runReservePlugins(
   framework: Framework,
   state: SchedulingCycleState,
@@ -184,7 +186,7 @@ export async function runReservePlugins(
   node: string,
 ): Promise<PluginStatus> {
   for (const plugin of framework.pluginsAt('reserve')) {
-    const status = (await plugin.reserve?.(state, pod, node)) ?? success;
+    const status = await statusOf(() => plugin.reserve?.(state, pod, node));
     if (!isSuccess(status)) {
       runUnreservePlugins(framework, state, pod, node);
       return asPluginStatus(plugin.name, 'Reserve', status);
@@ -192,6 +194,23 @@ export async function runReservePlugins(
   }
   return success;
 }
+
+/** Returns the status of a call, or a status with the code `error` if the plugin throws. */
+async function statusOf(call: () => Status | undefined | Promise<Status | undefined>): Promise<Status> {
+  try {
+    return (await call()) ?? success;
+  } catch (error) {
+    return errorStatus(errorText(error));
+  }
+}
+function permitStatusOf<T extends { readonly code: string }>(call: () => T | undefined): T | Status {
+  try {
+    return call() ?? success;
+  } catch (error) {
+    return errorStatus(errorText(error));
+  }
+}
+
 export function runUnreservePlugins(framework: Framework, state: SchedulingCycleState, pod: PodInfo, node: string): void {
   for (const plugin of framework.pluginsAt('reserve').toReversed()) plugin.unreserve?.(state, pod, node);
 }
@@ -208,7 +227,7 @@ export function runPermitPlugins(
 ): PluginStatus | ReadonlyMap<string, number> | undefined {
   let timeouts: Map<string, number> | undefined;
   for (const plugin of framework.pluginsAt('permit')) {
-    const status = plugin.permit?.(state, pod, node) ?? success;
+    const status = permitStatusOf(() => plugin.permit?.(state, pod, node));
     if (status.code === 'wait') (timeouts ??= new Map()).set(plugin.name, status.timeoutMs);
     else if (!isSuccess(status)) return asPluginStatus(plugin.name, 'Permit', status);
   }

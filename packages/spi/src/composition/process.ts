@@ -1,4 +1,5 @@
 import type { PluginContext } from '@oarlock/kernel/plugin';
+import type { PluginHealthView } from '@oarlock/kernel/plugin-health';
 import { slot } from '@oarlock/kernel/slot';
 import type { Health, Role } from '../role/role.ts';
 
@@ -8,6 +9,8 @@ export interface ProcessView {
   registries(): readonly PluginContext['metrics'][];
   /** Returns every role of the process, for /livez and /readyz. */
   roles(): readonly Role[];
+  /** Returns the health of the plugins of other authors, for /readyz and `oarlock status`. */
+  pluginHealth?(): readonly PluginHealthView[];
   /** Returns whether the log can be written, for the health check `log`. Absent if the process has no log. */
   checkLog?(): Health;
   /** The data directory of the process, which contains its keys. Runtimes hide it from pods. Absent if the process has none. */

@@ -25,16 +25,16 @@ const outcomeOf = (request: Promise<unknown>): Promise<string> =>
     (error: unknown) => (isStatus(error) ? `${error.status.code} ${error.status.message}` : String(error)),
   );
 
-describe.each(['none', 'worker'] as const)('misbehaving plugin with isolation %s', (isolation) => {
+describe.each(['host', 'thread', 'process'] as const)('misbehaving plugin with placement %s', (placement) => {
   it('admits and rejects requests as usual', async () => {
-    await start({ use: file('misbehaving'), isolation, config: { mark: 'second' } });
+    await start({ use: file('misbehaving'), placement, config: { mark: 'second' } });
     expect((await make()).metadata?.labels).toEqual({ mark: 'second' });
     expect((await make('warn')).metadata?.labels).toEqual({ mark: 'second' });
     expect(await outcomeOf(make('deny'))).toMatch(/^403 configmaps "map-\d+" is forbidden: not this one$/);
   });
 
   it('fails only its own request, with a message, if it throws, hangs or returns nonsense', async () => {
-    await start({ use: file('misbehaving'), isolation, deadlineMs: 1_000 });
+    await start({ use: file('misbehaving'), placement, deadlineMs: 1_000 });
     const plugin = 'Internal error occurred: admission plugin "admission-misbehaving" failed';
     const [thrown, hung, mutated, none, ...others] = await Promise.all([
       outcomeOf(make('throw')),
@@ -51,7 +51,7 @@ describe.each(['none', 'worker'] as const)('misbehaving plugin with isolation %s
   });
 
   it('is skipped with failurePolicy Ignore', async () => {
-    await start({ use: file('misbehaving'), isolation, deadlineMs: 1_000, failurePolicy: 'Ignore' });
+    await start({ use: file('misbehaving'), placement, deadlineMs: 1_000, failurePolicy: 'Ignore' });
     expect((await make('throw')).metadata?.labels).toBeUndefined();
     expect((await make('hang')).metadata?.labels).toBeUndefined();
     expect((await make()).metadata?.labels).toEqual({ mark: 'first' });
@@ -61,16 +61,16 @@ describe.each(['none', 'worker'] as const)('misbehaving plugin with isolation %s
 
 describe('plugin in its own thread', () => {
   it('is terminated in an endless loop, and the requests behind it are answered', async () => {
-    await start({ use: file('misbehaving'), isolation: 'worker', deadlineMs: 1_000 });
-    const looping = outcomeOf(make('loop'));
+    await start({ use: file('misbehaving'), placement: 'thread', deadlineMs: 1_000 });
+    const looping = [outcomeOf(make('loop')), outcomeOf(make('loop'))];
     const others = Array.from({ length: 5 }, () => outcomeOf(make()));
-    expect(await looping).toMatch(/did not answer within 1000 ms$/);
+    for (const outcome of await Promise.all(looping)) expect(outcome).toMatch(/did not answer within 1000 ms$/);
     expect(await Promise.all(others)).toEqual(Array.from(others, () => 'admitted'));
     expect((await make()).metadata?.labels).toEqual({ mark: 'first' });
   });
 
   it('is terminated when its heap is full, and only the request that filled it fails', async () => {
-    await start({ use: file('misbehaving'), isolation: 'worker', deadlineMs: 60_000, memoryMiB: 48 });
+    await start({ use: file('misbehaving'), placement: 'thread', deadlineMs: 60_000, memoryMiB: 48 });
     const eating = outcomeOf(make('eat'));
     const others = Array.from({ length: 5 }, () => outcomeOf(make()));
     expect(await eating).toMatch(/its thread ran out of memory \(48 MiB\)$/);
@@ -78,7 +78,7 @@ describe('plugin in its own thread', () => {
   });
 
   it('has the client and informers of the process', async () => {
-    await start({ use: file('client-user'), isolation: 'worker' });
+    await start({ use: file('client-user'), placement: 'thread' });
     const closed = await outcomeOf(make());
     expect(closed).toMatch(/the namespace is not open$/);
     await cluster.client.patch(namespaces, { name: 'default' }, 'merge', { metadata: { labels: { open: '' } } });

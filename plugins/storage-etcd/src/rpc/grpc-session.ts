@@ -205,10 +205,12 @@ export class GrpcSession {
     if (ended !== undefined) throw ended;
   }
 
+  /** Makes the session unusable and closes the connection. Its open calls fail soon afterward. */
   close(why: Error): void {
     this.#why ??= why;
     this.#usable = false;
-    this.#session.destroy();
+    // never below a callback of Node's HTTP/2 receive loop, where destroying a session with pending data sends it without end
+    setImmediate(() => this.#session.destroy());
   }
 
   /** Opens a stream. `done` is called once, never before this method has returned. Returns undefined if no stream could be opened. */

@@ -2,7 +2,6 @@ import { isObject } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { failure } from '@oarlock/api/status';
 import { errorText } from '@oarlock/primitives/error-text';
-import type { Clock } from '@oarlock/primitives/clock';
 import type { PluginContext } from '@oarlock/kernel/plugin';
 import type { Slot } from '@oarlock/kernel/plugin';
 import {
@@ -15,17 +14,19 @@ import {
 } from '@oarlock/spi/admission';
 import { abstained, Authn, type Authenticator } from '@oarlock/spi/authn';
 import { Authz, noOpinion, type Authorizer } from '@oarlock/spi/authz';
+import type { CallLimits } from './call-limits.ts';
+import { PluginFault, type GuardedCalls } from './guarded-calls.ts';
 
 export interface GuardOptions {
-  /** Time limit of one call in milliseconds; undefined if another component enforces the limit. */
-  readonly deadlineMs: number | undefined;
+  readonly calls: GuardedCalls;
+  /** Empty if another component enforces the limits. */
+  readonly limits: CallLimits;
   /**
    * The effect of a plugin failure on the request. `Fail`: the request fails with status 500; for an authenticator, the request never becomes
    * anonymous. `Ignore`: the request continues without the plugin.
    */
   readonly failurePolicy: 'Fail' | 'Ignore';
 }
-export const defaultDeadlineMs = 10_000; // default timeout of webhooks
 
 type Guard = (instance: object, context: PluginContext, options: GuardOptions) => object;
 const guards = new Map<symbol, Guard>([
@@ -37,27 +38,17 @@ const guards = new Map<symbol, Guard>([
 /** Returns the guard of a slot, or undefined if the slot's plugins do not handle requests. */
 export const guardOf = (slot: Slot<unknown>): Guard | undefined => guards.get(slot.token);
 
-/** The error if a plugin violates the contract of its slot. */
-class PluginFault extends Error {
-  override readonly name = 'PluginFault';
-}
-
-/** Waits for the result of a plugin. @throws the plugin's error; PluginFault if there is no result within `ms` */
-function withDeadline<T>(answer: T | Promise<T>, ms: number | undefined, clock: Clock): T | Promise<T> {
-  if (!(answer instanceof Promise) || ms === undefined) return answer;
-  return new Promise<T>((resolve, reject) => {
-    const timer = clock.after(ms, () => reject(new PluginFault(`it did not answer within ${ms} ms`)));
-    answer.then(resolve, reject).finally(() => timer.cancel());
-  });
-}
-
 /** Calls a plugin, and passes an error of the plugin to `onFault`. */
 function callGuarded<T>(
   call: () => T | Promise<T>,
-  { options, clock, onFault }: { readonly options: GuardOptions; readonly clock: Clock; readonly onFault: (fault: unknown) => T },
+  {
+    options: { calls, limits },
+    method,
+    onFault,
+  }: { readonly options: GuardOptions; readonly method: string; readonly onFault: (fault: unknown) => T },
 ): T | Promise<T> {
   try {
-    const answer = withDeadline(call(), options.deadlineMs, clock);
+    const answer = calls.call(limits[method], call);
     return answer instanceof Promise ? answer.catch(onFault) : answer;
   } catch (fault) {
     return onFault(fault);
@@ -76,7 +67,7 @@ const pluginFailure = (kind: string, name: string, fault: unknown) => {
   return failure('InternalError', message, { causes: [{ message }] });
 };
 
-function guardAdmission(plugin: AdmissionPlugin, { name, log, clock }: PluginContext, options: GuardOptions): AdmissionPlugin {
+function guardAdmission(plugin: AdmissionPlugin, { name, log }: PluginContext, options: GuardOptions): AdmissionPlugin {
   const onFault =
     <T>(request: AdmissionRequest, unchanged: T, phase: string) =>
     (fault: unknown): T => {
@@ -96,7 +87,7 @@ function guardAdmission(plugin: AdmissionPlugin, { name, log, clock }: PluginCon
             const answer = mutate.call(plugin, request);
             return answer instanceof Promise ? answer.then((late) => assertSameKind(late, request)) : assertSameKind(answer, request);
           },
-          { options, clock, onFault: onFault(request, request.object ?? allow, 'mutate') },
+          { options, method: 'mutate', onFault: onFault(request, request.object ?? allow, 'mutate') },
         ),
     }),
     ...(validate && {
@@ -106,7 +97,7 @@ function guardAdmission(plugin: AdmissionPlugin, { name, log, clock }: PluginCon
             const answer = validate.call(plugin, request);
             return answer instanceof Promise ? answer.then(assertDecision) : assertDecision(answer);
           },
-          { options, clock, onFault: onFault(request, allow, 'validate') },
+          { options, method: 'validate', onFault: onFault(request, allow, 'validate') },
         ),
     }),
   };
@@ -129,12 +120,12 @@ function assertSameKind(answer: KubeObject | AdmissionDecision, { object }: Admi
 
 const describeValue = (value: unknown): string => (typeof value === 'object' && value !== null ? 'an object' : String(value));
 
-function guardAuthn(plugin: Authenticator, { name, log, clock }: PluginContext, options: GuardOptions): Authenticator {
+function guardAuthn(plugin: Authenticator, { name, log }: PluginContext, options: GuardOptions): Authenticator {
   return {
     authenticate: (credentials) =>
       callGuarded(() => plugin.authenticate(credentials), {
         options,
-        clock,
+        method: 'authenticate',
         onFault: (fault) => {
           log.error({ err: fault, policy: options.failurePolicy }, 'the plugin failed on a request');
           if (options.failurePolicy === 'Fail') throw pluginFailure('authentication', name, fault);
@@ -144,14 +135,14 @@ function guardAuthn(plugin: Authenticator, { name, log, clock }: PluginContext, 
   };
 }
 
-function guardAuthz(plugin: Authorizer, { name, log, clock }: PluginContext, options: GuardOptions): Authorizer {
+function guardAuthz(plugin: Authorizer, { name, log }: PluginContext, options: GuardOptions): Authorizer {
   const { rulesFor, postStartHook } = plugin;
   const logFailure = (fault: unknown) => log.error({ err: fault, policy: options.failurePolicy }, 'the plugin failed on a request');
   return {
     authorize: (attributes) =>
       callGuarded(() => plugin.authorize(attributes), {
         options,
-        clock,
+        method: 'authorize',
         onFault: (fault) => {
           logFailure(fault);
           if (options.failurePolicy === 'Fail') throw pluginFailure('authorization', name, fault);
@@ -162,7 +153,7 @@ function guardAuthz(plugin: Authorizer, { name, log, clock }: PluginContext, opt
       rulesFor: (identity, namespace) =>
         callGuarded(() => rulesFor.call(plugin, identity, namespace), {
           options,
-          clock,
+          method: 'rulesFor',
           onFault: (fault) => {
             logFailure(fault);
             return { resources: [], paths: [], incomplete: `${name}: ${messageOf(fault)}` };

@@ -7,6 +7,12 @@ import { Authn, type Authenticator, type AuthnResult } from '@oarlock/spi/authn'
 import { Authz, type Authorizer, type Decision, type SubjectRules } from '@oarlock/spi/authz';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Cluster, type ClusterFacts } from '@oarlock/spi/cluster';
+import { Audit, type AuditSink } from '@oarlock/spi/audit';
+import { Controllers, type Controller, type ControllerWatch, type ReconcileResult } from '@oarlock/spi/controller';
+import { spanContextOf } from '@oarlock/kernel/tracing';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { CallLimits } from './call-limits.ts';
+import type { Where } from '../thread/plugin-child.ts';
 import { PluginThread, unwrapResult } from '../thread/plugin-thread.ts';
 import type { CallResult } from '../thread/thread-protocol.ts';
 
@@ -15,18 +21,29 @@ export interface Isolation {
   readonly module: string;
   /** The plugin's config before validation; the worker thread validates the config. */
   readonly config: unknown;
-  readonly deadlineMs: number;
+  readonly limits: CallLimits;
   readonly memoryMiB: number;
+  readonly where: Where;
 }
 export const defaultMemoryMiB = 128;
+/** Number of audit events that may wait for a plugin before further ones are dropped. */
+const maxPendingEvents = 4_096;
 
-type ProxyFactory = (thread: PluginThread) => object;
+type ProxyFactory = (thread: PluginThread, context: Pick<PluginContext, 'name' | 'log'>) => object;
 const proxyFactories = new Map<symbol, ProxyFactory>([
   [Admission.token, admissionProxy],
   [Authn.token, authnProxy],
   [Authz.token, authzProxy],
+  [Audit.token, (thread, { log }) => auditProxy(thread, log)],
+  [Controllers.token, (thread, { name }) => controllerProxy(thread, name)],
 ]);
 const supportedNeeds: readonly Slot<unknown>[] = [Client, Informers, Events, Cluster];
+
+/**
+ * Returns true if plugins of the slot can run in a thread or process of their own: their calls are asynchronous, their arguments can be copied, and
+ * a new thread needs no state of the previous one.
+ */
+export const canBeIsolated = (slot: Slot<unknown>): boolean => proxyFactories.has(slot.token);
 
 /** Returns the ids of the slots that the plugin needs and that are not available in a worker thread. */
 export function unsupportedNeeds(plugin: Plugin): readonly string[] {
@@ -35,8 +52,8 @@ export function unsupportedNeeds(plugin: Plugin): readonly string[] {
     .filter((id) => !supportedNeeds.some((slot) => slot.id === id));
 }
 
-/** Returns a plugin that runs in a worker thread. Only for slots whose plugins handle requests. */
-export function isolatePlugin(plugin: Plugin, { module, config, deadlineMs, memoryMiB }: Isolation): Plugin {
+/** Returns a plugin that runs in a thread or process of its own. Only for slots for which `canBeIsolated` returns true. */
+export function isolatePlugin(plugin: Plugin, { module, config, limits, memoryMiB, where }: Isolation): Plugin {
   const proxyFactory = proxyFactories.get(plugin.provides.token);
   if (proxyFactory === undefined) throw new Error(`plugins of ${plugin.provides.id} cannot run in threads`);
   return {
@@ -44,8 +61,8 @@ export function isolatePlugin(plugin: Plugin, { module, config, deadlineMs, memo
     needs: { client: Client, facts: Cluster },
     create(dependencies, { name, dataDir, clock, log }: PluginContext): Lifecycle {
       const { client, facts } = dependencies as { readonly client: Client; readonly facts: ClusterFacts };
-      const thread = new PluginThread({ module, name, config, dataDir, facts, deadlineMs, memoryMiB, client, clock, log });
-      return { ...proxyFactory(thread), start: () => thread.start(), stop: () => thread.stop() };
+      const thread = new PluginThread({ module, name, config, dataDir, facts, limits, memoryMiB, where, client, clock, log });
+      return { ...proxyFactory(thread, { name, log }), start: () => thread.start(), stop: () => thread.stop() };
     },
   };
 }
@@ -89,4 +106,65 @@ function authzProxy(thread: PluginThread): Authorizer {
       return unwrapResult(await thread.call('rulesFor', [identity, namespace])) as SubjectRules;
     },
   };
+}
+
+/** Does not wait for the plugin: an event that it has not taken is dropped when too many wait. */
+function auditProxy(thread: PluginThread, log: Logger): AuditSink {
+  let pending = 0;
+  let dropped = 0;
+  return {
+    record(event) {
+      if (pending >= maxPendingEvents) {
+        if (dropped++ === 0) log.warn({ pending }, 'audit events are dropped, because the plugin is too slow');
+        return;
+      }
+      pending += 1;
+      void thread
+        .call('record', [event])
+        .then(unwrapResult)
+        .catch((error: unknown) => log.error({ err: error }, 'an audit event was lost'))
+        .finally(() => {
+          pending -= 1;
+          if (pending > 0 || dropped === 0) return;
+          log.warn({ dropped }, 'audit events were dropped');
+          dropped = 0;
+        });
+    },
+  };
+}
+
+/** Returns a controller whose watches run in the thread, which sends the keys to reconcile. A new thread sends the keys of all objects again. */
+function controllerProxy(thread: PluginThread, name: string): Controller {
+  return {
+    name: name.replace(/^controller-/, ''),
+    watches: [],
+    addDynamicWatches(add) {
+      const remove = add(keySource(thread));
+      thread.subscribe(true);
+      return () => {
+        thread.subscribe(false);
+        remove();
+      };
+    },
+    reconcile: async (key, { span, failures }) =>
+      unwrapResult(await thread.call('reconcile', [key, { failures, spanContext: spanContextOf(span) }])) as ReconcileResult | undefined,
+  };
+}
+
+/** Returns a watch whose "objects" are the keys that the thread sends. */
+function keySource(thread: PluginThread): ControllerWatch {
+  const informer: Pick<ControllerWatch['informer'], 'hasSynced' | 'whenSynced' | 'refresh' | 'addEventHandler'> = {
+    hasSynced: true,
+    whenSynced: async () => {},
+    refresh: async () => {},
+    addEventHandler(handler) {
+      thread.onKeys = (keys, spanContext) => {
+        for (const key of keys) handler.onAdd?.({ key } as unknown as KubeObject, spanContext);
+      };
+      return () => {
+        thread.onKeys = undefined;
+      };
+    },
+  };
+  return { informer: informer as ControllerWatch['informer'], keys: (object) => [(object as unknown as { readonly key: string }).key] };
 }

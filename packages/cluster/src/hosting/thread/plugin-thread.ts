@@ -1,14 +1,11 @@
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
-import { Worker } from 'node:worker_threads';
 import { errorText } from '@oarlock/primitives/error-text';
-import { programPath } from '@oarlock/primitives/os/bundled-program';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { AdmissionRule } from '@oarlock/spi/admission';
+import type { SpanContext } from '@oarlock/kernel/tracing';
+import { runningPlugin, type PluginHealth } from '@oarlock/kernel/plugin-health';
 import type { Client } from '@oarlock/spi/client';
-import { fromSource } from '../../plugins/plugin-compiler.ts';
+import { startChild, type PluginChild, type Where } from './plugin-child.ts';
 import { deserializeError } from './thread-client.ts';
 import type { FromThreadMessage, CallResult, ThreadData, ToThreadMessage } from './thread-protocol.ts';
 import { ThreadRequests } from './thread-requests.ts';
@@ -22,7 +19,9 @@ const restartAfterMs = 1_000;
 const maxWaiting = 4_096;
 
 export interface ThreadOptions extends Omit<ThreadData, 'running'> {
-  readonly deadlineMs: number;
+  /** Time limits of the calls, by method. */
+  readonly limits: Readonly<Record<string, number>>;
+  readonly where: Where;
   readonly memoryMiB: number;
   readonly client: Client;
   readonly clock: Clock;
@@ -40,17 +39,6 @@ interface PendingCall {
   retried: boolean;
 }
 
-const here = createRequire(import.meta.url);
-/** Returns the program of the thread: from source if this file is, otherwise compiled, also in the bundled program. */
-function threadEntry(): { readonly file: string; readonly execArgv: string[] } {
-  if (!fromSource) return { file: programPath('@oarlock/cluster/hosting/thread/thread-main', import.meta.url), execArgv: [] };
-  const loader = join(dirname(here.resolve('@oxc-node/core')), 'register.mjs');
-  return {
-    file: fileURLToPath(new URL('./thread-main.ts', import.meta.url)),
-    execArgv: ['--conditions=@oarlock/source', '--import', pathToFileURL(loader).href],
-  };
-}
-
 /**
  * Runs a plugin in a worker thread with its own heap. A call that exceeds the deadline fails; if the call blocks the thread, the thread is
  * terminated. Running out of memory terminates the thread too. A new thread replaces a terminated thread, and retries the calls in flight once,
@@ -64,7 +52,11 @@ export class PluginThread {
   /** Calls to retry, one after another. */
   readonly #retries: PendingCall[] = [];
   readonly #requests: ThreadRequests;
-  #worker: Worker | undefined;
+  #child: PluginChild | undefined;
+  #subscribed = false;
+  readonly #health: PluginHealth | undefined = runningPlugin();
+  /** Receives the keys that a controller in the thread enqueues. */
+  onKeys: ((keys: readonly string[], spanContext: SpanContext | undefined) => void) | undefined;
   #running = new Int32Array(new SharedArrayBuffer(4));
   #alive = false;
   /** True if calls are sent to the thread; otherwise they wait. */
@@ -97,19 +89,19 @@ export class PluginThread {
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    const worker = this.#worker;
-    if (worker === undefined) return;
+    const child = this.#child;
+    if (child === undefined) return;
     await new Promise<void>((resolve) => {
       const timer = this.#options.clock.after(stopTimeoutMs, resolve);
-      worker.on('message', ({ type }: FromThreadMessage) => {
+      child.onMessage(({ type }) => {
         if (type !== 'stopped' && type !== 'refused') return;
         timer.cancel();
         resolve();
       });
-      worker.once('exit', () => resolve());
+      child.onExit(() => resolve());
       this.#send({ type: 'stop' });
     });
-    await worker.terminate();
+    await child.terminate();
     this.#requests.end();
   }
 
@@ -123,13 +115,19 @@ export class PluginThread {
     });
   }
 
+  /** Sets whether the thread, and each that replaces it, sends the keys of its controller to `onKeys`. */
+  subscribe(isSubscribed: boolean): void {
+    this.#subscribed = isSubscribed;
+    this.#send({ type: isSubscribed ? 'subscribe' : 'unsubscribe' });
+  }
+
   #send(message: ToThreadMessage): void {
-    this.#worker?.postMessage(message);
+    this.#child?.post(message);
   }
 
   #dispatch(call: PendingCall): void {
     this.#calls.set(call.id, call);
-    call.timer = this.#options.clock.after(this.#options.deadlineMs, () => this.#onTimeout(call));
+    call.timer = this.#options.clock.after(this.#limitOf(call), () => this.#onTimeout(call));
     try {
       this.#send({ type: 'call', id: call.id, method: call.method, args: call.args });
     } catch (error) {
@@ -154,68 +152,62 @@ export class PluginThread {
       this.#probe.suspects.add(call);
       return;
     }
-    const holder = Atomics.load(this.#running, 0);
-    if (holder === call.id) {
-      this.#finish(call, this.#timeoutError());
-      void this.#worker?.terminate();
-      return;
-    }
-    const suspects = new Set([call]);
+    if (Atomics.load(this.#running, 0) === call.id) return this.#endThread(call);
     this.#probe = {
-      suspects,
+      suspects: new Set([call]),
       timer: this.#options.clock.after(heartbeatTimeoutMs, () => {
         this.#probe = undefined;
-        this.#finish(call, this.#timeoutError());
-        void this.#worker?.terminate();
+        this.#endThread(call);
       }),
     };
     this.#send({ type: 'ping' });
   }
-  #timeoutError = (): Error => new Error(`it did not answer within ${this.#options.deadlineMs} ms`);
+
+  /** Ends the thread that a call blocks. The next retry starts when the thread has ended: otherwise it would end with this thread, and fail. */
+  #endThread(call: PendingCall): void {
+    this.#calls.delete(call.id);
+    call.reject(this.#timeoutError(call));
+    void this.#child?.terminate().then(() => this.#onFinished?.());
+  }
+
+  #limitOf = ({ method }: PendingCall): number => this.#options.limits[method] ?? 10_000;
+  #timeoutError(call: PendingCall): Error {
+    const error = new Error(`it did not answer within ${this.#limitOf(call)} ms`);
+    this.#health?.report('deadline', error);
+    return error;
+  }
 
   #spawn(): Promise<void> {
-    const { client: _client, clock, log, memoryMiB, deadlineMs: _, ...data } = this.#options;
+    const { client: _client, clock, log, memoryMiB, limits: _, where, ...data } = this.#options;
     this.#running = new Int32Array(new SharedArrayBuffer(4));
-    const { file, execArgv } = threadEntry();
-    const worker = new Worker(file, {
-      workerData: { ...data, running: this.#running } satisfies ThreadData,
-      resourceLimits: { maxOldGenerationSizeMb: memoryMiB, maxYoungGenerationSizeMb: Math.max(4, Math.floor(memoryMiB / 8)) },
-      execArgv,
-      stdin: false,
-    });
-    worker.unref();
-    this.#worker = worker;
-    let reason = 'its thread ended';
+    const child = startChild(where, { ...data, running: this.#running }, memoryMiB);
+    this.#child = child;
+    let reason: string | undefined;
     return new Promise<void>((resolve, reject) => {
       const timer = clock.after(startTimeoutMs, () => {
         reason = `it did not start within ${startTimeoutMs} ms`;
-        void worker.terminate();
+        void child.terminate();
       });
       let ready = false;
-      worker.on('error', (error: NodeJS.ErrnoException) => {
-        reason =
-          error.code === 'ERR_WORKER_OUT_OF_MEMORY'
-            ? `its thread ran out of memory (${memoryMiB} MiB)`
-            : `its thread ended: ${error.message}`;
-      });
-      worker.on('exit', () => {
+      child.onExit((cause) => {
         timer.cancel();
         this.#requests.end();
         this.#alive = false;
-        if (ready) this.#onExit(reason);
-        else reject(new Error(reason));
+        if (ready) this.#onExit(reason ?? cause);
+        else reject(new Error(reason ?? cause));
       });
-      worker.on('message', (message: FromThreadMessage) => {
+      child.onMessage((message) => {
         if (message.type === 'ready') {
           timer.cancel();
           ready = true;
           this.#alive = true;
           this.#methods = message.methods;
           this.#matches = message.matches;
+          if (this.#subscribed) this.#send({ type: 'subscribe' });
           resolve();
         } else if (message.type === 'refused' && !ready) {
           reason = message.error.message;
-          void worker.terminate();
+          void child.terminate();
         } else this.#onMessage(message, log);
       });
     });
@@ -236,8 +228,13 @@ export class PluginThread {
       this.#retries.push(call);
     }
     this.#calls.clear();
-    if (this.#stopped || this.#recovering) return;
-    this.#options.log.warn({ why: reason, retried: this.#retries.length }, 'the thread of a plugin ended; starting a new one');
+    if (this.#stopped) return;
+    this.#health?.report('ended', new Error(reason));
+    if (this.#recovering) return;
+    this.#options.log.warn(
+      { why: reason, retried: this.#retries.length },
+      `the ${this.#options.where} of a plugin ended; starting a new one`,
+    );
     void this.#recover();
   }
 
@@ -281,9 +278,12 @@ export class PluginThread {
         const suspects = this.#probe?.suspects ?? [];
         this.#probe?.timer.cancel();
         this.#probe = undefined;
-        for (const call of suspects) this.#finish(call, this.#timeoutError());
+        for (const call of suspects) this.#finish(call, this.#timeoutError(call));
         return;
       }
+      case 'keys':
+        this.onKeys?.(message.keys, message.spanContext);
+        return;
       case 'log':
         log[message.level](message.fields, message.text);
         return;

@@ -1,4 +1,3 @@
-import { parentPort, workerData } from 'node:worker_threads';
 import { EventBroadcaster } from '@oarlock/client/events/event-broadcaster';
 import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
 import { deepFreeze } from '@oarlock/api/object';
@@ -8,8 +7,11 @@ import type { Plugin } from '@oarlock/kernel/plugin';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import type { AdmissionPlugin, AdmissionRequest } from '@oarlock/spi/admission';
 import type { Authorizer } from '@oarlock/spi/authz';
+import { Controllers, type Controller } from '@oarlock/spi/controller';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Cluster } from '@oarlock/spi/cluster';
+import { ThreadController } from './thread-controller.ts';
+import { openThreadPort } from './thread-port.ts';
 import { ThreadClient } from './thread-client.ts';
 import { serializeError, type FromThreadMessage, type CallResult, type ThreadData, type ToThreadMessage } from './thread-protocol.ts';
 
@@ -66,17 +68,16 @@ async function answer(instance: object, { id, method, args }: PluginCall, { runn
   }
 }
 
-const methods = ['mutate', 'validate', 'authenticate', 'authorize', 'rulesFor'];
+const methods = ['mutate', 'validate', 'authenticate', 'authorize', 'rulesFor', 'record', 'reconcile'];
 
 /**
- * Runs the plugin of a worker thread that `PluginThread` started. `load` imports the plugin's module.
- * @throws Error outside of a worker thread
+ * Runs the plugin of a thread or process that `PluginThread` started. `load` imports the plugin's module.
+ * @throws Error in another thread or process
  */
 export async function runPluginThread(load: (module: string) => Promise<unknown>): Promise<void> {
-  const port = parentPort;
-  if (port === null) throw new Error('a plugin thread must run in a worker thread');
-  const { module, name, config, dataDir, facts, running } = workerData as ThreadData;
-  const send = (message: FromThreadMessage): void => port.postMessage(message);
+  const port = await openThreadPort();
+  const { module, name, config, dataDir, facts, running } = port.data;
+  const send = port.send;
   const log = threadLogger({}, send);
   const threadClient = new ThreadClient(send);
   const client = threadClient.client();
@@ -90,9 +91,14 @@ export async function runPluginThread(load: (module: string) => Promise<unknown>
     const { default: plugin } = (await load(module)) as { readonly default: Plugin };
     host.add({ plugin, name, config });
     const slotValue: unknown = host.get(plugin.provides);
-    const instance = (Array.isArray(slotValue) ? slotValue[0] : slotValue) as object;
-    port.on('message', (message: ToThreadMessage) => {
-      if (message.type === 'call') void handleCall(instance, message, { send, running });
+    const created = (Array.isArray(slotValue) ? slotValue[0] : slotValue) as object;
+    const controller =
+      plugin.provides.token === Controllers.token ? new ThreadController(created as Controller, { threadClient, log, send }) : undefined;
+    const instance = controller ?? created;
+    port.listen((message) => {
+      if (message.type === 'subscribe') controller?.subscribe();
+      else if (message.type === 'unsubscribe') controller?.unsubscribe();
+      else if (message.type === 'call') void handleCall(instance, message, { send, running });
       else if (message.type === 'ping') send({ type: 'pong' });
       else if (message.type === 'stop') {
         void host.stop().then(

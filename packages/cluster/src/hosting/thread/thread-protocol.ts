@@ -27,6 +27,8 @@ export interface SerializedError {
 export type ToThreadMessage =
   | { readonly type: 'call'; readonly id: number; readonly method: string; readonly args: readonly unknown[] }
   | { readonly type: 'ping' }
+  | { readonly type: 'subscribe' }
+  | { readonly type: 'unsubscribe' }
   | { readonly type: 'stop' }
   | { readonly type: 'answer'; readonly id: number; readonly value?: unknown; readonly error?: SerializedError }
   | { readonly type: 'events'; readonly id: number; readonly events: readonly WatchEvent<KubeObject>[] }
@@ -36,6 +38,7 @@ export type FromThreadMessage =
   | { readonly type: 'ready'; readonly methods: readonly string[]; readonly matches: readonly AdmissionRule[] }
   | { readonly type: 'refused'; readonly error: SerializedError }
   | { readonly type: 'pong' }
+  | { readonly type: 'keys'; readonly keys: readonly string[]; readonly spanContext?: SpanContext }
   | { readonly type: 'stopped' }
   | { readonly type: 'result'; readonly id: number; readonly result: CallResult }
   | {
