@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+
 interface SharedWork<T, P> {
   readonly controller: AbortController;
   readonly listeners: Set<(progress: P) => void>;
