@@ -77,8 +77,11 @@ export class Kubectl {
   /** Runs kubectl and returns its stdout. @throws Error if it fails or writes to stderr: a warning is a defect of the server */
   async run(args: readonly string[], options: RunOptions = {}): Promise<string> {
     const done = await this.try(args, options);
-    // client-side throttling messages are not the server's
-    const complaints = done.stderr.replace(/^I\d{4} .*client-side throttling.*\n?/gm, '');
+    // messages of kubectl that the server does not cause: client-side throttling, and the empty message with which a server announces a stream
+    // (as kube-apiserver does) if it arrives before kubectl has created the stream
+    const complaints = done.stderr
+      .replace(/^I\d{4} .*client-side throttling.*\n?/gm, '')
+      .replace(/^E\d{4} .*websocket\.go:\d+\] Unknown stream id 1, discarding message\n?/gm, '');
     if (done.code !== 0 || complaints.trim() !== '') {
       throw new Error(
         `kubectl ${this.version}: ${args.join(' ')} ended with ${done.code} after ${Math.round(done.took)} ms\nstderr: ${done.stderr.slice(-3000)}\nstdout: ${done.stdout.slice(-3000)}`,

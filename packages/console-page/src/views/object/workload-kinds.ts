@@ -32,10 +32,13 @@ export interface Pod extends KubeObject {
     readonly conditions?: readonly Condition[];
     readonly containerStatuses?: readonly ContainerStatus[];
     readonly initContainerStatuses?: readonly ContainerStatus[];
+    readonly ephemeralContainerStatuses?: readonly ContainerStatus[];
   };
 }
 export interface ContainerStatus {
   readonly name: string;
+  /** Absent until the container has been created. A restarted container has another ID. */
+  readonly containerID?: string;
   readonly ready?: boolean;
   readonly restartCount?: number;
   readonly state?: {

@@ -1,11 +1,31 @@
 import { errorText, isApiError, type ApiClient } from '../../../api/client.ts';
 import { linesOf, waitForRetry } from '../../../api/watch.ts';
+import type { Pod } from '../workload-kinds.ts';
 import { plainText } from './plain-text.ts';
 
 export interface LogSource {
   readonly namespace: string;
   readonly pod: string;
   readonly container: string;
+  /** The ID of the container whose log is read: a restarted container has another ID, and its log is read from the beginning. */
+  readonly containerID: string;
+}
+
+/** Returns what a source is in lists of sources: the same text for the same container. */
+export const sourceKey = ({ pod, container, containerID }: LogSource): string => `${pod}/${container}/${containerID}`;
+
+/**
+ * Returns the containers of pods whose logs can be read, of one pod or container if a name is given. A container that has not been created has no log:
+ * the server would answer with an error, or with an empty log that ends at once.
+ */
+export function logSourcesOf(pods: readonly Pod[], podName: string, containerName: string): readonly LogSource[] {
+  return pods
+    .filter(({ metadata }) => podName === '' || metadata.name === podName)
+    .flatMap(({ metadata, status = {} }) =>
+      [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? []), ...(status.ephemeralContainerStatuses ?? [])]
+        .filter(({ name, containerID = '' }) => containerID !== '' && (containerName === '' || name === containerName))
+        .map(({ name, containerID = '' }) => ({ namespace: metadata.namespace ?? '', pod: metadata.name, container: name, containerID })),
+    );
 }
 export interface LogLine {
   readonly id: number;
@@ -73,7 +93,7 @@ export class LogStore {
 
   /** Begins to read new sources, and stops to read those that no longer exist. */
   setSources(sources: readonly LogSource[]): void {
-    const wanted = new Map(sources.slice(0, maxSources).map((source) => [`${source.pod}/${source.container}`, source]));
+    const wanted = new Map(sources.slice(0, maxSources).map((source) => [sourceKey(source), source]));
     for (const [key, abort] of this.#streams)
       if (!wanted.has(key)) {
         abort.abort();
@@ -83,11 +103,13 @@ export class LogStore {
       if (!this.#streams.has(key)) {
         const abort = new AbortController();
         this.#streams.set(key, abort);
-        void this.#read(key, source, abort.signal);
+        void this.#read(source, abort.signal);
       }
   }
 
-  async #read(key: string, { namespace, pod, container }: LogSource, signal: AbortSignal): Promise<void> {
+  async #read({ namespace, pod, container }: LogSource, signal: AbortSignal): Promise<void> {
+    const key = `${pod}/${container}`;
+    this.notices.delete(key);
     const { follow, previous, sinceSeconds } = this.#options;
     const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/log`;
     let last = '';
@@ -116,8 +138,8 @@ export class LogStore {
       } catch (error) {
         if (signal.aborted) return;
         this.#note(key, errorText(error));
-        // a container that has not started answers 400
-        if (!follow || (isApiError(error) && error.code !== 400)) return;
+        // a container that is just being created answers 400; an overloaded server 429 or 5xx
+        if (!follow || (isApiError(error) && error.code !== 400 && error.code !== 429 && error.code < 500)) return;
         await waitForRetry(retryMs, signal).catch(() => undefined); // the loop ends when the signal has aborted
         this.notices.delete(key);
       }

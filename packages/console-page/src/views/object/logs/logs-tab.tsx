@@ -5,22 +5,10 @@ import { visibleRows } from '../../../components/virtual-rows.ts';
 import { text } from '../../../text/en.ts';
 import type { TabProps } from '../object-page.tsx';
 import { useOwnedObjects } from '../owned-objects.ts';
-import type { Pod } from '../workload-kinds.ts';
-import { LogStore, type LogSource } from './log-store.ts';
+import { LogStore, logSourcesOf, sourceKey } from './log-store.ts';
 import { formatJson } from './plain-text.ts';
 
 const lineHeight = 19;
-
-/** Returns the containers whose logs are shown. */
-function sourcesOf(pods: readonly Pod[], podName: string, containerName: string): readonly LogSource[] {
-  return pods
-    .filter(({ metadata }) => podName === '' || metadata.name === podName)
-    .flatMap(({ metadata, spec }) =>
-      [...(spec?.initContainers ?? []), ...(spec?.containers ?? []), ...(spec?.ephemeralContainers ?? [])]
-        .filter(({ name }) => containerName === '' || name === containerName)
-        .map(({ name }) => ({ namespace: metadata.namespace ?? '', pod: metadata.name, container: name })),
-    );
-}
 
 /** The logs of all pods of a workload together. */
 export function LogsTab({ object }: Pick<TabProps, 'object'>) {
@@ -38,8 +26,8 @@ export function LogsTab({ object }: Pick<TabProps, 'object'>) {
     JSON.stringify([pod, container, follow, previous, since]),
     () => new LogStore(client, { follow: follow && !previous, previous, sinceSeconds }, (work) => void requestAnimationFrame(work)),
   );
-  const sources = sourcesOf(pods, pod, container);
-  const key = sources.map(({ pod: name, container: each }) => `${name}/${each}`).join(' ');
+  const sources = logSourcesOf(pods, pod, container);
+  const key = sources.map(sourceKey).join(' ');
   useEffect(() => store.setSources(sources), [store, key]);
   const words = filter.toLowerCase();
   const isSingle = sources.length === 1;
@@ -49,7 +37,7 @@ export function LogsTab({ object }: Pick<TabProps, 'object'>) {
       const prefix = isSingle ? '' : `${source}  `;
       return json ? formatJson(content).map((part) => prefix + part) : [prefix + content];
     });
-  const containers = [...new Set(sourcesOf(pods, pod, '').map(({ container: name }) => name))];
+  const containers = [...new Set(logSourcesOf(pods, pod, '').map(({ container: name }) => name))];
   return (
     <div class="tab-body">
       <div class="controls">

@@ -1,0 +1,50 @@
+import { describe, expect, it, vi } from 'vitest';
+import { ApiClient } from '../../../../src/api/client.ts';
+import { LogStore, logSourcesOf, type LogSource } from '../../../../src/views/object/logs/log-store.ts';
+import type { Pod } from '../../../../src/views/object/workload-kinds.ts';
+
+const pod = (name: string, ids: Readonly<Record<string, string | undefined>>): Pod => ({
+  metadata: { name, namespace: 'n', uid: name, resourceVersion: '1' },
+  status: {
+    containerStatuses: Object.entries(ids).map(([container, containerID]) => ({
+      name: container,
+      ...(containerID !== undefined && { containerID }),
+    })),
+  },
+});
+const source = (containerID: string): LogSource => ({ namespace: 'n', pod: 'p', container: 'c', containerID });
+
+/** A client whose requests are answered with these logs, one after the other. */
+function clientOf(...logs: readonly string[]) {
+  const urls: string[] = [];
+  const client = new ApiClient((url) => {
+    const log = logs[urls.length] ?? '';
+    urls.push(url);
+    return Promise.resolve(new Response(log));
+  });
+  return { client, urls };
+}
+const options = { follow: true, previous: false, sinceSeconds: '' };
+
+describe('logSourcesOf', () => {
+  it('leaves out containers that have not been created', () => {
+    expect(logSourcesOf([pod('p', { c: 'id', d: undefined, e: '' })], '', '')).toEqual([source('id')]);
+  });
+  it('selects a pod and a container', () => {
+    const pods = [pod('p', { c: 'id', d: 'other' }), pod('q', { c: 'third' })];
+    expect(logSourcesOf(pods, 'p', 'c')).toEqual([source('id')]);
+  });
+});
+
+describe('LogStore', () => {
+  it('reads the log of a container that was restarted', async () => {
+    const { client, urls } = clientOf('2026-01-02T03:04:05Z first\n', '2026-01-02T03:04:06Z second\n');
+    const store = new LogStore(client, options);
+    store.setSources([source('one')]);
+    await vi.waitFor(() => expect(store.notices.get('p/c')).toBe('ended'));
+    store.setSources([source('one')]);
+    store.setSources([source('two')]);
+    await vi.waitFor(() => expect(store.lines.map(({ text }) => text)).toEqual(['first', 'second']));
+    expect(urls).toHaveLength(2);
+  });
+});
