@@ -23,6 +23,14 @@ export function withoutField<T extends object>(value: T, name: string): T {
   return copy as T;
 }
 
+/** As `withoutField`, for several fields in one pass: objects of clients may have 100,000 unknown fields. */
+export function withoutFields<T extends object>(value: T, names: ReadonlySet<string>): T {
+  const copy: Record<string, unknown> = {};
+  const fields = value as Readonly<Record<string, unknown>>;
+  for (const key in fields) if (!names.has(key)) addField(copy, key, fields[key]);
+  return copy as T;
+}
+
 function addFields(copy: Record<string, unknown>, fields: Readonly<Record<string, unknown>>): void {
   for (const key in fields) addField(copy, key, fields[key]);
 }

@@ -1,4 +1,4 @@
-import { copyFields, withoutField } from '../json/copy-fields.ts';
+import { copyFields, withoutFields } from '../json/copy-fields.ts';
 import { goKind } from '../json/syntax-error.ts';
 import { isObject, safeKey, type MutableObject } from '../json/json.ts';
 import { ParseError } from '../values/parse-error.ts';
@@ -116,20 +116,22 @@ class SchemaWalk {
 
   #struct(schema: Schema, properties: ReadonlyMap<string, Schema>, value: Readonly<Record<string, unknown>>, depth: number): unknown {
     let changed: MutableObject | undefined;
+    let dropped: Set<string> | undefined;
     for (const key of Object.keys(value)) {
       const property = properties.get(key);
       const before = value[key];
       if (property === undefined || before === null || before === undefined) {
-        changed = withoutField(changed ?? value, key);
+        (dropped ??= new Set()).add(key);
         continue;
       }
       this.#path.push(key);
       const after = this.visit(property, before, schema, depth + 1);
       this.#path.pop();
-      if (schema.omitsZero?.has(key) === true && isZero(after)) changed = withoutField(changed ?? value, key);
+      if (schema.omitsZero?.has(key) === true && isZero(after)) (dropped ??= new Set()).add(key);
       else if (after !== before) (changed ??= copyFields(value))[key] = after;
     }
-    return changed ?? value;
+    const result = changed ?? value;
+    return dropped === undefined ? result : withoutFields(result, dropped);
   }
 
   #map(schema: Schema, value: Readonly<Record<string, unknown>>, struct: Schema, depth: number): unknown {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { copyFields, withoutField } from '../../src/json/copy-fields.ts';
+import { copyFields, withoutField, withoutFields } from '../../src/json/copy-fields.ts';
 
 describe('copyFields', () => {
   it('returns a copy with the same fields in the same order, then the changes', () => {
@@ -28,5 +28,13 @@ describe('withoutField', () => {
     const value = Object.freeze({ a: 1, b: 2, c: 3 });
     expect(withoutField(value, 'b')).toEqual({ a: 1, c: 3 });
     expect(withoutField(value, 'x')).toEqual(value);
+  });
+});
+
+describe('withoutFields', () => {
+  it('returns a copy without these fields, in the same order', () => {
+    const value = Object.freeze({ c: 1, b: 2, a: 3 });
+    expect(Object.keys(withoutFields(value, new Set(['b', 'x'])))).toEqual(['c', 'a']);
+    expect(Object.keys(value)).toEqual(['c', 'b', 'a']);
   });
 });
