@@ -35,7 +35,7 @@ const builtinContents: readonly Resource[] = kinds
 type Content = Pick<DiscoveredKind, 'resource' | 'verbs'>;
 const deleteCollectionVerb: ReadonlySet<string> = new Set(['deletecollection']);
 
-/** What the controller reads besides namespaces. */
+/** The dependencies of the controller besides the informer of namespaces. */
 export interface NamespaceControllerOptions {
   readonly pods: Informer;
   readonly kinds: DiscoveredKinds;
