@@ -1,7 +1,7 @@
 import { Argument, Command, CommanderError, Option } from 'commander';
 import { oarlockVersion } from '@oarlock/cluster/process/version';
 import { exitCodes, describeError } from './common/command-error.ts';
-import { dataDir, file, namespace, output, portNumber, servers, timeoutSeconds } from './common/command-options.ts';
+import { addNameOption, dataDir, file, namespace, output, portNumber, servers, timeoutSeconds } from './common/command-options.ts';
 import { holdProcess } from './common/hold-process.ts';
 import { addKeyCommands } from './keys/key-commands.ts';
 import { addEtcdCommands, addServerCommands } from './servers/server-commands.ts';
@@ -27,6 +27,7 @@ function program(): Command {
   addEtcdCommands(root);
   addTraceCommand(root);
   addExplainCommands(root);
+  addNameOption(root);
   overrideExit(root);
   return root;
 }
