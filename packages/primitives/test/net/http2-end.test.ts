@@ -46,7 +46,7 @@ describe('a listener of a stream that the peer reset', () => {
     await once(server, 'listening');
     return (server.address() as AddressInfo).port;
   };
-  const ignoreErrors = (emitter: Http2Session | Http2Stream | Socket) => emitter.on('error', () => undefined);
+  const ignoreErrors = <T extends Http2Session | Http2Stream | Socket>(emitter: T): T => emitter.on('error', () => undefined) as T;
 
   it.each(ends)('%s of a client', async (_, end) => {
     const peer = createServer((socket) => {
