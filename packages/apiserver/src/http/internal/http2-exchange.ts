@@ -145,7 +145,10 @@ class Http2ResponseStream implements ResponseStream {
   readonly #stream: ServerHttp2Stream;
   readonly #count: (bytes: number) => void;
   readonly #isAborted: () => boolean;
-  constructor(stream: ServerHttp2Stream, { count, isAborted }: { readonly count: (bytes: number) => void; readonly isAborted: () => boolean }) {
+  constructor(
+    stream: ServerHttp2Stream,
+    { count, isAborted }: { readonly count: (bytes: number) => void; readonly isAborted: () => boolean },
+  ) {
     this.#stream = stream;
     this.#count = count;
     this.#isAborted = isAborted;
