@@ -293,7 +293,7 @@ describe('invalid responses', () => {
       () => 503,
       'failed to call webhook: an error on the server ("out of order") has prevented the request from succeeding',
     ],
-    ['another protocol', () => 101, 'the server switched protocols, which the request did not ask for'],
+    ['another protocol', () => 101, 'the server switched protocols without a request to do so'],
     ['nothing there', () => 404, 'failed to call webhook: the server could not find the requested resource'],
     ['a patch', () => patchAnswer(), 'received invalid webhook response: validating webhook may not return response.patch'],
   ];

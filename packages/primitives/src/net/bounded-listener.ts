@@ -24,7 +24,7 @@ type Peer = Pick<Socket, 'remoteAddress' | 'remotePort'>;
 
 const defaultBounds: ListenerBounds = { maxConnections: 1024, maxSilentPerSource: 256 };
 
-/** Bounds the connections of a listener, so that clients that say nothing cannot use up the file descriptors of the process. */
+/** Bounds the connections of a listener, so that silent clients cannot use up the file descriptors of the process. */
 export function boundConnections(server: HttpServer | HttpsServer, bounds: Partial<ListenerBounds> = {}): void {
   const { maxConnections, maxSilentPerSource } = { ...defaultBounds, ...bounds };
   const silent = new Map<string, Map<number, Socket>>();

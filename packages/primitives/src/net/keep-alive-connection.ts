@@ -20,12 +20,12 @@ export function checkSubjectAlternativeNames(host: string, certificate: PeerCert
 }
 
 /**
- * Fails a request whose server switches protocols although the request did not ask for it. Without a listener Node.js destroys the connection and emits
+ * Fails a request whose server switches protocols although it received no such request. Without a listener Node.js destroys the connection and emits
  * neither a response nor an error, and a later abort of the request has no effect.
  */
 export function rejectUpgrade(request: ClientRequest): void {
   request.once('upgrade', (_response, socket) => {
     socket.destroy();
-    request.emit('error', new Error('the server switched protocols, which the request did not ask for'));
+    request.emit('error', new Error('the server switched protocols without a request to do so'));
   });
 }
