@@ -18,16 +18,15 @@ import type { ClusterFile } from './config/cluster-file.ts';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { kubeconfig } from './pki/kubeconfig.ts';
 import { openKeys, type KeyFiles } from './pki/keys.ts';
-import { HostAllocation } from './process/host-allocation.ts';
+import { HostAllocation } from './composition/host-allocation.ts';
 import { openLog } from './process/log.ts';
 import { NodeCertificates } from './pki/node-certificates.ts';
 import { isAllowed, shouldUseServiceAccountCredentials } from './identity/service-account-credentials.ts';
 import { apiServer, withComponentIdentities, type Component, type ComponentAccess } from './identity/component.ts';
-import { adminKubeconfig, DataDirLock, logFile } from './process/process-state.ts';
+import { adminKubeconfig, logFile } from './process/process-state.ts';
 import { clusterConfigurationOf } from './configuration/cluster-configuration.ts';
-import { checkRunPlan } from './composition/check-plan.ts';
-import { createPlan } from './composition/create-plan.ts';
 import type { Plan, PlannedPlugin } from './composition/plan.ts';
+import { openDataDir } from './open-data-dir.ts';
 import { guardProcess } from './hosting/guard-process.ts';
 import { pluginHealthEvents } from './hosting/plugin-health-events.ts';
 import { isolationWarnings } from './composition/isolation-warnings.ts';
@@ -133,25 +132,6 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
     await stop();
     throw error;
   }
-}
-
-/** Creates the plan of a process and acquires its data directory. */
-async function openDataDir(
-  options: RunOptions,
-  allocation: HostAllocation,
-): Promise<{ readonly planned: Plan; readonly lock: DataDirLock }> {
-  const { port: _, ...planOptions } = options;
-  const server = options.remote && { server: options.remote.server };
-  const planned = await createPlan(options.file, { ...planOptions, ...server, allocate: (request) => allocation.allocate(request) });
-  checkRunPlan(planned);
-  const lock = await DataDirLock.acquire(options.dataDir, planned.facts.serverUrl, planned.roles);
-  try {
-    await allocation.save();
-  } catch (error) {
-    await lock.release();
-    throw error;
-  }
-  return { planned, lock };
 }
 
 /** Runs and removes all cleanups, the last one first. @throws the first error, after all have run */

@@ -65,11 +65,13 @@ export async function createPlan(file: ClusterFile, options: PlanOptions = {}): 
   plugins.push(...pathPlugins(roles), ...(await rolePlugins(roles)));
   const network = roles.includes('kubelet') ? undefined : await networkOfNodes(file, options.knownPlugins);
   const host = await options.allocate?.({ file, roles, serviceCIDR: declaredServiceCIDR(plugins), isShared: usesSharedStorage(plugins) });
-  const placed = { ...options, ...host };
-  const facts = clusterFacts(file, plugins, { ...placed, network });
+  const resolvedOptions = { ...options, ...host };
+  const facts = clusterFacts(file, plugins, { ...resolvedOptions, network });
   const nodeName = options.nodeName ?? hostname().toLowerCase();
   const leaderElect = mayHaveReplicas(roles, plugins);
-  const configured = plugins.map((planned) => withRoleConfig(planned, { file, facts }, { ...placed, nodeName, leaderElect, plugins }));
+  const configured = plugins.map((planned) =>
+    withRoleConfig(planned, { file, facts }, { ...resolvedOptions, nodeName, leaderElect, plugins }),
+  );
   if (faults.length > 0) throw new WiringError(sortFaults([...faults, ...remainingFaults(file, configured)]));
   const { mapPlugin } = options;
   return { file, roles, facts, nodeName, plugins: mapPlugin === undefined ? configured : configured.map(mapPlugin) };

@@ -5,13 +5,13 @@ import { isLoopback } from '@oarlock/api/net/ip';
 import { WiringError } from '@oarlock/kernel/errors';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { z } from 'zod';
-import { defaultPort } from '../composition/cluster-facts.ts';
-import type { HostAddresses, HostRequest, LoopbackRanges } from '../composition/plan.ts';
+import { defaultPort } from './cluster-facts.ts';
+import type { HostAddresses, HostRequest, LoopbackRanges } from './plan.ts';
 import { roleNames } from '../config/cluster-schema.ts';
-import { HostClaims } from './host-claims.ts';
+import { HostClaims } from '../process/host-claims.ts';
 
 const kubeletPort = 10_250;
-/** The number of clusters with loopback addresses that one host has room for. */
+/** The maximum number of clusters with loopback addresses on one host. */
 const maxLoopbackClusters = 15;
 
 const saved = z.object({

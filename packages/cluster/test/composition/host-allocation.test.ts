@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { HostRequest } from '@oarlock/cluster/composition/plan';
 import { parseClusterFile } from '@oarlock/cluster/config/cluster-file';
-import { HostAllocation, loopbackRanges } from '@oarlock/cluster/process/host-allocation';
+import { HostAllocation, loopbackRanges } from '@oarlock/cluster/composition/host-allocation';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 const roles = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'proxy'] as const;
