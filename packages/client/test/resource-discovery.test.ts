@@ -68,7 +68,7 @@ const settle = async () => {
   for (let index = 0; index < 20; index++) await turn();
 };
 
-it('takes up a resource when its definition changes, without waiting for time to pass', async () => {
+it('finds a resource when its definition changes, without waiting for time to pass', async () => {
   const { server, served } = open();
   const { waiting } = served(widgets);
   await settle();
