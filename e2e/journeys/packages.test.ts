@@ -118,6 +118,16 @@ describe('the published packages', () => {
     expect(names).toEqual(expect.arrayContaining(['storage-embedded', 'runtime-containerd', 'authz-rbac', 'controller-deployment']));
   });
 
+  it('npx oarlock doctor says what can run here, and completion lists the commands', { timeout: 120_000 }, async () => {
+    const folder = await emptyFolder('doctor');
+    const { stdout } = await run('npx', ['oarlock', 'doctor', '-o', 'json', '--report', 'report.yaml'], folder);
+    const { machine, compositions } = JSON.parse(stdout) as { readonly machine: object; readonly compositions: readonly object[] };
+    expect(machine).toMatchObject({ user: 'ordinary' });
+    expect(compositions).toContainEqual({ name: 'embedded', canRun: true, reasons: [] });
+    expect((await stat(join(folder, 'report.yaml'))).mode & 0o777).toBe(0o600);
+    expect((await run('npx', ['oarlock', 'completion', 'bash'], folder)).stdout).toContain('complete -F _oarlock oarlock');
+  });
+
   it.each(['admission', 'controller'])(
     'npm create oarlock-plugin makes a package with green tests: %s',
     { timeout: 600_000 },
