@@ -66,7 +66,11 @@ describe('the command line', () => {
     expect(status).toMatchObject({ code: 0, stdout: expect.stringMatching(/apiserver, controllers; ready; https:/) });
     expect(status.stdout).toMatch(/readyz check passed/);
     const facts = JSON.parse((await cluster.oarlock('status', '-o', 'json')).stdout) as object;
-    expect(facts).toMatchObject({ roles: ['apiserver', 'controllers'], ready: true, apiServer: { plugins: [], nodesWithoutIsolation: [] } });
+    expect(facts).toMatchObject({
+      roles: ['apiserver', 'controllers'],
+      ready: true,
+      apiServer: { plugins: [], nodesWithoutIsolation: [] },
+    });
     const token = JSON.parse((await cluster.oarlock('token', 'create', '-o', 'json')).stdout) as object;
     expect(token).toMatchObject({ role: 'node', caHash: expect.stringMatching(/^sha256:/), command: expect.arrayContaining(['join']) });
     const kubeconfig = await cluster.oarlock('kubeconfig');

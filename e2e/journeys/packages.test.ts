@@ -118,7 +118,7 @@ describe('the published packages', () => {
     expect(names).toEqual(expect.arrayContaining(['storage-embedded', 'runtime-containerd', 'authz-rbac', 'controller-deployment']));
   });
 
-  it('npx oarlock doctor says what can run here, and completion lists the commands', { timeout: 120_000 }, async () => {
+  it('npx oarlock doctor reports what can run here, and completion lists the commands', { timeout: 120_000 }, async () => {
     const folder = await emptyFolder('doctor');
     const { stdout } = await run('npx', ['oarlock', 'doctor', '-o', 'json', '--report', 'report.yaml'], folder);
     const { machine, compositions } = JSON.parse(stdout) as { readonly machine: object; readonly compositions: readonly object[] };

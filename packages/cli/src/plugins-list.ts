@@ -4,10 +4,11 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundled, loadModule } from '@oarlock/cluster/plugins/plugin-loader';
 import { oarlockVersion } from '@oarlock/cluster/process/version';
-import { isPlugin, unavailable, type Availability, type Plugin } from '@oarlock/kernel/plugin';
+import { isPlugin, type Availability, type Plugin } from '@oarlock/kernel/plugin';
 import { slotName } from '@oarlock/kernel/slot';
 import { errorText } from '@oarlock/primitives/error-text';
 import { exitCodes } from './common/command-error.ts';
+import { probePlugin, probeTimeout } from './common/probe-plugin.ts';
 import { printFacts, type OutputFormat } from './common/output.ts';
 
 /** One plugin in `oarlock plugins list -o json`. `id` and `name` are equal: the name that `use` in a cluster.yaml takes. */
@@ -154,35 +155,9 @@ async function describe({ plugin, version }: InstalledPlugin): Promise<ListedPlu
   return { id, slot: slotName(provides.id), name: id, version, ...listedAvailability(await availability(plugin)), declares };
 }
 
-const probeTimeout = 'its probe did not answer in time';
-
 /** Probes a plugin with its default config. */
 export function availability(plugin: Plugin, limitMs = probeLimitMs): Promise<Availability> {
   return probePlugin(plugin, { config: {}, limitMs });
-}
-
-/** Probes a plugin. A probe without a result in time, or that throws, means that the plugin is not available. */
-export async function probePlugin(
-  plugin: Plugin,
-  { config, limitMs }: { readonly config: unknown; readonly limitMs: number },
-): Promise<Availability> {
-  if (plugin.probe === undefined) return { available: true };
-  const parsed = plugin.config.safeParse(config);
-  if (!parsed.success) {
-    const keys = parsed.error.issues.map(({ path }) => path.map(String).join('.')).join(', ');
-    return unavailable(`cannot be probed without a config: ${keys}`);
-  }
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<Availability>((resolve) => {
-    timer = setTimeout(() => resolve(unavailable(probeTimeout)), limitMs);
-  });
-  try {
-    return await Promise.race([plugin.probe(parsed.data), limit]);
-  } catch (error) {
-    return unavailable(`its probe failed: ${errorText(error)}`);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 function table(plugins: readonly ListedPlugin[]): string {

@@ -1,7 +1,5 @@
 import { Argument, type Command } from 'commander';
-
-export const shells = ['bash', 'zsh', 'fish'] as const;
-export type Shell = (typeof shells)[number];
+import { shells, type Shell } from './shells.ts';
 
 /** Adds `oarlock completion`, whose output lists the commands of `root`. */
 export function addCompletionCommand(root: Command): void {

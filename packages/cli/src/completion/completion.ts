@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { bashScript } from './bash.ts';
 import { commandModel } from './command-model.ts';
-import type { Shell } from './completion-command.ts';
+import type { Shell } from './shells.ts';
 import { fishScript } from './fish.ts';
 import { zshScript } from './zsh.ts';
 

@@ -8,27 +8,13 @@ interface Described {
 const items = (all: readonly Described[]) => all.map(({ name, description }) => quote(`${name}:${description}`)).join(' ');
 const assignments = ({ words, paths }: CompletedValue) => `values=(${words.map(quote).join(' ')}) paths=${quote(paths ?? '')}`;
 
-/** Returns a script for zsh, to be loaded or to be placed into a directory of fpath. */
-export function zshScript(program: string, commands: readonly CompletedCommand[]): string {
-  const name = `_${program}`;
+/** Returns the function that completes a command line. */
+function completer(name: string, commands: readonly CompletedCommand[]): string {
   const ofCommand = commands.map(({ path, subcommands, options }) => {
     const flags = options.flatMap(({ names, description }) => names.map((flag) => ({ name: flag, description })));
     return `    ${quote(path)}) subcommands=(${items(subcommands)}) options=(${items(flags)}) ;;`;
   });
-  return `#compdef ${program}
-# zsh completion of ${program}. Load it with: source <(${program} completion zsh), or write it to a directory of fpath as ${name}
-${name}_value() { # sets values and paths, and returns 1 if the option takes no value
-  case "$1" in
-${optionCases(commands, assignments)}
-    *) return 1 ;;
-  esac
-}
-${name}_argument() {
-  case "$1" in
-${argumentCases(commands, assignments)}
-  esac
-}
-${name}() {
+  return `${name}() {
   local at='' option='' word='' paths=''
   local -i index arguments=0
   local -a values subcommands options
@@ -69,7 +55,26 @@ ${ofCommand.join('\n')}
     directories) _files -/ ;;
   esac
 }
-# loaded by source, or by the completion system as a function
+`;
+}
+
+/** Returns a script for zsh, to be loaded or to be placed into a directory of fpath. */
+export function zshScript(program: string, commands: readonly CompletedCommand[]): string {
+  const name = `_${program}`;
+  return `#compdef ${program}
+# zsh completion of ${program}. Load it with: source <(${program} completion zsh), or write it to a directory of fpath as ${name}
+${name}_value() { # sets values and paths, and returns 1 if the option takes no value
+  case "$1" in
+${optionCases(commands, assignments)}
+    *) return 1 ;;
+  esac
+}
+${name}_argument() {
+  case "$1" in
+${argumentCases(commands, assignments)}
+  esac
+}
+${completer(name, commands)}# loaded by source, or by the completion system as a function
 if [[ \${funcstack[1]} == ${name} ]]; then ${name} "$@"; else compdef ${name} ${program}; fi
 `;
 }

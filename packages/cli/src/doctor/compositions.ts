@@ -4,7 +4,7 @@ import type { PlannedPlugin } from '@oarlock/cluster/composition/plan';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
 import { readyCompositions, readyComposition } from '@oarlock/cluster/composition/ready-compositions';
 import type { Availability } from '@oarlock/kernel/plugin';
-import { probePlugin } from '../plugins-list.ts';
+import { probePlugin } from '../common/probe-plugin.ts';
 
 /** Time in milliseconds for each probe: a daemon under load needs some seconds. */
 const probeLimitMs = 10_000;

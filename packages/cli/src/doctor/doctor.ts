@@ -5,10 +5,10 @@ import { dirname, resolve } from 'node:path';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { formatFacts, printFacts, type OutputFormat } from '../common/output.ts';
-import { runChecks, type CheckResult } from './check.ts';
-import { checks } from './checks.ts';
+import { runChecks, type CheckResult } from './checks/check.ts';
+import { checks } from './checks/checks.ts';
 import { probeCompositions, type CompositionResult } from './compositions.ts';
-import { thisMachine } from './machine.ts';
+import { thisMachine } from './checks/machine.ts';
 import { redact } from './redact.ts';
 import { versionFacts } from './version.ts';
 

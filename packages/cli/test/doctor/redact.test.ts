@@ -24,7 +24,7 @@ describe('redactText', () => {
     expect(redactText(text, identity)).toBe(expected);
   });
 
-  it('keeps root, which names nobody', () => {
+  it('keeps root, which is no name of a person', () => {
     expect(redactText('requires root in /root', { ...identity, username: 'root', homedir: '/root' })).toBe('requires root in ~');
   });
 });

@@ -1,4 +1,4 @@
-import type { Machine } from '../../src/doctor/machine.ts';
+import type { Machine } from '../../src/doctor/checks/machine.ts';
 
 export interface FakeMachine extends Partial<Machine> {
   /** Contents of files; other files do not exist. */
@@ -8,7 +8,7 @@ export interface FakeMachine extends Partial<Machine> {
 }
 
 /** A Linux machine of an ordinary user on which nothing is installed, but for what is given. Programs that run succeed without output. */
-export function fakeMachine({ files = {}, programs = [], writable = [], ...given }: FakeMachine = {}): Machine {
+export function fakeMachine({ files = {}, programs = [], writable = [], ...properties }: FakeMachine = {}): Machine {
   return {
     platform: 'linux',
     nodeVersion: 'v24.1.0',
@@ -26,7 +26,7 @@ export function fakeMachine({ files = {}, programs = [], writable = [], ...given
     withDirectory: async () => {
       throw new Error('no directory');
     },
-    ...given,
+    ...properties,
   };
 }
 

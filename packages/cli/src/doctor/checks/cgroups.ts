@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { ok, type Check, type Finding } from '../check.ts';
-import type { Machine } from '../machine.ts';
+import { ok, type Check, type Finding } from './check.ts';
+import type { Machine } from './machine.ts';
 
 const root = '/sys/fs/cgroup';
 const unlimited = 'embedded and runtime-oci: limits of pods are not enforced, and metrics of pods are estimates.';

@@ -1,5 +1,5 @@
-import { ok, type Check } from '../check.ts';
-import type { Machine } from '../machine.ts';
+import { ok, type Check } from './check.ts';
+import type { Machine } from './machine.ts';
 
 /** A clock before this time is wrong: this release did not exist. */
 const releasedAt = Date.UTC(2026, 0, 1);

@@ -1,4 +1,4 @@
-import { ok, type Check } from '../check.ts';
+import { ok, type Check } from './check.ts';
 
 /** A connection of a client, a watch and a container's log take a file each. */
 const neededFiles = 16_384;

@@ -1,5 +1,5 @@
-import { ok, type Check, type Finding } from '../check.ts';
-import type { Machine } from '../machine.ts';
+import { ok, type Check, type Finding } from './check.ts';
+import type { Machine } from './machine.ts';
 
 /** Options of `unshare` for a mount namespace in which this user may mount. */
 export const mountNamespace = ({ root }: Machine): readonly string[] =>
@@ -9,7 +9,7 @@ const others = (root: boolean) => ['--pid', '--ipc', '--uts', ...(root ? ['--net
 
 const unisolated = 'embedded: pods see the files and processes of this machine; runtime-oci does not run.';
 
-/** Makes the namespaces that pods need, as the user who would run Oarlock. */
+/** Makes the namespaces that pods need, as the user of this process. */
 export const namespaces: Check = {
   name: 'namespaces',
   linux: true,

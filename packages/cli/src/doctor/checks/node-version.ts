@@ -1,4 +1,4 @@
-import { ok, type Check } from '../check.ts';
+import { ok, type Check } from './check.ts';
 
 /** The oldest release line of Node that is still maintained. */
 const maintained = 22;

@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { ok, type Check } from '../check.ts';
-import type { Machine } from '../machine.ts';
+import { ok, type Check } from './check.ts';
+import type { Machine } from './machine.ts';
 import { mountNamespace } from './namespaces.ts';
 
 /** Returns the directory, or the nearest one above it that exists. */

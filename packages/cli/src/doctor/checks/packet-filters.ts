@@ -1,5 +1,5 @@
-import { ok, type Check, type Finding } from '../check.ts';
-import type { Machine } from '../machine.ts';
+import { ok, type Check, type Finding } from './check.ts';
+import type { Machine } from './machine.ts';
 
 interface PacketFilter {
   readonly name: string;

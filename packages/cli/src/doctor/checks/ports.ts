@@ -1,5 +1,5 @@
 import { readProcessState } from '@oarlock/cluster/process/process-state';
-import { ok, type Check, type CheckContext, type Finding } from '../check.ts';
+import { ok, type Check, type CheckContext, type Finding } from './check.ts';
 
 interface PortUse {
   readonly port: number;

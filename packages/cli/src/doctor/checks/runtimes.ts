@@ -1,4 +1,4 @@
-import { ok, type Check, type Finding } from '../check.ts';
+import { ok, type Check, type Finding } from './check.ts';
 
 /** runc or crun, with which runtime-oci runs containers as root. */
 export const ociRuntime: Check = {

@@ -1,4 +1,4 @@
-import { ok, type Check } from '../check.ts';
+import { ok, type Check } from './check.ts';
 import { existingDirectory } from './overlay.ts';
 
 const gibibyte = 1024 ** 3;

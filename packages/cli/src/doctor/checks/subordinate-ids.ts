@@ -1,4 +1,4 @@
-import { ok, type Check } from '../check.ts';
+import { ok, type Check } from './check.ts';
 
 /** The ids that a rootless daemon maps for the users of its images. */
 const needed = 65_536;

@@ -15,7 +15,7 @@ describe('cgroups', () => {
     expect(await find(old)).toEqual({ level: 'ok', found: 'version 1, writable' });
   });
 
-  it('tells a read-only mount from an ordinary user with or without delegation', async () => {
+  it('distinguishes a read-only mount from an ordinary user with or without delegation', async () => {
     const files = { [unified]: 'cpu memory pids\n', '/proc/self/cgroup': '0::/user.slice/a\n' };
     expect(await find({ root: true, files })).toMatchObject({ level: 'warn', found: expect.stringMatching(/read-only$/) });
     expect(await find({ files })).toMatchObject({ level: 'warn', found: expect.not.stringContaining('delegated') });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { existingDirectory, overlay } from '../../../src/doctor/checks/overlay.ts';
-import { thisMachine } from '../../../src/doctor/machine.ts';
+import { thisMachine } from '../../../src/doctor/checks/machine.ts';
 import { failing, fakeMachine, type FakeMachine } from '../../support/fake-machine.ts';
 
 let directory: string;

@@ -16,7 +16,7 @@ it.each([
   ['ENOENT', 'warn', /no socket/],
   ['EACCES', 'warn', /no permission/],
   ['ECONNREFUSED', 'warn', /does not answer: ECONNREFUSED/],
-])('says what the socket of an engine answers: %s', async (code, level, found) => {
+])('reports what the socket of an engine answers: %s', async (code, level, found) => {
   for (const engine of [containerd, docker]) {
     const finding = await engine.run(context({ connect: async () => code }));
     expect(finding).toMatchObject({ level, found: expect.stringMatching(found) });

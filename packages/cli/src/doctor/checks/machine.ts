@@ -24,7 +24,7 @@ export interface Space {
   readonly freeInodes: number;
 }
 
-/** What checks may ask about a machine. */
+/** What checks read from a machine. */
 export interface Machine {
   readonly platform: NodeJS.Platform;
   readonly nodeVersion: string;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ok, runChecks, type Check } from '../../src/doctor/check.ts';
-import { fakeMachine } from '../support/fake-machine.ts';
+import { ok, runChecks, type Check } from '../../../src/doctor/checks/check.ts';
+import { fakeMachine } from '../../support/fake-machine.ts';
 
 const check = (name: string, run: Check['run'], linux = false): Check => ({ name, linux, run });
 const dataDir = '/data';

@@ -4,7 +4,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { thisMachine } from '../../src/doctor/machine.ts';
+import { thisMachine } from '../../../src/doctor/checks/machine.ts';
 
 let directory: string;
 const machine = thisMachine();
@@ -37,12 +37,12 @@ it('runs programs without a shell, and reports those that fail or do not exist',
 });
 
 it('removes the directory after the work, also if it fails', async () => {
-  let made = '';
+  let directoryOfWork = '';
   const work = async (path: string) => {
-    made = path;
+    directoryOfWork = path;
     expect((await stat(path)).isDirectory()).toBe(true);
     throw new Error('no');
   };
   await expect(machine.withDirectory(directory, work)).rejects.toThrow('no');
-  await expect(stat(made)).rejects.toMatchObject({ code: 'ENOENT' });
+  await expect(stat(directoryOfWork)).rejects.toMatchObject({ code: 'ENOENT' });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { checks } from '../../src/doctor/checks.ts';
-import { fakeMachine } from '../support/fake-machine.ts';
-import { runChecks } from '../../src/doctor/check.ts';
+import { checks } from '../../../src/doctor/checks/checks.ts';
+import { fakeMachine } from '../../support/fake-machine.ts';
+import { runChecks } from '../../../src/doctor/checks/check.ts';
 
 describe('the checks', () => {
   it('have different names', () => {
