@@ -201,7 +201,11 @@ describe.each(modes)('images in the default composition $title', ({ user, mode, 
         return parts[0] === 'two' && parts;
       });
       expect(version).toBe('two');
-      const before = await containers();
+      // the pods of the old version end
+      const before = await until('only the pods of the new version exist', async () => {
+        const found = await containers();
+        return Object.keys(found).length === 4 && found;
+      });
       await cluster.kill9();
       await cluster.up();
       await kubectl('wait', '--for=condition=Ready', 'node', '--all', '--timeout=180s');
