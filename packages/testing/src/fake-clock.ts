@@ -11,6 +11,8 @@ interface Alarm extends HeapEntry {
 const quietTurns = 4;
 /** Longest real time that `settle` waits for requests to the file system, in milliseconds: a request may itself wait, as the opening of a FIFO does. */
 const fileRequestMs = 10_000;
+/** Number of turns in sequence for which `settle` waits for work that yields to the event loop: other code may always have an immediate pending. */
+const maxYieldTurns = 10_000;
 const turn = () =>
   new Promise<void>((resolve) => {
     setImmediate(resolve);
@@ -19,7 +21,11 @@ const turnOfMs = (ms: number) =>
   new Promise<void>((resolve) => {
     setTimeout(resolve, ms);
   });
-const filesInUse = () => process.getActiveResourcesInfo().some((resource) => resource.startsWith('FSReq'));
+/** The work of this process that is in progress: requests to the file system, and work that yielded to the event loop with setImmediate. */
+function activeWork(): { readonly files: boolean; readonly yields: boolean } {
+  const resources = process.getActiveResourcesInfo();
+  return { files: resources.some((resource) => resource.startsWith('FSReq')), yields: resources.includes('Immediate') };
+}
 
 /**
  * A clock that only the test advances. Timers fire in order of time, then in the order in which they were set; the work that a timer starts settles
@@ -72,9 +78,12 @@ export class FakeClock implements Clock {
   /** Resolves when no work is in progress at the current time. */
   async settle(): Promise<void> {
     let deadline: number | undefined;
+    let yieldTurns = 0;
     for (let quiet = 0, seen = this.#activity; quiet < quietTurns; quiet += 1) {
       await turn();
-      if (filesInUse()) {
+      const active = activeWork();
+      if (active.yields && yieldTurns++ < maxYieldTurns) quiet = -1;
+      if (active.files) {
         deadline ??= performance.now() + fileRequestMs;
         if (performance.now() < deadline) {
           await turnOfMs(1);
@@ -83,6 +92,7 @@ export class FakeClock implements Clock {
       }
       if (this.#activity !== seen) {
         quiet = -1;
+        yieldTurns = 0;
         seen = this.#activity;
       }
     }

@@ -27,7 +27,7 @@ describe('FakeClock', () => {
     const log: string[] = [];
     void (async () => {
       await clock.sleep(1);
-      for (let i = 0; i < 3; i += 1)
+      for (let i = 0; i < 20; i += 1)
         await new Promise<void>((resolve) => {
           setImmediate(resolve);
         });
@@ -36,6 +36,17 @@ describe('FakeClock', () => {
     clock.after(2, () => log.push('next'));
     await clock.advance(2);
     expect(log).toEqual(['settled', 'next']);
+  });
+
+  it('does not wait for other code that always has an immediate pending', async () => {
+    const clock = new FakeClock();
+    let running = true;
+    const again = () => {
+      if (running) setImmediate(again);
+    };
+    again();
+    await clock.settle();
+    running = false;
   });
 
   it('sleeps until the signal aborts', async () => {

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { constants } from 'node:http2';
 import type { Socket } from 'node:net';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { configMap, encoded, frame as watchFrame } from '../support/fake-pipeline.ts';
 import { testKeys, type TestKeys } from '../support/keys.ts';
 import {
   closed,
@@ -37,6 +38,13 @@ const untilAborted = (signal: AbortSignal | undefined): Promise<never> =>
     if (signal?.aborted === true) abort();
     else signal?.addEventListener('abort', abort);
   });
+
+class Gate {
+  open: () => void = () => undefined;
+  readonly passed = new Promise<void>((resolve) => {
+    this.open = resolve;
+  });
+}
 
 /** The head of a TLS record with a ClientHello of 512 bytes. */
 const clientHello = Buffer.concat([Buffer.from([22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3]), Buffer.alloc(100)]);
@@ -193,6 +201,29 @@ describe('an HTTP/2 flood', () => {
     await closed(socket);
     expect(requests).toBeLessThan(2_000);
     expect(await closedByReason(server)).toEqual(reasons);
+  });
+
+  it('of watches that the client resets ends the connection, also while other watches are open', async () => {
+    await start({ controlFrameBurst: 10 });
+    let watches = 0;
+    const [opened, ended] = [new Gate(), new Gate()];
+    server.pipeline.watch(async function* () {
+      watches += 1;
+      if (watches === 20) opened.open();
+      yield [watchFrame('ADDED', encoded(configMap('a')))];
+      await ended.passed;
+    });
+    const socket = await http2();
+    const ids = Array.from({ length: 20 }, (_, i) => 2 * i + 1);
+    const path = getHeaders(`${maps}?watch=1`);
+    socket.write(Buffer.concat(ids.map((stream) => encodeFrame({ ...request(stream), payload: path }))));
+    await opened.passed;
+    const cancel = Buffer.from([0, 0, 0, constants.NGHTTP2_CANCEL]);
+    socket.write(Buffer.concat(ids.slice(0, 15).map((stream) => encodeFrame({ type: 'reset', stream, payload: cancel }))));
+    await closed(socket);
+    expect(await closedByReason(server)).toEqual({ 'control-frame-flood': 1 });
+    expect((await server.http2('GET', '/version')).code).toBe(200);
+    ended.open();
   });
 
   it('of CONTINUATION frames ends the connection', async () => {

@@ -3,7 +3,7 @@ import { isStatus } from '@oarlock/api/status';
 import type { LimitRange, Pod } from '@oarlock/api/types/core-v1';
 import type { PriorityClass } from '@oarlock/api/types/scheduling-v1';
 import type { TestCluster } from '@oarlock/testing/start-cluster';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { conditionOf, open, workbench, type Workbench } from './cluster.ts';
 
 let cluster: TestCluster;
@@ -233,7 +233,9 @@ describe('[sig-scheduling] LimitRange', () => {
     await client.patch(limitRanges, { namespace: w.namespace, name: 'limit' }, 'json', [
       { op: 'replace', path: '/spec/limits/0/min/cpu', value: '9m' },
     ]);
-    expect((await w.pod('small-enough', {}, '10m')).metadata?.name).toBe('small-enough');
+    // admission reads LimitRanges from a cache
+    const smallEnough = await vi.waitFor(() => w.pod('small-enough', {}, '10m'), { timeout: 60_000 });
+    expect(smallEnough.metadata?.name).toBe('small-enough');
     await client.delete(limitRanges, { namespace: w.namespace, name: 'limit' });
     expect((await w.pod('free', {}, '600m')).metadata?.name).toBe('free');
   });
