@@ -54,7 +54,7 @@ export function negotiateRequest({ headers }: Pick<Exchange, 'headers'>, query: 
   return pretty === accepted.pretty ? accepted : { ...accepted, pretty };
 }
 
-/** Returns true if the response is indented: as the query says, else as the Accept header or the kind of client implies. */
+/** Returns true if the response is indented: the query decides, else the Accept header and the kind of client. */
 const isPretty = (accepted: NegotiatedFormat, headers: Exchange['headers'], parameter: string | undefined): boolean =>
   parameter === undefined ? accepted.pretty || plainAgents.test(headers['user-agent'] ?? '') : parameter !== '0' && parameter !== 'false';
 

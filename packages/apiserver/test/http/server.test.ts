@@ -83,7 +83,7 @@ describe.each(['http1', 'http2'] as const)('over %s', (protocol) => {
     expect((await send('GET', `${maps}?pretty=1`)).json()).toMatchObject({ items: [] });
   });
 
-  it('indents errors and empty lists for people, without a final line break', async () => {
+  it('indents errors and empty lists for curl, without a final line break', async () => {
     const indented = /^\{\n {2}"kind": "Status",\n[^]*"code": \d+\n\}$/;
     const missing = '/apis/apps/v1/nothing';
     expect((await send('GET', missing, { headers: { 'user-agent': 'curl/8.0' } })).text).toMatch(indented);
