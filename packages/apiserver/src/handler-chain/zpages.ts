@@ -40,7 +40,7 @@ export class ZPages {
   }
 
   /**
-   * Returns a page as text, or as an object of config.k8s.io if the client asks for one by media type.
+   * Returns a page as text, or as an object of config.k8s.io if the client requests one by media type.
    * @param served the paths that `/statusz` lists by their first segments
    * @throws StatusError `NotAcceptable` if the client accepts neither
    */

@@ -90,7 +90,7 @@ describe('discovery', () => {
     expect(page.text).toMatch(/^\nkube-apiserver statusz\n[^]*\nPaths: \/api \/apis .*\/statusz /);
     const accept = 'application/json;v=v1beta1;g=config.k8s.io;as=Flagz';
     expect((await server.http2('GET', '/flagz/', { headers: { accept } })).json()).toMatchObject({ kind: 'Flagz' });
-    expect((await server.http2('GET', '/flagz', { headers: { accept: 'application/json' } })).status).toBe(406);
+    expect((await server.http2('GET', '/flagz', { headers: { accept: 'application/json' } })).code).toBe(406);
     expect((await server.http2('GET', '/')).json<{ paths: string[] }>().paths).toContain('/statusz');
   });
 
