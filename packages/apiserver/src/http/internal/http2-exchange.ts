@@ -97,7 +97,7 @@ export class Http2Exchange implements MonitoredExchange {
     this.#headers['content-length'] = String(length);
     this.#stream.respond({ ':status': code, ...this.#headers }, { endStream: bodiless });
     if (!bodiless) this.#stream.end(body);
-    if (!this.#isBodyUsed) this.#stream.resume();
+    if (!this.#isBodyUsed) this.#discardBody();
     // the client need not send the rest of a body that is no longer read (RFC 9113, section 8.1)
     else if (this.#body !== undefined && !this.#stream.readableEnded) this.#stream.close(constants.NGHTTP2_NO_ERROR);
   }
@@ -107,10 +107,18 @@ export class Http2Exchange implements MonitoredExchange {
     this.#state = 'open';
     this.#code = code;
     if (!this.#stream.destroyed) this.#stream.respond({ ':status': code, ...this.#headers });
-    if (!this.#isBodyUsed) this.#stream.resume();
+    if (!this.#isBodyUsed) this.#discardBody();
     return new Http2ResponseStream(this.#stream, (bytes) => {
       this.#sent += bytes;
     });
+  }
+
+  /**
+   * Lets the stream close although nobody reads the body. Without a body Node does so itself when the stream closes; to read here would end the
+   * readable side first, and Node would then destroy the stream before its last write completes, which creates an error object each time.
+   */
+  #discardBody(): void {
+    if (!this.#stream.endAfterHeaders) this.#stream.resume();
   }
 
   // `close` with a code would look like a complete response to the client
