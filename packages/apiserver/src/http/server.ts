@@ -14,6 +14,7 @@ import type { TLSSocket } from 'node:tls';
 import type { Clock } from '@oarlock/primitives/clock';
 import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
 import type { Logger } from '@oarlock/primitives/logger';
+import { destroyHttp2 } from '@oarlock/primitives/net/http2-end';
 import { serverTls } from '@oarlock/primitives/net/tls-policy';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { Registry } from 'prom-client';
@@ -151,13 +152,14 @@ export class HttpServer {
         socket.destroy();
         return;
       }
+      this.#connections.endHandshake(connection);
       connection.secure(socket, this.#certificates.verify(socket));
       this.#connectionOf.set(socket, connection);
     });
     server.on('session', (session) => {
       const connection = this.#connections.find(session.socket);
       if (connection === undefined) {
-        session.destroy();
+        destroyHttp2(session);
         return;
       }
       this.#connectionOf.set(session, connection);
@@ -219,7 +221,7 @@ export class HttpServer {
       stream.destroy();
     });
     const connection = session && this.#connectionOf.get(session as Http2Session);
-    if (connection === undefined) return;
+    if (connection === undefined || connection.isDestroyed) return;
     if (stream.destroyed) {
       connection.countReset();
       return;

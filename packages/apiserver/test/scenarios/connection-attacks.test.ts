@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { constants } from 'node:http2';
 import type { Socket } from 'node:net';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { configMap, encoded, frame as watchFrame } from '../support/fake-pipeline.ts';
 import { testKeys, type TestKeys } from '../support/keys.ts';
 import {
   closed,
@@ -37,6 +38,13 @@ const untilAborted = (signal: AbortSignal | undefined): Promise<never> =>
     if (signal?.aborted === true) abort();
     else signal?.addEventListener('abort', abort);
   });
+
+class Gate {
+  open: () => void = () => undefined;
+  readonly passed = new Promise<void>((resolve) => {
+    this.open = resolve;
+  });
+}
 
 /** The head of a TLS record with a ClientHello of 512 bytes. */
 const clientHello = Buffer.concat([Buffer.from([22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3]), Buffer.alloc(100)]);
@@ -142,6 +150,23 @@ describe('an HTTP/2 connection', () => {
     expect(await closedByReason(server)).toMatchObject({ idle: 1 });
   });
 
+  it('that only sends WINDOW_UPDATE is closed after the idle timeout', async () => {
+    await start({ idleTimeoutMs: deadlineMs, closeTimeoutMs: deadlineMs });
+    const socket = await http2();
+    dribble(socket, encodeFrame({ type: 'windowUpdate', payload: Buffer.from([0, 0, 0, 1]) }), deadlineMs / 100);
+    await closed(socket);
+    expect(await closedByReason(server)).toMatchObject({ idle: 1 });
+  });
+
+  it('whose WINDOW_UPDATE frames exceed the largest window ends', async () => {
+    await start({});
+    const socket = await http2();
+    socket.write(
+      Buffer.concat(Array.from({ length: 3 }, () => encodeFrame({ type: 'windowUpdate', payload: Buffer.from([0x7f, 0xff, 0xff, 0xff]) }))),
+    );
+    await closed(socket);
+  });
+
   it('that stalls within a header block is closed after the idle timeout', async () => {
     await start({ idleTimeoutMs: deadlineMs });
     const socket = await http2();
@@ -193,6 +218,29 @@ describe('an HTTP/2 flood', () => {
     await closed(socket);
     expect(requests).toBeLessThan(2_000);
     expect(await closedByReason(server)).toEqual(reasons);
+  });
+
+  it('of watches that the client resets ends the connection, also while other watches are open', async () => {
+    await start({ controlFrameBurst: 10 });
+    let watches = 0;
+    const [opened, ended] = [new Gate(), new Gate()];
+    server.pipeline.watch(async function* () {
+      watches += 1;
+      if (watches === 20) opened.open();
+      yield [watchFrame('ADDED', encoded(configMap('a')))];
+      await ended.passed;
+    });
+    const socket = await http2();
+    const ids = Array.from({ length: 20 }, (_, i) => 2 * i + 1);
+    const path = getHeaders(`${maps}?watch=1`);
+    socket.write(Buffer.concat(ids.map((stream) => encodeFrame({ ...request(stream), payload: path }))));
+    await opened.passed;
+    const cancel = Buffer.from([0, 0, 0, constants.NGHTTP2_CANCEL]);
+    socket.write(Buffer.concat(ids.slice(0, 15).map((stream) => encodeFrame({ type: 'reset', stream, payload: cancel }))));
+    await closed(socket);
+    expect(await closedByReason(server)).toEqual({ 'control-frame-flood': 1 });
+    expect((await server.http2('GET', '/version')).code).toBe(200);
+    ended.open();
   });
 
   it('of CONTINUATION frames ends the connection', async () => {

@@ -1,4 +1,5 @@
 import { connect } from 'node:http2';
+import { destroyHttp2 } from '@oarlock/primitives/net/http2-end';
 import { formatDialError, failed, succeeded, type AttemptOptions, type ProbeAttemptResult } from './probe-result.ts';
 
 const servingStatus = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'];
@@ -47,7 +48,7 @@ export function probeGrpc(
       done = true;
       timer.cancel();
       signal.removeEventListener('abort', abort);
-      session.destroy();
+      destroyHttp2(session);
       end();
     };
     const abort = () => finish(() => reject(signal.reason));

@@ -1,6 +1,7 @@
 import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream, type IncomingHttpHeaders } from 'node:http2';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
+import { destroyHttp2 } from '@oarlock/primitives/net/http2-end';
 import type { Rpc } from './etcd-messages.ts';
 import { frame, FrameReader } from './grpc-frames.ts';
 import { GrpcError, grpcCode } from '@oarlock/grpc/grpc-error';
@@ -88,11 +89,11 @@ export class GrpcSession {
         maxSessionMemory: 1024,
       });
       const timer = options.clock.after(options.pingTimeoutMs, () =>
-        session.destroy(new Error(`no connection within ${options.pingTimeoutMs} ms`)),
+        destroyHttp2(session, new Error(`no connection within ${options.pingTimeoutMs} ms`)),
       );
       const failed = (error?: Error) => {
         timer.cancel();
-        session.destroy();
+        destroyHttp2(session);
         reject(
           new GrpcError('UNAVAILABLE', `${endpoint}: ${error?.message ?? 'the connection closed'}`, {
             notSent: true,
@@ -149,9 +150,9 @@ export class GrpcSession {
           }
         },
       });
-      const timer = this.#options.clock.after(timeout, () =>
-        stream?.destroy(new GrpcError('DEADLINE_EXCEEDED', `no response of ${rpc.path} within ${timeout} ms`)),
-      );
+      const timer = this.#options.clock.after(timeout, () => {
+        if (stream) destroyHttp2(stream, new GrpcError('DEADLINE_EXCEEDED', `no response of ${rpc.path} within ${timeout} ms`));
+      });
       stream?.end(frame(request));
     });
   }
@@ -209,8 +210,7 @@ export class GrpcSession {
   close(why: Error): void {
     this.#why ??= why;
     this.#usable = false;
-    // never below a callback of Node's HTTP/2 receive loop, where destroying a session with pending data sends it without end
-    setImmediate(() => this.#session.destroy());
+    destroyHttp2(this.#session);
   }
 
   /** Opens a stream. `done` is called once, never before this method has returned. Returns undefined if no stream could be opened. */
@@ -260,7 +260,7 @@ export class GrpcSession {
       try {
         reader.push(chunk, take);
       } catch (error) {
-        stream.destroy(error instanceof Error ? error : new Error(String(error)));
+        destroyHttp2(stream, error instanceof Error ? error : new Error(String(error)));
       }
     });
     stream.once('close', () => {

@@ -3,6 +3,7 @@ import type { Http2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '@oarlock/primitives/clock';
+import { destroyHttp2 } from '@oarlock/primitives/net/http2-end';
 import type { VerifiedCertificate, VerifiedCertificates } from '../client-certificates.ts';
 import { isHigherClass, type ClientClass } from '../client-class.ts';
 import type { ClientConnection } from '../client-connection.ts';
@@ -50,6 +51,7 @@ export class Connection implements ClientConnection {
   #clientClass: ClientClass = 'unauthenticated';
   #verified: VerifiedCertificates = { cluster: undefined, frontProxy: undefined };
   #stage: Stage = 'handshake';
+  #isDestroyed = false;
   #tls: TLSSocket | undefined;
   #session: Http2Session | undefined;
   /** The time at which the stage began or the last request ended, in milliseconds of the monotonic clock. */
@@ -79,6 +81,10 @@ export class Connection implements ClientConnection {
   /** Number of requests in progress. */
   get requestCount(): number {
     return this.#requests.size;
+  }
+  /** True after `destroy`. A session processes the bytes that it has already received before it closes; their requests are not served. */
+  get isDestroyed(): boolean {
+    return this.#isDestroyed;
   }
   /** True while a request is in progress or the connection is upgraded. */
   get isBusy(): boolean {
@@ -150,8 +156,9 @@ export class Connection implements ClientConnection {
   }
 
   destroy(): void {
+    this.#isDestroyed = true;
     if (this.#session === undefined) (this.#tls ?? this.socket).destroy();
-    else this.#session.destroy();
+    else destroyHttp2(this.#session);
   }
 
   /** Closes the connection because it exceeded a limit. */

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { constants, type IncomingHttpHeaders, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
+import { closeHttp2Stream, destroyHttp2 } from '@oarlock/primitives/net/http2-end';
 import { byteLength, closedStream, type Exchange, type HeaderValue, LazySignal, type ResponseStream } from '../exchange.ts';
 import type { ClientConnection } from '../client-connection.ts';
 import { timedOut } from '../errors.ts';
@@ -28,6 +29,7 @@ export class Http2Exchange implements MonitoredExchange {
   #code = 0;
   #sent = 0;
   #isBodyUsed = false;
+  #isAborted = false;
   readonly #reservation: BodyReservation;
   #body: BodyReader | undefined;
 
@@ -97,9 +99,11 @@ export class Http2Exchange implements MonitoredExchange {
     this.#headers['content-length'] = String(length);
     this.#stream.respond({ ':status': code, ...this.#headers }, { endStream: bodiless });
     if (!bodiless) this.#stream.end(body);
-    if (!this.#isBodyUsed) this.#discardBody();
+    // without a body Node resumes the stream itself when it closes; to do so here would destroy the stream before its last write completes, for
+    // which Node creates an error object each time
+    if (!this.#isBodyUsed && !this.#stream.endAfterHeaders) this.#stream.resume();
     // the client need not send the rest of a body that is no longer read (RFC 9113, section 8.1)
-    else if (this.#body !== undefined && !this.#stream.readableEnded) this.#stream.close(constants.NGHTTP2_NO_ERROR);
+    else if (this.#body !== undefined && !this.#stream.readableEnded) closeHttp2Stream(this.#stream, constants.NGHTTP2_NO_ERROR);
   }
 
   openStream(code: number): ResponseStream {
@@ -107,23 +111,19 @@ export class Http2Exchange implements MonitoredExchange {
     this.#state = 'open';
     this.#code = code;
     if (!this.#stream.destroyed) this.#stream.respond({ ':status': code, ...this.#headers });
-    if (!this.#isBodyUsed) this.#discardBody();
-    return new Http2ResponseStream(this.#stream, (bytes) => {
-      this.#sent += bytes;
+    if (!this.#isBodyUsed) this.#stream.resume();
+    return new Http2ResponseStream(this.#stream, {
+      count: (bytes) => {
+        this.#sent += bytes;
+      },
+      isAborted: () => this.#isAborted,
     });
-  }
-
-  /**
-   * Lets the stream close although nobody reads the body. Without a body Node does so itself when the stream closes; to read here would end the
-   * readable side first, and Node would then destroy the stream before its last write completes, which creates an error object each time.
-   */
-  #discardBody(): void {
-    if (!this.#stream.endAfterHeaders) this.#stream.resume();
   }
 
   // `close` with a code would look like a complete response to the client
   abort(): void {
-    this.#stream.destroy(new Error('the response could not be completed'));
+    this.#isAborted = true;
+    destroyHttp2(this.#stream, new Error('the response could not be completed'));
   }
 
   clientProgress(): ClientProgress | undefined {
@@ -135,7 +135,7 @@ export class Http2Exchange implements MonitoredExchange {
 
   timeOut(phase: ClientPhase): void {
     if (phase === 'body') this.#body?.fail(timedOut());
-    else if (this.#stream.writableFinished) this.#stream.close(constants.NGHTTP2_NO_ERROR);
+    else if (this.#stream.writableFinished) closeHttp2Stream(this.#stream, constants.NGHTTP2_NO_ERROR);
     else this.abort();
   }
 
@@ -146,12 +146,17 @@ export class Http2Exchange implements MonitoredExchange {
 class Http2ResponseStream implements ResponseStream {
   readonly #stream: ServerHttp2Stream;
   readonly #count: (bytes: number) => void;
-  constructor(stream: ServerHttp2Stream, count: (bytes: number) => void) {
+  readonly #isAborted: () => boolean;
+  constructor(
+    stream: ServerHttp2Stream,
+    { count, isAborted }: { readonly count: (bytes: number) => void; readonly isAborted: () => boolean },
+  ) {
     this.#stream = stream;
     this.#count = count;
+    this.#isAborted = isAborted;
   }
   get closed() {
-    return this.#stream.destroyed || this.#stream.closed;
+    return this.#isAborted() || this.#stream.destroyed || this.#stream.closed;
   }
 
   write(chunks: readonly Buffer[]): boolean {

@@ -1,6 +1,7 @@
 import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
+import { destroyHttp2 } from '@oarlock/primitives/net/http2-end';
 import type { KeepAliveTiming } from '../server-list.ts';
 import { TransportError, type HttpConnection, type HttpRequest, type HttpResponse } from '../connection.ts';
 
@@ -92,7 +93,7 @@ export class Http2Connection implements HttpConnection {
 
   destroy(): void {
     this.#open = false;
-    this.#session.destroy();
+    destroyHttp2(this.#session);
   }
 
   #track(stream: ClientHttp2Stream): void {
@@ -146,7 +147,7 @@ export class Http2Connection implements HttpConnection {
   /** Ends the connection. Reports the loss first, because the streams that fail are sent again before the session has closed. */
   #abandon(error: Error): void {
     this.#lose();
-    this.#session.destroy(error);
+    destroyHttp2(this.#session, error);
   }
 
   #lose(): void {

@@ -1,0 +1,17 @@
+import type { Http2Session, Http2Stream } from 'node:http2';
+
+/*
+ * Node runs the listeners and promises that follow the reset of a stream below nghttp2's receive function. If one of them ends another stream of that
+ * session whose own side is still open, by itself or with the session, Node 20 sends pending data without end: the process hangs and its memory grows.
+ * Closing a stream with NGHTTP2_CANCEL is safe, because Node defers that code itself.
+ */
+
+/** Destroys an HTTP/2 session or stream outside of its receive function, in the next turn of the event loop. */
+export function destroyHttp2(target: Http2Session | Http2Stream, error?: Error): void {
+  setImmediate(() => target.destroy(error));
+}
+
+/** Closes an HTTP/2 stream with a code outside of its receive function, in the next turn of the event loop. */
+export function closeHttp2Stream(stream: Http2Stream, code: number): void {
+  setImmediate(() => stream.close(code));
+}
