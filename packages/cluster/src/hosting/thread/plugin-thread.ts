@@ -17,6 +17,7 @@ const stopTimeoutMs = 2_000;
 /** Delay in milliseconds before another start of a thread that failed to start. */
 const restartAfterMs = 1_000;
 const maxWaiting = 4_096;
+const logLevels: ReadonlySet<string> = new Set(['debug', 'info', 'warn', 'error']);
 
 export interface ThreadOptions extends Omit<ThreadData, 'running'> {
   /** Time limits of the calls, by method. */
@@ -285,7 +286,7 @@ export class PluginThread {
         this.onKeys?.(message.keys, message.spanContext);
         return;
       case 'log':
-        log[message.level](message.fields, message.text);
+        if (logLevels.has(message.level)) log[message.level](message.fields, message.text);
         return;
       default:
         this.#requests.handleMessage(message);
