@@ -185,7 +185,10 @@ function addAuthCommands(root: Command): void {
     .addOption(dataDir())
     .addOption(namespace("namespace of the object; '' for all namespaces"))
     .option('-g, --group <groups...>', 'groups of the user in addition to those that its name implies', [])
-    .option('-f, --filename <file>', 'YAML or JSON of the object that the action writes: also shows which admission plugin denies it')
+    .option(
+      '-f, --filename <file>',
+      'YAML or JSON of the object that the action writes, or of the merge patch of `patch`: also shows which admission plugin denies it',
+    )
     .addOption(output())
     .action(async (user, verb, resource, name, options) =>
       (await import('./auth.ts')).why(user, verb, { target: resource, name, options }),

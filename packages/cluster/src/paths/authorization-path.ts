@@ -1,4 +1,5 @@
 import type { KubeObject } from '@oarlock/api/object';
+import { applyMergePatch } from '@oarlock/api/patches/merge-patch';
 import type { Resource } from '@oarlock/api/resource';
 import { failure, isStatus } from '@oarlock/api/status';
 import { pluginNameOf } from '@oarlock/kernel/plugin';
@@ -22,7 +23,7 @@ const querySchema = z.strictObject({
   subresource: word.default(''),
   namespace: word.default(''),
   name: word.default(''),
-  /** The object that the request would write; admission is then explained as well. */
+  /** The object that the request would write, or its merge patch for the verb `patch`; admission is then explained as well. */
   object: z.looseObject({ apiVersion: word.min(1), kind: word.min(1) }).optional(),
 });
 export type AuthorizationQuery = z.input<typeof querySchema>;
@@ -66,7 +67,8 @@ async function admissionStep(
   };
   const old = operation === 'CREATE' || name === '' ? undefined : await storedObject(client, resource, { namespace, name });
   const identity = { name: user, groups };
-  const written = operation === 'DELETE' ? undefined : (object as KubeObject);
+  const patched = verb === 'patch' && old !== undefined ? (applyMergePatch(old, object) as KubeObject) : (object as KubeObject);
+  const written = operation === 'DELETE' ? undefined : patched;
   return explainAdmission(admission, { identity, operation, resource, subresource, namespace, name, object: written, old });
 }
 
