@@ -74,7 +74,7 @@ describe('the content of a Secret', () => {
     expect(await cluster.log()).not.toContain(marker);
   });
 
-  it('is not in the explanation of a refusal', async () => {
+  it('is not in the explanation of a denial', async () => {
     const file = await fileOf('explained.json', { ...secret, metadata: { name: 'explained', namespace: 'missing' } });
     const { code, stdout, stderr } = await cluster.oarlock(
       'auth',

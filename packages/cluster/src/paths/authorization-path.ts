@@ -67,9 +67,17 @@ async function admissionStep(
   };
   const old = operation === 'CREATE' || name === '' ? undefined : await storedObject(client, resource, { namespace, name });
   const identity = { name: user, groups };
-  const patched = verb === 'patch' && old !== undefined ? (applyMergePatch(old, object) as KubeObject) : (object as KubeObject);
-  const written = operation === 'DELETE' ? undefined : patched;
-  return explainAdmission(admission, { identity, operation, resource, subresource, namespace, name, object: written, old });
+  const proposed = (verb === 'patch' && old !== undefined ? applyMergePatch(old, object) : object) as KubeObject;
+  return explainAdmission(admission, {
+    identity,
+    operation,
+    resource,
+    subresource,
+    namespace,
+    name,
+    object: operation === 'DELETE' ? undefined : proposed,
+    old,
+  });
 }
 
 /**

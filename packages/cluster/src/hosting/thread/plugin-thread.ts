@@ -17,7 +17,6 @@ const stopTimeoutMs = 2_000;
 /** Delay in milliseconds before another start of a thread that failed to start. */
 const restartAfterMs = 1_000;
 const maxWaiting = 4_096;
-const logLevels: ReadonlySet<string> = new Set(['debug', 'info', 'warn', 'error']);
 
 export interface ThreadOptions extends Omit<ThreadData, 'running'> {
   /** Time limits of the calls, by method. */
@@ -286,7 +285,7 @@ export class PluginThread {
         this.onKeys?.(message.keys, message.spanContext);
         return;
       case 'log':
-        if (logLevels.has(message.level)) log[message.level](message.fields, message.text);
+        if (['debug', 'info', 'warn', 'error'].includes(message.level)) log[message.level](message.fields, message.text);
         return;
       default:
         this.#requests.handleMessage(message);
