@@ -1,13 +1,16 @@
 import { Argument, Command, CommanderError, Option } from 'commander';
 import { oarlockVersion } from '@oarlock/cluster/process/version';
 import { exitCodes, describeError } from './common/command-error.ts';
-import { dataDir, file, namespace, output, portNumber, servers, timeoutSeconds } from './common/command-options.ts';
+import { dataDir, file, namespace, portNumber, servers, timeoutSeconds } from './common/command-options.ts';
 import { holdProcess } from './common/hold-process.ts';
+import { output } from './common/output.ts';
+import { addCompletionCommand } from './completion/completion-command.ts';
+import { addMachineCommands } from './doctor/machine-commands.ts';
 import { addKeyCommands } from './keys/key-commands.ts';
 import { addEtcdCommands, addServerCommands } from './servers/server-commands.ts';
 
 /** Builds the command line. Each command imports its module when it runs, so that `oarlock --help` stays fast. */
-function program(): Command {
+export function program(): Command {
   const root = new Command('oarlock')
     .description('A Kubernetes in which every component is a plugin.')
     .version(oarlockVersion)
@@ -27,6 +30,8 @@ function program(): Command {
   addEtcdCommands(root);
   addTraceCommand(root);
   addExplainCommands(root);
+  addMachineCommands(root);
+  addCompletionCommand(root);
   overrideExit(root);
   return root;
 }
@@ -75,6 +80,7 @@ function addClusterCommands(root: Command): void {
     .command('status')
     .description('show the running process, its roles and the health checks of the API server')
     .addOption(dataDir())
+    .addOption(output())
     .action(async (options) => (await import('./status.ts')).status(options));
   root
     .command('kubeconfig')
@@ -117,6 +123,7 @@ function addConfigCommands(root: Command): void {
     .command('validate')
     .description('check a cluster.yaml; exits with 2 and lists each error with its line if it is invalid')
     .addOption(file().makeOptionMandatory())
+    .addOption(output())
     .action(async (options) => (await import('./config/config.ts')).validate(options));
   config
     .command('schema')
@@ -126,6 +133,7 @@ function addConfigCommands(root: Command): void {
     .command('print')
     .description('print a cluster.yaml with all defaults; without -f, the one that `oarlock up` would use')
     .addOption(file())
+    .addOption(output('yaml'))
     .action(async (options) => (await import('./config/config.ts')).print(options));
 }
 
@@ -168,6 +176,7 @@ function addTokenCommands(root: Command): void {
     .addOption(dataDir())
     .addOption(new Option('--role <role>', 'role of the machine that joins').choices(['node', 'server']).default('node'))
     .option('--ttl <hours>', 'hours until the token expires', '24')
+    .addOption(output())
     .action(async (options) => (await import('./token.ts')).createToken(options));
 }
 
@@ -191,7 +200,7 @@ function addAuthCommands(root: Command): void {
     )
     .addOption(output())
     .action(async (user, verb, resource, name, options) =>
-      (await import('./auth.ts')).why(user, verb, { target: resource, name, options }),
+      (await import('./explain/auth.ts')).why(user, verb, { target: resource, name, options }),
     );
 }
 
@@ -219,7 +228,7 @@ function addTraceCommand(root: Command): void {
     .addOption(namespace('namespace of the object'))
     .option('--failed', 'show the latest step that failed, and its error', false)
     .addOption(output())
-    .action(async (object, options) => (await import('./trace.ts')).trace(object, options));
+    .action(async (object, options) => (await import('./explain/trace.ts')).trace(object, options));
 }
 
 function addExplainCommands(root: Command): void {

@@ -3,14 +3,15 @@ import { isObject } from '@oarlock/api/json/json';
 import { errorText } from '@oarlock/primitives/error-text';
 import { parse } from 'yaml';
 import type { AuthorizationTrace, AuthorizationQuery } from '@oarlock/cluster/paths/authorization-path';
-import { adminAccess } from './common/admin-access.ts';
-import { CommandError, exitCodes } from './common/command-error.ts';
+import { adminAccess } from '../common/admin-access.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
+import { printFacts, type OutputFormat } from '../common/output.ts';
 
 export interface WhyOptions {
   readonly dataDir: string;
   readonly namespace: string;
   readonly group: readonly string[];
-  readonly output: string;
+  readonly output: OutputFormat;
   /** File with the object that the action writes. */
   readonly filename?: string;
 }
@@ -54,14 +55,13 @@ export async function why(
   verb: string,
   { target, name, options }: { readonly target: string; readonly name: string | undefined; readonly options: WhyOptions },
 ): Promise<void> {
-  if (options.output !== 'text' && options.output !== 'json') throw new CommandError('--output must be text or json', exitCodes.usage);
   const access = await adminAccess(options.dataDir);
   try {
     const answer = (await access.client.raw('POST', '/oarlock/v1/authorization', {
       ...authorizationQuery(user, { verb, target, name: name ?? '' }, options),
       ...(await objectOf(options)),
     })) as AuthorizationTrace;
-    console.log(options.output === 'json' ? JSON.stringify(answer, null, 2) : textOf(answer));
+    await printFacts(options.output, answer, textOf);
     if (!answer.allowed) process.exitCode = exitCodes.failed;
   } finally {
     access.close();
