@@ -8,7 +8,7 @@ import { memoryApi } from '@oarlock/testing/memory-api';
 import { configMaps } from '@oarlock/api/resources';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { authorizationPath } from '../../src/paths/authorization-path.ts';
+import { authorizationPath, type AuthorizationTrace } from '../../src/paths/authorization-path.ts';
 
 const saying = (id: string, decide: (verb: string) => Decision) =>
   Authz.plugin({ id, config: z.strictObject({}), create: () => ({ authorize: ({ verb }) => decide(verb) }) });
@@ -79,7 +79,7 @@ describe('the authorization path', () => {
       const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace: 'default', name: 'a' }, data: { color } };
       const body = { user: 'ada', verb, resource: 'configmaps', namespace: 'default', name: 'a', object };
       const answer = await path?.handle({ method: 'POST', path: '/', query: {}, body, identity: { name: 'x', groups: [] } });
-      return (answer?.body as { allowed: boolean; steps: unknown[] }).steps.at(-1);
+      return (answer?.body as AuthorizationTrace | undefined)?.steps.at(-1);
     };
     expect(await why('update', 'blue')).toEqual({ plugin: 'admission-color', decision: 'deny', because: 'ada must not change the color' });
     expect(await why('update', 'red')).toEqual({ plugin: 'admission', decision: 'allow', because: '2 plugins admit the request' });
