@@ -31,6 +31,7 @@ import { guardProcess } from './hosting/guard-process.ts';
 import { pluginHealthEvents } from './hosting/plugin-health-events.ts';
 import { isolationWarnings } from './composition/runtime-reports.ts';
 import { leaderElectionWarnings } from './composition/leader-election-warnings.ts';
+import { matchWarnings } from './composition/match-warnings.ts';
 import { serverPlugins } from './servers/server-plugins.ts';
 import { ProcessStorageServer } from './pki/process-storage-server.ts';
 import { prepareSharedKeys, type SharedKeys } from './servers/shared-keys.ts';
@@ -114,7 +115,12 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
     });
     await renewCertificates(context);
     await lock.ready();
-    const warnings = [...allocation.notices, ...leaderElectionWarnings(planned), ...(await isolationWarnings(composition))];
+    const warnings = [
+      ...allocation.notices,
+      ...leaderElectionWarnings(planned),
+      ...(await isolationWarnings(composition)),
+      ...(await matchWarnings(composition)),
+    ];
     for (const warning of warnings) log.warn({}, warning);
     log.info({ roles: planned.roles, ms: Math.round(performance.now() - startedAt) }, 'ready');
     return {

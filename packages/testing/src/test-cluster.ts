@@ -37,6 +37,8 @@ export interface TestCluster extends AsyncDisposable {
   /** A client with the permissions of `system:masters` that does not use a socket. */
   readonly client: Client;
   readonly informers: Informers;
+  /** What `oarlock up` would print as warnings, such as rules of an admission plugin that match no request. */
+  readonly warnings: readonly string[];
   /** Returns a client of another user: `as('ada', 'developers')`. */
   as(user: string, ...groups: readonly string[]): Client;
   stop(): Promise<void>;
@@ -63,6 +65,7 @@ export async function startTestCluster(options: StartClusterOptions = {}): Promi
       kubeconfig: adminKubeconfig(dataDir),
       client: host.get(ClientSlot),
       informers: host.get(InformersSlot),
+      warnings: running.warnings,
       as: (name, ...groups) => running.clientAs({ name, groups: [...groups, 'system:authenticated'] }),
       stop,
       [Symbol.asyncDispose]: stop,

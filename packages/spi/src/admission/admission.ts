@@ -94,7 +94,6 @@ export const deny = (
 ): AdmissionDecision => ({ allowed: false, message, ...more });
 
 export interface AdmissionRule {
-  /** Resources of which at least one must match. */
   /** Resources in the form `pods`, `deployments.apps`, `pods/binding`, or `*`. At least one must match. */
   readonly resources: readonly string[];
   readonly operations: readonly (Operation | '*')[];

@@ -1,0 +1,77 @@
+import { closestWord } from '@oarlock/kernel/known-keys';
+import { Admission, type AdmissionRule } from '@oarlock/spi/admission';
+import { Client } from '@oarlock/spi/client';
+import type { Composition } from './compose.ts';
+
+const operations = ['CREATE', 'UPDATE', 'DELETE', 'CONNECT', '*'];
+
+interface ApiGroup {
+  readonly versions?: readonly { readonly groupVersion: string }[];
+}
+interface ResourceList {
+  readonly resources?: readonly { readonly name: string }[];
+}
+
+/** Returns a warning for each resource or operation in the rules of other authors' admission plugins that no request has. */
+export async function matchWarnings({ plan, host }: Pick<Composition, 'plan' | 'host'>): Promise<readonly string[]> {
+  if (!plan.roles.includes('apiserver')) return [];
+  const planned = plan.plugins.filter(({ plugin }) => plugin.provides.token === Admission.token);
+  const foreign = host.get(Admission).flatMap(({ matches }, index) => {
+    const { name, limits } = planned[index] ?? {};
+    return name === undefined || limits === undefined ? [] : [{ name, matches }];
+  });
+  if (foreign.length === 0) return [];
+  const served = await servedResources(host.get(Client));
+  return foreign.flatMap(({ name, matches }) => ruleWarnings(name, matches, served));
+}
+
+/** Returns a warning for each resource and operation in the rules of a plugin that no request has. `served` are names such as `deployments.apps/scale`. */
+export function ruleWarnings(name: string, rules: readonly AdmissionRule[], served: ReadonlySet<string>): readonly string[] {
+  return rules.flatMap((rule, index) => [
+    ...rule.resources
+      .filter((resource) => resource !== '*' && !served.has(resource))
+      .map(
+        (resource) =>
+          `${name}: matches[${index}].resources: the API server does not serve ${JSON.stringify(resource)}${resourceHint(resource, served)}`,
+      ),
+    ...rule.operations
+      .filter((operation) => !operations.includes(operation))
+      .map((operation) => {
+        const closest = closestWord((operation as string).toUpperCase(), operations);
+        const hint = closest === undefined ? `operations are ${operations.join(', ')}` : `did you mean ${closest}?`;
+        return `${name}: matches[${index}].operations: unknown operation ${JSON.stringify(operation)}: ${hint}`;
+      }),
+  ]);
+}
+
+function resourceHint(resource: string, served: ReadonlySet<string>): string {
+  const [path = '', subresource] = resource.split('/');
+  const plural = path.split('.')[0] ?? '';
+  const suffix = subresource === undefined ? '' : `/${subresource}`;
+  const inOtherGroup = [...served].filter((name) => name.startsWith(`${plural}.`) && name.endsWith(suffix) && name.includes('/') === (suffix !== ''));
+  const closest = inOtherGroup.length > 0 ? inOtherGroup.join(' or ') : closestWord(resource.toLowerCase(), [...served]);
+  return closest === undefined
+    ? ': the rule matches nothing until a CustomResourceDefinition defines it'
+    : `: did you mean ${closest}?`;
+}
+
+/** Returns the resources and subresources of all groups, such as `pods`, `deployments.apps` and `deployments.apps/scale`. */
+async function servedResources(client: Client): Promise<ReadonlySet<string>> {
+  const { groups = [] } = (await client.raw('GET', '/apis')) as { readonly groups?: readonly ApiGroup[] };
+  const paths = ['/api/v1', ...groups.flatMap(({ versions = [] }) => versions.map(({ groupVersion }) => `/apis/${groupVersion}`))];
+  const lists = await Promise.all(
+    paths.map(async (path) => {
+      const { resources = [] } = (await client.raw('GET', path)) as ResourceList;
+      return resources.map(({ name }) => groupName(name, path));
+    }),
+  );
+  return new Set(lists.flat());
+}
+
+/** `deployments/scale` of `/apis/apps/v1` is `deployments.apps/scale`. */
+function groupName(name: string, path: string): string {
+  const [, , group = ''] = path.split('/');
+  if (!path.startsWith('/apis/')) return name;
+  const [plural = '', ...subresource] = name.split('/');
+  return [`${plural}.${group}`, ...subresource].join('/');
+}
