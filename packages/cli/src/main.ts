@@ -1,7 +1,18 @@
 import { Argument, Command, CommanderError, Option } from 'commander';
 import { oarlockVersion } from '@oarlock/cluster/process/version';
 import { exitCodes, describeError } from './common/command-error.ts';
-import { dataDir, file, namespace, output, portNumber, servers, timeoutSeconds } from './common/command-options.ts';
+import {
+  dataDir,
+  file,
+  kubeconfig as kubeconfigOption,
+  namespace,
+  output,
+  portNumber,
+  seconds,
+  serverList,
+  servers,
+  timeoutSeconds,
+} from './common/command-options.ts';
 import { holdProcess } from './common/hold-process.ts';
 import { addKeyCommands } from './keys/key-commands.ts';
 import { addEtcdCommands, addServerCommands } from './servers/server-commands.ts';
@@ -73,14 +84,17 @@ function addClusterCommands(root: Command): void {
     .action(async (options) => (await import('./down.ts')).down(options));
   root
     .command('status')
-    .description('show the running process, its roles and the health checks of the API server')
+    .description('show the process, the health checks of its API server, and the servers, leaders, nodes and certificates of the cluster')
     .addOption(dataDir())
-    .action(async (options) => (await import('./status.ts')).status(options));
+    .addOption(kubeconfigOption())
+    .addOption(output())
+    .action(async (options) => (await import('./status/status.ts')).status(options));
   root
     .command('kubeconfig')
     .description('print the kubeconfig of the cluster admin')
     .addOption(dataDir())
-    .action(async (options) => (await import('./status.ts')).kubeconfig(options));
+    .addOption(serverList())
+    .action(async (options) => (await import('./status/status.ts')).kubeconfig(options));
 }
 
 function addConsoleCommand(root: Command): void {
@@ -190,7 +204,7 @@ function addAuthCommands(root: Command): void {
 }
 
 function addNodeCommands(root: Command): void {
-  const node = root.command('node').description('run nodes on other machines');
+  const node = root.command('node').description('run nodes on other machines, and list or remove them');
   node
     .command('join')
     .description('run this machine as a node of a cluster that runs elsewhere')
@@ -202,6 +216,21 @@ function addNodeCommands(root: Command): void {
     .option('--node-name <name>', 'name of this node; default: the host name')
     .option('--detach', 'return when the node is registered and leave it running in the background', false)
     .action(async (options) => (await import('./node-join.ts')).join(options));
+  node
+    .command('list')
+    .description('list the nodes of the cluster, with the ends of their certificates')
+    .addOption(dataDir())
+    .addOption(kubeconfigOption())
+    .addOption(output())
+    .action(async (options) => (await import('./nodes/nodes.ts')).listNodes(options));
+  node
+    .command('remove')
+    .description('evict the pods of a node, revoke its certificates and delete it')
+    .argument('<name>')
+    .addOption(dataDir())
+    .addOption(kubeconfigOption())
+    .option('--timeout <seconds>', 'time for the eviction of its pods', seconds, 300)
+    .action(async (name, options) => (await import('./nodes/nodes.ts')).removeNode(name, options));
 }
 
 function addTraceCommand(root: Command): void {
