@@ -1,4 +1,4 @@
-// `npm run fuzz [-- --seed N --seconds N NAME ...]`: mutated inputs for every parser that reads foreign bytes. Five minutes by default.
+// `npm run fuzz [-- --seed N --seconds N --count N NAME ...]`: mutated inputs for every parser that reads foreign bytes. Five minutes by default.
 import { root, run, setup } from './setup.mjs';
 
 await setup({ system: false });

@@ -17,6 +17,17 @@ export interface FuzzResult {
   readonly grownMiB: number;
   /** What failed, with the smallest input that was found. */
   readonly failure?: string;
+  /** The input that failed, for the corpus. */
+  readonly counterexample?: unknown;
+}
+
+export interface FuzzOptions<T> {
+  readonly seed: number;
+  readonly ms: number;
+  /** The maximum number of inputs. */
+  readonly count?: number | undefined;
+  /** The inputs of the corpus, which are parsed first. */
+  readonly corpus?: readonly T[];
 }
 
 const maxMs = 100;
@@ -44,8 +55,11 @@ class Finding extends Error {}
 /** Every target parses so many inputs, also on a busy machine where its share of the time has passed before. */
 const minInputs = 25;
 
-/** Runs a target for some time, and with at least `minInputs` inputs. The inputs follow from the seed. */
-export async function fuzz<T>(target: FuzzTarget<T>, { seed, ms }: { readonly seed: number; readonly ms: number }): Promise<FuzzResult> {
+/** Runs a target with its corpus, then for some time, with at least `minInputs` inputs, which follow from the seed. */
+export async function fuzz<T>(
+  target: FuzzTarget<T>,
+  { seed, ms, count = 1_000_000_000, corpus = [] }: FuzzOptions<T>,
+): Promise<FuzzResult> {
   let [rejected, slowestMs] = [0, 0];
   const once = async (input: T): Promise<number> => {
     const [began, before] = [processorMs(), memory()];
@@ -72,11 +86,13 @@ export async function fuzz<T>(target: FuzzTarget<T>, { seed, ms }: { readonly se
   collect();
   const before = memory();
   const end = performance.now() + ms;
-  const first = await fc.check(property, { seed, numRuns: minInputs });
+  const first = await fc.check(property, { seed, numRuns: corpus.length + minInputs, examples: corpus.map((input) => [input]) });
   const left = end - performance.now();
-  const continued = !first.failed && left > 0;
+  const continued = !first.failed && left > 0 && count > first.numRuns;
   // another seed: the same one repeats the first inputs
-  const rest = continued ? await fc.check(property, { seed: seed + 1, numRuns: 1_000_000_000, interruptAfterTimeLimit: left }) : undefined;
+  const rest = continued
+    ? await fc.check(property, { seed: seed + 1, numRuns: count - first.numRuns, interruptAfterTimeLimit: left })
+    : undefined;
   // fast-check also calls a check failed that ends before its first input
   const result = rest === undefined || (rest.interrupted && rest.numRuns === 0) ? first : rest;
   collect();
@@ -92,6 +108,6 @@ export async function fuzz<T>(target: FuzzTarget<T>, { seed, ms }: { readonly se
     rejected,
     slowestMs,
     grownMiB: grown / 1048576,
-    ...(failure !== undefined && { failure }),
+    ...(failure !== undefined && { failure, counterexample: result.counterexample?.[0] }),
   };
 }

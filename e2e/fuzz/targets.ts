@@ -52,6 +52,7 @@ import type { DiskFile } from '@oarlock/storage-embedded/disk';
 import fc from 'fast-check';
 import type { FuzzTarget } from './engine.ts';
 import { jsonValue, mutatedBytes, mutatedText } from './inputs.ts';
+import { messageTargets } from './message-targets.ts';
 
 const isStatus = (error: unknown): boolean => error instanceof StatusError && error.code < 500;
 const isParseError = (error: unknown): boolean => error instanceof ParseError;
@@ -459,6 +460,7 @@ export const targets: readonly FuzzTarget[] = [
     isRejection: (error) => error instanceof CommandError,
   }),
   target({ name: 'DNS messages', inputs: mutatedBytes(dnsQuery, dnsAnswer), parse: (bytes) => decodeMessage(bytes), isRejection: never }),
+  ...messageTargets,
 ];
 
 let opened: ReturnType<typeof openKeys> | undefined;

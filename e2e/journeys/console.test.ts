@@ -64,7 +64,13 @@ describe.skipIf(missing !== undefined)(
       expect(readable).toBe('["",{"oarlock-theme":"auto"},{},null]');
       const [cookie, ...others] = await user.context.cookies();
       expect(others).toEqual([]);
-      expect(cookie).toMatchObject({ name: '__Host-oarlock-session', httpOnly: true, secure: true, sameSite: 'Strict', path: '/' });
+      expect(cookie).toMatchObject({
+        name: `__Host-oarlock-session-${cluster.port}`,
+        httpOnly: true,
+        secure: true,
+        sameSite: 'Strict',
+        path: '/',
+      });
       expect(await cluster.log()).not.toContain(secret);
     });
 

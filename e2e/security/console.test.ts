@@ -81,7 +81,7 @@ beforeAll(async () => {
   });
   origin = `https://127.0.0.1:${cluster.port}`;
   session = cookieOf(await signIn(await newLink()));
-  expect(session).toMatch(/^__Host-oarlock-session=/);
+  expect(session).toMatch(/^__Host-oarlock-session-\d+=/);
 });
 
 describe('the session cookie', () => {
@@ -122,7 +122,7 @@ describe('the session cookie', () => {
 
   it('does not reach pods behind the proxy, and pods cannot set it', async () => {
     const program = `require('node:http').createServer((request, response) => {
-      response.setHeader('set-cookie', ['own=1', '__Host-oarlock-session=${'a'.repeat(43)}; Path=/; Secure']);
+      response.setHeader('set-cookie', ['own=1', '__Host-oarlock-session-${cluster.port}=${'a'.repeat(43)}; Path=/; Secure']);
       response.end(JSON.stringify(request.headers));
     }).listen(8080, process.env.POD_IP)`;
     const container = {
@@ -170,6 +170,27 @@ describe('sign-in', () => {
   it('with an invalid token is rejected, although the path is public', async () => {
     const headers = { ...ownHeaders(), authorization: 'Bearer invalid' };
     expect((await send('/console/session', { method: 'POST', headers })).status).toBe(401);
+  });
+
+  it('is rejected for an impersonated user, also where single requests may be impersonated', async () => {
+    await cluster.kubectl.run(['create', 'serviceaccount', 'delegate']);
+    const users = { apiGroups: ['authentication.k8s.io'], resources: ['users', 'groups'], verbs: ['impersonate:user-info'] };
+    const sessions = { nonResourceURLs: ['/console/session'], verbs: ['impersonate-on:user-info:create', 'create'] };
+    const role = {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRole',
+      metadata: { name: 'delegate' },
+      rules: [users, sessions],
+    };
+    await cluster.kubectl.run(['create', '-f', '-'], { input: JSON.stringify(role) });
+    await cluster.kubectl.run(['create', 'clusterrolebinding', 'delegate', '--clusterrole=delegate', '--serviceaccount=default:delegate']);
+    const token = (await cluster.kubectl.run(['create', 'token', 'delegate'])).trim();
+    const impersonated = { 'impersonate-user': 'root-user', 'impersonate-group': 'system:masters' };
+    const headers = { ...ownHeaders(), authorization: `Bearer ${token}`, ...impersonated };
+    const answer = await send('/console/session', { method: 'POST', headers });
+    expect([answer.status, cookieOf(answer)]).toEqual([403, '']);
+    expect(answer.body).toContain('an impersonated user cannot sign in to the console');
+    expect((await send(pods, { headers })).status).toBe(403);
   });
 
   it('ends the least recently used session of a user with too many', async () => {

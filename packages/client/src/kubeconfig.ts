@@ -159,7 +159,8 @@ function clusterInfo(cluster: Fields, ca: string | undefined): object {
 function parseYaml(text: string): Fields {
   let value: unknown;
   try {
-    value = parse(text);
+    // warnings of the parser would quote credentials
+    value = parse(text, { prettyErrors: false, logLevel: 'error' });
   } catch (cause) {
     throw new KubeconfigError('Malformed', 'the kubeconfig is no YAML', { cause });
   }

@@ -1,7 +1,10 @@
 import { execa } from 'execa';
+import { NftError } from './nft.ts';
 
 /** Number of nftables objects by kind (`chain`, `rule`, `set`, `map`, ...); `elements` is the number of elements in all sets and maps. */
 export type ObjectCounts = Readonly<Record<string, number>>;
+
+const timeoutMs = 30_000;
 
 /**
  * Returns the number of nftables objects in the kernel by kind: of all tables, or of the table with this family and name
@@ -9,13 +12,33 @@ export type ObjectCounts = Readonly<Record<string, number>>;
  */
 export async function countObjects(...table: readonly string[]): Promise<ObjectCounts> {
   const what = table.length === 0 ? ['ruleset'] : ['table', ...table];
-  const { stdout } = await execa('nft', ['-j', 'list', ...what]);
-  const counts: Record<string, number> = {};
-  for (const entry of (JSON.parse(stdout) as { nftables: Record<string, { elem?: unknown[] }>[] }).nftables) {
-    for (const [kind, { elem }] of Object.entries(entry)) {
-      counts[kind] = (counts[kind] ?? 0) + 1;
-      counts['elements'] = (counts['elements'] ?? 0) + (elem?.length ?? 0);
+  const { stdout } = await execa('nft', ['-j', 'list', ...what], { timeout: timeoutMs });
+  return countsOf(stdout);
+}
+
+/** Counts the objects in the output of `nft -j list`. @throws NftError `Refused` if the output is malformed */
+export function countsOf(output: string): ObjectCounts {
+  const counts = new Map<string, number>();
+  const add = (kind: string, count: number) => counts.set(kind, (counts.get(kind) ?? 0) + count);
+  for (const entry of entriesOf(output)) {
+    for (const [kind, value] of Object.entries(entry ?? {})) {
+      add(kind, 1);
+      const elements = (value as { readonly elem?: unknown } | null)?.elem;
+      add('elements', Array.isArray(elements) ? elements.length : 0);
     }
   }
-  return counts;
+  return Object.fromEntries(counts);
+}
+
+function entriesOf(output: string): readonly (object | null)[] {
+  let value: { readonly nftables?: unknown } | null;
+  try {
+    value = JSON.parse(output) as typeof value;
+  } catch (cause) {
+    throw new NftError('Refused', 'nft printed no JSON', { cause });
+  }
+  const entries = value?.nftables;
+  if (!Array.isArray(entries) || !entries.every((entry) => typeof entry === 'object'))
+    throw new NftError('Refused', 'nft printed no list of objects');
+  return entries as readonly (object | null)[];
 }

@@ -61,7 +61,7 @@ export function otlpSender(base: string): (spans: readonly RecordedSpan[]) => Pr
       body: JSON.stringify(otlpBody(spans)),
       signal: AbortSignal.timeout(timeoutMs),
     });
-    await response.arrayBuffer();
+    await response.body?.cancel();
     if (!response.ok) throw new Error(`the collector responded with ${response.status}`);
   };
 }

@@ -93,7 +93,7 @@ const kubeconfig = z.object({
  * user are used.
  */
 function readKubeconfigEndpoint(path: string): Endpoint {
-  const parsed = kubeconfig.safeParse(parse(readFileSync(path, 'utf8')));
+  const parsed = kubeconfig.safeParse(parse(readFileSync(path, 'utf8'), { prettyErrors: false, logLevel: 'error' }));
   if (!parsed.success) throw new Error(`${path} is no kubeconfig: ${parsed.error.issues.map(({ path: at }) => at.join('.')).join(', ')}`);
   const { contexts, clusters, users } = parsed.data;
   const context = contexts.find(({ name }) => name === parsed.data['current-context'])?.context ?? contexts[0]?.context;

@@ -1,6 +1,6 @@
 import { Agent, request, type AgentOptions } from 'node:https';
 import { request as plainRequest } from 'node:http';
-import { checkSubjectAlternativeNames, isStaleConnection } from '@oarlock/primitives/net/keep-alive-connection';
+import { checkSubjectAlternativeNames, isStaleConnection, rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import { readEndpoint, type Endpoint, type JsonEndpoint } from './endpoint-config.ts';
 
 export interface JsonResponse {
@@ -94,6 +94,7 @@ export class JsonClient {
       const sent = url.startsWith('https:')
         ? request(url, fresh ? { ...this.#tls, ...options } : { ...options, agent: this.#agent })
         : plainRequest(url, options);
+      rejectUpgrade(sent);
       let answered = false;
       sent.on('error', (error) => {
         if (!answered && !signal.aborted && isStaleConnection(sent, error))

@@ -28,6 +28,16 @@ async function listen(requests: Server): Promise<number> {
   return (requests.address() as AddressInfo).port;
 }
 
+it('a server that switches protocols fails the call', async () => {
+  const port = await listen(
+    createServer((request) => {
+      request.socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n');
+    }),
+  );
+  client = new JsonClient({ url: `http://127.0.0.1:${port}/` });
+  await expect(client.post({}, waitMs)).rejects.toThrow('the server switched protocols');
+});
+
 describe('kept connection', () => {
   /**
    * Runs a server that answers the first request of a connection and closes the connection at the second one, for the given number of

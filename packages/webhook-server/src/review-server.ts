@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { boundConnections, listenerDeadlines } from '@oarlock/primitives/net/bounded-listener';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
 import { serverTls } from '@oarlock/primitives/net/tls-policy';
@@ -32,15 +33,17 @@ export class ReviewServer {
   constructor(options: ReviewServerOptions) {
     this.#options = options;
     const { certificate: cert, key } = options;
-    this.#server = createServer({ cert, key, ...serverTls }, (request, response) => {
-      this.#handle(request, response).catch((error: unknown) => {
-        options.log.error({ err: error }, 'a review failed');
-        if (response.headersSent) response.destroy();
-        else end(response, 500, errorText(error));
-      });
-    });
-    this.#server.headersTimeout = headersTimeoutMs;
-    this.#server.requestTimeout = requestTimeoutMs;
+    this.#server = createServer(
+      { cert, key, ...serverTls, ...listenerDeadlines, headersTimeout: headersTimeoutMs, requestTimeout: requestTimeoutMs },
+      (request, response) => {
+        this.#handle(request, response).catch((error: unknown) => {
+          options.log.error({ err: error }, 'a review failed');
+          if (response.headersSent) response.destroy();
+          else end(response, 500, errorText(error));
+        });
+      },
+    );
+    boundConnections(this.#server);
   }
 
   /** Starts the server and returns its port. */

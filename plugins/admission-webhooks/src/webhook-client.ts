@@ -4,7 +4,7 @@ import type { WebhookClientConfig } from '@oarlock/api/types/admissionregistrati
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Client } from '@oarlock/spi/client';
 import { goErrorText } from '@oarlock/webhook-client/go-error-text';
-import { checkSubjectAlternativeNames, isStaleConnection } from '@oarlock/primitives/net/keep-alive-connection';
+import { checkSubjectAlternativeNames, isStaleConnection, rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import { resolveService } from './service-resolver.ts';
 import { WebhookError } from './webhook-error.ts';
 
@@ -117,6 +117,7 @@ function attempt(options: RequestOptions, body: Buffer, signal: AbortSignal): Pr
       'user-agent': 'kube-apiserver-admission',
     };
     const request = send({ ...options, method: 'POST', headers, signal }, (response) => resolve(answerOf(response)));
+    rejectUpgrade(request);
     request.on('error', (error: NodeJS.ErrnoException) => {
       reject(isStaleConnection(request, error) ? new StaleConnectionError(error.message, { cause: error }) : error);
     });

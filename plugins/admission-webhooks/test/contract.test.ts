@@ -293,13 +293,14 @@ describe('invalid responses', () => {
       () => 503,
       'failed to call webhook: an error on the server ("out of order") has prevented the request from succeeding',
     ],
+    ['another protocol', () => 101, 'the server switched protocols without a request to do so'],
     ['nothing there', () => 404, 'failed to call webhook: the server could not find the requested resource'],
     ['a patch', () => patchAnswer(), 'received invalid webhook response: validating webhook may not return response.patch'],
   ];
   it.each(cases)('%s', async (_, answer, message) => {
     server.handler = answer as never;
     const status = statusOf(await validate({ validating: [{}] }));
-    expect(status?.message).toContain(`Internal error occurred: failed calling webhook "h.example.com": ${message.slice(0, 20)}`);
+    expect(status?.message).toContain('Internal error occurred: failed calling webhook "h.example.com": ');
     expect(status?.message).toContain(message);
   });
   it('a certificate of an unknown CA', async () => {

@@ -49,6 +49,7 @@ export interface Review {
     readonly [key: string]: unknown;
   };
 }
+const switchingProtocols = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n';
 export type Answer = Readonly<Record<string, unknown>>;
 export type Handler = (review: Review, path: string) => Answer | number | string | Promise<Answer | number | string>;
 
@@ -81,7 +82,8 @@ export class WebhookServer {
         webhooks.reviews.push(review);
         webhooks.paths.push(request.url ?? '');
         void Promise.resolve(webhooks.handler(review, (request.url ?? '').split('?')[0] ?? '')).then((answer) => {
-          if (typeof answer === 'number') response.writeHead(answer).end('out of order');
+          if (answer === 101) request.socket.end(switchingProtocols);
+          else if (typeof answer === 'number') response.writeHead(answer).end('out of order');
           else if (typeof answer === 'string') response.end(answer);
           else
             response.end(

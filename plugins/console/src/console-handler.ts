@@ -107,6 +107,8 @@ export class ConsoleHandler implements PathHandler {
       return rejection('Unauthorized', 'the sign-in link is invalid, used or expired: `oarlock console` prints another');
     if (link === undefined && (identity.name === anonymous.name || isSession(credentials, sessions)))
       return rejection('Unauthorized', 'the request has no credentials');
+    if (isImpersonated(credentials))
+      return rejection('Forbidden', 'an impersonated user cannot sign in to the console: sign in as yourself, and impersonate there');
     const user = link?.identity ?? identity;
     const method = link === undefined ? 'credentials' : 'link';
     const created = sessions.create(user, method, link?.notAfter ?? credentialsEnd(credentials));
@@ -116,7 +118,7 @@ export class ConsoleHandler implements PathHandler {
     return {
       code: 201,
       body: { user: { name: user.name, groups: user.groups, expiresAt: session.expiresAt } },
-      headers: { 'Set-Cookie': `${sessionCookie}=${secret}; Path=/; Secure; HttpOnly; SameSite=Strict` },
+      headers: { 'Set-Cookie': `${sessionCookie(credentials.headers)}=${secret}; Path=/; Secure; HttpOnly; SameSite=Strict` },
     };
   }
 
@@ -127,21 +129,20 @@ export class ConsoleHandler implements PathHandler {
       code: 200,
       body: {},
       headers: {
-        'Set-Cookie': `${sessionCookie}=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0`,
+        'Set-Cookie': `${sessionCookie(headers)}=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0`,
         'Clear-Site-Data': '"cache", "storage"',
       },
     };
   }
 
   /**
-   * Creates a link that signs in as the user of the request. Sessions cannot create links, because links would extend them; impersonated users cannot,
-   * because audit events of the session would not name the impersonator.
+   * Creates a link that signs in as the user of the request. Sessions cannot create links, because links would extend them; impersonated users cannot
+   * (`isImpersonated`).
    */
   #createLink({ identity, credentials }: PathRequest): PathResponse {
     const { links, sessions, cluster, log } = this.#options;
-    const headers = credentials?.headers ?? {};
-    const isImpersonated = Object.keys(headers).some((header) => header.startsWith('impersonate-'));
-    if (identity.name === anonymous.name || isImpersonated || (credentials !== undefined && isSession(credentials, sessions)))
+    const isOwn = credentials === undefined || !(isImpersonated(credentials) || isSession(credentials, sessions));
+    if (identity.name === anonymous.name || !isOwn)
       return rejection('Forbidden', 'a sign-in link requires own credentials, such as a client certificate or a token');
     const { secret, expiresAt } = links.create(identity, credentials === undefined ? Infinity : credentialsEnd(credentials));
     log.info({ user: identity.name }, 'a sign-in link of the console was created');
@@ -154,6 +155,12 @@ const isSession = ({ headers }: Credentials, sessions: SessionTable): boolean =>
   const secret = sessionSecretOf(headers);
   return secret !== undefined && sessions.use(secret) !== undefined;
 };
+
+/**
+ * Returns true if the user of a request is impersonated. Such a user gets no session: constrained impersonation allows single requests, and audit events
+ * of the session would not name the impersonator.
+ */
+const isImpersonated = ({ headers }: Credentials): boolean => Object.keys(headers).some((header) => header.startsWith('impersonate-'));
 
 const cacheControlOf = ({ isImmutable }: PageFile): string => (isImmutable ? 'public, max-age=31536000, immutable' : 'no-cache');
 

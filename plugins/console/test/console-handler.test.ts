@@ -79,7 +79,7 @@ describe('sign-in', () => {
 
   it('sets a cookie that scripts cannot read and other sites do not send', async () => {
     const { headers = {} } = await signIn({ body: { link: await createLink() } });
-    expect(headers['Set-Cookie']).toMatch(/^__Host-oarlock-session=[\w-]{43}; Path=\/; Secure; HttpOnly; SameSite=Strict$/);
+    expect(headers['Set-Cookie']).toMatch(/^__Host-oarlock-session-6443=[\w-]{43}; Path=\/; Secure; HttpOnly; SameSite=Strict$/);
   });
 
   it('with credentials begins a session that ends with the token', async () => {
@@ -93,6 +93,7 @@ describe('sign-in', () => {
     ['with an unknown link', { body: { link: 'x' } }, 401],
     ['with another body', { body: { name: 'ada' } }, 400],
     ['from another site', { headers: { ...own, origin: 'https://evil.example' }, identity: ada }, 403],
+    ['as an impersonated user', { headers: { ...own, 'impersonate-user': 'ada' }, identity: ada, bearerToken: 'a.b.c' }, 403],
     ['without the header of the console', { headers: { host: 'cluster:6443', origin: own.origin }, identity: ada }, 403],
   ])('is rejected %s', async (_, more, code) => {
     const response = await signIn(more);

@@ -36,14 +36,20 @@ describe('a request of the own page', () => {
 
 describe('the session cookie', () => {
   it('is found among others', () => {
-    expect(sessionSecretOf({ cookie: `a=b; __Host-oarlock-session=${secret}; c=d` })).toBe(secret);
+    expect(sessionSecretOf({ cookie: `a=b; __Host-oarlock-session-443=${secret}; c=d` })).toBe(secret);
+  });
+  it('is that of the port', () => {
+    const cookie = `__Host-oarlock-session-6443=${secret}; __Host-oarlock-session-7443=${'b'.repeat(43)}`;
+    expect(sessionSecretOf({ host: '127.0.0.1:6443', cookie })).toBe(secret);
+    expect(sessionSecretOf({ ':authority': '[::1]:7443', cookie })).toBe('b'.repeat(43));
+    expect(sessionSecretOf({ host: 'cluster.example', cookie })).toBeUndefined();
   });
   it.each([
     ['absent', undefined],
-    ['sent twice', `__Host-oarlock-session=${secret}; __Host-oarlock-session=${'b'.repeat(43)}`],
-    ['too short', '__Host-oarlock-session=abc'],
-    ['no secret of the console', `__Host-oarlock-session=${'%'.repeat(43)}`],
-    ['of another name', `x__Host-oarlock-session=${secret}; oarlock-session=${secret}`],
+    ['sent twice', `__Host-oarlock-session-443=${secret}; __Host-oarlock-session-443=${'b'.repeat(43)}`],
+    ['too short', '__Host-oarlock-session-443=abc'],
+    ['no secret of the console', `__Host-oarlock-session-443=${'%'.repeat(43)}`],
+    ['of another name', `x__Host-oarlock-session-443=${secret}; oarlock-session=${secret}`],
   ])('does not count when it is %s', (_, cookie) => {
     expect(sessionSecretOf(cookie === undefined ? {} : { cookie })).toBeUndefined();
   });

@@ -1,6 +1,7 @@
 import { Agent, request } from 'node:https';
 import type { Node } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
+import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
 import { parseResourceMetrics, parseSummary, type Scrape } from './kubelet-metrics.ts';
 
@@ -100,6 +101,7 @@ export class KubeletClient {
         response.once('end', () => resolve({ code: response.statusCode ?? 0, body: Buffer.concat(chunks).toString('utf8') }));
         response.once('error', reject);
       });
+      rejectUpgrade(call);
       call.once('error', reject);
       call.end();
     });

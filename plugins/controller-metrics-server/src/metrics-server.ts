@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
+import { boundConnections, listenerDeadlines } from '@oarlock/primitives/net/bounded-listener';
 import { failure, StatusError } from '@oarlock/api/status';
 import type { Logger } from '@oarlock/primitives/logger';
 import { serverTls } from '@oarlock/primitives/net/tls-policy';
@@ -54,8 +55,9 @@ export class MetricsServer {
       requestCert: true,
       rejectUnauthorized: false,
       ...serverTls,
+      ...listenerDeadlines,
     });
-    server.maxConnections = maxConnections;
+    boundConnections(server, { maxConnections });
     server.on('request', (request, response) => this.#answer(request, response));
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);

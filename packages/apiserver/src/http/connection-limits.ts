@@ -11,6 +11,8 @@ export interface ConnectionLimits {
   readonly reservedConnections: number;
   /** Maximum number of connections of one source (an IPv4 address or an IPv6 /64 network) on which no request has been authenticated yet. */
   readonly maxUnauthenticatedPerSource: number;
+  /** Maximum number of TLS handshakes at a time, each of which holds some 50 KB of OpenSSL. */
+  readonly maxHandshakes: number;
   /** Maximum time from the TCP connection to the end of the TLS handshake. Go: net/http uses ReadHeaderTimeout. */
   readonly handshakeTimeoutMs: number;
   /** Maximum time from the end of the handshake to the client's HTTP/2 preface and SETTINGS. Go: x/net/http2, prefaceTimeout. */
@@ -44,6 +46,7 @@ export interface ConnectionLimits {
 
 /** The limits that cannot be configured. */
 const fixedLimits = {
+  maxHandshakes: 1024,
   prefaceTimeoutMs: 10_000,
   closeTimeoutMs: 1_000,
   controlFrameBurst: 500,

@@ -12,6 +12,7 @@ export type CloseReason =
   | 'idle'
   | 'close-timeout'
   | 'control-frame-flood'
+  | 'handshake-limit'
   | 'source-limit'
   | 'total-limit';
 

@@ -152,6 +152,7 @@ export class HttpServer {
         socket.destroy();
         return;
       }
+      this.#connections.endHandshake(connection);
       connection.secure(socket, this.#certificates.verify(socket));
       this.#connectionOf.set(socket, connection);
     });

@@ -18,6 +18,7 @@ import { requiresVerification, type ServingCertificateVerification } from './pro
 import type { Exchange } from '../http/exchange.ts';
 import { internalError } from '../http/errors.ts';
 import type { PipelineResponse } from '../endpoints/request/response.ts';
+import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import { checkUpgradeBody, connectionHeaders } from './internal/forwarded-body.ts';
 import { proxyUpgrade, type UpgradeClient } from './internal/upgrade.ts';
 
@@ -133,6 +134,7 @@ export class KubeletProxy {
   #response(request: ClientRequest, target: KubeletTarget, signal: AbortSignal): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
       responseWithinTimeout(request);
+      rejectUpgrade(request);
       request.once('error', (error: NodeJS.ErrnoException) => {
         // the kubelet closed an idle connection while it was reused
         if (request.reusedSocket && !signal.aborted && (error.code === 'ECONNRESET' || error.code === 'EPIPE')) {

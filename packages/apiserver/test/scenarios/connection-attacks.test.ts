@@ -150,6 +150,23 @@ describe('an HTTP/2 connection', () => {
     expect(await closedByReason(server)).toMatchObject({ idle: 1 });
   });
 
+  it('that only sends WINDOW_UPDATE is closed after the idle timeout', async () => {
+    await start({ idleTimeoutMs: deadlineMs, closeTimeoutMs: deadlineMs });
+    const socket = await http2();
+    dribble(socket, encodeFrame({ type: 'windowUpdate', payload: Buffer.from([0, 0, 0, 1]) }), deadlineMs / 100);
+    await closed(socket);
+    expect(await closedByReason(server)).toMatchObject({ idle: 1 });
+  });
+
+  it('whose WINDOW_UPDATE frames exceed the largest window ends', async () => {
+    await start({});
+    const socket = await http2();
+    socket.write(
+      Buffer.concat(Array.from({ length: 3 }, () => encodeFrame({ type: 'windowUpdate', payload: Buffer.from([0x7f, 0xff, 0xff, 0xff]) }))),
+    );
+    await closed(socket);
+  });
+
   it('that stalls within a header block is closed after the idle timeout', async () => {
     await start({ idleTimeoutMs: deadlineMs });
     const socket = await http2();

@@ -74,6 +74,20 @@ describe('the bound of connections by source', () => {
   });
 });
 
+describe('the bound of TLS handshakes', () => {
+  it('ends the oldest handshake of the source with the most', async () => {
+    await start({ maxHandshakes: 3 });
+    const other = await rawTcp(server, '127.0.0.2');
+    const [first, second] = [await rawTcp(server), await rawTcp(server)];
+    const done = await rawTls(server, { protocol: 'http/1.1' });
+    await closed(first);
+    done.write(version);
+    await once(done, 'data');
+    expect([other.destroyed, second.destroyed]).toEqual([false, false]);
+    expect(await closedByReason(server)).toEqual({ 'handshake-limit': 1 });
+  });
+});
+
 describe('the bound of all connections', () => {
   it('closes connections without an authenticated request first', async () => {
     await start({ maxConnections: 4, reservedConnections: 1 }, { authn: [byToken] });

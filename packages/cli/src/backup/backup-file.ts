@@ -111,9 +111,17 @@ async function* linesOf(file: string): AsyncGenerator<string> {
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== '' && !value.includes('\0');
 
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error('a line is not JSON'); // the parser's message quotes the line, which may be a key
+  }
+}
+
 /** Parses a line between the first and the last line. @throws Error if the line is neither a file nor an entry */
 function parseLine(text: string): BackupLine {
-  const line = JSON.parse(text) as { readonly [key: string]: unknown } | null;
+  const line = jsonOf(text) as { readonly [key: string]: unknown } | null;
   if (typeof line !== 'object' || line === null) throw new Error('a line is not an object');
   const { file, content, key, value, ...others } = line;
   if (Object.keys(others).length > 0) throw new Error(`a line has the unknown field ${JSON.stringify(Object.keys(others)[0])}`);

@@ -27,9 +27,12 @@ function keyNamesOf({ file, content }: BackedUpFile): readonly string[] {
     return dirname(file).endsWith('encryption') ? [basename(file).replace(/(\.next)?\.key$/, '')] : [];
   if (dirname(file).endsWith('keys')) return [decodeURIComponent(basename(file))];
   const names: string[] = [];
-  JSON.stringify(parse(Buffer.from(content, 'base64').toString('utf8')), (key, value: unknown) => {
-    if (key === 'name' && typeof value === 'string') names.push(value);
-    return value;
-  });
+  JSON.stringify(
+    parse(Buffer.from(content, 'base64').toString('utf8'), { prettyErrors: false, logLevel: 'error' }),
+    (key, value: unknown) => {
+      if (key === 'name' && typeof value === 'string') names.push(value);
+      return value;
+    },
+  );
   return names;
 }

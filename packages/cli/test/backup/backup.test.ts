@@ -366,6 +366,8 @@ describe('a backup', { timeout: 300_000 }, () => {
       [gzipSync(text.replace('"version":1', '"version":2')), /unknown format version 2/],
       [gzipSync('{}\n{}\n'), /it is not a backup/],
       [Buffer.from('not gzip at all'), /cannot be restored/],
+      // the message does not quote the line, which may be a key
+      [gzipSync(`${lines[0]}\nmarker\n${lines.at(-1)}\n`), /^(?!.*marker).*a line is not JSON/s],
     ] as const) {
       await writeFile(path('backup'), damage);
       await expect(restore(into('new'))).rejects.toThrow(message);

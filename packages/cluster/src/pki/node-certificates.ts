@@ -25,6 +25,8 @@ export interface NodeCertificatesOptions {
 }
 
 /** Fraction of the lifetime after which certificates are renewed. The kubelet rereads its files later, after four fifths. */
+/** Messages and warnings of the parser do not quote the file, which contains a key. */
+const quiet = { prettyErrors: false, logLevel: 'error' } as const;
 const renewalPart = 0.7;
 const retryMs = 10 * 60_000;
 /** Interval in milliseconds between checks whether the cluster's CAs have changed. */
@@ -77,7 +79,7 @@ export class NodeCertificates {
     const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(signingTimeoutMs)]);
     try {
       const ca = await authoritiesOf(client, signal);
-      if (trusts(parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig) !== ca) {
+      if (trusts(parse(await readFile(kubeconfigFile, 'utf8'), quiet) as Kubeconfig) !== ca) {
         await this.#rewrite((config) => trusting(config, ca));
         renewed({ ca });
         log.info({ authorities: certificatesIn(ca).length }, 'the CAs of the cluster have changed');
@@ -99,7 +101,7 @@ export class NodeCertificates {
   /** Returns when to renew, in milliseconds since the epoch: when either certificate is due, or now if another CA signs. */
   async #renewalTime(): Promise<number> {
     const { kubeconfigFile, certificateFile } = this.#options;
-    const { users, clusters } = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
+    const { users, clusters } = parse(await readFile(kubeconfigFile, 'utf8'), quiet) as Kubeconfig;
     const client = decoded(users[0].user['client-certificate-data']);
     const [signing] = certificatesIn(decoded(clusters[0].cluster['certificate-authority-data']));
     if (signing !== undefined && !new X509Certificate(client).verify(new X509Certificate(signing).publicKey)) return 0;
@@ -133,7 +135,7 @@ export class NodeCertificates {
   async #address(signal: AbortSignal): Promise<string> {
     const { kubeconfigFile, address } = this.#options;
     if (address !== undefined) return address(signal);
-    const { clusters } = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
+    const { clusters } = parse(await readFile(kubeconfigFile, 'utf8'), quiet) as Kubeconfig;
     return addressTowards(clusters[0].cluster.server, signal);
   }
 
@@ -141,7 +143,7 @@ export class NodeCertificates {
   #rewrite(change: (config: Kubeconfig) => Kubeconfig): Promise<void> {
     const { kubeconfigFile } = this.#options;
     const rewrite = this.#writing.then(async () => {
-      await writeAtomic(kubeconfigFile, stringify(change(parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig)));
+      await writeAtomic(kubeconfigFile, stringify(change(parse(await readFile(kubeconfigFile, 'utf8'), quiet) as Kubeconfig)));
     });
     this.#writing = rewrite.catch(() => undefined); // the caller already receives the rejection
     return rewrite;
@@ -169,7 +171,7 @@ async function authoritiesOf(client: Pick<Client, 'raw'>, signal: AbortSignal): 
  */
 export async function takeUpAuthorities(kubeconfigFile: string, client: Pick<Client, 'raw'>, signal: AbortSignal): Promise<void> {
   const ca = await authoritiesOf(client, signal);
-  const config = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
+  const config = parse(await readFile(kubeconfigFile, 'utf8'), quiet) as Kubeconfig;
   if (trusts(config) !== ca) await writeAtomic(kubeconfigFile, stringify(trusting(config, ca)));
 }
 

@@ -1,4 +1,5 @@
 import { repositoryOf } from '@oarlock/api/component-helpers/image-reference';
+import { isObject } from '@oarlock/api/json/json';
 import type { Secret } from '@oarlock/api/types/core-v1';
 import type { RegistryAuth } from '@oarlock/spi/runtime';
 
@@ -24,17 +25,32 @@ export function credentialsOf(secret: Secret): readonly Credential[] {
   const legacy = secret.data?.['.dockercfg'];
   const encoded = json ?? legacy;
   if (encoded === undefined || encoded.length > maxSize) return [];
-  const parsed = JSON.parse(Buffer.from(encoded, 'base64').toString('utf8')) as {
-    readonly auths?: Readonly<Record<string, Entry>>;
-  } & Readonly<Record<string, Entry>>;
-  const entries = json === undefined ? parsed : (parsed.auths ?? {});
-  return Object.entries(entries).map(([server, entry]) => ({
+  const parsed = jsonOf(Buffer.from(encoded, 'base64').toString('utf8'), secret);
+  const entries = json === undefined ? parsed : (parsed['auths'] ?? {});
+  return Object.entries(entries).flatMap(([server, entry]: [string, Entry | null]) =>
+    entry === null ? [] : [credentialOf(server, entry)],
+  );
+}
+
+function jsonOf(text: string, { metadata }: Secret): Readonly<Record<string, Readonly<Record<string, Entry>>>> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = undefined; // the parser's message quotes the text, and readers of the pod's events may not read the Secret
+  }
+  if (!isObject(value)) throw new Error(`the pull secret ${metadata?.namespace}/${metadata?.name} contains no JSON object`);
+  return value as never;
+}
+
+function credentialOf(server: string, entry: Entry): Credential {
+  return {
     pattern: server
       .replace(/^https?:\/\//, '')
       .replace(/\/v[12]\/?$/, '')
       .replace(/\/$/, ''),
     auth: authOf(server, entry),
-  }));
+  };
 }
 
 function authOf(server: string, entry: Entry): RegistryAuth {

@@ -58,6 +58,11 @@ function get({ url, headers }: HttpTarget, signal: AbortSignal): Promise<ProbeRe
       response.on('error', reject);
     };
     const request = url.protocol === 'https:' ? httpsRequest(url, options, take) : httpRequest(url, options, take);
+    // without this listener, Node.js would report neither the response nor an abort
+    request.once('upgrade', (_response, socket) => {
+      socket.destroy();
+      resolve({ status: 101, body: '', location: undefined });
+    });
     request.on('error', reject);
     request.end();
   });

@@ -2,6 +2,7 @@ import { createServer as createLocalServer, type IncomingMessage, type Server as
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { boundConnections, listenerDeadlines } from '@oarlock/primitives/net/bounded-listener';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Kubelet } from '../kubelet/kubelet.ts';
@@ -80,7 +81,9 @@ export class KubeletServer {
       // the command of exec is part of the URL
       maxHeaderSize: maxHeaderBytes,
       ALPNProtocols: ['http/1.1'],
+      ...listenerDeadlines,
     });
+    boundConnections(server);
     this.#serve(server);
     this.#server = server;
     this.#certificate.renewLater(server, pair);

@@ -47,6 +47,17 @@ describe('probe protocols', () => {
     expect(await get(port, '/404')).toEqual({ result: 'failure', output: 'HTTP probe failed with statuscode: 404' });
   });
 
+  it('HTTP: a server that switches protocols fails the probe', async () => {
+    const port = await listen(
+      createTcp((socket) =>
+        socket
+          .on('error', () => {})
+          .once('data', () => socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n')),
+      ),
+    );
+    expect(await get(port)).toEqual({ result: 'failure', output: 'HTTP probe failed with statuscode: 101' });
+  });
+
   it('HTTP: redirects are followed only on the same host', async () => {
     const port = await serve(({ url }, response) => {
       if (url === '/') response.writeHead(302, { location: '/there' }).end();

@@ -197,6 +197,18 @@ describe('image names and credentials', () => {
     expect(users('a.b.cloud.example/app')).toEqual([]);
     expect(users('evil.example/r.example/team')).toEqual([]);
   });
+
+  it('does not quote a malformed pull secret, which readers of events may not read', () => {
+    for (const [key, text] of [
+      ['.dockerconfigjson', 'marker'],
+      ['.dockercfg', '"marker"'],
+    ] as const) {
+      const broken = { metadata: { namespace: 'd', name: 'pull' }, data: { [key]: Buffer.from(text).toString('base64') } };
+      expect(() => credentialsFor('nginx', [broken])).toThrow(/^the pull secret d\/pull contains no JSON object$/);
+    }
+    const empty = { data: { '.dockerconfigjson': Buffer.from('{"auths":{"r.example":null}}').toString('base64') } };
+    expect(credentialsFor('r.example/app', [empty])).toEqual([]);
+  });
 });
 
 describe('security context', () => {

@@ -2,13 +2,12 @@ import { Decompress } from 'fzstd';
 import { pipeline, Readable, Transform } from 'node:stream';
 import * as zlib from 'node:zlib';
 import { OciError } from '../oci-error.ts';
+import { ZstdFrames } from './zstd-frames.ts';
 
 export type Compression = 'none' | 'gzip' | 'zstd';
-/** Largest window of a zstd frame in bytes, as in the `zstd` program without `--long`. */
-const maxWindow = 128 * 1024 * 1024;
 const outputChunk = 256 * 1024;
-/** Bytes that determine the compression, and the window of a zstd frame. */
-const headerBytes = 6;
+/** Bytes that determine the compression. */
+const headerBytes = 4;
 
 /** Detects the compression by the first bytes; fewer than 4 bytes are not compressed. */
 export function compressionOf(start: Buffer): Compression {
@@ -19,35 +18,26 @@ export function compressionOf(start: Buffer): Compression {
   return 'none';
 }
 
-/** Returns the window size in the header of a zstd frame, in bytes. RFC 8878, section 3.1.1.1. */
-function windowOf(frame: Buffer): number {
-  const descriptor = frame[4] ?? 0;
-  if ((descriptor & 0x20) !== 0) return 0; // a single segment has the size of its content, which is limited elsewhere
-  const byte = frame[5] ?? 0;
-  const base = 2 ** (10 + (byte >> 3));
-  return base + (base / 8) * (byte & 7);
-}
-
 /** Node has zstd from 22.15 on; older versions use a decoder in JavaScript. */
 function zstdDecoder(): Transform {
   if ('createZstdDecompress' in zlib)
     return (zlib as { createZstdDecompress(options: { chunkSize: number }): Transform }).createZstdDecompress({ chunkSize: outputChunk });
-  let checked = false;
-  let failure: Error | undefined;
+  const frames = new ZstdFrames();
   const decoder = new Decompress((data) => transform.push(Buffer.from(data.buffer, data.byteOffset, data.byteLength)));
   const attempt = (work: () => void, done: (error?: Error | null) => void) => {
     try {
       work();
-      done(failure);
+      done();
     } catch (error) {
       done(error as Error);
     }
   };
   const transform = new Transform({
     transform(chunk: Buffer, _encoding, done) {
-      if (!checked && chunk.length >= 6 && windowOf(chunk) > maxWindow) failure = new Error(`the window exceeds ${maxWindow} bytes`);
-      checked = true;
-      attempt(() => failure ?? decoder.push(chunk), done);
+      attempt(() => {
+        frames.push(chunk);
+        decoder.push(chunk);
+      }, done);
     },
     flush(done) {
       attempt(() => decoder.push(new Uint8Array(0), true), done);

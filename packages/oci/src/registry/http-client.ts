@@ -4,6 +4,7 @@ import { HttpsProxyAgent } from 'https-proxy-agent';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import { errorText } from '@oarlock/primitives/error-text';
 import { OciError } from '../oci-error.ts';
+import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import type { TlsSettings } from './host-config.ts';
 import { proxyFor, type ProxySettings } from './proxy.ts';
 
@@ -78,6 +79,7 @@ export class HttpClient {
         if (socket.connecting) socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', waitForHeaders);
         else waitForHeaders();
       });
+      rejectUpgrade(request);
       request.once('error', (error) => reject(signal.aborted ? (signal.reason as Error) : unavailable(url, method, error)));
       request.once('response', (response) => {
         timer.cancel();

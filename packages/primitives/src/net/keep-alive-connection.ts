@@ -18,3 +18,14 @@ export function checkSubjectAlternativeNames(host: string, certificate: PeerCert
   if (!certificate.subjectaltname) return Object.assign(new Error(legacyName), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' });
   return checkServerIdentity(host, certificate);
 }
+
+/**
+ * Fails a request whose server switches protocols although it received no such request. Without a listener Node.js destroys the connection and emits
+ * neither a response nor an error, and a later abort of the request has no effect.
+ */
+export function rejectUpgrade(request: ClientRequest): void {
+  request.once('upgrade', (_response, socket) => {
+    socket.destroy();
+    request.emit('error', new Error('the server switched protocols without a request to do so'));
+  });
+}

@@ -1,9 +1,11 @@
 import { spawn } from 'node:child_process';
-import type { Clock } from '../clock.ts';
+import type { Clock, Timer } from '../clock.ts';
 
 /** PATH of programs that receive no environment. CNI plugins find iptables in this PATH. */
 export const defaultPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 const defaultMaxOutputBytes = 1024 * 1024;
+/** How long output is read after the program has ended. A descendant in another process group may hold the pipes open for ever. */
+const outputGraceMs = 1_000;
 
 export interface ProgramOptions {
   readonly stdin?: string;
@@ -23,7 +25,7 @@ export interface ProgramResult {
 
 /**
  * Runs a program with the given environment only. The program and its descendants form a process group, which is killed as
- * a whole when the timeout expires or the output exceeds its limit.
+ * a whole when the timeout expires or the output exceeds its limit. Does not wait for descendants that left the group.
  * @throws the system error if the program cannot be started
  */
 export function runProgram(
@@ -57,8 +59,15 @@ export function runProgram(
       timer.cancel();
       reject(error);
     });
-    child.once('close', (code) => {
+    let grace: Timer | undefined;
+    child.once('exit', () => {
       timer.cancel();
+      grace = clock.after(outputGraceMs, () => {
+        for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
+      });
+    });
+    child.once('close', (code) => {
+      grace?.cancel();
       resolve({
         stdout: Buffer.concat(output.stdout).toString(),
         stderr: Buffer.concat(output.stderr).toString(),

@@ -11,6 +11,7 @@ import {
   type Snapshot,
 } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
+import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import type { ExtenderConfig } from '../config/configuration.ts';
 import type { Rejection } from '../framework/plugin-status.ts';
 
@@ -195,6 +196,7 @@ export class Extender {
         signal: AbortSignal.any([signal, AbortSignal.timeout(this.#config.httpTimeout)]),
       };
       const outgoing = this.#usesTls ? request(url, options) : plainRequest(url, options);
+      rejectUpgrade(outgoing);
       outgoing.on('error', (cause) => reject(new Error(`extender ${url}: ${cause.message}`, { cause })));
       outgoing.on('response', (response) => {
         const chunks: Buffer[] = [];

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
+import { boundConnections, listenerDeadlines } from '@oarlock/primitives/net/bounded-listener';
 import type { Node } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Registry } from 'prom-client';
@@ -75,7 +76,8 @@ export class ProxyHealthServer {
 function listen(address: string | undefined, answer: (path: string, response: ServerResponse) => void): readonly Promise<Server>[] {
   if (address === undefined) return [];
   const at = address.lastIndexOf(':');
-  const server = createServer((request, response) => answer((request.url ?? '').split('?')[0] ?? '', response));
+  const server = createServer(listenerDeadlines, (request, response) => answer((request.url ?? '').split('?')[0] ?? '', response));
+  boundConnections(server);
   server.listen({ host: address.slice(0, at).replace(/^\[|\]$/g, ''), port: Number(address.slice(at + 1)) });
   return [once(server, 'listening').then(() => server)];
 }

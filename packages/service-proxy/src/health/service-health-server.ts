@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
+import { boundConnections, listenerDeadlines } from '@oarlock/primitives/net/bounded-listener';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { ServicePort } from '@oarlock/spi/proxy';
 
@@ -54,7 +55,7 @@ export class ServiceHealthServer {
 
   #serve(key: string, port: number): Health {
     const [namespace = '', name = ''] = key.split('/');
-    const server = createServer((_request, response) => {
+    const server = createServer(listenerDeadlines, (_request, response) => {
       const { localEndpoints } = health;
       const serviceProxyHealthy = this.#options.healthy();
       response.writeHead(localEndpoints > 0 && serviceProxyHealthy ? 200 : 503, {
@@ -68,6 +69,7 @@ export class ServiceHealthServer {
     server.on('error', (error) =>
       this.#options.log.warn({ service: key, port, error: error.message }, 'the health check node port of a Service could not be served'),
     );
+    boundConnections(server);
     server.listen(port);
     server.unref();
     this.#services.set(key, health);

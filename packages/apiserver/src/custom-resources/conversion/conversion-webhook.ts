@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { isObject } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import type { CustomResourceConversion, WebhookClientConfig } from '@oarlock/api/types/apiextensions-v1';
-import { checkSubjectAlternativeNames, isStaleConnection } from '@oarlock/primitives/net/keep-alive-connection';
+import { checkSubjectAlternativeNames, isStaleConnection, rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 
 /** The objects to convert and the desired API version. */
 export interface ConversionRequest {
@@ -132,6 +132,7 @@ export class ConversionWebhooks {
           });
         },
       );
+      rejectUpgrade(request);
       request.once('error', (error) => {
         if (isStaleConnection(request, error) && !timeout.aborted && signal?.aborted !== true) resolve(this.#attempt(call, true));
         else failed(error);

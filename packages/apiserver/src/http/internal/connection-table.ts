@@ -17,6 +17,8 @@ type SocketAddresses = Pick<Socket, 'remoteAddress' | 'remotePort' | 'localAddre
 interface Source {
   readonly unauthenticated: Set<Connection>;
   readonly authenticated: Set<Connection>;
+  /** Those of the unauthenticated connections whose TLS handshake has not ended. */
+  readonly handshakes: Set<Connection>;
 }
 
 const maxCheckIntervalMs = 1_000;
@@ -25,13 +27,15 @@ const maxCheckIntervalMs = 1_000;
  * All TCP connections of a server. The table limits their number, in total and by source, and checks their deadlines periodically.
  *
  * If the total limit is reached, a connection is closed to accept a new one: in the lowest class, of the source with the most connections in that
- * class, the oldest connection without a request. An authenticated client thus keeps its connection while other clients only connect.
+ * class, the oldest connection without a request. An authenticated client thus keeps its connection while other clients only connect. If the limit of
+ * handshakes is reached, the source with the most handshakes loses its oldest one.
  */
 export class ConnectionTable {
   readonly #options: ConnectionTableOptions;
   readonly #connections = new Map<string, Connection>();
   readonly #sources = new Map<string, Source>();
   readonly #counts: Record<ClientClass, number> = { unauthenticated: 0, authenticated: 0, system: 0 };
+  #handshakes = 0;
   readonly #checkIntervalMs: number;
   #isCheckScheduled = false;
 
@@ -71,9 +75,16 @@ export class ConnectionTable {
     });
     this.#connections.set(key, connection);
     this.#list(connection, 'unauthenticated');
+    this.#sources.get(source)?.handshakes.add(connection);
+    this.#handshakes += 1;
     socket.once('close', () => this.#remove(connection));
     this.#scheduleCheck();
     return connection;
+  }
+
+  /** Removes a connection from the handshakes in progress. */
+  endHandshake(connection: Connection): void {
+    if (this.#sources.get(connection.source)?.handshakes.delete(connection) === true) this.#handshakes -= 1;
   }
 
   /** Returns the connection of a TCP socket, a TLS socket, or a wrapper of either; undefined if the table does not contain it. */
@@ -82,9 +93,10 @@ export class ConnectionTable {
   }
 
   #makeCapacity(remoteAddress: string): boolean {
-    const { maxConnections, maxUnauthenticatedPerSource } = this.#options.limits;
+    const { maxConnections, maxUnauthenticatedPerSource, maxHandshakes } = this.#options.limits;
     const sameSource = this.#sources.get(sourceOf(remoteAddress))?.unauthenticated;
     if (sameSource !== undefined && sameSource.size >= maxUnauthenticatedPerSource) this.#evict(oldest(sameSource), 'source-limit');
+    if (this.#handshakes >= maxHandshakes) this.#evict(oldest(this.#largest('handshakes')), 'handshake-limit');
     if (this.#connections.size < maxConnections) return true;
     const victim = this.#selectVictim();
     if (victim === undefined) {
@@ -116,6 +128,7 @@ export class ConnectionTable {
   #remove(connection: Connection): void {
     if (this.#connections.get(connection.key) !== connection) return;
     this.#connections.delete(connection.key);
+    this.endHandshake(connection);
     this.#unlist(connection);
   }
 
@@ -130,7 +143,8 @@ export class ConnectionTable {
     this.#counts[clientClass] += 1;
     if (clientClass === 'system') return;
     let source = this.#sources.get(connection.source);
-    if (source === undefined) this.#sources.set(connection.source, (source = { unauthenticated: new Set(), authenticated: new Set() }));
+    if (source === undefined)
+      this.#sources.set(connection.source, (source = { unauthenticated: new Set(), authenticated: new Set(), handshakes: new Set() }));
     source[clientClass].add(connection);
   }
 

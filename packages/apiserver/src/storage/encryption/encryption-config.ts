@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { parse } from 'yaml';
 import { z } from 'zod';
@@ -185,8 +186,17 @@ export function rulesFor(resources: readonly string[], keys: readonly Encryption
   return [{ resources, transformers: atLeastOne([...keys.map(({ name, key }) => aesGcm(name, key)), identity]) }];
 }
 
+/** Parses YAML that contains keys. Messages and warnings of the parser do not quote the text. */
+function parseYaml(text: string, file: string): unknown {
+  try {
+    return parse(text, { prettyErrors: false, logLevel: 'error' });
+  } catch (cause) {
+    throw new Error(`${file} is no YAML: ${errorText(cause)}`, { cause });
+  }
+}
+
 async function readConfiguration(file: string): Promise<readonly EncryptionRule[]> {
-  const parsed = configurationSchema.safeParse(parse(await readSecret(file)));
+  const parsed = configurationSchema.safeParse(parseYaml(await readSecret(file), file));
   if (!parsed.success) throw new Error(`${file} is not a valid EncryptionConfiguration: ${z.prettifyError(parsed.error)}`);
   return parsed.data.resources.map(({ resources, providers }) => ({
     resources,

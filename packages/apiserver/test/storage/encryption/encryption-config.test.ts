@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { StorageDriver } from '@oarlock/spi/storage';
@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   addGeneratedKey,
   loadDefaultEncryption,
+  loadEncryption,
   readGeneratedKeys,
   removeGeneratedKeys,
 } from '../../../src/storage/encryption/encryption-config.ts';
@@ -52,6 +53,16 @@ describe('default encryption', () => {
     expect(await loadDefaultEncryption(storageWith(traits), directory)).toEqual([]);
     await expect(stat(directory)).rejects.toMatchObject({ code: 'ENOENT' });
   });
+});
+
+it('a malformed configuration file is rejected without a quote of its keys', async () => {
+  const file = join(directory, '..', 'encryption.yaml');
+  for (const text of ['secret: marker: x', 'keys: [{ secret: marker', 'marker: 1\nmarker: 2']) {
+    await writeFile(file, text, { mode: 0o600 });
+    const error = await loadEncryption({ file, keys: [], resources: ['secrets'] }, directory).catch((cause: unknown) => cause);
+    expect(String(error)).toContain('encryption.yaml is no YAML: ');
+    expect(String(error)).not.toContain('marker');
+  }
 });
 
 describe('generated keys', () => {

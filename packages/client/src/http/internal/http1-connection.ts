@@ -1,6 +1,7 @@
 import { Agent as PlainAgent, request as plainRequest, type IncomingMessage } from 'node:http';
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
 import type { ConnectionOptions } from 'node:tls';
+import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import { TransportError, type HttpConnection, type HttpRequest, type HttpResponse } from '../connection.ts';
 import { errorText } from '@oarlock/primitives/error-text';
 
@@ -51,6 +52,7 @@ export class Http1Connection implements HttpConnection {
       };
       signal?.addEventListener('abort', abort, { once: true });
       request.once('close', () => signal?.removeEventListener('abort', abort));
+      rejectUpgrade(request);
       request.on('error', (cause) => reject(transportError(cause, request.reusedSocket)));
       request.once('response', (response) =>
         resolve({

@@ -50,10 +50,20 @@ export interface ManifestUrl {
 export async function fetchManifests({ url, headers, signal }: ManifestUrl, nodeName: string, now: string): Promise<ManifestReadResult> {
   const response = await fetch(url, { headers, signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]) });
   if (!response.ok) throw new Error(`${url}: ${response.status} ${response.statusText}`);
-  const bytes = Buffer.from(await response.arrayBuffer());
+  const bytes = await readBody(response, url);
   if (bytes.length === 0) throw new Error(`zero-length data received from ${url}`);
-  if (bytes.length > maxManifestBytes) throw new Error(`${url} is larger than ${maxManifestBytes} bytes`);
   return { found: parse(bytes, nodeName, { source: 'http', from: url, now }), problems: [] };
+}
+
+async function readBody({ body }: Response, url: string): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
+    size += chunk.length;
+    if (size > maxManifestBytes) throw new Error(`${url} is larger than ${maxManifestBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 }
 
 async function filesAt(path: string): Promise<readonly string[]> {

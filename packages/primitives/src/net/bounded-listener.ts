@@ -1,0 +1,50 @@
+import type { IncomingMessage, Server as HttpServer } from 'node:http';
+import type { Server as HttpsServer } from 'node:https';
+import type { Socket } from 'node:net';
+
+/**
+ * Deadlines of HTTP listeners in milliseconds, as options of `createServer`. Without them, a TLS handshake may last two minutes and the rest of a request
+ * five.
+ */
+export const listenerDeadlines = {
+  handshakeTimeout: 10_000,
+  headersTimeout: 32_000,
+  requestTimeout: 60_000,
+  connectionsCheckingInterval: 5_000,
+} as const;
+
+export interface ListenerBounds {
+  /** The maximum number of connections. Further ones are closed. */
+  readonly maxConnections: number;
+  /** The maximum number of connections of one address that have not sent a request yet. The oldest one is closed for a new one. */
+  readonly maxSilentPerSource: number;
+}
+
+type Peer = Pick<Socket, 'remoteAddress' | 'remotePort'>;
+
+const defaultBounds: ListenerBounds = { maxConnections: 1024, maxSilentPerSource: 256 };
+
+/** Bounds the connections of a listener, so that silent clients cannot use up the file descriptors of the process. */
+export function boundConnections(server: HttpServer | HttpsServer, bounds: Partial<ListenerBounds> = {}): void {
+  const { maxConnections, maxSilentPerSource } = { ...defaultBounds, ...bounds };
+  const silent = new Map<string, Map<number, Socket>>();
+  const release = ({ remoteAddress = '', remotePort = 0 }: Peer) => {
+    const ofSource = silent.get(remoteAddress);
+    if (ofSource?.delete(remotePort) === true && ofSource.size === 0) silent.delete(remoteAddress);
+  };
+  server.maxConnections = maxConnections;
+  server.on('connection', (socket: Socket) => {
+    const { remoteAddress, remotePort } = socket;
+    // the client has already closed the connection
+    if (remoteAddress === undefined || remotePort === undefined) return;
+    const ofSource = silent.get(remoteAddress) ?? new Map<number, Socket>();
+    silent.set(remoteAddress, ofSource.set(remotePort, socket));
+    socket.once('close', () => release({ remoteAddress, remotePort }));
+    if (ofSource.size <= maxSilentPerSource) return;
+    const [oldest] = ofSource.values();
+    oldest?.destroy();
+  });
+  const onRequest = ({ socket }: IncomingMessage) => release(socket);
+  server.prependListener('request', onRequest);
+  server.prependListener('upgrade', onRequest);
+}
