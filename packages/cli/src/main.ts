@@ -182,7 +182,7 @@ function addTokenCommands(root: Command): void {
     .addOption(dataDir())
     .addOption(new Option('--role <role>', 'role of the machine that joins').choices(['node', 'server']).default('node'))
     .option('--ttl <hours>', 'hours until the token expires', '24')
-    .action(async (options) => (await import('./token.ts')).createToken(options));
+    .action(async (options) => (await import('./nodes/token.ts')).createToken(options));
 }
 
 function addAuthCommands(root: Command): void {

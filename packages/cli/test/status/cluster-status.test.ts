@@ -2,7 +2,7 @@ import type { StorageMember } from '@oarlock/spi/storage-server';
 import { expect, it } from 'vitest';
 import { formatClusterStatus } from '../../src/status/cluster-status.ts';
 
-it('prints servers, members, leaders, nodes and certificates, and says what is missing', () => {
+it('prints servers, members, leaders, nodes and certificates, and what is unknown', () => {
   const server = { url: 'https://10.0.0.1:6443', ready: true, version: 'v1.36.0' };
   const member = {
     id: '1',

@@ -11,8 +11,8 @@ import {
   type JoinToken,
 } from '@oarlock/cluster/servers/join-token';
 import { readClusterKey } from '@oarlock/cluster/servers/shared-keys';
-import { adminAccess } from './common/admin-access.ts';
-import { CommandError, exitCodes } from './common/command-error.ts';
+import { adminAccess } from '../common/admin-access.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
 
 const maxHours = 24 * 365;
 
