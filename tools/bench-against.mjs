@@ -10,7 +10,7 @@ export const generatedMark = '<!-- figures: written by `npm run bench -- all --a
 const figureLine = /^(\S.*?) +(\d+(?:\.\d+)?) (\/s|us|ms|s|MiB|%|KB|MB\/s|GB\/s)(?: |$)/;
 
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
-const formatted = (value) => (value >= 100 ? String(Math.turn(value)) : value.toFixed(value >= 10 ? 1 : 2));
+const formatted = (value) => (value >= 100 ? String(Math.round(value)) : value.toFixed(value >= 10 ? 1 : 2));
 
 async function git(...args) {
   const { code, output } = await run('git', args);
@@ -46,7 +46,7 @@ async function figuresOf(dir, name) {
 }
 
 /** Returns one row per figure that both builds print: the medians, and the median and the extremes of the ratios of the pairs. */
-function rowsOf(pairs) {
+export function rowsOf(pairs) {
   const rows = [];
   for (const [what, { unit }] of pairs[0]?.ours ?? []) {
     const both = pairs.filter(({ ours, theirs }) => ours.has(what) && theirs.has(what));
@@ -85,7 +85,7 @@ function writePage(sections, commit, runs) {
   const cores = cpus();
   const lines = [
     `Medians of ${runs} runs of each build in turns. A ratio is that of two runs, one after the other; its spread is the smallest and the largest.`,
-    `Machine: ${cores.length} cores of ${cores[0]?.model ?? 'an unknown processor'}, ${Math.turn(totalmem() / 2 ** 30)} GiB, Linux ${release()}, Node.js ${process.versions.node}.`,
+    `Machine: ${cores.length} cores of ${cores[0]?.model ?? 'an unknown processor'}, ${Math.round(totalmem() / 2 ** 30)} GiB, Linux ${release()}, Node.js ${process.versions.node}.`,
     ...sections.flatMap(({ name, rows }) => [
       '',
       `## ${name}`,

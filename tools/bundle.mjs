@@ -2,7 +2,7 @@
 // External plugins import the compiled packages; slots and errors are identified by name, so both copies work together.
 import { cpSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { buildPage, pageFolder } from './console-page.mjs';
 import { run } from './setup.mjs';
 
@@ -91,11 +91,15 @@ export async function bundle({ outdir = out, minify = false } = {}) {
   await buildPage();
   // as PageFiles of @oarlock/console finds it
   cpSync(pageFolder, join(outdir, 'console-page'), { recursive: true });
-  if (outdir !== out) return;
+  if (outdir === out) await writeCodeCache();
+}
+
+/** Writes V8's code cache beside a bundle, by running it. The cache is for one version of Node only. */
+export async function writeCodeCache({ node = process.execPath, joined = join(root, 'packages', 'cli', 'bin', 'joined.js') } = {}) {
   const { code, output } = await run(
-    process.execPath,
+    node,
     [join(root, 'tools', 'warm-up.mjs'), 'config', 'validate', '-f', join(root, 'clusters', 'embedded.yaml')],
-    { env: { ...process.env, OARLOCK_WRITE_COMPILE_CACHE: '1' } },
+    { env: { ...process.env, OARLOCK_WRITE_COMPILE_CACHE: '1', OARLOCK_JOINED: pathToFileURL(joined).href } },
   );
   if (code !== 0) throw new Error(`the bundle does not run:\n${output}`);
 }

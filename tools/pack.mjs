@@ -1,4 +1,4 @@
-// `npm run pack [-- --out DIR]`: writes each publishable package as a folder that `npm publish` takes, with its own manifest, LICENSE and
+// `npm run pack [-- --out DIR] [--standalone]`: writes each publishable package as a folder that `npm publish` takes, with its own manifest, LICENSE and
 // README. The manifests of the repository serve the workspaces; the published ones name no sources and no tests.
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { argumentsOf } from './arguments.mjs';
 import { bundle } from './bundle.mjs';
 import { run } from './setup.mjs';
+import { standalone } from './standalone.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const rootManifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
@@ -104,11 +105,14 @@ const sizeOf = (folder) =>
     .map((name) => statSync(join(folder, name)))
     .reduce((sum, stat) => sum + (stat.isFile() ? stat.size : 0), 0);
 
+const usage = `npm run pack [-- --out DIR] [--standalone]
+  --out DIR     folder to write to; default .packages
+  --standalone  also write a tar archive of the command with this Node, for machines without Node`;
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { '--out': out = '.packages' } = argumentsOf('npm run pack [-- --out DIR]\n  --out DIR  folder to write to; default .packages', {
-    values: { '--out': [] },
-  });
+  const { '--out': out = '.packages', '--standalone': withNode } = argumentsOf(usage, { flags: ['--standalone'], values: { '--out': [] } });
   const folders = await pack(resolve(root, out));
   const command = folders.find((folder) => folder.endsWith('/oarlock'));
   console.log(`${folders.length} packages in ${out}; oarlock has ${(sizeOf(command) / 2 ** 20).toFixed(1)} MiB`);
+  if (withNode) console.log(await standalone(command, resolve(root, out)));
 }

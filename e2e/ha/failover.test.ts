@@ -155,7 +155,8 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
         // a busy kubelet or server may not show its certificate in time
         const status = await untilValue(
           'the state of all servers and of the node',
-          async () => JSON.parse(await runHere('status', '--kubeconfig', file, '-o', 'json')) as ClusterStatus,
+          async () =>
+            (JSON.parse(await runHere('status', '--kubeconfig', file, '-o', 'json')) as { readonly cluster: ClusterStatus }).cluster,
           ({ servers, nodes }) =>
             servers.length === 3 &&
             servers.every(({ ready, certificateExpiresAt }) => ready && certificateExpiresAt !== undefined) &&

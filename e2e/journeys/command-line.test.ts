@@ -65,6 +65,14 @@ describe('the command line', () => {
     const status = await cluster.oarlock('status');
     expect(status).toMatchObject({ code: 0, stdout: expect.stringMatching(/apiserver, controllers; ready; https:/) });
     expect(status.stdout).toMatch(/readyz check passed/);
+    const facts = JSON.parse((await cluster.oarlock('status', '-o', 'json')).stdout) as object;
+    expect(facts).toMatchObject({
+      roles: ['apiserver', 'controllers'],
+      ready: true,
+      apiServer: { plugins: [], nodesWithoutIsolation: [] },
+    });
+    const token = JSON.parse((await cluster.oarlock('token', 'create', '-o', 'json')).stdout) as object;
+    expect(token).toMatchObject({ role: 'node', caHash: expect.stringMatching(/^sha256:/), command: expect.arrayContaining(['join']) });
     const kubeconfig = await cluster.oarlock('kubeconfig');
     expect(kubeconfig).toMatchObject({ code: 0, stdout: await readFile(cluster.kubeconfig, 'utf8') });
 

@@ -1,12 +1,14 @@
 import { existsSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { pack } from '../../tools/pack.mjs';
+import { standalone } from '../../tools/standalone.mjs';
 import { Kubectl, kubectlBinaries } from '../harness/kubectl.ts';
 import { NpmRegistry } from '../harness/npm-registry.ts';
 import { root } from '../harness/oarlock.ts';
+import { checkTypes, lintPackage } from '../harness/package-lint.ts';
 import { freePort, runProgram, type Finished } from '../harness/programs.ts';
 
 const maxUnpackedBytes = 15 * 1024 * 1024;
@@ -80,6 +82,17 @@ describe('the published packages', () => {
     }
   });
 
+  it('pass publint, and the libraries pass arethetypeswrong in each exported module', { timeout: 120_000 }, async () => {
+    const folders = (await readdir(packages, { recursive: true })).filter((path) => existsSync(join(packages, path, 'LICENSE')));
+    expect(folders.length).toBeGreaterThan(60);
+    expect((await Promise.all(folders.map((path) => lintPackage(join(packages, path))))).flat()).toEqual([]);
+    for (const name of ['kernel', 'spi', 'client', 'testing', 'storage-memory']) {
+      const { modules, findings } = await checkTypes(join(packages, '@oarlock', name));
+      expect({ name, findings }).toEqual({ name, findings: [] });
+      expect(modules, name).toBeGreaterThan(0);
+    }
+  });
+
   it('contain the command in one package without install scripts, below 15 MiB', async () => {
     const folder = join(packages, 'oarlock');
     const files = await Promise.all((await readdir(folder, { recursive: true })).map((name) => stat(join(folder, name))));
@@ -118,6 +131,49 @@ describe('the published packages', () => {
     expect(names).toEqual(expect.arrayContaining(['storage-embedded', 'runtime-containerd', 'authz-rbac', 'controller-deployment']));
   });
 
+  it('run the command line of the service unit from an archive with Node, where PATH has no Node', { timeout: 300_000 }, async () => {
+    const folder = await emptyFolder('standalone');
+    await run('tar', ['-xzf', await standalone(join(packages, 'oarlock'), home)], folder);
+    const [unpacked = ''] = await readdir(folder);
+    await mkdir(join(folder, 'path'));
+    for (const program of ['dirname', 'readlink'])
+      await symlink((await runProgram('which', [program])).stdout.trim(), join(folder, 'path', program));
+    // links of the command are resolved, as in /usr/local/bin
+    await symlink(join(folder, unpacked, 'bin', 'oarlock'), join(folder, 'path', 'oarlock'));
+    const unit = await readFile(join(root, 'packaging', 'systemd', 'oarlock.service'), 'utf8');
+    const args = (/^ExecStart=\/usr\/local\/bin\/oarlock (.*)$/m.exec(unit)?.[1] ?? '')
+      .replace('${OARLOCK_FILE}', /^Environment=OARLOCK_FILE=(\S+)/m.exec(unit)?.[1] ?? '')
+      .replace('${STATE_DIRECTORY}', join(folder, 'state'))
+      .split(' ');
+    const oarlock = (...words: readonly string[]) =>
+      runProgram('/usr/bin/env', ['-i', `PATH=${join(folder, 'path')}`, `HOME=${home}`, join(folder, 'path', 'oarlock'), ...words], {
+        cwd: folder,
+        timeoutMs: 120_000,
+        ...asUser,
+      });
+    expect(await oarlock(...args, '--detach', '--port', String(await freePort()))).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/Oarlock is ready at https:\/\/127\.0\.0\.1:\d+ \(.*\): apiserver, controllers, scheduler\./),
+    });
+    expect(await oarlock('down', '--data-dir', 'state')).toMatchObject({ code: 0 });
+  });
+
+  it.skipIf(!existsSync('/usr/bin/systemd-analyze'))('contain a service unit with an exposure below 3.0', async () => {
+    const unit = join(root, 'packaging', 'systemd', 'oarlock.service');
+    const { code, stdout, stderr } = await runProgram('systemd-analyze', ['security', '--offline=true', '--threshold=30', unit]);
+    expect({ code, stderr }, stdout).toEqual({ code: 0, stderr: '' });
+  });
+
+  it('npx oarlock doctor reports what can run here, and completion lists the commands', { timeout: 120_000 }, async () => {
+    const folder = await emptyFolder('doctor');
+    const { stdout } = await run('npx', ['oarlock', 'doctor', '-o', 'json', '--report', 'report.yaml'], folder);
+    const { machine, compositions } = JSON.parse(stdout) as { readonly machine: object; readonly compositions: readonly object[] };
+    expect(machine).toMatchObject({ user: 'ordinary' });
+    expect(compositions).toContainEqual({ name: 'embedded', canRun: true, reasons: [] });
+    expect((await stat(join(folder, 'report.yaml'))).mode & 0o777).toBe(0o600);
+    expect((await run('npx', ['oarlock', 'completion', 'bash'], folder)).stdout).toContain('complete -F _oarlock oarlock');
+  });
+
   it.each(['admission', 'controller'])(
     'npm create oarlock-plugin makes a package with green tests: %s',
     { timeout: 600_000 },
@@ -129,6 +185,10 @@ describe('the published packages', () => {
       const { stdout } = await run('npm', ['test'], own);
       expect(stdout).toMatch(/Test Files\s+\d passed/);
       await run('npm', ['run', 'build'], own);
+      // a CommonJS program can load the packages, because each supported Node can require ES modules
+      const required =
+        "process.stdout.write(require('@oarlock/kernel/plugin').available.available + require('@oarlock/spi/admission').Admission.id)";
+      expect((await run('node', ['--input-type=commonjs', '-e', required], own)).stdout).toMatch(/^trueadmission/);
       expect(existsSync(join(own, 'dist', 'plugin.js'))).toBe(true);
       if (slot !== 'admission') return;
       // the plugin denies a request of kubectl, from TypeScript and without a build

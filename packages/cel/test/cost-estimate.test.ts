@@ -24,6 +24,8 @@ const same: Readonly<Record<string, readonly [min: number, max: number, actual: 
   // quantities compare at constant cost
   'quantity("10M") == quantity("0.01G")': [3, 3, 3],
   'quantity("10k").add(quantity("5")) == quantity("10.005k")': [5, 5, 5],
+  // types have a constant size
+  "type(7) == int || type('a') == string": [3, 6, 3],
   // comprehensions: cost before the first element, per element, and of the result
   '[7, 8].all(i, v, v > 0)': [17, 21, 21],
   '[7, 8].exists(i, v, v > 0)': [19, 23, 20],

@@ -6,7 +6,6 @@ import {
   file,
   kubeconfig as kubeconfigOption,
   namespace,
-  output,
   portNumber,
   seconds,
   serverList,
@@ -14,11 +13,14 @@ import {
   timeoutSeconds,
 } from './common/command-options.ts';
 import { holdProcess } from './common/hold-process.ts';
+import { output } from './common/output.ts';
+import { addCompletionCommand } from './completion/completion-command.ts';
+import { addMachineCommands } from './doctor/machine-commands.ts';
 import { addKeyCommands } from './keys/key-commands.ts';
 import { addEtcdCommands, addServerCommands } from './servers/server-commands.ts';
 
 /** Builds the command line. Each command imports its module when it runs, so that `oarlock --help` stays fast. */
-function program(): Command {
+export function program(): Command {
   const root = new Command('oarlock')
     .description('A Kubernetes in which every component is a plugin.')
     .version(oarlockVersion)
@@ -38,6 +40,8 @@ function program(): Command {
   addEtcdCommands(root);
   addTraceCommand(root);
   addExplainCommands(root);
+  addMachineCommands(root);
+  addCompletionCommand(root);
   overrideExit(root);
   return root;
 }
@@ -131,6 +135,7 @@ function addConfigCommands(root: Command): void {
     .command('validate')
     .description('check a cluster.yaml; exits with 2 and lists each error with its line if it is invalid')
     .addOption(file().makeOptionMandatory())
+    .addOption(output())
     .action(async (options) => (await import('./config/config.ts')).validate(options));
   config
     .command('schema')
@@ -140,6 +145,7 @@ function addConfigCommands(root: Command): void {
     .command('print')
     .description('print a cluster.yaml with all defaults; without -f, the one that `oarlock up` would use')
     .addOption(file())
+    .addOption(output('yaml'))
     .action(async (options) => (await import('./config/config.ts')).print(options));
 }
 
@@ -182,6 +188,7 @@ function addTokenCommands(root: Command): void {
     .addOption(dataDir())
     .addOption(new Option('--role <role>', 'role of the machine that joins').choices(['node', 'server']).default('node'))
     .option('--ttl <hours>', 'hours until the token expires', '24')
+    .addOption(output())
     .action(async (options) => (await import('./nodes/token.ts')).createToken(options));
 }
 
@@ -199,7 +206,7 @@ function addAuthCommands(root: Command): void {
     .option('-g, --group <groups...>', 'groups of the user in addition to those that its name implies', [])
     .addOption(output())
     .action(async (user, verb, resource, name, options) =>
-      (await import('./auth.ts')).why(user, verb, { target: resource, name, options }),
+      (await import('./explain/auth.ts')).why(user, verb, { target: resource, name, options }),
     );
 }
 
@@ -242,7 +249,7 @@ function addTraceCommand(root: Command): void {
     .addOption(namespace('namespace of the object'))
     .option('--failed', 'show the latest step that failed, and its error', false)
     .addOption(output())
-    .action(async (object, options) => (await import('./trace.ts')).trace(object, options));
+    .action(async (object, options) => (await import('./explain/trace.ts')).trace(object, options));
 }
 
 function addExplainCommands(root: Command): void {

@@ -4,10 +4,12 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundled, loadModule } from '@oarlock/cluster/plugins/plugin-loader';
 import { oarlockVersion } from '@oarlock/cluster/process/version';
-import { isPlugin, unavailable, type Availability, type Plugin } from '@oarlock/kernel/plugin';
+import { isPlugin, type Availability, type Plugin } from '@oarlock/kernel/plugin';
 import { slotName } from '@oarlock/kernel/slot';
 import { errorText } from '@oarlock/primitives/error-text';
-import { CommandError, exitCodes } from './common/command-error.ts';
+import { exitCodes } from './common/command-error.ts';
+import { probePlugin, probeTimeout } from './common/probe-plugin.ts';
+import { printFacts, type OutputFormat } from './common/output.ts';
 
 /** One plugin in `oarlock plugins list -o json`. `id` and `name` are equal: the name that `use` in a cluster.yaml takes. */
 export interface ListedPlugin {
@@ -57,14 +59,10 @@ interface InstalledPlugin {
   readonly version: string;
 }
 
-/** Prints the installed plugins by slot, and whether this machine can run them. @throws CommandError for an unknown output format */
-export async function list({ output }: { readonly output: string }): Promise<void> {
-  if (output !== 'text' && output !== 'json') throw new CommandError('--output must be text or json', exitCodes.usage);
+/** Prints the installed plugins by slot, and whether this machine can run them. */
+export async function list({ output }: { readonly output: OutputFormat }): Promise<void> {
   const plugins = await installedPlugins();
-  const text = output === 'json' ? `${JSON.stringify(plugins, null, 2)}\n` : table(plugins);
-  await new Promise<void>((resolve, reject) => {
-    process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
-  });
+  await printFacts(output, plugins, table);
   // a probe that never returns would keep the process alive
   if (plugins.some(({ because }) => because === probeTimeout)) process.exit(exitCodes.done);
 }
@@ -157,27 +155,9 @@ async function describe({ plugin, version }: InstalledPlugin): Promise<ListedPlu
   return { id, slot: slotName(provides.id), name: id, version, ...listedAvailability(await availability(plugin)), declares };
 }
 
-const probeTimeout = 'its probe did not answer within a second';
-
 /** Probes a plugin with its default config. */
-export async function availability(plugin: Plugin, limitMs = probeLimitMs): Promise<Availability> {
-  if (plugin.probe === undefined) return { available: true };
-  const config = plugin.config.safeParse({});
-  if (!config.success) {
-    const keys = config.error.issues.map(({ path }) => path.map(String).join('.')).join(', ');
-    return unavailable(`cannot be probed without a config: ${keys}`);
-  }
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<Availability>((resolve) => {
-    timer = setTimeout(() => resolve(unavailable(probeTimeout)), limitMs);
-  });
-  try {
-    return await Promise.race([plugin.probe(config.data), limit]);
-  } catch (error) {
-    return unavailable(`its probe failed: ${errorText(error)}`);
-  } finally {
-    clearTimeout(timer);
-  }
+export function availability(plugin: Plugin, limitMs = probeLimitMs): Promise<Availability> {
+  return probePlugin(plugin, { config: {}, limitMs });
 }
 
 function table(plugins: readonly ListedPlugin[]): string {

@@ -36,7 +36,7 @@ describe('oarlock plugins list', () => {
     expect(text.code).toBe(0);
     expect(text.stdout).toMatch(/^storage\n(?: {2}.*\n)*? {2}storage-memory +0\.1\.0 {2}available {2}\(durable=false, shared=false\)$/m);
     expect(xml).toMatchObject({ code: 2, stdout: '' });
-    expect(xml.stderr).toMatch(/--output must be text or json/);
+    expect(xml.stderr).toMatch(/Allowed choices are text, json, yaml/);
   });
 });
 
@@ -46,7 +46,7 @@ describe('availability', () => {
 
   it('is false after a timeout if the probe does not answer', async () => {
     const never = plugin(() => new Promise(() => {}));
-    expect(await availability(never, 10)).toEqual({ available: false, reason: 'its probe did not answer within a second' });
+    expect(await availability(never, 10)).toEqual({ available: false, reason: 'its probe did not answer in time' });
   });
 
   it('is false if the probe throws', async () => {

@@ -157,6 +157,26 @@ const versionOf = ({ group, version }: GroupVersionKind) => (group === '' ? vers
 /** Versions that are accepted in bodies although they are no longer served, with the version that replaces them. The body keeps its own version. */
 const acceptedVersions: ReadonlyMap<string, string> = new Map([['policy/v1beta1 Eviction', 'v1']]);
 
+/** Versions without a schema here that upstream still knows (registers in its scheme) although no API server serves them. */
+const unservedVersions: ReadonlyMap<string, readonly string[]> = new Map([
+  ['apps', ['v1beta1', 'v1beta2']],
+  ['authentication.k8s.io', ['v1beta1']],
+  ['authorization.k8s.io', ['v1beta1']],
+  ['autoscaling', ['v2beta1', 'v2beta2']],
+  ['batch', ['v1beta1']],
+  ['certificates.k8s.io', ['v1beta1']],
+  ['coordination.k8s.io', ['v1beta1']],
+  ['discovery.k8s.io', ['v1beta1']],
+  ['events.k8s.io', ['v1beta1']],
+  ['flowcontrol.apiserver.k8s.io', ['v1beta1', 'v1beta2', 'v1beta3']],
+  ['networking.k8s.io', ['v1beta1']],
+  ['node.k8s.io', ['v1alpha1', 'v1beta1']],
+  ['policy', ['v1beta1']],
+  ['rbac.authorization.k8s.io', ['v1alpha1', 'v1beta1']],
+  ['scheduling.k8s.io', ['v1alpha1', 'v1beta1']],
+  ['storage.k8s.io', ['v1alpha1', 'v1beta1']],
+]);
+
 function checkKind(value: Readonly<Record<string, unknown>>, expected: GroupVersionKind): GroupVersionKind {
   const { kind: ownKind, apiVersion } = typeMetaOf(value);
   const kind = ownKind || expected.kind;
@@ -164,15 +184,22 @@ function checkKind(value: Readonly<Record<string, unknown>>, expected: GroupVers
   const actual = { group, version, kind };
   if (kind !== expected.kind || group !== expected.group) {
     if (schemaOf(actual) === undefined) return actual;
-    throw badRequest(
-      `${kind} in version ${JSON.stringify(version)} cannot be handled as a ${expected.kind}: converting (${version}.${kind}) to (${expected.version}.${expected.kind}): unknown conversion`,
-    );
+    throw unknownConversion(actual, expected);
   }
   if (version !== expected.version) {
     if (acceptedVersions.get(`${group}/${version} ${kind}`) === expected.version) return expected;
+    if (schemaOf(actual) === undefined && unservedVersions.get(group)?.includes(version) !== true) return actual;
     throw badRequest(`the API version in the data (${versionOf(actual)}) does not match the expected API version (${versionOf(expected)})`);
   }
   return actual;
+}
+
+/** Returns the error for a body of another kind. The target is an internal type, whose Go package has the first part of the group's name. */
+export function unknownConversion({ version, kind }: GroupVersionKind, expected: GroupVersionKind): StatusError {
+  const target = `${(expected.group || 'core').split('.', 1)[0]}.${expected.kind}`;
+  return badRequest(
+    `${kind} in version ${JSON.stringify(version)} cannot be handled as a ${expected.kind}: converting (${version}.${kind}) to (${target}): unknown conversion`,
+  );
 }
 
 function typeMetaOf(value: Readonly<Record<string, unknown>>): { readonly kind: string; readonly apiVersion: string } {

@@ -76,7 +76,7 @@ describe('decodeObject', () => {
     [{ ...full, metadata: { creationTimestamp: 'x' } }, 'parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"'],
     [
       { apiVersion: 'v1', kind: 'Service' },
-      'Service in version "v1" cannot be handled as a Deployment: converting (v1.Service) to (v1.Deployment): unknown conversion',
+      'Service in version "v1" cannot be handled as a Deployment: converting (v1.Service) to (apps.Deployment): unknown conversion',
     ],
     [
       { apiVersion: 'apps/v1', kind: 'Nope' },
@@ -114,7 +114,9 @@ describe('decodeObject', () => {
       }).object;
     expect(read('Eviction', 'policy/v1beta1')).toEqual({ kind: 'Eviction', apiVersion: 'policy/v1beta1', metadata: { name: 'a' } });
     const why = (kind: string) => `the API version in the data (policy/${kind}) does not match the expected API version (policy/v1)`;
-    expect(() => read('Eviction', 'policy/v1alpha1')).toThrow(why('v1alpha1'));
+    expect(() => read('Eviction', 'policy/v1alpha1')).toThrow(
+      'Eviction in version "v1alpha1" cannot be handled as a Eviction: no kind "Eviction" is registered for version "policy/v1alpha1" in scheme',
+    );
     expect(() => read('PodDisruptionBudget', 'policy/v1beta1')).toThrow(why('v1beta1'));
   });
 

@@ -18,6 +18,7 @@ import { parseTarget, type RequestTarget } from '../http/path.ts';
 import { attributesOf, requestInfo } from '../http/request-info.ts';
 import { negotiateRequest, sendText, sendValue } from '../http/response.ts';
 import { methodNotAllowed, pathNotFound } from '../http/routes.ts';
+import type { ZPages } from './zpages.ts';
 import { metricsText } from '../metrics/metrics-text.ts';
 import type { OpenApiEndpoints } from '../endpoints/openapi/openapi-endpoints.ts';
 
@@ -38,6 +39,7 @@ export interface PathEndpointsOptions {
   registries(): readonly Registry[];
   /** The debug pages by path. A page is generated for each request. */
   readonly pages?: ReadonlyMap<string, () => string>;
+  readonly zPages?: ZPages;
 }
 
 /** The paths of metrics with the names of the metrics that they serve; undefined: all. */
@@ -69,7 +71,7 @@ export class PathEndpoints {
 
   /** Handles an HTTP request for a non-resource path. @throws StatusError if the request is rejected */
   async send(exchange: Exchange, target: RequestTarget, identity: Identity): Promise<void> {
-    const { discovery, openApi, health } = this.#options;
+    const { discovery, openApi, health, zPages } = this.#options;
     const { path, query } = target;
     const { method } = exchange;
     const handler = this.#handlerOf(path);
@@ -84,6 +86,7 @@ export class PathEndpoints {
       plain === '/version' ||
       metricPaths.has(plain) ||
       page !== undefined ||
+      zPages?.has(plain) === true ||
       health.has(plain) ||
       openApi.has(path) ||
       discovery.has(plain);
@@ -93,7 +96,11 @@ export class PathEndpoints {
     }
     if (method !== 'GET' && method !== 'HEAD') throw methodNotAllowed();
     if (page !== undefined) sendText(exchange, 200, page());
-    else if (health.has(plain)) {
+    else if (zPages?.has(plain) === true) {
+      const { contentType, body } = zPages.page(plain, exchange.headers.accept, this.#paths());
+      exchange.setHeader('Content-Type', contentType);
+      exchange.send(200, body);
+    } else if (health.has(plain)) {
       const { code, text } = await health.answer(plain, query);
       sendText(exchange, code, text);
     } else if (openApi.has(path)) await openApi.send(exchange, path, query);
@@ -159,6 +166,7 @@ export class PathEndpoints {
       ...openApi.paths,
       ...health.paths,
       ...pages,
+      ...(this.#options.zPages?.paths ?? []),
       ...metricPaths.keys(),
       '/version',
       ...this.#exactHandlers.keys(),

@@ -50,11 +50,13 @@ const isReview = ({ verbs }: Route['kind']): boolean => !verbs.includes('get') &
  */
 export function negotiateRequest({ headers }: Pick<Exchange, 'headers'>, query: Query, offer: OfferedForms = 'nothing'): NegotiatedFormat {
   const accepted = negotiateAccept(headers.accept, offer);
-  const { pretty } = query.first;
-  const isPretty =
-    pretty === undefined ? accepted.pretty || plainAgents.test(headers['user-agent'] ?? '') : pretty !== '0' && pretty !== 'false';
-  return isPretty === accepted.pretty ? accepted : { ...accepted, pretty: isPretty };
+  const pretty = isPretty(accepted, headers, query.first['pretty']);
+  return pretty === accepted.pretty ? accepted : { ...accepted, pretty };
 }
+
+/** Returns true if the response is indented: the query decides, else the Accept header and the kind of client. */
+const isPretty = (accepted: NegotiatedFormat, headers: Exchange['headers'], parameter: string | undefined): boolean =>
+  parameter === undefined ? accepted.pretty || plainAgents.test(headers['user-agent'] ?? '') : parameter !== '0' && parameter !== 'false';
 
 export interface ResponseContext {
   readonly exchange: Exchange;
@@ -203,11 +205,15 @@ export function sendStatus(exchange: Exchange, { status }: StatusError): void {
   sendValue(exchange, { code: status.code ?? 500, value: status }, formatOf(exchange));
 }
 
-function formatOf(exchange: Exchange): Pick<NegotiatedFormat, 'format' | 'pretty'> {
+/** Returns the format of an error, which is sent even if the target is malformed or the client accepts no available format. */
+function formatOf({ headers, target }: Exchange): Pick<NegotiatedFormat, 'format' | 'pretty'> {
   try {
-    return { format: negotiateAccept(exchange.headers.accept, 'objects').format, pretty: false };
+    const accepted = negotiateAccept(headers.accept, 'objects');
+    const mark = target.indexOf('?');
+    const parameter = mark < 0 ? undefined : (new URLSearchParams(target.slice(mark)).get('pretty') ?? undefined);
+    return { format: accepted.format, pretty: isPretty(accepted, headers, parameter) };
   } catch {
-    return { format: 'json', pretty: false }; // errors are sent even if the client accepts no available format
+    return { format: 'json', pretty: true };
   }
 }
 

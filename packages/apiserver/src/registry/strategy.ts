@@ -55,6 +55,8 @@ export interface Strategy {
   readonly allowCreateOnUpdate?: boolean;
   /** True (the default) if PUT without a resourceVersion overwrites the current object. */
   readonly allowUnconditionalUpdate?: boolean;
+  /** Returns the reason why a DELETE of the name is forbidden. Deletions of collections are not restricted, as upstream. */
+  deletionDenial?(name: string): string | undefined;
   /** True if DELETE returns the object instead of a Status. */
   readonly returnsDeletedObject?: boolean;
   /** The effect of a deletion on dependents if the request has no propagationPolicy; `background` by default. */

@@ -16,6 +16,7 @@ import { HttpHandler } from '../handler-chain/http-handler.ts';
 import { InFlightCounter } from '../handler-chain/in-flight-counter.ts';
 import { withPathAccess } from '../handler-chain/path-access.ts';
 import { PathEndpoints } from '../handler-chain/path-endpoints.ts';
+import { ZPages } from '../handler-chain/zpages.ts';
 import { PostStartHooks } from '../handler-chain/post-start-hooks.ts';
 import { RequestMetrics } from '../http/request-metrics.ts';
 import { healthCheckObserver } from '../handler-chain/health-check-metrics.ts';
@@ -34,6 +35,7 @@ import { EncryptedStorage } from '../storage/encryption/encrypted-storage.ts';
 import { withMetrics } from '../storage/metered-storage.ts';
 import { registerWatchCacheMetrics } from '../watch-cache/watch-cache-metrics.ts';
 import { registerFeatureMetrics } from './feature-metrics.ts';
+import { flagsOf } from './flags.ts';
 import { controlPlaneComponents } from './health-checks.ts';
 import type { ApiServerDependencies } from './server-options.ts';
 
@@ -140,7 +142,7 @@ function newPathEndpoints(
   { dependencies, context, state }: Builder,
   { pipeline, aggregator, fairness }: Pick<ServerComponents, 'pipeline' | 'aggregator' | 'fairness'>,
 ): PathEndpoints {
-  const { cluster, paths, process } = dependencies;
+  const { cluster, config, paths, process } = dependencies;
   const { clock, log, metrics } = context;
   const served = (): readonly Kind[] => pipeline.servedKinds();
   const remote = () => aggregator.groups;
@@ -159,6 +161,7 @@ function newPathEndpoints(
     version: cluster.version,
     registries: () => [metrics, ...(process?.registries() ?? [])],
     pages: flowControlDumps(fairness, clock),
+    zPages: new ZPages({ component: 'kube-apiserver', startedAt: clock.now(), version: cluster.version, flags: flagsOf(config) }, clock),
   });
 }
 

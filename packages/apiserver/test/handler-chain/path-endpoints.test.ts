@@ -84,6 +84,16 @@ describe('discovery', () => {
     expect((await server.http2('GET', '/apis/nothing.example.com')).code).toBe(404);
   });
 
+  it('serves z-pages', async () => {
+    const page = await server.http2('GET', '/statusz');
+    expect(page.headers['content-type']).toBe('text/plain; charset=utf-8');
+    expect(page.text).toMatch(/^\nkube-apiserver statusz\n[^]*\nPaths: \/api \/apis .*\/statusz /);
+    const accept = 'application/json;v=v1beta1;g=config.k8s.io;as=Flagz';
+    expect((await server.http2('GET', '/flagz/', { headers: { accept } })).json()).toMatchObject({ kind: 'Flagz' });
+    expect((await server.http2('GET', '/flagz', { headers: { accept: 'application/json' } })).code).toBe(406);
+    expect((await server.http2('GET', '/')).json<{ paths: string[] }>().paths).toContain('/statusz');
+  });
+
   it('lists resources with their subresources', async () => {
     const { resources } = (await server.http2('GET', '/api/v1')).json<ResourceList>();
     const of = (name: string) => resources.find((resource) => resource.name === name);

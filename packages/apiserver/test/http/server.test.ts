@@ -83,6 +83,17 @@ describe.each(['http1', 'http2'] as const)('over %s', (protocol) => {
     expect((await send('GET', `${maps}?pretty=1`)).json()).toMatchObject({ items: [] });
   });
 
+  it('indents errors and empty lists for curl, without a final line break', async () => {
+    const indented = /^\{\n {2}"kind": "Status",\n[^]*"code": \d+\n\}$/;
+    const missing = '/apis/apps/v1/nothing';
+    expect((await send('GET', missing, { headers: { 'user-agent': 'curl/8.0' } })).text).toMatch(indented);
+    expect((await send('GET', `${missing}?pretty=true`)).text).toMatch(indented);
+    expect((await send('GET', `${missing}?pretty=false`, { headers: { 'user-agent': 'curl/8.0' } })).text).toMatch(/^\{"kind".*\}\n$/);
+    expect((await send('GET', maps, { headers: { accept: 'text/html' } })).text).toMatch(indented);
+    server.pipeline.list([]);
+    expect((await send('GET', `${maps}?pretty=1`)).text).toMatch(/\n {2}"items": \[\]\n\}$/);
+  });
+
   it('sends a list whose items do not repeat its kind', async () => {
     const items = [
       encoded(configMap('a')),

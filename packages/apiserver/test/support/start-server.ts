@@ -24,6 +24,7 @@ import type { HttpPipeline } from '../../src/handler-chain/http-pipeline.ts';
 import { PriorityAndFairness } from '../../src/flowcontrol/priority-and-fairness.ts';
 import { InFlightCounter } from '../../src/handler-chain/in-flight-counter.ts';
 import { PathEndpoints } from '../../src/handler-chain/path-endpoints.ts';
+import { ZPages } from '../../src/handler-chain/zpages.ts';
 import { connectionLimits, defaultConnectionConfig, type ConnectionLimits } from '../../src/http/connection-limits.ts';
 import type { RequestBodyMemory } from '../../src/http/request-body-memory.ts';
 import { HttpServer } from '../../src/http/server.ts';
@@ -99,6 +100,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
     handlers: settings.handlers ?? [],
     version: 'v1.36.0+oarlock.test',
     registries: () => [registry],
+    zPages: new ZPages({ component: 'kube-apiserver', startedAt: clock.now(), version: 'v1.36.0+oarlock.test', flags: {} }, clock),
   });
   let bound: AddressInfo | undefined;
   const addresses = new ProxyAddresses({ listeners: () => (bound === undefined ? [] : [{ host: bound.address, port: bound.port }]) });

@@ -49,6 +49,7 @@ export function isScalar(type: Type): boolean {
     case 'double':
     case 'timestamp':
     case 'duration':
+    case 'type':
       return true;
     case 'opaque': {
       const inner = optionalOf(type);

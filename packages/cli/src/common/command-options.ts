@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from 'commander';
 
 export const dataDir = () => new Option('--data-dir <dir>', 'data directory of the cluster').default('./.oarlock');
-export const file = () => new Option('-f, --file <file>', 'cluster.yaml of the cluster');
+export const file = () => new Option('-f, --file <file|composition>', 'cluster.yaml of the cluster, or the name of a ready composition');
 export const namespace = (description: string) => new Option('-n, --namespace <namespace>', description).default('default');
 /** The repeatable option `--server`. */
 export const servers = (description: string) =>
@@ -13,7 +13,6 @@ export const serverList = () =>
   new Option('--server <urls>', 'URLs of API servers, comma separated: one context for each').argParser(
     (urls: string, previous: readonly string[] | undefined) => [...(previous ?? []), ...urls.split(',')],
   );
-export const output = () => new Option('-o, --output <format>', 'output format: text or json').default('text');
 
 export function portNumber(text: string): number {
   const port = Number(text);

@@ -7,20 +7,21 @@ import type { Plan, PlannedPlugin } from '@oarlock/cluster/composition/plan';
 import { checkPlan } from '@oarlock/cluster/composition/check-plan';
 import { sections } from '@oarlock/cluster/config/sections';
 import type { Plugin } from '@oarlock/kernel/plugin';
-import { stringify } from 'yaml';
+import { formatFacts, printFacts, type OutputFormat } from '../common/output.ts';
 
 /** Reads the cluster file, loads its plugins, and checks each config and the dependency graph. Starts nothing and runs no probes. */
-export async function validate({ file }: { readonly file: string }): Promise<void> {
+export async function validate({ file, output }: { readonly file: string; readonly output: OutputFormat }): Promise<void> {
   const planned = await createPlan(await readClusterFile(file));
   checkPlan(planned);
-  console.log(`${file} is valid: roles ${planned.roles.join(', ')}; ${planned.plugins.length} plugins`);
+  const facts = { file, roles: planned.roles, plugins: planned.plugins.map(({ name }) => name) };
+  await printFacts(output, facts, ({ roles, plugins }) => `${file} is valid: roles ${roles.join(', ')}; ${plugins.length} plugins`);
 }
 
 /** Prints a cluster file with all defaults written out. Without a file, prints the composition that `oarlock up` would choose. */
-export async function print({ file }: { readonly file?: string }): Promise<void> {
+export async function print({ file, output }: { readonly file?: string; readonly output: OutputFormat }): Promise<void> {
   const planned = await createPlan(file === undefined ? (await selectDefaultCluster()).file : await readClusterFile(file));
   checkPlan(planned);
-  process.stdout.write(stringify(withResolvedDefaults(planned), { lineWidth: 0, aliasDuplicateObjects: false }));
+  await printFacts(output, withResolvedDefaults(planned), (facts) => formatFacts('yaml', facts, String));
 }
 
 /** Returns a cluster file with all default values written out, from which `oarlock up` creates the same plan. */

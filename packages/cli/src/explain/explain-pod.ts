@@ -7,6 +7,7 @@ import { remoteAccess, type RemoteAccess } from '@oarlock/cluster/remote-access'
 import { parseAllDocuments } from 'yaml';
 import { adminAccess } from '../common/admin-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
+import { printFacts, type OutputFormat } from '../common/output.ts';
 
 export interface ExplainOptions {
   readonly dataDir: string;
@@ -14,7 +15,7 @@ export interface ExplainOptions {
   readonly namespace: string;
   readonly whatIf: boolean;
   readonly file?: string;
-  readonly output: string;
+  readonly output: OutputFormat;
 }
 
 /** The response of `POST /oarlock/v1/scheduling`. */
@@ -44,12 +45,11 @@ const maxPods = 1000;
  * create. Sets exit code 1 if a pod fits no node.
  */
 export async function explainPod(name: string | undefined, options: ExplainOptions): Promise<void> {
-  if (options.output !== 'text' && options.output !== 'json') throw new CommandError('--output must be text or json', exitCodes.usage);
   const access = options.kubeconfig === undefined ? await adminAccess(options.dataDir) : await remoteAccess(options.kubeconfig);
   try {
     const question = options.whatIf ? { pods: await podsFromFile(access, options) } : { namespace: options.namespace, name: podName(name) };
     const answer = await requestExplanation(access, question);
-    console.log(options.output === 'json' ? JSON.stringify(answer, null, 2) : answer.pods.map(textOf).join('\n'));
+    await printFacts(options.output, answer, (facts) => facts.pods.map(textOf).join('\n'));
     if (answer.pods.some(({ chosen, bound }) => chosen === undefined && bound === undefined)) process.exitCode = exitCodes.failed;
   } finally {
     access.close();

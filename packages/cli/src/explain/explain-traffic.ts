@@ -9,11 +9,12 @@ import { policyRules } from '@oarlock/network-policy/policy-rules';
 import type { Client } from '@oarlock/spi/client';
 import { adminAccess } from '../common/admin-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
+import { printFacts, type OutputFormat } from '../common/output.ts';
 
 export interface ExplainTrafficOptions {
   readonly dataDir: string;
   readonly namespace: string;
-  readonly output: string;
+  readonly output: OutputFormat;
 }
 
 const protocols: readonly string[] = ['TCP', 'UDP', 'SCTP'];
@@ -67,7 +68,6 @@ export interface TrafficDestination {
 
 /** Prints the NetworkPolicies that allow or deny traffic, with the rule. Sets exit code 1 if the traffic is denied. */
 export async function explainTrafficBetween(from: string, { to, port }: TrafficDestination, options: ExplainTrafficOptions): Promise<void> {
-  if (options.output !== 'text' && options.output !== 'json') throw new CommandError('--output must be text or json', exitCodes.usage);
   const { client, close } = await adminAccess(options.dataDir);
   try {
     const [source, target] = await Promise.all([trafficEnd(client, from, options.namespace), trafficEnd(client, to, options.namespace)]);
@@ -78,11 +78,12 @@ export async function explainTrafficBetween(from: string, { to, port }: TrafficD
     const traffic = { from: source, to: destination, ...destinationPort(port, target) };
     const decisions = explainTraffic(traffic, policies.items.map(policyRules), labels);
     const allowed = decisions.every((decision) => decision.allowed);
-    if (options.output === 'json') console.log(JSON.stringify({ allowed, verdicts: decisions }, null, 2));
-    else {
-      console.log(`${nameOf(source)} -> ${nameOf(target)} ${traffic.protocol} ${traffic.port}: ${allowed ? 'allowed' : 'denied'}`);
-      for (const decision of decisions) console.log(`  ${lineOf(decision, decision.direction === 'egress' ? source : target)}`);
-    }
+    await printFacts(options.output, { allowed, verdicts: decisions }, () =>
+      [
+        `${nameOf(source)} -> ${nameOf(target)} ${traffic.protocol} ${traffic.port}: ${allowed ? 'allowed' : 'denied'}`,
+        ...decisions.map((decision) => `  ${lineOf(decision, decision.direction === 'egress' ? source : target)}`),
+      ].join('\n'),
+    );
     if (!allowed) process.exitCode = exitCodes.failed;
   } finally {
     await close();

@@ -1,5 +1,6 @@
 import { Argument, Option, type Command } from 'commander';
-import { dataDir, file, output } from '../common/command-options.ts';
+import { dataDir, file } from '../common/command-options.ts';
+import { output } from '../common/output.ts';
 
 /** Adds `oarlock keys` and its subcommands. */
 export function addKeyCommands(root: Command): void {

@@ -7,8 +7,10 @@ import {
   rotateServiceAccountKey,
   type GeneratedTokenAlgorithm,
 } from '@oarlock/cluster/pki/keys';
+import type { KeysStatus } from '@oarlock/cluster/servers/server-plugins';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { formatTable } from '../common/format-table.ts';
+import { printFacts, type OutputFormat } from '../common/output.ts';
 import { withSharedKeys } from './shared-key-rotation.ts';
 
 /** Returns true if other servers share the keys of a data directory: changes then go through the storage. */
@@ -57,20 +59,17 @@ Tokens signed with the old keys stay valid. When all of them have expired, delet
 }
 
 /** Prints the keys that servers share, and which running servers use them. */
-export async function keysStatus({ dataDir, output }: { readonly dataDir: string; readonly output: string }): Promise<void> {
+export async function keysStatus({ dataDir, output }: { readonly dataDir: string; readonly output: OutputFormat }): Promise<void> {
   if (!areKeysShared(dataDir))
     throw new CommandError(
       `${resolve(dataDir)} has no keys that servers share: its keys are in ${join(resolve(dataDir), 'pki')} only`,
       exitCodes.usage,
     );
   const status = await withSharedKeys(dataDir, (rotation) => rotation.status());
-  if (output === 'json') {
-    console.log(JSON.stringify(status, null, 2));
-    return;
-  }
-  const { generation, identity, servers, pending } = status;
-  console.log(`generation ${generation}`);
-  for (const [set, ids] of Object.entries(identity)) console.log(`${set}: ${ids.join(', ') || 'none'}`);
+  await printFacts(output, status, keysText);
+}
+
+function keysText({ generation, identity, servers, pending }: KeysStatus): string {
   const rows = servers.map(({ name, ready, keysGeneration }) => [
     name,
     ready ? 'Ready' : 'NotReady',
@@ -78,7 +77,11 @@ export async function keysStatus({ dataDir, output }: { readonly dataDir: string
     pending.ca.use.includes(name) ? 'no' : 'yes',
     pending.ca.end.includes(name) ? 'no' : 'yes',
   ]);
-  console.log(formatTable([['NAME', 'STATUS', 'KEYS', 'TRUSTS ALL CAS', 'SIGNS WITH CA'], ...rows]));
+  return [
+    `generation ${generation}`,
+    ...Object.entries(identity).map(([set, ids]) => `${set}: ${ids.join(', ') || 'none'}`),
+    formatTable([['NAME', 'STATUS', 'KEYS', 'TRUSTS ALL CAS', 'SIGNS WITH CA'], ...rows]),
+  ].join('\n');
 }
 
 const titles: Readonly<Record<AuthorityName, string>> = { ca: 'cluster CA', 'front-proxy-ca': 'front-proxy CA' };

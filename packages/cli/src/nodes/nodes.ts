@@ -6,6 +6,7 @@ import { nodeUserPrefix, removedNodes } from '@oarlock/spi/authn';
 import type { Client } from '@oarlock/spi/client';
 import { clusterAccess, type AccessOptions } from '../common/cluster-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
+import { printFacts, type OutputFormat } from '../common/output.ts';
 import { formatTable } from '../common/format-table.ts';
 import { nodeRows, readNodes } from '../status/node-table.ts';
 import { cordon, drain } from './drain.ts';
@@ -16,11 +17,10 @@ const backdateMs = 5 * 60_000;
 const keepMs = 366 * 24 * 3_600_000;
 
 /** Prints the nodes of the cluster. */
-export async function listNodes(options: AccessOptions & { readonly output: string }): Promise<void> {
+export async function listNodes(options: AccessOptions & { readonly output: OutputFormat }): Promise<void> {
   const { client, close } = await clusterAccess(options);
   try {
-    const list = await readNodes(client);
-    console.log(options.output === 'json' ? JSON.stringify({ nodes: list }, null, 2) : formatTable(nodeRows(list, Date.now())));
+    await printFacts(options.output, { nodes: await readNodes(client) }, ({ nodes: list }) => formatTable(nodeRows(list, Date.now())));
   } finally {
     close();
   }

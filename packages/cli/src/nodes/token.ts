@@ -10,9 +10,11 @@ import {
   serversGroup,
   type JoinToken,
 } from '@oarlock/cluster/servers/join-token';
+import type { RemoteAccess } from '@oarlock/cluster/remote-access';
 import { readClusterKey } from '@oarlock/cluster/servers/shared-keys';
 import { adminAccess } from '../common/admin-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
+import { printFacts, type OutputFormat } from '../common/output.ts';
 
 const maxHours = 24 * 365;
 
@@ -20,6 +22,7 @@ export interface TokenOptions {
   readonly dataDir: string;
   readonly ttl: string;
   readonly role: 'node' | 'server';
+  readonly output: OutputFormat;
 }
 
 /** Creates a bootstrap token and prints the command that joins a node or a server with it. */
@@ -30,21 +33,35 @@ export async function createToken(options: TokenOptions): Promise<void> {
   const token = newJoinToken(options.role);
   const sealed = token.joinKey && sealClusterKey(token.id, token.joinKey, await clusterKeyFor(options.dataDir));
   const access = await adminAccess(options.dataDir);
+  const expiresAt = Date.now() + hours * 3_600_000;
   try {
-    await access.client.create(secrets, tokenSecret(token, Date.now() + hours * 3_600_000, sealed));
+    await access.client.create(secrets, tokenSecret(token, expiresAt, sealed));
     const host = new URL(access.server).hostname;
     if (host === 'localhost' || host === '[::1]' || host.startsWith('127.'))
       console.error(
         `The API server listens on ${host} only, so no other machine can reach it: set spec.server.address to 0.0.0.0 in the cluster.yaml.`,
       );
-    console.log(
-      options.role === 'server'
-        ? `oarlock server join --token ${formatJoinToken(token)} --discovery-token-ca-cert-hash ${caHash(access.ca)} ${access.server}`
-        : `oarlock node join --server ${access.server} --token ${bearerToken(token)} --ca-hash ${caHash(access.ca)}`,
-    );
+    await printFacts(options.output, joinFacts(token, { options, access, expiresAt }), ({ command }) => command.join(' '));
   } finally {
     access.close();
   }
+}
+
+interface JoinContext {
+  readonly options: TokenOptions;
+  readonly access: RemoteAccess;
+  readonly expiresAt: number;
+}
+
+/** Returns what a machine needs to join, and the command that uses it. */
+function joinFacts(joinToken: JoinToken, { options: { role }, access: { server, ca }, expiresAt }: JoinContext) {
+  const caCertHash = caHash(ca);
+  const token = role === 'server' ? formatJoinToken(joinToken) : bearerToken(joinToken);
+  const command =
+    role === 'server'
+      ? ['oarlock', 'server', 'join', '--token', token, '--discovery-token-ca-cert-hash', caCertHash, server]
+      : ['oarlock', 'node', 'join', '--server', server, '--token', token, '--ca-hash', caCertHash];
+  return { role, server, token, caHash: caCertHash, expiresAt: new Date(expiresAt).toISOString(), command };
 }
 
 /** Returns the Secret of a token. `sealed` is the cluster key for the holder of a server's token. */

@@ -15,6 +15,7 @@ import type { StorageSnapshot } from '@oarlock/spi/storage-server';
 import { adminAccess } from '../common/admin-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { formatTable } from '../common/format-table.ts';
+import { printFacts, type OutputFormat } from '../common/output.ts';
 
 interface SnapshotOptions {
   readonly dataDir: string;
@@ -38,23 +39,19 @@ async function withSnapshots<T>({ dataDir }: SnapshotOptions, work: (client: Cli
 }
 
 /** Writes a snapshot to the disk of the server. */
-export async function saveSnapshot(name: string | undefined, options: SnapshotOptions): Promise<void> {
+export async function saveSnapshot(name: string | undefined, options: SnapshotOptions & { readonly output: OutputFormat }): Promise<void> {
   const body = name === undefined ? {} : { name };
   const saved = (await withSnapshots(options, (client) => client.raw('POST', snapshotsPath, body))) as StorageSnapshot;
-  console.log(`wrote ${saved.path} (${saved.bytes} bytes)`);
+  await printFacts(options.output, saved, ({ path, bytes }) => `wrote ${path} (${bytes} bytes)`);
 }
 
 /** Prints the snapshots on the disk of the server. */
-export async function listSnapshots(options: SnapshotOptions & { readonly output: string }): Promise<void> {
+export async function listSnapshots(options: SnapshotOptions & { readonly output: OutputFormat }): Promise<void> {
   const { snapshots } = (await withSnapshots(options, (client) => client.raw('GET', snapshotsPath))) as {
     readonly snapshots: readonly StorageSnapshot[];
   };
-  if (options.output === 'json') {
-    console.log(JSON.stringify({ snapshots }, null, 2));
-    return;
-  }
   const rows = snapshots.map(({ name, server, bytes, createdAt, path }) => [name, server, String(bytes), createdAt, path]);
-  console.log(formatTable([['NAME', 'SERVER', 'BYTES', 'CREATED', 'PATH'], ...rows]));
+  await printFacts(options.output, { snapshots }, () => formatTable([['NAME', 'SERVER', 'BYTES', 'CREATED', 'PATH'], ...rows]));
 }
 
 export interface RestoreOptions {

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { ServerJoinOptions } from './server-join-options.ts';
-import { dataDir, file, output, portNumber } from '../common/command-options.ts';
+import { dataDir, file, portNumber } from '../common/command-options.ts';
+import { output } from '../common/output.ts';
 
 /** Adds `oarlock server` with its subcommands. */
 export function addServerCommands(root: Command, joinServer: (options: ServerJoinOptions) => Promise<void>): void {
@@ -47,6 +48,7 @@ export function addEtcdCommands(root: Command): void {
     .description('write a snapshot to the disk of this server')
     .argument('[name]', 'name of the snapshot; default: on-demand-SERVER-TIME')
     .addOption(dataDir())
+    .addOption(output())
     .action(async (name, options) => (await import('./etcd.ts')).saveSnapshot(name, options));
   snapshot
     .command('list')

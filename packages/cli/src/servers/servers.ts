@@ -5,6 +5,7 @@ import { adminAccess } from '../common/admin-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { formatTable } from '../common/format-table.ts';
 import { memberColumns, memberTitles } from '../status/cluster-status.ts';
+import { printFacts, type OutputFormat } from '../common/output.ts';
 
 interface ServerOptions {
   readonly dataDir: string;
@@ -21,7 +22,7 @@ async function withServers<T>({ dataDir }: ServerOptions, work: (client: Client)
 }
 
 /** Prints the servers of the cluster. */
-export async function listServers(options: ServerOptions & { readonly output: string }): Promise<void> {
+export async function listServers(options: ServerOptions & { readonly output: OutputFormat }): Promise<void> {
   const servers = await withServers(options, async (client) => {
     try {
       return ((await client.raw('GET', serversPath)) as { readonly servers: readonly ServerWithMember[] }).servers;
@@ -33,10 +34,10 @@ export async function listServers(options: ServerOptions & { readonly output: st
       throw error;
     }
   });
-  if (options.output === 'json') {
-    console.log(JSON.stringify({ servers }, null, 2));
-    return;
-  }
+  await printFacts(options.output, { servers }, () => serverTable(servers));
+}
+
+function serverTable(servers: readonly ServerWithMember[]): string {
   const hasMembers = servers.some(({ member }) => member !== undefined);
   const rows = servers.map(({ name, ready, url, version, keysGeneration, startedAt, member }) => [
     name,
@@ -47,7 +48,7 @@ export async function listServers(options: ServerOptions & { readonly output: st
     startedAt,
     ...(hasMembers ? memberColumns(member) : []),
   ]);
-  console.log(formatTable([['NAME', 'STATUS', 'URL', 'VERSION', 'KEYS', 'STARTED', ...(hasMembers ? memberTitles : [])], ...rows]));
+  return formatTable([['NAME', 'STATUS', 'URL', 'VERSION', 'KEYS', 'STARTED', ...(hasMembers ? memberTitles : [])], ...rows]);
 }
 
 /** Removes a server that has ended. @throws CommandError if it runs or is unknown */

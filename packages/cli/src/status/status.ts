@@ -3,18 +3,36 @@ import { resolve } from 'node:path';
 import { nodes } from '@oarlock/api/resources';
 import type { Node } from '@oarlock/api/types/core-v1';
 import { pluginHealthUrl, type PluginHealthList } from '@oarlock/cluster/paths/plugin-health-path';
-import { adminKubeconfig, readProcessState } from '@oarlock/cluster/process/process-state';
+import { adminKubeconfig, readProcessState, type ProcessState } from '@oarlock/cluster/process/process-state';
 import { remoteAccess } from '@oarlock/cluster/remote-access';
-import type { Client } from '@oarlock/spi/client';
 import { parse, stringify } from 'yaml';
 import { CommandError, exitCodes } from '../common/command-error.ts';
-import { formatClusterStatus, readClusterStatus } from './cluster-status.ts';
+import { printFacts, type OutputFormat } from '../common/output.ts';
+import { formatClusterStatus, readClusterStatus, type ClusterStatus } from './cluster-status.ts';
+
+/** The process of a data directory. Without the role `apiserver`, the process knows only itself. */
+interface Status {
+  readonly pid: number;
+  readonly roles: readonly string[];
+  readonly ready: boolean;
+  readonly server: string;
+  readonly startedAt?: string;
+  readonly apiServer?: ApiServerStatus;
+  readonly cluster?: ClusterStatus;
+}
+interface ApiServerStatus {
+  /** The lines of `/readyz?verbose`. */
+  readonly checks: readonly string[];
+  readonly plugins: PluginHealthList['plugins'];
+  /** Nodes whose pods are not isolated. */
+  readonly nodesWithoutIsolation: readonly { readonly name: string; readonly message: string }[];
+}
 
 export interface StatusOptions {
   readonly dataDir: string;
-  /** Kubeconfig of the cluster, instead of a data directory. */
+  /** Kubeconfig of a cluster, instead of a data directory. */
   readonly kubeconfig?: string;
-  readonly output: string;
+  readonly output: OutputFormat;
 }
 
 /**
@@ -22,43 +40,74 @@ export interface StatusOptions {
  * cluster. With a kubeconfig, prints the cluster only.
  */
 export async function status(options: StatusOptions): Promise<void> {
-  if (options.output !== 'text' && options.output !== 'json') throw new CommandError('--output must be text or json', exitCodes.usage);
-  const file = options.kubeconfig ?? (await localKubeconfig(options));
-  if (file === undefined) return;
-  const access = await remoteAccess(file);
+  if (options.kubeconfig !== undefined) {
+    const cluster = await clusterStatus(options.kubeconfig);
+    return printFacts(options.output, { cluster }, () => formatClusterStatus(cluster, Date.now()));
+  }
+  const dataDir = resolve(options.dataDir);
+  const state = await readProcessState(dataDir);
+  if (state === undefined) throw new CommandError(`no cluster is running in ${dataDir}`);
+  let facts = processStatus(state);
   try {
-    const { client } = access;
-    if (options.kubeconfig === undefined && options.output === 'text') await printHealth(client);
-    const cluster = await readClusterStatus(access, file);
-    console.log(options.output === 'json' ? JSON.stringify(cluster, null, 2) : `\n${formatClusterStatus(cluster, Date.now())}`);
+    if (state.roles.includes('apiserver')) {
+      facts = { ...facts, apiServer: await apiServerStatus(dataDir) };
+      facts = { ...facts, cluster: await clusterStatus(adminKubeconfig(dataDir)) };
+    }
+  } finally {
+    // also what is known of a process whose API server fails
+    await printFacts(options.output, facts, textOf);
+  }
+}
+
+async function clusterStatus(kubeconfigFile: string): Promise<ClusterStatus> {
+  const access = await remoteAccess(kubeconfigFile);
+  try {
+    return await readClusterStatus(access, kubeconfigFile);
   } finally {
     access.close();
   }
 }
 
-/** Prints the process of a data directory. Returns the kubeconfig of its API server, or undefined if the process has none. */
-async function localKubeconfig(options: StatusOptions): Promise<string | undefined> {
-  const dataDir = resolve(options.dataDir);
-  const state = await readProcessState(dataDir);
-  if (state === undefined) throw new CommandError(`no cluster is running in ${dataDir}`);
-  if (options.output === 'text')
-    console.log(`process ${state.pid}: ${state.roles.join(', ')}; ${state.ready ? 'ready' : 'starting'}; ${state.server}`);
-  return state.roles.includes('apiserver') ? adminKubeconfig(dataDir) : undefined;
+const processStatus = ({ pid, roles, ready, server, startedAt }: ProcessState): Status => ({
+  pid,
+  roles,
+  ready,
+  server,
+  ...(startedAt !== undefined && { startedAt: new Date(startedAt).toISOString() }),
+});
+
+async function apiServerStatus(dataDir: string): Promise<ApiServerStatus> {
+  const { client, close } = await remoteAccess(adminKubeconfig(dataDir));
+  try {
+    const checks = String(await client.raw('GET', '/readyz?verbose'))
+      .trimEnd()
+      .split('\n');
+    const { plugins } = (await client.raw('GET', pluginHealthUrl)) as PluginHealthList;
+    const nodesWithoutIsolation = (await client.list<Node>(nodes)).items.flatMap(({ metadata, status: nodeStatus }) => {
+      const isolation = nodeStatus?.conditions?.find(({ type }) => type === 'PodIsolation');
+      return isolation?.status === 'False' ? [{ name: metadata?.name ?? '', message: isolation.message ?? '' }] : [];
+    });
+    return { checks, plugins, nodesWithoutIsolation };
+  } finally {
+    close();
+  }
 }
 
-/** Prints the health checks and the plugins of the API server, and warnings of the nodes. */
-async function printHealth(client: Client): Promise<void> {
-  console.log(String(await client.raw('GET', '/readyz?verbose')).trimEnd());
-  const { plugins } = (await client.raw('GET', pluginHealthUrl)) as PluginHealthList;
-  for (const { name, healthy, reason = '', faults } of plugins) {
-    const counts = Object.entries(faults).flatMap(([kind, count]) => (count > 0 ? [`${kind} ${count}`] : []));
-    const history = counts.length > 0 ? ` (faults since the start: ${counts.join(', ')})` : '';
-    console.log(`plugin ${name}: ${healthy ? 'healthy' : `unhealthy: ${reason}`}${history}`);
-  }
-  for (const { metadata, status: nodeStatus } of (await client.list<Node>(nodes)).items) {
-    const isolation = nodeStatus?.conditions?.find(({ type }) => type === 'PodIsolation');
-    if (isolation?.status === 'False') console.log(`node ${metadata?.name}: ${isolation.message}`);
-  }
+export function textOf({ pid, roles, ready, server, apiServer, cluster }: Status): string {
+  const head = `process ${pid}: ${roles.join(', ')}; ${ready ? 'ready' : 'starting'}; ${server}`;
+  if (apiServer === undefined) return head;
+  const { checks, plugins, nodesWithoutIsolation } = apiServer;
+  return [
+    head,
+    ...checks,
+    ...plugins.map(({ name, healthy, reason = '', faults }) => {
+      const counts = Object.entries(faults).flatMap(([kind, count]) => (count > 0 ? [`${kind} ${count}`] : []));
+      const history = counts.length > 0 ? ` (faults since the start: ${counts.join(', ')})` : '';
+      return `plugin ${name}: ${healthy ? 'healthy' : `unhealthy: ${reason}`}${history}`;
+    }),
+    ...nodesWithoutIsolation.map(({ name, message }) => `node ${name}: ${message}`),
+    ...(cluster === undefined ? [] : ['', formatClusterStatus(cluster, Date.now())]),
+  ].join('\n');
 }
 
 /** Prints the admin kubeconfig of a data directory, with one context per server if servers are given. */

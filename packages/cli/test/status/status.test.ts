@@ -1,7 +1,7 @@
 import { parse, stringify } from 'yaml';
 import { expect, it } from 'vitest';
 import { CommandError } from '../../src/common/command-error.ts';
-import { withServers } from '../../src/status/status.ts';
+import { textOf, withServers } from '../../src/status/status.ts';
 
 const config = stringify({
   clusters: [{ name: 'c', cluster: { server: 'https://127.0.0.1:6443', 'certificate-authority-data': 'Y2E=' } }],
@@ -29,4 +29,29 @@ it.each(['10.0.0.1:6443', 'http://10.0.0.1:6443', ''])('rejects the server %j', 
   expect(() => withServers(config, [server])).toThrow(
     new CommandError(`--server: ${JSON.stringify(server)} is not a URL that begins with https://`, 2),
   );
+});
+
+const facts = { pid: 7, roles: ['kubelet'], ready: true, server: 'https://127.0.0.1:6443' };
+
+it('prints the process alone without an API server', () => {
+  expect(textOf(facts)).toBe('process 7: kubelet; ready; https://127.0.0.1:6443');
+});
+
+it('prints checks, plugins with their faults, and nodes without isolation', () => {
+  const faults = { error: 2, deadline: 0, late: 0, ended: 1 };
+  const apiServer = {
+    checks: ['[+]ping ok', 'readyz check passed'],
+    plugins: [{ name: 'a', slot: 'admission/v1', healthy: false, suspended: false, reason: 'it threw', faults }],
+    nodesWithoutIsolation: [{ name: 'n', message: 'no namespaces' }],
+  };
+  expect(
+    textOf({ ...facts, apiServer })
+      .split('\n')
+      .slice(1),
+  ).toEqual([
+    '[+]ping ok',
+    'readyz check passed',
+    'plugin a: unhealthy: it threw (faults since the start: error 2, ended 1)',
+    'node n: no namespaces',
+  ]);
 });

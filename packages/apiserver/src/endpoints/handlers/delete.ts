@@ -1,5 +1,5 @@
 import type { KubeObject } from '@oarlock/api/object';
-import { conflict, isStatus, notFound } from '@oarlock/api/status';
+import { conflict, forbidden, isStatus, notFound } from '@oarlock/api/status';
 import { formatTime, parseTime } from '@oarlock/api/values/time';
 import type { RequestContext } from '../request/request-context.ts';
 import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
@@ -38,6 +38,8 @@ export async function deleteObject(registry: RegistryDependencies, kind: ServedK
   const { namespace, name } = context.request;
   const options = deleteOptions(context.request);
   context.dryRun = options.dryRun;
+  const denial = kind.strategy.deletionDenial?.(name);
+  if (denial !== undefined) throw forbidden(kind.resource, name, denial);
   if (options.ignoreStoreReadError) {
     await unsafeDelete(registry, kind, context);
     return { kind: 'object', code: 200, item: new DerivedObject(unsafeDeletedStatus, 0), warnings: context.warnings };

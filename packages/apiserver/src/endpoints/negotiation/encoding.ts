@@ -166,6 +166,7 @@ class PrettyEncoding implements ResponseEncoding {
   readonly contentType = 'application/json';
   readonly streamType = 'application/json';
   readonly #inner: ResponseEncoding;
+  #hasItems = false;
   constructor(inner: ResponseEncoding) {
     this.#inner = inner;
   }
@@ -189,10 +190,11 @@ class PrettyEncoding implements ResponseEncoding {
       },
     });
     const text = stringifyExact(parseExact(Buffer.concat(bytes).toString('utf8')), 2);
+    this.#hasItems = true;
     sink.add(Buffer.from(`${first ? '' : ','}\n    ${text.replaceAll('\n', '\n    ')}`));
   }
   listTail(_metadata: ListMeta): Buffer {
-    return Buffer.from('\n  ]\n}\n');
+    return Buffer.from(this.#hasItems ? '\n  ]\n}' : ']\n}');
   }
   frame(frame: WatchFrame): Buffer {
     return this.#inner.frame(frame);
@@ -202,8 +204,9 @@ class PrettyEncoding implements ResponseEncoding {
   }
 }
 
+/** Returns indented JSON, which as upstream does not end with a line break. */
 export function prettyJson(value: unknown): Buffer {
-  return Buffer.from(`${stringifyExact(value, 2)}\n`);
+  return Buffer.from(stringifyExact(value, 2));
 }
 
 /** Encodes a response that is not an object of the registry, such as a Status, discovery, or the response of a path handler. */

@@ -5,6 +5,7 @@ import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
 import { apiVersionOf } from '@oarlock/api/resource';
 import type { Schema } from '@oarlock/api/schema/schema';
+import { unknownConversion } from '@oarlock/api/serializer/serializer';
 import { badRequest, failure, isStatus, StatusError } from '@oarlock/api/status';
 import { checkTypeMeta } from './type-meta.ts';
 
@@ -124,11 +125,7 @@ export function conformAdmitted<T extends KubeObject>(answer: T, before: KubeObj
 
 function wrongKind(kind: string, apiVersion: string, expected: GroupVersionKind) {
   const { group, version } = parseApiVersion(apiVersion);
-  if (kind !== expected.kind || group !== expected.group) {
-    return badRequest(
-      `${kind} in version ${JSON.stringify(version)} cannot be handled as a ${expected.kind}: converting (${version}.${kind}) to (${expected.version}.${expected.kind}): unknown conversion`,
-    );
-  }
+  if (kind !== expected.kind || group !== expected.group) return unknownConversion({ group, version, kind }, expected);
   return badRequest(`the API version in the data (${apiVersion}) does not match the expected API version (${apiVersionOf(expected)})`);
 }
 

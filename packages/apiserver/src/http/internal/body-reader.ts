@@ -59,9 +59,14 @@ export class BodyReader {
       if (!this.#isReading) return;
       this.#isReading = false;
       const chunks = this.#chunks;
+      this.#chunks = [];
       this.#settlers.resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
     });
-    for (const event of ['aborted', 'close', 'error'] as const) source.on(event, () => this.fail(unexpectedEnd()));
+    // every source closes, most of them after the body is complete
+    const endEarly = () => {
+      if (this.#isReading) this.fail(unexpectedEnd());
+    };
+    for (const event of ['aborted', 'close', 'error'] as const) source.on(event, endEarly);
   }
 
   /** True until the body is complete or reading has failed. */

@@ -99,7 +99,9 @@ export class Http2Exchange implements MonitoredExchange {
     this.#headers['content-length'] = String(length);
     this.#stream.respond({ ':status': code, ...this.#headers }, { endStream: bodiless });
     if (!bodiless) this.#stream.end(body);
-    if (!this.#isBodyUsed) this.#stream.resume();
+    // without a body Node resumes the stream itself when it closes; to do so here would destroy the stream before its last write completes, for
+    // which Node creates an error object each time
+    if (!this.#isBodyUsed && !this.#stream.endAfterHeaders) this.#stream.resume();
     // the client need not send the rest of a body that is no longer read (RFC 9113, section 8.1)
     else if (this.#body !== undefined && !this.#stream.readableEnded) closeHttp2Stream(this.#stream, constants.NGHTTP2_NO_ERROR);
   }

@@ -6,6 +6,7 @@ import { certificateSigningRequests, events, nodes, persistentVolumeClaims, pers
 import { customResourceDefinitions } from '../../custom-resources/definition/strategy.ts';
 import { namespaces } from './namespaces.ts';
 import { pods } from './pods.ts';
+import { priorityClasses } from './priority-classes.ts';
 import { servicesStrategy } from './services.ts';
 import { fieldOf, withFields, type Strategy } from '../strategy.ts';
 import { daemonSets, deployments, jobs, podTemplates, replicaSets, replicationControllers } from './workloads.ts';
@@ -70,7 +71,7 @@ const groupStrategies: StrategyTable = {
   'ingressclasses.networking.k8s.io': generation,
   'networkpolicies.networking.k8s.io': generation,
   'poddisruptionbudgets.policy': { generation: true, allowUnconditionalUpdate: false },
-  'priorityclasses.scheduling.k8s.io': generation,
+  'priorityclasses.scheduling.k8s.io': priorityClasses,
   'customresourcedefinitions.apiextensions.k8s.io': customResourceDefinitions,
   'apiservices.apiregistration.k8s.io': requiresResourceVersion,
   'flowschemas.flowcontrol.apiserver.k8s.io': generation,

@@ -110,7 +110,7 @@ describe('create', () => {
     expect(await message(configMap('a'), { namespace: '' })).toBe('an empty namespace may not be set during creation');
     expect(await message(configMap('a', {}, { resourceVersion: '5' }))).toBe('resourceVersion should not be set on objects to be created');
     expect(await message({ kind: 'Secret', apiVersion: 'v1', metadata: { name: 'a' } })).toBe(
-      'Secret in version "v1" cannot be handled as a ConfigMap: converting (v1.Secret) to (v1.ConfigMap): unknown conversion',
+      'Secret in version "v1" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): unknown conversion',
     );
     expect(await message({ ...configMap('a'), apiVersion: 'v2' })).toBe(
       'the API version in the data (v2) does not match the expected API version (v1)',

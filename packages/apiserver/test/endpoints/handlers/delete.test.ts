@@ -34,6 +34,24 @@ describe('delete', () => {
     expect((await rejectionOf(server.remove('configmaps', 'a'))).status).toMatchObject({ code: 404, message: 'configmaps "a" not found' });
   });
 
+  it('keeps system priority classes', async () => {
+    const create = (name: string, value: number) =>
+      server.create('priorityclasses.scheduling.k8s.io', {
+        kind: 'PriorityClass',
+        apiVersion: 'scheduling.k8s.io/v1',
+        metadata: { name },
+        ...{ value },
+      });
+    await create('system-node-critical', 2_000_001_000);
+    await create('other', 1);
+    expect((await rejectionOf(server.remove('priorityclasses.scheduling.k8s.io', 'system-node-critical'))).status).toMatchObject({
+      code: 403,
+      message:
+        'priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: this is a system priority class and cannot be deleted',
+    });
+    await server.remove('priorityclasses.scheduling.k8s.io', 'other');
+  });
+
   it('checks preconditions', async () => {
     const created = await server.create('configmaps', configMap('a'));
     const uid = created.metadata?.uid ?? '';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { authorizationQuery, textOf } from '../src/auth.ts';
+import { authorizationQuery, textOf } from '../../src/explain/auth.ts';
 
 const options = { namespace: 'default', group: ['devs'] };
 

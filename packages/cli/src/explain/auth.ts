@@ -1,12 +1,13 @@
 import type { AuthorizationTrace, AuthorizationQuery } from '@oarlock/cluster/paths/authorization-path';
-import { adminAccess } from './common/admin-access.ts';
-import { CommandError, exitCodes } from './common/command-error.ts';
+import { adminAccess } from '../common/admin-access.ts';
+import { exitCodes } from '../common/command-error.ts';
+import { printFacts, type OutputFormat } from '../common/output.ts';
 
 export interface WhyOptions {
   readonly dataDir: string;
   readonly namespace: string;
   readonly group: readonly string[];
-  readonly output: string;
+  readonly output: OutputFormat;
 }
 
 const serviceAccountName = /^system:serviceaccount:([^:]+):[^:]+$/;
@@ -48,7 +49,6 @@ export async function why(
   verb: string,
   { target, name, options }: { readonly target: string; readonly name: string | undefined; readonly options: WhyOptions },
 ): Promise<void> {
-  if (options.output !== 'text' && options.output !== 'json') throw new CommandError('--output must be text or json', exitCodes.usage);
   const access = await adminAccess(options.dataDir);
   try {
     const answer = (await access.client.raw(
@@ -56,7 +56,7 @@ export async function why(
       '/oarlock/v1/authorization',
       authorizationQuery(user, { verb, target, name: name ?? '' }, options),
     )) as AuthorizationTrace;
-    console.log(options.output === 'json' ? JSON.stringify(answer, null, 2) : textOf(answer));
+    await printFacts(options.output, answer, textOf);
     if (!answer.allowed) process.exitCode = exitCodes.failed;
   } finally {
     access.close();

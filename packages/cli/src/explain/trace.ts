@@ -1,14 +1,15 @@
 import { kinds, type Kind } from '@oarlock/api/kinds';
 import { buildTrees, failedPaths, renderTrees } from '@oarlock/tracing/trace-tree';
 import type { RecordedSpan } from '@oarlock/spi/spans';
-import { adminAccess } from './common/admin-access.ts';
-import { CommandError, exitCodes } from './common/command-error.ts';
+import { adminAccess } from '../common/admin-access.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
+import { printFacts, type OutputFormat } from '../common/output.ts';
 
 interface TraceOptions {
   readonly dataDir: string;
   readonly namespace: string;
   readonly failed: boolean;
-  readonly output: string;
+  readonly output: OutputFormat;
 }
 
 /** Parses an object as kubectl does: `deployment/hello`, `deploy/hello`, `pods/a`, `deployments.apps/hello`. */
@@ -35,28 +36,26 @@ export async function trace(object: string | undefined, options: TraceOptions): 
     };
     if (answer.spans.length === 0)
       throw new CommandError(`no trace of ${name} is recorded: it has not changed recently, or tracing is disabled`);
-    if (options.output === 'json') console.log(JSON.stringify(answer.spans, null, 2));
-    else if (options.failed) printFailures(name, answer.spans);
-    else console.log(renderTrees(buildTrees(answer.spans)));
+    await printFacts(options.output, answer.spans, (spans) =>
+      options.failed ? failuresText(name, spans) : renderTrees(buildTrees(spans)),
+    );
   } finally {
     await close();
   }
 }
 
-function printFailures(name: string, spans: readonly RecordedSpan[]): void {
+function failuresText(name: string, spans: readonly RecordedSpan[]): string {
   const key = name.slice(name.indexOf('/') + 1);
   const about = (span: RecordedSpan) => span.attributes['oarlock.object'] === name || span.attributes['oarlock.key'] === key;
   const paths = failedPaths(buildTrees(spans)).filter((path) => path.some(about));
-  if (paths.length === 0) {
-    console.log(`no failed step of ${name} is recorded`);
-    return;
-  }
+  if (paths.length === 0) return `no failed step of ${name} is recorded`;
   const latest = paths.toSorted((a, b) => (a.at(-1)?.start ?? 0) - (b.at(-1)?.start ?? 0)).at(-1) ?? [];
-  for (const [depth, span] of latest.entries())
-    console.log(
-      `${'  '.repeat(depth)}${span.error === undefined ? '✔' : '✖'} ${span.name}${span.error === undefined ? '' : `: ${span.error}`}`,
-    );
-  console.log(
-    `\n${paths.length} failed step${paths.length === 1 ? '' : 's'} of ${name} recorded; this is the latest, at ${new Date(latest.at(-1)?.start ?? 0).toISOString()}.`,
-  );
+  return [
+    ...latest.map(
+      ({ name: step, error }, depth) =>
+        `${'  '.repeat(depth)}${error === undefined ? '✔' : '✖'} ${step}${error === undefined ? '' : `: ${error}`}`,
+    ),
+    '',
+    `${paths.length} failed step${paths.length === 1 ? '' : 's'} of ${name} recorded; this is the latest, at ${new Date(latest.at(-1)?.start ?? 0).toISOString()}.`,
+  ].join('\n');
 }

@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest';
+import { ports } from '../../../src/doctor/checks/ports.ts';
+import { fakeMachine } from '../../support/fake-machine.ts';
+
+const findings = (code: string | undefined) =>
+  Promise.all(ports.map((port) => port.run({ machine: fakeMachine({ listen: async () => code }), dataDir: '/nowhere' })));
+
+it('reports ports of the API server and of the kubelet that are not free', async () => {
+  expect(ports.map(({ name }) => name)).toEqual(['port 6443', 'port 10250']);
+  expect(await findings(undefined)).toEqual([
+    { level: 'ok', found: 'free' },
+    { level: 'ok', found: 'free' },
+  ]);
+  expect(await findings('EADDRINUSE')).toMatchObject([
+    { level: 'warn', found: 'another process listens on it', remedy: expect.stringContaining('--port N') },
+    { level: 'warn', remedy: expect.stringContaining('kubelet: { port: 0 }') },
+  ]);
+  expect(await findings('EACCES')).toMatchObject([{ found: 'cannot be used: EACCES' }, { level: 'warn' }]);
+});

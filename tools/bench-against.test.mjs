@@ -1,0 +1,19 @@
+import { describe, expect, it } from 'vitest';
+import { rowsOf } from './bench-against.mjs';
+
+const figures = (value) => new Map([['create', { value, unit: 'us' }]]);
+
+describe('bench against a commit', () => {
+  it('prints the medians of both builds and the median and extremes of the ratios of pairs', () => {
+    const pairs = [
+      { ours: figures(150.4), theirs: figures(100) },
+      { ours: figures(90), theirs: figures(100) },
+      { ours: figures(10), theirs: figures(5) },
+    ];
+    expect(rowsOf(pairs)).toEqual([{ what: 'create', ours: '90.0 us', theirs: '100 us', ratio: '1.50', spread: '0.90 to 2.00' }]);
+  });
+
+  it('leaves out figures that only one build prints', () => {
+    expect(rowsOf([{ ours: figures(1), theirs: new Map() }])).toEqual([]);
+  });
+});
