@@ -7,7 +7,6 @@ import {
   kubeconfig as kubeconfigOption,
   namespace,
   portNumber,
-  seconds,
   serverList,
   servers,
   timeoutSeconds,
@@ -17,6 +16,7 @@ import { output } from './common/output.ts';
 import { addCompletionCommand } from './completion/completion-command.ts';
 import { addMachineCommands } from './doctor/machine-commands.ts';
 import { addKeyCommands } from './keys/key-commands.ts';
+import { addNodeCommands, addTokenCommands } from './nodes/node-commands.ts';
 import { addEtcdCommands, addServerCommands } from './servers/server-commands.ts';
 
 /** Builds the command line. Each command imports its module when it runs, so that `oarlock --help` stays fast. */
@@ -35,7 +35,7 @@ export function program(): Command {
   addTokenCommands(root);
   addKeyCommands(root);
   addAuthCommands(root);
-  addNodeCommands(root);
+  addNodeCommands(root, async (options) => (await import('./node-join.ts')).join(options));
   addServerCommands(root, async (options) => (await import('./server-join.ts')).joinServer(options));
   addEtcdCommands(root);
   addTraceCommand(root);
@@ -180,18 +180,6 @@ function addPluginCommands(root: Command): void {
     .action(async (options) => (await import('./export/export.ts')).exportWebhook(options));
 }
 
-function addTokenCommands(root: Command): void {
-  const token = root.command('token').description('manage the tokens that nodes and servers join with');
-  token
-    .command('create')
-    .description('create a bootstrap token and print the command that joins a node or a server with it')
-    .addOption(dataDir())
-    .addOption(new Option('--role <role>', 'role of the machine that joins').choices(['node', 'server']).default('node'))
-    .option('--ttl <hours>', 'hours until the token expires', '24')
-    .addOption(output())
-    .action(async (options) => (await import('./nodes/token.ts')).createToken(options));
-}
-
 function addAuthCommands(root: Command): void {
   const auth = root.command('auth').description('examine permissions');
   auth
@@ -208,36 +196,6 @@ function addAuthCommands(root: Command): void {
     .action(async (user, verb, resource, name, options) =>
       (await import('./explain/auth.ts')).why(user, verb, { target: resource, name, options }),
     );
-}
-
-function addNodeCommands(root: Command): void {
-  const node = root.command('node').description('run nodes on other machines, and list or remove them');
-  node
-    .command('join')
-    .description('run this machine as a node of a cluster that runs elsewhere')
-    .addOption(servers('URL of an API server; repeat it for each server'))
-    .option('--token <token>', 'token from `oarlock token create`; required the first time')
-    .option('--ca-hash <hash>', 'hash of the cluster CA, sha256:<hex>, printed with the token; required the first time')
-    .addOption(file())
-    .addOption(new Option('--data-dir <dir>', 'data directory of the node').default('./.oarlock-node'))
-    .option('--node-name <name>', 'name of this node; default: the host name')
-    .option('--detach', 'return when the node is registered and leave it running in the background', false)
-    .action(async (options) => (await import('./node-join.ts')).join(options));
-  node
-    .command('list')
-    .description('list the nodes of the cluster, with the ends of their certificates')
-    .addOption(dataDir())
-    .addOption(kubeconfigOption())
-    .addOption(output())
-    .action(async (options) => (await import('./nodes/nodes.ts')).listNodes(options));
-  node
-    .command('remove')
-    .description('evict the pods of a node, revoke its certificates and delete it')
-    .argument('<name>')
-    .addOption(dataDir())
-    .addOption(kubeconfigOption())
-    .option('--timeout <seconds>', 'time for the eviction of its pods', seconds, 300)
-    .action(async (name, options) => (await import('./nodes/nodes.ts')).removeNode(name, options));
 }
 
 function addTraceCommand(root: Command): void {
