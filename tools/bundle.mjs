@@ -88,10 +88,12 @@ export async function bundle({ outdir = out, minify = false } = {}) {
     join(outdir, programName('@oarlock/cluster/hosting/thread/thread-main')),
     `import { joined } from '../bin/joined.js';\nawait joined().runPluginThread();\n`,
   );
-  await buildPage();
   // as PageFiles of @oarlock/console finds it
-  cpSync(pageFolder, join(outdir, 'console-page'), { recursive: true });
-  if (outdir === out) await writeCodeCache();
+  const ownPage = join(outdir, 'console-page');
+  if (outdir !== out) return buildPage(ownPage);
+  await buildPage();
+  cpSync(pageFolder, ownPage, { recursive: true });
+  await writeCodeCache();
 }
 
 /** Writes V8's code cache beside a bundle, by running it. The cache is for one version of Node only. */

@@ -5,6 +5,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { argumentsOf } from './arguments.mjs';
 import { checkLanguage } from './checks/language.mjs';
+import { deadLinks } from './checks/links.mjs';
 import { checkPages } from './checks/prose.mjs';
 import { syncImportTable } from './checks/import-table.mjs';
 import { syncPackageGraph } from './checks/package-graph.mjs';
@@ -16,6 +17,7 @@ const kinds = {
   'banned phrases': ({ language }) =>
     language.text.map(({ file, line, found, instead }) => `${file}:${line}: ${found} (write: ${instead})`),
   'Markdown prose': ({ prose }) => prose.map(({ file, line, found, instead }) => `${file}:${line}: ${found} (write: ${instead})`),
+  'dead links': ({ files }) => deadLinks(root, files),
   'banned names': ({ language }) => language.names.map(({ file, line, found, instead }) => `${file}:${line}: ${found} (write: ${instead})`),
   'banned file names': ({ language }) => language.fileNames.map(({ file, instead }) => `${file} (write: ${instead})`),
   'file cycles': ({ graph }) => cyclesOf(graph).map((group) => group.join(' ')),

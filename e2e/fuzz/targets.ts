@@ -52,6 +52,7 @@ import type { DiskFile } from '@oarlock/storage-embedded/disk';
 import fc from 'fast-check';
 import type { FuzzTarget } from './engine.ts';
 import { jsonValue, mutatedBytes, mutatedText } from './inputs.ts';
+import { imageTargets } from './image-targets.ts';
 import { messageTargets } from './message-targets.ts';
 
 const isStatus = (error: unknown): boolean => error instanceof StatusError && error.code < 500;
@@ -461,6 +462,7 @@ export const targets: readonly FuzzTarget[] = [
   }),
   target({ name: 'DNS messages', inputs: mutatedBytes(dnsQuery, dnsAnswer), parse: (bytes) => decodeMessage(bytes), isRejection: never }),
   ...messageTargets,
+  ...imageTargets,
 ];
 
 let opened: ReturnType<typeof openKeys> | undefined;

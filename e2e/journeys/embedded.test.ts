@@ -100,7 +100,7 @@ describe('oarlock up without a file', () => {
     try {
       const [line] = await daemon.line(/^Composition .*$/);
       expect(line).toMatch(
-        /^Composition (embedded: pods run as processes of this host, because \S+ is not available: .+|containerd-bridge: .+containerd.+)\.$/,
+        /^Composition (embedded: pods need no daemon, because \S+ is not available: .+|containerd-bridge: .+containerd.+)\.$/,
       );
       await daemon.line(/^Oarlock is ready at /);
     } finally {

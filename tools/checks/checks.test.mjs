@@ -1,9 +1,13 @@
 // Each check fails on a planted example and passes on its corrected form.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { exportedFiles, publicDeclarations } from './api-report.mjs';
 import { lockFaults } from './dependencies.mjs';
 import { bannedIn, bannedName, checkMarkdown, checkSource } from './language.mjs';
 import { directEdges, packageGraph, withPackageGraph } from './package-graph.mjs';
+import { anchorsOf, deadLinks, linksOf } from './links.mjs';
 import { checkProse } from './prose.mjs';
 import { limits, sizeErrors, sizesOf } from './sizes.mjs';
 import { cyclesOf, folderPairs, folderSizes, reachedInternals } from './source-graph.mjs';
@@ -41,6 +45,36 @@ describe('banned phrases', () => {
   it('finds them in Markdown outside of code blocks', () => {
     const findings = checkMarkdown('x.md', 'Nobody knows.\n```\nnobody\n```\n');
     expect(findings.map(({ line }) => line)).toEqual([1]);
+  });
+});
+
+describe('links', () => {
+  it('are found outside of code, without those to other sites', () => {
+    const page = '[a](x.md#b) `[c](d.md)` [e](https://x.test/y)\n```md\n[f](g.md)\n```\n![h](i.png "title")\n';
+    expect(linksOf(page)).toEqual([
+      { line: 1, target: 'x.md#b' },
+      { line: 5, target: 'i.png' },
+    ]);
+  });
+
+  it('lead to headings by the names that GitHub gives them', () => {
+    const page = '# One: `two` & three\n## [Link](x.md)\n## Link\n```sh\n# comment\n```\n<a id="own"></a>\n';
+    expect([...anchorsOf(page)]).toEqual(['one-two--three', 'link', 'link-1', 'own']);
+  });
+
+  it('are dead without their file or heading', () => {
+    const root = mkdtempSync(join(tmpdir(), 'oarlock-links-'));
+    try {
+      writeFileSync(join(root, 'a.md'), '# Top\n[x](b.md#here) [y](#top) [z](#none) [w](c.md)\n');
+      writeFileSync(join(root, 'b.md'), '# There\n');
+      expect(deadLinks(root, ['a.md', 'b.md'])).toEqual([
+        'a.md:2: b.md has no heading #here',
+        'a.md:2: a.md has no heading #none',
+        'a.md:2: there is no file c.md',
+      ]);
+    } finally {
+      rmSync(root, { recursive: true });
+    }
   });
 });
 

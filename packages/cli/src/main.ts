@@ -184,7 +184,9 @@ function addAuthCommands(root: Command): void {
   const auth = root.command('auth').description('examine permissions');
   auth
     .command('why')
-    .description('show which authorizer allows or denies an action, and by which rule; exits with 1 if it is not allowed')
+    .description(
+      'show which authorizer or admission plugin allows or denies an action, and by which rule; exits with 1 if it is not allowed',
+    )
     .argument('<user>', 'user name, such as ada or system:serviceaccount:default:robot')
     .argument('<verb>')
     .argument('<resource>', 'resource such as pods or deployments.apps/scale, or a path such as /metrics')
@@ -192,6 +194,10 @@ function addAuthCommands(root: Command): void {
     .addOption(dataDir())
     .addOption(namespace("namespace of the object; '' for all namespaces"))
     .option('-g, --group <groups...>', 'groups of the user in addition to those that its name implies', [])
+    .option(
+      '-f, --filename <file>',
+      'YAML or JSON of the object that the action writes, or of the merge patch of `patch`: also shows which admission plugin denies it',
+    )
     .addOption(output())
     .action(async (user, verb, resource, name, options) =>
       (await import('./explain/auth.ts')).why(user, verb, { target: resource, name, options }),

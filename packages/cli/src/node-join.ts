@@ -134,11 +134,15 @@ async function enroll(
 ): Promise<NodeFacts> {
   const { servers: urls, token, expectedCaHash, nodeName } = validateOptions(options);
   const servers = new ServerList(urls, { random: Math.random });
-  const ca = await discoverCa(servers, { expectedHash: expectedCaHash, option: '--ca-hash' });
+  const signingCa = await discoverCa(servers, { expectedHash: expectedCaHash, option: '--ca-hash' });
   // a server that did not answer is now at the end of the list
   const server = servers.preferred;
   const address = await addressTowards(server, AbortSignal.timeout(serverTimeoutMs));
-  const answer = await withClient({ server, servers, ca, token }, (api) => requestJoin(api, { server, nodeName, addresses: [address] }));
+  const answer = await withClient({ server, servers, ca: signingCa, token }, (api) =>
+    requestJoin(api, { server, nodeName, addresses: [address] }),
+  );
+  // all CAs of the cluster, over a connection that the signing CA verifies
+  const { ca } = answer;
   await checkFile(options.parsed, answer.cluster);
   const client = await withClient({ server, servers, ca, token }, (api) => obtainCertificate(api, 'client', { nodeName }));
   // the serving certificate is requested with the node's own identity

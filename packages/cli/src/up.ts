@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
+import { imageNotices } from '@oarlock/cluster/composition/runtime-reports';
 import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
 import { roleNames, type RoleName } from '@oarlock/cluster/config/cluster-schema';
 import type { JoinedNode } from '@oarlock/cluster/composition/plan';
@@ -81,7 +82,8 @@ export async function up(options: UpOptions): Promise<void> {
     console.log('Stopped before it was ready.');
     return;
   }
-  const message = report(running, { dataDir, init: options.init, link: await adminLink(running) });
+  const notices = await imageNotices(running.composition);
+  const message = report(running, { dataDir, init: options.init, link: await adminLink(running), notices });
   if (process.send !== undefined) {
     process.send({ ready: message });
     process.disconnect();
@@ -127,12 +129,23 @@ async function remoteFor({ kubeconfig, server }: UpOptions, dataDir: string, rol
 
 function report(
   { plan, server, startedInMs, warnings }: RunningCluster,
-  { dataDir, init, link }: { readonly dataDir: string; readonly init?: boolean | undefined; readonly link?: string | undefined },
+  {
+    dataDir,
+    init,
+    link,
+    notices,
+  }: {
+    readonly dataDir: string;
+    readonly init?: boolean | undefined;
+    readonly link?: string | undefined;
+    readonly notices: readonly string[];
+  },
 ): string {
   if (!plan.roles.includes('apiserver')) {
     const subject = plan.roles.includes('kubelet') ? `The node ${plan.nodeName}` : 'Oarlock';
     return [
       `${subject} is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
+      ...notices,
       ...warnings.map((warning) => `Warning: ${warning}`),
       '',
       `  npx oarlock down --data-dir ${dataDir}`,
@@ -148,6 +161,7 @@ function report(
   const addServer = init === true ? [`  npx oarlock token create --role server${here}`] : [];
   return [
     `Oarlock is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
+    ...notices,
     ...warnings.map((warning) => `Warning: ${warning}`),
     '',
     `  export KUBECONFIG=${adminKubeconfig(dataDir)}`,

@@ -27,7 +27,7 @@ async function probePlugin({ use, config }: PlacementSpec, base: string): Promis
 /** Sections that depend on the machine. The runtime is first: if it is missing, that is the reason to report. */
 const machineSections = ['runtimes', 'network', 'policy', 'proxy', 'volumes', 'dns'] as const;
 
-/** Chooses the composition of `oarlock up` without a file: containerd if it and the plugins used with it are available, otherwise processes. */
+/** Chooses the composition of `oarlock up` without a file: containerd if it and the plugins used with it are available, otherwise no daemon. */
 export async function selectDefaultCluster(): Promise<DefaultCluster> {
   const read = (name: string) => parseClusterFile(readFileSync(fileOf(name), 'utf8'), fileOf(name));
   const containers = read('containerd-bridge');
@@ -36,7 +36,7 @@ export async function selectDefaultCluster(): Promise<DefaultCluster> {
     if (availability.available) continue;
     return {
       file: read('embedded'),
-      reason: `pods run as processes of this host, because ${placement.use} is not available: ${availability.reason.replace(/[.?!]$/, '')}`,
+      reason: `pods need no daemon, because ${placement.use} is not available: ${availability.reason.replace(/[.?!]$/, '')}`,
     };
   }
   return { file: containers, reason: 'pods run on containerd, because its socket answers and the requirements of its network are met' };

@@ -30,7 +30,7 @@ import { createPlan, missingRuntime } from './composition/create-plan.ts';
 import type { Plan, PlannedPlugin } from './composition/plan.ts';
 import { guardProcess } from './hosting/guard-process.ts';
 import { pluginHealthEvents } from './hosting/plugin-health-events.ts';
-import { isolationWarnings } from './composition/isolation-warnings.ts';
+import { isolationWarnings } from './composition/runtime-reports.ts';
 import { leaderElectionWarnings } from './composition/leader-election-warnings.ts';
 import { serverPlugins } from './servers/server-plugins.ts';
 import { ProcessStorageServer } from './pki/process-storage-server.ts';

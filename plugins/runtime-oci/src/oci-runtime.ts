@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { release } from 'node:os';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
+import type { Availability, Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
+import { CgroupManager } from '@oarlock/process-supervisor/host/cgroups';
 import { programPath } from '@oarlock/primitives/os/bundled-program';
 import type { ImageRecord } from '@oarlock/oci/image-store';
 import type { OpenImageStore } from '@oarlock/oci/store/open-image-store';
@@ -9,11 +11,14 @@ import type { RootFilesystem } from '@oarlock/oci/snapshotter';
 import { SupervisedRuntime } from '@oarlock/process-supervisor/client/supervised-runtime';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import {
+  isHostImage,
   RuntimeError,
   type ContainerConfig,
   type ContainerFilter,
   type ContainerStats,
   type Image,
+  type ImageSupport,
+  type Limitation,
   type PodSandboxConfig,
   type RegistryAuth,
   type RuntimeCallOptions,
@@ -22,17 +27,22 @@ import {
   type RuntimeFeatures,
 } from '@oarlock/spi/runtime';
 import { asRuntimeResult } from './images/image-errors.ts';
+import { LazyImageStore } from './images/lazy-image-store.ts';
 import type { PreparedContainer } from './spec/prepared-container.ts';
-import type { RuntimeMode } from './runtime-mode.ts';
+import { describeMode, limitations, type RuntimeMode } from './runtime-mode.ts';
 import type { SupervisorOptions } from './supervisor.ts';
 
 export interface OciRuntimeConfig {
   readonly keepPods: boolean;
   readonly stopGraceSeconds: number;
   readonly idleSeconds: number;
+  /** False if the plugin starts also on a machine that cannot run containers. */
+  readonly required: boolean;
 }
 export interface OciRuntimeServices extends Pick<PluginContext, 'clock' | 'log' | 'dataDir'> {
   readonly mode: RuntimeMode;
+  /** Checks whether this machine can run containers. */
+  probe(): Promise<Availability>;
   /** Opens the image store below a directory. */
   openImages(directory: string): Promise<OpenImageStore>;
 }
@@ -41,35 +51,41 @@ export interface OciRuntimeServices extends Pick<PluginContext, 'clock' | 'log' 
 export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Lifecycle {
   readonly traits: RuntimeDriver['traits'];
   readonly #services: OciRuntimeServices;
-  #store: OpenImageStore | undefined;
+  readonly #store: LazyImageStore;
+  readonly #required: boolean;
+  #probed: Promise<Availability> | undefined;
+  #cgroups: boolean | undefined;
 
   constructor(config: OciRuntimeConfig, network: NetworkDriver | undefined, services: OciRuntimeServices) {
-    const { clock, log, dataDir, mode } = services;
+    const { clock, log, dataDir, mode, openImages } = services;
     const options: SupervisorOptions = { dataDir, mode, idleMs: config.idleSeconds * 1000 };
     const program = { entry: programPath('@oarlock/runtime-oci/supervisor', import.meta.url), options };
     const { keepPods, stopGraceSeconds } = config;
     super({ name: 'oci', program, network, namespaces: true, ipcSysctls: true, keepPods, stopGraceSeconds, clock, log });
     this.#services = services;
+    this.#required = config.required;
+    this.#store = new LazyImageStore(join(dataDir, 'images'), { open: openImages, opened: (store) => this.#removeOrphans(store) });
     this.traits = { invokesCni: false, images: true, survivesRestart: true, networkNamespaces: this.networkNamespaces };
   }
 
   async start(): Promise<void> {
-    this.#store = await this.#services.openImages(join(this.#services.dataDir, 'images'));
+    void this.#availability();
     await this.connect();
-    await this.#removeOrphans();
+    if (this.#required) await this.#store.openIfAny();
   }
 
   override async stop(): Promise<void> {
     try {
       await super.stop();
     } finally {
-      await this.#store?.images.close();
+      await this.#probed; // its process may have files of the data directory open
+      await this.#store.close();
     }
   }
 
   override async status(call: RuntimeCallOptions = {}): Promise<readonly RuntimeCondition[]> {
     const conditions = await super.status(call);
-    const { snapshotterNotes } = this.#opened();
+    const { snapshotterNotes = [] } = (await this.#store.opened()) ?? {};
     const notes = (message: string) => [message, ...snapshotterNotes].filter((note) => note !== '').join('; ');
     return conditions.map((condition) =>
       condition.type === 'RuntimeReady' ? { ...condition, message: notes(condition.message) } : condition,
@@ -80,6 +96,26 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
     signal?.throwIfAborted();
     const handler = { name: '', recursiveReadOnlyMounts: isKernel(5, 12), userNamespaces: false };
     return { handlers: [handler], supplementalGroupsPolicy: true };
+  }
+
+  async imageSupport(): Promise<ImageSupport> {
+    const availability = await this.#availability();
+    return availability.available
+      ? { available: true, detail: describeMode(this.#services.mode) }
+      : { available: false, detail: availability.reason };
+  }
+
+  async limitations(): Promise<readonly Limitation[]> {
+    if (!(await this.#availability()).available) return [];
+    const { mode, clock } = this.#services;
+    this.#cgroups ??= CgroupManager.open(clock) !== undefined;
+    return limitations(mode, { cgroups: this.#cgroups, networks: this.networkNamespaces });
+  }
+
+  override async runPodSandbox(config: PodSandboxConfig, handler: string, call: RuntimeCallOptions = {}): Promise<string> {
+    const availability = await this.#availability();
+    if (!availability.available) throw new RuntimeError('Unsupported', `containers cannot run on this machine: ${availability.reason}`);
+    return super.runPodSandbox(config, handler, call);
   }
 
   override async removePodSandbox(id: string, call: RuntimeCallOptions = {}): Promise<void> {
@@ -95,7 +131,7 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
     { signal }: RuntimeCallOptions = {},
   ): Promise<string> {
     await this.sandbox(sandboxId, signal);
-    const image = this.#image(config.image.image);
+    const image = await this.#image(config.image.image);
     const id = randomBytes(32).toString('hex');
     try {
       const prepared = await this.#prepare(id, { image, mounts: config.mounts }, signal);
@@ -125,11 +161,11 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
 
   async listImages({ signal }: RuntimeCallOptions = {}): Promise<readonly Image[]> {
     signal?.throwIfAborted();
-    return this.#opened().images.list().map(describeImage);
+    return ((await this.#openIfAny())?.images.list() ?? []).map(describeImage);
   }
   async imageStatus(image: string, { signal }: RuntimeCallOptions = {}): Promise<Image | undefined> {
     signal?.throwIfAborted();
-    const record = this.#opened().images.status(image);
+    const record = (await this.#openIfAny())?.images.status(image);
     return record && describeImage(record);
   }
   async pullImage(
@@ -138,18 +174,27 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
     _sandbox: PodSandboxConfig | undefined,
     { signal }: RuntimeCallOptions = {},
   ): Promise<string> {
-    const { images } = this.#opened();
+    if (isHostImage(image))
+      throw new RuntimeError(
+        'Unsupported',
+        'image "host" runs programs of the node with runtime-process, and a pod runs with one runtime: either all containers name it or none',
+      );
+    const { images } = await this.#opened();
     return (await asRuntimeResult(images.pull({ reference: image, credentials: auth, signal }))).id;
   }
   async removeImage(image: string, { signal }: RuntimeCallOptions = {}): Promise<void> {
     signal?.throwIfAborted();
-    await asRuntimeResult(this.#opened().images.remove(image));
+    const store = await this.#openIfAny();
+    if (store) await asRuntimeResult(store.images.remove(image));
   }
   async imageFsInfo({
     signal,
   }: RuntimeCallOptions = {}): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }> {
     signal?.throwIfAborted();
-    return asRuntimeResult(this.#opened().images.fsInfo());
+    const store = await this.#openIfAny();
+    if (store) return asRuntimeResult(store.images.fsInfo());
+    await mkdir(this.#services.dataDir, { recursive: true, mode: 0o700 });
+    return { mountpoint: this.#services.dataDir, usedBytes: 0, inodesUsed: 0 };
   }
 
   /** Makes the root directory of a container and the directories of its image volumes. */
@@ -158,12 +203,12 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
     { image, mounts }: { readonly image: ImageRecord; readonly mounts: ContainerConfig['mounts'] },
     signal: AbortSignal | undefined,
   ): Promise<PreparedContainer> {
-    const { snapshots } = this.#opened();
+    const { snapshots } = await this.#opened();
     const root = await asRuntimeResult(snapshots.prepare({ key: id, image: image.id }, signal));
     const volumes: Record<string, RootFilesystem> = {};
     for (const [index, mount] of mounts.entries()) {
       if (mount.image === undefined) continue;
-      const request = { key: `${id}${volumeSeparator}${index}`, image: this.#image(mount.image).id };
+      const request = { key: `${id}${volumeSeparator}${index}`, image: (await this.#image(mount.image)).id };
       volumes[index] = await asRuntimeResult(snapshots.view(request, signal));
     }
     const { entrypoint, cmd, env, user, workingDir } = image.config;
@@ -171,30 +216,37 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
   }
 
   async #removeSnapshots(containerId: string): Promise<void> {
-    const { snapshots } = this.#opened();
+    const store = await this.#openIfAny();
+    if (!store) return;
+    const { snapshots } = store;
     for (const { key } of snapshots.list()) if (key.split(volumeSeparator)[0] === containerId) await asRuntimeResult(snapshots.remove(key));
   }
 
   /** Removes the files of containers that a crash left without a record. */
-  async #removeOrphans(): Promise<void> {
-    const { snapshots } = this.#opened();
+  async #removeOrphans({ snapshots }: OpenImageStore): Promise<void> {
     const ids = new Set((await this.listContainers()).map(({ id }) => id));
     for (const { key } of snapshots.list()) if (!ids.has(key.split(volumeSeparator)[0] ?? '')) await asRuntimeResult(snapshots.remove(key));
   }
 
   async #withLayer(stats: ContainerStats): Promise<ContainerStats> {
-    const { usedBytes, inodesUsed } = await asRuntimeResult(this.#opened().snapshots.usage(stats.id));
+    const { usedBytes, inodesUsed } = await asRuntimeResult((await this.#opened()).snapshots.usage(stats.id));
     return { ...stats, writableLayerBytes: usedBytes, writableLayerInodes: inodesUsed };
   }
 
-  #image(reference: string): ImageRecord {
-    const image = this.#opened().images.status(reference);
+  async #image(reference: string): Promise<ImageRecord> {
+    const image = (await this.#opened()).images.status(reference);
     if (!image) throw new RuntimeError('NotFound', `image ${JSON.stringify(reference)} is not present`);
     return image;
   }
-  #opened(): OpenImageStore {
-    if (!this.#store) throw new RuntimeError('Unavailable', 'the runtime has not been started');
-    return this.#store;
+  #opened(): Promise<OpenImageStore> {
+    return asRuntimeResult(this.#store.open());
+  }
+  #openIfAny(): Promise<OpenImageStore | undefined> {
+    return asRuntimeResult(this.#store.openIfAny());
+  }
+  #availability(): Promise<Availability> {
+    this.#probed ??= this.#services.probe();
+    return this.#probed;
   }
 }
 

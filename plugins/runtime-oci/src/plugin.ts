@@ -1,9 +1,9 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { available } from '@oarlock/kernel/plugin';
 import { optional } from '@oarlock/kernel/slot';
-import { openImageStore } from '@oarlock/oci/store/open-image-store';
 import { Network } from '@oarlock/spi/network';
-import { Runtime, RuntimeError } from '@oarlock/spi/runtime';
+import { Runtime } from '@oarlock/spi/runtime';
 import { z } from 'zod';
 import { OciRuntime } from './oci-runtime.ts';
 import { chooseMode, probe } from './probe.ts';
@@ -11,6 +11,8 @@ import { chooseMode, probe } from './probe.ts';
 export default Runtime.plugin({
   id: 'runtime-oci',
   config: z.strictObject({
+    /** Whether the start fails on a machine that cannot run containers. If false, images cannot be pulled there, and the pods report why. */
+    required: z.boolean().default(true),
     /** Whether pods keep running after an orderly stop of Oarlock. After a crash they always do. */
     keepPods: z.boolean().default(false),
     stopGraceSeconds: z.number().min(0).max(3600).default(2),
@@ -22,18 +24,20 @@ export default Runtime.plugin({
   }),
   needs: { network: optional(Network) },
   declares: { invokesCni: false, images: true, survivesRestart: true, networkNamespaces: 'root' },
-  probe,
+  probe: async ({ required }) => (required ? probe() : available),
   create: ({ config, network }, { clock, log, dataDir }) => {
-    const mode = chooseMode();
-    if ('unavailable' in mode) throw new RuntimeError('FailedPrecondition', mode.unavailable);
     const { registryConfigDirectory: hostsDirectory, snapshotter } = config;
     const dockerConfig = join(homedir(), '.docker', 'config.json');
     return new OciRuntime(config, network, {
       clock,
       log,
       dataDir,
-      mode,
-      openImages: (directory) => openImageStore({ directory, clock, log, hostsDirectory, dockerConfig, snapshotter }),
+      mode: chooseMode(),
+      probe,
+      openImages: async (directory) => {
+        const { openImageStore } = await import('@oarlock/oci/store/open-image-store');
+        return openImageStore({ directory, clock, log, hostsDirectory, dockerConfig, snapshotter });
+      },
     });
   },
 });

@@ -8,31 +8,35 @@ const run = promisify(execFile);
 const timeout = 10_000;
 const required = ['mkfifo', 'mount', 'umount', 'pivot_root', 'unshare', 'nsenter', 'setpriv', 'ldd', 'env', 'hostname'] as const;
 
-/** Returns how containers are run on this machine, or why they cannot be. */
-export function chooseMode(): RuntimeMode | { readonly unavailable: string } {
-  if (process.platform !== 'linux') return { unavailable: `${process.platform} has no namespaces` };
+/** Returns how containers are run on this machine, without trying it. */
+export function chooseMode(): RuntimeMode {
+  if (!canMakeNamespaces()) return { program: 'unshare', user: process.getuid?.() === 0 ? 'root' : 'user' };
   const path = findProgram('runc') ?? findProgram('crun');
-  if (canMakeNamespaces() && path !== undefined) return { program: 'runc', path, user: 'root' };
-  const missing = required.filter((name) => findProgram(name) === undefined);
-  if (missing.length > 0) return { unavailable: `programs are not installed: ${missing.join(', ')}` };
-  if (canMakeNamespaces()) return { program: 'unshare', user: 'root' };
-  if (process.getuid?.() === 0)
-    return { unavailable: 'root lacks the capabilities SYS_ADMIN and NET_ADMIN, as in a container without privileges' };
-  return { program: 'unshare', user: 'user' };
+  return path === undefined ? { program: 'unshare', user: 'root' } : { program: 'runc', path, user: 'root' };
 }
 
 /** Checks whether this machine can run containers, in a user namespace if Oarlock does not run as root. */
 export async function probe(): Promise<Availability> {
+  if (process.platform !== 'linux') return unavailable(`${process.platform} has no namespaces`);
   const mode = chooseMode();
-  if ('unavailable' in mode) return unavailable(mode.unavailable);
-  if (mode.user === 'root') return available;
+  if (mode.program === 'runc') return available;
+  const missing = required.filter((name) => findProgram(name) === undefined);
+  if (missing.length > 0) return unavailable(`programs are not installed: ${missing.join(', ')}`);
+  if (mode.user === 'user') return tryUserNamespace();
+  return canMakeNamespaces()
+    ? available
+    : unavailable('root lacks the capabilities SYS_ADMIN and NET_ADMIN, as in a container without privileges');
+}
+
+/** Makes the namespaces of a container once, because no setting of the kernel shows whether it permits them. */
+async function tryUserNamespace(): Promise<Availability> {
   try {
     const flags = ['--user', '--map-user=0', '--map-group=0', '--mount', '--pid', '--ipc', '--uts', '--fork', '--mount-proc'];
     await run(findProgram('unshare') ?? '', [...flags, '--', findProgram('true') ?? ''], { timeout });
     return available;
   } catch (error) {
     return unavailable(
-      `the kernel denies user namespaces to ordinary users (${(error as Error).message.trim().split('\n').at(-1)}); allow them with the sysctls user.max_user_namespaces, kernel.unprivileged_userns_clone=1 (Debian) or kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), or run as root, or use runtime-process`,
+      `the kernel denies user namespaces to ordinary users (${(error as Error).message.trim().split('\n').at(-1)}); allow them with the sysctls user.max_user_namespaces, kernel.unprivileged_userns_clone=1 (Debian) or kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), or run as root`,
     );
   }
 }

@@ -12,7 +12,7 @@ import { PodResourceManager } from './containers/pod-resources.ts';
 import { Runc } from './containers/runc.ts';
 import { createToolbox } from './containers/toolbox.ts';
 import { Unshare } from './containers/unshare.ts';
-import { limitations, type RuntimeMode } from './runtime-mode.ts';
+import { describeMode, limitations, type RuntimeMode } from './runtime-mode.ts';
 import { availableCapabilities } from './spec/capabilities.ts';
 
 export interface SupervisorOptions {
@@ -57,6 +57,9 @@ await runSupervisor(options, async ({ dataDir, store, clock, log }) => {
     host,
     cgroups,
     launcher,
-    info: { isolation: { mode: mode.user }, notes: limitations(mode, { cgroups: cgroups !== undefined }) },
+    info: {
+      isolation: { mode: mode.user },
+      notes: [describeMode(mode), ...limitations(mode, { cgroups: cgroups !== undefined, networks: true }).map(({ message }) => message)],
+    },
   };
 });

@@ -1,12 +1,4 @@
-import { RuntimeError, type Image } from '@oarlock/spi/runtime';
-
-/** The only image: the host's own file system. */
-export const hostImage = 'host';
-
-/** Returns true for `host`, also with the tag and registry that defaulting may add. */
-export function isHostImage(reference: string): boolean {
-  return /^(?:docker\.io\/(?:library\/)?)?host(?::latest)?$/.test(reference);
-}
+import { hostImage, RuntimeError, type Image } from '@oarlock/spi/runtime';
 
 export function describeHostImage(): Image {
   const uid = process.getuid?.();
@@ -16,6 +8,6 @@ export function describeHostImage(): Image {
 export function unsupportedImage(reference: string): RuntimeError {
   return new RuntimeError(
     'Unsupported',
-    `image ${JSON.stringify(reference)} cannot be run by runtime-process, which runs programs of this host under the image name "host"; runtimes that run images: runtime-containerd (containerd, CRI-O) and runtime-docker, and runtime-simulated, which runs nothing`,
+    `image ${JSON.stringify(reference)} cannot be run by runtime-process, which runs programs of this host under the image name "host"; runtimes that run images: runtime-oci (no daemon), runtime-containerd (containerd, CRI-O) and runtime-docker, and runtime-simulated, which runs nothing`,
   );
 }

@@ -6,6 +6,8 @@ import { SupervisedRuntime } from '@oarlock/process-supervisor/client/supervised
 import type { SupervisorProgram } from '@oarlock/process-supervisor/client/supervisor-launch';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import {
+  hostImage,
+  isHostImage,
   RuntimeError,
   type ContainerConfig,
   type Image,
@@ -14,7 +16,7 @@ import {
   type RuntimeCallOptions,
   type RuntimeDriver,
 } from '@oarlock/spi/runtime';
-import { describeHostImage, hostImage, isHostImage, unsupportedImage } from './host-image.ts';
+import { describeHostImage, unsupportedImage } from './host-image.ts';
 import { IsolationStatus } from './isolation-status.ts';
 import type { SupervisorOptions } from './supervisor.ts';
 

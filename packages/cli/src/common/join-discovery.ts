@@ -1,7 +1,7 @@
 import { httpClient, type HttpClient, type HttpClientOptions } from '@oarlock/client/http/client';
 import type { ServerList } from '@oarlock/client/http/server-list';
 import type { CaResponse } from '@oarlock/cluster/paths/join-path';
-import { caHashes } from '@oarlock/cluster/pki/ca-hash';
+import { caHash, certificatesOf } from '@oarlock/cluster/pki/ca-hash';
 import { CommandError, exitCodes } from './command-error.ts';
 
 /** Largest difference of two clocks with which a machine joins, in milliseconds. */
@@ -32,8 +32,9 @@ export function validateJoinTarget({ server, caHash }: JoinTarget, names: JoinTa
 }
 
 /**
- * Fetches the cluster's CAs over an unverified connection. They are trusted because the signing CA matches the hash, which the user received with the
- * token. A server that does not answer is then at the end of the list.
+ * Fetches the cluster's signing CA over an unverified connection. It is trusted because it matches the hash, which the user received with the token.
+ * Other CAs in the answer are not trusted: an attacker on the path could add its own, and receive the token on the next connection. A server that does not
+ * answer is then at the end of the list.
  */
 export async function discoverCa(
   servers: ServerList,
@@ -43,12 +44,13 @@ export async function discoverCa(
   const { ca, time } = (await withClient({ server: servers.preferred, servers, insecureSkipTlsVerify: true }, (api) =>
     api.raw('GET', '/oarlock/v1/ca'),
   )) as Partial<Record<keyof CaResponse, unknown>>;
-  if (typeof ca !== 'string' || caHashes(ca)[0] !== expectedHash)
+  const [signing] = typeof ca === 'string' ? certificatesOf(ca) : [];
+  if (signing === undefined || caHash(signing) !== expectedHash)
     throw new CommandError(
       `the CA of ${servers.preferred} does not match ${option}: the address belongs to another cluster, or the connection is intercepted`,
     );
   if (typeof time === 'number') requireSynchronizedClock(time, { startedAt, endedAt: Date.now(), server: servers.preferred });
-  return ca;
+  return `${signing}\n`;
 }
 
 /** @throws CommandError if the clocks of this machine and of the server differ by more than a minute, with which certificates and leases fail */

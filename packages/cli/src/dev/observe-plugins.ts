@@ -1,4 +1,5 @@
 import type { KubeObject } from '@oarlock/api/object';
+import { isConfidential } from '@oarlock/apiserver/endpoints/request/confidential';
 import { errorText } from '@oarlock/primitives/error-text';
 import { diffJson, type Difference } from '@oarlock/primitives/json-diff';
 import type { SpanContext } from '@oarlock/kernel/tracing';
@@ -16,9 +17,24 @@ export interface PluginCall {
   readonly failed?: string;
 }
 
+const hidden = '(hidden)';
+
+/** Returns a call without the content of the object: names of top-level fields remain. Messages of plugins may quote the object. */
+const withoutContent = ({ changes, warnings, rejected, failed, ...call }: PluginCall): PluginCall => ({
+  ...call,
+  changes: changes.map(({ path, before, after }) => ({
+    path: path.slice(0, 1),
+    ...(before !== undefined && { before: hidden }),
+    ...(after !== undefined && { after: hidden }),
+  })),
+  warnings: warnings.map(() => hidden),
+  ...(rejected !== undefined && { rejected: hidden }),
+  ...(failed !== undefined && { failed: hidden }),
+});
+
 type PluginCallListener = (spanContext: SpanContext | undefined, step: PluginCall) => void;
 
-/** Wraps an admission plugin and reports each of its calls. */
+/** Wraps an admission plugin and reports each of its calls, without the content of Secrets and other confidential objects. */
 export function observeAdmission(plugin: AdmissionPlugin, name: string, onCall: PluginCallListener): AdmissionPlugin {
   const { mutate, validate, isIdle: idle } = plugin;
   const observe = <T extends KubeObject | AdmissionDecision>(
@@ -35,8 +51,11 @@ export function observeAdmission(plugin: AdmissionPlugin, name: string, onCall: 
         request.warn(message);
       },
     };
-    const report = (result: Pick<PluginCall, 'rejected' | 'failed'> & { readonly changes?: readonly Difference[] }) =>
-      onCall(request.spanContext, { plugin: name, phase, ms: performance.now() - startedAt, changes: [], warnings, ...result });
+    const confidential = isConfidential({ ...request.resource, subresource: request.subresource, namespace: request.namespace });
+    const report = (result: Pick<PluginCall, 'rejected' | 'failed'> & { readonly changes?: readonly Difference[] }) => {
+      const step: PluginCall = { plugin: name, phase, ms: performance.now() - startedAt, changes: [], warnings, ...result };
+      onCall(request.spanContext, confidential ? withoutContent(step) : step);
+    };
     const reportResult = (result: T): T => {
       if (isAdmissionDecision(result)) report(result.allowed ? {} : { rejected: result.message });
       else report(result === request.object ? {} : { changes: diffJson(request.object, result) });

@@ -1,6 +1,10 @@
+import { readFile } from 'node:fs/promises';
+import { isObject } from '@oarlock/api/json/json';
+import { errorText } from '@oarlock/primitives/error-text';
+import { parse } from 'yaml';
 import type { AuthorizationTrace, AuthorizationQuery } from '@oarlock/cluster/paths/authorization-path';
 import { adminAccess } from '../common/admin-access.ts';
-import { exitCodes } from '../common/command-error.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
 
 export interface WhyOptions {
@@ -8,6 +12,8 @@ export interface WhyOptions {
   readonly namespace: string;
   readonly group: readonly string[];
   readonly output: OutputFormat;
+  /** File with the object that the action writes. */
+  readonly filename?: string;
 }
 
 const serviceAccountName = /^system:serviceaccount:([^:]+):[^:]+$/;
@@ -51,16 +57,32 @@ export async function why(
 ): Promise<void> {
   const access = await adminAccess(options.dataDir);
   try {
-    const answer = (await access.client.raw(
-      'POST',
-      '/oarlock/v1/authorization',
-      authorizationQuery(user, { verb, target, name: name ?? '' }, options),
-    )) as AuthorizationTrace;
+    const answer = (await access.client.raw('POST', '/oarlock/v1/authorization', {
+      ...authorizationQuery(user, { verb, target, name: name ?? '' }, options),
+      ...(await objectOf(options)),
+    })) as AuthorizationTrace;
     await printFacts(options.output, answer, textOf);
     if (!answer.allowed) process.exitCode = exitCodes.failed;
   } finally {
     access.close();
   }
+}
+
+/** Reads the object of `--filename`. @throws CommandError if the file is not an object */
+async function objectOf({ filename }: WhyOptions): Promise<Pick<AuthorizationQuery, 'object'>> {
+  if (filename === undefined) return {};
+  const text = await readFile(filename, 'utf8').catch((cause: unknown) => {
+    throw new CommandError(`--filename: ${errorText(cause)}`, exitCodes.usage);
+  });
+  let object: unknown;
+  try {
+    object = parse(text, { prettyErrors: false, logLevel: 'error' });
+  } catch (cause) {
+    throw new CommandError(`--filename: ${filename} is not YAML: ${errorText(cause)}`, exitCodes.usage);
+  }
+  if (!isObject(object) || typeof object['apiVersion'] !== 'string' || typeof object['kind'] !== 'string')
+    throw new CommandError(`--filename: ${filename} has no object with apiVersion and kind`, exitCodes.usage);
+  return { object: object as { apiVersion: string; kind: string } };
 }
 
 export function textOf({ allowed, steps }: AuthorizationTrace): string {

@@ -1,8 +1,49 @@
-import { describe, expect, it } from 'vitest';
-import { requireSynchronizedClock } from '../../src/common/join-discovery.ts';
+import { generateKeyPairSync } from 'node:crypto';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { ServerList } from '@oarlock/client/http/server-list';
+import { caHash } from '@oarlock/cluster/pki/ca-hash';
+import { selfSigned } from '@oarlock/cluster/pki/certificate-writer';
+import { afterEach, describe, expect, it } from 'vitest';
+import { discoverCa, requireSynchronizedClock } from '../../src/common/join-discovery.ts';
 
 const server = 'https://10.0.0.1:6443';
 const times = (startedAt: number, endedAt: number) => ({ startedAt, endedAt, server });
+
+const newCa = (name: string) =>
+  selfSigned(name, generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string);
+
+describe('the discovered CA', () => {
+  let interceptor: Server | undefined;
+  afterEach(async () => {
+    interceptor?.closeAllConnections();
+    await new Promise((resolve) => (interceptor === undefined ? resolve(undefined) : interceptor.close(resolve)));
+  });
+  const [cluster, attacker] = [newCa('cluster'), newCa('attacker')];
+  const discover = async (ca: string) => {
+    const listener = createServer({ cert: attacker.certificate, key: attacker.key }, (_request, response) =>
+      response.setHeader('content-type', 'application/json').end(JSON.stringify({ ca })),
+    );
+    interceptor = listener;
+    await new Promise<void>((resolve) => {
+      listener.listen(0, '127.0.0.1', resolve);
+    });
+    const servers = new ServerList([`https://127.0.0.1:${(listener.address() as AddressInfo).port}`], { random: Math.random });
+    return discoverCa(servers, { expectedHash: caHash(cluster.certificate), option: '--ca-hash' });
+  };
+
+  it('is the one that matches the hash, without CAs that an attacker on the path adds', async () => {
+    expect((await discover(`${cluster.certificate}\n${attacker.certificate}`)).trim()).toBe(cluster.certificate.trim());
+  });
+
+  it.each([
+    ['another CA', attacker.certificate],
+    ['another CA before it', `${attacker.certificate}\n${cluster.certificate}`],
+    ['no CA', 'none'],
+  ])('is rejected for %s', async (_, answer) => {
+    await expect(discover(answer)).rejects.toThrow('does not match --ca-hash');
+  });
+});
 
 describe('the clocks of a joining machine and of the server', () => {
   it.each([

@@ -1,8 +1,14 @@
-import { failure } from '@oarlock/api/status';
+import type { KubeObject } from '@oarlock/api/object';
+import { applyMergePatch } from '@oarlock/api/patches/merge-patch';
+import type { Resource } from '@oarlock/api/resource';
+import { failure, isStatus } from '@oarlock/api/status';
 import { pluginNameOf } from '@oarlock/kernel/plugin';
+import { Admission, type AdmissionPlugin, type Operation } from '@oarlock/spi/admission';
 import { Authz, type Attributes } from '@oarlock/spi/authz';
+import { Client } from '@oarlock/spi/client';
 import { Paths } from '@oarlock/spi/paths';
 import { z } from 'zod';
+import { explainAdmission, type AdmissionStep } from './admission-steps.ts';
 
 const word = z.string().max(4096);
 const querySchema = z.strictObject({
@@ -17,6 +23,8 @@ const querySchema = z.strictObject({
   subresource: word.default(''),
   namespace: word.default(''),
   name: word.default(''),
+  /** The object that the request would write, or its merge patch for the verb `patch`; admission is then explained as well. */
+  object: z.looseObject({ apiVersion: word.min(1), kind: word.min(1) }).optional(),
 });
 export type AuthorizationQuery = z.input<typeof querySchema>;
 export interface AuthorizationTrace {
@@ -25,12 +33,62 @@ export interface AuthorizationTrace {
   readonly steps: readonly { readonly plugin: string; readonly decision: 'allow' | 'deny' | 'no-opinion'; readonly because?: string }[];
 }
 
-/** `POST /oarlock/v1/authorization`: returns the authorizer that allows or denies a request, and the rule that it applied. */
+const operations: Readonly<Record<string, Operation>> = { create: 'CREATE', update: 'UPDATE', patch: 'UPDATE', delete: 'DELETE' };
+
+/** Returns the stored object of a request; undefined if there is none. */
+async function storedObject(
+  client: Client,
+  resource: Resource,
+  key: { readonly namespace: string; readonly name: string },
+): Promise<KubeObject | undefined> {
+  try {
+    return await client.get(resource, { name: key.name, ...(resource.namespaced && { namespace: key.namespace }) });
+  } catch (error) {
+    if (isStatus(error, 'NotFound')) return undefined;
+    throw error;
+  }
+}
+
+/** Explains admission of a write; undefined for other requests. @throws StatusError if the stored object cannot be read */
+async function admissionStep(
+  query: z.output<typeof querySchema>,
+  { admission, client }: { readonly admission: readonly AdmissionPlugin[]; readonly client: Client },
+): Promise<AdmissionStep | undefined> {
+  const { user, groups, verb, group, resource: plural, subresource, namespace, name, object } = query;
+  const operation = Object.hasOwn(operations, verb) ? operations[verb] : undefined;
+  if (object === undefined || operation === undefined) return undefined;
+  const { apiVersion, kind } = object;
+  const resource: Resource = {
+    group,
+    version: apiVersion.split('/').at(-1) ?? '',
+    resource: plural,
+    kind,
+    namespaced: namespace !== '',
+  };
+  const old = operation === 'CREATE' || name === '' ? undefined : await storedObject(client, resource, { namespace, name });
+  const identity = { name: user, groups };
+  const proposed = (verb === 'patch' && old !== undefined ? applyMergePatch(old, object) : object) as KubeObject;
+  return explainAdmission(admission, {
+    identity,
+    operation,
+    resource,
+    subresource,
+    namespace,
+    name,
+    object: operation === 'DELETE' ? undefined : proposed,
+    old,
+  });
+}
+
+/**
+ * `POST /oarlock/v1/authorization`: returns the authorizer that allows or denies a request, and the rule that it applied; with an object also the admission
+ * plugin that denies the request.
+ */
 export const authorizationPath = Paths.plugin({
   id: 'authorization-why',
   config: z.strictObject({}),
-  needs: { authz: Authz },
-  create: ({ authz }) => ({
+  needs: { authz: Authz, admission: Admission, client: Client },
+  create: ({ authz, admission, client }) => ({
     path: '/oarlock/v1/authorization',
     methods: ['POST'],
     async handle({ body }) {
@@ -51,6 +109,10 @@ export const authorizationPath = Paths.plugin({
         const { decision, reason: because } = await authorizer.authorize(attributes);
         steps.push({ plugin: pluginNameOf(authorizer), decision, ...(because !== undefined && because !== '' && { because }) });
         if (decision !== 'no-opinion') break;
+      }
+      if (steps.at(-1)?.decision === 'allow') {
+        const admitted = await admissionStep(parsed.data, { admission, client });
+        if (admitted !== undefined) steps.push(admitted);
       }
       const answer: AuthorizationTrace = { allowed: steps.at(-1)?.decision === 'allow', steps };
       return { code: 200, body: answer };

@@ -7,6 +7,9 @@ export function caHash(pem: string): string {
     .digest('hex')}`;
 }
 
+/** Returns the certificates in PEM text, in their order. */
+export const certificatesOf = (bundle: string): readonly string[] =>
+  bundle.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+
 /** Returns the hashes of all certificates in PEM text, in their order. */
-export const caHashes = (bundle: string): readonly string[] =>
-  (bundle.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []).map(caHash);
+export const caHashes = (bundle: string): readonly string[] => certificatesOf(bundle).map(caHash);

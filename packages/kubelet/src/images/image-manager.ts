@@ -46,6 +46,8 @@ export interface ImageManagerOptions {
   readonly tracer: Tracer;
   /** The maximum number of concurrent pulls. */
   readonly maxParallelPulls: number;
+  /** Returns why other runtimes do not run images here; empty if there are none. */
+  readonly unavailableImages?: (signal: AbortSignal) => Promise<string>;
   /** Called when the images of the node changed. */
   imagesChanged(): void;
 }
@@ -72,16 +74,19 @@ export class ImageManager {
   readonly #tracer: Tracer;
   readonly #pulls: Semaphore;
   readonly #pulled: () => void;
+  readonly #unavailableImages: ImageManagerOptions['unavailableImages'];
   /** The pull failures of each pod, keyed by pod uid. Most pods have no entry. */
   readonly #failures = new Map<string, Failures>();
 
-  constructor(driver: RuntimeDriver, { objects, clock, tracer, maxParallelPulls: parallel, imagesChanged: pulled }: ImageManagerOptions) {
+  constructor(driver: RuntimeDriver, options: ImageManagerOptions) {
+    const { objects, clock, tracer, maxParallelPulls: parallel, imagesChanged: pulled } = options;
     this.#driver = driver;
     this.#objects = objects;
     this.#clock = clock;
     this.#tracer = tracer;
     this.#pulls = new Semaphore(parallel);
     this.#pulled = pulled;
+    this.#unavailableImages = options.unavailableImages;
   }
 
   /** Pulls the image if the pull policy requires a pull, and returns the image. @throws ImageError if the image cannot be used */
@@ -127,7 +132,7 @@ export class ImageManager {
       return image;
     } catch (error) {
       signal.throwIfAborted();
-      const message = errorText(error);
+      const message = await this.#explain(error, signal);
       event('Warning', 'Failed', `Failed to pull image "${requested}": ${message}`);
       const now = this.#clock.now();
       const { backoff, messages } = before ?? this.#failuresOf(uid);
@@ -147,6 +152,12 @@ export class ImageManager {
   /** Drops the pull failures of a deleted pod. */
   forgetPod(uid: string): void {
     this.#failures.delete(uid);
+  }
+
+  /** Returns the message of a failed pull; for a runtime without images also why no other runtime takes the image. */
+  async #explain(error: unknown, signal: AbortSignal): Promise<string> {
+    const others = this.#driver.traits.images ? '' : await this.#unavailableImages?.(signal);
+    return others === undefined || others === '' ? errorText(error) : `${errorText(error)}; ${others}`;
   }
 
   #failuresOf(uid: string): Failures {

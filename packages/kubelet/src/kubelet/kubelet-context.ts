@@ -29,6 +29,7 @@ import { PodStartupLatencyTracker } from '../pod/pod-startup-latency-tracker.ts'
 import { ServiceEnvironment } from '../pod/environment/service-environment.ts';
 import { StatusManager } from '../status/status-manager.ts';
 import { TaskQueue } from '@oarlock/primitives/concurrency/task-queue';
+import { unavailableImages } from './image-runtime.ts';
 import { UserNamespaceManager } from '../runtime/user-namespace-manager.ts';
 import { inTreeVolumeDrivers } from '../volumes/in-tree-drivers.ts';
 import { TokenManager } from '../api-objects/token-manager.ts';
@@ -170,7 +171,14 @@ function createPodRuntimes(
   return new Map(
     [...runtimes].map(([name, driver]): [string, PodRuntime] => {
       const pleg = new PLEG(name, driver, { clock, log, relistMs: config.syncFrequencyMs, ownerIds });
-      const imageManager = new ImageManager(driver, { objects, clock, tracer, maxParallelPulls, imagesChanged });
+      const imageManager = new ImageManager(driver, {
+        objects,
+        clock,
+        tracer,
+        maxParallelPulls,
+        imagesChanged,
+        unavailableImages: (signal) => unavailableImages(runtimes, signal),
+      });
       return [name, { pleg, imageManager, hollow: !(config.files ?? !pleg.simulated) }];
     }),
   );

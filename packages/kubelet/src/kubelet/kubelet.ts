@@ -123,6 +123,7 @@ export class Kubelet {
       port,
       rootDir: paths.root,
       pleg: this.#components.defaultRuntime.pleg,
+      plegs: [...this.runtimes].map(({ pleg }) => pleg),
       network,
       policy: networkPolicies,
       clock,

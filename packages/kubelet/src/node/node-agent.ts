@@ -285,8 +285,9 @@ export class NodeAgent {
       PIDPressure: ['NodeHasInsufficientPID', 'NodeHasSufficientPID'],
       Ready: ['NodeReady', 'NodeNotReady'],
     };
-    for (const { type, status } of after.conditions ?? []) {
+    for (const { type, status, reason: conditionReason = '', message = '' } of after.conditions ?? []) {
       if (before?.conditions?.find((condition) => condition.type === type)?.status === status) continue;
+      if (type === 'PodEnforcement' && status === 'False') this.recordNodeEvent('Warning', conditionReason, message);
       const reason = reasons[type]?.[status === 'True' ? 0 : 1];
       if (reason !== undefined) this.recordNodeEvent('Normal', reason, `Node ${this.name} status is now: ${reason}`);
     }

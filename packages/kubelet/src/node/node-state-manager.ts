@@ -14,6 +14,7 @@ import { observeSignals, type SignalObservations } from '../eviction/signal-obse
 import { EvictionThresholds, type MetThreshold } from '../eviction/thresholds.ts';
 import { noPressure } from '../pod-util/node-pressure.ts';
 import type { NodeState } from './node-agent.ts';
+import { unenforcedSettings } from '../runtime/unenforced-settings.ts';
 import { allocatableOf } from './internal/node-status.ts';
 
 export interface NodeStateManagerOptions {
@@ -25,6 +26,8 @@ export interface NodeStateManagerOptions {
   readonly rootDir: string;
   /** The PLEG of the default runtime, which runs pods without a RuntimeClass. */
   readonly pleg: PLEG;
+  /** The PLEGs of all runtimes. */
+  readonly plegs: readonly PLEG[];
   readonly network: NetworkDriver | undefined;
   readonly policy?: Pick<NetworkPolicies, 'checkHealth'> | undefined;
   readonly clock: Clock;
@@ -77,6 +80,7 @@ export class NodeStateManager {
       runtimeVersion: '',
       features: undefined,
       isolation: undefined,
+      unenforced: undefined,
       images: [],
       pressure: noPressure,
       problems: ['container runtime is not known yet'],
@@ -122,13 +126,13 @@ export class NodeStateManager {
 
   /** Collects all inputs of the node status again. */
   async refresh(): Promise<void> {
-    const { pleg, clock, log } = this.#options;
+    const { pleg, plegs, clock, log } = this.#options;
     const { problems, networkProblem } = await this.#collectProblems();
     await this.checkThresholds();
     if (!pleg.simulated && clock.monotonic() >= this.#imagesDue) {
       this.#imagesDue = clock.monotonic() + imageListPeriodMs;
       try {
-        this.#images = await this.#withTimeout((call) => pleg.driver.listImages(call));
+        this.#images = (await this.#withTimeout((call) => Promise.all(plegs.map(({ driver }) => driver.listImages(call))))).flat();
       } catch (error) {
         log.debug({ err: error }, 'listing images failed');
       }
@@ -137,6 +141,7 @@ export class NodeStateManager {
       runtimeVersion: `${pleg.name}://${pleg.version}`,
       features: pleg.features,
       isolation: pleg.isolation,
+      unenforced: unenforcedSettings(plegs),
       images: this.#images,
       problems: this.#current.shuttingDown ? [...problems, shutdownProblem] : problems,
       networkReady: networkProblem === undefined,

@@ -4,6 +4,7 @@ import {
   RuntimeError,
   type Container,
   type ContainerStatus,
+  type Limitation,
   type PodIsolation,
   type PodSandbox,
   type PodSandboxStatus,
@@ -56,6 +57,8 @@ export class PLEG {
   features: RuntimeFeatures | undefined;
   /** Whether the runtime isolates pods, as of the last relist; undefined if the runtime does not report it. */
   isolation: PodIsolation | undefined;
+  /** What the runtime does not enforce on this machine, as of the last relist; undefined if the runtime does not report it. */
+  limitations: readonly Limitation[] | undefined;
   readonly #options: PLEGOptions;
   readonly #listenerBySandbox = new Map<string, PodLifecycleListener>();
   readonly #listeners = new Set<PodLifecycleListener>();
@@ -77,6 +80,7 @@ export class PLEG {
     this.version = version;
     this.features = await this.driver.features?.({ signal });
     this.isolation = await this.driver.isolation?.({ signal });
+    this.limitations = await this.driver.limitations?.({ signal });
     this.cgroupDriver = (await this.driver.cgroupDriver?.({ signal })) ?? 'cgroupfs';
     void this.#consumeEvents(signal);
     this.#scheduleRelist(signal);
@@ -235,6 +239,7 @@ export class PLEG {
       // the runtime may have been upgraded
       this.features = await this.driver.features?.({ signal });
       this.isolation = await this.driver.isolation?.({ signal });
+      this.limitations = await this.driver.limitations?.({ signal });
       const now = new Map<string, string>();
       for (const { id, state } of sandboxes) now.set(id, state);
       for (const { id, state } of containers) now.set(id, state);

@@ -263,6 +263,30 @@ export interface PodIsolation {
   readonly reason: string;
 }
 
+/** The image name with which a container runs programs of the node, for runtimes without images. */
+export const hostImage = 'host';
+
+/** Returns true for `host`, also with the tag and registry that defaulting may add. */
+export function isHostImage(reference: string): boolean {
+  return /^(?:docker\.io\/(?:library\/)?)?host(?::latest)?$/.test(reference);
+}
+
+/** Reports whether a runtime runs images on this machine. */
+export interface ImageSupport {
+  readonly available: boolean;
+  /** How images run; if they cannot run, why. A clause without a capital letter and a period. */
+  readonly detail: string;
+}
+
+/** What a pod may request and a runtime may be unable to enforce on a machine. */
+export type LimitedFeature = 'resources' | 'seccomp' | 'apparmor' | 'users' | 'namespaces' | 'capabilities' | 'mounts' | 'network';
+/** Something that a runtime does not enforce on this machine. */
+export interface Limitation {
+  readonly feature: LimitedFeature;
+  /** A clause without a capital letter and a period, such as `seccomp profiles are not applied`. */
+  readonly message: string;
+}
+
 /** Optional features of a runtime. A feature that is not reported is not supported. */
 export interface RuntimeFeatures {
   /** Features by handler; '' is the default handler. */
@@ -303,7 +327,7 @@ export interface RuntimeDriver {
      * it.
      */
     readonly invokesCni: boolean;
-    /** True if the runtime can pull and run images. False: the only image name is `host`. */
+    /** True if the runtime can pull and run images. False: the only image name is `host`. The kubelet gives other images to a runtime with images. */
     readonly images: boolean;
     /** True if containers outlive this process and a new process can manage them. */
     readonly survivesRestart: boolean;
@@ -322,6 +346,10 @@ export interface RuntimeDriver {
   features?(call?: RuntimeCallOptions): Promise<RuntimeFeatures | undefined>;
   /** Reports whether pods are isolated from the node. If absent, pods are always isolated. */
   isolation?(call?: RuntimeCallOptions): Promise<PodIsolation>;
+  /** Reports whether images run on this machine. If absent, they do if the trait `images` is true. */
+  imageSupport?(call?: RuntimeCallOptions): Promise<ImageSupport>;
+  /** Returns what is not enforced on this machine. If absent, everything is. The kubelet reports it in the node's condition `PodEnforcement`. */
+  limitations?(call?: RuntimeCallOptions): Promise<readonly Limitation[]>;
   /** Returns the cgroup driver of the runtime. If absent, or if the runtime does not report a cgroup driver, cgroupfs is assumed. */
   cgroupDriver?(call?: RuntimeCallOptions): Promise<'cgroupfs' | 'systemd'>;
 

@@ -1,4 +1,4 @@
-import { mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from '@oarlock/primitives/logger';
 import type {
@@ -24,6 +24,7 @@ import { overlayLayers, readInLayers, readInRoot, resolveInRoot, statAt } from '
 import type { RuntimeSpec } from '../spec/runtime-spec.ts';
 import type { ContainerProgram } from './container-program.ts';
 import { adoptedExit, adoptedStreams, isSame, OciProcess, readExit } from './oci-process.ts';
+import { resolveMountSources } from './mount-sources.ts';
 import type { PodResourceManager } from './pod-resources.ts';
 import { readSpec, specFile } from './stored-spec.ts';
 
@@ -146,7 +147,7 @@ export class OciLauncher implements ContainerLauncher {
       this.#options.pods.open(sandbox),
       mountVolumes(record.config, prepared, { directory, mountsRoots }),
     ]);
-    for (const { hostPath, image } of record.config.mounts) if (image === undefined) ensureSource(hostPath);
+    const config = { ...record.config, mounts: resolveMountSources(record.config.mounts) };
     if (namespaces.pid === 'TARGET' && !this.#options.mountsRoots)
       throw new SupervisorError('Unsupported', 'a container cannot join the process namespace of another without root');
     const targetPid = namespaces.pid === 'TARGET' ? this.#pids.get(namespaces.targetId ?? '') : undefined;
@@ -155,7 +156,8 @@ export class OciLauncher implements ContainerLauncher {
     const pid = targetPid !== undefined ? `/proc/${targetPid}/ns/pid` : namespaces.pid === 'POD' ? pod.shared.pid : undefined;
     const ipc = namespaces.ipc === 'POD' ? pod.shared.ipc : undefined;
     return containerSpec({
-      ...container,
+      sandbox,
+      record: { ...record, config },
       prepared,
       root,
       user: containerUser({ ...security, namespaces }, prepared.image.user, fileReader(prepared.root, root)),
@@ -224,11 +226,6 @@ function fileReader({ mount }: RootFilesystem, target: string): (path: string) =
   if (mount === undefined || isMounted(target)) return (path) => readInRoot(target, path);
   const layers = overlayLayers(mount.options, mount.directory);
   return (path) => readInLayers(layers, path);
-}
-
-/** Creates the source of a mount as a directory if it does not exist, as other runtimes do. */
-function ensureSource(path: string): void {
-  if (!statSync(path, { throwIfNoEntry: false })) mkdirSync(path, { recursive: true, mode: 0o755 });
 }
 
 /** Writes the files that runtimes create. Returns their paths by the paths that the container sees. */

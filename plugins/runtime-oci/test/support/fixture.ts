@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { openImageStore, type OpenImageStore } from '@oarlock/oci/store/open-image-store';
+import { available } from '@oarlock/kernel/plugin';
 import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
 import { canMakeNamespaces, findProgram } from '@oarlock/process-supervisor/host/host-tools';
@@ -85,8 +86,15 @@ export async function openRuntime(
   const image = await store.images.pull({ reference: `${registry.host}/busybox:1`, credentials });
   await store.images.close();
   const make = async (more: Partial<OciRuntimeConfig> = {}) => {
-    const settings = { keepPods: true, stopGraceSeconds: 2, idleSeconds: 30, ...config, ...more };
-    const driver = new OciRuntime(settings, network, { clock: systemClock, log: silentLogger, dataDir, mode, openImages: open });
+    const settings = { keepPods: true, stopGraceSeconds: 2, idleSeconds: 30, required: true, ...config, ...more };
+    const driver = new OciRuntime(settings, network, {
+      clock: systemClock,
+      log: silentLogger,
+      dataDir,
+      mode,
+      probe: async () => available,
+      openImages: open,
+    });
     await driver.start();
     return asUser ? withOwnLogs(driver) : driver;
   };

@@ -12,7 +12,7 @@ import {
   writeContainerFiles,
   writeKubeconfig,
 } from '../../src/containers/internal/container-environment.ts';
-import { isHostImage } from '../../src/host-image.ts';
+import { isHostImage } from '@oarlock/spi/runtime';
 import { buildLaunch, type ProcessSpec } from '../../src/containers/internal/process-launch.ts';
 import type { Tools } from '@oarlock/process-supervisor/host/host-tools';
 import { containerConfig, podConfig, security } from '../support/pod.ts';

@@ -41,7 +41,18 @@ const limits = new Map<symbol, CallLimits>([
     {
       ...Object.fromEntries(
         [
-          ...['version', 'status', 'features', 'isolation', 'cgroupDriver', 'stopPodSandbox', 'removePodSandbox', 'podSandboxStatus'],
+          ...[
+            'version',
+            'status',
+            'features',
+            'isolation',
+            'imageSupport',
+            'limitations',
+            'cgroupDriver',
+            'stopPodSandbox',
+            'removePodSandbox',
+            'podSandboxStatus',
+          ],
           ...['listPodSandbox', 'createContainer', 'startContainer', 'removeContainer', 'containerStatus', 'listContainers'],
           ...['updateContainerResources', 'reopenContainerLog', 'containerStats', 'listContainerStats', 'listImages', 'imageStatus'],
           ...['removeImage', 'imageFsInfo', 'portForward'],

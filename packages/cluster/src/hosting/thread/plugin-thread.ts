@@ -285,7 +285,7 @@ export class PluginThread {
         this.onKeys?.(message.keys, message.spanContext);
         return;
       case 'log':
-        log[message.level](message.fields, message.text);
+        if (['debug', 'info', 'warn', 'error'].includes(message.level)) log[message.level](message.fields, message.text);
         return;
       default:
         this.#requests.handleMessage(message);

@@ -2,6 +2,19 @@ import type { Resource } from '@oarlock/api/resource';
 import type { Client, WatchOptions } from '@oarlock/spi/client';
 import { serializeError, type FromThreadMessage, type ToThreadMessage } from './thread-protocol.ts';
 
+type RequestMethod = 'get' | 'list' | 'create' | 'update' | 'patch' | 'delete' | 'deleteCollection' | 'raw';
+/** The methods that a thread or process may call, whose name it sends. */
+const requestMethods: ReadonlySet<string> = new Set<RequestMethod>([
+  'get',
+  'list',
+  'create',
+  'update',
+  'patch',
+  'delete',
+  'deleteCollection',
+  'raw',
+]);
+
 /** Sends API requests of a plugin in a thread and returns the responses. A watch continues when its events are consumed. */
 export class ThreadRequests {
   readonly #client: Client;
@@ -47,6 +60,7 @@ export class ThreadRequests {
       Record<string, (...list: readonly unknown[]) => Promise<unknown>>
     >;
     try {
+      if (!requestMethods.has(method)) throw new Error(`the client has no method ${JSON.stringify(method)}`);
       this.#send({ type: 'answer', id, value: await client[method]?.(...args) });
     } catch (error) {
       this.#send({ type: 'answer', id, error: serializeError(error) });

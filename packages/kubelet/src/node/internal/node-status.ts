@@ -25,6 +25,8 @@ export interface NodeStatusInputs {
   readonly features: RuntimeFeatures | undefined;
   /** Whether the default runtime isolates pods from the node; undefined if the runtime does not report it. */
   readonly isolation: PodIsolation | undefined;
+  /** What the runtimes do not enforce, in one line each; undefined if none reports it. */
+  readonly unenforced?: readonly string[] | undefined;
   readonly images: readonly Image[];
   readonly pressure: NodePressure;
   /** The reasons why the node is not ready; empty if the node is ready. */
@@ -77,6 +79,7 @@ function conditionsOf({
   pressure,
   problems,
   isolation,
+  unenforced,
 }: NodeStatusInputs): readonly Omit<NodeCondition, 'lastHeartbeatTime' | 'lastTransitionTime'>[] {
   const one = (
     type: string,
@@ -112,6 +115,7 @@ function conditionsOf({
           message: problems.length === 1 ? (problems[0] ?? '') : `[${problems.join(', ')}]`,
         },
     ...(isolation ? [isolationCondition(isolation)] : []),
+    ...(unenforced ? [enforcementCondition(unenforced)] : []),
   ];
 }
 
@@ -120,6 +124,12 @@ const isolationCondition = ({ enforced, reason }: PodIsolation) =>
   enforced
     ? { type: 'PodIsolation', status: 'True', reason: 'PodIsolationEnforced', message: 'pods are isolated from the node' }
     : { type: 'PodIsolation', status: 'False', reason: 'PodIsolationUnavailable', message: `pods run without isolation: ${reason}` };
+
+/** Returns the condition PodEnforcement, which is about settings of pods, such as limits. `True` is the good state. */
+const enforcementCondition = (unenforced: readonly string[]) =>
+  unenforced.length === 0
+    ? { type: 'PodEnforcement', status: 'True', reason: 'PodSettingsEnforced', message: 'the runtimes enforce the settings of pods' }
+    : { type: 'PodEnforcement', status: 'False', reason: 'PodSettingsNotEnforced', message: unenforced.join('; ') };
 
 /** Returns the complete node status. A condition's transition time changes only when the condition's status changes. */
 export function generateNodeStatus(inputs: NodeStatusInputs, before: NodeStatus | undefined, now: number): NodeStatus {

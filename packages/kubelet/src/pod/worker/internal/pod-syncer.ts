@@ -1,3 +1,4 @@
+import { unenforcedInPod } from '../../../runtime/unenforced-settings.ts';
 import { isolationRejection } from '../../../admission/isolation-admission.ts';
 import { formatTime, parseTime } from '@oarlock/api/values/time';
 import type { Pod } from '@oarlock/api/types/core-v1';
@@ -202,7 +203,15 @@ export class PodSyncer {
       return false;
     }
     this.#admitted = true;
+    this.#reportUnenforcedSettings();
     return true;
+  }
+
+  /** Records an event if the pod requests what its runtime does not enforce on this machine. A pod of an earlier kubelet has the event. */
+  #reportUnenforcedSettings(): void {
+    const { pod, runtime, adopted } = this.#record;
+    const unenforced = runtime && !adopted ? unenforcedInPod(pod, runtime.pleg) : [];
+    if (unenforced.length > 0) this.#record.event('Warning', 'PodSettingsNotEnforced', unenforced.join('; '));
   }
 
   /** Allocates the resources that the pod requests (KEP-1287), and marks downward API volumes stale, which may contain the resources. */

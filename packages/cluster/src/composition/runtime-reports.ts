@@ -1,0 +1,29 @@
+import { Runtime } from '@oarlock/spi/runtime';
+import type { Composition } from './compose.ts';
+
+/** Returns a warning for each container runtime that cannot isolate pods from the node, if the composition has a kubelet. */
+export async function isolationWarnings({ plan, host }: Pick<Composition, 'plan' | 'host'>): Promise<readonly string[]> {
+  if (!plan.roles.includes('kubelet')) return [];
+  const warnings: string[] = [];
+  for (const [name, driver] of host.get(Runtime)) {
+    const isolation = await driver.isolation?.();
+    if (isolation?.enforced === false) warnings.push(`${name}: pods run without isolation: ${isolation.reason}`);
+  }
+  return warnings;
+}
+
+/** Returns how each container runtime that may lack support for images runs them, one sentence each, if the composition has a kubelet. */
+export async function imageNotices({ plan, host }: Pick<Composition, 'plan' | 'host'>): Promise<readonly string[]> {
+  if (!plan.roles.includes('kubelet')) return [];
+  const notices: string[] = [];
+  for (const [name, driver] of host.get(Runtime)) {
+    const support = await driver.imageSupport?.();
+    if (support)
+      notices.push(
+        support.available
+          ? `Images: ${support.detail} (${name}).`
+          : `Images cannot be run, only the image "host" for processes: ${support.detail} (${name}).`,
+      );
+  }
+  return notices;
+}
