@@ -117,7 +117,7 @@ describe('a cluster.yaml', () => {
     );
     const first = await runOarlock(['config', 'print', '-f', file]);
     expect(first).toMatchObject({ code: 0, stderr: '' });
-    expect(first.stdout).toMatch(/port: 6443/);
+    expect(first.stdout).toMatch(/address: 127\.0\.0\.1/);
     expect(first.stdout).toMatch(/use: storage-embedded/);
     const printed = join(dir, 'printed.yaml');
     await writeFile(printed, first.stdout);

@@ -1,10 +1,11 @@
-import { access, constants, lstat } from 'node:fs/promises';
+import { access, constants, lstat, mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { readFile } from 'node:fs/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
-import { untilAnswers } from '../harness/http.ts';
+import { httpGet, untilAnswers } from '../harness/http.ts';
+import { Kubectl, newestKubectl } from '../harness/kubectl.ts';
 import { Machine } from '../harness/machine.ts';
 import { oarlock, root } from '../harness/oarlock.ts';
 import { untilValue } from '../harness/until.ts';
@@ -105,6 +106,54 @@ describe('oarlock up without a file', () => {
       await daemon.line(/^Oarlock is ready at /);
     } finally {
       expect(await daemon.stop()).toBe(0);
+    }
+  });
+});
+
+describe('two clusters of one host, without a port', () => {
+  const machine = Machine.use();
+  const names = ['a', 'b'] as const;
+  const file = join(root, 'clusters', 'embedded.yaml');
+  let dir: string;
+  const run = async (...args: string[]) => {
+    const { code, stdout, stderr } = await runProgram(oarlock.file, [...oarlock.args, ...args], { cwd: dir });
+    if (code !== 0) throw new Error(`oarlock ${args.join(' ')} ended with ${code}:\n${stderr}${stdout}`);
+    return stdout;
+  };
+  const up = async (name: string) => /ready at (\S+)/.exec(await run('up', '--name', name, '-f', file, '--detach'))?.[1];
+  const kubectlOf = (name: string) => {
+    const binary = newestKubectl();
+    if (binary === undefined) throw new Error('there is no kubectl on the PATH');
+    return new Kubectl(binary, join(dir, `.oarlock-${name}`, 'admin.kubeconfig'), join(dir, `home-${name}`));
+  };
+  const answers = async (name: string) => {
+    const address = await kubectlOf(name).run(['get', 'service', 'hello', '-o', 'jsonpath={.spec.clusterIP}']);
+    const url = `http://${address}:8080/`;
+    await untilValue(
+      `hello at ${url}`,
+      () => httpGet(url),
+      ({ body }) => body.startsWith('hello from hello-'),
+    );
+  };
+
+  it('start at once, serve the example both, and do not affect each other when one stops and starts again', async () => {
+    dir = machine.path('two');
+    await mkdir(dir);
+    try {
+      const servers = await Promise.all(names.map(up));
+      expect(new Set(servers).size).toBe(2);
+      for (const name of names) await kubectlOf(name).run(['apply', '-f', join(root, 'examples', 'hello')]);
+      for (const name of names) {
+        await kubectlOf(name).run(['wait', '--for=condition=Available', 'deployment/hello', '--timeout=180s']);
+        await answers(name);
+        expect(await kubectlOf(name).run(['exec', 'deployment/hello', '--', 'printenv', 'POD_IP'])).toMatch(/^127\./);
+      }
+      await run('down', '--name', 'a');
+      await answers('b');
+      expect(await up('a')).toBe(servers[0]);
+      await answers('a');
+    } finally {
+      for (const name of names) await run('down', '--name', name).catch(() => undefined); // a cluster that did not start has nothing to stop
     }
   });
 });

@@ -2,6 +2,7 @@ import { Argument, Command, CommanderError, Option } from 'commander';
 import { oarlockVersion } from '@oarlock/cluster/process/version';
 import { exitCodes, describeError } from './common/command-error.ts';
 import {
+  addNameOption,
   dataDir,
   file,
   kubeconfig as kubeconfigOption,
@@ -42,6 +43,7 @@ export function program(): Command {
   addExplainCommands(root);
   addMachineCommands(root);
   addCompletionCommand(root);
+  addNameOption(root);
   overrideExit(root);
   return root;
 }

@@ -21,6 +21,8 @@ const repeatedSignalMs = 1000;
 export interface UpOptions {
   readonly file?: string;
   readonly dataDir: string;
+  /** Name of the cluster, instead of that of the file. */
+  readonly name?: string;
   readonly port?: number;
   readonly roles?: string;
   readonly nodeName?: string;
@@ -58,7 +60,8 @@ export async function up(options: UpOptions): Promise<void> {
   setFlagsFromString('--no-incremental-marking-task');
   const roles = parseRoles(options.roles);
   const dataDir = resolve(options.dataDir);
-  const file = await clusterFileFor(options);
+  const named = await clusterFileFor(options);
+  const file = options.name === undefined ? named : { ...named, name: options.name };
   const remote = await remoteFor(options, dataDir, roles ?? file.spec.roles);
   const stop = new AbortController();
   const stopRequested = onStopSignal(stop);

@@ -5,7 +5,6 @@ import type { ServerList } from '@oarlock/client/http/server-list';
 import type { HttpClient } from '@oarlock/client/http/client';
 import { loopbackClient, LoopbackTransport } from '@oarlock/client/loopback-client';
 import { systemClock, type Clock } from '@oarlock/primitives/clock';
-import { WiringError } from '@oarlock/kernel/errors';
 import type { Identity } from '@oarlock/spi/authn';
 import type { Client, Informers } from '@oarlock/spi/client';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
@@ -14,20 +13,20 @@ import type { Health } from '@oarlock/spi/role';
 import type { RecordedSpan } from '@oarlock/spi/spans';
 import { openTracing } from '@oarlock/tracing/tracing';
 import { compose, type ApiAccess, type ComposeOptions, type Composition } from './composition/compose.ts';
-import { addressTowardsAny, freePort } from './process/addresses.ts';
+import { addressTowardsAny } from './process/addresses.ts';
 import type { ClusterFile } from './config/cluster-file.ts';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { kubeconfig } from './pki/kubeconfig.ts';
 import { openKeys, type KeyFiles } from './pki/keys.ts';
+import { HostAllocation } from './composition/host-allocation.ts';
 import { openLog } from './process/log.ts';
 import { NodeCertificates } from './pki/node-certificates.ts';
 import { isAllowed, shouldUseServiceAccountCredentials } from './identity/service-account-credentials.ts';
 import { apiServer, withComponentIdentities, type Component, type ComponentAccess } from './identity/component.ts';
-import { adminKubeconfig, DataDirLock, logFile } from './process/process-state.ts';
+import { adminKubeconfig, logFile } from './process/process-state.ts';
 import { clusterConfigurationOf } from './configuration/cluster-configuration.ts';
-import { unknownNameFaults } from './composition/unknown-names.ts';
-import { createPlan, missingRuntime } from './composition/create-plan.ts';
 import type { Plan, PlannedPlugin } from './composition/plan.ts';
+import { openDataDir } from './open-data-dir.ts';
 import { guardProcess } from './hosting/guard-process.ts';
 import { pluginHealthEvents } from './hosting/plugin-health-events.ts';
 import { isolationWarnings } from './composition/runtime-reports.ts';
@@ -92,11 +91,14 @@ const issuerOf = (domain: string) => `https://kubernetes.default.svc.${domain}`;
 /** Starts the plan of a cluster file and resolves when all roles are ready. @throws WiringError if the start fails; nothing is left running then */
 export async function run(options: RunOptions): Promise<RunningCluster> {
   const startedAt = performance.now();
-  const planned = await createRunPlan(options);
-  const lock = await DataDirLock.acquire(options.dataDir, planned.facts.serverUrl, planned.roles);
+  const allocation = new HostAllocation({ dataDir: options.dataDir, port: options.port, isRemote: options.remote !== undefined });
+  const { planned, lock } = await openDataDir(options, allocation).catch((error: unknown) => {
+    allocation.release();
+    throw error;
+  });
   const { log, check: checkLog, close } = openLog(logFile(options.dataDir), options.file.spec.log.level);
   const storageServer = new ProcessStorageServer(planned, options.dataDir);
-  const cleanups: Cleanup[] = [close, () => lock.release(), () => storageServer.stop()];
+  const cleanups: Cleanup[] = [() => allocation.release(), close, () => lock.release(), () => storageServer.stop()];
   let composition: Composition | undefined;
   const signal = options.signal ?? new AbortController().signal;
   const { drainSeconds } = options.file.spec.settings.apiserver;
@@ -112,7 +114,7 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
     });
     await renewCertificates(context);
     await lock.ready();
-    const warnings = [...leaderElectionWarnings(planned), ...(await isolationWarnings(composition))];
+    const warnings = [...allocation.notices, ...leaderElectionWarnings(planned), ...(await isolationWarnings(composition))];
     for (const warning of warnings) log.warn({}, warning);
     log.info({ roles: planned.roles, ms: Math.round(performance.now() - startedAt) }, 'ready');
     return {
@@ -130,20 +132,6 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
     await stop();
     throw error;
   }
-}
-
-async function createRunPlan(options: RunOptions): Promise<Plan> {
-  const port = options.port === 0 ? await freePort(options.file.spec.server.address) : options.port;
-  const planned = await createPlan(options.file, {
-    ...options,
-    ...(port !== undefined && { port }),
-    ...(options.remote && { server: options.remote.server }),
-  });
-  const unknown = unknownNameFaults(planned);
-  if (unknown.length > 0) throw new WiringError(unknown);
-  const missing = missingRuntime(planned);
-  if (missing !== undefined) throw new WiringError([missing]);
-  return planned;
 }
 
 /** Runs and removes all cleanups, the last one first. @throws the first error, after all have run */

@@ -34,7 +34,7 @@ export default Cloud.plugin({
   needs: { informers: Informers, facts: Cluster },
   create({ config, informers, facts }) {
     const near = isLoopback(facts.kubernetesServiceIP);
-    const pool = new AddressPool(config.addresses ?? [near ? ipv4Range : farRange]);
+    const pool = new AddressPool(config.addresses ?? [facts.loopback?.loadBalancerCIDR ?? (near ? ipv4Range : farRange)]);
     return {
       name: 'local',
       loadBalancers: new LocalLoadBalancers({ pool, services: informers.forResource(services), class: config.class }),

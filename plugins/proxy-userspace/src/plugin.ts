@@ -1,3 +1,5 @@
+import { optional } from '@oarlock/kernel/slot';
+import { Cluster } from '@oarlock/spi/cluster';
 import { Proxy } from '@oarlock/spi/proxy';
 import { z } from 'zod';
 import { UserspaceProxy } from './userspace-proxy.ts';
@@ -9,9 +11,11 @@ import { UserspaceProxy } from './userspace-proxy.ts';
 export default Proxy.plugin({
   id: 'proxy-userspace',
   config: z.strictObject({
-    /** The address that node ports listen on. */
-    nodePortAddress: z.string().default('127.0.0.1'),
+    /** The address that node ports listen on; by default that of the node. */
+    nodePortAddress: z.string().optional(),
   }),
   declares: { bindsServiceAddresses: true },
-  create: ({ config }, { clock, log }) => new UserspaceProxy({ clock, log, nodePortAddress: config.nodePortAddress }),
+  needs: { facts: optional(Cluster) },
+  create: ({ config, facts }, { clock, log }) =>
+    new UserspaceProxy({ clock, log, nodePortAddress: config.nodePortAddress ?? facts?.loopback?.nodeAddress ?? '127.0.0.1' }),
 });

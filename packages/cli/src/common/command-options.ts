@@ -1,6 +1,24 @@
-import { InvalidArgumentError, Option } from 'commander';
+import { InvalidArgumentError, Option, type Command } from 'commander';
 
-export const dataDir = () => new Option('--data-dir <dir>', 'data directory of the cluster').default('./.oarlock');
+const defaultDataDir = './.oarlock';
+export const dataDir = () => new Option('--data-dir <dir>', 'data directory of the cluster').default(defaultDataDir);
+
+/** Adds `--name` to a command and its subcommands, where they have the data directory of a cluster: it names the cluster and its directory. */
+export function addNameOption(command: Command): void {
+  for (const child of command.commands) addNameOption(child);
+  if (command.options.find(({ long }) => long === '--data-dir')?.defaultValue !== defaultDataDir) return;
+  command.addOption(
+    new Option('--name <name>', 'name of the cluster; its data directory is ./.oarlock-<name>').argParser((name: string) => {
+      if (!/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(name)) throw new InvalidArgumentError('a name is a DNS label in lower case.');
+      return name;
+    }),
+  );
+  command.hook('preAction', (_, action) => {
+    const { name } = action.opts<{ readonly name?: string }>();
+    if (name !== undefined && action.getOptionValueSource('dataDir') === 'default')
+      action.setOptionValueWithSource('dataDir', `${defaultDataDir}-${name}`, 'implied');
+  });
+}
 export const file = () => new Option('-f, --file <file|composition>', 'cluster.yaml of the cluster, or the name of a ready composition');
 export const namespace = (description: string) => new Option('-n, --namespace <namespace>', description).default('default');
 /** The repeatable option `--server`. */

@@ -25,10 +25,10 @@ async function run(program: string): Promise<readonly [code: number, stdout: str
 
 describe('holdProcess', { timeout: 120_000 }, () => {
   it('keeps the process alive for unreferenced timers, until the command has finished', async () => {
-    const wait = `await new Promise((resolve) => setTimeout(resolve, 20).unref()); console.log('done');`;
-    expect(await run(`const finished = holdProcess(); ${wait} finished();`)).toEqual([0, 'done\n', '']);
+    const wait = (ms: number) => `await new Promise((resolve) => setTimeout(resolve, ${ms}).unref()); console.log('done');`;
+    expect(await run(`const finished = holdProcess(); ${wait(20)} finished();`)).toEqual([0, 'done\n', '']);
     // without it, the process ends while the command is awaited
-    const [code, stdout] = await run(wait);
+    const [code, stdout] = await run(wait(600_000));
     expect([code, stdout]).toEqual([13, '']);
   });
 

@@ -21,3 +21,11 @@ export function checkPlan(planned: Plan): void {
   const missing = missingRuntime(planned);
   if (missing !== undefined) throw new WiringError([missing]);
 }
+
+/** Checks what the plugin host does not check when it starts. @throws WiringError with every fault, if the plan has faults */
+export function checkRunPlan(planned: Plan): void {
+  const unknown = unknownNameFaults(planned);
+  if (unknown.length > 0) throw new WiringError(unknown);
+  const missing = missingRuntime(planned);
+  if (missing !== undefined) throw new WiringError([missing]);
+}

@@ -7,10 +7,13 @@ import { slotName } from '@oarlock/kernel/slot';
 import { nthAddress, primaryAddress } from '../process/addresses.ts';
 import type { ClusterFile } from '../config/cluster-file.ts';
 import type { ClusterSpec, RoleName } from '../config/cluster-schema.ts';
-import type { PlannedPlugin, PlanOptions } from './plan.ts';
+import type { HostAddresses, PlannedPlugin, PlanOptions } from './plan.ts';
 import { version } from '../process/version.ts';
 import { serviceAccountOf } from '../config/controller-accounts.ts';
 import { bootstrapPolicy } from '../config/bootstrap-policy.ts';
+
+/** The port of the API server unless the file, the command line or another cluster of this host determine another one. */
+export const defaultPort = 6443;
 
 /**
  * Resolves the facts of the cluster from three sources: the cluster file, the response to a joining node, and the declarations of the network
@@ -19,13 +22,19 @@ import { bootstrapPolicy } from '../config/bootstrap-policy.ts';
 export function clusterFacts(
   file: ClusterFile,
   plugins: readonly PlannedPlugin[],
-  { port, joined, server: remote, network }: Pick<PlanOptions, 'port' | 'joined' | 'server'> & { readonly network?: Plugin | undefined },
+  {
+    port,
+    joined,
+    server: remote,
+    network,
+    loopback,
+  }: Pick<PlanOptions, 'joined' | 'server'> & HostAddresses & { readonly network?: Plugin | undefined },
 ): ClusterFacts {
   const { server } = file.spec;
   const networking = { ...file.spec.networking, ...joined?.cluster };
   const declared = (network ?? plugins.find(({ plugin }) => slotName(plugin.provides.id) === 'network')?.plugin)?.declares ?? {};
   const declaredText = (key: string, fallback: string) => (typeof declared[key] === 'string' ? declared[key] : fallback);
-  const serviceCIDRs = networking.serviceCIDRs ?? [declaredText('serviceCIDR', '10.96.0.0/16')];
+  const serviceCIDRs = networking.serviceCIDRs ?? [loopback?.serviceCIDR ?? declaredText('serviceCIDR', '10.96.0.0/16')];
   const [from = 30_000, to = 32_767] = networking.nodePorts.split('-').map(Number);
   const wildcard = server.address === '0.0.0.0' || server.address === '::';
   const host = server.advertiseAddress ?? (wildcard ? primaryAddress() : server.address);
@@ -33,12 +42,13 @@ export function clusterFacts(
     name: joined?.cluster.name ?? file.name,
     domain: networking.domain,
     version,
-    podCIDRs: networking.podCIDRs ?? [declaredText('podCIDR', '10.244.0.0/16')],
+    podCIDRs: networking.podCIDRs ?? [loopback?.podCIDR ?? declaredText('podCIDR', '10.244.0.0/16')],
     serviceCIDRs,
     kubernetesServiceIP: nthAddress(serviceCIDRs[0] ?? '10.96.0.0/16', 1),
     dnsServiceIP: nthAddress(serviceCIDRs[0] ?? '10.96.0.0/16', 10),
-    serverUrl: joined?.server ?? remote ?? `https://${host.includes(':') ? `[${host}]` : host}:${port ?? server.port}`,
+    serverUrl: joined?.server ?? remote ?? `https://${host.includes(':') ? `[${host}]` : host}:${port ?? server.port ?? defaultPort}`,
     nodePortRange: { from, to },
+    ...(loopback && { loopback: { nodeAddress: loopback.nodeAddress, loadBalancerCIDR: loopback.loadBalancerCIDR } }),
   };
 }
 
@@ -81,15 +91,17 @@ export function withRoleConfig(
   { file, facts }: RoleConfigSources,
   {
     port,
+    kubeletPort,
     joined,
     nodeName,
     leaderElect,
     plugins,
-  }: Pick<PlanOptions, 'port' | 'joined'> & {
-    readonly nodeName: string;
-    readonly leaderElect: boolean;
-    readonly plugins: readonly PlannedPlugin[];
-  },
+  }: Pick<PlanOptions, 'joined'> &
+    HostAddresses & {
+      readonly nodeName: string;
+      readonly leaderElect: boolean;
+      readonly plugins: readonly PlannedPlugin[];
+    },
 ): PlannedPlugin {
   const { spec } = file;
   // the rights of nodes follow from the configuration of the cluster, not from the plugins that this process loads: nodes with other ones do not join
@@ -106,7 +118,7 @@ export function withRoleConfig(
   if (planned.plugin.provides.token !== Roles.token) return planned;
   const derived: Record<string, Record<string, unknown>> = {
     apiserver: {
-      listen: { address: spec.server.address, port: port ?? spec.server.port },
+      listen: { address: spec.server.address, port: port ?? spec.server.port ?? defaultPort },
       advertiseAddress: new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, ''),
       certSANs: spec.server.names,
       ...(spec.encryption && { encryption: encryptionOf(file) }),
@@ -115,7 +127,12 @@ export function withRoleConfig(
     },
     controllers: { leaderElect },
     scheduler: { leaderElect, leaseName: 'kube-scheduler' },
-    kubelet: { nodeName, ...(joined && { tls: { certificateFile: joined.certificateFile, keyFile: joined.keyFile } }) },
+    kubelet: {
+      nodeName,
+      ...(kubeletPort !== undefined && { port: kubeletPort }),
+      ...(facts.loopback && { address: facts.loopback.nodeAddress }),
+      ...(joined && { tls: { certificateFile: joined.certificateFile, keyFile: joined.keyFile } }),
+    },
     proxy: { nodeName },
   };
   return { ...planned, config: { ...derived[planned.name], ...spec.settings[planned.name as RoleName] } };

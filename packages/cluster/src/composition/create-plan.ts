@@ -4,6 +4,7 @@ import type { Plugin } from '@oarlock/kernel/plugin';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { slotName } from '@oarlock/kernel/slot';
 import { explainPath } from '@oarlock/scheduler/explain/explain-path';
+import { Network } from '@oarlock/spi/network';
 import { Roles } from '@oarlock/spi/role';
 import { Runtime } from '@oarlock/spi/runtime';
 import { Storage } from '@oarlock/spi/storage';
@@ -63,10 +64,14 @@ export async function createPlan(file: ClusterFile, options: PlanOptions = {}): 
   }
   plugins.push(...pathPlugins(roles), ...(await rolePlugins(roles)));
   const network = roles.includes('kubelet') ? undefined : await networkOfNodes(file, options.knownPlugins);
-  const facts = clusterFacts(file, plugins, { ...options, network });
+  const host = await options.allocate?.({ file, roles, serviceCIDR: declaredServiceCIDR(plugins), isShared: usesSharedStorage(plugins) });
+  const resolvedOptions = { ...options, ...host };
+  const facts = clusterFacts(file, plugins, { ...resolvedOptions, network });
   const nodeName = options.nodeName ?? hostname().toLowerCase();
   const leaderElect = mayHaveReplicas(roles, plugins);
-  const configured = plugins.map((planned) => withRoleConfig(planned, { file, facts }, { ...options, nodeName, leaderElect, plugins }));
+  const configured = plugins.map((planned) =>
+    withRoleConfig(planned, { file, facts }, { ...resolvedOptions, nodeName, leaderElect, plugins }),
+  );
   if (faults.length > 0) throw new WiringError(sortFaults([...faults, ...remainingFaults(file, configured)]));
   const { mapPlugin } = options;
   return { file, roles, facts, nodeName, plugins: mapPlugin === undefined ? configured : configured.map(mapPlugin) };
@@ -83,6 +88,11 @@ function mayHaveReplicas(roles: readonly RoleName[], plugins: readonly PlannedPl
 /** Returns true if the storage plugin declares that several processes may write the storage at the same time. */
 export const usesSharedStorage = (plugins: readonly PlannedPlugin[]): boolean =>
   plugins.some(({ plugin }) => plugin.provides.token === Storage.token && plugin.declares?.['shared'] === true);
+
+function declaredServiceCIDR(plugins: readonly PlannedPlugin[]): string | undefined {
+  const declared = plugins.find(({ plugin }) => plugin.provides.token === Network.token)?.plugin.declares?.['serviceCIDR'];
+  return typeof declared === 'string' ? declared : undefined;
+}
 
 /** Returns the network plugin of a file whose process runs no kubelet: the ranges that the plugin declares are those of the cluster. */
 async function networkOfNodes(

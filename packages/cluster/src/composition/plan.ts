@@ -1,6 +1,6 @@
 import type { Placement } from '@oarlock/kernel/placement';
 import type { Plugin } from '@oarlock/kernel/plugin';
-import type { ClusterFacts } from '@oarlock/spi/cluster';
+import type { ClusterFacts, LoopbackAddresses } from '@oarlock/spi/cluster';
 import type { ClusterFile } from '../config/cluster-file.ts';
 import type { PlacementSpec, RoleName } from '../config/cluster-schema.ts';
 import type { JoinResponse } from '../paths/join-path.ts';
@@ -38,6 +38,8 @@ export interface PlanOptions {
   readonly roles?: readonly RoleName[];
   readonly port?: number;
   readonly nodeName?: string;
+  /** Chooses ports and addresses that the file leaves open and that no other cluster of this host uses. If absent, the defaults are used. */
+  readonly allocate?: (request: HostRequest) => Promise<HostAddresses>;
   /** Facts of the cluster, and certificate files, of a node that joined the cluster. */
   readonly joined?: JoinedNode;
   /** URL of the API server of another process. */
@@ -46,6 +48,29 @@ export interface PlanOptions {
   readonly mapPlugin?: (planned: PlannedPlugin) => PlannedPlugin;
   /** Plugins that need not be loaded, keyed by their name in `use`; for tests. */
   readonly knownPlugins?: ReadonlyMap<string, Plugin>;
+}
+
+/** What a process is about to run, as far as its ports and addresses depend on it. */
+export interface HostRequest {
+  readonly file: ClusterFile;
+  readonly roles: readonly RoleName[];
+  /** The service CIDR that the network plugin declares. */
+  readonly serviceCIDR: string | undefined;
+  /** True if other processes may use the same storage. */
+  readonly isShared: boolean;
+}
+
+/** Ports and addresses of this host that belong to one cluster alone. */
+export interface HostAddresses {
+  /** The port of the API server. */
+  readonly port?: number;
+  readonly kubeletPort?: number;
+  readonly loopback?: LoopbackRanges;
+}
+
+export interface LoopbackRanges extends LoopbackAddresses {
+  readonly serviceCIDR: string;
+  readonly podCIDR: string;
 }
 
 export interface JoinedNode {

@@ -70,7 +70,8 @@ const spec = z.strictObject({
   server: z
     .strictObject({
       address: z.string().default('127.0.0.1'),
-      port: port.default(6443),
+      /** If absent, 6443 or, if another program of this host uses it, a free port. */
+      port: port.optional(),
       advertiseAddress: z.string().optional(),
       names: z.array(z.string()).default([]),
     })

@@ -17,7 +17,7 @@ type Locate = (key: string) => { readonly at?: SourcePosition; readonly path: st
 
 const keys = ['deadlineMs', 'failurePolicy', 'placement', 'memoryMiB'] as const;
 /** A start may download or compile; a cluster stops within 10 s. */
-const lifecycleLimits: LifecycleLimits = { startMs: 120_000, stopMs: 5_000 };
+const lifecycleLimits: LifecycleLimits = { startMs: 120_000, stopMs: 3_000 };
 const isFirstParty = ({ module, source }: LoadedPlugin): boolean =>
   source === undefined && (module === '' || module.startsWith('@oarlock/'));
 

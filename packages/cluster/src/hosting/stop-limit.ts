@@ -1,7 +1,7 @@
 import type { HostedPluginInfo } from '@oarlock/kernel/plugin-host';
 
 /** Time in milliseconds from a stop signal to the end of the process, whatever a plugin does, if requests drain for the default time. */
-const stopLimitMs = 25_000;
+const stopLimitMs = 9_500;
 const defaultDrainMs = 5_000;
 
 export interface StopLimitOptions {

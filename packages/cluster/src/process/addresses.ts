@@ -1,5 +1,5 @@
 import { networkInterfaces } from 'node:os';
-import { connect, createServer, type AddressInfo } from 'node:net';
+import { connect } from 'node:net';
 import { parseCIDR } from '@oarlock/api/net/cidr';
 import { formatIPNumber } from '@oarlock/api/net/ip-number';
 
@@ -52,16 +52,4 @@ export function nthAddress(cidr: string, n: number): string {
   const range = parseCIDR(cidr);
   if (range === undefined) throw new RangeError(`invalid CIDR address: ${cidr}`);
   return formatIPNumber(range.first + BigInt(n), range.family);
-}
-
-/** Returns a port that is free now. The server's URL is written to files before the server listens, so the port must be known. */
-export function freePort(address: string): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, address, () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
-  });
 }

@@ -507,7 +507,7 @@ describe('a valid cluster.yaml', () => {
     expect(read.spec).toMatchObject({
       roles: ['apiserver', 'controllers', 'scheduler', 'kubelet', 'proxy'],
       storage: { use: 'storage-embedded' },
-      server: { port: 6443 },
+      server: { address: '127.0.0.1' },
       networking: { domain: 'cluster.local' },
     });
   });

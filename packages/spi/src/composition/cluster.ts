@@ -14,8 +14,17 @@ export interface ClusterFacts {
   /** The URL at which other processes reach the API server, such as `https://10.0.0.1:6443`. */
   readonly serverUrl: string;
   readonly nodePortRange: { readonly from: number; readonly to: number };
+  /** Addresses of this host that only this cluster uses, if its pods and Services have loopback addresses. */
+  readonly loopback?: LoopbackAddresses;
   /** Version such as `v1.36.0+oarlock.0.1.0`, reported on `/version`, on nodes and in user agents. */
   readonly version: string;
+}
+/** Several clusters of one host have different loopback addresses. */
+export interface LoopbackAddresses {
+  /** The address of the node, at which node ports listen. */
+  readonly nodeAddress: string;
+  /** The range of the addresses of load balancers. */
+  readonly loadBalancerCIDR: string;
 }
 /** Returns the names under which clients in the cluster reach the API server. The API server's certificate contains all of these names. */
 export const apiServerNames = ({ domain }: Pick<ClusterFacts, 'domain'>): readonly string[] => [

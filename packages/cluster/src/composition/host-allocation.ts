@@ -1,0 +1,178 @@
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isLoopback } from '@oarlock/api/net/ip';
+import { WiringError } from '@oarlock/kernel/errors';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
+import { z } from 'zod';
+import { defaultPort } from './cluster-facts.ts';
+import type { HostAddresses, HostRequest, LoopbackRanges } from './plan.ts';
+import { roleNames } from '../config/cluster-schema.ts';
+import { HostClaims } from '../process/host-claims.ts';
+
+const kubeletPort = 10_250;
+/** The maximum number of clusters with loopback addresses on one host. */
+const maxLoopbackClusters = 15;
+
+const saved = z.object({
+  port: z.int().min(1).max(65_535).optional(),
+  kubeletPort: z.int().min(1).max(65_535).optional(),
+  loopback: z
+    .int()
+    .min(0)
+    .max(maxLoopbackClusters - 1)
+    .optional(),
+});
+type Saved = z.output<typeof saved>;
+
+export interface HostAllocationOptions {
+  readonly dataDir: string;
+  /** The port of the command line. 0: all ports are any free ones, and nothing is kept for the next start. */
+  readonly port: number | undefined;
+  /** True for a process without an API server. */
+  readonly isRemote: boolean;
+  readonly claims?: Pick<HostClaims, 'claim' | 'claimPort' | 'release'>;
+}
+
+/**
+ * The ports and loopback addresses of a process that neither its file nor the command line determine. Kubernetes' ports are preferred; a cluster that
+ * finds them in use takes others and keeps them in its data directory, so that its kubeconfigs, nodes and Services stay valid after a restart.
+ */
+export class HostAllocation {
+  readonly #claims: Pick<HostClaims, 'claim' | 'claimPort' | 'release'>;
+  readonly #options: HostAllocationOptions;
+  readonly #notices: string[] = [];
+  #saved: Saved = {};
+
+  constructor(options: HostAllocationOptions) {
+    this.#options = options;
+    this.#claims = options.claims ?? new HostClaims();
+  }
+
+  /** What the user should know about the choice, one sentence each. */
+  get notices(): readonly string[] {
+    return this.#notices;
+  }
+
+  async allocate(request: HostRequest): Promise<HostAddresses> {
+    if (!this.#isEphemeral) this.#saved = await this.#read();
+    const port = await this.#serverPort(request);
+    const kubelet = await this.#kubeletPort(request);
+    const loopback = await this.#loopback(request);
+    return {
+      ...(port !== undefined && { port }),
+      ...(kubelet !== undefined && { kubeletPort: kubelet }),
+      ...(loopback && { loopback }),
+    };
+  }
+
+  /** Keeps the choice for the next start. Called by the process that holds the data directory. */
+  async save(): Promise<void> {
+    if (this.#isEphemeral || Object.keys(this.#saved).length === 0) return;
+    await writeAtomic(this.#file, `${JSON.stringify(this.#saved)}\n`);
+  }
+
+  release(): void {
+    this.#claims.release();
+  }
+
+  get #isEphemeral(): boolean {
+    return this.#options.port === 0;
+  }
+  get #file(): string {
+    return join(this.#options.dataDir, 'addresses.json');
+  }
+
+  async #read(): Promise<Saved> {
+    let text: string;
+    try {
+      text = await readFile(this.#file, 'utf8');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+      throw error;
+    }
+    const parsed = saved.safeParse(parseJson(text));
+    if (!parsed.success)
+      throw new WiringError([
+        { code: 'ConfigInvalid', message: `${this.#file} is damaged`, remedy: 'remove it: the addresses are chosen again' },
+      ]);
+    return parsed.data;
+  }
+
+  async #serverPort({ file, roles }: HostRequest): Promise<number | undefined> {
+    const { server } = file.spec;
+    if (this.#options.isRemote || !roles.includes('apiserver')) return this.#options.port;
+    if (this.#isEphemeral) return this.#claims.claimPort(undefined, server.address);
+    if ((this.#options.port ?? server.port) !== undefined) return this.#options.port;
+    const preferred = this.#saved.port ?? defaultPort;
+    const port = await this.#claims.claimPort(preferred, server.address);
+    if (port !== preferred)
+      this.#notices.push(
+        `port ${preferred} is in use by another program: the API server listens on port ${port}, also after a restart${
+          this.#saved.port === undefined ? '' : '; copies of its kubeconfig need the new port'
+        }`,
+      );
+    this.#saved = { ...this.#saved, port };
+    return port;
+  }
+
+  async #kubeletPort({ file, roles }: HostRequest): Promise<number | undefined> {
+    const { port, serverAddress } = file.spec.settings.kubelet;
+    if (!roles.includes('kubelet') || port !== undefined) return undefined;
+    if (this.#isEphemeral) return 0;
+    const address = typeof serverAddress === 'string' ? serverAddress : '0.0.0.0';
+    const own = await this.#claims.claimPort(this.#saved.kubeletPort ?? kubeletPort, address);
+    this.#saved = { ...this.#saved, kubeletPort: own };
+    return own;
+  }
+
+  /** Chooses loopback ranges for a process that runs a whole cluster with loopback addresses, if the file names no range. */
+  async #loopback({ file, roles, serviceCIDR, isShared }: HostRequest): Promise<LoopbackRanges | undefined> {
+    const { networking } = file.spec;
+    const isWhole = roleNames.every((role) => roles.includes(role));
+    const isOpen = networking.serviceCIDRs === undefined && networking.podCIDRs === undefined;
+    if (!isWhole || !isOpen || isShared || this.#options.isRemote) return undefined;
+    if (serviceCIDR === undefined || !isLoopback(serviceCIDR.split('/')[0] ?? '')) return undefined;
+    const index = await this.#claimLoopback();
+    if (!this.#isEphemeral) this.#saved = { ...this.#saved, loopback: index };
+    // the first cluster has the ranges that the network plugin declares
+    return index === 0 ? undefined : loopbackRanges(index);
+  }
+
+  async #claimLoopback(): Promise<number> {
+    // Services of a cluster that has started before have addresses of its range
+    const own = this.#saved.loopback ?? (existsSync(join(this.#options.dataDir, 'pki')) && !this.#isEphemeral ? 0 : undefined);
+    const candidates = own === undefined ? Array.from({ length: maxLoopbackClusters }, (_, index) => index) : [own];
+    for (const index of candidates) if (await this.#claims.claim(`loopback/${index}`)) return index;
+    const message =
+      own === undefined
+        ? `${maxLoopbackClusters} clusters with loopback addresses run on this host, which is the maximum`
+        : `another cluster of this host uses ${loopbackRanges(own).serviceCIDR}, the range of this cluster's Services`;
+    throw new WiringError([
+      {
+        code: 'StartFailed',
+        message,
+        path: 'spec.networking.serviceCIDRs',
+        remedy: 'stop the other cluster, or run it with ranges of its own',
+      },
+    ]);
+  }
+}
+
+/** Returns the ranges of the n-th cluster of a host. They do not overlap, and the first one has the defaults of `network-host` and `cloud-local`. */
+export function loopbackRanges(index: number): LoopbackRanges {
+  return {
+    nodeAddress: `127.0.0.${index + 1}`,
+    serviceCIDR: `127.${96 + index}.0.0/16`,
+    podCIDR: index === 0 ? '127.128.0.0/10' : `127.${192 + index}.0.0/16`,
+    loadBalancerCIDR: `127.111.${index}.0/24`,
+  };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // the schema rejects it
+  }
+}

@@ -1,0 +1,123 @@
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { HostRequest } from '@oarlock/cluster/composition/plan';
+import { parseClusterFile } from '@oarlock/cluster/config/cluster-file';
+import { HostAllocation, loopbackRanges } from '@oarlock/cluster/composition/host-allocation';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+const roles = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'proxy'] as const;
+const request = (spec = '{}', changes: Partial<HostRequest> = {}): HostRequest => ({
+  file: parseClusterFile(`apiVersion: oarlock.dev/v1\nkind: Cluster\nspec: ${spec}\n`, 'cluster.yaml'),
+  roles,
+  serviceCIDR: '127.96.0.0/16',
+  isShared: false,
+  ...changes,
+});
+
+/** The names that are claimed on a host, for several instances. */
+class Host {
+  readonly #claimed = new Set<string>();
+  #nextFree = 40_000;
+
+  claims() {
+    const own = new Set<string>();
+    const claim = (name: string) => {
+      if (this.#claimed.has(name)) return Promise.resolve(false);
+      this.#claimed.add(name);
+      own.add(name);
+      return Promise.resolve(true);
+    };
+    return {
+      claim,
+      claimPort: async (preferred: number | undefined) => {
+        if (preferred !== undefined && (await claim(`tcp/${preferred}`))) return preferred;
+        return this.#nextFree++;
+      },
+      release: () => {
+        for (const name of own) this.#claimed.delete(name);
+      },
+    };
+  }
+}
+
+describe('HostAllocation', () => {
+  let host: Host;
+  let directory: string;
+  beforeEach(async () => {
+    host = new Host();
+    directory = await mkdtemp(join(tmpdir(), 'oarlock-addresses-'));
+  });
+  afterEach(async () => {
+    await rm(directory, { recursive: true, force: true });
+  });
+  const open = (name: string, port?: number) =>
+    new HostAllocation({ dataDir: join(directory, name), port, isRemote: false, claims: host.claims() });
+
+  it('gives clusters of one host different ports and ranges', async () => {
+    expect(await open('a').allocate(request())).toEqual({ port: 6443, kubeletPort: 10_250 });
+    const second = open('b');
+    expect(await second.allocate(request())).toEqual({ port: 40_000, kubeletPort: 40_001, loopback: loopbackRanges(1) });
+    expect(second.notices).toEqual(['port 6443 is in use by another program: the API server listens on port 40000, also after a restart']);
+  });
+
+  it('keeps the choice for the next start, and reports a port that is no longer free', async () => {
+    await open('other').allocate(request());
+    await mkdir(join(directory, 'a'));
+    const first = open('a');
+    const chosen = await first.allocate(request());
+    await first.save();
+    first.release();
+    const again = open('a');
+    expect(await again.allocate(request())).toEqual(chosen);
+    expect(again.notices).toEqual([]);
+    const third = open('a');
+    await expect(third.allocate(request())).rejects.toThrow("uses 127.97.0.0/16, the range of this cluster's Services");
+    expect(third.notices).toEqual([
+      'port 40000 is in use by another program: the API server listens on port 40002, also after a restart; copies of its kubeconfig need the new port',
+    ]);
+  });
+
+  it('gives a cluster of an earlier release, which kept no addresses, the ranges that its Services have', async () => {
+    await mkdir(join(directory, 'a', 'pki'), { recursive: true });
+    await open('other').allocate(request());
+    await expect(open('a').allocate(request())).rejects.toThrow('uses 127.96.0.0/16');
+  });
+
+  it('chooses nothing that the file or the command line determines', async () => {
+    const spec = '{ server: { port: 7000 }, settings: { kubelet: { port: 7001 } }, networking: { serviceCIDRs: [127.96.0.0/16] } }';
+    expect(await open('a').allocate(request(spec))).toEqual({});
+    expect(await open('a', 7002).allocate(request(spec))).toEqual({ port: 7002 });
+    expect(await open('a').allocate(request('{}', { roles: ['controllers'] }))).toEqual({});
+  });
+
+  it('leaves the ranges of a shared storage, of pods with own namespaces, and of a process of some roles to the file', async () => {
+    for (const change of [{ isShared: true }, { serviceCIDR: '10.96.0.0/16' }, { serviceCIDR: undefined }, { roles: roles.slice(0, 4) }])
+      expect((await open('a', 7000).allocate(request('{}', change))).loopback).toBeUndefined();
+  });
+
+  it('with port 0 uses only free ports and keeps nothing', async () => {
+    await mkdir(join(directory, 'a'));
+    const allocation = open('a', 0);
+    expect(await allocation.allocate(request())).toMatchObject({ port: expect.any(Number), kubeletPort: 0 });
+    await allocation.save();
+    await expect(readFile(join(directory, 'a', 'addresses.json'))).rejects.toThrow('ENOENT');
+  });
+
+  it('rejects a damaged file', async () => {
+    await mkdir(join(directory, 'a'));
+    await writeFile(join(directory, 'a', 'addresses.json'), '{ "port": 0 }');
+    await expect(open('a').allocate(request())).rejects.toThrow('addresses.json is damaged');
+  });
+
+  it('has ranges that do not overlap', () => {
+    const all = Array.from({ length: 15 }, (_, index) => loopbackRanges(index));
+    for (const key of ['nodeAddress', 'serviceCIDR', 'podCIDR', 'loadBalancerCIDR'] as const)
+      expect(new Set(all.map((ranges) => ranges[key])).size).toBe(15);
+    const octets = all.flatMap(({ serviceCIDR, podCIDR }, index) =>
+      [serviceCIDR, ...(index === 0 ? [] : [podCIDR])].map((cidr) => Number(cidr.split('.')[1])),
+    );
+    expect(new Set([...octets, 111]).size).toBe(octets.length + 1);
+    expect(octets.filter((octet) => octet >= 128 && octet < 192)).toEqual([]);
+  });
+});
