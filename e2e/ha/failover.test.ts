@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -7,6 +7,7 @@ import { componentMissing } from '../harness/component-availability.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { hello } from '../harness/hello.ts';
 import { Machine, everythingIsNeeded } from '../harness/machine.ts';
+import { runOarlock } from '../harness/oarlock.ts';
 import { mustRun } from '../harness/programs.ts';
 import { until, untilValue } from '../harness/until.ts';
 import { joinNode, serverAt, startThreeServers, type JoinedNode, type ThreeServers } from './support/three-servers.ts';
@@ -17,6 +18,25 @@ interface NodeItem extends Item {
 interface Lease extends Item {
   readonly spec: { readonly renewTime: string };
 }
+
+interface ClusterStatus {
+  readonly servers: readonly { readonly ready: boolean; readonly certificateExpiresAt?: string }[];
+  readonly leaders: readonly { readonly component: string; readonly holder: string }[];
+  readonly nodes: readonly { readonly name: string; readonly status: string; readonly certificateExpiresAt?: string }[];
+  readonly certificates: readonly { readonly name: string }[];
+}
+const nodeSpec = {
+  runtimes: ['runtime-process'],
+  network: 'network-host',
+  proxy: 'proxy-userspace',
+  settings: { kubelet: { port: 0, nodeLeaseDurationSeconds: 4, evictionHard: { diskAvailable: '1%', imageAvailable: '1%' } } },
+};
+/** Runs a command that succeeds, and returns its output. */
+const runHere = async (...args: string[]): Promise<string> => {
+  const { code, stdout, stderr } = await runOarlock(args);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  return stdout;
+};
 
 const missing = componentMissing.etcd();
 /** The limit for the failover of a node, in milliseconds. */
@@ -49,9 +69,7 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       three = await startThreeServers(machine);
       const [server] = three.servers;
       if (server === undefined) throw new Error('no server');
-      const settings = { kubelet: { port: 0, nodeLeaseDurationSeconds: 4, evictionHard: { diskAvailable: '1%', imageAvailable: '1%' } } };
-      const spec = { runtimes: ['runtime-process'], network: 'network-host', proxy: 'proxy-userspace', settings };
-      node = await joinNode(machine, server, { name: 'node-a', spec, servers: three.urls.slice(0, 2) });
+      node = await joinNode(machine, server, { name: 'node-a', spec: nodeSpec, servers: three.urls.slice(0, 2) });
       await server.kubectl.apply(await hello('process'));
       await server.api.untilReady('default', 'hello', 3);
     });
@@ -121,6 +139,61 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       const tookMs = performance.now() - upAt;
       console.log(`all servers: the node was back after ${Math.round(tookMs)} ms`);
       expect(tookMs).toBeLessThan(15_000);
+    });
+
+    it('shows the whole cluster from any server, with a kubeconfig that names any of them', async () => {
+      const urls = three.urls.join(',');
+      const file = join(node.dir, 'all-servers.kubeconfig');
+      const [server] = three.servers;
+      if (server === undefined) throw new Error('no server');
+      const { stdout } = await server.oarlock('kubeconfig', '--server', urls);
+      await writeFile(file, stdout, { mode: 0o600 });
+      const contexts = (await mustRun('kubectl', ['--kubeconfig', file, 'config', 'get-contexts', '-o', 'name'])).trim().split('\n');
+      expect(contexts).toHaveLength(3);
+      for (const context of contexts) {
+        await mustRun('kubectl', ['--kubeconfig', file, 'config', 'use-context', context]);
+        // a busy kubelet or server may not show its certificate in time
+        const status = await untilValue(
+          'the state of all servers and of the node',
+          async () =>
+            (JSON.parse(await runHere('status', '--kubeconfig', file, '-o', 'json')) as { readonly cluster: ClusterStatus }).cluster,
+          ({ servers, nodes }) =>
+            servers.length === 3 &&
+            servers.every(({ ready, certificateExpiresAt }) => ready && certificateExpiresAt !== undefined) &&
+            nodes.every((each) => each.status === 'Ready' && each.certificateExpiresAt !== undefined),
+        );
+        expect(status.leaders.map(({ component, holder }) => [component, holder !== ''])).toEqual([
+          ['kube-controller-manager', true],
+          ['kube-scheduler', true],
+        ]);
+        expect(status.nodes.map(({ name }) => name)).toEqual(['node-a']);
+        expect(status.certificates.map(({ name }) => name)).toEqual(['CA', 'client of the kubeconfig']);
+      }
+      expect((await server.oarlock('status')).stdout).toMatch(/^SERVER .*\n(?:.* Ready .*\n){3}\nLEADER OF /m);
+    });
+
+    it('removes a node: its pods end first, and its certificates are rejected until it joins again', async () => {
+      const [server, second] = three.servers;
+      if (server === undefined || second === undefined) throw new Error('no server');
+      const kubeconfig = join(node.dataDir, 'kubelet.kubeconfig');
+      const removed = await runHere('node', 'remove', 'node-a', '--data-dir', second.dataDir);
+      expect(removed.match(/^evicting pod default\/hello-/gm)).toHaveLength(3);
+      await until('the former certificate is rejected by every server', async () => {
+        const answers = await Promise.all(
+          three.urls.map((url) => server.kubectl.try(['--kubeconfig', kubeconfig, '--server', url, 'get', 'node', 'node-a'])),
+        );
+        return answers.every(({ stderr }) => /Unauthorized|logged in/.test(stderr));
+      });
+      expect(await server.kubectl.run(['get', 'nodes', '-o', 'name'])).toBe('');
+      expect(await server.oarlock('node', 'remove', 'node-a')).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('there is no node node-a'),
+      });
+      await node.daemon.stop('SIGKILL');
+      await rm(node.dataDir, { recursive: true });
+      node = await joinNode(machine, server, { name: 'node-b', as: 'node-a', spec: nodeSpec, servers: three.urls });
+      await server.api.untilReady('default', 'hello', 3);
+      expect(await runHere('node', 'list', '--data-dir', second.dataDir)).toMatch(/^node-a +Ready /m);
     });
   },
 );

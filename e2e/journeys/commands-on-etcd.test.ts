@@ -1,6 +1,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
+import type { Item } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { etcdMissing } from '../harness/etcd.ts';
 import { Machine } from '../harness/machine.ts';
@@ -16,6 +17,8 @@ describe.skipIf(reason !== undefined)(`a command on etcd${reason === undefined ?
   const machine = Machine.use();
   let cluster: Cluster;
   let dir: string;
+  /** What the command printed that wrote the backup of the stopped cluster. */
+  let stoppedBackup: string;
   const file = (name: string) => join(dir, name);
   const spec = (endpoint: string, prefix: string) => ({
     roles: ['apiserver', 'controllers', 'scheduler', 'kubelet'],
@@ -77,6 +80,7 @@ describe.skipIf(reason !== undefined)(`a command on etcd${reason === undefined ?
     const stopped = await cluster.oarlock('backup', '-o', file('stopped.backup'), '-f', cluster.file);
     expect([stopped.code, stopped.stderr]).toEqual([0, '']);
     expect(stopped.stdout).toMatch(/^wrote \d+ entries as of revision \d+ and the keys to /);
+    stoppedBackup = stopped.stdout;
   });
 
   it('restores into etcd and into storage-embedded, and the restored clusters serve the objects', async () => {
@@ -86,10 +90,14 @@ describe.skipIf(reason !== undefined)(`a command on etcd${reason === undefined ?
       ['embedded', 'storage-embedded'],
     ] as const) {
       const restored = await machine.prepare({ spec: { ...spec(endpoint, '/second'), storage } });
+      const before = /as of revision (\d+) /.exec(stoppedBackup)?.[1];
       const { code, stdout, stderr } = await restored.oarlock('restore', '-i', file('stopped.backup'), '-f', restored.file);
       expect([name, code, stderr]).toEqual([name, 0, '']);
       expect(stdout).toMatch(/^restored \d+ entries of /);
+      expect(stdout).not.toContain('restart all clients');
       await restored.up();
+      const { metadata } = await restored.api.get<Item>('/api/v1/namespaces/default/secrets/kept');
+      expect([name, Number(metadata.resourceVersion) > Number(before)]).toEqual([name, true]);
       expect(await restored.api.get('/api/v1/namespaces/default/secrets/kept')).toMatchObject({ data: { word: 'b3Blbg==' } });
       // the same CA: the admin of the first cluster is accepted
       expect(await readFile(join(restored.dataDir, 'pki', 'ca.crt'), 'utf8')).toBe(

@@ -69,14 +69,20 @@ export interface JoinedNode {
 }
 
 export interface JoinNodeOptions {
+  /** Name of the node's directory, and of the node without `as`. */
   readonly name: string;
+  readonly as?: string;
   readonly spec: Readonly<Record<string, unknown>>;
   /** The URLs of `--server`. */
   readonly servers: readonly string[];
 }
 
 /** Joins a node to the cluster of a running server and waits until it is ready. */
-export async function joinNode(machine: Machine, server: Cluster, { name, spec, servers }: JoinNodeOptions): Promise<JoinedNode> {
+export async function joinNode(
+  machine: Machine,
+  server: Cluster,
+  { name, as = name, spec, servers }: JoinNodeOptions,
+): Promise<JoinedNode> {
   const dir = machine.path(name);
   await mkdir(dir);
   const [file, dataDir] = [join(dir, 'node.yaml'), join(dir, 'data')];
@@ -85,9 +91,9 @@ export async function joinNode(machine: Machine, server: Cluster, { name, spec, 
   if (code !== 0) throw new Error(stderr);
   const words = stdout.trim().split(' ');
   const option = (flag: string) => [flag, words[words.indexOf(flag) + 1] ?? ''];
-  const args = [...servers.flatMap((url) => ['--server', url]), ...option('--token'), ...option('--ca-hash'), '--node-name', name];
+  const args = [...servers.flatMap((url) => ['--server', url]), ...option('--token'), ...option('--ca-hash'), '--node-name', as];
   const daemon = new Daemon(oarlock.file, [...oarlock.args, 'node', 'join', ...args, '-f', file, '--data-dir', dataDir]);
   machine.undo(`node ${name}`, () => endProcessesBelow(dir));
-  await daemon.line(new RegExp(`^The node ${name} is ready at `));
-  return { name, dir, dataDir, daemon };
+  await daemon.line(new RegExp(`^The node ${as} is ready at `));
+  return { name: as, dir, dataDir, daemon };
 }

@@ -1,12 +1,23 @@
 import { Argument, Command, CommanderError, Option } from 'commander';
 import { oarlockVersion } from '@oarlock/cluster/process/version';
 import { exitCodes, describeError } from './common/command-error.ts';
-import { addNameOption, dataDir, file, namespace, portNumber, servers, timeoutSeconds } from './common/command-options.ts';
+import {
+  addNameOption,
+  dataDir,
+  file,
+  kubeconfig as kubeconfigOption,
+  namespace,
+  portNumber,
+  serverList,
+  servers,
+  timeoutSeconds,
+} from './common/command-options.ts';
 import { holdProcess } from './common/hold-process.ts';
 import { output } from './common/output.ts';
 import { addCompletionCommand } from './completion/completion-command.ts';
 import { addMachineCommands } from './doctor/machine-commands.ts';
 import { addKeyCommands } from './keys/key-commands.ts';
+import { addNodeCommands, addTokenCommands } from './nodes/node-commands.ts';
 import { addEtcdCommands, addServerCommands } from './servers/server-commands.ts';
 
 /** Builds the command line. Each command imports its module when it runs, so that `oarlock --help` stays fast. */
@@ -25,7 +36,7 @@ export function program(): Command {
   addTokenCommands(root);
   addKeyCommands(root);
   addAuthCommands(root);
-  addNodeCommands(root);
+  addNodeCommands(root, async (options) => (await import('./node-join.ts')).join(options));
   addServerCommands(root, async (options) => (await import('./server-join.ts')).joinServer(options));
   addEtcdCommands(root);
   addTraceCommand(root);
@@ -79,15 +90,17 @@ function addClusterCommands(root: Command): void {
     .action(async (options) => (await import('./down.ts')).down(options));
   root
     .command('status')
-    .description('show the running process, its roles and the health checks of the API server')
+    .description('show the process, the health checks of its API server, and the servers, leaders, nodes and certificates of the cluster')
     .addOption(dataDir())
+    .addOption(kubeconfigOption())
     .addOption(output())
-    .action(async (options) => (await import('./status.ts')).status(options));
+    .action(async (options) => (await import('./status/status.ts')).status(options));
   root
     .command('kubeconfig')
     .description('print the kubeconfig of the cluster admin')
     .addOption(dataDir())
-    .action(async (options) => (await import('./status.ts')).kubeconfig(options));
+    .addOption(serverList())
+    .action(async (options) => (await import('./status/status.ts')).kubeconfig(options));
 }
 
 function addConsoleCommand(root: Command): void {
@@ -169,18 +182,6 @@ function addPluginCommands(root: Command): void {
     .action(async (options) => (await import('./export/export.ts')).exportWebhook(options));
 }
 
-function addTokenCommands(root: Command): void {
-  const token = root.command('token').description('manage the tokens that nodes and servers join with');
-  token
-    .command('create')
-    .description('create a bootstrap token and print the command that joins a node or a server with it')
-    .addOption(dataDir())
-    .addOption(new Option('--role <role>', 'role of the machine that joins').choices(['node', 'server']).default('node'))
-    .option('--ttl <hours>', 'hours until the token expires', '24')
-    .addOption(output())
-    .action(async (options) => (await import('./token.ts')).createToken(options));
-}
-
 function addAuthCommands(root: Command): void {
   const auth = root.command('auth').description('examine permissions');
   auth
@@ -203,21 +204,6 @@ function addAuthCommands(root: Command): void {
     .action(async (user, verb, resource, name, options) =>
       (await import('./explain/auth.ts')).why(user, verb, { target: resource, name, options }),
     );
-}
-
-function addNodeCommands(root: Command): void {
-  const node = root.command('node').description('run nodes on other machines');
-  node
-    .command('join')
-    .description('run this machine as a node of a cluster that runs elsewhere')
-    .addOption(servers('URL of an API server; repeat it for each server'))
-    .option('--token <token>', 'token from `oarlock token create`; required the first time')
-    .option('--ca-hash <hash>', 'hash of the cluster CA, sha256:<hex>, printed with the token; required the first time')
-    .addOption(file())
-    .addOption(new Option('--data-dir <dir>', 'data directory of the node').default('./.oarlock-node'))
-    .option('--node-name <name>', 'name of this node; default: the host name')
-    .option('--detach', 'return when the node is registered and leave it running in the background', false)
-    .action(async (options) => (await import('./node-join.ts')).join(options));
 }
 
 function addTraceCommand(root: Command): void {

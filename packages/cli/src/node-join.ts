@@ -24,18 +24,9 @@ import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { discoverCa, validateJoinTarget, withClient } from './common/join-discovery.ts';
+import type { NodeJoinOptions } from './nodes/node-join-options.ts';
 import { up } from './up.ts';
 
-export interface JoinOptions {
-  /** URLs of the API servers. */
-  readonly server?: readonly string[];
-  readonly token?: string;
-  readonly caHash?: string;
-  readonly dataDir: string;
-  readonly file?: string;
-  readonly nodeName?: string;
-  readonly detach: boolean;
-}
 interface NodeFacts {
   readonly nodeName: string;
   readonly server: string;
@@ -54,7 +45,7 @@ const nodeFile = (dataDir: string) => joinPath(dataDir, 'node.json');
 const usage = (message: string) => new CommandError(message, exitCodes.usage);
 
 /** Obtains certificates for this machine and runs its kubelet and proxy. Later calls with the same data directory reuse the certificates. */
-export async function join(options: JoinOptions): Promise<void> {
+export async function join(options: NodeJoinOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   const kubeconfigFile = joinPath(dataDir, 'kubelet.kubeconfig');
   const certificateFile = joinPath(dataDir, 'kubelet-serving.crt');
@@ -85,7 +76,11 @@ async function serverList(urls: readonly string[], dataDir: string): Promise<Ser
  * Returns the result of an earlier enrollment if its certificates are still valid, otherwise undefined.
  * @throws CommandError if the data directory belongs to another node, or if the certificates have expired and no token is given
  */
-async function readEnrollment({ nodeName, token }: JoinOptions, dataDir: string, certificateFile: string): Promise<NodeFacts | undefined> {
+async function readEnrollment(
+  { nodeName, token }: NodeJoinOptions,
+  dataDir: string,
+  certificateFile: string,
+): Promise<NodeFacts | undefined> {
   const text = await readFile(nodeFile(dataDir), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;
     throw error;
@@ -130,7 +125,7 @@ async function updateAuthorities(kubeconfigFile: string, servers: ServerList): P
 
 /** Joins the cluster with a token: verifies the cluster's CA, requests the certificates, and writes them to the data directory. */
 async function enroll(
-  options: JoinOptions & { readonly parsed: ClusterFile },
+  options: NodeJoinOptions & { readonly parsed: ClusterFile },
   {
     dataDir,
     kubeconfigFile,
@@ -203,7 +198,7 @@ async function obtainCertificate(api: HttpClient, purpose: 'client' | 'serving',
 }
 
 /** Validates all options before the first request is sent. @throws CommandError if an option is invalid */
-function validateOptions({ server: servers = [], token, caHash: expectedCaHash, nodeName: nameOption }: JoinOptions) {
+function validateOptions({ server: servers = [], token, caHash: expectedCaHash, nodeName: nameOption }: NodeJoinOptions) {
   if (servers.length === 0 || token === undefined || expectedCaHash === undefined)
     throw usage('the first join of a machine requires --server, --token and --ca-hash; `oarlock token create` prints them');
   for (const server of servers) validateJoinTarget({ server, caHash: expectedCaHash }, { server: '--server', caHash: '--ca-hash' });

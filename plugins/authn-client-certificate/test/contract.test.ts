@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ClientCertificateAuthenticator } from '../src/plugin.ts';
 
 const run = promisify(execFile);
+const noRevocations = { unknown: undefined, includes: () => false };
 let directory: string;
 const certificates = new Map<string, Promise<X509Certificate>>();
 
@@ -51,7 +52,7 @@ authnContract('authn-client-certificate', async () => {
   const admin = await subject('/O=system:masters/O=ops/CN=kubernetes-admin');
   const node = await subject('/O=system:nodes/CN=system:node:n1');
   return {
-    authenticator: new ClientCertificateAuthenticator(),
+    authenticator: new ClientCertificateAuthenticator(noRevocations),
     known: [
       {
         title: 'an administrator',
@@ -75,7 +76,7 @@ authnContract('authn-client-certificate', async () => {
 
 describe('authn-client-certificate', () => {
   const authenticate = async (clientCertificate: X509Certificate) =>
-    new ClientCertificateAuthenticator().authenticate({ certificate: clientCertificate });
+    new ClientCertificateAuthenticator(noRevocations).authenticate({ certificate: clientCertificate });
   const identity = async (clientCertificate: X509Certificate) => {
     const result = await authenticate(clientCertificate);
     return result.outcome === 'authenticated' ? { name: result.identity.name, groups: result.identity.groups } : result;
@@ -114,7 +115,7 @@ describe('authn-client-certificate', () => {
 
   it('parses a certificate once', async () => {
     const clientCertificate = await subject('/CN=once');
-    const authenticator = new ClientCertificateAuthenticator();
+    const authenticator = new ClientCertificateAuthenticator(noRevocations);
     expect(authenticator.authenticate({ certificate: clientCertificate })).toBe(
       authenticator.authenticate({ certificate: clientCertificate }),
     );

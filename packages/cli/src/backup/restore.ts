@@ -5,6 +5,7 @@ import { openStorage } from '@oarlock/cluster/composition/open-storage';
 import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { StorageDriver, Write } from '@oarlock/spi/storage';
+import { advanceBeyond } from './advance-revision.ts';
 import { checkBackup, isFile, readBackup, type BackedUpEntry, type BackedUpFile } from './backup-file.ts';
 import { clusterFileOf, keyDirectories } from './backup.ts';
 import { isConfiguredKey, restoreConfiguredKey } from './configured-keys.ts';
@@ -50,6 +51,7 @@ export async function restore(options: RestoreOptions): Promise<void> {
     await checkEncryption({ input, dataDir, clusterFile, keys: options.keys });
     await clearInterruptedRestore(driver, name);
     if (driver.skipTo) await driver.skipTo(head.revision + revisionGap);
+    else await advanceBeyond(driver, head.revision, marker);
     let entries = 0;
     for await (const writes of chunks(readBackup(input))) {
       await commit(driver, writes);

@@ -24,6 +24,13 @@ export const namespace = (description: string) => new Option('-n, --namespace <n
 /** The repeatable option `--server`. */
 export const servers = (description: string) =>
   new Option('--server <url>', description).argParser((url: string, previous: readonly string[] | undefined) => [...(previous ?? []), url]);
+/** `--kubeconfig` of commands that use a running cluster. */
+export const kubeconfig = () => new Option('--kubeconfig <file>', 'kubeconfig of the cluster; default: that of its admin');
+/** `--server` of a kubeconfig: URLs, separated by commas or repeated. */
+export const serverList = () =>
+  new Option('--server <urls>', 'URLs of API servers, comma separated: one context for each').argParser(
+    (urls: string, previous: readonly string[] | undefined) => [...(previous ?? []), ...urls.split(',')],
+  );
 
 export function portNumber(text: string): number {
   const port = Number(text);
@@ -37,4 +44,12 @@ export function timeoutSeconds(text: string): number {
   if (!Number.isInteger(seconds) || seconds < 1 || seconds > 30)
     throw new InvalidArgumentError('a timeout is an integer from 1 to 30, in seconds.');
   return seconds;
+}
+
+/** Parses a time in seconds, from a second to a day. */
+export function seconds(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1 || value > 86_400)
+    throw new InvalidArgumentError('a time is an integer from 1 to 86400, in seconds.');
+  return value;
 }

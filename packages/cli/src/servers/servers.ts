@@ -4,6 +4,7 @@ import { serversPath, type ServerWithMember } from '@oarlock/cluster/servers/ser
 import { adminAccess } from '../common/admin-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { formatTable } from '../common/format-table.ts';
+import { memberColumns, memberTitles } from '../status/cluster-status.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
 
 interface ServerOptions {
@@ -47,15 +48,7 @@ function serverTable(servers: readonly ServerWithMember[]): string {
     startedAt,
     ...(hasMembers ? memberColumns(member) : []),
   ]);
-  const memberNames = hasMembers ? ['ETCD', 'ETCD-VERSION', 'DB-SIZE', 'ALARMS'] : [];
-  return formatTable([['NAME', 'STATUS', 'URL', 'VERSION', 'KEYS', 'STARTED', ...memberNames], ...rows]);
-}
-
-function memberColumns(member: ServerWithMember['member']): readonly string[] {
-  if (member === undefined) return ['<none>', '', '', ''];
-  const { role, version, databaseBytes, alarms } = member;
-  const size = databaseBytes === 0 ? '' : `${(databaseBytes / 1024 / 1024).toFixed(1)} MiB`;
-  return [role, version, size, alarms.length === 0 ? '<none>' : alarms.join(',')];
+  return formatTable([['NAME', 'STATUS', 'URL', 'VERSION', 'KEYS', 'STARTED', ...(hasMembers ? memberTitles : [])], ...rows]);
 }
 
 /** Removes a server that has ended. @throws CommandError if it runs or is unknown */

@@ -102,3 +102,11 @@ export const Authn = slot.chain<Authenticator>('authn/v1');
 
 /** The identity of unauthenticated requests, where anonymous authentication is enabled. */
 export const anonymous: Identity = { name: 'system:anonymous', groups: ['system:unauthenticated'] };
+/**
+ * The ConfigMap that lists nodes whose certificates are revoked, by name: the value is the RFC 3339 time up to which the validity of a revoked certificate
+ * begins. A certificate that the node obtains later, by joining again, is accepted.
+ */
+export const removedNodes = { namespace: 'kube-system', name: 'oarlock-removed-nodes' } as const;
+
+/** Prefix of the user name of a node. */
+export const nodeUserPrefix = 'system:node:';

@@ -12,9 +12,9 @@ import {
 } from '@oarlock/cluster/servers/join-token';
 import type { RemoteAccess } from '@oarlock/cluster/remote-access';
 import { readClusterKey } from '@oarlock/cluster/servers/shared-keys';
-import { adminAccess } from './common/admin-access.ts';
-import { CommandError, exitCodes } from './common/command-error.ts';
-import { printFacts, type OutputFormat } from './common/output.ts';
+import { adminAccess } from '../common/admin-access.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
+import { printFacts, type OutputFormat } from '../common/output.ts';
 
 const maxHours = 24 * 365;
 
