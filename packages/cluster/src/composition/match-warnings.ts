@@ -48,11 +48,11 @@ function resourceHint(resource: string, served: ReadonlySet<string>): string {
   const [path = '', subresource] = resource.split('/');
   const plural = path.split('.')[0] ?? '';
   const suffix = subresource === undefined ? '' : `/${subresource}`;
-  const inOtherGroup = [...served].filter((name) => name.startsWith(`${plural}.`) && name.endsWith(suffix) && name.includes('/') === (suffix !== ''));
+  const inOtherGroup = [...served].filter(
+    (name) => name.startsWith(`${plural}.`) && name.endsWith(suffix) && name.includes('/') === (suffix !== ''),
+  );
   const closest = inOtherGroup.length > 0 ? inOtherGroup.join(' or ') : closestWord(resource.toLowerCase(), [...served]);
-  return closest === undefined
-    ? ': the rule matches nothing until a CustomResourceDefinition defines it'
-    : `: did you mean ${closest}?`;
+  return closest === undefined ? ': the rule matches nothing until a CustomResourceDefinition defines it' : `: did you mean ${closest}?`;
 }
 
 /** Returns the resources and subresources of all groups, such as `pods`, `deployments.apps` and `deployments.apps/scale`. */
