@@ -3,7 +3,7 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import { sectionOf, insertPlugin } from '@oarlock/cluster/config/insert-plugin';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
 import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
-import { clusterSchema, type PlacementSpec } from '@oarlock/cluster/config/cluster-schema';
+import { clusterSchema, type ClusterSpec, type PlacementSpec } from '@oarlock/cluster/config/cluster-schema';
 import type { PlannedPlugin } from '@oarlock/cluster/composition/plan';
 import { frontOf } from '@oarlock/cluster/hosting/front';
 import { withDedicatedInformers } from '@oarlock/cluster/identity/dedicated-informers';
@@ -16,9 +16,11 @@ import type { Logger } from '@oarlock/primitives/logger';
 import type { PluginContext } from '@oarlock/kernel/plugin';
 import { Admission, type AdmissionPlugin } from '@oarlock/spi/admission';
 import { Authn, type Authenticator } from '@oarlock/spi/authn';
+import { Controllers, type Controller } from '@oarlock/spi/controller';
 import { describeError } from '../common/command-error.ts';
+import { changedKeys, withoutConfigs } from './changed-keys.ts';
 import { FileWatch } from './file-watch.ts';
-import { observeAdmission, observeAuthn } from './observe-plugins.ts';
+import { observeAdmission, observeAuthn, observeController } from './observe-plugins.ts';
 import { colorsFor, type Colors } from './terminal-colors.ts';
 import { Reloader } from './reloader.ts';
 import { RequestLog } from './request-log.ts';
@@ -122,8 +124,9 @@ async function startCluster(
     },
     rejected: (name, message) =>
       print(`${paint.red(`${paint.bold(name)} was not reloaded; the previous version keeps running:`)}\n${message}`),
+    restartNeeded: (name, keys) => print(paint.yellow(`${paint.bold(name)}: restart oarlock dev to apply the changed ${keys.join(', ')}`)),
   });
-  const configs = followConfig(options, { plugins, reloader, paint });
+  const configs = followConfig(options, { plugins, reloader, paint, running: file.spec });
   await reloader.warm();
   print(banner(running, { dataDir, names: reloader.names, paint }));
   log.renew();
@@ -194,6 +197,10 @@ function observePlugin(
             : paint.red(`rejects: ${result.outcome === 'rejected' ? result.reason : ''}`);
         print(`${paint.cyan(name)} ${decision} ${paint.dim(`${path}, ${ms.toFixed(2)} ms`)}`);
       });
+    if (token === Controllers.token && isOwn)
+      return observeController(instance as Controller, (key, error) =>
+        print(`${paint.cyan(name)} ${paint.red(`reconcile of ${key} failed; retrying`)}${errorText(error)}`),
+      );
     return instance;
   };
   const withPrintedLog = (context: PluginContext): PluginContext =>
@@ -241,16 +248,24 @@ function errorText(error: unknown): string {
   return [`: ${error.message}`, ...lines.slice(0, 5)].join('\n');
 }
 
-/** Reloads plugins under development when their config in the cluster.yaml changes. Other changes of the file need a restart. */
+/** Reloads plugins under development when their config in the cluster.yaml changes. Reports other changes of the file, which need a restart. */
 function followConfig(
   { file }: DevOptions,
-  { plugins, reloader, paint }: { readonly plugins: readonly string[]; readonly reloader: Reloader; readonly paint: Colors },
+  {
+    plugins,
+    reloader,
+    paint,
+    running,
+  }: { readonly plugins: readonly string[]; readonly reloader: Reloader; readonly paint: Colors; readonly running: ClusterSpec },
 ): FileWatch | undefined {
   if (file === undefined) return undefined;
   const path = resolve(file);
   const watch = new FileWatch(() => {
     fileOf(plugins, { file, dataDir: '', all: false })
       .then(async ({ spec }) => {
+        const isOwn = ({ use, name }: PlacementSpec) => reloader.namesOf(resolve(dirname(path), use), name).length > 0;
+        const keys = changedKeys(withoutConfigs(running, isOwn), withoutConfigs(spec, isOwn)).map((key) => `spec.${key}`);
+        if (keys.length > 0) print(paint.yellow(`${basename(path)}: restart oarlock dev to apply the changed ${keys.join(', ')}`));
         for (const section of sections)
           for (const { placement } of placementsOf(spec, section)) {
             const source = resolve(dirname(path), placement.use);

@@ -1,10 +1,12 @@
-import type { KubeObject } from '@oarlock/api/object';
+import type { KubeObject, ObjectKey } from '@oarlock/api/object';
 import { isConfidential } from '@oarlock/apiserver/endpoints/request/confidential';
 import { errorText } from '@oarlock/primitives/error-text';
 import { diffJson, type Difference } from '@oarlock/primitives/json-diff';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import { isAdmissionDecision, type AdmissionPlugin, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
+import { isStatus } from '@oarlock/api/status';
 import type { Authenticator, AuthnResult, Credentials } from '@oarlock/spi/authn';
+import type { Controller } from '@oarlock/spi/controller';
 
 /** The effect of one call of an admission plugin on one request. */
 export interface PluginCall {
@@ -91,6 +93,27 @@ export function observeAuthn(plugin: Authenticator, onResult: (path: string, res
       };
       const result = plugin.authenticate(credentials);
       return result instanceof Promise ? result.then(report) : report(result);
+    },
+  };
+}
+
+/** Wraps a controller and reports each failed reconcile. Conflicts are not reported, because the next reconcile resolves them. */
+export function observeController(plugin: Controller, onFailure: (key: ObjectKey, error: unknown) => void): Controller {
+  const { addDynamicWatches, concurrentReconciles, isDisabledByDefault, toleratesMissingKinds } = plugin;
+  return {
+    name: plugin.name,
+    watches: plugin.watches,
+    ...(concurrentReconciles !== undefined && { concurrentReconciles }),
+    ...(isDisabledByDefault !== undefined && { isDisabledByDefault }),
+    ...(toleratesMissingKinds !== undefined && { toleratesMissingKinds }),
+    ...(addDynamicWatches && { addDynamicWatches: addDynamicWatches.bind(plugin) }),
+    async reconcile(key, context) {
+      try {
+        return await plugin.reconcile(key, context);
+      } catch (error) {
+        if (!context.signal.aborted && !isStatus(error, 'Conflict')) onFailure(key, error);
+        throw error;
+      }
     },
   };
 }

@@ -9,6 +9,7 @@ import { describeFault, WiringError, type Fault } from '@oarlock/kernel/errors';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import type { PluginHost } from '@oarlock/kernel/plugin-host';
 import { errorText } from '@oarlock/primitives/error-text';
+import { changedKeys } from './changed-keys.ts';
 import { FileWatch } from './file-watch.ts';
 
 export interface ReloaderOptions {
@@ -16,6 +17,8 @@ export interface ReloaderOptions {
   readonly plugins: readonly PlannedPlugin[];
   reloaded(name: string, ms: number): void;
   rejected(name: string, message: string): void;
+  /** Called with the keys of a changed placement that apply only to a new process, such as `deadlineMs`. */
+  restartNeeded(name: string, keys: readonly string[]): void;
 }
 
 interface ReloadablePlugin {
@@ -65,11 +68,14 @@ export class Reloader {
     await Promise.all(this.#plugins.map(({ compiler }) => compiler.compile().catch(() => {}))); // the reload after a save reports errors
   }
 
-  /** Reloads a plugin if its placement in the cluster file has changed. */
+  /** Reloads a plugin if its config in the cluster file has changed. Reports other changes of its placement, which need a restart. */
   async configure(name: string, placement: PlacementSpec): Promise<void> {
     const target = this.#plugins.find(({ planned }) => planned.name === name);
-    if (target === undefined || JSON.stringify(target.placement) === JSON.stringify(placement)) return;
-    await this.reload(target, placement);
+    if (target === undefined) return;
+    const keys = changedKeys(target.placement, placement);
+    const others = keys.filter((key) => key !== 'config');
+    if (others.length > 0) this.#options.restartNeeded(name, others);
+    if (keys.includes('config')) await this.reload(target, { ...target.placement, config: placement.config });
   }
 
   async close(): Promise<void> {

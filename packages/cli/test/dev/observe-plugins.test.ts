@@ -1,8 +1,9 @@
 import { configMaps, secrets } from '@oarlock/api/resources';
 import type { Resource } from '@oarlock/api/resource';
+import { failure } from '@oarlock/api/status';
 import { allow, deny, type AdmissionPlugin, type AdmissionRequest } from '@oarlock/spi/admission';
 import { expect, it } from 'vitest';
-import { observeAdmission, type PluginCall } from '../../src/dev/observe-plugins.ts';
+import { observeAdmission, observeController, type PluginCall } from '../../src/dev/observe-plugins.ts';
 
 const plugin: AdmissionPlugin = {
   matches: [],
@@ -46,4 +47,18 @@ it('the content of Secrets is not reported', async () => {
     { rejected: '(hidden)' },
     { failed: '(hidden)' },
   ]);
+});
+
+it('reports failed reconciles of a controller, except conflicts and those of a stop', async () => {
+  const failures: unknown[] = [];
+  const error = new Error('marker');
+  const reconcileWith = (thrown: unknown, aborted = false) => {
+    const controller = { name: 'c', watches: [], reconcile: () => Promise.reject(thrown) };
+    const signal = aborted ? AbortSignal.abort() : new AbortController().signal;
+    return observeController(controller, (key, reason) => failures.push([key, reason])).reconcile('default/a', { signal } as never);
+  };
+  await expect(reconcileWith(error)).rejects.toBe(error);
+  await expect(reconcileWith(error, true)).rejects.toBe(error);
+  await expect(reconcileWith(failure('Conflict', 'the object was changed'))).rejects.toThrow('changed');
+  expect(failures).toEqual([['default/a', error]]);
 });

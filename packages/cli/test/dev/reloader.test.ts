@@ -79,6 +79,7 @@ it('replaces twenty versions of a plugin under constant load without losing a re
 
   let took: (() => void) | undefined;
   const rejections: string[] = [];
+  const restarts: unknown[] = [];
   const reloader = new Reloader({
     host: running.composition.host,
     plugins: running.composition.plan.plugins,
@@ -87,9 +88,12 @@ it('replaces twenty versions of a plugin under constant load without losing a re
       rejections.push(message);
       took?.();
     },
+    restartNeeded: (name, keys) => restarts.push([name, keys]),
   });
   expect(reloader.names).toEqual(['admission-versioned']);
   await reloader.warm();
+  await reloader.configure('admission-versioned', { use: file, config: {}, placement: 'thread' });
+  expect(restarts).toEqual([['admission-versioned', ['placement']]]);
 
   let [over, sent] = [false, 0];
   const versionOf = async (): Promise<number> => {
