@@ -107,7 +107,7 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
     });
 
     it('run an image of an archive that was loaded without a registry', async () => {
-      const image = buildImage('oarlock.test/loaded:1', await busyboxLayer(), config);
+      const image = buildImage('oarlock.test/loaded:1', await busyboxLayer(), { ...config, Env: ['GREETING=loaded'] });
       const loaded = await runOarlock(['image', 'load', '-', '--data-dir', cluster.dataDir], { input: imageArchive([image]) });
       expect([loaded.code, loaded.stderr]).toEqual([0, '']);
       expect(loaded.stdout).toContain(`Loaded oarlock.test/loaded:1 (${image.manifest.digest}, `);
