@@ -16,8 +16,8 @@ import { holdProcess } from './common/hold-process.ts';
 import { output } from './common/output.ts';
 import { addCompletionCommand } from './completion/completion-command.ts';
 import { addMachineCommands } from './doctor/machine-commands.ts';
-import { addImageCommands } from './images/image-commands.ts';
 import { addKeyCommands } from './keys/key-commands.ts';
+import { addImageCommands } from './nodes/images/image-commands.ts';
 import { addNodeCommands, addTokenCommands } from './nodes/node-commands.ts';
 import { addEtcdCommands, addServerCommands } from './servers/server-commands.ts';
 

@@ -8,7 +8,7 @@ import { commandsOf, type ImageCommands } from '@oarlock/oci/control/image-comma
 import { OciError } from '@oarlock/oci/oci-error';
 import { systemClock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
-import { CommandError, exitCodes } from '../common/command-error.ts';
+import { CommandError, exitCodes } from '../../common/command-error.ts';
 
 /** The default of `registryConfigDirectory` of runtime-oci. */
 const hostsDirectory = '/etc/containerd/certs.d';

@@ -6,11 +6,11 @@ import { DataDirLock } from '@oarlock/cluster/process/process-state';
 import { ImageServer } from '@oarlock/oci/control/image-server';
 import type { ImageCommands } from '@oarlock/oci/control/image-commands';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { buildImage, imageArchive } from '../../../../e2e/fixtures/test-image.ts';
-import { tar } from '../../../../e2e/fixtures/tar.ts';
-import { describeError } from '../../src/common/command-error.ts';
-import { withImages } from '../../src/images/image-access.ts';
-import { list, load, pull, remove } from '../../src/images/images.ts';
+import { buildImage, imageArchive } from '../../../../../e2e/fixtures/test-image.ts';
+import { tar } from '../../../../../e2e/fixtures/tar.ts';
+import { describeError } from '../../../src/common/command-error.ts';
+import { withImages } from '../../../src/nodes/images/image-access.ts';
+import { list, load, pull, remove } from '../../../src/nodes/images/images.ts';
 
 const name = 'oarlock.test/hello:1';
 const image = buildImage(name, tar([{ type: 'file', path: 'hello', bytes: Buffer.from('hello') }]), {});

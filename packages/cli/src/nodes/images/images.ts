@@ -2,9 +2,9 @@ import { open } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import type { ListedImage } from '@oarlock/oci/control/image-commands';
 import { errorText } from '@oarlock/primitives/error-text';
-import { CommandError, exitCodes } from '../common/command-error.ts';
-import { formatTable } from '../common/format-table.ts';
-import { printFacts, type OutputFormat } from '../common/output.ts';
+import { CommandError, exitCodes } from '../../common/command-error.ts';
+import { formatTable } from '../../common/format-table.ts';
+import { printFacts, type OutputFormat } from '../../common/output.ts';
 import { withImages } from './image-access.ts';
 
 interface ImageOptions {

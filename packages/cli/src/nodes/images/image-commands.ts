@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { dataDir } from '../common/command-options.ts';
-import { output } from '../common/output.ts';
+import { dataDir } from '../../common/command-options.ts';
+import { output } from '../../common/output.ts';
 
 /** Adds `oarlock image` and its subcommands. */
 export function addImageCommands(root: Command): void {
