@@ -103,6 +103,14 @@ describe('a cluster.yaml', () => {
     await expect(readdir(dataDir)).rejects.toThrow('ENOENT');
   });
 
+  it('that misses a part which others need is valid, with a warning and the remedy', async () => {
+    const file = join(dir, 'partial.yaml');
+    await writeFile(file, `${head}spec: { runtimes: [runtime-process], network: network-host, volumes: [volume-csi] }\n`);
+    const { code, stdout, stderr } = await runOarlock(['config', 'validate', '-f', file]);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(/ is valid: .*\nWarning: spec\.proxy: nothing routes the addresses of Services.*`proxy: proxy-userspace`.*\n$/);
+  });
+
   it('that does not exist has an error message of its own', async () => {
     const { code, stderr } = await runOarlock(['config', 'validate', '-f', join(dir, 'no.yaml')]);
     expect(code).toBe(2);

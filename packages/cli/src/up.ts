@@ -67,6 +67,7 @@ export async function up(options: UpOptions): Promise<void> {
   const stopRequested = onStopSignal(stop);
   const running = await run({
     ownsProcess: true,
+    onWarning: printWarning,
     file,
     dataDir,
     signal: stop.signal,
@@ -96,6 +97,12 @@ export async function up(options: UpOptions): Promise<void> {
   }
   await stopRequested;
   await running.stop();
+}
+
+/** Prints a warning at once, also in the process that waits for a detached process: a cluster with the warning may never be ready. */
+function printWarning(warning: string): void {
+  if (process.connected) process.send?.({ warning });
+  else console.log(`Warning: ${warning}`);
 }
 
 /** Aborts `stop` on the first signal and ends the process on a later one. The promise resolves on the first signal. */
@@ -131,7 +138,7 @@ async function remoteFor({ kubeconfig, server }: UpOptions, dataDir: string, rol
 }
 
 function report(
-  { plan, server, startedInMs, warnings }: RunningCluster,
+  { plan, server, startedInMs }: RunningCluster,
   {
     dataDir,
     init,
@@ -149,7 +156,6 @@ function report(
     return [
       `${subject} is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
       ...notices,
-      ...warnings.map((warning) => `Warning: ${warning}`),
       '',
       `  npx oarlock down --data-dir ${dataDir}`,
     ].join('\n');
@@ -165,7 +171,6 @@ function report(
   return [
     `Oarlock is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
     ...notices,
-    ...warnings.map((warning) => `Warning: ${warning}`),
     '',
     `  export KUBECONFIG=${adminKubeconfig(dataDir)}`,
     '  kubectl get nodes',
@@ -200,7 +205,10 @@ async function detach(options: UpOptions): Promise<void> {
     stdio: ['ignore', out, out, 'ipc'],
   });
   const result = await new Promise<string | number>((done) => {
-    child.once('message', (message) => done((message as { readonly ready: string }).ready));
+    child.on('message', ({ ready, warning }: { readonly ready?: string; readonly warning?: string }) => {
+      if (warning !== undefined) printWarning(warning);
+      if (ready !== undefined) done(ready);
+    });
     child.once('exit', (code) => done(code ?? exitCodes.failed));
     child.once('error', () => done(exitCodes.failed));
   });

@@ -30,7 +30,7 @@ import { openDataDir } from './open-data-dir.ts';
 import { guardProcess } from './hosting/guard-process.ts';
 import { pluginHealthEvents } from './hosting/plugin-health-events.ts';
 import { isolationWarnings } from './composition/runtime-reports.ts';
-import { leaderElectionWarnings } from './composition/leader-election-warnings.ts';
+import { planWarnings } from './composition/check-plan.ts';
 import { matchWarnings } from './composition/match-warnings.ts';
 import { serverPlugins } from './servers/server-plugins.ts';
 import { ProcessStorageServer } from './pki/process-storage-server.ts';
@@ -56,6 +56,8 @@ export interface RunOptions extends Omit<ComposeOptions, 'log' | 'checkLog' | 't
   readonly signal?: AbortSignal;
   /** True if the process runs only this cluster: errors that plugins leave unhandled are then handled here. */
   readonly ownsProcess?: boolean;
+  /** Called with each warning for the user as soon as it is known: those about the cluster file before anything starts. */
+  readonly onWarning?: (warning: string) => void;
   /** Called for every span that ends in this process. */
   readonly onSpan?: (span: RecordedSpan) => void;
 }
@@ -106,7 +108,16 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
   const hosted = () => composition?.host.plugins ?? [];
   if (options.ownsProcess === true) cleanups.push(guardProcess({ planned: planned.plugins, hosted, log, signal, drainSeconds }));
   const stop = () => runCleanups(cleanups);
+  const warnings: string[] = [];
+  const warn = (more: readonly string[]) => {
+    warnings.push(...more);
+    for (const warning of more) {
+      log.warn({}, warning);
+      options.onWarning?.(warning);
+    }
+  };
   try {
+    warn(planWarnings(planned));
     const loopback = new LoopbackTransport();
     const clock = options.clock ?? systemClock;
     const context: RunContext = { options, planned, clock, log, checkLog, signal, loopback, storageServer, cleanups };
@@ -115,13 +126,7 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
     });
     await renewCertificates(context);
     await lock.ready();
-    const warnings = [
-      ...allocation.notices,
-      ...leaderElectionWarnings(planned),
-      ...(await isolationWarnings(composition)),
-      ...(await matchWarnings(composition)),
-    ];
-    for (const warning of warnings) log.warn({}, warning);
+    warn([...allocation.notices, ...(await isolationWarnings(composition)), ...(await matchWarnings(composition))]);
     log.info({ roles: planned.roles, ms: Math.round(performance.now() - startedAt) }, 'ready');
     return {
       plan: planned,

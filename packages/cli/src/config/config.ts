@@ -4,7 +4,7 @@ import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file'
 import type { PlacementSpec } from '@oarlock/cluster/config/cluster-schema';
 import { createPlan } from '@oarlock/cluster/composition/create-plan';
 import type { Plan, PlannedPlugin } from '@oarlock/cluster/composition/plan';
-import { checkPlan } from '@oarlock/cluster/composition/check-plan';
+import { checkPlan, planWarnings } from '@oarlock/cluster/composition/check-plan';
 import { sections } from '@oarlock/cluster/config/sections';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { formatFacts, printFacts, type OutputFormat } from '../common/output.ts';
@@ -13,8 +13,12 @@ import { formatFacts, printFacts, type OutputFormat } from '../common/output.ts'
 export async function validate({ file, output }: { readonly file: string; readonly output: OutputFormat }): Promise<void> {
   const planned = await createPlan(await readClusterFile(file));
   checkPlan(planned);
-  const facts = { file, roles: planned.roles, plugins: planned.plugins.map(({ name }) => name) };
-  await printFacts(output, facts, ({ roles, plugins }) => `${file} is valid: roles ${roles.join(', ')}; ${plugins.length} plugins`);
+  const facts = { file, roles: planned.roles, plugins: planned.plugins.map(({ name }) => name), warnings: planWarnings(planned) };
+  await printFacts(output, facts, ({ roles, plugins, warnings }) =>
+    [`${file} is valid: roles ${roles.join(', ')}; ${plugins.length} plugins`, ...warnings.map((warning) => `Warning: ${warning}`)].join(
+      '\n',
+    ),
+  );
 }
 
 /** Prints a cluster file with all defaults written out. Without a file, prints the composition that `oarlock up` would choose. */

@@ -110,6 +110,7 @@ async function startCluster(
     signal,
     port: options.port ?? 0,
     onSpan: (span) => log.span(span),
+    onWarning: (warning) => print(paint.yellow(`Warning: ${warning}`)),
     mapPlugin: (planned) => observePlugin(planned, { own, log, paint }),
   });
   const reloader = new Reloader({
@@ -263,13 +264,12 @@ function followConfig(
 }
 
 function banner(
-  { server, startedInMs, warnings }: RunningCluster,
+  { server, startedInMs }: RunningCluster,
   { dataDir, names, paint }: { readonly dataDir: string; readonly names: readonly string[]; readonly paint: Colors },
 ): string {
   const kubeconfig = relative(process.cwd(), adminKubeconfig(dataDir));
   return [
     `${paint.bold('Oarlock')} is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s), in memory.`,
-    ...warnings.map((warning) => paint.yellow(`Warning: ${warning}`)),
     '',
     `  export KUBECONFIG=${kubeconfig.startsWith('..') ? adminKubeconfig(dataDir) : `$PWD/${kubeconfig}`}`,
     '',

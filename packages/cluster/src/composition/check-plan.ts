@@ -8,7 +8,9 @@ import { Process } from '@oarlock/spi/process';
 import { Spans } from '@oarlock/spi/spans';
 import { sortFaults } from '../config/sort-faults.ts';
 import { unknownNameFaults } from './unknown-names.ts';
-import { missingRuntime, placePlugins } from './create-plan.ts';
+import { placePlugins } from './create-plan.ts';
+import { leaderElectionWarnings } from './leader-election-warnings.ts';
+import { missingPartFaults, missingPartWarnings } from './missing-parts.ts';
 import type { Plan } from './plan.ts';
 
 /** Checks a plan without creating any plugin. @throws WiringError with every fault, if the plan has faults */
@@ -18,14 +20,17 @@ export function checkPlan(planned: Plan): void {
   placePlugins(host, planned);
   const faults = sortFaults([...host.check(), ...unknownNameFaults(planned)]);
   if (faults.length > 0) throw new WiringError(faults);
-  const missing = missingRuntime(planned);
-  if (missing !== undefined) throw new WiringError([missing]);
+  const missing = missingPartFaults(planned);
+  if (missing.length > 0) throw new WiringError(missing);
 }
 
 /** Checks what the plugin host does not check when it starts. @throws WiringError with every fault, if the plan has faults */
 export function checkRunPlan(planned: Plan): void {
   const unknown = unknownNameFaults(planned);
   if (unknown.length > 0) throw new WiringError(unknown);
-  const missing = missingRuntime(planned);
-  if (missing !== undefined) throw new WiringError([missing]);
+  const missing = missingPartFaults(planned);
+  if (missing.length > 0) throw new WiringError(missing);
 }
+
+/** Returns warnings for the user about a plan without faults, one sentence each. */
+export const planWarnings = (planned: Plan): readonly string[] => [...leaderElectionWarnings(planned), ...missingPartWarnings(planned)];

@@ -6,7 +6,6 @@ import { slotName } from '@oarlock/kernel/slot';
 import { explainPath } from '@oarlock/scheduler/explain/explain-path';
 import { Network } from '@oarlock/spi/network';
 import { Roles } from '@oarlock/spi/role';
-import { Runtime } from '@oarlock/spi/runtime';
 import { Storage } from '@oarlock/spi/storage';
 import { spanIngestHandler, traceQueryHandler } from '@oarlock/tracing/trace-handlers';
 import { authorizationPath } from '../paths/authorization-path.ts';
@@ -119,19 +118,6 @@ async function rolePlugins(roles: readonly RoleName[]): Promise<readonly Planned
     planned.push({ plugin, name: role, config: {}, path: `spec.settings.${role}`, segments: ['spec', 'settings', role] });
   }
   return planned;
-}
-
-/** Returns a fault if the kubelet has no container runtime. The kernel does not report this, because the slot may hold any number of plugins. */
-export function missingRuntime({ file, roles, plugins }: Plan): Fault | undefined {
-  if (!roles.includes('kubelet') || plugins.some(({ plugin }) => plugin.provides.token === Runtime.token)) return undefined;
-  const at = file.locate(['spec', 'runtimes']);
-  return {
-    code: 'SlotEmpty',
-    message: 'the role kubelet needs a runtime to run pods, and none is configured',
-    path: 'spec.runtimes',
-    ...(at && { at }),
-    remedy: 'configure one, such as `runtimes: [runtime-process]`, or remove kubelet from roles',
-  };
 }
 
 /**
