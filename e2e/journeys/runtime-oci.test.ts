@@ -1,10 +1,11 @@
 import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dockerRegistryMissing, startDockerRegistry, type DockerRegistry } from '../fixtures/docker-registry.ts';
-import { buildImage, busyboxLayer, type RunConfig } from '../fixtures/test-image.ts';
+import { buildImage, busyboxLayer, imageArchive, type RunConfig } from '../fixtures/test-image.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
+import { runOarlock } from '../harness/oarlock.ts';
 import { until } from '../harness/until.ts';
 
 interface PodList {
@@ -71,6 +72,11 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
           status.containerStatuses?.map(({ containerID, restartCount }) => ({ containerID, restartCount })),
         ]),
       );
+    const listedNames = async () => {
+      const { code, stdout, stderr } = await cluster.oarlock('image', 'list', '-o', 'json');
+      expect([code, stderr]).toEqual([0, '']);
+      return (JSON.parse(stdout) as { readonly images: readonly { readonly names: readonly string[] }[] }).images.map(({ names }) => names);
+    };
     const firstPod = async () => (await pods('web'))[0]?.metadata.name ?? '';
     const inPod = async (script: string) => cluster.kubectl.run(['exec', await firstPod(), '--', 'sh', '-c', script]);
 
@@ -100,6 +106,22 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       await cluster.kubectl.run(['delete', 'deployment', 'missing']);
     });
 
+    it('run an image of an archive that was loaded without a registry', async () => {
+      const image = buildImage('oarlock.test/loaded:1', await busyboxLayer(), { ...config, Env: ['GREETING=loaded'] });
+      const loaded = await runOarlock(['image', 'load', '-', '--data-dir', cluster.dataDir], { input: imageArchive([image]) });
+      expect([loaded.code, loaded.stderr]).toEqual([0, '']);
+      expect(loaded.stdout).toContain(`Loaded oarlock.test/loaded:1 (${image.manifest.digest}, `);
+      expect(await listedNames()).toContainEqual(['oarlock.test/loaded:1']);
+      await cluster.kubectl.run(['run', 'loaded', '--image=oarlock.test/loaded:1', '--image-pull-policy=Never', '--restart=Never']);
+      await cluster.kubectl.run(['wait', '--for=condition=Ready', 'pod/loaded', '--timeout=180s']);
+      await cluster.kubectl.run(['delete', 'pod', 'loaded', '--grace-period=1']);
+      const removed = await cluster.oarlock('image', 'remove', 'oarlock.test/loaded:1');
+      expect([removed.code, removed.stderr]).toEqual([0, '']);
+      expect(await listedNames()).not.toContainEqual(['oarlock.test/loaded:1']);
+      const again = await cluster.oarlock('image', 'remove', 'oarlock.test/loaded:1');
+      expect([again.code, again.stderr]).toEqual([1, 'the image "oarlock.test/loaded:1" is not in the store\n']);
+    });
+
     it('run on when Oarlock is killed and started again, and end when they are deleted', async () => {
       const before = await containers();
       await inPod('echo kept > /tmp/file');
@@ -112,6 +134,11 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       await cluster.kubectl.run(['delete', 'deployment', 'web']);
       await cluster.kubectl.run(['wait', '--for=delete', 'pod', '-l', 'app=web', '--timeout=180s']);
       expect(await cluster.kubectl.run(['get', 'pods', '-o', 'name'])).toBe('');
+    });
+
+    it('keep their images, which commands show also without a cluster', async () => {
+      await cluster.stop();
+      expect(await listedNames()).toContainEqual([`${registry.host}/web:1`]);
     });
   },
 );

@@ -17,6 +17,7 @@ import { output } from './common/output.ts';
 import { addCompletionCommand } from './completion/completion-command.ts';
 import { addMachineCommands } from './doctor/machine-commands.ts';
 import { addKeyCommands } from './keys/key-commands.ts';
+import { addImageCommands } from './nodes/images/image-commands.ts';
 import { addNodeCommands, addTokenCommands } from './nodes/node-commands.ts';
 import { addEtcdCommands, addServerCommands } from './servers/server-commands.ts';
 
@@ -35,6 +36,7 @@ export function program(): Command {
   addPluginCommands(root);
   addTokenCommands(root);
   addKeyCommands(root);
+  addImageCommands(root);
   addAuthCommands(root);
   addNodeCommands(root, async (options) => (await import('./node-join.ts')).join(options));
   addServerCommands(root, async (options) => (await import('./server-join.ts')).joinServer(options));

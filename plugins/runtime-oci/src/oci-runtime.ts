@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import type { Availability, Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
 import { CgroupManager } from '@oarlock/process-supervisor/host/cgroups';
 import { programPath } from '@oarlock/primitives/os/bundled-program';
+import { commandsOf } from '@oarlock/oci/control/image-commands';
+import { ImageServer } from '@oarlock/oci/control/image-server';
 import type { ImageRecord } from '@oarlock/oci/image-store';
 import type { OpenImageStore } from '@oarlock/oci/store/open-image-store';
 import type { RootFilesystem } from '@oarlock/oci/snapshotter';
@@ -52,6 +54,8 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
   readonly traits: RuntimeDriver['traits'];
   readonly #services: OciRuntimeServices;
   readonly #store: LazyImageStore;
+  /** Serves the store to `oarlock image`. */
+  readonly #imageServer: ImageServer;
   readonly #required: boolean;
   #probed: Promise<Availability> | undefined;
   #cgroups: boolean | undefined;
@@ -65,6 +69,7 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
     this.#services = services;
     this.#required = config.required;
     this.#store = new LazyImageStore(join(dataDir, 'images'), { open: openImages, opened: (store) => this.#removeOrphans(store) });
+    this.#imageServer = new ImageServer(async () => commandsOf((await this.#store.open()).images));
     this.traits = { invokesCni: false, images: true, survivesRestart: true, networkNamespaces: this.networkNamespaces };
   }
 
@@ -72,10 +77,13 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
     void this.#availability();
     await this.connect();
     if (this.#required) await this.#store.openIfAny();
+    await mkdir(this.#services.dataDir, { recursive: true, mode: 0o700 });
+    await this.#imageServer.listen(this.#services.dataDir);
   }
 
   override async stop(): Promise<void> {
     try {
+      await this.#imageServer.close();
       await super.stop();
     } finally {
       await this.#probed; // its process may have files of the data directory open

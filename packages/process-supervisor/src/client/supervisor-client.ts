@@ -1,6 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
+import { socketPath } from '@oarlock/primitives/os/socket-path';
 import { RuntimeError, type RuntimeEvent } from '@oarlock/spi/runtime';
 import { hasPods } from '../containers/pod-store.ts';
 import {
@@ -13,8 +14,8 @@ import {
   type SessionRequest,
   type SupervisorInfo,
   type Welcome,
+  socketName,
 } from '../protocol/supervisor-protocol.ts';
-import { socketPath } from '../protocol/socket-path.ts';
 import { launchSupervisor, type SupervisorProgram } from './supervisor-launch.ts';
 
 interface PendingCall {
@@ -152,7 +153,7 @@ export class SupervisorClient {
   }
 
   async #handshake(hello: Hello): Promise<{ readonly socket: Socket; readonly info: SupervisorInfo; readonly rest: Buffer }> {
-    this.#path ??= socketPath(this.#program.options.dataDir);
+    this.#path ??= socketPath(this.#program.options.dataDir, socketName);
     const socket = connect(this.#path);
     return new Promise((resolve, reject) => {
       const fail = (error: Error) => {

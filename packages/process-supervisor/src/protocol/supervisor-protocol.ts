@@ -16,6 +16,8 @@ import type { Isolation } from './isolation.ts';
  * events in between. A session (exec, attach, port-forward) continues with frames (session-frames.ts) and ends with its connection.
  */
 export const protocolVersion = 1;
+/** Name of the socket in the data directory of the supervisor. */
+export const socketName = 'supervisor.sock';
 
 export type Hello =
   | { readonly protocol: number; readonly role: 'control' }

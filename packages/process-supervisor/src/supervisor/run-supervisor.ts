@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
+import { socketPath } from '@oarlock/primitives/os/socket-path';
 import type { RuntimeEvent } from '@oarlock/spi/runtime';
 import type { ContainerLauncher } from '../containers/container-launcher.ts';
 import { Containers } from '../containers/containers.ts';
@@ -8,8 +9,7 @@ import { PodStore, type StoredPod } from '../containers/pod-store.ts';
 import type { HostServices } from '../containers/process-group.ts';
 import type { CgroupManager } from '../host/cgroups.ts';
 import { bootId } from '../host/process-table.ts';
-import { socketPath } from '../protocol/socket-path.ts';
-import { protocolVersion, type SupervisorInfo } from '../protocol/supervisor-protocol.ts';
+import { protocolVersion, socketName, type SupervisorInfo } from '../protocol/supervisor-protocol.ts';
 import { takeLock } from './generation-lock.ts';
 import { Sandboxes } from './sandboxes.ts';
 import { SupervisorServer } from './supervisor-server.ts';
@@ -69,7 +69,7 @@ export async function runSupervisor(
   handleSignals(sandboxes, server);
   // an error of one call must not end the supervisor and with it every container
   process.on('uncaughtException', (error) => log.error({ error: String(error.stack) }, 'uncaught exception in the supervisor'));
-  await server.listen(dataDir, socketPath(dataDir));
+  await server.listen(dataDir, socketPath(dataDir, socketName));
   process.stdout.write('ready\n');
 }
 

@@ -17,10 +17,10 @@ import {
   type Request,
   type SupervisorInfo,
   type Welcome,
+  socketName,
 } from '../protocol/supervisor-protocol.ts';
 import type { Sandboxes } from './sandboxes.ts';
 import { serveSession, type SessionServices } from './server-sessions.ts';
-import { socketName } from '../protocol/socket-path.ts';
 
 export interface ServerOptions {
   readonly containers: Containers;

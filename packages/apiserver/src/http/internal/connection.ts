@@ -161,14 +161,16 @@ export class Connection implements ClientConnection {
     else destroyHttp2(this.#session);
   }
 
-  /** Closes the connection because it exceeded a limit. */
+  /** Closes the connection because it exceeded a limit. Has no effect after `destroy`, which may take a turn of the event loop. */
   closeFor(reason: CloseReason): void {
+    if (this.#isDestroyed) return;
     this.#options.onClose(reason);
     this.destroy();
   }
 
   /** Closes the connection, or resets its requests, if a deadline has passed. */
   check(now: number): void {
+    if (this.#isDestroyed) return;
     const { limits } = this.#options;
     this.#refillControlFrames(now);
     const age = now - this.#since;
