@@ -29,7 +29,7 @@ const long = [
   'cli/test/plugins-new',
   'network-bridge/test/contract',
   'testing/test/scenarios/plugin-hosting',
-  'cluster/test/config/cluster-file',
+  'cluster/test/cluster-file/cluster-file',
   'runtime-containerd/test/containerd-runtime',
   'proxy-iptables/test/contract',
   'proxy-nftables/test/contract',

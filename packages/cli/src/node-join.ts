@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isStatus, StatusError } from '@oarlock/api/status';
 import { joinConflicts } from '@oarlock/cluster/configuration/cluster-configuration';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
-import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
+import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
 import { addressTowards } from '@oarlock/cluster/process/addresses';
 import { errorText } from '@oarlock/primitives/error-text';

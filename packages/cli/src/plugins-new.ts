@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readdir, realpath, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { defaultPlacements } from '@oarlock/cluster/config/sections';
+import { defaultPlacements } from '@oarlock/cluster/cluster-file/sections';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { readTemplate, readVersions, templateSlots, type PluginTemplate, type Versions } from './plugin-templates.ts';
 

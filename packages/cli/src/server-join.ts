@@ -1,7 +1,7 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { join as joinPath, resolve } from 'node:path';
 import { isStatus, StatusError } from '@oarlock/api/status';
-import { clusterSchema } from '@oarlock/cluster/config/cluster-schema';
+import { clusterSchema } from '@oarlock/cluster/cluster-file/cluster-schema';
 import { caHashes } from '@oarlock/cluster/pki/ca-hash';
 import { addressTowards } from '@oarlock/cluster/process/addresses';
 import { readProcessState } from '@oarlock/cluster/process/process-state';

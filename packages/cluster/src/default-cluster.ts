@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Availability, Plugin } from '@oarlock/kernel/plugin';
-import { parseClusterFile, type ClusterFile } from './config/cluster-file.ts';
-import type { PlacementSpec } from './config/cluster-schema.ts';
+import { parseClusterFile, type ClusterFile } from './cluster-file/cluster-file.ts';
+import type { PlacementSpec } from './cluster-file/cluster-schema.ts';
 import { readyComposition } from './composition/ready-compositions.ts';
 import { loadPlugin } from './plugins/plugin-loader.ts';
 

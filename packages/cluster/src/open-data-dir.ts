@@ -2,7 +2,7 @@ import { checkRunPlan } from './composition/check-plan.ts';
 import { createPlan } from './composition/create-plan.ts';
 import type { HostAllocation } from './composition/host-allocation.ts';
 import type { Plan, PlanOptions } from './composition/plan.ts';
-import type { ClusterFile } from './config/cluster-file.ts';
+import type { ClusterFile } from './cluster-file/cluster-file.ts';
 import { DataDirLock } from './process/process-state.ts';
 
 interface DataDirOptions extends PlanOptions {

@@ -14,7 +14,7 @@ import type { RecordedSpan } from '@oarlock/spi/spans';
 import { openTracing } from '@oarlock/tracing/tracing';
 import { compose, type ApiAccess, type ComposeOptions, type Composition } from './composition/compose.ts';
 import { addressTowardsAny } from './process/addresses.ts';
-import type { ClusterFile } from './config/cluster-file.ts';
+import type { ClusterFile } from './cluster-file/cluster-file.ts';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { kubeconfig } from './pki/kubeconfig.ts';
 import { openKeys, type KeyFiles } from './pki/keys.ts';

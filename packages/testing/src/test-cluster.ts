@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { sectionOf, insertPlugin } from '@oarlock/cluster/config/insert-plugin';
-import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
-import { clusterSchema, type ClusterDocument, type HostingSpec, type RoleName } from '@oarlock/cluster/config/cluster-schema';
+import { sectionOf, insertPlugin } from '@oarlock/cluster/cluster-file/insert-plugin';
+import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
+import { clusterSchema, type ClusterDocument, type HostingSpec, type RoleName } from '@oarlock/cluster/cluster-file/cluster-schema';
 import { adminKubeconfig } from '@oarlock/cluster/process/process-state';
 import { run } from '@oarlock/cluster/run';
 import type { Clock } from '@oarlock/primitives/clock';

@@ -5,7 +5,7 @@ import { StatusError } from '@oarlock/api/status';
 import { backupPage, backupPagePath, type BackupPage } from '@oarlock/cluster/paths/backup-path';
 import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
-import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
+import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { openStorage } from '@oarlock/cluster/composition/open-storage';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
 import { adminAccess } from '../common/admin-access.ts';

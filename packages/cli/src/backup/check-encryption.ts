@@ -9,7 +9,7 @@ import {
 import type { EncryptionRule } from '@oarlock/apiserver/storage/encryption/encrypted-storage';
 import { isEncrypted, startsWith } from '@oarlock/apiserver/storage/encryption/transformers';
 import { encryptionOf } from '@oarlock/cluster/composition/cluster-facts';
-import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
+import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { CommandError } from '../common/command-error.ts';
 import { isFile, readBackup } from './backup-file.ts';
 

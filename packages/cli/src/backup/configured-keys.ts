@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { encryptionOf } from '@oarlock/cluster/composition/cluster-facts';
-import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
+import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { CommandError } from '../common/command-error.ts';
 import type { BackedUpFile } from './backup-file.ts';

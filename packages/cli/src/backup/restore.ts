@@ -2,7 +2,7 @@ import { mkdir, readFile, realpath } from 'node:fs/promises';
 import { dirname, join, normalize, resolve } from 'node:path';
 import { serverLeaseRoot } from '@oarlock/apiserver/controllers/server-leases';
 import { openStorage } from '@oarlock/cluster/composition/open-storage';
-import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
+import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { StorageDriver, Write } from '@oarlock/spi/storage';
 import { advanceBeyond } from './advance-revision.ts';

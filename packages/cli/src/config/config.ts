@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
-import type { PlacementSpec } from '@oarlock/cluster/config/cluster-schema';
+import type { PlacementSpec } from '@oarlock/cluster/cluster-file/cluster-schema';
 import { createPlan } from '@oarlock/cluster/composition/create-plan';
 import type { Plan, PlannedPlugin } from '@oarlock/cluster/composition/plan';
 import { checkPlan, planWarnings } from '@oarlock/cluster/composition/check-plan';
-import { sections } from '@oarlock/cluster/config/sections';
+import { sections } from '@oarlock/cluster/cluster-file/sections';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { formatFacts, printFacts, type OutputFormat } from '../common/output.ts';
 

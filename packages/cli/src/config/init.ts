@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { clusterSchema } from '@oarlock/cluster/config/cluster-schema';
-import { sections } from '@oarlock/cluster/config/sections';
+import { clusterSchema } from '@oarlock/cluster/cluster-file/cluster-schema';
+import { sections } from '@oarlock/cluster/cluster-file/sections';
 import { readyComposition, readyCompositions } from '@oarlock/cluster/composition/ready-compositions';
 import { z } from 'zod';
 import { CommandError, exitCodes } from '../common/command-error.ts';

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { ClusterSpec, PlacementSpec } from '@oarlock/cluster/config/cluster-schema';
-import { placementsOf, sections } from '@oarlock/cluster/config/sections';
+import type { ClusterSpec, PlacementSpec } from '@oarlock/cluster/cluster-file/cluster-schema';
+import { placementsOf, sections } from '@oarlock/cluster/cluster-file/sections';
 
 /** Returns the keys whose values differ. */
 export function changedKeys(before: object, after: object): readonly string[] {

@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import type { PlacementSpec } from '@oarlock/cluster/config/cluster-schema';
+import type { PlacementSpec } from '@oarlock/cluster/cluster-file/cluster-schema';
 import type { PlannedPlugin } from '@oarlock/cluster/composition/plan';
 import { hostPlugin } from '@oarlock/cluster/hosting/host-plugin';
 import { withDedicatedInformers } from '@oarlock/cluster/identity/dedicated-informers';

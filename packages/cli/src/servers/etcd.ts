@@ -5,7 +5,7 @@ import { isStatus } from '@oarlock/api/status';
 import { createPlan } from '@oarlock/cluster/composition/create-plan';
 import { openStorage } from '@oarlock/cluster/composition/open-storage';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
-import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
+import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
 import { snapshotsPath } from '@oarlock/cluster/servers/server-plugins';
 import { pluginDirectory, storageMemberName, writeStorageState, type StorageState } from '@oarlock/cluster/servers/storage-state';

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseClusterFile } from '@oarlock/cluster/config/cluster-file';
+import { parseClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { createPlan } from '@oarlock/cluster/composition/create-plan';
-import { defaultPlacements } from '@oarlock/cluster/config/sections';
+import { defaultPlacements } from '@oarlock/cluster/cluster-file/sections';
 import { describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { withResolvedDefaults } from '../../src/config/config.ts';

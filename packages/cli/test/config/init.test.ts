@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseClusterFile } from '@oarlock/cluster/config/cluster-file';
+import { parseClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { readyCompositions } from '@oarlock/cluster/composition/ready-compositions';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';

@@ -1,4 +1,4 @@
-import { clusterSchema } from '@oarlock/cluster/config/cluster-schema';
+import { clusterSchema } from '@oarlock/cluster/cluster-file/cluster-schema';
 import { expect, it } from 'vitest';
 import { changedKeys, withoutConfigs } from '../../src/dev/changed-keys.ts';
 

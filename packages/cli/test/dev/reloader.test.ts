@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { configMaps } from '@oarlock/api/resources';
 import { httpClient, type HttpClient } from '@oarlock/client/http/client';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
-import { clusterSchema } from '@oarlock/cluster/config/cluster-schema';
+import { clusterSchema } from '@oarlock/cluster/cluster-file/cluster-schema';
 import { frontOf } from '@oarlock/cluster/hosting/front';
 import { withDedicatedInformers } from '@oarlock/cluster/identity/dedicated-informers';
 import { adminKubeconfig } from '@oarlock/cluster/process/process-state';

@@ -6,7 +6,7 @@ import { LocalNodes } from '@oarlock/spi/local-nodes';
 import { Loopback } from '@oarlock/spi/loopback';
 import { Process } from '@oarlock/spi/process';
 import { Spans } from '@oarlock/spi/spans';
-import { sortFaults } from '../config/sort-faults.ts';
+import { sortFaults } from '../cluster-file/sort-faults.ts';
 import { unknownNameFaults } from './unknown-names.ts';
 import { placePlugins } from './create-plan.ts';
 import { leaderElectionWarnings } from './leader-election-warnings.ts';

@@ -5,12 +5,12 @@ import { Roles } from '@oarlock/spi/role';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { slotName } from '@oarlock/kernel/slot';
 import { nthAddress, primaryAddress } from '../process/addresses.ts';
-import type { ClusterFile } from '../config/cluster-file.ts';
-import type { ClusterSpec, RoleName } from '../config/cluster-schema.ts';
+import type { ClusterFile } from '../cluster-file/cluster-file.ts';
+import type { ClusterSpec, RoleName } from '../cluster-file/cluster-schema.ts';
 import type { HostAddresses, PlannedPlugin, PlanOptions } from './plan.ts';
 import { version } from '../process/version.ts';
-import { serviceAccountOf } from '../config/controller-accounts.ts';
-import { bootstrapPolicy } from '../config/bootstrap-policy.ts';
+import { serviceAccountOf } from '../cluster-file/controller-accounts.ts';
+import { bootstrapPolicy } from '../cluster-file/bootstrap-policy.ts';
 
 /** The port of the API server unless the file, the command line or another cluster of this host determine another one. */
 export const defaultPort = 6443;

@@ -7,7 +7,7 @@ import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { z } from 'zod';
 import { defaultPort } from './cluster-facts.ts';
 import type { HostAddresses, HostRequest, LoopbackRanges } from './plan.ts';
-import { roleNames } from '../config/cluster-schema.ts';
+import { roleNames } from '../cluster-file/cluster-schema.ts';
 import { HostClaims } from '../process/host-claims.ts';
 
 const kubeletPort = 10_250;

@@ -4,7 +4,7 @@ import { systemClock } from '@oarlock/primitives/clock';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Storage, type StorageDriver } from '@oarlock/spi/storage';
 import { StorageServer } from '@oarlock/spi/storage-server';
-import type { ClusterFile } from '../config/cluster-file.ts';
+import type { ClusterFile } from '../cluster-file/cluster-file.ts';
 import { placePlugins, createPlan } from './create-plan.ts';
 import type { Plan } from './plan.ts';
 import { DataDirLock } from '../process/process-state.ts';

@@ -1,8 +1,8 @@
 import type { Placement } from '@oarlock/kernel/placement';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import type { ClusterFacts, LoopbackAddresses } from '@oarlock/spi/cluster';
-import type { ClusterFile } from '../config/cluster-file.ts';
-import type { PlacementSpec, RoleName } from '../config/cluster-schema.ts';
+import type { ClusterFile } from '../cluster-file/cluster-file.ts';
+import type { PlacementSpec, RoleName } from '../cluster-file/cluster-schema.ts';
 import type { JoinResponse } from '../paths/join-path.ts';
 
 /** The plugins of a process, loaded and configured, before any of them is created. */

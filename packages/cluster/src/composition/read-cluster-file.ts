@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { WiringError, type Fault } from '@oarlock/kernel/errors';
-import { parseWithFaults, type ClusterFile } from '../config/cluster-file.ts';
-import { sortFaults } from '../config/sort-faults.ts';
+import { parseWithFaults, type ClusterFile } from '../cluster-file/cluster-file.ts';
+import { sortFaults } from '../cluster-file/sort-faults.ts';
 import { readyComposition, readyCompositions } from './ready-compositions.ts';
-import { withUpstreamConfigs } from '../config/upstream-configs.ts';
+import { withUpstreamConfigs } from '../cluster-file/upstream-configs.ts';
 
 /**
  * Reads a cluster file and the Kubernetes configuration files that it names. `path` may also be the name of a ready composition, such as

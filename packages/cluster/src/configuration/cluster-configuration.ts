@@ -2,8 +2,8 @@ import { createServer } from 'node:net';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
 import { parse, stringify } from 'yaml';
 import { z } from 'zod';
-import type { ClusterFile } from '../config/cluster-file.ts';
-import type { ClusterSpec } from '../config/cluster-schema.ts';
+import type { ClusterFile } from '../cluster-file/cluster-file.ts';
+import type { ClusterSpec } from '../cluster-file/cluster-schema.ts';
 import { loadPlugin } from '../plugins/plugin-loader.ts';
 import { nthAddress } from '../process/addresses.ts';
 

@@ -3,7 +3,7 @@ import type { Plugin, PluginContext, Slot } from '@oarlock/kernel/plugin';
 import type { LifecycleLimits, Placement } from '@oarlock/kernel/placement';
 import type { PluginHealth } from '@oarlock/kernel/plugin-health';
 import { slotName } from '@oarlock/kernel/slot';
-import type { PlacementSpec } from '../config/cluster-schema.ts';
+import type { PlacementSpec } from '../cluster-file/cluster-schema.ts';
 import type { LoadResult } from '../plugins/plugin-loader.ts';
 import { callLimitsOf, type CallLimits } from './internal/call-limits.ts';
 import { guardOf } from './internal/guard.ts';

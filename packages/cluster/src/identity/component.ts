@@ -11,8 +11,8 @@ import { Runtime } from '@oarlock/spi/runtime';
 import { Scheduling } from '@oarlock/spi/scheduling';
 import { Volumes } from '@oarlock/spi/volume';
 import type { Plan, PlannedPlugin } from '../composition/plan.ts';
-import { serviceAccountOf } from '../config/controller-accounts.ts';
-import { bootstrapPolicy } from '../config/bootstrap-policy.ts';
+import { serviceAccountOf } from '../cluster-file/controller-accounts.ts';
+import { bootstrapPolicy } from '../cluster-file/bootstrap-policy.ts';
 import { version } from '../process/version.ts';
 
 /** A component of the process: the user as which it authenticates, and the user agent, which determines the field manager. */

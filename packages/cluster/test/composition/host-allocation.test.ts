@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { HostRequest } from '@oarlock/cluster/composition/plan';
-import { parseClusterFile } from '@oarlock/cluster/config/cluster-file';
+import { parseClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { HostAllocation, loopbackRanges } from '@oarlock/cluster/composition/host-allocation';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 

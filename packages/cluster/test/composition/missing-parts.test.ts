@@ -1,4 +1,4 @@
-import { parseClusterFile } from '@oarlock/cluster/config/cluster-file';
+import { parseClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { planWarnings } from '@oarlock/cluster/composition/check-plan';
 import { createPlan } from '@oarlock/cluster/composition/create-plan';
 import { missingPartFaults } from '@oarlock/cluster/composition/missing-parts';

@@ -7,7 +7,7 @@ import {
   type ClusterConfiguration,
 } from '@oarlock/cluster/configuration/cluster-configuration';
 import { createPlan } from '@oarlock/cluster/composition/create-plan';
-import { parseClusterFile } from '@oarlock/cluster/config/cluster-file';
+import { parseClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { describe, expect, it } from 'vitest';
 import { clusterFacts } from '../support/facts.ts';
 

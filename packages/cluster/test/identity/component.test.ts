@@ -8,8 +8,8 @@ import { Controllers, type Controller } from '@oarlock/spi/controller';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { Plan, PlannedPlugin } from '../../src/composition/plan.ts';
-import { serviceAccountOf } from '../../src/config/controller-accounts.ts';
-import { parseClusterFile } from '../../src/config/cluster-file.ts';
+import { serviceAccountOf } from '../../src/cluster-file/controller-accounts.ts';
+import { parseClusterFile } from '../../src/cluster-file/cluster-file.ts';
 import { createPlan } from '../../src/composition/create-plan.ts';
 import { apiServer, withComponentIdentities, type Component, type ComponentAccess } from '../../src/identity/component.ts';
 

@@ -3,7 +3,7 @@ import { silentLogger } from '@oarlock/primitives/logger';
 import type { Client } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { describe, expect, it } from 'vitest';
-import { parseClusterFile } from '../../src/config/cluster-file.ts';
+import { parseClusterFile } from '../../src/cluster-file/cluster-file.ts';
 import { shouldUseServiceAccountCredentials } from '../../src/identity/service-account-credentials.ts';
 import { createPlan } from '../../src/composition/create-plan.ts';
 

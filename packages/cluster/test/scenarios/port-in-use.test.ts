@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseClusterFile } from '@oarlock/cluster/config/cluster-file';
+import { parseClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
 import { run } from '@oarlock/cluster/run';
 import { expect, it } from 'vitest';

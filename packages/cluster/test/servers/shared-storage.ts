@@ -3,7 +3,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import { Storage, type StorageDriver } from '@oarlock/spi/storage';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { z } from 'zod';
-import { parseClusterFile } from '../../src/config/cluster-file.ts';
+import { parseClusterFile } from '../../src/cluster-file/cluster-file.ts';
 import { createPlan } from '../../src/composition/create-plan.ts';
 import type { Plan } from '../../src/composition/plan.ts';
 

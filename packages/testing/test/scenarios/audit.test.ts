@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AuditEvent } from '@oarlock/spi/audit';
-import type { ClusterDocument } from '@oarlock/cluster/config/cluster-schema';
+import type { ClusterDocument } from '@oarlock/cluster/cluster-file/cluster-schema';
 import { startCluster, type TestCluster } from '@oarlock/testing/start-cluster';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';

@@ -1,5 +1,5 @@
 import { configMaps, namespaces, pods } from '@oarlock/api/resources';
-import { clusterSchema, type ClusterDocument } from '@oarlock/cluster/config/cluster-schema';
+import { clusterSchema, type ClusterDocument } from '@oarlock/cluster/cluster-file/cluster-schema';
 import { frontOf } from '@oarlock/cluster/hosting/front';
 import { withDedicatedInformers } from '@oarlock/cluster/identity/dedicated-informers';
 import { run, type RunningCluster } from '@oarlock/cluster/run';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { configMaps } from '@oarlock/api/resources';
 import type { UserInfo } from '@oarlock/api/types/authentication-v1';
 import { signLeaf } from '@oarlock/cluster/pki/certificate-writer';
-import { clusterSchema } from '@oarlock/cluster/config/cluster-schema';
+import { clusterSchema } from '@oarlock/cluster/cluster-file/cluster-schema';
 import { newCertificateRequest } from '@oarlock/cluster/pki/node-csr';
 import { openKeys } from '@oarlock/cluster/pki/keys';
 import { run, type RunningCluster } from '@oarlock/cluster/run';

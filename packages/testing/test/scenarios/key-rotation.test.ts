@@ -2,7 +2,7 @@ import { readFile, mkdtemp, rm } from 'node:fs/promises';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { clusterSchema } from '@oarlock/cluster/config/cluster-schema';
+import { clusterSchema } from '@oarlock/cluster/cluster-file/cluster-schema';
 import { openKeys, rotateAuthority, rotateServiceAccountKey } from '@oarlock/cluster/pki/keys';
 import { adminKubeconfig } from '@oarlock/cluster/process/process-state';
 import { run, type RunningCluster } from '@oarlock/cluster/run';

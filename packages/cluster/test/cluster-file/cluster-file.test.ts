@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { checkPlan } from '@oarlock/cluster/composition/check-plan';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
-import { parseClusterFile } from '@oarlock/cluster/config/cluster-file';
+import { parseClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { createPlan } from '@oarlock/cluster/composition/create-plan';
 import { describeFault, WiringError, type Fault } from '@oarlock/kernel/errors';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
