@@ -3,6 +3,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import type { Readable } from 'node:stream';
 import { json } from 'node:stream/consumers';
+import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import { socketPath } from '@oarlock/primitives/os/socket-path';
 import { OciError, type OciErrorCode } from '../oci-error.ts';
 import type { ImageCommands, ListedImage } from './image-commands.ts';
@@ -45,6 +46,7 @@ interface Call {
 async function call<T>(options: Call, body?: Readable): Promise<T> {
   // this side closes the connection, after it has read an answer that arrives while it sends an archive
   const request = httpRequest({ ...options, agent: false, headers: { connection: 'keep-alive' } });
+  rejectUpgrade(request);
   const answered = once(request, 'response') as Promise<[IncomingMessage]>;
   if (body === undefined) request.end();
   else {

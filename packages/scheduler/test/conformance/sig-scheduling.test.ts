@@ -219,9 +219,14 @@ describe('[sig-scheduling] LimitRange', () => {
     const { client } = cluster;
     await client.create(limitRanges, limitRange('limit'));
     const bare = { containers: [{ name: 'c', image: 'a:1' }] };
-    expect((await w.pod('no-resources', bare)).spec?.containers[0]?.resources).toEqual({
-      requests: { cpu: '100m', memory: '200Mi' },
-      limits: { cpu: '500m', memory: '500Mi' },
+    // admission reads LimitRanges from a cache
+    const eventually = <T>(check: () => Promise<T>): Promise<T> => vi.waitFor(check, { timeout: 60_000 });
+    let attempts = 0;
+    await eventually(async () => {
+      expect((await w.pod(`no-resources-${++attempts}`, bare)).spec?.containers[0]?.resources).toEqual({
+        requests: { cpu: '100m', memory: '200Mi' },
+        limits: { cpu: '500m', memory: '500Mi' },
+      });
     });
     const partial = { containers: [{ name: 'c', image: 'a:1', resources: { requests: { cpu: '150m' }, limits: { memory: '300Mi' } } }] };
     expect((await w.pod('partial', partial)).spec?.containers[0]?.resources).toEqual({
@@ -233,11 +238,9 @@ describe('[sig-scheduling] LimitRange', () => {
     await client.patch(limitRanges, { namespace: w.namespace, name: 'limit' }, 'json', [
       { op: 'replace', path: '/spec/limits/0/min/cpu', value: '9m' },
     ]);
-    // admission reads LimitRanges from a cache
-    const smallEnough = await vi.waitFor(() => w.pod('small-enough', {}, '10m'), { timeout: 60_000 });
-    expect(smallEnough.metadata?.name).toBe('small-enough');
+    expect((await eventually(() => w.pod('small-enough', {}, '10m'))).metadata?.name).toBe('small-enough');
     await client.delete(limitRanges, { namespace: w.namespace, name: 'limit' });
-    expect((await w.pod('free', {}, '600m')).metadata?.name).toBe('free');
+    expect((await eventually(() => w.pod('free', {}, '600m'))).metadata?.name).toBe('free');
   });
 
   it('should list, patch and delete a LimitRange by collection [Conformance]', async () => {
