@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { constants } from 'node:http2';
 import type { Socket } from 'node:net';
-import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { configMap, encoded, frame as watchFrame } from '../support/fake-pipeline.ts';
 import { testKeys, type TestKeys } from '../support/keys.ts';
 import {
@@ -165,6 +165,25 @@ describe('an HTTP/2 connection', () => {
       Buffer.concat(Array.from({ length: 3 }, () => encodeFrame({ type: 'windowUpdate', payload: Buffer.from([0x7f, 0xff, 0xff, 0xff]) }))),
     );
     await closed(socket);
+  });
+
+  it('whose client reads nothing of a large response does not keep the server from closing', async () => {
+    await start({});
+    server.pipeline.object(configMap('a', { data: { text: 'x'.repeat(2 ** 24) } }));
+    const socket = await rawTls(server, { protocol: 'h2' });
+    const window = Buffer.from([0x3f, 0xff, 0xff, 0xff]);
+    socket.pause();
+    socket.write(
+      Buffer.concat([
+        preface,
+        encodeFrame({ type: 'settings', payload: Buffer.concat([Buffer.from([0, 4]), window]) }),
+        encodeFrame({ type: 'windowUpdate', payload: window }),
+        encodeFrame({ type: 'headers', flags: frameFlags.endHeaders | frameFlags.endStream, stream: 1, payload: getHeaders(`${maps}/a`) }),
+      ]),
+    );
+    await vi.waitFor(() => expect(server.pipeline.requests).toHaveLength(1), { timeout: 60_000 });
+    await server.stop();
+    socket.destroy();
   });
 
   it('that stalls within a header block is closed after the idle timeout', async () => {

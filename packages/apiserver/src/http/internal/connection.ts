@@ -156,9 +156,18 @@ export class Connection implements ClientConnection {
   }
 
   destroy(): void {
+    if (this.#isDestroyed) return;
     this.#isDestroyed = true;
-    if (this.#session === undefined) (this.#tls ?? this.socket).destroy();
-    else destroyHttp2(this.#session);
+    const socket = this.#tls ?? this.socket;
+    if (this.#session === undefined) {
+      socket.destroy();
+      return;
+    }
+    destroyHttp2(this.#session);
+    // Node.js keeps the socket of a destroyed session until the client has received all data, which a client that is gone never does
+    const { clock, limits } = this.#options;
+    const timer = clock.after(limits.closeTimeoutMs, () => socket.destroy());
+    socket.once('close', () => timer.cancel());
   }
 
   /** Closes the connection because it exceeded a limit. Has no effect after `destroy`, which may take a turn of the event loop. */
