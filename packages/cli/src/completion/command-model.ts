@@ -1,7 +1,7 @@
 import { readyCompositions } from '@oarlock/cluster/composition/ready-compositions';
 import type { Argument, Command, Option } from 'commander';
 
-/** What may stand for a value: any of the words, and files or directories. */
+/** The completions of a value: the listed words, and files or directories. */
 export interface CompletedValue {
   readonly words: readonly string[];
   readonly paths?: 'files' | 'directories';
