@@ -4,6 +4,7 @@ import { adminKubeconfig } from '@oarlock/cluster/process/process-state';
 import { run, type RunningCluster } from '@oarlock/cluster/run';
 import { WiringError } from '@oarlock/kernel/errors';
 import { CommandError, describeError, exitCodes } from '../common/command-error.ts';
+import type { DevOptions, StartOptions } from './dev-options.ts';
 import { devFile, followConfig } from './dev-file.ts';
 import { FileWatch } from './file-watch.ts';
 import { observePlugin } from './observe-planned.ts';
@@ -11,19 +12,6 @@ import { pluginFiles } from './plugin-files.ts';
 import { Reloader } from './reloader.ts';
 import { RequestLog } from './request-log.ts';
 import { colorsFor, type Colors } from './terminal-colors.ts';
-
-export interface DevOptions {
-  readonly file?: string;
-  readonly dataDir: string;
-  /** Port of the API server; with `kubeconfig`, of the webhook server. */
-  readonly port?: number;
-  readonly all: boolean;
-  /** Kubeconfig of an existing cluster, in which the plugins run instead of a cluster of their own. */
-  readonly kubeconfig?: string;
-  readonly webhookUrl?: string;
-  readonly failurePolicy?: string;
-  readonly schedulerName?: string;
-}
 
 /** Options that have a meaning only in an existing cluster. */
 const remoteOptions = { webhookUrl: '--webhook-url', failurePolicy: '--failure-policy', schedulerName: '--scheduler-name' } as const;
@@ -48,7 +36,7 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
   const alive = setInterval(() => {}, 1 << 30);
   try {
     for (;;) {
-      const start = options.kubeconfig === undefined ? startCluster : (await import('./remote/remote-dev.ts')).startRemote;
+      const start = options.kubeconfig === undefined ? startCluster : (await import('./remote-dev.ts')).startRemote;
       const started = await start(plugins, { options, paint, print, signal }).catch((error: unknown) => {
         if (signal.aborted) return undefined;
         if (!(error instanceof WiringError)) throw error;
@@ -99,13 +87,6 @@ async function changed(files: readonly string[], signal: AbortSignal): Promise<v
     watch.add([...files, ...siblings.flat().filter((path) => watchedFiles.test(path))]);
     signal.addEventListener('abort', finish, { once: true });
   });
-}
-
-export interface StartOptions {
-  readonly options: DevOptions;
-  readonly paint: Colors;
-  readonly signal: AbortSignal;
-  print(text: string): void;
 }
 
 async function startCluster(plugins: readonly string[], { options, paint, signal }: StartOptions): Promise<{ close(): Promise<void> }> {

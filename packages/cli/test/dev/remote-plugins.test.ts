@@ -1,16 +1,16 @@
 import { join } from 'node:path';
 import { clusterSchema } from '@oarlock/cluster/cluster-file/cluster-schema';
 import { expect, it } from 'vitest';
-import { loadRemotePlugins } from '../../../src/dev/remote/remote-plugins.ts';
+import { loadRemotePlugins } from '../../src/dev/remote-plugins.ts';
 
-const examples = join(import.meta.dirname, '..', '..', '..', '..', '..', 'examples', 'plugins');
+const examples = join(import.meta.dirname, '..', '..', '..', '..', 'examples', 'plugins');
 const example = (name: string) => join(examples, name, 'src', 'plugin.ts');
 const fileOf = (spec: object) => {
   const parsed = clusterSchema.parse({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', spec });
   return { name: 'dev', spec: parsed.spec, locate: () => undefined };
 };
 
-it('runs plugins that the file names by path, and says which others do not run', async () => {
+it('runs plugins that the file names by path, and warns of others', async () => {
   const { plugins, warnings } = await loadRemotePlugins(
     fileOf({
       admission: ['admission-limit-ranger', { use: example('admission-required-labels'), config: { labels: ['a'] } }],

@@ -9,15 +9,15 @@ import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { AdmissionPlugin } from '@oarlock/spi/admission';
 import type { CallOptions, Client } from '@oarlock/spi/client';
-import { webhookRules } from '../../export/webhook-manifests.ts';
+import { webhookRules } from '../export/webhook-manifests.ts';
 
 export const phases = ['mutate', 'validate'] as const;
 export type Phase = (typeof phases)[number];
 const kinds: Readonly<Record<Phase, Resource>> = { mutate: mutating, validate: validating };
 /** Time in seconds for which a request waits for a process that does not answer. With `failurePolicy: Ignore` the request then continues. */
 const timeoutSeconds = 5;
-/** Time in milliseconds within which API servers take up a new webhook. */
-const takeUpMs = 15_000;
+/** Time in milliseconds after which every API server calls a new webhook. */
+const propagationMs = 15_000;
 const retryMs = 200;
 const probeLabel = 'oarlock.dev/dev-probe';
 export const probePath = '/probe';
@@ -100,8 +100,8 @@ export class WebhookRegistration {
       for (;;) {
         await client.create(configMaps, object, { dryRun: true, signal });
         if (wasCalled()) return { reachable: true };
-        if (clock.monotonic() - startedAt > takeUpMs)
-          return { reachable: false, reason: `it has not called the webhook within ${takeUpMs / 1000} s` };
+        if (clock.monotonic() - startedAt > propagationMs)
+          return { reachable: false, reason: `it has not called the webhook within ${propagationMs / 1000} s` };
         await clock.sleep(retryMs, signal);
       }
     } catch (error) {

@@ -8,7 +8,7 @@ import { slotName } from '@oarlock/kernel/slot';
 import { Admission } from '@oarlock/spi/admission';
 import { Controllers } from '@oarlock/spi/controller';
 import { Scheduling } from '@oarlock/spi/scheduling';
-import { CommandError, exitCodes } from '../../common/command-error.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
 
 /** The slots whose plugins can run outside the process of an API server or a kubelet. */
 const remoteSlots: ReadonlySet<symbol> = new Set([Admission.token, Controllers.token, Scheduling.token]);

@@ -5,7 +5,7 @@ import type { Client } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, type MemoryApi } from '@oarlock/testing/memory-api';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { removeWebhooks, WebhookRegistration } from '../../../src/dev/remote/webhook-registration.ts';
+import { removeWebhooks, WebhookRegistration } from '../../src/dev/webhook-registration.ts';
 
 const id = '0123456789';
 const name = `oarlock-dev-${id}`;

@@ -9,8 +9,8 @@ import type { Logger } from '@oarlock/primitives/logger';
 import { allow, type AdmissionPlugin, type AdmissionRequest } from '@oarlock/spi/admission';
 import { ReviewServer } from '@oarlock/webhook-server/review-server';
 import { reviewAdmission } from '@oarlock/webhook-server/reviews';
-import { CommandError } from '../../common/command-error.ts';
-import type { Colors } from '../terminal-colors.ts';
+import { CommandError } from '../common/command-error.ts';
+import type { Colors } from './terminal-colors.ts';
 import { closeSession, openSession, removalCommand } from './dev-session.ts';
 import { webhookEndpoint } from './webhook-endpoint.ts';
 import { pathOf, phases, probePath, WebhookRegistration, type Reachability, type RegisteredPlugin } from './webhook-registration.ts';
@@ -36,7 +36,7 @@ export interface WebhookHost {
   readonly url: string;
   /** Writes the configurations for the current rules of the plugins. */
   apply(plugins: readonly RegisteredPlugin[]): Promise<void>;
-  /** Removes the configurations and stops the server. Tells the user if the configurations cannot be removed. */
+  /** Removes the configurations and stops the server. Prints a message if the configurations cannot be removed. */
   close(): Promise<void>;
 }
 

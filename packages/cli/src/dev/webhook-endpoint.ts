@@ -1,6 +1,6 @@
 import { networkInterfaces } from 'node:os';
 import { addressTowardsAny } from '@oarlock/cluster/process/addresses';
-import { CommandError, exitCodes } from '../../common/command-error.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
 
 export interface WebhookEndpoint {
   /** The address and the port to listen on; port 0 selects a free port. */

@@ -1,6 +1,6 @@
 import { createServer, type AddressInfo } from 'node:net';
 import { expect, it } from 'vitest';
-import { webhookEndpoint } from '../../../src/dev/remote/webhook-endpoint.ts';
+import { webhookEndpoint } from '../../src/dev/webhook-endpoint.ts';
 
 const { signal } = new AbortController();
 const options = { servers: [], signal };

@@ -5,7 +5,7 @@ import { validatingWebhookConfigurations } from '@oarlock/api/resources';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, type MemoryApi } from '@oarlock/testing/memory-api';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { closeSession, openSession, removeLeftBehind } from '../../../src/dev/remote/dev-session.ts';
+import { closeSession, openSession, removeLeftBehind } from '../../src/dev/dev-session.ts';
 
 const { signal } = new AbortController();
 const server = 'https://10.0.0.1:6443';
