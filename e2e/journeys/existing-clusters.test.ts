@@ -67,6 +67,12 @@ describe('plugins outside the cluster', () => {
     cluster = await machine.cluster({
       spec: { roles: ['apiserver', 'controllers', 'kubelet'], storage: 'storage-memory', runtimes: ['runtime-simulated'] },
     });
+    // the manifests of every export contain the namespace, and concurrent creations of it conflict
+    await cluster.kubectl.apply({
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      metadata: { name: namespace, labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } },
+    });
     await cluster.kubectl.run(['create', 'configmap', copied.name, '--from-literal=color=blue']);
   });
 

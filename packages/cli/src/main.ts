@@ -159,12 +159,19 @@ function addConfigCommands(root: Command): void {
 }
 
 function addPluginCommands(root: Command): void {
-  const plugins = root.command('plugins').description('list, create and export plugins');
+  const plugins = root.command('plugins').description('list, add, create and export plugins');
   plugins
     .command('list')
     .description('list the installed plugins by slot, and whether this machine can run them')
     .addOption(output())
     .action(async (options) => (await import('./plugins-list.ts')).list(options));
+  plugins
+    .command('add')
+    .description('install a plugin with npm and add it to a cluster.yaml; changes nothing if the file is invalid with it')
+    .argument('<name>', 'npm package, optionally with @VERSION, the folder of a package, or a plugin of Oarlock')
+    .addOption(file().default('cluster.yaml'))
+    .option('--config <file>', 'config of the plugin, in YAML or JSON')
+    .action(async (name, options) => (await import('./config/plugins-add.ts')).add(name, options));
   plugins
     .command('new')
     .description('create a plugin package from the template of its slot')

@@ -20,7 +20,6 @@ import { builtin } from '@oarlock/scheduler/plugins/registry';
 import { Admission, type AdmissionPlugin } from '@oarlock/spi/admission';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Controllers } from '@oarlock/spi/controller';
-import { Roles } from '@oarlock/spi/role';
 import { Scheduling } from '@oarlock/spi/scheduling';
 import { CommandError } from '../common/command-error.ts';
 import type { StartOptions } from './dev-options.ts';
