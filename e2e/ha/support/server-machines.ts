@@ -171,6 +171,8 @@ export async function serverMachines(machine: Machine, names: readonly string[])
     const created = new ServerMachine({ name, address, namespace, dir });
     machine.undo(`machine ${name}`, async () => {
       await created.signalAll('SIGKILL');
+      // connections that a closed machine cannot end keep its namespace for minutes, but not the link
+      await ip('link', 'del', link);
       await ip('netns', 'del', namespace);
     });
     await ip('link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', namespace);

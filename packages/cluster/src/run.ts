@@ -181,7 +181,7 @@ async function startComposition(context: RunContext, onComposed: (composition: C
     checkLog,
     tracer: (plugin) => tracing.tracer(plugin),
     onHealthChange: pluginHealthEvents(events, planned.nodeName),
-    metrics: [certificates.metrics],
+    certificateMetrics: certificates.metrics,
     ...(options.remote === undefined && { storageServer }),
   });
   onComposed(composition);

@@ -29,8 +29,8 @@ export interface ComposeOptions extends PlanOptions {
   readonly tracer?: (plugin: string) => Tracer;
   /** Called when a plugin of another author becomes unhealthy or healthy. */
   readonly onHealthChange?: (health: PluginHealthView) => void;
-  /** Metrics of the process besides those of plugins. */
-  readonly metrics?: readonly Registry[];
+  /** Metrics of the certificates of the process. */
+  readonly certificateMetrics?: Registry;
   /** The server on which the storage runs its member; absent in a process without an API server. */
   readonly storageServer?: StorageServer;
 }
@@ -79,10 +79,15 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
     .provide(Spans, access.spans)
     .provide(LocalNodes, new LocalNodeRegistry())
     .provide(Process, {
-      registries: () => [healthMetrics, ...(options.metrics ?? []), ...host.plugins.map(({ metrics }) => metrics)],
+      registries: () => [
+        healthMetrics,
+        ...(options.certificateMetrics ? [options.certificateMetrics] : []),
+        ...host.plugins.map(({ metrics }) => metrics),
+      ],
       pluginHealth: health,
       roles: () => host.get(Roles),
       dataDir: options.dataDir,
+      ...(options.certificateMetrics && { certificateMetrics: options.certificateMetrics }),
       ...(options.checkLog && { checkLog: options.checkLog }),
     });
   if (options.storageServer !== undefined) host.provide(StorageServer, options.storageServer);
