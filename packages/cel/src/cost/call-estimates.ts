@@ -1,6 +1,7 @@
 import type { Overload } from '../libraries/library.ts';
 import type { Expr } from '../syntax/ast.ts';
 import type { Type } from '../types/type.ts';
+import { listRules } from './list-estimates.ts';
 import {
   add,
   fixed,
@@ -36,7 +37,7 @@ export interface CallEstimate {
   readonly cost: Estimate;
   readonly size?: Estimate;
 }
-type CallRule = (call: CallOperands) => CallEstimate | undefined;
+export type CallRule = (call: CallOperands) => CallEstimate | undefined;
 
 const sizeOf = (operand: Operand | undefined): Estimate => operand?.size ?? unknownEstimate;
 const traversed = (size: Estimate): Estimate => scale(size, traversalFactor);
@@ -239,7 +240,7 @@ const standardRules: ReadonlyMap<string, CallRule> = new Map<string, CallRule>([
 
 /** Returns the estimate of a call of one overload, without the cost of its operands. */
 export function estimateCall(name: string, call: CallOperands): CallEstimate {
-  return kubernetesRules.get(name)?.(call) ?? standardRules.get(name)?.(call) ?? nominal;
+  return kubernetesRules.get(name)?.(call) ?? listRules.get(name)?.(call) ?? standardRules.get(name)?.(call) ?? nominal;
 }
 
 /** Returns the estimate that covers the estimates of all overloads that a call can select. */
