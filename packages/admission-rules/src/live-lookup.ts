@@ -34,7 +34,7 @@ export class LiveLookup<T extends KubeObject> {
     this.#answers = new ExpiringCache({ max: maxNamespaces, clock });
   }
 
-  /** Returns the objects; a promise if the API server has to be asked. Rejects with the error of the request. */
+  /** Returns the objects; a promise if that takes a request. Rejects with the error of the request. */
   list(namespace: string): readonly T[] | Promise<readonly T[]> {
     const cached = this.#informer.list(namespace);
     if (cached.length > 0) {

@@ -30,7 +30,7 @@ function fixture() {
   return { state, lookup };
 }
 
-it('asks the API server for a namespace without cached objects once in 30 s', async () => {
+it('sends one request in 30 s for a namespace without cached objects', async () => {
   const { state, lookup } = fixture();
   state.stored = [named('x')];
   expect(await Promise.all([lookup.list('a'), lookup.list('a')])).toEqual([[named('x')], [named('x')]]);

@@ -1,7 +1,5 @@
-import type { CallEstimate, CallRule, Operand } from './call-estimates.ts';
-import { add, fixed, largest, listCreationCost, multiply, scale, traversalFactor, unknownEstimate, type Estimate } from './estimates.ts';
-
-const sizeOf = (operand: Operand | undefined): Estimate => operand?.size ?? unknownEstimate;
+import { sizeOf, type CallEstimate, type CallRule, type Operand } from './call-rule.ts';
+import { add, fixed, largest, listCreationCost, multiply, scale, traversalFactor, type Estimate } from './estimates.ts';
 
 /** The estimate of a call that creates a list of a size, with a cost per element. */
 const creation = (size: Estimate, factor: number): CallEstimate => ({
