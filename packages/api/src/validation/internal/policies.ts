@@ -1,4 +1,4 @@
-import { duplicate, fieldForbidden, invalid, notSupported, required } from '../../field/field-error.ts';
+import { fieldForbidden, invalid, required } from '../../field/field-error.ts';
 import type { ControllerRevision } from '../../generated/types/apps-v1.ts';
 import type { LimitRange, ResourceQuota } from '../../generated/types/core-v1.ts';
 import type { RuntimeClass } from '../../generated/types/node-v1.ts';
@@ -15,7 +15,6 @@ import {
   validateNonNegative,
   validateQualifiedName,
   type Errors,
-  repeatedIndexes,
 } from './checks.ts';
 import { validateConditions, validateLabelSelector } from '../meta.ts';
 import { validateContainerRequirements, validateResourceQuantity } from '../resources.ts';
