@@ -101,6 +101,11 @@ describe.skipIf(missing !== undefined)(
       await other.page.getByText('system:serviceaccount:default:reader').first().waitFor();
       await other.page.goto(`https://127.0.0.1:${cluster.port}/console/#/r/core/v1/secrets`);
       await other.page.getByText(/Not available.*cannot list resource "secrets"/).waitFor();
+      await other.page.getByRole('link', { name: 'Why?' }).click();
+      const answer = other.page.locator('main');
+      await answer.getByText('system:serviceaccount:default:reader may not list secrets in all namespaces').waitFor();
+      await answer.getByText('{APIGroups:[""], Resources:["secrets"], Verbs:["list"]}').waitFor();
+      await answer.getByText('The server does not show you the decision of each authorizer.').waitFor();
       await other.page.getByRole('button', { name: 'Sign out' }).click();
       await other.page.getByLabel('Bearer token').waitFor();
       await other.context.close();
@@ -189,6 +194,58 @@ describe.skipIf(missing !== undefined)(
       expect(await accessibilityFaults(page)).toEqual([]);
       await page.keyboard.press('Escape');
       await cluster.kubectl.run(['delete', 'pod', 'large']);
+      await open('#/o/apps/v1/deployments/default/hello/summary');
+    });
+
+    it('explains rule by rule why a request is denied, and what admission decides about an object', async () => {
+      await open('#/why/access?verb=list&target=secrets&ns=default&user=system:serviceaccount:default:reader');
+      const answer = page.locator('main');
+      await answer.getByText('system:serviceaccount:default:reader may not list secrets in namespace default').waitFor();
+      await answer.getByText('authz-rbac: no-opinion').waitFor();
+      await answer
+        .getByRole('region', { name: /^Rules of the user/ })
+        .getByText('selfsubjectrulesreviews')
+        .first()
+        .waitFor();
+      await documentPage(page, 'console-why-access');
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await page.getByLabel('User (empty: yourself)').fill('');
+      await page.getByLabel('Verb').fill('create');
+      await page.getByLabel('Resource or path').fill('pods');
+      await page.getByText('With an object').click();
+      await page
+        .getByLabel('YAML of the object')
+        .fill(`apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {serviceAccountName: ${JSON.stringify(markup)}}`);
+      await page.getByRole('button', { name: 'Explain' }).click();
+      await answer.getByText('kubernetes-admin may not create pods in namespace default').waitFor();
+      await answer.getByText(/service account .*<img src=x/).waitFor();
+    });
+
+    it('explains why a pod cannot reach another, and draws who may, live', async () => {
+      const policy = {
+        apiVersion: 'networking.k8s.io/v1',
+        kind: 'NetworkPolicy',
+        metadata: { name: 'hello-clients' },
+        spec: {
+          podSelector: { matchLabels: { app: 'hello' } },
+          ingress: [{ from: [{ podSelector: { matchLabels: { role: 'client' } } }], ports: [{ port: 'http' }] }],
+        },
+      };
+      await cluster.kubectl.run(['create', '-f', '-'], { input: JSON.stringify(policy) });
+      await cluster.kubectl.run(['run', 'client', '--image=host', '--labels=role=client', '--', 'sleep', '600']);
+      await open('#/why/traffic?from=default/client&to=default/hello&port=http&ns=default');
+      const answer = page.locator('main');
+      await answer.getByText('default/client may connect to default/hello, port 8080/tcp').waitFor();
+      await answer.getByText('Allowed by default/hello-clients spec.ingress[0]').waitFor();
+      await cluster.kubectl.run(['label', 'pod', 'client', 'role=other', '--overwrite']);
+      await answer.getByText('default/client may not connect to default/hello, port 8080/tcp').waitFor();
+      await answer.getByText('Denied: no rule of default/hello-clients allows it').waitFor();
+      expect(await answer.locator('path.edge-none.questioned').count()).toBe(1);
+      await documentPage(page, 'console-why-traffic');
+      await answer.getByText('As a table').click();
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await cluster.kubectl.run(['delete', 'networkpolicy/hello-clients', 'pod/client', '--grace-period=1', '--wait=false']);
+      await answer.getByText('default/client is neither a pod with an address of its own nor an IP address').waitFor();
       await open('#/o/apps/v1/deployments/default/hello/summary');
     });
 
@@ -395,6 +452,8 @@ describe.skipIf(missing !== undefined)(
         ['logs', '#/o/core/v1/pods/default/hostile/logs', '1 lines', undefined],
         ['managed fields', '#/o/core/v1/pods/default/hostile/fields', 'spec.', undefined],
         ['the topology', '#/topology', 'What if this node is lost?', undefined],
+        ['why a request is denied', '#/why/access?verb=list&target=pods', 'Rules of the user', undefined],
+        ['why traffic is denied', '#/why/traffic', 'Who may connect to whom', undefined],
         ['creation', '#/create', 'Check', undefined],
       ])('%s is accessible and fits', async (_, hash, content, picture) => {
         await view.page.goto(`https://127.0.0.1:${cluster.port}/console/${hash}`);
