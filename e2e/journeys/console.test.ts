@@ -292,6 +292,33 @@ describe.skipIf(missing !== undefined)(
       expect(await cluster.kubectl.run(grace)).toBe('30');
     });
 
+    it('lists the slowest rollouts, and compares two of them', async () => {
+      await open('#/traces');
+      await heading('Traces');
+      const rollouts = page.getByRole('region', { name: 'Slowest of the last 100 rollouts' });
+      await rollouts.getByRole('radio', { name: 'A: deployments.apps/default/hello' }).first().check();
+      await rollouts.getByRole('radio', { name: 'B: deployments.apps/default/hello' }).last().check();
+      await page.getByRole('heading', { name: /^A: .* B: / }).waitFor();
+      await page.getByRole('region', { name: 'Differences of the critical paths' }).getByRole('rowheader').first().waitFor();
+      expect(await page.getByRole('region', { name: 'Steps of the trace' }).count()).toBe(2);
+      await documentPage(page, 'console-traces');
+      expect(await accessibilityFaults(page)).toEqual([]);
+    });
+
+    it('shows the composition, with the config, health and latency of each plugin', async () => {
+      await page.keyboard.press('g');
+      await page.keyboard.press('u');
+      await heading('Plugins');
+      await page.getByRole('region', { name: 'Path of a request' }).getByRole('link', { name: 'admission-limit-ranger' }).click();
+      const card = page.getByRole('region', { name: 'admission-limit-ranger' });
+      await card.getByText(/calls · mean .* · p50 ≤ .* · p99 ≤/).waitFor();
+      await card.getByText('apiserver_admission_controller_admission_duration_seconds').waitFor();
+      await open('#/plugins/paths/console');
+      await page.getByRole('region', { name: 'console', exact: true }).getByText('maxSessionsPerUser: 20').waitFor();
+      await documentPage(page, 'console-plugins');
+      expect(await accessibilityFaults(page)).toEqual([]);
+    });
+
     it('keeps the text of an edit that conflicts, and compares it with the newest version', async () => {
       await cluster.kubectl.run(['create', 'configmap', 'edited', '--from-literal=a=1']);
       await open('#/o/core/v1/configmaps/default/edited/yaml');
@@ -454,6 +481,8 @@ describe.skipIf(missing !== undefined)(
         ['the topology', '#/topology', 'What if this node is lost?', undefined],
         ['why a request is denied', '#/why/access?verb=list&target=pods', 'Rules of the user', undefined],
         ['why traffic is denied', '#/why/traffic', 'Who may connect to whom', undefined],
+        ['traces', '#/traces', 'Slowest of the last 100 rollouts', undefined],
+        ['a plugin', '#/plugins/role/apiserver', 'apiserver_request_duration_seconds', undefined],
         ['creation', '#/create', 'Check', undefined],
       ])('%s is accessible and fits', async (_, hash, content, picture) => {
         await view.page.goto(`https://127.0.0.1:${cluster.port}/console/${hash}`);
