@@ -7,11 +7,14 @@ const request = { verb: 'list', target: 'secrets', namespace: '', name: '', user
 /** A server with these answers by the last segment of the path, and the requests that it received. */
 function server(answers: Readonly<Record<string, readonly [number, object]>>) {
   const sent: { readonly path: string; readonly body: unknown; readonly user: string | null }[] = [];
-  const client = new ApiClient(async (url, { body, headers }) => {
-    sent.push({ path: url, body: JSON.parse(String(body)), user: new Headers(headers).get('Impersonate-User') });
-    const [status, answer] = answers[url.slice(url.lastIndexOf('/') + 1)] ?? [404, {}];
-    return new Response(JSON.stringify(answer), { status });
-  });
+  const client = new ApiClient(
+    async (url, { body, headers }) => {
+      sent.push({ path: url, body: JSON.parse(String(body)), user: new Headers(headers).get('Impersonate-User') });
+      const [status, answer] = answers[url.slice(url.lastIndexOf('/') + 1)] ?? [404, {}];
+      return new Response(JSON.stringify(answer), { status });
+    },
+    () => 'key',
+  );
   return { client, sent };
 }
 
