@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
@@ -6,8 +8,9 @@ import { accessibilityFaults, browserMissing, documentPage, launchBrowser, openP
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
-import { root } from '../harness/oarlock.ts';
+import { oarlock, root } from '../harness/oarlock.ts';
 import { TcpRelay } from '../harness/tcp-relay.ts';
+import { until } from '../harness/until.ts';
 
 const missing = browserMissing();
 const maxFirstLoadBytes = 300_000;
@@ -267,6 +270,31 @@ describe.skipIf(missing !== undefined)(
       await cluster.kubectl.run(['delete', 'networkpolicy/hello-clients', 'pod/client', '--grace-period=1', '--wait=false']);
       await answer.getByText('default/client is neither a pod with an address of its own nor an IP address').waitFor();
       await open('#/o/apps/v1/deployments/default/hello/summary');
+    });
+
+    it('shows the pods in the terminal as well, live: oarlock top', async () => {
+      const facts = JSON.parse((await cluster.oarlock('top', '-n', 'default', '-o', 'json')).stdout) as object;
+      expect(facts).toMatchObject({
+        nodes: [{ name: 'node-a', status: 'Ready' }],
+        controlPlane: { ready: true, queueDepths: expect.any(Object) },
+      });
+      const command = [oarlock.file, ...oarlock.args, 'top', '--data-dir', cluster.dataDir].map((word) => `'${word}'`).join(' ');
+      // `script` runs the command on a terminal of its own
+      const screen = spawn('script', ['-qefc', `stty columns 160 rows 30; ${command}`, '/dev/null'], {
+        stdio: ['pipe', 'pipe', 'inherit'],
+      });
+      let output = '';
+      screen.stdout.on('data', (chunk: Buffer) => {
+        output += chunk.toString();
+      });
+      const exit = once(screen, 'exit');
+      await until('the pods are listed', () => /default +hello-\S+ +1\/1 +Running/.test(output));
+      await cluster.kubectl.run(['run', 'top', '--image=host', '--', 'sleep', '600']);
+      await until('a new pod is listed', () => /default +top +1\/1 +Running/.test(output));
+      screen.stdin.write('q');
+      expect(await exit).toEqual([0, null]);
+      expect(output.endsWith('\u001B[?25h\u001B[?1049l')).toBe(true);
+      await cluster.kubectl.run(['delete', 'pod', 'top', '--grace-period=1', '--wait=false']);
     });
 
     it('opens a terminal in a container', async () => {

@@ -6,7 +6,7 @@ const servers = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'service-pr
 const mayImport = {
   primitives: [],
   api: [],
-  'console-page': ['api', 'network-policy', 'tracing'], // rules and span trees, without code that needs Node
+  'console-page': ['primitives', 'api', 'network-policy', 'tracing'], // rules and span trees, without code that needs Node
   grpc: [],
   spdy: [],
   kernel: ['primitives'],

@@ -1,3 +1,5 @@
+import { samplesOf } from '@oarlock/primitives/prometheus-text';
+
 /** A histogram of Prometheus. The counts of buckets are cumulative. */
 export interface Histogram {
   readonly name: string;
@@ -8,26 +10,23 @@ export interface Histogram {
   readonly sum: number;
 }
 
-const sampleLine = /^(\w+)_(bucket|sum|count)(?:\{(.*)\})? (\S+)$/;
-const label = /(\w+)="((?:[^"\\]|\\.)*)"/g;
+const durationSample = /^(\w+_duration_seconds)_(bucket|sum|count)$/;
 
-/** Parses the histograms of durations in the text format of Prometheus. Other lines are skipped. */
+/** Parses the histograms of durations in the text format of Prometheus. */
 export function durationHistograms(text: string): readonly Histogram[] {
   const found = new Map<
     string,
     { name: string; labels: Record<string, string>; buckets: [number, number][]; count: number; sum: number }
   >();
-  for (const line of text.split('\n')) {
-    if (line.startsWith('#')) continue;
-    const [, name = '', part = '', labelText = '', value = ''] = sampleLine.exec(line) ?? [];
-    if (!name.endsWith('_duration_seconds')) continue;
-    const { le, ...labels } = Object.fromEntries([...labelText.matchAll(label)].map(([, key = '', text = '']) => [key, text]));
+  for (const sample of samplesOf(text, (name) => durationSample.test(name))) {
+    const [, name = '', part = ''] = durationSample.exec(sample.name) ?? [];
+    const { le, ...labels } = sample.labels;
     const key = `${name}${JSON.stringify(labels)}`;
     const histogram = found.get(key) ?? { name, labels, buckets: [], count: 0, sum: 0 };
     found.set(key, histogram);
-    if (part === 'bucket' && le !== undefined) histogram.buckets.push([le === '+Inf' ? Infinity : Number(le), Number(value)]);
-    else if (part === 'sum') histogram.sum = Number(value);
-    else if (part === 'count') histogram.count = Number(value);
+    if (part === 'bucket') histogram.buckets.push([le === '+Inf' ? Infinity : Number(le), sample.value]);
+    else if (part === 'sum') histogram.sum = sample.value;
+    else histogram.count = sample.value;
   }
   return [...found.values()];
 }
