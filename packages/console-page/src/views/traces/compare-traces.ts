@@ -9,12 +9,9 @@ export interface StepDifference {
   readonly difference: number;
 }
 
-/** Names contain generated parts, such as the hash of a ReplicaSet: steps are compared without the objects that they are about. */
-const stepName = (what: string): string => what.replace(/ \S+\/\S+$/, '');
-
 function totalsOf({ criticalSteps }: Trace): ReadonlyMap<string, number> {
   const totals = new Map<string, number>();
-  for (const { what, ms } of criticalSteps) totals.set(stepName(what), (totals.get(stepName(what)) ?? 0) + ms);
+  for (const { what, ms } of criticalSteps) totals.set(what, (totals.get(what) ?? 0) + ms);
   return totals;
 }
 
