@@ -76,7 +76,7 @@ const blocks = { columns: 32, rows: 20 };
 /** The difference of a color channel, of 255, from which a block counts as different. */
 const minBlockDifference = 10;
 /** The part of the blocks that may differ. Another theme, an empty view or a broken layout differs in more. */
-const maxDifferentBlocks = 0.15;
+const maxDifferentBlocks = 0.3;
 
 /** Returns the part of the blocks in which two pictures differ. */
 async function pictureDifference(browser: Browser, pictures: readonly Buffer[]): Promise<number> {
