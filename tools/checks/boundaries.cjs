@@ -12,6 +12,7 @@ const mayImport = {
   kernel: ['primitives'],
   spi: ['primitives', 'api', 'kernel'],
   client: ['primitives', 'api', 'kernel', 'spi'],
+  'controller-kit': ['primitives', 'api', 'kernel', 'spi'],
   csi: ['grpc'],
   cel: ['api'],
   nftables: ['primitives', 'kernel'],

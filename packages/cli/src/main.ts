@@ -168,7 +168,7 @@ function addConfigCommands(root: Command): void {
 }
 
 function addPluginCommands(root: Command): void {
-  const plugins = root.command('plugins').description('list, create and export plugins');
+  const plugins = root.command('plugins').description('list, create and export plugins, and write the types of custom resources');
   plugins
     .command('list')
     .description('list the installed plugins by slot, and whether this machine can run them')
@@ -181,6 +181,14 @@ function addPluginCommands(root: Command): void {
     .argument('<name>')
     .option('--dir <dir>', 'directory to create; default: plugins/<slot>-<name>')
     .action(async (slot, name, options) => (await import('./plugins-new.ts')).create(slot, name, options));
+  plugins
+    .command('types')
+    .description('print the TypeScript types of custom resources')
+    .argument('<sources...>', 'manifests such as ./crd.yaml, or names of definitions in the cluster such as websites.example.com')
+    .option('-o, --output <file>', 'file to write')
+    .addOption(dataDir())
+    .addOption(kubeconfigOption())
+    .action(async (sources, options) => (await import('./export/custom-resource-types.ts')).types(sources, options));
   plugins
     .command('export')
     .description('write a plugin as a container image and manifests, to run it in any Kubernetes')
