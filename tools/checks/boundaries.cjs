@@ -6,7 +6,7 @@ const servers = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'service-pr
 const mayImport = {
   primitives: [],
   api: [],
-  'console-page': ['tracing'], // the trees of spans, without code that runs on a server
+  'console-page': ['primitives', 'api', 'network-policy', 'tracing'], // rules and span trees, without code that needs Node
   grpc: [],
   spdy: [],
   kernel: ['primitives'],

@@ -8,6 +8,7 @@ import {
   kubeconfig as kubeconfigOption,
   namespace,
   portNumber,
+  seconds,
   replicas,
   serverList,
   servers,
@@ -98,6 +99,18 @@ function addClusterCommands(root: Command): void {
     .addOption(kubeconfigOption())
     .addOption(output())
     .action(async (options) => (await import('./status/status.ts')).status(options));
+  root
+    .command('top')
+    .description('show the use, readiness and restarts of pods, nodes and the control plane: live in a terminal, otherwise once')
+    .addOption(dataDir())
+    .addOption(kubeconfigOption())
+    .option('-n, --namespace <namespace>', 'namespace of the pods; default: all')
+    .addOption(
+      new Option('--sort <column>', 'order of the tables; keys change it').choices(['name', 'cpu', 'memory', 'restarts']).default('name'),
+    )
+    .option('--interval <seconds>', 'time between two reads of figures that cannot be watched', seconds, 5)
+    .addOption(output())
+    .action(async (options) => (await import('./status/top/top.ts')).top(options));
   root
     .command('kubeconfig')
     .description('print the kubeconfig of the cluster admin')
