@@ -8,6 +8,7 @@ import {
   kubeconfig as kubeconfigOption,
   namespace,
   portNumber,
+  seconds,
   replicas,
   serverList,
   servers,
@@ -16,6 +17,7 @@ import {
 import { holdProcess } from './common/hold-process.ts';
 import { output } from './common/output.ts';
 import { addCompletionCommand } from './completion/completion-command.ts';
+import { addDevCommand } from './dev/dev-command.ts';
 import { addMachineCommands } from './doctor/machine-commands.ts';
 import { addKeyCommands } from './keys/key-commands.ts';
 import { addImageCommands } from './nodes/images/image-commands.ts';
@@ -77,19 +79,7 @@ function addClusterCommands(root: Command): void {
     .addArgument(new Argument('[composition]', 'ready composition to begin with').default('embedded'))
     .option('-o, --output <file>', 'file to write', 'cluster.yaml')
     .action(async (composition, options) => (await import('./config/init.ts')).init(composition, options));
-  root
-    .command('dev')
-    .description('run a cluster in memory, reload your plugins whenever you save them, and show what they do to each request')
-    .argument('[plugins...]', 'plugin files such as ./plugin.ts, or folders with plugins, in addition to those that the file of -f names')
-    .option('-f, --file <file>', 'cluster.yaml of the cluster; default: one simulated node')
-    .addOption(new Option('--data-dir <dir>', 'directory for the keys and the kubeconfig').default('./.oarlock-dev'))
-    .option('--port <number>', 'port of the API server, or with --kubeconfig of the webhook server; default: any free port', portNumber)
-    .option('--kubeconfig <file>', 'run the plugins in an existing cluster: controllers, schedulers, and admission plugins as webhooks')
-    .option('--webhook-url <url>', 'URL at which that cluster reaches this machine; default: its address in the network of the API server')
-    .addOption(new Option('--failure-policy <policy>', 'failurePolicy of the webhooks; default: Ignore').choices(['Ignore', 'Fail']))
-    .option('--scheduler-name <name>', 'schedulerName of the pods that scheduling plugins place; default: oarlock-dev')
-    .option('--all', 'also show the requests of the cluster components', false)
-    .action(async (plugins, options) => (await import('./dev/dev.ts')).dev(plugins, options));
+  addDevCommand(root);
   root
     .command('down')
     .description('stop the cluster of a data directory')
@@ -102,6 +92,18 @@ function addClusterCommands(root: Command): void {
     .addOption(kubeconfigOption())
     .addOption(output())
     .action(async (options) => (await import('./status/status.ts')).status(options));
+  root
+    .command('top')
+    .description('show the use, readiness and restarts of pods, nodes and the control plane: live in a terminal, otherwise once')
+    .addOption(dataDir())
+    .addOption(kubeconfigOption())
+    .option('-n, --namespace <namespace>', 'namespace of the pods; default: all')
+    .addOption(
+      new Option('--sort <column>', 'order of the tables; keys change it').choices(['name', 'cpu', 'memory', 'restarts']).default('name'),
+    )
+    .option('--interval <seconds>', 'time between two reads of figures that cannot be watched', seconds, 5)
+    .addOption(output())
+    .action(async (options) => (await import('./status/top/top.ts')).top(options));
   root
     .command('kubeconfig')
     .description('print the kubeconfig of the cluster admin')
@@ -159,7 +161,7 @@ function addConfigCommands(root: Command): void {
 }
 
 function addPluginCommands(root: Command): void {
-  const plugins = root.command('plugins').description('list, add, create and export plugins');
+  const plugins = root.command('plugins').description('list, add, create and export plugins, and write the types of custom resources');
   plugins
     .command('list')
     .description('list the installed plugins by slot, and whether this machine can run them')
@@ -179,6 +181,14 @@ function addPluginCommands(root: Command): void {
     .argument('<name>')
     .option('--dir <dir>', 'directory to create; default: plugins/<slot>-<name>')
     .action(async (slot, name, options) => (await import('./plugins-new.ts')).create(slot, name, options));
+  plugins
+    .command('types')
+    .description('print the TypeScript types of custom resources')
+    .argument('<sources...>', 'manifests such as ./crd.yaml, or names of definitions in the cluster such as websites.example.com')
+    .option('-o, --output <file>', 'file to write')
+    .addOption(dataDir())
+    .addOption(kubeconfigOption())
+    .action(async (sources, options) => (await import('./export/custom-resource-types.ts')).types(sources, options));
   plugins
     .command('export')
     .description('write a plugin as a container image and manifests, to run it in any Kubernetes')

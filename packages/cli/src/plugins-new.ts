@@ -7,6 +7,7 @@ import { CommandError, exitCodes } from './common/command-error.ts';
 import {
   canDevelop,
   dependenciesOf,
+  fillTemplate,
   manifest,
   type PluginTemplate,
   readTemplate,
@@ -92,15 +93,7 @@ interface PackageLocation {
 export function packageFiles(template: PluginTemplate, versions: Versions, location: PackageLocation): ReadonlyMap<string, string> {
   const { slot, name, folder, checkout } = location;
   const id = `${slot}-${name}`;
-  const fill = (text: string) =>
-    text
-      .replaceAll('__ID__', id)
-      .replaceAll('__NAME__', name)
-      .replaceAll('__METRIC__', `oarlock_${id.replaceAll('-', '_')}`)
-      .replaceAll(
-        '__Class__',
-        id.replace(/(?:^|-+)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()),
-      );
+  const fill = (text: string) => fillTemplate(text, { id, name });
   const use = inWorkspaces(folder, checkout) ? id : pluginPath(folder);
   return new Map([
     ['package.json', checkout === undefined ? standaloneManifest(template, versions, id) : manifest(template, versions, id)],
