@@ -16,10 +16,11 @@ import { pendingServers, rotateKeys, RotationError, rotatedKeys, type RotatedKey
 import { sealedKeyField, serversGroup, tokenIdOf } from './join-token.ts';
 import { ServerRegistry, type ListedServer, type ServerRecord } from './server-registry.ts';
 import type { SharedKeys } from './shared-keys.ts';
+import { answer, badRequest } from './path-answers.ts';
+import { defragmentPlugin, snapshotsPlugin } from './member-paths.ts';
 
 export const serversPath = '/oarlock/v1/servers';
 export const serverJoinPath = '/oarlock/v1/server-join';
-export const snapshotsPath = '/oarlock/v1/etcd/snapshots';
 export const keysPath = '/oarlock/v1/keys';
 
 /** The answer to a joining server. Only the holder of the whole token can open it. */
@@ -67,12 +68,11 @@ export interface ServerPluginsOptions {
 export const serverPlugins = (options: ServerPluginsOptions): readonly Plugin[] => [
   serversPlugin(options),
   snapshotsPlugin(),
+  defragmentPlugin(),
   keysPlugin(options),
   serverJoinPlugin(),
 ];
 
-const answer = (body: unknown): PathResponse => ({ code: 200, body });
-const badRequest = (message: string): PathResponse => ({ code: 400, body: failure('BadRequest', message).status });
 const conflict = (message: string): PathResponse => ({ code: 409, body: failure('Conflict', message).status });
 
 const removeSchema = z.strictObject({ name: z.string().min(1).max(253) });
@@ -138,31 +138,6 @@ async function removeServer(
     if (error instanceof StorageError) return conflict(error.message);
     throw error;
   }
-}
-
-const snapshotSchema = z.strictObject({ name: z.string().min(1).max(128).optional() });
-
-/** `GET /oarlock/v1/etcd/snapshots` lists the snapshots on the disk of this server; `POST` writes one. */
-function snapshotsPlugin(): Plugin {
-  return Paths.plugin({
-    id: 'etcd-snapshots',
-    config: z.strictObject({}),
-    needs: { storage: Storage },
-    create: ({ storage }, { log }) => ({
-      path: snapshotsPath,
-      methods: ['GET', 'POST'],
-      async handle({ method, body, identity }) {
-        const { members } = storage;
-        if (members === undefined) return { code: 404, body: failure('NotFound', 'the storage of this cluster takes no snapshots').status };
-        if (method === 'GET') return answer({ snapshots: await members.listSnapshots() });
-        const parsed = snapshotSchema.safeParse(body);
-        if (!parsed.success) return badRequest(z.prettifyError(parsed.error));
-        const snapshot = await members.saveSnapshot(parsed.data.name);
-        log.info({ name: snapshot.name, bytes: snapshot.bytes, by: identity.name }, 'wrote a snapshot');
-        return answer(snapshot);
-      },
-    }),
-  });
 }
 
 interface OwnRecordOptions {
