@@ -8,7 +8,7 @@ import { Paths, type PathResponse } from '@oarlock/spi/paths';
 import { Storage, StorageError, type StorageDriver } from '@oarlock/spi/storage';
 import type { StorageMember } from '@oarlock/spi/storage-server';
 import { z } from 'zod';
-import { caHashes } from '../pki/ca-hash.ts';
+import { caExpirations, caHashes } from '../pki/ca-hash.ts';
 import { version } from '../process/version.ts';
 import { readRecord } from './cluster-record.ts';
 import { KeyDistributor } from './key-distributor.ts';
@@ -51,6 +51,8 @@ export interface KeysStatus {
   readonly generation: number;
   readonly identity: { readonly [set: string]: readonly string[] };
   readonly servers: readonly ListedServer[];
+  /** The ends of the CAs that this server has loaded, RFC 3339, by their hashes. */
+  readonly expirations: Readonly<Record<string, string>>;
   /** Names of the running servers that do not use the newest keys yet, by keys and next step. */
   readonly pending: Readonly<Record<RotatedKeys, { readonly use: readonly string[]; readonly end: readonly string[] }>>;
 }
@@ -168,7 +170,7 @@ const rotationSchema = z.strictObject({
 export type RotationRequest = z.output<typeof rotationSchema>;
 
 /** `GET /oarlock/v1/keys` returns the state of the shared keys; `POST /oarlock/v1/keys` takes a step of a rotation. */
-function keysPlugin({ shared: { clusterKey }, dataDir }: ServerPluginsOptions): Plugin {
+function keysPlugin({ shared: { clusterKey }, dataDir, keys: clusterKeys }: ServerPluginsOptions): Plugin {
   return Paths.plugin({
     id: 'cluster-keys',
     config: z.strictObject({}),
@@ -179,7 +181,7 @@ function keysPlugin({ shared: { clusterKey }, dataDir }: ServerPluginsOptions): 
         path: keysPath,
         methods: ['GET', 'POST'],
         async handle({ method, body, identity }) {
-          if (method === 'GET') return answer(await keysStatus(storage, await registry.list()));
+          if (method === 'GET') return answer(await keysStatus(storage, { servers: await registry.list(), keys: clusterKeys }));
           const parsed = rotationSchema.safeParse(body);
           if (!parsed.success) return badRequest(z.prettifyError(parsed.error));
           const { keys, step } = parsed.data;
@@ -191,14 +193,17 @@ function keysPlugin({ shared: { clusterKey }, dataDir }: ServerPluginsOptions): 
             if (error instanceof RotationError) return conflict(error.message);
             throw error;
           }
-          return answer(await keysStatus(storage, await registry.list()));
+          return answer(await keysStatus(storage, { servers: await registry.list(), keys: clusterKeys }));
         },
       };
     },
   });
 }
 
-async function keysStatus(storage: StorageDriver, servers: readonly ListedServer[]): Promise<KeysStatus> {
+async function keysStatus(
+  storage: StorageDriver,
+  { servers, keys }: { readonly servers: readonly ListedServer[]; readonly keys: ClusterKeys },
+): Promise<KeysStatus> {
   const stored = await readRecord(storage);
   if (stored === undefined) throw new Error('the storage has no cluster record');
   const { record } = stored;
@@ -211,7 +216,13 @@ async function keysStatus(storage: StorageDriver, servers: readonly ListedServer
       },
     ]),
   ) as KeysStatus['pending'];
-  return { generation: record.generation, identity: record.identity, servers, pending };
+  return {
+    generation: record.generation,
+    identity: record.identity,
+    servers,
+    expirations: caExpirations(`${keys.caBundle}${keys.frontProxy?.caBundle ?? ''}`),
+    pending,
+  };
 }
 
 /**
