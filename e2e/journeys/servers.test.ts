@@ -24,6 +24,7 @@ interface ListedServer {
 }
 interface KeysStatus {
   readonly generation: number;
+  readonly expirations: Readonly<Record<string, string>>;
   readonly identity: Readonly<Record<string, readonly string[]>>;
 }
 
