@@ -3,7 +3,7 @@ import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject, ObjectMeta } from '@oarlock/api/object';
 import { groupResource } from '@oarlock/api/resource';
 import { formatTime } from '@oarlock/api/values/time';
-import { defaultStatusStrategy, statusOnly, statusOnlyResources } from './strategies/status-only.ts';
+import { defaultStatusStrategy, statusOnly, statusOnlyResources } from './status-only.ts';
 import type { ServedKind } from './served-kind.ts';
 import { fieldOf, withMetadata, withFields, type StrategyContext, type SubresourceStrategy } from './strategy.ts';
 

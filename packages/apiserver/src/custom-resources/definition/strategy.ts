@@ -6,7 +6,7 @@ import { withCondition } from './conditions.ts';
 import { formatWarnings } from './format-warnings.ts';
 import { storedVersionErrors, withStoredVersions } from './storage-version.ts';
 import { validateDefinition, validateDefinitionUpdate } from './validation.ts';
-import { statusOnly } from '../../registry/strategies/status-only.ts';
+import { statusOnly } from '../../registry/status-only.ts';
 import { fieldOf, withMetadata, withFields, type Strategy } from '../../registry/strategy.ts';
 
 /** The finalizer that holds a definition until its last object is deleted. */

@@ -1,7 +1,7 @@
 import type { KubeObject } from '@oarlock/api/object';
 import type { ResourceClaimStatus } from '@oarlock/api/types/resource-v1';
 import { statusOf, withFields, type Strategy } from '../strategy.ts';
-import { statusOnly } from './status-only.ts';
+import { statusOnly } from '../status-only.ts';
 
 interface DeviceReference {
   readonly driver: string;

@@ -2,7 +2,7 @@ import { FieldSet } from '@oarlock/api/managed-fields/field-set';
 import type { FieldType } from '@oarlock/api/managed-fields/field-type';
 import { stripSet } from '@oarlock/api/managed-fields/strip-meta';
 import { groupResource } from '@oarlock/api/resource';
-import { statusOnlyResources } from '../../../registry/strategies/status-only.ts';
+import { statusOnlyResources } from '../../../registry/status-only.ts';
 import type { ServedKind } from '../../../registry/served-kind.ts';
 
 const status = FieldSet.of(['f:status']);

@@ -1,5 +1,5 @@
 import type { KubeObject } from '@oarlock/api/object';
-import { withFields, withMetadata, type SubresourceStrategy } from '../strategy.ts';
+import { withFields, withMetadata, type SubresourceStrategy } from './strategy.ts';
 
 const sharedFields: ReadonlySet<string> = new Set(['kind', 'apiVersion', 'metadata', 'status']);
 
