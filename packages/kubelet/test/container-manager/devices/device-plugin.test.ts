@@ -57,7 +57,7 @@ describe('a hostile device plugin', () => {
   });
 
   it.each([
-    ['millions of devices', framed(Buffer.alloc(2_000_000).map((_, at) => (at % 2 === 0 ? 0x0a : 0)))],
+    ['millions of devices', framed(Buffer.alloc(2_000_000, Buffer.of(0x0a, 0)))],
     ['a message above the limit', framed(Buffer.alloc(4 * 1024 * 1024 + 1))],
     ['bytes that are no message', framed(Buffer.alloc(1_000, 0xff))],
     ['a length of 4 GiB', Buffer.of(0, 0xff, 0xff, 0xff, 0xff, 1)],
@@ -91,10 +91,7 @@ describe('a hostile device plugin', () => {
     ['no message', Buffer.alloc(0)],
     ['two messages', Buffer.concat([framed(Buffer.alloc(0)), framed(Buffer.alloc(0))])],
     ['bytes that are no message', framed(Buffer.alloc(300, 0xff))],
-    [
-      'millions of mounts',
-      framed(Buffer.concat([Buffer.of(0x0a, 0x80, 0x89, 0x7a), Buffer.alloc(2_000_000).map((_, at) => (at % 2 === 0 ? 0x12 : 0))])),
-    ],
+    ['millions of mounts', framed(Buffer.concat([Buffer.of(0x0a, 0x80, 0x89, 0x7a), Buffer.alloc(2_000_000, Buffer.of(0x12, 0))]))],
   ])('that allocates with %s fails the container', async (_, bytes) => {
     serve = (stream) => answer(stream, bytes);
     await expect(plugin.allocate(['a'], new AbortController().signal)).rejects.toBeInstanceOf(GrpcError);
