@@ -46,24 +46,24 @@ const decide = async (next: KubeObject, old?: KubeObject, identity = ada) => {
   });
   return decision.allowed;
 };
-const ofTeam = { name: 'x', namespace: 'team', parameterNotFoundAction: 'Deny' };
-const other = { ...ofTeam, namespace: 'other' };
+const permittedRef = { name: 'x', namespace: 'team', parameterNotFoundAction: 'Deny' };
+const other = { ...permittedRef, namespace: 'other' };
 const all = { selector: {}, parameterNotFoundAction: 'Deny' };
 
 describe('the writer of a binding', () => {
   it.each([
-    ['refers to parameters that the user may read', binding('of-config-maps', ofTeam), undefined, true],
+    ['refers to parameters that the user may read', binding('of-config-maps', permittedRef), undefined, true],
     ['refers to those of another namespace', binding('of-config-maps', other), undefined, false],
     ['refers to those of every namespace', binding('of-config-maps', all), undefined, false],
-    ['refers to Secrets', binding('of-secrets', ofTeam), undefined, false],
-    ['refers to those of a policy that does not exist', binding('unknown', ofTeam), undefined, false],
+    ['refers to Secrets', binding('of-secrets', permittedRef), undefined, false],
+    ['refers to those of a policy that does not exist', binding('unknown', permittedRef), undefined, false],
     ['has no parameters', binding('of-secrets'), undefined, true],
-    ['keeps a reference', binding('of-secrets', ofTeam), binding('of-secrets', ofTeam), true],
-    ['changes the reference', binding('of-config-maps', other), binding('of-config-maps', ofTeam), false],
+    ['keeps a reference', binding('of-secrets', permittedRef), binding('of-secrets', permittedRef), true],
+    ['changes the reference', binding('of-config-maps', other), binding('of-config-maps', permittedRef), false],
     [
       'keeps the reference and changes the policy to one with Secrets',
-      binding('of-secrets', ofTeam),
-      binding('of-config-maps', ofTeam),
+      binding('of-secrets', permittedRef),
+      binding('of-config-maps', permittedRef),
       false,
     ],
   ])('%s: %#', async (_, next, old, allowed) => {
