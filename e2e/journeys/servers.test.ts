@@ -24,6 +24,7 @@ interface ListedServer {
 }
 interface KeysStatus {
   readonly generation: number;
+  readonly expirations: Readonly<Record<string, string>>;
   readonly identity: Readonly<Record<string, readonly string[]>>;
 }
 
@@ -272,6 +273,7 @@ describe.skipIf(reason !== undefined)(`three servers${reason === undefined ? '' 
 
   it('rotate the service account key on all servers before it signs, while they run', async () => {
     const before = await keysStatus();
+    expect(Object.keys(before.expirations)).toEqual(expect.arrayContaining([...(before.identity['ca'] ?? [])]));
     const rotated = await runIn('server-b', ['keys', 'rotate', '--data-dir', dataDirOf('server-b')]);
     expect([rotated.code, rotated.stderr]).toEqual([0, '']);
     const after = await keysStatus();
