@@ -3,6 +3,7 @@ import { networkInterfaces } from 'node:os';
 
 /** The fields of a cluster.yaml's `spec` that tests set. */
 export interface ClusterSpec {
+  readonly rootless?: boolean;
   readonly roles?: readonly string[];
   readonly networking?: { readonly podCIDRs?: readonly string[]; readonly serviceCIDRs?: readonly string[]; readonly nodePorts?: string };
   readonly server?: { readonly address?: string; readonly names?: readonly string[] };

@@ -30,14 +30,14 @@ export function clusterFacts(
     loopback,
   }: Pick<PlanOptions, 'joined' | 'server'> & HostAddresses & { readonly network?: Plugin | undefined },
 ): ClusterFacts {
-  const { server } = file.spec;
+  const { server, rootless } = file.spec;
   const networking = { ...file.spec.networking, ...joined?.cluster };
   const declared = (network ?? plugins.find(({ plugin }) => slotName(plugin.provides.id) === 'network')?.plugin)?.declares ?? {};
   const declaredText = (key: string, fallback: string) => (typeof declared[key] === 'string' ? declared[key] : fallback);
   const serviceCIDRs = networking.serviceCIDRs ?? [loopback?.serviceCIDR ?? declaredText('serviceCIDR', '10.96.0.0/16')];
   const [from = 30_000, to = 32_767] = networking.nodePorts.split('-').map(Number);
-  const wildcard = server.address === '0.0.0.0' || server.address === '::';
-  const host = server.advertiseAddress ?? (wildcard ? primaryAddress() : server.address);
+  // clients of a node without root are outside of its network
+  const host = rootless ? '127.0.0.1' : advertiseAddress(server);
   return {
     name: joined?.cluster.name ?? file.name,
     domain: networking.domain,
@@ -50,6 +50,12 @@ export function clusterFacts(
     nodePortRange: { from, to },
     ...(loopback && { loopback: { nodeAddress: loopback.nodeAddress, loadBalancerCIDR: loopback.loadBalancerCIDR } }),
   };
+}
+
+/** Returns the address at which other machines and pods reach the API server. */
+function advertiseAddress({ address, advertiseAddress: configured }: ClusterSpec['server']): string {
+  const isWildcard = address === '0.0.0.0' || address === '::';
+  return configured ?? (isWildcard ? primaryAddress() : address);
 }
 
 /** Resolves a path relative to the cluster file. */
@@ -119,7 +125,7 @@ export function withRoleConfig(
   const derived: Record<string, Record<string, unknown>> = {
     apiserver: {
       listen: { address: spec.server.address, port: port ?? spec.server.port ?? defaultPort },
-      advertiseAddress: new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, ''),
+      advertiseAddress: spec.rootless ? advertiseAddress(spec.server) : new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, ''),
       certSANs: spec.server.names,
       ...(spec.encryption && { encryption: encryptionOf(file) }),
       defaultAuditPolicy: spec.audit === undefined,
@@ -131,6 +137,7 @@ export function withRoleConfig(
       nodeName,
       ...(kubeletPort !== undefined && { port: kubeletPort }),
       ...(facts.loopback && { address: facts.loopback.nodeAddress }),
+      ...(spec.rootless && { address: advertiseAddress(spec.server) }),
       ...(joined && { tls: { certificateFile: joined.certificateFile, keyFile: joined.keyFile } }),
     },
     proxy: { nodeName },
