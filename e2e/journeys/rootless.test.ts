@@ -59,7 +59,7 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
     const service = () => cluster.kubectl.json<Service>(['get', 'service', 'web']);
     const pod = async () => (await cluster.kubectl.json<{ items: readonly [Pod] }>(['get', 'pods', '-l', 'app=web'])).items[0];
     const get = async (url: string) => {
-      const response = await fetch(url, { headers: { connection: 'close' }, signal: AbortSignal.timeout(2000) }).catch(() => undefined);
+      const response = await fetch(url, { headers: { connection: 'close' }, signal: AbortSignal.timeout(1000) }).catch(() => undefined);
       return response?.text();
     };
 

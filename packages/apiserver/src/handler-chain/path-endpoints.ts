@@ -19,7 +19,7 @@ import { attributesOf, requestInfo } from '../http/request-info.ts';
 import { negotiateRequest, sendText, sendValue } from '../http/response.ts';
 import { methodNotAllowed, pathNotFound } from '../http/routes.ts';
 import type { ZPages } from './zpages.ts';
-import { metricsText } from '../metrics/metrics-text.ts';
+import { metricsText } from '@oarlock/kernel/metrics-text';
 import type { OpenApiEndpoints } from '../endpoints/openapi/openapi-endpoints.ts';
 
 /** A request for a non-resource path, independent of HTTP. */

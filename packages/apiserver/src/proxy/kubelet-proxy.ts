@@ -19,6 +19,7 @@ import type { Exchange } from '../http/exchange.ts';
 import { internalError } from '../http/errors.ts';
 import type { PipelineResponse } from '../endpoints/request/response.ts';
 import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
+import { forwardedValue } from './internal/client-credentials.ts';
 import { checkUpgradeBody, connectionHeaders } from './internal/forwarded-body.ts';
 import { proxyUpgrade, type UpgradeClient } from './internal/upgrade.ts';
 
@@ -27,8 +28,8 @@ type KubeletTarget = Extract<PipelineResponse, { kind: 'kubelet' }>;
 const connectMs = 30_000;
 const maxErrorBytes = 50_000;
 const maxConnectionsPerNode = 64;
-/** The headers that are not forwarded to the kubelet: credentials of the client, and the body length, because an upgrade has no body. */
-const strippedHeaders: ReadonlySet<string> = new Set(['authorization', 'content-length', 'cookie', 'host']);
+/** The headers that are not forwarded to the kubelet: cookies, and the body length, because an upgrade has no body. */
+const strippedHeaders: ReadonlySet<string> = new Set(['content-length', 'cookie', 'host']);
 
 export interface KubeletUpgrade extends UpgradeClient {
   readonly method: string;
@@ -197,11 +198,13 @@ function agentOf({ certificate, key }: KeyPair, ca: string, verify: boolean): Ag
 
 function forwardedHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
   const isConnectionHeader = connectionHeaders(headers.connection);
-  return Object.fromEntries(
-    Object.entries(headers).filter(
-      ([name]) => !strippedHeaders.has(name) && !isConnectionHeader(name) && !name.startsWith('impersonate-') && !name.startsWith(':'),
-    ),
-  );
+  const forwarded: OutgoingHttpHeaders = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (strippedHeaders.has(name) || isConnectionHeader(name) || name.startsWith(':')) continue;
+    const sent = typeof value === 'string' ? forwardedValue(name, value) : value;
+    if (sent !== undefined) forwarded[name] = sent;
+  }
+  return forwarded;
 }
 
 function unreachableError({ host, port, nodeName }: KubeletTarget, error: unknown): StatusError {

@@ -1,4 +1,5 @@
 import { dirname, resolve } from 'node:path';
+import { splitPolicyRules } from '@oarlock/api/rbac/policy-rule-text';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
 import { Controllers } from '@oarlock/spi/controller';
 import { Roles } from '@oarlock/spi/role';
@@ -72,12 +73,12 @@ export function encryptionOf(clusterFile: ClusterFile): ClusterSpec['encryption'
 
 /** The rules that the controllers of other packages declare, by their service accounts: `declares: { rules: 'create | core | configmaps' }`. */
 function controllerRules(plugins: readonly PlannedPlugin[]): Readonly<Record<string, readonly string[]>> {
-  const rules: Record<string, string[]> = {};
+  const rules: Record<string, readonly string[]> = {};
   for (const { plugin, name, origin } of plugins) {
     const account = serviceAccountOf(name);
     if (origin === undefined || plugin.provides.token !== Controllers.token || account === undefined) continue;
     const declared = plugin.declares?.['rules'];
-    rules[account] = typeof declared === 'string' ? declared.split(';').map((rule) => rule.trim()) : [];
+    rules[account] = typeof declared === 'string' ? splitPolicyRules(declared) : [];
   }
   return rules;
 }
