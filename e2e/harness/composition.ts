@@ -16,6 +16,7 @@ export interface ClusterSpec {
   readonly audit?: readonly PluginUse[];
   readonly auditPolicy?: string;
   readonly proxy?: PluginUse;
+  readonly cloud?: PluginUse;
   readonly dns?: PluginUse;
   readonly settings?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   readonly tracing?: Readonly<Record<string, unknown>>;

@@ -11,6 +11,7 @@ import type { ClusterSpec, RoleName } from '../cluster-file/cluster-schema.ts';
 import type { HostAddresses, PlannedPlugin, PlanOptions } from './plan.ts';
 import { version } from '../process/version.ts';
 import { serviceAccountOf } from '../cluster-file/controller-accounts.ts';
+import { environmentProxy } from '../process/environment-proxy.ts';
 import { bootstrapPolicy } from '../cluster-file/bootstrap-policy.ts';
 
 /** The port of the API server unless the file, the command line or another cluster of this host determine another one. */
@@ -122,6 +123,8 @@ export function withRoleConfig(
         ...(planned.config as object),
       },
     };
+  if (planned.plugin.declares?.['proxyEnvironment'] === true)
+    return { ...planned, config: { proxy: environmentProxy(process.env), ...(planned.config as object) } };
   if (planned.plugin.provides.token !== Roles.token) return planned;
   const derived: Record<string, Record<string, unknown>> = {
     apiserver: {
