@@ -6,6 +6,7 @@ import { Roles } from '@oarlock/spi/role';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { slotName } from '@oarlock/kernel/slot';
 import { nthAddress, primaryAddress } from '../process/addresses.ts';
+import { certificateDays } from '../cluster-file/certificate-validity.ts';
 import type { ClusterFile } from '../cluster-file/cluster-file.ts';
 import type { ClusterSpec, RoleName } from '../cluster-file/cluster-schema.ts';
 import type { HostAddresses, PlannedPlugin, PlanOptions } from './plan.ts';
@@ -84,6 +85,9 @@ function controllerRules(plugins: readonly PlannedPlugin[]): Readonly<Record<str
   return rules;
 }
 
+/** The controller that signs certificates of nodes. */
+const csrSigner = 'controller-csr-signing';
+
 /** The cluster file and the facts of the cluster that complete the config of a role. */
 export interface RoleConfigSources {
   readonly file: ClusterFile;
@@ -125,6 +129,12 @@ export function withRoleConfig(
     };
   if (planned.plugin.declares?.['proxyEnvironment'] === true)
     return { ...planned, config: { proxy: environmentProxy(process.env), ...(planned.config as object) } };
+  if (planned.name === csrSigner) {
+    const days = certificateDays(spec);
+    return days === undefined
+      ? planned
+      : { ...planned, config: { longestSeconds: Math.round(days * 86_400), ...(planned.config as object) } };
+  }
   if (planned.plugin.provides.token !== Roles.token) return planned;
   const derived: Record<string, Record<string, unknown>> = {
     apiserver: {

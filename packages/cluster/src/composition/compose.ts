@@ -13,6 +13,7 @@ import { Roles, type Health, type Role } from '@oarlock/spi/role';
 import { StorageServer } from '@oarlock/spi/storage-server';
 import { Spans, type SpanStore } from '@oarlock/spi/spans';
 import type { Tracer } from '@opentelemetry/api';
+import type { Registry } from 'prom-client';
 import { pluginHealthMetrics } from '../hosting/plugin-health-metrics.ts';
 import { LocalNodeRegistry } from './local-node-registry.ts';
 import { placePlugins } from './create-plan.ts';
@@ -28,6 +29,8 @@ export interface ComposeOptions extends PlanOptions {
   readonly tracer?: (plugin: string) => Tracer;
   /** Called when a plugin of another author becomes unhealthy or healthy. */
   readonly onHealthChange?: (health: PluginHealthView) => void;
+  /** Metrics of the certificates of the process. */
+  readonly certificateMetrics?: Registry;
   /** The server on which the storage runs its member; absent in a process without an API server. */
   readonly storageServer?: StorageServer;
 }
@@ -76,10 +79,15 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
     .provide(Spans, access.spans)
     .provide(LocalNodes, new LocalNodeRegistry())
     .provide(Process, {
-      registries: () => [healthMetrics, ...host.plugins.map(({ metrics }) => metrics)],
+      registries: () => [
+        healthMetrics,
+        ...(options.certificateMetrics ? [options.certificateMetrics] : []),
+        ...host.plugins.map(({ metrics }) => metrics),
+      ],
       pluginHealth: health,
       roles: () => host.get(Roles),
       dataDir: options.dataDir,
+      ...(options.certificateMetrics && { certificateMetrics: options.certificateMetrics }),
       ...(options.checkLog && { checkLog: options.checkLog }),
     });
   if (options.storageServer !== undefined) host.provide(StorageServer, options.storageServer);
