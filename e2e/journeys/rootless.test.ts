@@ -1,8 +1,8 @@
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { namespaceProblem } from '@oarlock/cli/rootless/node-namespaces';
-import { gatewayAddress } from '@oarlock/cli/rootless/node-address';
+import { namespaceProblem } from '@oarlock/cli/nodes/rootless/node-namespaces';
+import { gatewayAddress } from '@oarlock/cli/nodes/rootless/node-address';
 import { dockerRegistryMissing, startDockerRegistry, type DockerRegistry } from '../fixtures/docker-registry.ts';
 import { buildImage, busyboxLayer } from '../fixtures/test-image.ts';
 import type { Cluster } from '../harness/cluster.ts';
@@ -97,7 +97,9 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       const { nodePort } = (await service()).spec.ports[0] ?? {};
       for (const host of [`127.0.0.1:${nodePort}`, `${address.replace(/^10/, '127')}:8080`])
         await until(`${host} answers`, async () => (await get(`http://${host}/index.html`)) === 'hello\n');
-      expect(await kubectl('exec', 'deployment/web', '--', 'nslookup', 'web.default.svc.cluster.local')).toContain('Name:\tweb.default.svc');
+      expect(await kubectl('exec', 'deployment/web', '--', 'nslookup', 'web.default.svc.cluster.local')).toContain(
+        'Name:\tweb.default.svc',
+      );
     });
 
     it('enforces NetworkPolicies', async () => {

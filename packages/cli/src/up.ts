@@ -14,7 +14,7 @@ import { adminKubeconfig, logFile } from '@oarlock/cluster/process/process-state
 import { run, type RunningCluster } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { adminLink } from './common/console-link.ts';
-import { fileInside, insideVariable, sendPublishedPorts } from './rootless/inside-node.ts';
+import { fileInside, insideVariable, sendPublishedPorts } from './nodes/rootless/inside-node.ts';
 
 /** Time in milliseconds within which a second signal counts as the same key press, because both the terminal and npm forward Ctrl-C. */
 const repeatedSignalMs = 1000;
@@ -106,7 +106,7 @@ async function upInNamespaces(options: UpOptions, file: ClusterFile, roles: read
     throw new CommandError('spec.rootless: this process is root, whose node needs no namespaces; remove the setting', exitCodes.usage);
   if (!roleNames.every((role) => roles.includes(role)))
     throw new CommandError('spec.rootless: a node without root needs all roles in one process', exitCodes.usage);
-  const { upWithoutRoot } = await import('./rootless/up-without-root.ts');
+  const { upWithoutRoot } = await import('./nodes/rootless/up-without-root.ts');
   await upWithoutRoot({ file, dataDir: resolve(options.dataDir), port: options.port, onReady: printReady, onWarning: printWarning });
 }
 

@@ -5,7 +5,7 @@ import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file'
 import { readyCompositions, readyComposition } from '@oarlock/cluster/composition/ready-compositions';
 import type { Availability } from '@oarlock/kernel/plugin';
 import { probePlugin } from '../common/probe-plugin.ts';
-import { namespaceProblem } from '../rootless/node-namespaces.ts';
+import { namespaceProblem } from '../nodes/rootless/node-namespaces.ts';
 
 /** Time in milliseconds for each probe: a daemon under load needs some seconds. */
 const probeLimitMs = 10_000;

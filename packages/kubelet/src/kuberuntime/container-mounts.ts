@@ -85,9 +85,7 @@ export async function generateMounts(
         : await prepareSafeSubPath({
             volumePath: volume.hostPath,
             subPath,
-            target: canMount()
-              ? node.paths.subPath(podUid(pod), { volume: mount.name, container: container.name, index })
-              : undefined,
+            target: canMount() ? node.paths.subPath(podUid(pod), { volume: mount.name, container: container.name, index }) : undefined,
           });
     const propagation = propagations[mount.mountPropagation ?? ''];
     mounts.push({

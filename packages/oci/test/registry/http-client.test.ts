@@ -33,9 +33,9 @@ async function listen(server: Server | HttpServer): Promise<number> {
 }
 
 function client(...options: ConstructorParameters<typeof HttpClient>): HttpClient {
-  const made = new HttpClient(...options);
-  cleanups.push(() => made.close());
-  return made;
+  const httpClient = new HttpClient(...options);
+  cleanups.push(() => httpClient.close());
+  return httpClient;
 }
 const get = (from: HttpClient, url: string, { tls = noTls, dialTimeoutMs = 60_000 } = {}) =>
   from.send({ url: new URL(url), method: 'GET', headers: {}, tls, dialTimeoutMs, signal: new AbortController().signal });
@@ -126,7 +126,10 @@ describe('a registry with TLS', () => {
 
   it('is trusted with the CA of hosts.toml only', async () => {
     const url = `https://127.0.0.1:${await listen(server())}/v2/`;
-    await expect(get(client(systemClock, {}), url)).rejects.toMatchObject({ code: 'Unavailable', message: expect.stringMatching(/certificate/) });
+    await expect(get(client(systemClock, {}), url)).rejects.toMatchObject({
+      code: 'Unavailable',
+      message: expect.stringMatching(/certificate/),
+    });
     const tls = await hostsToml(`ca = "${certificates.directory}/ca.crt"`);
     expect(await text(await get(client(systemClock, {}), url, { tls }))).toBe('client unknown');
   });

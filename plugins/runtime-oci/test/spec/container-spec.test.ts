@@ -88,7 +88,7 @@ describe('containerSpec', () => {
     expect(specOf().linux.resources).toEqual({ devices: [{ allow: false, access: 'rwm' }] });
   });
 
-  it('writes no limits without control groups, because OCI runtimes refuse them', () => {
+  it('writes no limits without control groups, because OCI runtimes reject them', () => {
     const node = { capabilities: [], cgroups: undefined, apparmor: false, seccomp: true, architecture: 'x64' } as const;
     const { resources } = specOf(linux({}, { memoryLimitBytes: 1000, cpuQuota: 1000 }), { node }).linux;
     expect(resources).toEqual({ devices: [{ allow: false, access: 'rwm' }] });

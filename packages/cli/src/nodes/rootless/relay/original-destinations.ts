@@ -1,5 +1,7 @@
-import { relayTable } from '../node-address.ts';
 import type { Target } from './target.ts';
+
+/** The table of packet rules that has the map `destinations`. */
+export const relayTable = 'oarlock-relay';
 
 type Client = Pick<Target, 'protocol' | 'address' | 'port'>;
 /** Runs nft, and returns what it prints; undefined if it fails. */
@@ -14,7 +16,7 @@ const maxBatch = 128;
 const keyOf = ({ protocol, address, port }: Client) => `${address} . ${protocol} . ${port}`;
 
 /**
- * Finds where redirected connections and datagrams were sent to. Node.js cannot ask the kernel for the original destination of a connection, so the packet
+ * Finds where redirected connections and datagrams were sent to. Node.js cannot read the original destination of a connection from the kernel, so the packet
  * rules store it in a map of nftables before they redirect. Lookups that arrive while nft runs share its next run.
  */
 export class OriginalDestinations {

@@ -6,4 +6,3 @@ export const gatewayAddress = '198.51.100.1';
 export const relayPort = 15_001;
 /** The network namespace of the relay, below /run/netns in the mount namespace of the node. */
 export const uplinkNamespace = 'uplink';
-export const relayTable = 'oarlock-relay';

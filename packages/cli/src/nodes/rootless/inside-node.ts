@@ -5,7 +5,7 @@ import { services } from '@oarlock/api/resources';
 import type { PublishedPort } from './host-relay.ts';
 import { publishedPorts } from './published-services.ts';
 
-/** The variable that tells the process in the namespaces of a node the port of the API server. */
+/** The variable with the port of the API server, for the process in the namespaces of a node. */
 export const insideVariable = 'OARLOCK_NODE_PORT';
 
 const watcher = { name: 'system:oarlock:published-ports', groups: ['system:masters', 'system:authenticated'] };

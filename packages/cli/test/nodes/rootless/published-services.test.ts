@@ -1,7 +1,7 @@
 import type { Service } from '@oarlock/api/types/core-v1';
 import { expect, it } from 'vitest';
-import { nodeAddress } from '../../src/rootless/node-address.ts';
-import { publishedPorts } from '../../src/rootless/published-services.ts';
+import { nodeAddress } from '../../../src/nodes/rootless/node-address.ts';
+import { publishedPorts } from '../../../src/nodes/rootless/published-services.ts';
 
 const service = (spec: NonNullable<Service['spec']>, status: NonNullable<Service['status']> = {}): Service => ({
   apiVersion: 'v1',
@@ -27,5 +27,7 @@ it('publishes node ports at 127.0.0.1, and addresses of load balancers at 127 an
 it('publishes nothing of a Service with a cluster IP only, of SCTP and of IPv6 addresses', () => {
   expect(publishedPorts([service({ ports: [{ port: 80 }] })])).toEqual([]);
   expect(publishedPorts([service({ ports: [{ port: 80, nodePort: 30_080, protocol: 'SCTP' }] })])).toEqual([]);
-  expect(publishedPorts([service({ ports: [{ port: 80 }] }, { loadBalancer: { ingress: [{ ip: 'fd00::1' }, { hostname: 'a' }] } })])).toEqual([]);
+  expect(
+    publishedPorts([service({ ports: [{ port: 80 }] }, { loadBalancer: { ingress: [{ ip: 'fd00::1' }, { hostname: 'a' }] } })]),
+  ).toEqual([]);
 });

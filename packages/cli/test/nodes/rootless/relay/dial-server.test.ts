@@ -7,10 +7,10 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { DatagramFlows } from '../../../src/rootless/relay/datagram-flows.ts';
-import { relayConnection } from '../../../src/rootless/relay/dial-client.ts';
-import { DialServer } from '../../../src/rootless/relay/dial-server.ts';
-import type { Target } from '../../../src/rootless/relay/target.ts';
+import { DatagramFlows } from '../../../../src/nodes/rootless/relay/datagram-flows.ts';
+import { relayConnection } from '../../../../src/nodes/rootless/relay/dial-client.ts';
+import { DialServer } from '../../../../src/nodes/rootless/relay/dial-server.ts';
+import type { Target } from '../../../../src/nodes/rootless/relay/target.ts';
 
 let directory: string;
 let clock: FakeClock;
@@ -64,7 +64,7 @@ it('passes bytes in both directions, and the end of one direction alone', async 
   expect(await text(client)).toBe('received 3000000');
 });
 
-it('resets a client whose target refuses the connection or must not be reached', async () => {
+it('resets a client whose target rejects the connection or must not be reached', async () => {
   const closed = await tcpServer(() => {});
   await cleanups.pop()?.();
   for (const target of [tcp(closed), tcp(1)]) {
@@ -105,17 +105,17 @@ it('answers datagrams of each client, and ends a flow that is silent for a minut
   );
   const clients = [await udpSocket(), await udpSocket()];
   cleanups.push(() => clients.forEach((client) => client.close()));
-  const ask = async (client: DatagramSocket, question: string) => {
+  const request = async (client: DatagramSocket, question: string) => {
     client.send(question, front.address().port, '127.0.0.1');
     const [answer] = (await once(client, 'message')) as [Buffer];
     return answer.toString();
   };
   const [first, second] = clients as [DatagramSocket, DatagramSocket];
-  expect(await ask(first, 'one')).toBe('re: one');
-  expect(await ask(second, 'two')).toBe('re: two');
-  expect(await ask(first, 'three')).toBe('re: three');
+  expect(await request(first, 'one')).toBe('re: one');
+  expect(await request(second, 'two')).toBe('re: two');
+  expect(await request(first, 'three')).toBe('re: three');
   expect(seen.size).toBe(2);
   await clock.advance(60_000);
-  expect(await ask(first, 'four')).toBe('re: four');
+  expect(await request(first, 'four')).toBe('re: four');
   expect(seen.size).toBe(3);
 });

@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { systemClock } from '@oarlock/primitives/clock';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { firstNameServer, HostRelay, type PublishedPort } from '../../src/rootless/host-relay.ts';
-import { gatewayAddress } from '../../src/rootless/node-address.ts';
-import { relayConnection } from '../../src/rootless/relay/dial-client.ts';
-import { DialServer } from '../../src/rootless/relay/dial-server.ts';
+import { firstNameServer, HostRelay, type PublishedPort } from '../../../src/nodes/rootless/host-relay.ts';
+import { gatewayAddress } from '../../../src/nodes/rootless/node-address.ts';
+import { relayConnection } from '../../../src/nodes/rootless/relay/dial-client.ts';
+import { DialServer } from '../../../src/nodes/rootless/relay/dial-server.ts';
 
 let directory: string;
 let uplink: DialServer;

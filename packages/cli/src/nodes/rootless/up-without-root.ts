@@ -10,7 +10,7 @@ import { systemClock } from '@oarlock/primitives/clock';
 import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { programPath } from '@oarlock/primitives/os/bundled-program';
 import { socketPath } from '@oarlock/primitives/os/socket-path';
-import { CommandError, exitCodes } from '../common/command-error.ts';
+import { CommandError, exitCodes } from '../../common/command-error.ts';
 import { HostRelay } from './host-relay.ts';
 import { insideVariable, localAddresses, type InsideMessage } from './inside-node.ts';
 import { nodeAddress } from './node-address.ts';
@@ -81,9 +81,13 @@ async function publishServer(relay: HostRelay, directory: string, { file, port: 
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
     if (fixed !== undefined || saved > 0)
-      throw new CommandError(`port ${preferred} of ${address} is in use by another program: use another port with \`--port N\``, undefined, {
-        cause: error,
-      });
+      throw new CommandError(
+        `port ${preferred} of ${address} is in use by another program: use another port with \`--port N\``,
+        undefined,
+        {
+          cause: error,
+        },
+      );
     const port = await publish(0);
     await writeAtomic(path, String(port));
     return port;
@@ -91,7 +95,7 @@ async function publishServer(relay: HostRelay, directory: string, { file, port: 
 }
 
 async function startUplink({ enterUplink }: NodeNamespaces, options: UplinkOptions): Promise<ChildProcess> {
-  const program = { entry: programPath('@oarlock/cli/rootless/uplink', import.meta.url), options: { ...options, dataDir: '' } };
+  const program = { entry: programPath('@oarlock/cli/nodes/rootless/uplink', import.meta.url), options: { ...options, dataDir: '' } };
   const child = start([...enterUplink, ...withParent, process.execPath, ...supervisorArguments(program)], {});
   const exited = once(child, 'exit').then(([code]) => {
     throw new CommandError(`the relay of the node ended with ${code}`);

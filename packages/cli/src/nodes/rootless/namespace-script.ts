@@ -1,4 +1,5 @@
-import { gatewayAddress, nodeAddress, relayPort, relayTable, uplinkNamespace } from './node-address.ts';
+import { gatewayAddress, nodeAddress, relayPort, uplinkNamespace } from './node-address.ts';
+import { relayTable } from './relay/original-destinations.ts';
 
 /** Packet rules of the uplink namespace: what the node sends is redirected to the relay, which finds the destination in the map. */
 const relayRules = `

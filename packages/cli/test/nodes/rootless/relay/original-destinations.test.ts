@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { OriginalDestinations, parseDestinations, type RunNft } from '../../../src/rootless/relay/original-destinations.ts';
+import { OriginalDestinations, parseDestinations, type RunNft } from '../../../../src/nodes/rootless/relay/original-destinations.ts';
 
 const printed = `table ip oarlock-relay {
 	map destinations {

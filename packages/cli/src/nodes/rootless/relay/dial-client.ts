@@ -24,7 +24,7 @@ export function dial(path: string, target: Target): Socket {
   const relay = connect({ path, allowHalfOpen: true });
   relay.on('error', () => relay.destroy()); // `close` follows, which ends the client
   relay.once('end', () => {
-    if (relay.bytesRead === 0) relay.destroy(); // refused
+    if (relay.bytesRead === 0) relay.destroy(); // the target does not accept it
   });
   relay.write(formatTarget(target));
   return relay;

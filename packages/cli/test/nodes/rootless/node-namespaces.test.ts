@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { gatewayAddress, nodeAddress } from '../../src/rootless/node-address.ts';
-import { namespaceProblem, openNodeNamespaces, releaseNodeNamespaces } from '../../src/rootless/node-namespaces.ts';
+import { gatewayAddress, nodeAddress } from '../../../src/nodes/rootless/node-address.ts';
+import { namespaceProblem, openNodeNamespaces, releaseNodeNamespaces } from '../../../src/nodes/rootless/node-namespaces.ts';
 
 const run = promisify(execFile);
 const problem = await namespaceProblem();

@@ -7,7 +7,7 @@ import { runProgram } from '@oarlock/primitives/os/run-program';
 import { systemClock } from '@oarlock/primitives/clock';
 import { findProgram } from '@oarlock/process-supervisor/host/host-tools';
 import { bootId, startTime } from '@oarlock/process-supervisor/host/process-table';
-import { CommandError } from '../common/command-error.ts';
+import { CommandError } from '../../common/command-error.ts';
 import { gatewayAddress, uplinkNamespace } from './node-address.ts';
 import { holderScript, namespaceScript } from './namespace-script.ts';
 
@@ -148,8 +148,7 @@ async function userFlags(): Promise<readonly string[]> {
     const { exitCode, stderr } = await runProgram(systemClock, tool('unshare'), args, { timeoutMs });
     return exitCode === 0 ? undefined : (stderr.trim().split('\n').at(-1) ?? '');
   };
-  if (findProgram('newuidmap') !== undefined && (await attempt([...single, '--map-auto'])) === undefined)
-    return [...single, '--map-auto'];
+  if (findProgram('newuidmap') !== undefined && (await attempt([...single, '--map-auto'])) === undefined) return [...single, '--map-auto'];
   const failure = await attempt(single);
   if (failure === undefined) return single;
   throw new CommandError(
@@ -157,7 +156,7 @@ async function userFlags(): Promise<readonly string[]> {
   );
 }
 
-/** The node asks the gateway, which asks the name server of the host. */
+/** The name server of the node is the gateway, which forwards to that of the host. */
 async function resolvConf(): Promise<string> {
   const lines = ((await readIfExists('/etc/resolv.conf')) ?? '').split('\n').filter((line) => /^\s*(search|options)\s/.test(line));
   return [`nameserver ${gatewayAddress}`, ...lines, ''].join('\n');
