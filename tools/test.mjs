@@ -81,6 +81,8 @@ async function check(title, command, args) {
 await setup({ system: true });
 
 if (only === undefined || only === 'check') {
+  // mostly waits for the registry and for one thread: beside the others
+  const site = check('documentation site', process.execPath, ['tools/site.mjs']);
   await check('package manifests and references', process.execPath, ['tools/sync-tsconfig.mjs', '--check']);
   await check('dependencies', process.execPath, ['tools/checks/dependencies.mjs']);
   await check('types', bin('tsc'), ['-p', 'tsconfig.json']);
@@ -89,6 +91,7 @@ if (only === undefined || only === 'check') {
   await check('format', bin('biome'), ['format', '.']);
   await check('boundaries', bin('depcruise'), ['--config', '.dependency-cruiser.cjs', 'packages', 'plugins', 'e2e']);
   await check('lint', bin('oxlint'), ['--config', '.oxlintrc.json', '--deny-warnings', 'packages', 'plugins', 'examples', 'e2e', 'tools']);
+  await site;
 }
 if (only === undefined || only === 'unit') await suite('Unit and contract tests', 'vitest.config.ts', 'unit');
 if (only === undefined || only === 'e2e') await suite('End-to-end tests over real components', 'e2e/vitest.config.ts', 'e2e');

@@ -13,7 +13,7 @@ import { CertificateMonitor, type TrackedCertificate } from './pki/certificate-m
 import { kubeconfig } from './pki/kubeconfig.ts';
 import type { KeyFiles } from './pki/keys.ts';
 import { NodeCertificates } from './pki/node-certificates.ts';
-import type { ProcessStorageServer } from './pki/process-storage-server.ts';
+import type { ProcessStorageServer } from './pki/storage-server.ts';
 
 export interface ProcessCertificatesOptions {
   readonly dataDir: string;

@@ -31,7 +31,7 @@ import { isolationWarnings } from './composition/runtime-reports.ts';
 import { planWarnings } from './composition/check-plan.ts';
 import { matchWarnings } from './composition/match-warnings.ts';
 import { serverPlugins } from './servers/server-plugins.ts';
-import { ProcessStorageServer } from './pki/process-storage-server.ts';
+import { ProcessStorageServer } from './pki/storage-server.ts';
 import { prepareSharedKeys, type SharedKeys } from './servers/shared-keys.ts';
 import { publishClusterConfiguration } from './configuration/configuration-publisher.ts';
 import { discoverServers } from './process/server-discovery.ts';
