@@ -1,8 +1,8 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { namespaceProblem } from '@oarlock/cli/nodes/rootless/node-namespaces';
-import { gatewayAddress } from '@oarlock/cli/nodes/rootless/node-address';
 import { dockerRegistryMissing, startDockerRegistry, type DockerRegistry } from '../fixtures/docker-registry.ts';
 import { buildImage, busyboxLayer } from '../fixtures/test-image.ts';
 import type { Cluster } from '../harness/cluster.ts';
@@ -18,7 +18,18 @@ interface Service {
 }
 
 const ordinaryUser = { uid: 65534, gid: 65534 };
-const missing = (await namespaceProblem()) ?? dockerRegistryMissing();
+/** The router of the node, which is the loopback address of the host. */
+const gatewayAddress = '198.51.100.1';
+
+/** Returns why an ordinary user cannot have a network of its own here; undefined if it can. */
+function namespacesMissing(): string | undefined {
+  const file = ['/usr/sbin/nft', '/usr/lib/cni/bridge'].find((path) => !existsSync(path));
+  if (file !== undefined) return `${file} is not installed`;
+  const user = process.getuid?.() === 0 ? ordinaryUser : {};
+  const { status, stderr } = spawnSync('unshare', ['--user', '--map-root-user', '--net', 'true'], { ...user, cwd: '/', encoding: 'utf8' });
+  return status === 0 ? undefined : `the kernel denies user namespaces: ${stderr}`;
+}
+const missing = namespacesMissing() ?? dockerRegistryMissing();
 const labels = { app: 'web' };
 
 describe.skipIf(missing !== undefined && !everythingIsNeeded)(
@@ -32,7 +43,6 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       registry = await startDockerRegistry();
       const config = { Entrypoint: ['/bin/sh', '-c'], Cmd: ['exec httpd -f -p 8080 -h /www'], Env: ['PATH=/usr/bin:/bin:/usr/sbin:/sbin'] };
       await registry.push(buildImage('web', await busyboxLayer(), config), 'web:1');
-      // the gateway is the loopback address of the host
       const host = registry.host.replace('127.0.0.1', gatewayAddress);
       image = `${host}/web:1`;
       const registries = machine.path('registries');
