@@ -17,6 +17,7 @@ import type { Registry } from 'prom-client';
 import { pluginHealthMetrics } from '../hosting/plugin-health-metrics.ts';
 import { LocalNodeRegistry } from './local-node-registry.ts';
 import { placePlugins } from './create-plan.ts';
+import { describePlugins } from './describe-plugins.ts';
 import type { Plan, PlanOptions } from './plan.ts';
 
 /** The external inputs of a composition, such as its environment: no code of the composition reads the environment itself. */
@@ -85,6 +86,7 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
         ...host.plugins.map(({ metrics }) => metrics),
       ],
       pluginHealth: health,
+      composition: () => describePlugins(planned.plugins),
       roles: () => host.get(Roles),
       dataDir: options.dataDir,
       ...(options.certificateMetrics && { certificateMetrics: options.certificateMetrics }),
