@@ -142,7 +142,7 @@ function newPathEndpoints(
   { dependencies, context, state }: Builder,
   { pipeline, aggregator, fairness }: Pick<ServerComponents, 'pipeline' | 'aggregator' | 'fairness'>,
 ): PathEndpoints {
-  const { cluster, config, paths, process } = dependencies;
+  const { cluster, config, paths, process, workers } = dependencies;
   const { clock, log, metrics } = context;
   const served = (): readonly Kind[] => pipeline.servedKinds();
   const remote = () => aggregator.groups;
@@ -160,6 +160,7 @@ function newPathEndpoints(
     handlers: paths,
     version: cluster.version,
     registries: () => [metrics, ...(process?.registries() ?? [])],
+    ...(workers && { otherMetrics: () => workers.otherMetrics() }),
     pages: flowControlDumps(fairness, clock),
     zPages: new ZPages({ component: 'kube-apiserver', startedAt: clock.now(), version: cluster.version, flags: flagsOf(config) }, clock),
   });

@@ -12,6 +12,7 @@ import { Process } from '@oarlock/spi/process';
 import { Roles, type Health, type Role } from '@oarlock/spi/role';
 import { StorageServer } from '@oarlock/spi/storage-server';
 import { Spans, type SpanStore } from '@oarlock/spi/spans';
+import { Workers } from '@oarlock/spi/workers';
 import type { Tracer } from '@opentelemetry/api';
 import { pluginHealthMetrics } from '../hosting/plugin-health-metrics.ts';
 import { LocalNodeRegistry } from './local-node-registry.ts';
@@ -28,6 +29,10 @@ export interface ComposeOptions extends PlanOptions {
   readonly tracer?: (plugin: string) => Tracer;
   /** Called when a plugin of another author becomes unhealthy or healthy. */
   readonly onHealthChange?: (health: PluginHealthView) => void;
+  /** The other processes that serve the API with this one; absent if there are none. */
+  readonly workers?: Workers;
+  /** Roles of the first process of the server, for the health checks of a worker. */
+  readonly otherRoles?: readonly Role[];
   /** The server on which the storage runs its member; absent in a process without an API server. */
   readonly storageServer?: StorageServer;
 }
@@ -78,11 +83,12 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
     .provide(Process, {
       registries: () => [healthMetrics, ...host.plugins.map(({ metrics }) => metrics)],
       pluginHealth: health,
-      roles: () => host.get(Roles),
+      roles: () => [...host.get(Roles), ...(options.otherRoles ?? [])],
       dataDir: options.dataDir,
       ...(options.checkLog && { checkLog: options.checkLog }),
     });
   if (options.storageServer !== undefined) host.provide(StorageServer, options.storageServer);
+  if (options.workers !== undefined) host.provide(Workers, options.workers);
   placePlugins(host, planned);
   return {
     plan: planned,
