@@ -72,7 +72,8 @@ function* metricsOf(text: string): Generator<ParsedMetric> {
   if (name !== '') yield finished();
 }
 
-const valueOf = (text: string): number => (text === '+Inf' ? Number.POSITIVE_INFINITY : text === '-Inf' ? Number.NEGATIVE_INFINITY : Number(text));
+const valueOf = (text: string): number =>
+  text === '+Inf' ? Number.POSITIVE_INFINITY : text === '-Inf' ? Number.NEGATIVE_INFINITY : Number(text);
 const textOf = (value: number): string =>
   value === Number.POSITIVE_INFINITY ? '+Inf' : value === Number.NEGATIVE_INFINITY ? '-Inf' : Number.isNaN(value) ? 'Nan' : String(value);
 

@@ -6,10 +6,7 @@ export const metricsContentType = 'text/plain; version=0.0.4; charset=utf-8';
  * Returns the metrics of several registries in the Prometheus text format. Samples with the same name are grouped, as the format requires.
  * @param names only the metrics with these names; all if absent
  */
-export async function metricsText(
-  registries: readonly Registry[],
-  names?: ReadonlySet<string>,
-): Promise<string> {
+export async function metricsText(registries: readonly Registry[], names?: ReadonlySet<string>): Promise<string> {
   const texts = new Map<string, string[]>();
   for (const registry of new Set(registries)) {
     for (const { name } of registry.getMetricsAsArray()) {

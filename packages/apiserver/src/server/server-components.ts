@@ -21,6 +21,7 @@ import { PostStartHooks } from '../handler-chain/post-start-hooks.ts';
 import { RequestMetrics } from '../http/request-metrics.ts';
 import { healthCheckObserver } from '../handler-chain/health-check-metrics.ts';
 import { registerObjectCountMetrics } from '../metrics/object-count-metrics.ts';
+import { registerWorkerMetrics } from '../metrics/worker-metrics.ts';
 import { ServingCertificate, servingCertificateRequest } from '../http/serving-certificate.ts';
 import { OpenApiEndpoints } from '../endpoints/openapi/openapi-endpoints.ts';
 import { Pipeline } from '../pipeline/pipeline.ts';
@@ -86,6 +87,7 @@ export function newServerComponents(dependencies: ApiServerDependencies, context
   const paths = newPathEndpoints(builder, { pipeline, aggregator, fairness });
   const handler = newHttpHandler(builder, { pipeline, aggregator, auditor, fairness, paths, proxy, addresses });
   registerServerMetrics(context, pipeline);
+  if (dependencies.workers) registerWorkerMetrics(context.metrics, dependencies.workers);
   const names = [config.advertiseAddress, config.listen.address, ...config.certSANs];
   return {
     encryptedStorage,

@@ -24,10 +24,7 @@ export async function planWorker(
 ): Promise<Plan> {
   const { file, nodeName, facts, configs } = data;
   const { port } = data.address;
-  const plan = await createPlan(
-    { ...file, locate: () => undefined },
-    { roles: ['apiserver'], nodeName, port },
-  );
+  const plan = await createPlan({ ...file, locate: () => undefined }, { roles: ['apiserver'], nodeName, port });
   const own = plan.plugins
     .filter(({ plugin }) => !onceOnly.has(plugin.provides.token))
     .map((planned) => ({ ...planned, config: configs.get(configKey(planned)) ?? planned.config }));

@@ -88,6 +88,9 @@ export function remotePathPlugins(descriptions: readonly PathDescription[], call
 const remoteAuthenticator = (path: string, calls: Pick<ProcessCalls, 'call'>): Authenticator => ({
   async authenticate(credentials) {
     if (!String(credentials.headers['cookie'] ?? '').includes(ownCookiePrefix)) return abstained;
-    return (await calls.call('authenticate', { path, credentials: copyCredentials(credentials) } satisfies AuthenticateCall)) as AuthnResult;
+    return (await calls.call('authenticate', {
+      path,
+      credentials: copyCredentials(credentials),
+    } satisfies AuthenticateCall)) as AuthnResult;
   },
 });

@@ -15,7 +15,7 @@ import { compose, type Composition } from '../composition/compose.ts';
 import { guardProcess } from '../hosting/guard-process.ts';
 import { endWithParent } from '../hosting/thread/thread-port.ts';
 import { apiServer } from '../identity/component.ts';
-import { openKeys } from '../pki/keys.ts';
+import { openKeys, type KeyFiles } from '../pki/keys.ts';
 import { openLog } from '../process/log.ts';
 import { logFile } from '../process/process-state.ts';
 import { spanForwarding } from '../process/span-forwarding.ts';
@@ -73,11 +73,12 @@ export async function runWorker(): Promise<void> {
   endWithParent();
   setFlagsFromString('--no-incremental-marking-task'); // as the first process
   const stop = new AbortController();
-  let composition: Composition | undefined;
+  const running: RunningWorker = {};
   let connections: WorkerConnections | undefined;
   const calls = new ProcessCalls(send, {
     ping: () => undefined,
-    metrics: () => metricsText(composition?.host.get(Process).registries() ?? []),
+    metrics: () => metricsText(running.composition?.host.get(Process).registries() ?? []),
+    reloadKeys: () => running.keyFiles?.reload(),
   });
   const data = await new Promise<WorkerData>((resolve) => {
     process.on('message', (message, handle) => {
@@ -93,9 +94,7 @@ export async function runWorker(): Promise<void> {
   });
   connections = new WorkerConnections(data, calls);
   try {
-    const stopServer = await startServer(data, { calls, connections, signal: stop.signal }, (composed) => {
-      composition = composed;
-    });
+    const stopServer = await startServer(data, { calls, connections, running, signal: stop.signal });
     send({ type: 'ready' });
     await new Promise<void>((resolve) => {
       if (stop.signal.aborted) resolve();
@@ -109,18 +108,21 @@ export async function runWorker(): Promise<void> {
   }
 }
 
+/** The parts of a worker that calls of the first process use; undefined until they exist. */
+interface RunningWorker {
+  composition?: Composition;
+  keyFiles?: KeyFiles;
+}
+
 interface WorkerContext {
+  readonly running: RunningWorker;
   readonly calls: ProcessCalls;
   readonly connections: WorkerConnections;
   readonly signal: AbortSignal;
 }
 
 /** Starts the API server of a worker. Returns a function that stops it. */
-async function startServer(
-  data: WorkerData,
-  { calls, connections, signal }: WorkerContext,
-  onComposed: (composition: Composition) => void,
-): Promise<() => Promise<void>> {
+async function startServer(data: WorkerData, { calls, connections, running, signal }: WorkerContext): Promise<() => Promise<void>> {
   const { dataDir, file } = data;
   const clock = systemClock;
   const { log: processLog, check: checkLog, close } = openLog(logFile(dataDir), file.spec.log.level);
@@ -129,6 +131,7 @@ async function startServer(
   const plan = await planWorker(data, { storage, calls });
   const issuer = file.spec.serviceAccountTokens.issuer ?? `https://kubernetes.default.svc.${plan.facts.domain}`;
   const keyFiles = await openKeys(join(dataDir, 'pki'), issuer);
+  running.keyFiles = keyFiles;
   keyFiles.follow(signal, (error) => log.error({ err: error }, 'could not read the keys of service account tokens'));
   const loopback = new LoopbackTransport();
   const client = loopbackClient(loopback, apiServer.identity, apiServer);
@@ -142,7 +145,7 @@ async function startServer(
     otherRoles: data.roles.map((name) => remoteRole(name, calls)),
     tracer: (plugin) => tracing.tracer(plugin),
   });
-  onComposed(composition);
+  running.composition = composition;
   const { drainSeconds } = file.spec.settings.apiserver;
   const stopGuard = guardProcess({ planned: plan.plugins, hosted: () => composition.host.plugins, log, signal, drainSeconds });
   informers.start();

@@ -3,6 +3,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { Audit } from '@oarlock/spi/audit';
 import { Paths } from '@oarlock/spi/paths';
+import { Keys } from '@oarlock/spi/cluster';
 import { Process } from '@oarlock/spi/process';
 import type { Health } from '@oarlock/spi/role';
 import { Storage } from '@oarlock/spi/storage';
@@ -60,6 +61,7 @@ export async function startWorkers({ pool, composition, dataDir }: StartWorkersO
         .find((role) => role.name === name)
         ?.checkHealth() ?? { healthy: false, reason: 'no such role' },
   };
+  plugins.get(Keys).onChange?.(() => pool.reloadKeys());
   await pool.start(
     (name, address) =>
       new WorkerProcess({

@@ -102,6 +102,12 @@ export class WorkerPool implements Workers {
     return texts.filter((text) => text !== undefined);
   }
 
+  /** Makes all workers use changed keys. A worker that ends meanwhile reads them when it is started again. */
+  async reloadKeys(): Promise<void> {
+    const running = this.#seats.flatMap(({ worker }) => worker ?? []);
+    await Promise.all(running.map((worker) => Promise.race([worker.calls.call('reloadKeys'), worker.ended])));
+  }
+
   /** Starts the workers, and starts those that end again. Resolves when each is ready or has ended once. */
   async start(startWorker: StartWorker): Promise<void> {
     this.#startWorker = startWorker;

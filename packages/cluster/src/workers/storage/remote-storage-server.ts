@@ -91,8 +91,14 @@ export class RemoteStorageServer {
     const { signal } = watch.abort;
     this.#watches.set(id, watch);
     if (this.#frames.isClosed) watch.abort.abort();
+    let reported = -1;
     try {
       for await (const batch of this.#driver.watch(prefix, { after, signal })) {
+        // the consistent reads of all processes request progress: the reader repeats what it knows
+        if (batch.changes.length === 0) {
+          if (batch.revision === reported) continue;
+          reported = batch.revision;
+        }
         const parts = messages.writeBatch(batch);
         for (const [index, part] of parts.entries())
           this.#frames.send(index < parts.length - 1 ? response.partOfChanges : response.changes, id, part.parts());

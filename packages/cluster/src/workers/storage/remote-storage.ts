@@ -27,6 +27,8 @@ interface PendingCall {
 
 interface RemoteWatch {
   readonly queue: WatchQueue;
+  /** All changes up to this revision have arrived. */
+  position: Revision;
   /** Changes of a batch whose rest has not arrived. */
   changes: Change[];
 }
@@ -98,14 +100,17 @@ export class RemoteStorage implements StorageDriver {
     if (this.#closed !== undefined) queue.fail(this.#closed);
     if (!queue.ended) {
       const message = messages.writeWatch(prefix, after);
-      this.#watches.set(id, { queue, changes: [] });
+      this.#watches.set(id, { queue, position: -1, changes: [] });
       this.#frames.send(request.watch, id, message.parts());
     }
     return this.#acknowledging(id, queue);
   }
 
   async requestProgress(): Promise<Revision> {
-    return (await this.#call(request.progress, new MessageWriter())).number();
+    const revision = (await this.#call(request.progress, new MessageWriter())).number();
+    // the server does not repeat to a watch what it has reported
+    for (const { queue, position } of this.#watches.values()) if (position >= revision) queue.push({ changes: [], revision: position }, 0);
+    return revision;
   }
 
   async compact(revision: Revision): Promise<void> {
@@ -177,6 +182,7 @@ export class RemoteStorage implements StorageDriver {
     }
     const whole = watch.changes.length === 0 ? batch : { ...batch, changes: [...watch.changes, ...batch.changes] };
     watch.changes = [];
+    watch.position = whole.revision;
     watch.queue.push(whole, 0);
   }
 
