@@ -3,25 +3,24 @@ import { join } from 'node:path';
 import { argumentsOf } from './arguments.mjs';
 import { root, run, setup } from './setup.mjs';
 
-const usage = `npm run ha -- [--rounds N] [--seconds N] [--seed N]
+const usage = `npm run ha -- [--rounds N] [--seconds N] [--seed N] [--certificates]
   --rounds N   number of faults for each kind of cluster; without it, faults are injected for a bounded time
   --seconds N  time in which faults are injected, without --rounds; default 45
-  --seed N     seed of the faults and of the requests; default 36`;
-const args = argumentsOf(usage, { values: { '--rounds': [], '--seconds': [], '--seed': [] } });
+  --seed N     seed of the faults and of the requests; default 36
+  --certificates  only the renewal of certificates that live ten minutes; takes a quarter of an hour`;
+const args = argumentsOf(usage, { flags: ['--certificates'], values: { '--rounds': [], '--seconds': [], '--seed': [] } });
 await setup({ system: true });
 const env = {
   ...process.env,
   ...(args['--rounds'] !== undefined && { OARLOCK_HA_ROUNDS: args['--rounds'], OARLOCK_ROUNDS: args['--rounds'] }),
   ...(args['--seconds'] !== undefined && { OARLOCK_HA_SECONDS: args['--seconds'] }),
   ...(args['--seed'] !== undefined && { OARLOCK_SEED: args['--seed'] }),
+  ...(args['--certificates'] && { OARLOCK_HA_CERTIFICATES: '1' }),
 };
-const { code } = await run(
-  join(root, 'node_modules', '.bin', 'vitest'),
-  ['run', '--config', 'e2e/vitest.config.ts', 'ha/faults', 'ha/machines'],
-  {
-    show: true,
-    env,
-    timeoutMs: 24 * 3_600_000,
-  },
-);
+const files = args['--certificates'] ? ['ha/certificates'] : ['ha/faults', 'ha/machines'];
+const { code } = await run(join(root, 'node_modules', '.bin', 'vitest'), ['run', '--config', 'e2e/vitest.config.ts', ...files], {
+  show: true,
+  env,
+  timeoutMs: 24 * 3_600_000,
+});
 process.exit(code);

@@ -57,21 +57,31 @@ function checkNode() {
   }
 }
 
-const stampFile = join(root, 'node_modules', '.oarlock-installed');
-const lockHash = () =>
+const stampFile = (folder) => join(folder, 'node_modules', '.oarlock-installed');
+const lockHash = (folder) =>
   createHash('sha256')
-    .update(readFileSync(join(root, 'package-lock.json')))
+    .update(readFileSync(join(folder, 'package-lock.json')))
     .digest('hex');
+const isInstalled = (folder) => existsSync(stampFile(folder)) && readFileSync(stampFile(folder), 'utf8') === lockHash(folder);
+
+/** Installs the packages of a folder's lock file, unless they are installed. */
+export async function installIn(folder) {
+  if (isInstalled(folder)) return { code: 0, output: '' };
+  const result = await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: folder });
+  if (result.code === 0) {
+    mkdirSync(dirname(stampFile(folder)), { recursive: true });
+    writeFileSync(stampFile(folder), lockHash(folder));
+  }
+  return result;
+}
 
 async function installPackages() {
-  if (existsSync(stampFile) && readFileSync(stampFile, 'utf8') === lockHash()) return;
+  if (isInstalled(root)) return;
   await step(
     'Installing npm packages',
-    () => run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']),
+    () => installIn(root),
     'Check that the npm registry can be reached (`npm ping`), then run the command again.',
   );
-  mkdirSync(dirname(stampFile), { recursive: true });
-  writeFileSync(stampFile, lockHash());
 }
 
 /** Compiles all packages in the order of their references (unchanged ones are not built again), then bundles them. */

@@ -16,6 +16,8 @@ if (names.length > 0) {
   process.exit(2);
 }
 const totals = { passed: 0, failed: 0, skipped: 0 };
+/** What failed, as printed once more at the end, where it is found below thousands of lines. */
+const failures = [];
 const bin = (name) => join(root, 'node_modules', '.bin', name);
 
 /** Returns the suites (files) of a vitest report. */
@@ -42,7 +44,7 @@ function count(suites) {
   totals.failed += failuresOf(suites).length;
   totals.skipped += testsOf(suites, 'pending', 'skipped', 'todo').length;
   for (const suite of suites) {
-    for (const { name, why } of failuresOf([suite])) console.log(`✖ ${ownerOf(suite)}: ${name}\n${why}`);
+    failures.push(...failuresOf([suite]).map(({ name, why }) => `✖ ${relative(root, suite.name)}: ${name}\n${why}`));
     for (const { fullName } of testsOf([suite], 'pending', 'skipped')) console.log(`- skipped: ${ownerOf(suite)}: ${fullName}`);
   }
 }
@@ -59,7 +61,10 @@ async function suite(title, config, report) {
   const before = totals.failed;
   count(suites);
   // a run without a report, or with a failure exit code but no failed test, has failed as well
-  if ((code !== 0 && totals.failed === before) || suites.length === 0) totals.failed += 1;
+  if ((code !== 0 && totals.failed === before) || suites.length === 0) {
+    totals.failed += 1;
+    failures.push(`✖ ${title}: vitest ended with code ${code} and reported no failed test of ${suites.length} files`);
+  }
   console.log(`  ${suites.length} files of ${new Set(suites.map(ownerOf)).size} packages in ${seconds(began)} s`);
 }
 
@@ -69,13 +74,15 @@ async function check(title, command, args) {
   if (code === 0) totals.passed += 1;
   else {
     totals.failed += 1;
-    console.log(output.split('\n').slice(-80).join('\n'));
+    failures.push(`✖ ${title}\n${output.split('\n').slice(-80).join('\n')}`);
   }
 }
 
 await setup({ system: true });
 
 if (only === undefined || only === 'check') {
+  // mostly waits for the registry and for one thread: beside the others
+  const site = check('documentation site', process.execPath, ['tools/site.mjs']);
   await check('package manifests and references', process.execPath, ['tools/sync-tsconfig.mjs', '--check']);
   await check('dependencies', process.execPath, ['tools/checks/dependencies.mjs']);
   await check('types', bin('tsc'), ['-p', 'tsconfig.json']);
@@ -84,9 +91,11 @@ if (only === undefined || only === 'check') {
   await check('format', bin('biome'), ['format', '.']);
   await check('boundaries', bin('depcruise'), ['--config', '.dependency-cruiser.cjs', 'packages', 'plugins', 'e2e']);
   await check('lint', bin('oxlint'), ['--config', '.oxlintrc.json', '--deny-warnings', 'packages', 'plugins', 'examples', 'e2e', 'tools']);
+  await site;
 }
 if (only === undefined || only === 'unit') await suite('Unit and contract tests', 'vitest.config.ts', 'unit');
 if (only === undefined || only === 'e2e') await suite('End-to-end tests over real components', 'e2e/vitest.config.ts', 'e2e');
 
+for (const failure of failures) console.log(failure);
 console.log(`\n${totals.passed} passed, ${totals.failed} failed${totals.skipped > 0 ? `, ${totals.skipped} skipped` : ''}`);
 process.exit(totals.failed === 0 ? 0 : 1);

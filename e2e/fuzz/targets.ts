@@ -275,7 +275,7 @@ export const targets: readonly FuzzTarget[] = [
       'has(object.metadata.labels) && object.spec.replicas <= 5 || !(request.userInfo.username in ["a"])',
       'duration("1h") + timestamp("2026-01-01T00:00:00Z") > now',
     ),
-    parse: (text) => parseCel(text),
+    parse: (text) => parseCel(text, { bindings: true }),
     isRejection: (error) => error instanceof CelSyntaxError,
   }),
   target({

@@ -91,8 +91,13 @@ describe('a control plane without nodes', () => {
     expect(await rejectedJoin(cluster, { runtimes: ['runtime-process'], policy: 'policy-nftables', dns: 'dns-server' })).toMatch(
       /^1 spec\.dns: this node has dns-server, the cluster none: /,
     );
-    const open = await controlPlane({ network: 'network-host' });
-    expect(await rejectedJoin(open, { ...processNode, policy: 'policy-nftables' })).toBe(
+    // a process without controllers also creates the objects of volumes
+    const open = await controlPlane({ roles: ['apiserver'], network: 'network-host', volumes: ['volume-csi'] });
+    expect(await rejectedJoin(open, processNode)).toBe(
+      '1 spec.volumes: this node has none, the cluster volume-csi, whose volumes pods on this node would wait for: the file of the node must also have it',
+    );
+    await until('the StorageClass exists', () => open.api.get('/apis/storage.k8s.io/v1/storageclasses/standard'));
+    expect(await rejectedJoin(open, { ...processNode, policy: 'policy-nftables', volumes: ['volume-csi'] })).toBe(
       '1 spec.policy: this node has policy-nftables, the cluster none: the file of the control plane must also have it, which lets nodes list NetworkPolicies',
     );
     expect(await rejectedJoin(cluster, { ...processNode, policy: 'policy-nftables' })).toMatch(

@@ -61,7 +61,15 @@ describe.skipIf(missing !== undefined)(
       await page.getByText('kubernetes-admin').waitFor();
       expect(page.url()).not.toContain(secret);
       const readable = await page.evaluate('JSON.stringify([document.cookie, { ...localStorage }, { ...sessionStorage }, history.state])');
-      expect(readable).toBe('["",{"oarlock-theme":"auto"},{},null]');
+      // the key of the page, without the cookie that scripts cannot read, is no credential
+      expect(JSON.parse(readable as string)).toEqual([
+        '',
+        { 'oarlock-theme': 'auto', 'oarlock-page-key': expect.stringMatching(/^[\w-]{43}$/) },
+        {},
+        null,
+      ]);
+      await page.reload();
+      await page.getByText('kubernetes-admin').waitFor();
       const [cookie, ...others] = await user.context.cookies();
       expect(others).toEqual([]);
       expect(cookie).toMatchObject({
@@ -72,6 +80,18 @@ describe.skipIf(missing !== undefined)(
         path: '/',
       });
       expect(await cluster.log()).not.toContain(secret);
+    });
+
+    it('is not signed in by the cookie alone, which servers on other ports of the host can set and read', async () => {
+      const other = await openPage(browser);
+      await other.context.addCookies(await user.context.cookies());
+      await other.page.goto(`https://127.0.0.1:${cluster.port}/console/`);
+      await other.page.getByLabel('Bearer token').waitFor();
+      await other.context.close();
+      const second = await user.context.newPage();
+      await second.goto(`https://127.0.0.1:${cluster.port}/console/`);
+      await second.getByText('kubernetes-admin').waitFor();
+      await second.close();
     });
 
     it('loads less than 300 KB at first', async () => {

@@ -8,6 +8,7 @@ import type { Answer } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
+import { until } from '../harness/until.ts';
 
 const machine = Machine.use();
 let cluster: Cluster;
@@ -15,8 +16,10 @@ let origin: string;
 let session: string;
 
 type Headers = Readonly<Record<string, string>>;
+/** The key that the page keeps in the storage of its origin. */
+const key = 'k'.repeat(43);
 /** The headers that browsers send with a fetch of the page. */
-const ownHeaders = (): Headers => ({ 'x-oarlock-console': '1', origin, 'sec-fetch-site': 'same-origin', 'sec-fetch-mode': 'cors' });
+const ownHeaders = (): Headers => ({ 'x-oarlock-console': key, origin, 'sec-fetch-site': 'same-origin', 'sec-fetch-mode': 'cors' });
 
 /** Sends a request without a client certificate. */
 function send(
@@ -43,8 +46,8 @@ function send(
   });
 }
 
-/** Sends a request to upgrade to a WebSocket, and returns the first line of the response. */
-async function upgrade(path: string, headers: Headers): Promise<string> {
+/** Sends a request to upgrade to a WebSocket, and returns the head of the response. */
+async function upgradeResponse(path: string, headers: Headers): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port: cluster.port, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'] });
   const lines = Object.entries({
     host: `127.0.0.1:${cluster.port}`,
@@ -52,14 +55,15 @@ async function upgrade(path: string, headers: Headers): Promise<string> {
     upgrade: 'websocket',
     'sec-websocket-version': '13',
     'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
-    'sec-websocket-protocol': 'v5.channel.k8s.io',
+    'sec-websocket-protocol': `v5.channel.k8s.io, key.console.oarlock.dev.${key}`,
     ...headers,
   }).map(([name, value]) => `${name}: ${value}`);
   socket.write(`GET ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`);
   const [chunk] = (await once(socket, 'data')) as [Buffer];
   socket.destroy();
-  return chunk.toString('latin1').split('\r\n', 1)[0] ?? '';
+  return chunk.toString('latin1').replaceAll('\r\n', '\n');
 }
+const upgrade = async (path: string, headers: Headers): Promise<string> => (await upgradeResponse(path, headers)).split('\n', 1)[0] ?? '';
 
 async function newLink(): Promise<string> {
   const { stdout, stderr } = await cluster.oarlock('console');
@@ -106,6 +110,45 @@ describe('the session cookie', () => {
     for (const other of ['https://127.0.0.1:1', 'https://evil.example', `${origin}.evil.example`, 'null'])
       expect(await upgrade(exec, { cookie: session, origin: other })).toContain(' 401 ');
     expect(await upgrade(exec, { cookie: session })).toContain(' 401 ');
+    for (const protocol of ['v5.channel.k8s.io', `v5.channel.k8s.io, key.console.oarlock.dev.${'x'.repeat(43)}`])
+      expect(await upgrade(exec, { cookie: session, origin, 'sec-websocket-protocol': protocol })).toContain(' 401 ');
+  });
+
+  it('is useless to a server on another port of the host, which receives it but not the key of the page', async () => {
+    const stolen = { cookie: session };
+    for (const value of ['1', '', 'x'.repeat(43), session.split('=')[1] ?? '']) {
+      const headers = { ...ownHeaders(), ...stolen, 'x-oarlock-console': value };
+      expect([value, (await send(pods, { headers })).status]).toEqual([value, 401]);
+      const current = await send('/console/session', { headers });
+      expect(current.body).not.toContain('"user"');
+      expect((await send('/console/session', { method: 'DELETE', headers })).headers['clear-site-data'] ?? '').not.toContain('cookies');
+    }
+    expect((await send(pods, { headers: { ...ownHeaders(), ...stolen } })).status).toBe(200);
+  });
+
+  it('of an attacker, which a server on another port plants, does not sign in the page of the victim', async () => {
+    const attacker = cookieOf(await signIn(await newLink(), { ...ownHeaders(), 'x-oarlock-console': 'a'.repeat(43) }));
+    const victim = { ...ownHeaders(), cookie: attacker };
+    expect((await send(pods, { headers: victim })).status).toBe(401);
+    expect((await send('/console/session', { headers: victim })).body).not.toContain('"user"');
+    expect(await upgrade(`${pods}/none/exec?command=id&stdout=true`, { cookie: attacker, origin })).toContain(' 401 ');
+  });
+
+  it('ends with the service account whose token began it', async () => {
+    await cluster.kubectl.run(['create', 'serviceaccount', 'brief']);
+    const token = (await cluster.kubectl.run(['create', 'token', 'brief'])).trim();
+    const authorization = `Bearer ${token}`;
+    const cookie = cookieOf(await send('/console/session', { method: 'POST', headers: { ...ownHeaders(), authorization } }));
+    const linked = await send('/console/links', { method: 'POST', headers: { authorization } });
+    const link = (JSON.parse(linked.body) as { readonly url: string }).url.split('/').at(-1) ?? '';
+    const byLink = cookieOf(await signIn(link));
+    const statuses = async () =>
+      Promise.all([cookie, byLink].map(async (each) => (await send('/version', { headers: { ...ownHeaders(), cookie: each } })).status));
+    expect(await statuses()).toEqual([200, 200]);
+    await cluster.kubectl.run(['delete', 'serviceaccount', 'brief']);
+    await until('the sessions end with the account', async () => (await statuses()).every((status) => status === 401));
+    await cluster.kubectl.run(['create', 'serviceaccount', 'brief']);
+    expect(await statuses()).toEqual([401, 401]);
   });
 
   it('is not answered with access for other origins', async () => {
@@ -124,6 +167,8 @@ describe('the session cookie', () => {
     const program = `require('node:http').createServer((request, response) => {
       response.setHeader('set-cookie', ['own=1', '__Host-oarlock-session-${cluster.port}=${'a'.repeat(43)}; Path=/; Secure']);
       response.end(JSON.stringify(request.headers));
+    }).on('upgrade', (request, socket) => {
+      socket.end('HTTP/1.1 403 Forbidden\\r\\nX-Protocols: ' + request.headers['sec-websocket-protocol'] + '\\r\\nContent-Length: 0\\r\\n\\r\\n');
     }).listen(8080, process.env.POD_IP)`;
     const container = {
       name: 'c',
@@ -137,9 +182,23 @@ describe('the session cookie', () => {
     await cluster.kubectl.run(['wait', '--for=condition=Ready', 'pod/echo', '--timeout=120s']);
     const answer = await send(`${pods}/echo:8080/proxy/`, { headers: { ...ownHeaders(), cookie: `a=b; ${session}; c=d` } });
     expect(answer.status).toBe(200);
-    expect((JSON.parse(answer.body) as Headers)['cookie']).toBe('a=b; c=d');
+    const received = JSON.parse(answer.body) as Headers;
+    expect([received['cookie'], received['x-oarlock-console']]).toEqual(['a=b; c=d', undefined]);
     expect(answer.headers['set-cookie']).toEqual(['own=1']);
     expect((await send(`${pods}/echo:8080/proxy/`, { headers: { cookie: session } })).status).toBe(401);
+  });
+
+  it('and tokens in subprotocols of WebSockets do not reach pods behind the proxy', async () => {
+    await cluster.kubectl.run(['create', 'clusterrolebinding', 'socket', '--clusterrole=admin', '--serviceaccount=default:default']);
+    const token = (await cluster.kubectl.run(['create', 'token', 'default'])).trim();
+    const bearer = `base64url.bearer.authorization.k8s.io.${Buffer.from(token).toString('base64url')}`;
+    const protocols = `chat, ${bearer}, key.console.oarlock.dev.${key}`;
+    const path = `${pods}/echo:8080/proxy/`;
+    const answer = await until('the role is effective', async () => {
+      const text = await upgradeResponse(path, { 'sec-websocket-protocol': protocols });
+      return text.includes('x-protocols') || text.includes('X-Protocols') ? text : undefined;
+    });
+    expect(/^x-protocols: (.*)$/im.exec(answer)?.[1]).toBe('chat');
   });
 
   it('grants the permissions of its user only', async () => {

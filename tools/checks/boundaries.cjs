@@ -30,6 +30,7 @@ const mayImport = {
   scheduler: ['primitives', 'api', 'kernel', 'spi', 'client', 'cel'],
   kubelet: ['primitives', 'api', 'kernel', 'spi', 'client', 'spdy', 'grpc'],
   'service-proxy': ['primitives', 'api', 'kernel', 'spi', 'client', 'spdy'],
+  'component-server': ['primitives', 'api', 'kernel', 'spi', 'client', 'controllers', 'scheduler'],
 };
 const compositionRoots = ['cluster', 'cli', 'testing'];
 /** Packages that no plugin imports: a plugin gets its API client, informers and events from `needs`. */

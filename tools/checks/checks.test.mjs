@@ -7,7 +7,7 @@ import { exportedFiles, publicDeclarations } from './api-report.mjs';
 import { lockFaults } from './dependencies.mjs';
 import { bannedIn, bannedName, checkMarkdown, checkSource } from './language.mjs';
 import { directEdges, packageGraph, withPackageGraph } from './package-graph.mjs';
-import { anchorsOf, deadLinks, linksOf } from './links.mjs';
+import { anchorsOf, deadLinks, linksOf, withLinks } from './links.mjs';
 import { checkProse } from './prose.mjs';
 import { limits, sizeErrors, sizesOf } from './sizes.mjs';
 import { cyclesOf, folderPairs, folderSizes, reachedInternals } from './source-graph.mjs';
@@ -60,6 +60,13 @@ describe('links', () => {
   it('lead to headings by the names that GitHub gives them', () => {
     const page = '# One: `two` & three\n## [Link](x.md)\n## Link\n```sh\n# comment\n```\n<a id="own"></a>\n';
     expect([...anchorsOf(page)]).toEqual(['one-two--three', 'link', 'link-1', 'own']);
+  });
+
+  it('are replaced outside of code, without those to other sites', () => {
+    const page = '[a](x.md#b) `[c](d.md)` [e](https://x.test/y) [f](</z>)\n```md\n[g](h.md)\n```\n![i](j.png "title")\n';
+    expect(withLinks(page, (target) => target.toUpperCase())).toBe(
+      '[a](X.MD#B) `[c](d.md)` [e](https://x.test/y) [f](</z>)\n```md\n[g](h.md)\n```\n![i](J.PNG "title")\n',
+    );
   });
 
   it('are dead without their file or heading', () => {

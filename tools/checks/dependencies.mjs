@@ -20,6 +20,7 @@ const licenses = new Set([
   'BlueOak-1.0.0',
   'BSD-2-Clause',
   'BSD-3-Clause',
+  'CC0-1.0',
   'ISC',
   'MIT',
   'MIT OR Apache-2.0',
@@ -53,7 +54,9 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
       values: { '--sbom': [] },
     },
   );
-  const faults = lockFaults(JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')));
+  const faults = ['package-lock.json', 'site/package-lock.json'].flatMap((file) =>
+    lockFaults(JSON.parse(readFileSync(join(root, file), 'utf8'))).map((fault) => `${file}: ${fault}`),
+  );
   if (faults.length > 0) {
     console.error(faults.join('\n'));
     process.exit(1);

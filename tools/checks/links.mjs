@@ -4,6 +4,9 @@ import { dirname, join, normalize } from 'node:path';
 
 /** @typedef {{ line: number, target: string }} Link */
 
+/** A link into the repository: neither a URL nor an absolute path. Groups: what precedes the target, the target, what follows it. */
+const link = /(\]\(<?)(?![a-z][a-z0-9+.-]*:|[/<])([^)\s>]+)(>?(?: "[^"]*")?\))/gi;
+
 /** Returns the lines of a page outside of code blocks, with inline code removed from `text`. */
 function linesOf(page) {
   let fence;
@@ -15,6 +18,15 @@ function linesOf(page) {
   });
 }
 
+/** Returns the anchor of a heading, as GitHub names the first of its text. */
+export const slugOf = (heading) =>
+  heading
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .trim()
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\p{M}_\- ]/gu, '')
+    .replaceAll(' ', '-');
+
 /** Returns the anchors of the headings of a page, as GitHub names them. */
 export function anchorsOf(page) {
   const counts = new Map();
@@ -24,12 +36,7 @@ export function anchorsOf(page) {
     const named = /<a (?:id|name)="([^"]+)"/.exec(raw)?.[1];
     if (named !== undefined) anchors.add(named);
     if (heading === undefined) continue;
-    const slug = heading
-      .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
-      .trim()
-      .toLowerCase()
-      .replace(/[^\p{L}\p{N}\p{M}_\- ]/gu, '')
-      .replaceAll(' ', '-');
+    const slug = slugOf(heading);
     const count = counts.get(slug) ?? 0;
     counts.set(slug, count + 1);
     anchors.add(count === 0 ? slug : `${slug}-${count}`);
@@ -43,6 +50,22 @@ export function linksOf(page) {
     const targets = [...text.matchAll(/\]\(<?([^)\s>]+)>?(?: "[^"]*")?\)/g), ...text.matchAll(/^\[[^\]]+\]:\s+(\S+)/g)];
     return targets.map(([, target]) => ({ line: index + 1, target })).filter(({ target }) => !/^(?:[a-z][a-z0-9+.-]*:|\/)/i.test(target));
   });
+}
+
+/** Returns the page with each link into the repository replaced by what `target` returns. */
+export function withLinks(page, target) {
+  const hidden = linesOf(page).map(({ raw }) => raw === '');
+  return page
+    .split('\n')
+    .map((line, i) =>
+      hidden[i]
+        ? line
+        : line
+            .split(/(`[^`]*`)/)
+            .map((part) => (part.startsWith('`') ? part : part.replace(link, (_, before, to, after) => before + target(to) + after)))
+            .join(''),
+    )
+    .join('\n');
 }
 
 /** Returns the dead links of all Markdown pages, as lines. `files` are relative to `root`. */

@@ -76,6 +76,15 @@ export class ServerMachine {
     await this.start(...command.slice(2));
   }
 
+  /** Joins the cluster of another machine as a node. Resolves when the node is ready. */
+  async joinAsNode(other: ServerMachine, spec: object): Promise<void> {
+    const file = this.clusterFile;
+    await writeFile(file, JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', metadata: { name: 'machines' }, spec }));
+    const [, , , ...options] = (await other.oarlock('token', 'create')).trim().split(' ');
+    this.#firstCommand = ['node', 'join', '-f', file];
+    await this.launch(...options).line(/^The node \S+ is ready at /);
+  }
+
   /** Starts the server, also again over the same data directory. Resolves when it is ready. */
   async start(...args: string[]): Promise<void> {
     await this.launch(...args).line(/^Oarlock is ready at /);
@@ -162,6 +171,8 @@ export async function serverMachines(machine: Machine, names: readonly string[])
     const created = new ServerMachine({ name, address, namespace, dir });
     machine.undo(`machine ${name}`, async () => {
       await created.signalAll('SIGKILL');
+      // connections that a closed machine cannot end keep its namespace for minutes, but not the link
+      await ip('link', 'del', link);
       await ip('netns', 'del', namespace);
     });
     await ip('link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', namespace);

@@ -1,5 +1,6 @@
 import { kubernetesEnvironment, type EnvironmentOptions, type Environment } from '@oarlock/cel/checker/environment';
 import { authorizerType, resourceCheckType } from '@oarlock/cel/libraries/authorizer';
+import { mutationLibraries } from '@oarlock/cel/libraries/kubernetes-libraries';
 import { bool, dyn, int, list, map, object, string, timestamp, type ObjectType, type Type } from '@oarlock/cel/types/type';
 
 const kind = object('kubernetes.GroupVersionKind', { group: string, version: string, kind: string });
@@ -46,6 +47,7 @@ export interface ExpressionScope {
   readonly params?: boolean;
   /** The types of the composited variables of the policy. */
   readonly variables?: ObjectType;
+  /** The struct types of mutations; their expressions also have `jsonpatch.escapeKey`. */
   readonly struct?: EnvironmentOptions['struct'];
   /** The CEL type of the object in the request, if known; otherwise `dyn`. */
   readonly object?: Type;
@@ -72,6 +74,6 @@ export function admissionEnvironment({
       ...(params && { params: dyn }),
       ...(variables && { variables }),
     },
-    ...(struct && { struct }),
+    ...(struct && { struct, libraries: mutationLibraries }),
   });
 }

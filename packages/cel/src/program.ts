@@ -52,7 +52,7 @@ const maxSuspensions = 100;
 export function compile(source: string, env: Environment, { expect }: CompileOptions = {}): Compiled {
   let expr: Expr;
   try {
-    expr = parse(source);
+    expr = parse(source, env);
   } catch (error) {
     if (!(error instanceof CelSyntaxError)) throw error;
     return failed(source, [{ at: error.at, message: error.message }]);

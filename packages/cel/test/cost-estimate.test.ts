@@ -24,6 +24,14 @@ const same: Readonly<Record<string, readonly [min: number, max: number, actual: 
   // quantities compare at constant cost
   'quantity("10M") == quantity("0.01G")': [3, 3, 3],
   'quantity("10k").add(quantity("5")) == quantity("10.005k")': [5, 5, 5],
+  // lists: by the elements of the result, by each pair of elements where a function compares them
+  'lists.range(5)': [16, 16, 16],
+  '[1, 2, 3].reverse()': [24, 24, 24],
+  '[1, 2, 3, 4].slice(1, 3)': [23, 23, 23],
+  '[[1], [2, 3]].flatten()': [43, 43, 43],
+  '[3, 2, 1].sort()': [39, 39, 39],
+  "['b', 'a'].sort()": [30, 30, 29],
+  '[1, 1].distinct()': [29, 29, 29],
   // types have a constant size
   "type(7) == int || type('a') == string": [3, 6, 3],
   // comprehensions: cost before the first element, per element, and of the result

@@ -8,6 +8,7 @@ import {
   kubeconfig as kubeconfigOption,
   namespace,
   portNumber,
+  replicas,
   serverList,
   servers,
   timeoutSeconds,
@@ -169,19 +170,23 @@ function addPluginCommands(root: Command): void {
     .action(async (slot, name, options) => (await import('./plugins-new.ts')).create(slot, name, options));
   plugins
     .command('export')
-    .description('write a plugin as a container image and manifests, to run it as a webhook in any Kubernetes')
-    .requiredOption('--webhook <plugin>', 'plugin file such as ./plugin.ts, or the name of an installed plugin: admission, authn or authz')
+    .description('write a plugin as a container image and manifests, to run it in any Kubernetes')
+    .option('--webhook <plugin>', 'admission, authn or authz plugin: a file such as ./plugin.ts, or the name of an installed plugin')
+    .option('--controller <plugin>', 'controller plugin, to run it in a Deployment with leader election')
+    .option('--scheduler <plugin>', 'scheduling plugin, to run it in a scheduler with a name of its own')
     .requiredOption('-o, --output <dir>', 'directory to write')
     .option('--config <file>', 'config of the plugin, in YAML or JSON')
     .option('--name <name>', 'name of all objects; default: the id of the plugin')
-    .option('--namespace <namespace>', 'namespace of the server; default: oarlock-webhooks, or oarlock-control-plane for authn and authz')
+    .option('--namespace <namespace>', 'namespace of the server; the default depends on the slot, such as oarlock-webhooks')
     .option('--image <image>', 'name of the image; default: NAME:latest')
     .option('--base-image <image>', 'base image, with node 20.19 or newer', 'node:22-alpine')
     .option('--reads <resources...>', 'resources that the plugin reads without an informer, such as configmaps or deployments.apps', [])
     .option('--failure-policy <policy>', 'failurePolicy of the webhook: Fail or Ignore', 'Fail')
     .option('--timeout <seconds>', 'timeoutSeconds of the webhook, 1 to 30', timeoutSeconds, 10)
     .option('--url <url>', 'URL of the server if the API server cannot use its Service, such as https://127.0.0.1:8443')
-    .action(async (options) => (await import('./export/export.ts')).exportWebhook(options));
+    .option('--replicas <number>', 'replicas of a controller or scheduler, of which one leads', replicas, 2)
+    .option('--scheduler-name <name>', 'schedulerName of the pods that a scheduler places; default: the name of the objects')
+    .action(async (options) => (await import('./export/export-plugin.ts')).exportPlugin(options));
 }
 
 function addAuthCommands(root: Command): void {

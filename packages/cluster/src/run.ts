@@ -13,17 +13,15 @@ import type { Health } from '@oarlock/spi/role';
 import type { RecordedSpan } from '@oarlock/spi/spans';
 import { openTracing } from '@oarlock/tracing/tracing';
 import { compose, type ApiAccess, type ComposeOptions, type Composition } from './composition/compose.ts';
-import { addressTowardsAny } from './process/addresses.ts';
+import { certificateDays } from './cluster-file/certificate-validity.ts';
 import type { ClusterFile } from './cluster-file/cluster-file.ts';
-import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
-import { kubeconfig } from './pki/kubeconfig.ts';
 import { openKeys, type KeyFiles } from './pki/keys.ts';
 import { HostAllocation } from './composition/host-allocation.ts';
 import { openLog } from './process/log.ts';
-import { NodeCertificates } from './pki/node-certificates.ts';
+import { ProcessCertificates } from './process-certificates.ts';
 import { isAllowed, shouldUseServiceAccountCredentials } from './identity/service-account-credentials.ts';
 import { apiServer, withComponentIdentities, type Component, type ComponentAccess } from './identity/component.ts';
-import { adminKubeconfig, logFile } from './process/process-state.ts';
+import { logFile } from './process/process-state.ts';
 import { clusterConfigurationOf } from './configuration/cluster-configuration.ts';
 import type { Plan, PlannedPlugin } from './composition/plan.ts';
 import { openDataDir } from './open-data-dir.ts';
@@ -33,7 +31,7 @@ import { isolationWarnings } from './composition/runtime-reports.ts';
 import { planWarnings } from './composition/check-plan.ts';
 import { matchWarnings } from './composition/match-warnings.ts';
 import { serverPlugins } from './servers/server-plugins.ts';
-import { ProcessStorageServer } from './pki/process-storage-server.ts';
+import { ProcessStorageServer } from './pki/storage-server.ts';
 import { prepareSharedKeys, type SharedKeys } from './servers/shared-keys.ts';
 import { publishClusterConfiguration } from './configuration/configuration-publisher.ts';
 import { runCleanups, type Cleanup } from './process/cleanups.ts';
@@ -125,7 +123,6 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
     composition = await startComposition(context, (composed) => {
       composition = composed;
     });
-    await renewCertificates(context);
     await lock.ready();
     warn([...allocation.notices, ...(await isolationWarnings(composition)), ...(await matchWarnings(composition))]);
     log.info({ roles: planned.roles, ms: Math.round(performance.now() - startedAt) }, 'ready');
@@ -162,6 +159,8 @@ async function startComposition(context: RunContext, onComposed: (composition: C
     () => events.stop(),
   );
   const access: ApiAccess = { keys, client, informers, events, loopback, spans: tracing.store };
+  const certificates = new ProcessCertificates({ dataDir: options.dataDir, plan: planned, keyFiles, storageServer, events, clock, log });
+  cleanups.push(() => certificates.stop());
   const identified = await planWithIdentities(context, client);
   // `oarlock dev` replaces plugins in this process
   const workers = options.mapPlugin === undefined ? openWorkers(planned, { clock, log }) : undefined;
@@ -172,11 +171,12 @@ async function startComposition(context: RunContext, onComposed: (composition: C
     checkLog,
     tracer: (plugin) => tracing.tracer(plugin),
     onHealthChange: pluginHealthEvents(events, planned.nodeName),
+    certificateMetrics: certificates.metrics,
     ...(options.remote === undefined && { storageServer }),
     ...(workers && { workers }),
   });
   onComposed(composition);
-  if (options.remote === undefined) await writeAdminKubeconfig(options.dataDir, planned, keys);
+  await certificates.keepAdminKubeconfig();
   await followServers(context, client, informers);
   informers.start();
   cleanups.push(() => composition.stop());
@@ -190,7 +190,18 @@ async function startComposition(context: RunContext, onComposed: (composition: C
     const configuration = clusterConfigurationOf(planned.file, planned.facts);
     cleanups.push(publishClusterConfiguration({ client, configuration, clock, log }));
   }
+  await keepCertificates(certificates, options);
   return composition;
+}
+
+async function keepCertificates(certificates: ProcessCertificates, { joined, remote }: RunOptions): Promise<void> {
+  if (joined !== undefined && remote !== undefined)
+    await certificates.keepNodeCertificates({
+      joined,
+      client: remote.client,
+      servers: () => remote.servers?.servers ?? [remote.server],
+    });
+  await certificates.monitor();
 }
 
 function startTracing({ options, clock, log, cleanups }: RunContext, client: Client): ReturnType<typeof openTracing> {
@@ -235,20 +246,6 @@ async function planWithIdentities({ options, planned, clock, log, signal, loopba
   });
 }
 
-/** Keeps the certificates of a node that joined up to date. */
-async function renewCertificates({ options: { joined, remote }, planned: { nodeName }, clock, log, cleanups }: RunContext): Promise<void> {
-  if (joined?.kubeconfigFile === undefined || remote === undefined) return;
-  const { certificateFile, keyFile, kubeconfigFile } = joined;
-  const { client } = remote;
-  const renewed = (credentials: { readonly cert?: string; readonly key?: string; readonly ca?: string }) =>
-    client.updateCertificates?.(credentials);
-  const servers = () => remote.servers?.servers ?? [remote.server];
-  const address = (signal: AbortSignal) => addressTowardsAny(servers(), signal);
-  const certificates = new NodeCertificates({ nodeName, certificateFile, keyFile, kubeconfigFile, client, address, renewed, clock, log });
-  await certificates.start();
-  cleanups.push(() => certificates.stop());
-}
-
 /** Makes the keys of the data directory those of the cluster, if the storage can be shared. */
 function prepareKeys({ options: { dataDir, init }, planned: plan, storageServer, clock, log, signal }: RunContext) {
   const { issuer = issuerOf(plan.facts.domain) } = plan.file.spec.serviceAccountTokens;
@@ -278,17 +275,12 @@ async function openKeyFiles(
 ): Promise<KeyFiles> {
   const { issuer = issuerOf(facts.domain), algorithm } = options.file.spec.serviceAccountTokens;
   // keys that servers share change by a rotation only
-  const files = await openKeys(directory, issuer, areShared ? undefined : algorithm);
+  const files = await openKeys(directory, issuer, {
+    algorithm: areShared ? undefined : algorithm,
+    days: certificateDays(options.file.spec),
+  });
   const stopFollowing = new AbortController();
   cleanups.push(() => stopFollowing.abort());
   files.follow(stopFollowing.signal, (error) => log.error({ err: error }, 'could not read the keys of service account tokens'));
   return files;
-}
-
-async function writeAdminKubeconfig(dataDir: string, { facts }: Plan, keys: ClusterKeys): Promise<void> {
-  const client = await keys.issue({ commonName: 'kubernetes-admin', organizations: ['system:masters'], usages: ['client'] });
-  await writeAtomic(
-    adminKubeconfig(dataDir),
-    kubeconfig({ cluster: facts.name, server: facts.serverUrl, ca: keys.caBundle, user: 'admin', client }),
-  );
 }

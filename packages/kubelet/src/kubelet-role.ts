@@ -29,7 +29,8 @@ export class KubeletRole implements Role, Lifecycle {
       log: context.log,
       signal: context.signal,
       listen: { host: config.serverAddress ?? (loopback ? address : '0.0.0.0'), port: config.port },
-      metrics: () => context.metrics.metrics(),
+      metrics: async () =>
+        (await Promise.all([context.metrics, needs.process?.certificateMetrics].map((each) => each?.metrics() ?? ''))).join('\n'),
     });
     registerKubeletMetrics(this.kubelet, context.metrics);
     registerVolumeClaimMetrics(this.kubelet, context.metrics);

@@ -2,6 +2,7 @@ import { optional } from '@oarlock/kernel/slot';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Cluster, Keys } from '@oarlock/spi/cluster';
 import { LocalNodes } from '@oarlock/spi/local-nodes';
+import { Process } from '@oarlock/spi/process';
 import { Network } from '@oarlock/spi/network';
 import { Policy } from '@oarlock/spi/policy';
 import { Roles } from '@oarlock/spi/role';
@@ -24,6 +25,7 @@ export default Roles.plugin({
     facts: Cluster,
     keys: Keys,
     local: optional(LocalNodes),
+    process: optional(Process),
   },
   create: (dependencies, context) => new KubeletRole(dependencies, context),
 });

@@ -4,9 +4,10 @@ import { parseArgs } from 'node:util';
 import { EventBroadcaster } from '@oarlock/client/events/event-broadcaster';
 import { httpClient, type HttpClient } from '@oarlock/client/http/client';
 import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
+import { inClusterConfig } from '@oarlock/client/in-cluster-config';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import { systemClock } from '@oarlock/primitives/clock';
-import type { Logger } from '@oarlock/primitives/logger';
+import { jsonLinesLogger } from '@oarlock/primitives/json-lines-logger';
 import { slotOf, type Plugin } from '@oarlock/kernel/plugin';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Admission } from '@oarlock/spi/admission';
@@ -16,37 +17,16 @@ import { Client, Events, Informers } from '@oarlock/spi/client';
 import { ReviewServer } from './review-server.ts';
 import { reviewAccess, reviewAdmission, reviewToken } from './reviews.ts';
 
-const mountedCertificates = '/var/run/secrets/kubernetes.io/serviceaccount';
 /**
  * The time in milliseconds between the start of draining and the stop of the server. EndpointSlices and proxies learn with a delay that a
  * pod terminates.
  */
 const drainMs = 3_000;
 
-const line =
-  (bound: Record<string, unknown>, level: string) =>
-  (fields: Record<string, unknown>, message: string): void => {
-    const plain = Object.entries({ ...bound, ...fields }).map(([key, value]) => [key, value instanceof Error ? value.stack : value]);
-    process.stdout.write(`${JSON.stringify({ time: new Date().toISOString(), level, message, ...Object.fromEntries(plain) })}\n`);
-  };
-const logger = (bound: Record<string, unknown>): Logger => ({
-  debug: () => {},
-  info: line(bound, 'info'),
-  warn: line(bound, 'warn'),
-  error: line(bound, 'error'),
-  child: (more) => logger({ ...bound, ...more }),
-});
-
 /** Returns a client that uses the kubeconfig, or the service account of the pod if no kubeconfig is given. */
 async function clientOf(kubeconfig: string | undefined): Promise<HttpClient> {
-  const userAgent = 'oarlock-webhook';
-  if (kubeconfig !== undefined) return httpClient({ ...(await loadKubeconfig(kubeconfig)).options, userAgent });
-  return httpClient({
-    server: 'https://kubernetes.default.svc',
-    ca: readFileSync(join(mountedCertificates, 'ca.crt'), 'utf8'),
-    tokenFile: join(mountedCertificates, 'token'),
-    userAgent,
-  });
+  const { options } = kubeconfig === undefined ? await inClusterConfig() : await loadKubeconfig(kubeconfig);
+  return httpClient({ ...options, userAgent: 'oarlock-webhook' });
 }
 
 /**
@@ -65,7 +45,7 @@ export async function serve(plugin: Plugin, args: readonly string[] = process.ar
       kubeconfig: { type: 'string' },
     },
   });
-  const log = logger({ plugin: plugin.id });
+  const log = jsonLinesLogger((line) => process.stdout.write(line), { plugin: plugin.id });
   const config = existsSync(values.config) ? (JSON.parse(readFileSync(values.config, 'utf8')) as unknown) : {};
   const host = new PluginHost({ log, dataDir: '/tmp' });
   const stops: (() => Promise<void> | void)[] = [];

@@ -59,13 +59,17 @@ function limitRequestRatioConstraint(
   return ratio > milliValue(widest as ParsedQuantity) / 1000 ? `${rule}, but provided ratio is ${ratio.toFixed(6)}` : undefined;
 }
 
+/** Returns the entries by name, so that the order of messages does not depend on how the LimitRange was written; upstream's order is random. */
+const sortedEntries = <V>(list: Readonly<Record<string, V>>): readonly (readonly [string, V])[] =>
+  Object.entries(list).sort(([a], [b]) => (a < b ? -1 : 1));
+
 function* limitViolations(
   { type, min = {}, max = {}, maxLimitRequestRatio = {} }: LimitRangeItem,
   requested: RequestAndLimit,
 ): Generator<string | undefined> {
-  for (const [name, least] of Object.entries(min)) yield minConstraint(type, { name, least, requestAndLimit: requested });
-  for (const [name, most] of Object.entries(max)) yield maxConstraint(type, { name, most, requestAndLimit: requested });
-  for (const [name, widest] of Object.entries(maxLimitRequestRatio))
+  for (const [name, least] of sortedEntries(min)) yield minConstraint(type, { name, least, requestAndLimit: requested });
+  for (const [name, most] of sortedEntries(max)) yield maxConstraint(type, { name, most, requestAndLimit: requested });
+  for (const [name, widest] of sortedEntries(maxLimitRequestRatio))
     yield limitRequestRatioConstraint(type, { name, widest, requestAndLimit: requested });
 }
 
@@ -100,9 +104,9 @@ export function claimLimitViolation({ spec }: PersistentVolumeClaim, { spec: ran
     (function* () {
       for (const { type, min = {}, max = {} } of range?.limits ?? []) {
         if (type !== 'PersistentVolumeClaim') continue;
-        for (const [name, least] of Object.entries(min))
+        for (const [name, least] of sortedEntries(min))
           yield minConstraint(type, { name, least, requestAndLimit: { request, limit: () => undefined } });
-        for (const [name, most] of Object.entries(max)) {
+        for (const [name, most] of sortedEntries(max)) {
           const requested = request(name);
           const rule = `maximum ${name} usage per ${type} is ${text(most)}`;
           if (requested === undefined) yield `${rule}.  No request is specified`;

@@ -1,3 +1,4 @@
+import { LiveLookup } from '@oarlock/admission-rules/live-lookup';
 import { limitRanges } from '@oarlock/api/resources';
 import type { LimitRange, Pod } from '@oarlock/api/types/core-v1';
 import { Admission, allow, deny } from '@oarlock/spi/admission';
@@ -11,14 +12,12 @@ export default Admission.plugin({
   id: 'admission-limit-ranger',
   config: z.strictObject({}),
   needs: { client: Client, informers: Informers },
-  create({ client, informers }) {
-    const known = informers.forResource(limitRanges);
-    /**
-     * Calls `use` with the LimitRanges of the namespace: synchronously from the synced cache, or asynchronously from the API server
-     * until the cache is synced.
-     */
-    const withRanges = <T>(namespace: string, use: (ranges: readonly LimitRange[]) => T): T | Promise<T> =>
-      known.hasSynced ? use(known.list(namespace)) : client.list(limitRanges, { namespace }).then(({ items }) => use(items));
+  create({ client, informers }, { clock }) {
+    const ranges = new LiveLookup({ resource: limitRanges, client, informers, clock });
+    const withRanges = <T>(namespace: string, use: (ranges: readonly LimitRange[]) => T): T | Promise<T> => {
+      const found = ranges.list(namespace);
+      return found instanceof Promise ? found.then(use) : use(found);
+    };
     return {
       matches: [
         { resources: ['pods'], operations: ['CREATE'] },

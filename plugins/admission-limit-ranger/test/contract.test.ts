@@ -23,6 +23,7 @@ admissionContract('admission-limit-ranger', async () => ({
         limitRanges,
         range('defaults', { type: 'Container', default: { cpu: '500m', memory: '1Gi' }, defaultRequest: { cpu: '100m' } }),
         range('narrow', { type: 'Container', min: { cpu: '100m' }, max: { cpu: '1' }, maxLimitRequestRatio: { cpu: '2' } }),
+        range('several', { type: 'Container', min: { memory: '1Gi', cpu: '100m' }, max: { cpu: '1' } }),
         range('whole', { type: 'Pod', max: { cpu: '2' } }),
         range('claims', { type: 'PersistentVolumeClaim', min: { storage: '1Gi' }, max: { storage: '2Gi' } }),
       ),
@@ -52,6 +53,13 @@ admissionContract('admission-limit-ranger', async () => ({
     },
     { title: 'nothing to limit', request: asking('free'), expected: 'ignored' },
     { title: 'within the limits', request: asking('narrow', both('500m', '1')), expected: 'allowed' },
+    {
+      title: 'several errors: minimum before maximum, each by resource name',
+      request: asking('several', { requests: { cpu: '50m', memory: '1Mi' }, limits: { cpu: '2', memory: '1Gi' } }),
+      expected: 'denied',
+      message:
+        '[minimum cpu usage per Container is 100m, but request is 50m, minimum memory usage per Container is 1Gi, but request is 1Mi, maximum cpu usage per Container is 1, but limit is 2]',
+    },
     {
       title: 'too little',
       request: asking('narrow', both('50m', '100m')),

@@ -1,7 +1,9 @@
+import { LiveLookup } from '@oarlock/admission-rules/live-lookup';
 import { evaluatedResources, quotaUsage } from '@oarlock/api/quota/quota';
 import { groupResource } from '@oarlock/api/resource';
 import { resourceQuotas } from '@oarlock/api/resources';
-import { Admission, allow, deny, type AdmissionDecision } from '@oarlock/spi/admission';
+import type { ResourceQuota } from '@oarlock/api/types/core-v1';
+import { Admission, allow, deny, type AdmissionDecision, type AdmissionRequest } from '@oarlock/spi/admission';
 import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
 import { limitedResources, nameOf, uncoveredLimitedResource, type LimitedResource } from './limited-resources.ts';
@@ -15,8 +17,19 @@ export default Admission.plugin({
   create({ client, informers, config }, { clock, log }) {
     const rules = new Map<string, LimitedResource[]>();
     for (const rule of config.limitedResources) rules.set(nameOf(rule), [...(rules.get(nameOf(rule)) ?? []), rule]);
-    const known = informers.forResource(resourceQuotas);
+    const lookup = new LiveLookup({ resource: resourceQuotas, client, informers, clock });
     const charger = new QuotaCharger({ client, clock, log });
+    const decide = (request: AdmissionRequest, quotas: readonly ResourceQuota[]): AdmissionDecision | Promise<AdmissionDecision> => {
+      const { resource, operation, object } = request;
+      const what = groupResource(resource);
+      const strict = rules.get(what);
+      if (strict !== undefined && operation === 'CREATE' && object !== undefined) {
+        const used = quotaUsage(what, object, clock.now());
+        const because = uncoveredLimitedResource(strict, { resource: what, object, used, quotas });
+        if (because !== undefined) return deny(because);
+      }
+      return quotas.length === 0 ? allow : charger.charge(quotas, request);
+    };
     return {
       matches: [
         { resources: ['*'], operations: ['CREATE'] },
@@ -26,19 +39,8 @@ export default Admission.plugin({
         const { namespace, resource, subresource, operation } = request;
         if (namespace === '' || (operation === 'CREATE' && subresource !== '')) return allow;
         if (operation === 'UPDATE' && !evaluatedResources.has(groupResource(resource))) return allow;
-        const quotas = known.list(namespace);
-        const strict = rules.get(groupResource(resource));
-        if (strict !== undefined && operation === 'CREATE' && request.object !== undefined) {
-          const what = groupResource(resource);
-          const because = uncoveredLimitedResource(strict, {
-            resource: what,
-            object: request.object,
-            used: quotaUsage(what, request.object, clock.now()),
-            quotas,
-          });
-          if (because !== undefined) return deny(because);
-        }
-        return quotas.length === 0 ? allow : charger.charge(quotas, request);
+        const quotas = lookup.list(namespace);
+        return quotas instanceof Promise ? quotas.then((found) => decide(request, found)) : decide(request, quotas);
       },
     };
   },

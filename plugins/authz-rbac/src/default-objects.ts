@@ -1,4 +1,5 @@
-import type { ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, Subject } from '@oarlock/api/types/rbac-v1';
+import { parsePolicyRule } from '@oarlock/api/rbac/policy-rule-text';
+import type { ClusterRole, ClusterRoleBinding, Role, RoleBinding, Subject } from '@oarlock/api/types/rbac-v1';
 import { clusterBindingRows, namespaceBindingRows, nodePoliciesRow, nodeVolumesRow } from './default-bindings.ts';
 import type { BindingRow, RoleRow } from './default-rows.ts';
 import { clusterRoleRows } from './default-cluster-roles.ts';
@@ -11,12 +12,6 @@ const labels = { 'kubernetes.io/bootstrapping': 'rbac-defaults' };
 const apiGroup = 'rbac.authorization.k8s.io';
 const apiVersion = `${apiGroup}/v1`;
 const aggregateTo = (role: string) => ({ [`${apiGroup}/aggregate-to-${role}`]: 'true' });
-
-function ruleOf(text: string): PolicyRule {
-  const [verbs = [], second = [], resources, resourceNames] = text.split(' | ').map((list) => list.split(','));
-  if (resources === undefined) return { verbs, nonResourceURLs: second };
-  return { verbs, apiGroups: second.map((group) => (group === 'core' ? '' : group)), resources, ...(resourceNames && { resourceNames }) };
-}
 
 function subjectOf(text: string): Subject {
   const [kind, name = ''] = text.split(' ');
@@ -32,7 +27,7 @@ const clusterRole = ({ name, into, from, rules }: RoleRow): ClusterRole => ({
   kind: 'ClusterRole',
   metadata: { name, annotations, labels: into === undefined ? labels : { ...labels, ...aggregateTo(into) } },
   ...(from !== undefined && { aggregationRule: { clusterRoleSelectors: [{ matchLabels: aggregateTo(from) }] } }),
-  ...(rules && { rules: rules.map(ruleOf) }),
+  ...(rules && { rules: rules.map(parsePolicyRule) }),
 });
 
 const clusterBinding = ({ name, role = name, to }: BindingRow): ClusterRoleBinding => ({
@@ -92,7 +87,7 @@ export function defaultObjects({ nodePolicies = false, nodeVolumes = false, cont
       apiVersion,
       kind: 'Role',
       metadata: { namespace, name, annotations, labels },
-      rules: rules.map(ruleOf),
+      rules: rules.map(parsePolicyRule),
     })),
     roleBindings: namespaceBindingRows.map(({ namespace = '', name, role = name, to }) => ({
       apiVersion,

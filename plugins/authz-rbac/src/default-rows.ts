@@ -1,6 +1,3 @@
-/** A rule for resources in short form: `verbs | groups | resources` or `verbs | groups | resources | names`. */
-export const rulePattern = /^[^\s|]+ \| [^\s|]+ \| [^\s|]+(?: \| [^\s|]+)?$/;
-
 /** A role in short form. Each rule is `verbs | groups | resources | names` or `verbs | paths`, with comma-separated lists; `core` is the core group. */
 export interface RoleRow {
   readonly namespace?: string;

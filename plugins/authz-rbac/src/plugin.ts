@@ -1,7 +1,7 @@
+import { policyRulePattern } from '@oarlock/api/rbac/policy-rule-text';
 import { Authz } from '@oarlock/spi/authz';
 import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
-import { rulePattern } from './default-rows.ts';
 import { RbacAuthorizer } from './rbac-authorizer.ts';
 import { RoleCaches } from './role-caches.ts';
 
@@ -21,7 +21,7 @@ export default Authz.plugin({
     nodeVolumes: z.boolean().default(false),
     /** Rules of controllers that are not built in, by service account in kube-system. The composition sets them from `declares` of the plugins. */
     controllers: z
-      .record(z.string().min(1), z.array(z.string().regex(rulePattern, 'a rule is `verbs | groups | resources | names`')))
+      .record(z.string().min(1), z.array(z.string().regex(policyRulePattern, 'a rule is `verbs | groups | resources | names`')))
       .default({}),
   }),
   needs: { client: Client, informers: Informers },

@@ -1,19 +1,19 @@
 import { failure } from '@oarlock/api/status';
 import type { Logger } from '@oarlock/primitives/logger';
-import { anonymous, type Authenticator, type Credentials, type Identity } from '@oarlock/spi/authn';
-import type { PathHandler, PathRequest, PathResponse } from '@oarlock/spi/paths';
+import { anonymous, type Credentials, type Identity } from '@oarlock/spi/authn';
+import type { PathAuthenticator, PathHandler, PathRequest, PathResponse } from '@oarlock/spi/paths';
 import { z } from 'zod';
 import { credentialsEnd } from './credentials-end.ts';
-import { consoleHeader, isFromOwnPage, sessionCookie, sessionSecretOf } from './own-page.ts';
+import { consoleHeader, isFromOwnPage, sessionCookie, sessionSecret, sessionSecretOf } from './own-page.ts';
 import { expandFile, type PageFile, type PageFiles } from './page-files.ts';
-import type { SessionTable } from './session-table.ts';
+import { newSecret, type SessionTable, type SessionUser } from './session-table.ts';
 import type { SignInLinks } from './sign-in-links.ts';
 
 export interface ConsoleHandlerOptions {
   readonly sessions: SessionTable;
   readonly links: SignInLinks;
   readonly files: Pick<PageFiles, 'find'>;
-  readonly authenticator: Authenticator;
+  readonly authenticator: PathAuthenticator;
   readonly cluster: { readonly name: string; readonly version: string; readonly url: string };
   readonly log: Logger;
 }
@@ -46,7 +46,7 @@ export class ConsoleHandler implements PathHandler {
   readonly path = '/console/*';
   readonly methods = ['GET', 'POST', 'DELETE'] as const;
   readonly isPublic = true;
-  readonly authenticator: Authenticator;
+  readonly authenticator: PathAuthenticator;
   readonly #options: ConsoleHandlerOptions;
 
   constructor(options: ConsoleHandlerOptions) {
@@ -64,7 +64,10 @@ export class ConsoleHandler implements PathHandler {
   async #responseTo(method: string, name: string, request: PathRequest): Promise<PathResponse> {
     if (name === 'session') {
       if (request.credentials === undefined || !isFromOwnPage(request.credentials.headers))
-        return rejection('Forbidden', `requests of the console have the header ${consoleHeader}, and come from its own page`);
+        return rejection(
+          'Forbidden',
+          `requests of the console have the header ${consoleHeader} with the key of the page, and come from its own page`,
+        );
       if (method === 'GET') return this.#session(request.identity, request.credentials);
       return method === 'POST' ? this.#signIn(request, request.credentials) : this.#signOut(request.credentials);
     }
@@ -109,16 +112,17 @@ export class ConsoleHandler implements PathHandler {
       return rejection('Unauthorized', 'the request has no credentials');
     if (isImpersonated(credentials))
       return rejection('Forbidden', 'an impersonated user cannot sign in to the console: sign in as yourself, and impersonate there');
-    const user = link?.identity ?? identity;
     const method = link === undefined ? 'credentials' : 'link';
-    const created = sessions.create(user, method, link?.notAfter ?? credentialsEnd(credentials));
-    if (created === undefined) return rejection('TooManyRequests', 'the console has too many sessions: sign out of others');
-    const { secret, session } = created;
-    log.info({ user: user.name, session: session.id, method }, 'a user signed in to the console');
+    const cookie = newSecret();
+    const session = sessions.create(link ?? userOf(identity, credentials), method, sessionSecret(cookie, credentials.headers));
+    if (session === undefined) return rejection('TooManyRequests', 'the console has too many sessions: sign out of others');
+    const { id, expiresAt } = session;
+    const { name, groups } = session.identity;
+    log.info({ user: name, session: id, method }, 'a user signed in to the console');
     return {
       code: 201,
-      body: { user: { name: user.name, groups: user.groups, expiresAt: session.expiresAt } },
-      headers: { 'Set-Cookie': `${sessionCookie(credentials.headers)}=${secret}; Path=/; Secure; HttpOnly; SameSite=Strict` },
+      body: { user: { name, groups, expiresAt } },
+      headers: { 'Set-Cookie': `${sessionCookie(credentials.headers)}=${cookie}; Path=/; Secure; HttpOnly; SameSite=Strict` },
     };
   }
 
@@ -144,12 +148,15 @@ export class ConsoleHandler implements PathHandler {
     const isOwn = credentials === undefined || !(isImpersonated(credentials) || isSession(credentials, sessions));
     if (identity.name === anonymous.name || !isOwn)
       return rejection('Forbidden', 'a sign-in link requires own credentials, such as a client certificate or a token');
-    const { secret, expiresAt } = links.create(identity, credentials === undefined ? Infinity : credentialsEnd(credentials));
+    const { secret, expiresAt } = links.create(userOf(identity, credentials));
     log.info({ user: identity.name }, 'a sign-in link of the console was created');
     // browsers do not send the fragment of a URL, so that no log or proxy records the secret
     return { code: 201, body: { url: `${cluster.url}/console/#/sign-in/${secret}`, expiresAt } };
   }
 }
+
+const userOf = (identity: Identity, credentials: Credentials | undefined): SessionUser =>
+  credentials === undefined ? { identity, notAfter: Infinity } : { identity, credentials, notAfter: credentialsEnd(credentials) };
 
 const isSession = ({ headers }: Credentials, sessions: SessionTable): boolean => {
   const secret = sessionSecretOf(headers);

@@ -1,14 +1,22 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Clock } from '@oarlock/primitives/clock';
-import type { Identity } from '@oarlock/spi/authn';
+import type { Credentials, Identity } from '@oarlock/spi/authn';
 
 /** How the user of a session was authenticated. */
 export type SignInMethod = 'link' | 'credentials';
 
-export interface Session {
+/** The user of a session, and how long the user may have it. */
+export interface SessionUser {
+  readonly identity: Identity;
+  /** The credentials that authenticated the user, which end the session when they are no longer accepted; absent for a client in this process. */
+  readonly credentials?: Credentials;
+  /** The end of the session at the latest, in milliseconds since the epoch; Infinity if the credentials do not expire. */
+  readonly notAfter: number;
+}
+
+export interface Session extends SessionUser {
   /** Names the session in audit events. Does not authenticate. */
   readonly id: string;
-  readonly identity: Identity;
   readonly method: SignInMethod;
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
@@ -47,37 +55,20 @@ export class SessionTable {
   }
 
   /**
-   * Creates a session that ends at `notAfter` at the latest. Removes the least recently used session of a user with too many. Returns undefined if the
-   * table is full.
+   * Creates a session, which its secret identifies. Removes the least recently used session of a user with too many. Returns undefined if the table is
+   * full.
    */
-  create(
-    identity: Identity,
-    method: SignInMethod,
-    notAfter = Infinity,
-  ): { readonly secret: string; readonly session: Session } | undefined {
+  create(user: SessionUser, method: SignInMethod, secret: string): Session | undefined {
     const { lifetimeMs, maxSessions, maxSessionsPerUser, clock } = this.#options;
     const now = clock.now();
     this.#removeExpired(now);
-    const own = [...this.#sessions].filter(
-      ([
-        ,
-        {
-          identity: { name },
-        },
-      ]) => name === identity.name,
-    );
+    const own = [...this.#sessions].filter(([, { identity }]) => identity.name === user.identity.name);
     if (own.length >= maxSessionsPerUser) this.#sessions.delete(own[0]?.[0] ?? '');
     if (this.#sessions.size >= maxSessions) return undefined;
-    const secret = newSecret();
-    const session: Entry = {
-      id: randomBytes(6).toString('hex'),
-      identity,
-      method,
-      expiresAt: Math.min(now + lifetimeMs, notAfter),
-      lastUsedAt: now,
-    };
+    const expiresAt = Math.min(now + lifetimeMs, user.notAfter);
+    const session: Entry = { ...user, id: randomBytes(6).toString('hex'), method, expiresAt, lastUsedAt: now };
     this.#sessions.set(digestOf(secret), session);
-    return { secret, session };
+    return session;
   }
 
   /** Returns the session of a secret and marks it as used; undefined if there is none or it has expired. */

@@ -1,15 +1,12 @@
 import type { Clock } from '@oarlock/primitives/clock';
-import type { Identity } from '@oarlock/spi/authn';
-import { digestOf, newSecret } from './session-table.ts';
+import { digestOf, newSecret, type SessionUser } from './session-table.ts';
 
 /** The maximum number of unused links. The oldest link becomes invalid when another is created. */
 const maxLinks = 100;
 
 interface Link {
-  readonly identity: Identity;
+  readonly user: SessionUser;
   readonly expiresAt: number;
-  /** The end of the sessions that the link can begin, in milliseconds since the epoch. */
-  readonly notAfter: number;
 }
 
 /** The secrets of unused sign-in links. Each secret is valid for one sign-in and a short time. */
@@ -24,20 +21,20 @@ export class SignInLinks {
   }
 
   /** Creates the secret of a link that signs in as this user. */
-  create(identity: Identity, notAfter = Infinity): { readonly secret: string; readonly expiresAt: number } {
+  create(user: SessionUser): { readonly secret: string; readonly expiresAt: number } {
     const [oldest] = this.#links.keys();
     if (this.#links.size >= maxLinks && oldest !== undefined) this.#links.delete(oldest);
     const secret = newSecret();
-    const expiresAt = Math.min(this.#clock.now() + this.#lifetimeMs, notAfter);
-    this.#links.set(digestOf(secret), { identity, expiresAt, notAfter });
+    const expiresAt = Math.min(this.#clock.now() + this.#lifetimeMs, user.notAfter);
+    this.#links.set(digestOf(secret), { user, expiresAt });
     return { secret, expiresAt };
   }
 
   /** Returns the user of a link and makes the link invalid; undefined if the link is unknown, used or expired. */
-  redeem(secret: string): Pick<Link, 'identity' | 'notAfter'> | undefined {
+  redeem(secret: string): SessionUser | undefined {
     const key = digestOf(secret);
     const link = this.#links.get(key);
     this.#links.delete(key);
-    return link === undefined || this.#clock.now() >= link.expiresAt ? undefined : link;
+    return link === undefined || this.#clock.now() >= link.expiresAt ? undefined : link.user;
   }
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import type { Logger } from '@oarlock/primitives/logger';
-import { anonymous, type Credentials, type Identity } from '@oarlock/spi/authn';
+import { abstained, anonymous, authenticated, rejected, type Authenticator, type Credentials, type Identity } from '@oarlock/spi/authn';
 import type { PathResponse } from '@oarlock/spi/paths';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ConsoleHandler } from '../src/console-handler.ts';
@@ -13,14 +13,18 @@ import { SessionTable } from '../src/session-table.ts';
 import { SignInLinks } from '../src/sign-in-links.ts';
 
 const ada: Identity = { name: 'ada', groups: ['team'] };
-const own = { host: 'cluster:6443', 'x-oarlock-console': '1', origin: 'https://cluster:6443', 'sec-fetch-site': 'same-origin' };
+const key = 'k'.repeat(43);
+const own = { host: 'cluster:6443', 'x-oarlock-console': key, origin: 'https://cluster:6443', 'sec-fetch-site': 'same-origin' };
 
 let folder: string;
 let logged: string[];
 let clock: { time: number; now(): number };
 let handler: ConsoleHandler;
+/** What the authenticators of the composition decide about the token of a session. */
+let decision: () => ReturnType<Authenticator['authenticate']>;
 
 beforeEach(async () => {
+  decision = () => authenticated(ada);
   folder = await mkdtemp(join(tmpdir(), 'oarlock-console-'));
   await writeFile(join(folder, 'index.html.gz'), gzipSync('<!doctype html>'));
   await writeFile(join(folder, 'main-ABCDEFGH.js.gz'), gzipSync('export {};'));
@@ -57,8 +61,9 @@ function request({ path, method = 'GET', headers = own, identity = anonymous, bo
 }
 const signIn = (more: Partial<Request> = {}) => request({ path: '/console/session', method: 'POST', ...more });
 const cookieOf = ({ headers = {} }: PathResponse): string => headers['Set-Cookie']?.split(';')[0] ?? '';
+const composition: Authenticator = { authenticate: ({ bearerToken }) => (bearerToken === undefined ? abstained : decision()) };
 const authenticate = async (headers: Readonly<Record<string, string>>, path = '/api/v1/pods') =>
-  handler.authenticator.authenticate({ headers, path });
+  handler.authenticator.authenticate({ headers, path }, composition);
 async function createLink(identity = ada): Promise<string> {
   const { body } = await handler.handle({ method: 'POST', path: '/console/links', query: {}, body: undefined, identity });
   return /#\/sign-in\/([\w-]+)$/.exec((body as { readonly url: string }).url)?.[1] ?? '';
@@ -125,13 +130,62 @@ describe('a session', () => {
   });
   it('does not take the place of a bearer token', async () => {
     const headers = await signedIn();
-    expect(handler.authenticator.authenticate({ headers, bearerToken: 'invalid', path: '/api' })).toEqual({ outcome: 'abstained' });
+    expect(handler.authenticator.authenticate({ headers, bearerToken: 'invalid', path: '/api' }, composition)).toEqual({
+      outcome: 'abstained',
+    });
   });
   it('ends at sign-out', async () => {
     const headers = await signedIn();
     const response = await request({ path: '/console/session', method: 'DELETE', headers });
     expect(response.headers?.['Set-Cookie']).toContain('Max-Age=0');
     expect((await authenticate(headers)).outcome).toBe('rejected');
+  });
+  it.each([
+    ['another key of the page', { 'x-oarlock-console': 'o'.repeat(43) }],
+    ['the former constant in the place of the key', { 'x-oarlock-console': '1' }],
+    ['its id in the place of the key', { 'x-oarlock-console': '' }],
+  ])('is not that of a cookie with %s', async (_, headers) => {
+    const session = await signedIn();
+    expect((await authenticate({ ...session, ...headers })).outcome).not.toBe('authenticated');
+    expect((await authenticate(session)).outcome).toBe('authenticated');
+  });
+  it('authenticates a WebSocket by the key in a subprotocol', async () => {
+    const { cookie } = await signedIn();
+    const webSocket = { host: own.host, origin: own.origin, upgrade: 'websocket', cookie };
+    const outcome = async (protocol: string) => (await authenticate({ ...webSocket, 'sec-websocket-protocol': protocol })).outcome;
+    expect(await outcome(`v5.channel.k8s.io, key.console.oarlock.dev.${key}`)).toBe('authenticated');
+    for (const other of ['v5.channel.k8s.io', `key.console.oarlock.dev.${'o'.repeat(43)}`, `${key}`, ''])
+      expect(await outcome(other)).not.toBe('authenticated');
+  });
+  it('ends when the token that began it is no longer accepted', async () => {
+    const response = await signIn({ identity: ada, bearerToken: 'token' });
+    const headers = { ...own, cookie: cookieOf(response) };
+    expect(await authenticate(headers)).toMatchObject({ outcome: 'authenticated', identity: ada });
+    decision = () => rejected('the service account of the token does not exist');
+    expect((await authenticate(headers)).outcome).toBe('rejected');
+    decision = () => authenticated(ada);
+    expect((await authenticate(headers)).outcome).toBe('rejected');
+  });
+  it('of a link ends with the credentials that created the link', async () => {
+    const created = await request({ path: '/console/links', method: 'POST', identity: ada, bearerToken: 'token' });
+    const link = (created.body as { readonly url: string }).url.split('/').at(-1) ?? '';
+    const headers = { ...own, cookie: cookieOf(await signIn({ body: { link } })) };
+    expect((await authenticate(headers)).outcome).toBe('authenticated');
+    decision = () => authenticated({ ...ada, uid: 'another account of the same name' });
+    expect((await authenticate(headers, '/console/session')).outcome).toBe('abstained');
+    expect((await authenticate(headers)).outcome).toBe('rejected');
+  });
+  it('has the groups that its user has now', async () => {
+    const headers = { ...own, cookie: cookieOf(await signIn({ identity: ada, bearerToken: 'token' })) };
+    decision = () => authenticated({ ...ada, groups: ['other'] });
+    expect(await authenticate(headers)).toMatchObject({ identity: { groups: ['other'] } });
+  });
+  it('outlives a failure of an authenticator', async () => {
+    const headers = { ...own, cookie: cookieOf(await signIn({ identity: ada, bearerToken: 'token' })) };
+    decision = () => Promise.reject(new Error('the webhook is not available'));
+    await expect(authenticate(headers)).rejects.toThrow('not available');
+    decision = () => authenticated(ada);
+    expect((await authenticate(headers)).outcome).toBe('authenticated');
   });
   it('cannot extend itself: it creates no links and no further sessions', async () => {
     const headers = await signedIn();

@@ -1,7 +1,9 @@
 import { Agent, request } from 'node:https';
 import type { Node } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
+import { RenewedCertificate, type CertificatePair } from '@oarlock/primitives/net/renewed-certificate';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
 import { parseResourceMetrics, parseSummary, type Scrape } from './kubelet-metrics.ts';
 
@@ -10,6 +12,13 @@ const maxSockets = 256;
 /** The user of the client certificate; the ClusterRoleBinding `oarlock:metrics-server` grants `get nodes/metrics` and `get nodes/stats`. */
 const metricsServerUser = 'system:metrics-server';
 const types = ['InternalIP', 'ExternalIP', 'Hostname'];
+
+export interface KubeletClientOptions {
+  readonly keys: ClusterKeys;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly timeoutMs: number;
+}
 
 export interface KubeletAddress {
   readonly host: string;
@@ -27,18 +36,31 @@ export function kubeletAddress({ status }: Node): KubeletAddress | undefined {
 }
 export const addressText = ({ host, port }: KubeletAddress): string => `${host} ${port}`;
 
+function agentOf({ certificate, key }: CertificatePair, ca: string): Agent {
+  return new Agent({
+    ...{ cert: certificate, key, ca },
+    minVersion: 'TLSv1.2',
+    keepAlive: true,
+    maxSockets,
+    maxFreeSockets: maxSockets,
+  });
+}
+
 /** A client that scrapes kubelets as the user {@link metricsServerUser}. Its only right is to read the metrics of nodes. */
 export class KubeletClient {
   readonly #keys: ClusterKeys;
   readonly #clock: Clock;
+  readonly #log: Logger;
   readonly #timeoutMs: number;
   #agent: Promise<Agent> | undefined;
+  #certificate: RenewedCertificate | undefined;
   /** The addresses of kubelets that do not serve `/metrics/resource`. */
   readonly #old = new Set<string>();
 
-  constructor(keys: ClusterKeys, clock: Clock, timeoutMs: number) {
+  constructor({ keys, clock, log, timeoutMs }: KubeletClientOptions) {
     this.#keys = keys;
     this.#clock = clock;
+    this.#log = log;
     this.#timeoutMs = timeoutMs;
   }
 
@@ -60,30 +82,35 @@ export class KubeletClient {
   }
 
   close(): void {
+    this.#certificate?.stop();
     void this.#agent?.then((agent) => agent.destroy());
   }
 
-  /** Issues the client certificate on first use; a failure is not cached. */
+  /** Issues the client certificate on first use, and renews it; a failure is not cached. */
   #connect(): Promise<Agent> {
-    this.#agent ??= this.#keys
-      .issue({ commonName: metricsServerUser, usages: ['client'] })
-      .then(
-        ({ certificate, key }) =>
-          new Agent({
-            cert: certificate,
-            key,
-            ca: this.#keys.caBundle,
-            minVersion: 'TLSv1.2',
-            keepAlive: true,
-            maxSockets,
-            maxFreeSockets: maxSockets,
-          }),
-      )
-      .catch((error: unknown) => {
-        this.#agent = undefined;
-        throw error;
+    if (this.#agent === undefined) {
+      const certificate = new RenewedCertificate({
+        issue: () => this.#keys.issue({ commonName: metricsServerUser, usages: ['client'] }),
+        onRenew: (pair) => this.#use(pair),
+        onFailure: (error) => this.#log.error({ err: error }, 'renewing the client certificate of the metrics server failed'),
+        clock: this.#clock,
       });
+      this.#certificate = certificate;
+      this.#agent = certificate.start().then(
+        (pair) => agentOf(pair, this.#keys.caBundle),
+        (error: unknown) => {
+          this.#agent = undefined;
+          throw error;
+        },
+      );
+    }
     return this.#agent;
+  }
+
+  /** Uses another certificate from the next scrape. A scrape that is in progress fails, and the next one replaces it. */
+  #use(pair: CertificatePair): void {
+    void this.#agent?.then((agent) => agent.destroy());
+    this.#agent = Promise.resolve(agentOf(pair, this.#keys.caBundle));
   }
 
   async #get({ host, port }: KubeletAddress, path: string, signal: AbortSignal): Promise<{ readonly code: number; readonly body: string }> {

@@ -3,7 +3,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Lifecycle } from '@oarlock/kernel/plugin';
 import type { Informer } from '@oarlock/spi/client';
-import type { ClusterKeys } from '@oarlock/spi/cluster';
+import type { ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
 import { watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
 import { KubeletClient, kubeletAddress, addressText } from './kubelet-client.ts';
 import { MetricsApi } from './metrics-api.ts';
@@ -12,7 +12,7 @@ import { ensure, namespace, apiServiceObjects, service } from './api-service-obj
 import { UsageStore, type Usage } from './usage-store.ts';
 
 /** The server of the metrics API. */
-export type MetricsEndpoint = Pick<MetricsServer, 'isListening' | 'frontProxy' | 'listen' | 'setFrontProxy' | 'close'>;
+export type MetricsEndpoint = Pick<MetricsServer, 'isListening' | 'frontProxy' | 'listen' | 'setFrontProxy' | 'setKeyPair' | 'close'>;
 
 export interface MetricsControllerOptions {
   readonly nodes: Informer<Node>;
@@ -60,7 +60,7 @@ export class MetricsController implements Controller, Lifecycle {
     const { nodes, pods, authentication, keys, clock, log, timeoutMs } = parts;
     nodes.addIndexer(nodesByAddress, nodeAddresses);
     pods.addIndexer(byNode, ({ spec }) => (spec?.nodeName ? [spec.nodeName] : []));
-    this.#kubelets = new KubeletClient(keys, clock, timeoutMs);
+    this.#kubelets = new KubeletClient({ keys, clock, log, timeoutMs });
     const usages = {
       ofNode: (node: Node) => this.#ofNode(node),
       ofPod: ({ metadata }: Pod) => this.#usages.pod(`${metadata?.namespace}/${metadata?.name}`),
@@ -85,12 +85,16 @@ export class MetricsController implements Controller, Lifecycle {
       log.warn({}, 'the metrics API is not served: this process does not have the key of the cluster CA');
       return;
     }
-    const pair = await keys.issue({
+    this.#port = await this.#listener.listen(await this.#issue(), host, port);
+  }
+
+  /** Returns the serving certificate, another one before it expires. */
+  #issue(): Promise<KeyPair> {
+    return this.#parts.keys.issue({
       commonName: service,
       dnsNames: [`${service}.${namespace}.svc`, `${service}.${namespace}`, 'localhost'],
       usages: ['server'],
     });
-    this.#port = await this.#listener.listen(pair, host, port);
   }
 
   async stop(): Promise<void> {
@@ -106,6 +110,7 @@ export class MetricsController implements Controller, Lifecycle {
       if (front === undefined) return undefined;
       if (front.ca !== this.#listener.frontProxy?.ca || front.names.join() !== this.#listener.frontProxy.names.join())
         this.#listener.setFrontProxy(front);
+      this.#listener.setKeyPair(await this.#issue());
       for (const { resource, object } of apiServiceObjects(host, this.#port, keys.caBundle)) await ensure(client, resource, object);
       return { requeueAfterMs: republishIntervalMs };
     }

@@ -41,8 +41,20 @@ export class MetricsServer {
   /** Replaces the accepted front proxy certificates. */
   setFrontProxy(front: FrontProxy): void {
     this.#frontProxy = front;
-    if (this.#keyPair !== undefined)
-      this.#server?.setSecureContext({ cert: this.#keyPair.certificate, key: this.#keyPair.key, ca: front.ca, ...serverTls });
+    this.#updateContext();
+  }
+
+  /** Replaces the certificate and key of new connections. */
+  setKeyPair(pair: KeyPair): void {
+    if (pair.certificate === this.#keyPair?.certificate) return;
+    this.#keyPair = pair;
+    this.#updateContext();
+  }
+
+  #updateContext(): void {
+    if (this.#keyPair === undefined) return;
+    const { certificate: cert, key } = this.#keyPair;
+    this.#server?.setSecureContext({ cert, key, ...(this.#frontProxy && { ca: this.#frontProxy.ca }), ...serverTls });
   }
 
   /** Starts to listen and returns the port. @throws Error if the port is in use */

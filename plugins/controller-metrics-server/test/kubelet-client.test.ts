@@ -1,3 +1,4 @@
+import { silentLogger } from '@oarlock/primitives/logger';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import type { CertificateRequest, ClusterKeys } from '@oarlock/spi/cluster';
 import { describe, expect, it } from 'vitest';
@@ -15,7 +16,7 @@ describe('client of kubelets', () => {
       sign: () => Promise.reject(new Error('not called in this test')),
       serviceAccount: { issuer: '', signingKey: '', verifyingKeys: [] },
     };
-    const client = new KubeletClient(keys, new FakeClock(), 1000);
+    const client = new KubeletClient({ keys, clock: new FakeClock(), log: silentLogger, timeoutMs: 1000 });
     await expect(client.scrape({ host: '127.0.0.1', port: 1 }, AbortSignal.timeout(1000))).rejects.toThrow('no certificate in this test');
     expect(requests).toEqual([{ commonName: 'system:metrics-server', usages: ['client'] }]);
   });

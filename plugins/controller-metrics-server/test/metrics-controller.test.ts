@@ -35,6 +35,7 @@ function listener(): MetricsEndpoint {
     setFrontProxy: (next) => {
       front = next;
     },
+    setKeyPair: () => undefined,
     close: () => Promise.resolve(),
   };
 }

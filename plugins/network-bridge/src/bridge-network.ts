@@ -9,7 +9,8 @@ import {
   type NetworkResult,
   type NodeNetwork,
 } from '@oarlock/spi/network';
-import { asNetworkError, Attachments, type AttachmentKey } from '@oarlock/network-cni/cni/attachments';
+import { asNetworkError, Attachments } from '@oarlock/network-cni/cni/attachments';
+import type { AttachmentKey } from '@oarlock/network-cni/cni/record-files';
 import { CniChain } from '@oarlock/network-cni/cni/chain';
 import { CniPlugins, findPlugins } from '@oarlock/network-cni/cni/plugins';
 import { conflistBefore, writeConflist } from '@oarlock/network-cni/cni/conflist';

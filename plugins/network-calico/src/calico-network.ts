@@ -2,7 +2,8 @@ import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { nodes } from '@oarlock/api/resources';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
-import { Attachments, type AttachmentKey } from '@oarlock/network-cni/cni/attachments';
+import { Attachments } from '@oarlock/network-cni/cni/attachments';
+import { attachmentKey, type AttachmentKey } from '@oarlock/network-cni/cni/record-files';
 import { CniChain } from '@oarlock/network-cni/cni/chain';
 import { CniPlugins, findPlugins, type CniCall } from '@oarlock/network-cni/cni/plugins';
 import type { CniCommand } from '@oarlock/network-cni/cni/protocol';
@@ -29,7 +30,7 @@ import { CniHandler, pluginType } from './cni/cni-handler.ts';
 import { CniSocket, socketPath } from './cni/cni-socket.ts';
 import type { CalicoConfig } from './config/calico-config.ts';
 import { DataPlane } from './dataplane/data-plane.ts';
-import { endpointKey, EndpointRecords } from './dataplane/endpoint-records.ts';
+import { endpointRecords, type EndpointRecords } from './dataplane/endpoint-records.ts';
 import { ipBlocks, type IPBlock } from './ipam/ip-block.ts';
 import { applyRules, rulesOf } from './dataplane/node-rules.ts';
 import { mtuOf } from './dataplane/mtu.ts';
@@ -82,7 +83,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     this.#shared = config.addresses === 'blocks' && api !== undefined;
     this.#plugins = new CniPlugins(context.clock, config.binDirs, config.timeoutSeconds * 1000);
     this.#plane = new DataPlane(context.clock);
-    this.#records = new EndpointRecords(join(context.dataDir, 'endpoints'));
+    this.#records = endpointRecords(join(context.dataDir, 'endpoints'));
     this.#node = new NodeSetup(context.clock, context.log);
     this.#forwarding = new ForwardingRules(context);
     this.#handler = new CniHandler({
@@ -143,7 +144,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     const { allocator, socket } = serving;
     await allocator.configure(
       pools,
-      new Map(this.#records.all.flatMap((endpoint) => endpoint.ips.map((ip) => [ip, endpointKey(endpoint)] as const))),
+      new Map(this.#records.all.flatMap((endpoint) => endpoint.ips.map((ip) => [ip, attachmentKey(endpoint)] as const))),
     );
     serving.routes ??= this.#follow(serving);
     await serving.routes.configure(node, pools);

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
-import { asNetworkError, Attachments, type AttachmentKey } from '@oarlock/network-cni/cni/attachments';
+import { asNetworkError, Attachments } from '@oarlock/network-cni/cni/attachments';
+import type { AttachmentKey } from '@oarlock/network-cni/cni/record-files';
 import { CniChain } from '@oarlock/network-cni/cni/chain';
 import { CniPlugins, findPlugins } from '@oarlock/network-cni/cni/plugins';
 import { writeConflist } from '@oarlock/network-cni/cni/conflist';

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { registerStoreMetrics } from '@oarlock/mvcc/store-metrics';
 import { Storage } from '@oarlock/spi/storage';
 import { Gauge } from 'prom-client';
 import { z } from 'zod';
@@ -25,20 +26,7 @@ export default Storage.plugin({
   }),
   create({ config: { directory, ...config } }, { clock, log, metrics, dataDir }) {
     const storage = new EmbeddedStorage({ ...config, directory: directory ?? join(dataDir, 'store'), clock, log });
-    const gauge = (name: string, help: string, value: () => number) =>
-      new Gauge({
-        name: `oarlock_storage_embedded_${name}`,
-        help,
-        registers: [metrics],
-        collect() {
-          this.set(value());
-        },
-      });
-    gauge('revision', 'Newest revision.', () => storage.stats.revision);
-    gauge('keys', 'Number of existing keys.', () => storage.stats.keys);
-    gauge('history_changes', 'Changes since the last compaction.', () => storage.stats.history);
-    gauge('history_bytes', 'Approximate memory of the history in bytes.', () => storage.stats.historyBytes);
-    gauge('watches', 'Open watches.', () => storage.stats.watches);
+    const gauge = registerStoreMetrics(metrics, 'oarlock_storage_embedded', () => storage.stats);
     gauge('commits', 'Commits since the start.', () => storage.stats.commits);
     gauge('batches', 'Writes to the disk since the start, each of one commit or more.', () => storage.stats.batches);
     gauge('log_bytes', 'Bytes in the write-ahead log.', () => storage.stats.logBytes);

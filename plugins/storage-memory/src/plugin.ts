@@ -1,5 +1,5 @@
+import { registerStoreMetrics } from '@oarlock/mvcc/store-metrics';
 import { Storage } from '@oarlock/spi/storage';
-import { Gauge } from 'prom-client';
 import { z } from 'zod';
 import { defaults, MemoryStorage } from './memory-storage.ts';
 
@@ -17,20 +17,7 @@ export default Storage.plugin({
   }),
   create({ config }, { clock, metrics }) {
     const storage = new MemoryStorage({ ...config, clock });
-    const gauge = (name: string, help: string, value: () => number) =>
-      new Gauge({
-        name: `oarlock_storage_memory_${name}`,
-        help,
-        registers: [metrics],
-        collect() {
-          this.set(value());
-        },
-      });
-    gauge('revision', 'Newest revision.', () => storage.stats.revision);
-    gauge('keys', 'Number of existing keys.', () => storage.stats.keys);
-    gauge('history_changes', 'Changes since the last compaction.', () => storage.stats.history);
-    gauge('history_bytes', 'Approximate memory of the history in bytes.', () => storage.stats.historyBytes);
-    gauge('watches', 'Open watches.', () => storage.stats.watches);
+    registerStoreMetrics(metrics, 'oarlock_storage_memory', () => storage.stats);
     return storage;
   },
 });

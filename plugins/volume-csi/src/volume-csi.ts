@@ -7,7 +7,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Client, EventRecorderFactory, Informers } from '@oarlock/spi/client';
 import { VolumeError, type MountResult, type VolumeCallOptions, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
-import { isOwn, ownName, type DriverConfig, type VolumeCsiConfig } from './driver/config.ts';
+import { isOwn, knownName, ownName, type DriverConfig, type VolumeCsiConfig } from './driver/config.ts';
 import { connectDriver, type CsiDriver } from './driver/csi-driver.ts';
 import { CsiVolumes } from './node/csi-volumes.ts';
 import { runDriver } from './driver/driver-process.ts';
@@ -17,7 +17,13 @@ import { NodeLimits } from './registration/node-limits.ts';
 import { OnlineExpansion } from './node/online-expansion.ts';
 import { PluginWatcher } from '@oarlock/grpc/plugin-watcher';
 import { validatePlugin } from './registration/validate-plugin.ts';
-import { createDriverObjects, createSnapshotClass, installDriver, uninstallDriver } from './registration/registration.ts';
+import {
+  createDriverObjects,
+  createSnapshotClass,
+  installDriver,
+  uninstallDriver,
+  type RegistrationContext,
+} from './registration/registration.ts';
 import type { Sidecar } from './sidecars/sidecar.ts';
 import { maySnapshot, startClusterControllers, startSidecars } from './start-sidecars.ts';
 import { defineSnapshots } from './snapshot-api/snapshot-definitions.ts';
@@ -53,6 +59,7 @@ interface DriverSetup {
  */
 export class VolumeCsi implements VolumeDriver {
   readonly #options: VolumeCsiOptions;
+  readonly #registration: RegistrationContext;
   readonly #drivers = new Map<string, CsiDriver>();
   readonly #volumes: CsiVolumes;
   readonly #staging: Staging;
@@ -65,6 +72,7 @@ export class VolumeCsi implements VolumeDriver {
   readonly #tasks: Promise<void>[] = [];
   readonly usage: NonNullable<VolumeDriver['usage']> = (target, call) => volumeUsage(target, this.#drivers, call);
   #inUse: VolumesInUse | undefined;
+  #nodeName: string | undefined;
   #pluginWatcher: PluginWatcher | undefined;
   #snapshotDefinitions: Promise<void> | undefined;
   #provisionPermission: Promise<boolean> | undefined;
@@ -72,6 +80,7 @@ export class VolumeCsi implements VolumeDriver {
   constructor(options: VolumeCsiOptions) {
     const { config, client, dataDir, events, clock, log } = options;
     this.#options = options;
+    this.#registration = { client, onMissing: (message) => this.#reportMissing(message) };
     const { kubeletDir } = config;
     this.#staging = new Staging(kubeletDir === undefined ? join(dataDir, 'staging') : join(kubeletDir, 'plugins/kubernetes.io/csi'));
     this.#expansion = new NodeExpansion(client, this.#staging, events.recorder('kubelet'));
@@ -92,15 +101,18 @@ export class VolumeCsi implements VolumeDriver {
 
   /** Creates the cluster-scoped objects of the drivers, also in a process without a node, if the process may create them. */
   async start(): Promise<void> {
-    for (const driver of this.#options.config.drivers)
-      if (isOwn(driver))
-        this.#track('cannot create the classes of a CSI driver', async () => {
-          if (await this.#canProvision()) await this.#announceOwn(driver);
-        });
+    for (const driver of this.#options.config.drivers) {
+      const name = knownName(driver);
+      if (name === undefined) continue;
+      this.#track('cannot create the classes of a CSI driver', async () => {
+        if (await this.#canProvision()) await this.#announce(name, driver);
+      });
+    }
   }
 
   setNodeName(nodeName: string): void {
     const { config, client, clock, informers } = this.#options;
+    this.#nodeName = nodeName;
     const inUse = new VolumesInUse({
       client,
       nodeName,
@@ -151,6 +163,15 @@ export class VolumeCsi implements VolumeDriver {
     );
   }
 
+  /** Reports a missing object of the cluster in the log and, on a node, as an event of the Node. */
+  #reportMissing(message: string): void {
+    const { log, events } = this.#options;
+    log.error({}, message);
+    if (this.#nodeName === undefined) return;
+    const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: this.#nodeName, uid: this.#nodeName } };
+    events.recorder('kubelet', this.#nodeName).event(node, 'Warning', 'FailedCreate', message);
+  }
+
   /** Marks the volumes as in use that were staged before this process started. */
   async #adopt(inUse: VolumesInUse): Promise<void> {
     const staged = (await this.#staging.list()).filter(({ attachable }) => attachable);
@@ -171,14 +192,20 @@ export class VolumeCsi implements VolumeDriver {
       'run' in config ? await runDriver(config.run, join(dataDir, `driver-${at}`), options) : { socket: config.socket, stop: undefined };
     if (stop !== undefined) this.#processes.push(stop);
     const driver = await connectDriver(socket, config, { clock, log, signal });
+    if (config.name !== undefined && driver.name !== config.name) {
+      driver.client.close();
+      throw new Error(`the cluster file names the driver ${config.name}, but the driver has the name ${driver.name}`);
+    }
     await this.#addDriver(driver, { nodeName, provisions, withRetry: (work) => this.#retry(work) });
   }
 
-  /** Creates the API objects of csi-hostpath before the driver has answered, because its name is known. */
-  async #announceOwn(config: DriverConfig): Promise<void> {
-    await this.#retry(() => createDriverObjects(ownName, { driverConfig: config, allowVolumeExpansion: true, context: this.#options }));
+  /** Creates the API objects of a driver with a known name before the driver has answered. */
+  async #announce(name: string, config: DriverConfig): Promise<void> {
+    const own = isOwn(config);
+    await this.#retry(() => createDriverObjects(name, { driverConfig: config, allowVolumeExpansion: own, context: this.#registration }));
+    if (!own) return;
     await this.#defineSnapshots();
-    await this.#retry(() => createSnapshotClass(ownName, config, this.#options));
+    await this.#retry(() => createSnapshotClass(name, config, this.#registration));
   }
 
   /** Watches for CSI drivers that node-driver-registrar registers. */
@@ -227,7 +254,7 @@ export class VolumeCsi implements VolumeDriver {
         await createDriverObjects(name, {
           driverConfig: config,
           allowVolumeExpansion: controllerCapabilities.has('CONTROLLER_EXPAND_VOLUME'),
-          context: this.#options,
+          context: this.#registration,
         });
         await installDriver(driver, nodeName, client);
       });

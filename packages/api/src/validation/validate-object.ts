@@ -76,6 +76,10 @@ import {
   validateServiceCIDR,
 } from './internal/networking.ts';
 import {
+  validateCertificateSigningRequest,
+  validateCertificateSigningRequestStatus,
+} from './internal/certificates/certificate-signing-request.ts';
+import {
   validateControllerRevision,
   validatePodDisruptionBudget,
   validatePodDisruptionBudgetStatus,
@@ -84,8 +88,6 @@ import {
   validateResourceQuotaStatus,
   validateResourceQuota,
   validateRuntimeClass,
-  validateCertificateSigningRequest,
-  validateCertificateSigningRequestStatus,
 } from './internal/policies.ts';
 import {
   validateVolumeAttributesClass,

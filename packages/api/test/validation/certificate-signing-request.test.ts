@@ -2,14 +2,14 @@ import { expect, it } from 'vitest';
 import { gvkOf } from '../../src/kinds.ts';
 import type { KubeObject } from '../../src/object.ts';
 import { validateObject } from '../../src/validation/validate-object.ts';
+import { certificateRequest } from '../support/certificate-request.ts';
 
-const request = Buffer.from('-----BEGIN CERTIFICATE REQUEST-----\n').toString('base64');
 const signing = (signerName: string): KubeObject =>
   ({
     apiVersion: 'certificates.k8s.io/v1',
     kind: 'CertificateSigningRequest',
     metadata: { name: 'x' },
-    spec: { request, signerName, usages: ['client auth'] },
+    spec: { request: certificateRequest, signerName, usages: ['client auth'] },
   }) as KubeObject;
 const rejections = (object: KubeObject, old?: KubeObject): string[] =>
   validateObject(gvkOf(object), object, old)
@@ -23,4 +23,17 @@ it('CertificateSigningRequests of v1 may not name the legacy signer, unless they
   ]);
   expect(rejections(legacy, legacy)).toEqual([]);
   expect(rejections(signing('kubernetes.io/kube-apiserver-client'))).toEqual([]);
+});
+
+it('CertificateSigningRequests may only get PEM certificates in the status', () => {
+  const faults = (certificate: string) => {
+    const old = { ...signing('example.com/x'), metadata: { name: 'x', resourceVersion: '1' } };
+    const object = { ...old, status: { certificate } } as KubeObject;
+    return validateObject(gvkOf(object), object, old, { subresource: 'status' }).map(({ field, message }) => `${field}: ${message}`);
+  };
+  const invalid = 'status.certificate: Invalid value: "<certificate data>": ';
+  expect(faults(Buffer.from('text').toString('base64'))).toEqual([`${invalid}must contain one or more CERTIFICATE PEM blocks`]);
+  expect(faults(certificateRequest)).toEqual([`${invalid}only CERTIFICATE PEM blocks are allowed, found "CERTIFICATE REQUEST"`]);
+  const broken = Buffer.from('-----BEGIN CERTIFICATE-----\neA==\n-----END CERTIFICATE-----\n').toString('base64');
+  expect(faults(broken)).toEqual([`${invalid}x509: malformed certificate`]);
 });

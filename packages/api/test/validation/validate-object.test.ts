@@ -434,7 +434,7 @@ describe('pods', () => {
   });
   it('reject updates of other fields', () => {
     expect(update({ spec: { hostname: 'x' } })).toEqual([
-      'spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n+ hostname: "x"',
+      'spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n@@ -64,7 +64,7 @@\n     "SELinuxChangePolicy": null\n   },\n   "ImagePullSecrets": null,\n-  "Hostname": "",\n+  "Hostname": "x",\n   "Subdomain": "",\n   "SetHostnameAsFQDN": null,\n   "Affinity": null,\n',
     ]);
     expect(update({ spec: { containers: [container, { ...container, name: 'd' }] } })).toEqual([
       'spec.containers: Forbidden: pod updates may not add or remove containers',

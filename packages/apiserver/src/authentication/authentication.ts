@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { StatusError } from '@oarlock/api/status';
+import { StatusError } from '@oarlock/api/status';
 import { anonymous, rejected, type Authenticator, type AuthnResult, type Credentials, type Identity } from '@oarlock/spi/authn';
 import { unauthorized } from '../http/errors.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -21,7 +21,8 @@ export function credentialsOf(exchange: Pick<Exchange, 'headers' | 'rawHeaders' 
   };
 }
 
-const subprotocolPrefix = 'base64url.bearer.authorization.k8s.io.';
+/** The prefix of the WebSocket subprotocol that contains a bearer token. */
+export const bearerSubprotocolPrefix = 'base64url.bearer.authorization.k8s.io.';
 
 /**
  * Returns the bearer token of the `Authorization` header, or of the WebSocket subprotocol that browsers use instead; undefined if there is
@@ -30,12 +31,12 @@ const subprotocolPrefix = 'base64url.bearer.authorization.k8s.io.';
 function bearerTokenOf(headers: IncomingHttpHeaders): string | undefined {
   const { authorization } = headers;
   if (authorization !== undefined) return /^bearer +(\S+) *$/i.exec(authorization)?.[1];
-  const encoded = headers['sec-websocket-protocol']
-    ?.split(',')
-    .map((part) => part.trim())
-    .find((part) => part.startsWith(subprotocolPrefix));
-  if (encoded === undefined) return undefined;
-  const token = Buffer.from(encoded.slice(subprotocolPrefix.length), 'base64url').toString('utf8');
+  if (headers.upgrade?.toLowerCase() !== 'websocket') return undefined;
+  const protocols = (headers['sec-websocket-protocol'] ?? '').split(',').map((part) => part.trim());
+  const tokens = protocols.filter((part) => part.startsWith(bearerSubprotocolPrefix));
+  // a server must choose one of the offered protocols, and never the one with the token
+  if (tokens.length !== 1 || protocols.length === 1) return undefined;
+  const token = Buffer.from(tokens[0]?.slice(bearerSubprotocolPrefix.length) ?? '', 'base64url').toString('utf8');
   return token === '' ? undefined : token;
 }
 
@@ -96,4 +97,17 @@ function withAuthenticatedGroup(identity: Identity): Identity {
   if (groups.includes('system:authenticated') || groups.includes('system:unauthenticated') || identity.name === anonymous.name)
     return identity;
   return { ...identity, groups: [...groups, 'system:authenticated'] };
+}
+
+/** Returns a chain as one authenticator. It throws the first error of an authenticator if no later one accepts the credentials. */
+export function unionAuthenticator(chain: readonly Authenticator[]): Authenticator {
+  return {
+    async authenticate(credentials) {
+      const errors: unknown[] = [];
+      const result = await authenticate(chain, credentials, (error) => errors.push(error));
+      if (!(result instanceof StatusError)) return { outcome: 'authenticated', ...result };
+      if (errors.length > 0) throw errors[0];
+      return rejected('no authenticator accepts the credentials');
+    },
+  };
 }

@@ -1,8 +1,27 @@
+import type { X509Certificate } from 'node:crypto';
 import { Counter, type Registry } from 'prom-client';
 import { PrecomputedHistogram, type Observer } from '../metrics/histogram.ts';
 
 /** The buckets of upstream's histograms: powers of two from one millisecond, in seconds. */
 const buckets = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i);
+const [hour, day] = [3600, 86_400];
+/** Upstream's buckets of remaining lifetimes, in seconds. */
+const expirationBuckets = [
+  0,
+  hour / 2,
+  hour,
+  2 * hour,
+  6 * hour,
+  12 * hour,
+  day,
+  2 * day,
+  4 * day,
+  7 * day,
+  30 * day,
+  90 * day,
+  180 * day,
+  360 * day,
+];
 /** The users that upstream's metrics count by name. */
 const named: ReadonlySet<string> = new Set(['admin', 'client', 'kube_proxy', 'kubelet', 'system:serviceaccount:kube-system:default']);
 const decisions = { allow: 'allowed', deny: 'denied', 'no-opinion': 'no-opinion', error: 'error' } as const;
@@ -17,6 +36,9 @@ export class AuthMetrics {
   readonly #authentications: (result: string) => Series;
   readonly #authorizations: (result: string) => Series;
   readonly #users: Counter<'username'>;
+  readonly #certificates: Observer;
+  /** The ends of known certificates, in seconds since the Unix epoch: all requests of a connection share a certificate. */
+  readonly #expirations = new WeakMap<X509Certificate, number>();
 
   constructor(registry: Registry) {
     this.#authentications = registerAttempts(registry, 'authentication', 'authentication_attempts');
@@ -27,6 +49,20 @@ export class AuthMetrics {
       labelNames: ['username'],
       registers: [registry],
     });
+    this.#certificates = new PrecomputedHistogram({
+      name: 'apiserver_client_certificate_expiration_seconds',
+      help: 'Distribution of the remaining lifetime on the certificate used to authenticate a request.',
+      labelNames: [],
+      buckets: expirationBuckets,
+      registry,
+    }).series({});
+  }
+
+  /** Records the use of a client certificate of the cluster CA. */
+  observeClientCertificate(certificate: X509Certificate, nowMs: number): void {
+    let expiration = this.#expirations.get(certificate);
+    if (expiration === undefined) this.#expirations.set(certificate, (expiration = Date.parse(certificate.validTo) / 1000));
+    this.#certificates.observe(expiration - nowMs / 1000);
   }
 
   /** Records an authentication. `user` is undefined if the authentication failed. */

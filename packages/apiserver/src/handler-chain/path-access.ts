@@ -1,6 +1,7 @@
 import { abstained, anonymous, authenticated, type Authenticator } from '@oarlock/spi/authn';
 import { noOpinion, type Authorizer, type Decision } from '@oarlock/spi/authz';
 import type { PathHandler } from '@oarlock/spi/paths';
+import { unionAuthenticator } from '../authentication/authentication.ts';
 
 /** The access-control chains of a server. */
 interface AccessChains {
@@ -15,7 +16,10 @@ const allowed: Decision = { decision: 'allow', reason: 'public path' };
  * handler needs this.
  */
 export function withPathAccess({ authn, authz }: AccessChains, handlers: readonly PathHandler[]): AccessChains {
-  const own = handlers.flatMap(({ authenticator }) => authenticator ?? []);
+  const composition = unionAuthenticator(authn);
+  const own = handlers.flatMap(({ authenticator }): readonly Authenticator[] =>
+    authenticator === undefined ? [] : [{ authenticate: (credentials) => authenticator.authenticate(credentials, composition) }],
+  );
   const isPublic = publicPaths(handlers);
   if (isPublic === undefined) return { authn: own.length === 0 ? authn : [...own, ...authn], authz };
   const anonymousResult = authenticated(anonymous);

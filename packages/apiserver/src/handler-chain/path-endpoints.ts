@@ -20,7 +20,7 @@ import { negotiateRequest, sendText, sendValue } from '../http/response.ts';
 import { methodNotAllowed, pathNotFound } from '../http/routes.ts';
 import type { ZPages } from './zpages.ts';
 import { mergeMetrics } from '../metrics/merge-metrics.ts';
-import { metricsContentType, metricsText } from '../metrics/metrics-text.ts';
+import { metricsText } from '@oarlock/kernel/metrics-text';
 import type { OpenApiEndpoints } from '../endpoints/openapi/openapi-endpoints.ts';
 
 /** A request for a non-resource path, independent of HTTP. */
@@ -109,8 +109,9 @@ export class PathEndpoints {
     } else if (openApi.has(path)) await openApi.send(exchange, path, query);
     else if (discovery.has(plain)) await discovery.send(exchange, plain, () => negotiateRequest(exchange, query, 'objects'));
     else if (metricPaths.has(plain)) {
-      exchange.setHeader('Content-Type', metricsContentType);
-      exchange.send(200, await this.#metrics(plain));
+      const { contentType, text } = await this.#metrics(plain);
+      exchange.setHeader('Content-Type', contentType);
+      exchange.send(200, text);
     } else
       sendValue(
         exchange,
@@ -133,17 +134,17 @@ export class PathEndpoints {
     if (path === '/version') return this.#version;
     if (path === '/') return { paths: this.#paths() };
     if (this.#options.health.has(path)) return (await this.#options.health.answer(path, query)).text;
-    if (metricPaths.has(path)) return this.#metrics(path);
+    if (metricPaths.has(path)) return (await this.#metrics(path)).text;
     const document = this.#options.discovery.value(path);
     if (document === undefined) throw pathNotFound();
     return document;
   }
 
   /** Returns the metrics of a path: the sums of all processes that serve the API. */
-  async #metrics(path: string): Promise<string> {
+  async #metrics(path: string): ReturnType<typeof metricsText> {
     const names = metricPaths.get(path);
     const [own, others] = await Promise.all([metricsText(this.#options.registries(), names), this.#options.otherMetrics?.() ?? []]);
-    return others.length === 0 ? own : mergeMetrics([own, ...others], names);
+    return others.length === 0 ? own : { ...own, text: mergeMetrics([own.text, ...others], names) };
   }
 
   #handlerOf(path: string): PathHandler | undefined {

@@ -48,7 +48,9 @@ export class RequestFilters {
     const { exchange, state, target, info } = request;
     const { authn, authz, auditor, log, access, clock } = this.#options;
     const startedAt = clock.monotonic();
-    const result = await authenticate(authn, credentialsOf(exchange, target.path), (err) =>
+    const credentials = credentialsOf(exchange, target.path);
+    if (credentials.certificate !== undefined) access?.observeClientCertificate(credentials.certificate, clock.now());
+    const result = await authenticate(authn, credentials, (err) =>
       log.error({ err, auditId: state.auditId, path: target.path }, 'unable to authenticate the request'),
     );
     const rejected = result instanceof StatusError;

@@ -10,15 +10,15 @@ import {
 } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { badRequest, failure, StatusError } from '@oarlock/api/status';
-import type { ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
 import type { LocalNodes } from '@oarlock/spi/local-nodes';
-import { kubeletClientRequest } from './kubelet-client-request.ts';
 import type { ProxyAddresses } from './proxy-addresses.ts';
-import { requiresVerification, type ServingCertificateVerification } from './proxy-client-certificate.ts';
+import type { ProxyClientCertificate } from './proxy-client-certificate.ts';
+import type { ProxyTls } from './reverse-proxy.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { internalError } from '../http/errors.ts';
 import type { PipelineResponse } from '../endpoints/request/response.ts';
 import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
+import { forwardedValue } from './internal/client-credentials.ts';
 import { checkUpgradeBody, connectionHeaders } from './internal/forwarded-body.ts';
 import { proxyUpgrade, type UpgradeClient } from './internal/upgrade.ts';
 
@@ -27,8 +27,8 @@ type KubeletTarget = Extract<PipelineResponse, { kind: 'kubelet' }>;
 const connectMs = 30_000;
 const maxErrorBytes = 50_000;
 const maxConnectionsPerNode = 64;
-/** The headers that are not forwarded to the kubelet: credentials of the client, and the body length, because an upgrade has no body. */
-const strippedHeaders: ReadonlySet<string> = new Set(['authorization', 'content-length', 'cookie', 'host']);
+/** The headers that are not forwarded to the kubelet: cookies, and the body length, because an upgrade has no body. */
+const strippedHeaders: ReadonlySet<string> = new Set(['content-length', 'cookie', 'host']);
 
 export interface KubeletUpgrade extends UpgradeClient {
   readonly method: string;
@@ -37,8 +37,6 @@ export interface KubeletUpgrade extends UpgradeClient {
 
 export interface KubeletProxyOptions {
   readonly addresses: ProxyAddresses;
-  /** The kubelets that must present a certificate of the cluster CA. */
-  readonly verify?: ServingCertificateVerification;
   /** The kubelets in this process, which are called without sockets and TLS. */
   readonly local?: LocalNodes | undefined;
 }
@@ -48,28 +46,21 @@ export interface KubeletProxyOptions {
  * verifies kubelets that have a certificate of the cluster CA. Kubelets in this process accept in-memory connections.
  */
 export class KubeletProxy {
-  readonly #keys: ClusterKeys;
+  readonly #certificate: ProxyClientCertificate;
   readonly #addresses: ProxyAddresses;
-  readonly #verify: ServingCertificateVerification;
   readonly #local: LocalNodes | undefined;
-  /** The HTTP agents, by whether they verify the certificate of the kubelet. */
-  readonly #agents = new Map<boolean, Promise<Agent>>();
+  /** The HTTP agents of the current certificate: for kubelets that are verified, and for those that are not. */
+  readonly #agents = new Map<ProxyTls, Agent>();
 
-  constructor(keys: ClusterKeys, signal: AbortSignal, { addresses, verify = true, local }: KubeletProxyOptions) {
-    this.#keys = keys;
+  /** @param certificate the kubelet client certificate, which determines the kubelets that must present a certificate of the cluster CA */
+  constructor(certificate: ProxyClientCertificate, signal: AbortSignal, { addresses, local }: KubeletProxyOptions) {
+    this.#certificate = certificate;
     this.#addresses = addresses;
-    this.#verify = verify;
     this.#local = local;
     signal.addEventListener(
       'abort',
       () => {
-        for (const agent of this.#agents.values())
-          agent.then(
-            (created) => {
-              created.destroy();
-            },
-            () => undefined, // the caller already receives the rejection
-          );
+        for (const agent of this.#agents.values()) agent.destroy();
       },
       { once: true },
     );
@@ -160,17 +151,27 @@ export class KubeletProxy {
     return { host, port, lookup, ...(host.includes(':') && { family: 6 }) };
   }
 
-  /** Returns the agent, whose client certificate is issued on first use. A failure is not cached. */
-  #agent({ own }: KubeletTarget): Promise<Agent> {
-    const verify = requiresVerification(this.#verify, own);
-    let agent = this.#agents.get(verify);
+  /** Returns the agent of the current client certificate. */
+  async #agent({ own }: KubeletTarget): Promise<Agent> {
+    const tls = await this.#certificate.tls(own);
+    let agent = this.#agents.get(tls);
     if (agent === undefined) {
-      agent = this.#keys.issue(kubeletClientRequest).then((pair) => agentOf(pair, this.#keys.caBundle, verify));
-      this.#agents.set(verify, agent);
-      agent.catch(() => this.#agents.delete(verify));
+      for (const [former, each] of this.#agents) {
+        if (former.cert === tls.cert) continue;
+        this.#agents.delete(former);
+        retire(each);
+      }
+      agent = agentOf(tls);
+      this.#agents.set(tls, agent);
     }
     return agent;
   }
+}
+
+/** Closes the idle connections of an agent, and the others at the end of their requests. */
+function retire(agent: Agent): void {
+  agent.maxFreeSockets = 0;
+  for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
 }
 
 /** Fails a request that has received no response within `connectMs`. */
@@ -183,11 +184,11 @@ function responseWithinTimeout(request: ClientRequest): void {
   });
 }
 
-function agentOf({ certificate, key }: KeyPair, ca: string, verify: boolean): Agent {
+function agentOf({ rejectUnauthorized = true, ...tls }: ProxyTls): Agent {
   return new Agent({
-    rejectUnauthorized: verify,
+    rejectUnauthorized,
     // created once: parsing keys and certificates takes longer than a handshake
-    secureContext: createSecureContext({ cert: certificate, key, ca, minVersion: 'TLSv1.2' }),
+    secureContext: createSecureContext({ ...tls, minVersion: 'TLSv1.2' }),
     ALPNProtocols: ['http/1.1'],
     keepAlive: true,
     maxSockets: maxConnectionsPerNode,
@@ -197,11 +198,13 @@ function agentOf({ certificate, key }: KeyPair, ca: string, verify: boolean): Ag
 
 function forwardedHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
   const isConnectionHeader = connectionHeaders(headers.connection);
-  return Object.fromEntries(
-    Object.entries(headers).filter(
-      ([name]) => !strippedHeaders.has(name) && !isConnectionHeader(name) && !name.startsWith('impersonate-') && !name.startsWith(':'),
-    ),
-  );
+  const forwarded: OutgoingHttpHeaders = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (strippedHeaders.has(name) || isConnectionHeader(name) || name.startsWith(':')) continue;
+    const sent = typeof value === 'string' ? forwardedValue(name, value) : value;
+    if (sent !== undefined) forwarded[name] = sent;
+  }
+  return forwarded;
 }
 
 function unreachableError({ host, port, nodeName }: KubeletTarget, error: unknown): StatusError {

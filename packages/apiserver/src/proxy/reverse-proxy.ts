@@ -4,13 +4,13 @@ import type { Duplex, Readable } from 'node:stream';
 import { badRequest, failure, StatusError } from '@oarlock/api/status';
 import type { Exchange } from '../http/exchange.ts';
 import type { ProxyAddresses } from './proxy-addresses.ts';
+import { forwardedValue } from './internal/client-credentials.ts';
 import { checkTransferCoding, checkUpgradeBody, connectionHeaders, framed, sendBody } from './internal/forwarded-body.ts';
 import { responseHead, proxyUpgrade } from './internal/upgrade.ts';
 import { HtmlLinkRewriter } from './internal/html-links.ts';
 import type { LinkRewriting } from './internal/location.ts';
 import { headerValues } from '@oarlock/spi/authn';
 import { errorText } from '@oarlock/primitives/error-text';
-import { foreignCookies } from './internal/own-cookies.ts';
 import { isHtml, returnedHeaders } from './internal/response-headers.ts';
 
 /** The destination of a forwarded request. */
@@ -198,18 +198,12 @@ export class ReverseProxy {
     const isConnectionHeader = connectionHeaders(headers.connection);
     const forwarded: Record<string, string | readonly string[]> = {};
     for (const [name, value] of Object.entries(headers)) {
-      if (
-        value === undefined ||
-        name.startsWith(':') ||
-        name.startsWith('impersonate-') ||
-        name === 'authorization' ||
-        isConnectionHeader(name)
-      )
-        continue;
-      // lines of a repeated header stay separate, because a value may contain commas
-      const sent = name === 'cookie' && typeof value === 'string' ? foreignCookies(value) : value;
+      if (value === undefined || name.startsWith(':') || isConnectionHeader(name)) continue;
+      const sent = typeof value === 'string' ? forwardedValue(name, value) : value;
       if (sent === undefined) continue;
-      forwarded[name] = typeof sent === 'string' && name !== 'cookie' && sent.includes(',') ? linesOf(exchange, name, sent) : sent;
+      // lines of a repeated header stay separate, because a value may contain commas
+      forwarded[name] =
+        sent === value && name !== 'cookie' && typeof sent === 'string' && sent.includes(',') ? linesOf(exchange, name, sent) : sent;
     }
     const host = headers.host ?? (headers[':authority'] as string | undefined);
     if (host !== undefined) forwarded['host'] = host;

@@ -1,6 +1,8 @@
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { PluginContext } from '@oarlock/kernel/plugin';
+import { RenewedCertificate } from '@oarlock/primitives/net/renewed-certificate';
+import type { KeyPair } from '@oarlock/spi/cluster';
 import type { Health, Role } from '@oarlock/spi/role';
 import { collectDefaultMetrics } from 'prom-client';
 import { frontProxyKeys } from '../aggregation/request-header.ts';
@@ -30,6 +32,7 @@ export class ApiServer implements Role {
   readonly #ready: Promise<void>;
   #settleReady: { resolve(): void; reject(reason: unknown): void } = { resolve() {}, reject() {} };
   #server: HttpServer | undefined;
+  #certificate: RenewedCertificate | undefined;
   #bound: AddressInfo | undefined;
   #stopFollowingKeys: (() => void) | undefined;
   #phase: 'starting' | 'running' | 'stopping' = 'starting';
@@ -123,18 +126,19 @@ export class ApiServer implements Role {
       );
   }
 
-  #startCertificate(): ReturnType<ServerComponents['certificate']['start']> {
-    return this.#components.certificate.start(
-      (renewed) => {
-        this.#server?.setCertificate(renewed);
-      },
-      (error) => {
-        this.#context.log.error({ err: error }, 'renewing the serving certificate failed');
-      },
-    );
+  #startCertificate(): Promise<KeyPair> {
+    const { keys } = this.#dependencies;
+    const { clock, log } = this.#context;
+    this.#certificate = new RenewedCertificate({
+      issue: () => keys.issue(this.#components.certificateRequest),
+      onRenew: (pair) => this.#server?.setCertificate(pair),
+      onFailure: (error) => log.error({ err: error }, 'renewing the serving certificate failed'),
+      clock,
+    });
+    return this.#certificate.start();
   }
 
-  async #listen(pair: Awaited<ReturnType<ServerComponents['certificate']['start']>>): Promise<AddressInfo> {
+  async #listen(pair: KeyPair): Promise<AddressInfo> {
     const { config, keys } = this.#dependencies;
     const { clock, log, metrics } = this.#context;
     this.#server = new HttpServer({
@@ -170,7 +174,7 @@ export class ApiServer implements Role {
     this.#phase = 'stopping';
     this.#stopFollowingKeys?.();
     this.#settleReady.reject(new Error('the API server was stopped'));
-    this.#components.certificate.stop();
+    this.#certificate?.stop();
     await this.#controllers.stop();
     const drained = this.#components.handler.drain();
     this.#server?.stopAccepting();

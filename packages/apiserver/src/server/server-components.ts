@@ -1,5 +1,6 @@
 import { pluginNameOf, type PluginContext } from '@oarlock/kernel/plugin';
 import type { Kind } from '@oarlock/api/kinds';
+import type { CertificateRequest } from '@oarlock/spi/cluster';
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { AdmissionMetrics } from '../admission/admission-metrics.ts';
 import { Aggregator } from '../aggregation/aggregator.ts';
@@ -22,7 +23,7 @@ import { RequestMetrics } from '../http/request-metrics.ts';
 import { healthCheckObserver } from '../handler-chain/health-check-metrics.ts';
 import { registerObjectCountMetrics } from '../metrics/object-count-metrics.ts';
 import { registerWorkerMetrics } from '../metrics/worker-metrics.ts';
-import { ServingCertificate, servingCertificateRequest } from '../http/serving-certificate.ts';
+import { servingCertificateRequest } from '../http/serving-certificate.ts';
 import { OpenApiEndpoints } from '../endpoints/openapi/openapi-endpoints.ts';
 import { Pipeline } from '../pipeline/pipeline.ts';
 import { kubeletClientRequest } from '../proxy/kubelet-client-request.ts';
@@ -61,7 +62,8 @@ export interface ServerComponents {
   readonly postStartHooks: PostStartHooks;
   readonly paths: PathEndpoints;
   readonly handler: HttpHandler;
-  readonly certificate: ServingCertificate;
+  /** The request of the serving certificate. */
+  readonly certificateRequest: CertificateRequest;
 }
 
 interface Builder {
@@ -101,7 +103,7 @@ export function newServerComponents(dependencies: ApiServerDependencies, context
     ),
     paths,
     handler,
-    certificate: new ServingCertificate(keys, servingCertificateRequest(cluster, names), clock),
+    certificateRequest: servingCertificateRequest(cluster, names),
   };
 }
 
@@ -180,6 +182,12 @@ function newHttpHandler({ dependencies, context, access }: Builder, components: 
   const { proxy, addresses, ...rest } = components;
   const inFlight = new InFlightCounter();
   const verify = config.verifyKubelets;
+  const clientCertificate = new ProxyClientCertificate({
+    issue: () => keys.issue(kubeletClientRequest),
+    caBundle: keys.caBundle,
+    verify,
+    clock,
+  });
   return new HttpHandler({
     ...rest,
     authn,
@@ -187,11 +195,8 @@ function newHttpHandler({ dependencies, context, access }: Builder, components: 
     inFlight,
     clock,
     log,
-    kubeletProxy: new KubeletProxy(keys, signal, { addresses, verify, local }),
-    proxyEndpoints: new ProxyEndpoints(
-      proxy,
-      new ProxyClientCertificate({ issue: () => keys.issue(kubeletClientRequest), caBundle: keys.caBundle, verify, clock }),
-    ),
+    kubeletProxy: new KubeletProxy(clientCertificate, signal, { addresses, local }),
+    proxyEndpoints: new ProxyEndpoints(proxy, clientCertificate),
     requestTimeoutMs: config.requestTimeoutSeconds * 1000,
     access,
     metrics: new RequestMetrics(metrics, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, cluster.version),

@@ -1,3 +1,5 @@
+import { credentialsOf } from '@oarlock/apiserver/authentication/authentication';
+import type { Exchange } from '@oarlock/apiserver/http/exchange';
 import { failure } from '@oarlock/api/status';
 import { anonymous, authenticated, type Authenticator } from '@oarlock/spi/authn';
 import type { Attributes, Authorizer } from '@oarlock/spi/authz';
@@ -71,12 +73,29 @@ describe('authentication', () => {
     await server.http1('GET', `${map}?x=y`, { headers: { authorization: 'bearer  abc', 'x-remote-user': 'root' } });
     expect(seen[0]).toMatchObject({ bearerToken: 'abc', path: map, remoteAddress: '127.0.0.1', headers: { 'x-remote-user': 'root' } });
     expect(seen[0]).not.toHaveProperty('certificate');
-    await server.http1('GET', map, {
-      headers: {
-        'sec-websocket-protocol': `v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.${Buffer.from('secret').toString('base64url')}`,
-      },
-    });
-    expect(seen[1]).toMatchObject({ bearerToken: 'secret' });
+  });
+});
+
+describe('a bearer token in a subprotocol', () => {
+  const token = `base64url.bearer.authorization.k8s.io.${Buffer.from('secret').toString('base64url')}`;
+  const tokenOf = (headers: Readonly<Record<string, string>>) => {
+    const connection = { certificate: () => undefined, frontProxyCertificate: () => undefined } as unknown as Exchange['connection'];
+    return credentialsOf({ headers, rawHeaders: [], connection }, map).bearerToken;
+  };
+
+  it.each([
+    ['v5.channel.k8s.io, TOKEN', 'secret'],
+    ['TOKEN,v5.channel.k8s.io', 'secret'],
+    ['TOKEN', undefined],
+    ['TOKEN, TOKEN, v5.channel.k8s.io', undefined],
+    ['base64url.bearer.authorization.k8s.io., v5.channel.k8s.io', undefined],
+    ['v5.channel.k8s.io', undefined],
+  ])('%s of a WebSocket is %s', (protocols, expected) => {
+    expect(tokenOf({ upgrade: 'WebSocket', 'sec-websocket-protocol': protocols.replaceAll('TOKEN', token) })).toBe(expected);
+  });
+
+  it('of another request is not a credential', () => {
+    expect(tokenOf({ 'sec-websocket-protocol': `v5.channel.k8s.io, ${token}` })).toBeUndefined();
   });
 });
 

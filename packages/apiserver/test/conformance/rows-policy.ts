@@ -1,11 +1,10 @@
+import { certificateRequest } from '../support/certificate-request.ts';
 import { ready, type Row } from './operations.ts';
 
 const admission = '/apis/admissionregistration.k8s.io/v1';
 const matches = { resourceRules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['nothings'] }] };
 const resource = '/apis/resource.k8s.io/v1';
 const claim = { devices: { requests: [{ name: 'r', exactly: { deviceClassName: 'c' } }] } };
-const csr =
-  'LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIUU1IZ0NBUUF3RmpFVU1CSUdBMVVFQXd3TFpYaGhiWEJzWlM1amIyMHdXVEFUQmdjcWhrak9QUUlCQmdncWhrak9QUU1CQndOQ0FBUQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K';
 
 /** Kinds of cluster policy: admission, priorities, networks, devices. */
 export const policyRows: readonly (readonly [title: string, row: Row])[] = [
@@ -95,7 +94,7 @@ export const policyRows: readonly (readonly [title: string, row: Row])[] = [
       subresources: ['approval', 'status'],
       body: {
         spec: {
-          request: csr,
+          request: certificateRequest,
           signerName: 'example.com/e2e',
           expirationSeconds: 3600,
           usages: ['digital signature', 'key encipherment', 'server auth'],

@@ -1,7 +1,7 @@
 import { withPathAccess } from '@oarlock/apiserver/handler-chain/path-access';
-import { abstained, anonymous, authenticated, type Authenticator, type Credentials } from '@oarlock/spi/authn';
+import { abstained, anonymous, authenticated, rejected, type Authenticator, type Credentials } from '@oarlock/spi/authn';
 import { noOpinion, type Authorizer } from '@oarlock/spi/authz';
-import type { PathHandler } from '@oarlock/spi/paths';
+import type { PathAuthenticator, PathHandler } from '@oarlock/spi/paths';
 import { describe, expect, it } from 'vitest';
 
 const authenticator: Authenticator = { authenticate: () => abstained };
@@ -16,10 +16,35 @@ const handler = (path: `/${string}`, more: Partial<PathHandler> = {}): PathHandl
 const session: Authenticator = { authenticate: () => authenticated({ name: 'ada', groups: [] }) };
 
 describe('an authenticator of a path handler', () => {
-  it('is called before those of the composition', () => {
+  it('is called before those of the composition', async () => {
     const { authn, authz } = withPathAccess(chains, [handler('/a', { authenticator: session }), handler('/b')]);
-    expect(authn).toEqual([session, authenticator]);
+    expect(authn).toHaveLength(2);
+    expect(await authn[0]?.authenticate({ headers: {}, path: '/' })).toMatchObject({ identity: { name: 'ada' } });
+    expect(authn[1]).toBe(authenticator);
     expect(authz).toBe(chains.authz);
+  });
+
+  it.each([
+    ['accepts', () => authenticated({ name: 'bob', groups: [] }), 'bob'],
+    ['rejects', () => rejected('unknown token'), 'rejected'],
+    ['abstains from', () => abstained, 'rejected'],
+    ['fails on', () => Promise.reject(new Error('no connection')), 'no connection'],
+  ] as const)('learns that the composition %s credentials', async (_, decide, expected) => {
+    let outcome = '';
+    const asking: PathAuthenticator = {
+      async authenticate(credentials, composition) {
+        const result = await composition.authenticate(credentials);
+        outcome = result.outcome === 'authenticated' ? result.identity.name : result.outcome;
+        return result;
+      },
+    };
+    const { authn } = withPathAccess({ ...chains, authn: [{ authenticate: decide }] }, [handler('/a', { authenticator: asking })]);
+    try {
+      await authn[0]?.authenticate({ headers: {}, path: '/', bearerToken: 'token' });
+    } catch (error) {
+      outcome = (error as Error).message;
+    }
+    expect(outcome).toBe(expected);
   });
 });
 

@@ -3,7 +3,7 @@ import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import { FakeClock } from '@oarlock/testing/fake-clock';
-import { servingCertificateRequest, ServingCertificate } from '../../src/http/serving-certificate.ts';
+import { servingCertificateRequest } from '../../src/http/serving-certificate.ts';
 import { configMap } from '../support/fake-pipeline.ts';
 import { testKeys, type TestKeys } from '../support/keys.ts';
 import { startServer, type TestServer } from '../support/start-server.ts';
@@ -158,37 +158,6 @@ describe('the serving certificate', () => {
     expect(ipAddresses).toEqual(expect.arrayContaining(['127.0.0.1', '::1', '10.96.0.1', '192.0.2.7', '198.51.100.1']));
     expect([...(dnsNames ?? []), ...(ipAddresses ?? [])]).not.toContain('0.0.0.0');
     expect(usages).toEqual(['server']);
-  });
-
-  it('is renewed before it expires, and again after a failed renewal', async () => {
-    const clock = new FakeClock({ start: Date.now() });
-    let fail = true;
-    let issued = 0;
-    const issue = async (request: Parameters<TestKeys['issue']>[0]) => {
-      issued += 1;
-      if (issued === 2 && fail) throw new Error('not now');
-      return keys.issueWithin(request, { from: 0, to: 10 });
-    };
-    const certificate = new ServingCertificate({ ...keys, issue }, servingCertificateRequest(facts, []), clock);
-    const renewed: KeyPair[] = [];
-    const failures: unknown[] = [];
-    await certificate.start(
-      (pair) => {
-        renewed.push(pair);
-      },
-      (error) => {
-        failures.push(error);
-      },
-    );
-    await clock.advance(7.9 * 86_400_000);
-    expect([renewed.length, failures.length]).toEqual([0, 0]);
-    await clock.advance(0.1 * 86_400_000 + 5_000);
-    expect([renewed.length, failures.length]).toEqual([0, 1]);
-    fail = false;
-    await clock.advance(61_000);
-    await expect.poll(() => renewed.length).toBe(1);
-    certificate.stop();
-    expect(clock.pending).toBe(0);
   });
 
   it('is used for new connections after its renewal', async () => {

@@ -1,8 +1,10 @@
 import { once } from 'node:events';
-import { createServer as createPlainServer, type IncomingMessage } from 'node:http';
+import { createServer as createPlainServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { duplexPair } from 'node:stream';
+import type { TLSSocket } from 'node:tls';
+import { FakeClock } from '@oarlock/testing/fake-clock';
 import type { LocalKubelet } from '@oarlock/spi/local-nodes';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
@@ -113,4 +115,41 @@ describe('a kubelet of this process', () => {
     expect((await server.http1('GET', `${pod}/log`, asAdmin)).text).toBe('over TLS');
     expect(received).toEqual([]);
   });
+});
+
+it('presents another client certificate after half a day, without ending requests that are in progress', async () => {
+  const keys = await testKeys();
+  const pair = await keys.issue({ commonName: 'system:node:n', ipAddresses: ['127.0.0.1'], usages: ['server'] });
+  const presented: string[] = [];
+  const held: ServerResponse[] = [];
+  const kubelet = createServer(
+    { cert: pair.certificate, key: pair.key, ca: keys.caBundle, requestCert: true, rejectUnauthorized: true },
+    (request, response) => {
+      presented.push((request.socket as TLSSocket).getPeerX509Certificate()?.serialNumber ?? '');
+      if (presented.length > 1) response.end('line');
+      else {
+        held.push(response);
+        response.write('first ');
+      }
+    },
+  );
+  kubelet.listen(0, '127.0.0.1');
+  await once(kubelet, 'listening');
+  const { port } = kubelet.address() as AddressInfo;
+  const clock = new FakeClock({ start: Date.now() });
+  const server = await startServer({ keys, clock });
+  server.pipeline.answer = () => ({ kind: 'kubelet', own: true, nodeName: 'n', host: '127.0.0.1', port, path: '/log/a', upgrade: false });
+  try {
+    const following = server.http1('GET', `${pod}/log`, asAdmin);
+    await expect.poll(() => held.length).toBe(1);
+    await clock.advance(13 * 3_600_000);
+    expect((await server.http1('GET', `${pod}/log`, asAdmin)).text).toBe('line');
+    expect(new Set(presented).size).toBe(2);
+    held[0]?.end('last');
+    expect((await following).text).toBe('first last');
+  } finally {
+    await server.stop();
+    kubelet.closeAllConnections();
+    kubelet.close();
+  }
 });

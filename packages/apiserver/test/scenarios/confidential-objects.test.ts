@@ -12,6 +12,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Auditor } from '../../src/audit/auditor.ts';
 import type { Pipeline } from '../../src/pipeline/pipeline.ts';
 import { admin, TestClock, TestServer } from '../support/pipeline-fixture.ts';
+import { certificateRequestPem } from '../support/certificate-request.ts';
 import { byCertificate, startServer, type TestServer as HttpTestServer } from '../support/start-server.ts';
 
 /** Valid as a label value, as a data key and as base64. */
@@ -19,10 +20,8 @@ const marker = 'PlantedMarker7d1fxyz';
 const decodedMarker = Buffer.from(marker, 'base64').toString('latin1');
 const encodedMarker = Buffer.from(marker).toString('base64').replace(/=+$/, '').slice(0, -1);
 
-/** In base64, the marker starts at a multiple of three bytes, so that its own encoding is part of the text. */
-const certificateRequest = Buffer.from(`-----BEGIN CERTIFICATE REQUEST-----\n${marker}\n-----END CERTIFICATE REQUEST-----\n`).toString(
-  'base64',
-);
+/** The marker comes first, so that its own encoding is part of the text. */
+const certificateRequest = Buffer.from(`${marker}\n${certificateRequestPem}`).toString('base64');
 
 /** Everything that the process writes: log records, spans, audit events and metrics. */
 class ProcessOutput {

@@ -3,11 +3,13 @@ import type { AddressInfo } from 'node:net';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { systemClock } from '@oarlock/primitives/clock';
 import { openKeys } from '@oarlock/cluster/pki/keys';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Exchange } from '../../src/http/exchange.ts';
-import type { ServingCertificateVerification } from '../../src/proxy/proxy-client-certificate.ts';
+import { kubeletClientRequest } from '../../src/proxy/kubelet-client-request.ts';
+import { ProxyClientCertificate, type ServingCertificateVerification } from '../../src/proxy/proxy-client-certificate.ts';
 import { ProxyAddresses } from '../../src/proxy/proxy-addresses.ts';
 import { KubeletProxy } from '../../src/proxy/kubelet-proxy.ts';
 
@@ -31,7 +33,13 @@ describe('kubelet with a self-signed certificate', () => {
 
   const read = async (verify: ServingCertificateVerification, own: boolean) => {
     const stop = new AbortController();
-    const proxy = new KubeletProxy(keys, stop.signal, { addresses: new ProxyAddresses({ listeners: () => [] }), verify });
+    const certificate = new ProxyClientCertificate({
+      issue: () => keys.issue(kubeletClientRequest),
+      caBundle: keys.caBundle,
+      verify,
+      clock: systemClock,
+    });
+    const proxy = new KubeletProxy(certificate, stop.signal, { addresses: new ProxyAddresses({ listeners: () => [] }) });
     let body = '';
     const exchange = {
       signal: stop.signal,

@@ -1,9 +1,11 @@
+import { X509Certificate } from 'node:crypto';
 import { deny, type AdmissionPlugin } from '@oarlock/spi/admission';
 import { configMaps } from '@oarlock/api/resources';
 import { noTracer } from '@oarlock/kernel/tracing';
 import { Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';
 import { AuthMetrics } from '../../src/authorization/access-metrics.ts';
+import { testKeys } from '../support/keys.ts';
 import { AdmissionChain } from '../../src/admission/admission-chain.ts';
 import { AdmissionMetrics, pluginMetricName } from '../../src/admission/admission-metrics.ts';
 import { RequestContext } from '../../src/endpoints/request/request-context.ts';
@@ -90,6 +92,19 @@ it('authentication and authorization attempts are counted by result, users by us
     'authorization_duration_seconds_count{result="allowed"} 1',
   ])
     expect(text).toContain(`${line}\n`);
+});
+
+it('the remaining lifetimes of client certificates are counted', async () => {
+  const registry = new Registry();
+  const metrics = new AuthMetrics(registry);
+  const keys = await testKeys();
+  const { certificate } = await keys.issueWithin({ commonName: 'alice', usages: ['client'] }, { from: -1, to: 3 });
+  const used = new X509Certificate(certificate);
+  for (const days of [0, 0, 4]) metrics.observeClientCertificate(used, Date.now() + days * 86_400_000);
+  const text = await registry.metrics();
+  expect(text).toContain('apiserver_client_certificate_expiration_seconds_bucket{le="0"} 1\n');
+  expect(text).toContain('apiserver_client_certificate_expiration_seconds_bucket{le="345600"} 3\n');
+  expect(text).toContain('apiserver_client_certificate_expiration_seconds_count 3\n');
 });
 
 it('features are reported with their stage', async () => {

@@ -1,3 +1,5 @@
+import { certificateRequest } from './certificate-request.ts';
+
 /** The test data of one kind, by `groupResource`: a minimal valid object, and its operations. */
 export interface Sample {
   readonly name?: string;
@@ -29,7 +31,6 @@ const webhook = {
   rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
 };
 const rules = [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }];
-const csr = Buffer.from('-----BEGIN CERTIFICATE REQUEST-----\nMIIB\n-----END CERTIFICATE REQUEST-----\n').toString('base64');
 const role = { rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['get'] }] };
 const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'r' };
 const subjects = [{ kind: 'User', name: 'u', apiGroup: 'rbac.authorization.k8s.io' }];
@@ -183,7 +184,7 @@ export const samples: Readonly<Record<string, Sample>> = {
     ],
   },
   'certificatesigningrequests.certificates.k8s.io': {
-    object: { spec: { request: csr, signerName: 'example.com/s', usages: ['client auth'] } },
+    object: { spec: { request: certificateRequest, signerName: 'example.com/s', usages: ['client auth'] } },
     status: { certificate: undefined, conditions: [{ type: 'Failed', status: 'True', reason: 'R' }] },
     generation: false,
   },

@@ -104,6 +104,11 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
   });
   let bound: AddressInfo | undefined;
   const addresses = new ProxyAddresses({ listeners: () => (bound === undefined ? [] : [{ host: bound.address, port: bound.port }]) });
+  const clientCertificate = new ProxyClientCertificate({
+    issue: () => keys.issue(kubeletClientRequest),
+    caBundle: keys.caBundle,
+    clock,
+  });
   const handler = new HttpHandler({
     pipeline,
     paths,
@@ -114,11 +119,8 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
     ...(settings.audit !== undefined && { auditor: auditorOf(settings.audit, settings.auditPolicy, clock) }),
     authn: settings.authn ?? [byCertificate],
     authz: settings.authz ?? [allowAll],
-    kubeletProxy: new KubeletProxy(keys, abort.signal, { addresses, local: settings.local }),
-    proxyEndpoints: new ProxyEndpoints(
-      new ReverseProxy(abort.signal, addresses),
-      new ProxyClientCertificate({ issue: () => keys.issue(kubeletClientRequest), caBundle: keys.caBundle, clock }),
-    ),
+    kubeletProxy: new KubeletProxy(clientCertificate, abort.signal, { addresses, local: settings.local }),
+    proxyEndpoints: new ProxyEndpoints(new ReverseProxy(abort.signal, addresses), clientCertificate),
     metrics: new RequestMetrics(registry, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, 'v1.36.0'),
     requestTimeoutMs,
   });

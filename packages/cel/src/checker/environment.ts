@@ -29,6 +29,8 @@ export interface Environment {
   typeName(name: string): Type | undefined;
   /** True if the elements of a list literal, and keys and values of a map literal, must have one type (cel-go's HomogeneousAggregateLiterals). */
   readonly homogeneous: boolean;
+  /** True if the macro `cel.bind` is available (cel-go's ext.Bindings). */
+  readonly bindings: boolean;
 }
 
 export interface EnvironmentOptions {
@@ -37,6 +39,7 @@ export interface EnvironmentOptions {
   readonly libraries?: readonly Library[];
   readonly struct?: (name: string) => ObjectType | undefined;
   readonly homogeneous?: boolean;
+  readonly bindings?: boolean;
 }
 
 const typeNames = new Map<string, Type>([
@@ -54,11 +57,13 @@ const typeNames = new Map<string, Type>([
   ['google.protobuf.Duration', duration],
 ]);
 
-export function environment({ variables, libraries = [], struct = () => undefined, homogeneous = false }: EnvironmentOptions): Environment {
+export function environment(options: EnvironmentOptions): Environment {
+  const { variables, libraries = [], struct = () => undefined, homogeneous = false, bindings = false } = options;
   const types = new Map(Object.entries(variables));
   const functions = functionsOf(libraries);
   return {
     homogeneous,
+    bindings,
     variable: (name) => types.get(name),
     functions: (name) => functions.get(name) ?? [],
     struct,
@@ -84,6 +89,6 @@ function functionsOf(libraries: readonly Library[]): ReadonlyMap<string, readonl
   return table;
 }
 
-/** Returns the environment of Kubernetes 1.36: CEL with all libraries. */
-export const kubernetesEnvironment = (options: Pick<EnvironmentOptions, 'variables' | 'struct'>): Environment =>
+/** Returns the base environment of Kubernetes 1.36, in which new expressions compile, extended by `options`. */
+export const kubernetesEnvironment = (options: Omit<EnvironmentOptions, 'homogeneous'>): Environment =>
   environment({ libraries: kubernetesLibraries, homogeneous: true, ...options });

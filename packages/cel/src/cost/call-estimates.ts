@@ -1,6 +1,6 @@
-import type { Overload } from '../libraries/library.ts';
-import type { Expr } from '../syntax/ast.ts';
 import type { Type } from '../types/type.ts';
+import { sizeOf, type CallEstimate, type CallOperands, type CallRule } from './call-rule.ts';
+import { listRules } from './list-estimates.ts';
 import {
   add,
   fixed,
@@ -17,28 +17,6 @@ import {
   type Estimate,
 } from './estimates.ts';
 
-/** The receiver or an argument of a call. */
-export interface Operand {
-  readonly expr: Expr;
-  readonly type: Type;
-  /** The size of the value; undefined if it is not known. */
-  readonly size: Estimate | undefined;
-  /** Returns the size that the schema declares for the elements of the list; undefined if the operand is no part of the schema. */
-  elementSize(): Estimate | undefined;
-}
-export interface CallOperands {
-  readonly target: Operand | undefined;
-  readonly args: readonly Operand[];
-  readonly overload: Overload;
-}
-/** The cost of a call without its operands, and the size of its result if the call determines it. */
-export interface CallEstimate {
-  readonly cost: Estimate;
-  readonly size?: Estimate;
-}
-type CallRule = (call: CallOperands) => CallEstimate | undefined;
-
-const sizeOf = (operand: Operand | undefined): Estimate => operand?.size ?? unknownEstimate;
 const traversed = (size: Estimate): Estimate => scale(size, traversalFactor);
 const nominal: CallEstimate = { cost: fixed(1) };
 
@@ -239,7 +217,7 @@ const standardRules: ReadonlyMap<string, CallRule> = new Map<string, CallRule>([
 
 /** Returns the estimate of a call of one overload, without the cost of its operands. */
 export function estimateCall(name: string, call: CallOperands): CallEstimate {
-  return kubernetesRules.get(name)?.(call) ?? standardRules.get(name)?.(call) ?? nominal;
+  return kubernetesRules.get(name)?.(call) ?? listRules.get(name)?.(call) ?? standardRules.get(name)?.(call) ?? nominal;
 }
 
 /** Returns the estimate that covers the estimates of all overloads that a call can select. */

@@ -5,7 +5,8 @@ import type { Call, Expr, ListExpr, MapExpr, OptionalMap, Select } from '../synt
 import type { DeclaredSize } from '../types/declared-size.ts';
 import { optionalOf, type Type } from '../types/type.ts';
 import { sizeOf } from '../values/value.ts';
-import { estimateCall, unionOfCalls, type Operand } from './call-estimates.ts';
+import { estimateCall, unionOfCalls } from './call-estimates.ts';
+import type { Operand } from './call-rule.ts';
 import { estimateComprehension } from './comprehension-estimates.ts';
 import {
   add,

@@ -40,7 +40,7 @@ export function planCall(checked: CheckedExpression, expr: Call, step: (expr: Ex
     const values = argSteps.map((each) => each(frame));
     const found = functions.find(({ overloads }) => overloads.some((overload) => accepts(overload, values)));
     if (found === undefined) throw noSuchOverload();
-    charge(frame, found.cost === undefined ? 1 : found.cost(...values.map(sizeOf)));
+    charge(frame, callCost(found, values));
     const value = (found.call as (...args: Value[]) => Value)(...values);
     if (found.resultSize !== undefined) charge(frame, found.resultSize(sizeOf(value)));
     return value;
@@ -58,17 +58,23 @@ function planKnownFunction(fn: FunctionDeclaration, argSteps: readonly Step[]): 
   };
 }
 
-function planInvocation({ cost, call, compares }: FunctionDeclaration, argSteps: readonly Step[]): Step {
+function callCost({ cost, argumentCost }: FunctionDeclaration, args: readonly Value[]): number {
+  const base = cost === undefined ? 1 : cost(...args.map(sizeOf));
+  return argumentCost === undefined ? base : base + (argumentCost as (...args: Value[]) => number)(...args);
+}
+
+function planInvocation(fn: FunctionDeclaration, argSteps: readonly Step[]): Step {
+  const { cost, call, compares } = fn;
   const run = call as (...args: Value[]) => Value;
   const [first, second] = argSteps as [Step, Step];
-  if (argSteps.length === 1) {
+  if (fn.argumentCost === undefined && argSteps.length === 1) {
     return (frame) => {
       const value = first(frame);
       charge(frame, cost === undefined ? 1 : cost(sizeOf(value)));
       return run(value);
     };
   }
-  if (argSteps.length === 2) {
+  if (fn.argumentCost === undefined && argSteps.length === 2) {
     return (frame) => {
       const [a, b] = [first(frame), second(frame)];
       const once = cost === undefined || (typeof a === 'number' && typeof b === 'number') || (compares && a instanceof Opaque);
@@ -78,7 +84,7 @@ function planInvocation({ cost, call, compares }: FunctionDeclaration, argSteps:
   }
   return (frame) => {
     const values = argSteps.map((each) => each(frame));
-    charge(frame, cost === undefined ? 1 : cost(...values.map(sizeOf)));
+    charge(frame, callCost(fn, values));
     return run(...values);
   };
 }

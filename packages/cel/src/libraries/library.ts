@@ -37,6 +37,8 @@ export interface FunctionDeclaration {
   readonly call: (...args: never[]) => Value;
   /** The cost of a call, from the sizes of the arguments; 1 if undefined. */
   readonly cost: SizeRule | undefined;
+  /** The additional cost of a call, from its arguments, if the sizes of the arguments do not determine the cost. */
+  readonly argumentCost: ((...args: never[]) => number) | undefined;
   /** The additional cost of a call, from the size of the result. */
   readonly resultSize: ((size: number) => number) | undefined;
   /** True for comparisons. Comparing opaque values has a constant cost. */
@@ -46,6 +48,7 @@ export interface FunctionDeclaration {
 }
 export interface FunctionRules {
   readonly cost?: SizeRule;
+  readonly argumentCost?: (...args: never[]) => number;
   readonly resultSize?: (size: number) => number;
   readonly compares?: boolean;
   readonly dynamic?: boolean;
@@ -121,7 +124,7 @@ function splitTop(text: string): string[] {
 export function fn(
   signatures: string | readonly string[],
   call: FunctionDeclaration['call'],
-  { cost, resultSize, compares = false, dynamic = false }: FunctionRules = {},
+  { cost, argumentCost, resultSize, compares = false, dynamic = false }: FunctionRules = {},
 ): FunctionDeclaration {
   let name = '';
   const overloads = (typeof signatures === 'string' ? [signatures] : signatures).map((signature): Overload => {
@@ -138,7 +141,7 @@ export function fn(
       rest,
     };
   });
-  return { name, overloads, call, cost, resultSize, compares, dynamic };
+  return { name, overloads, call, cost, argumentCost, resultSize, compares, dynamic };
 }
 
 /** Returns true if a value has the type. Does not check the elements of lists and maps. */

@@ -1,4 +1,4 @@
-import type { Expr, Macro } from './ast.ts';
+import type { Call, Expr, Macro } from './ast.ts';
 import { CelSyntaxError } from './issue.ts';
 
 const oneVariable: Readonly<Record<string, Macro>> = { all: 'all', exists: 'exists', exists_one: 'existsOne', existsOne: 'existsOne' };
@@ -8,10 +8,15 @@ const twoVariables: Readonly<Record<string, Macro>> = {
   transformMapEntry: 'transformMapEntry',
 };
 
+export interface MacroOptions {
+  /** True if the macro `cel.bind` is available. */
+  readonly bindings: boolean;
+}
+
 /** Expands a macro; returns undefined if the call is not a macro. @throws CelSyntaxError if the macro has invalid arguments */
-export function expandMacro(at: number, fn: string, target: Expr | undefined, args: readonly Expr[]): Expr | undefined {
+export function expandMacro({ at, fn, target, args }: Omit<Call, 'kind'>, { bindings }: MacroOptions): Expr | undefined {
   if (target === undefined) return fn === 'has' && args.length === 1 ? presence(args[0] as Expr) : undefined;
-  if (fn === 'bind' && args.length === 3 && target.kind === 'ident' && target.name === 'cel') {
+  if (bindings && fn === 'bind' && args.length === 3 && target.kind === 'ident' && target.name === 'cel') {
     const [variable, init, body] = args as [Expr, Expr, Expr];
     if (variable.kind !== 'ident') throw new CelSyntaxError(variable.at, 'cel.bind() variable names must be simple identifiers');
     return { kind: 'bind', at, name: variable.name, init, body };
@@ -32,10 +37,30 @@ export function expandMacro(at: number, fn: string, target: Expr | undefined, ar
   }
   if (fn === 'filter' && args.length === 2)
     return fold(at, 'filter', target, variable(args[0], 'argument is not an identifier'), undefined, undefined, args[1] as Expr);
+  if (fn === 'sortBy' && args.length === 2) return sortBy(at, target, args);
   const transform = Object.hasOwn(twoVariables, fn) ? twoVariables[fn] : undefined;
   if (transform !== undefined && (args.length === 3 || args.length === 4))
     return pair(at, transform, target, args, args.length === 4 ? args[2] : undefined, args.at(-1) as Expr);
   return undefined;
+}
+
+const sortByInput = '@__sortBy_input__';
+const sortable: ReadonlySet<Expr['kind']> = new Set(['list', 'select', 'ident', 'comprehension', 'bind', 'call', 'logic', 'optional-map']);
+
+/** Expands `list.sortBy(x, key)`: binds the list to a variable, then sorts it by the list of its keys. */
+function sortBy(at: number, list: Expr, args: readonly Expr[]): Expr {
+  if (!sortable.has(list.kind))
+    throw new CelSyntaxError(list.at, 'sortBy can only be applied to a list, identifier, comprehension, call or select expression');
+  const input: Expr = { kind: 'ident', at, name: sortByInput };
+  const first = variable(args[0], 'argument is not an identifier');
+  const keys: Expr = { kind: 'comprehension', at, macro: 'map', range: { ...input }, first, body: args[1] as Expr };
+  return {
+    kind: 'bind',
+    at,
+    name: sortByInput,
+    init: list,
+    body: { kind: 'call', at, fn: '@sortByAssociatedKeys', target: input, args: [keys] },
+  };
 }
 
 function presence(argument: Expr): Expr {

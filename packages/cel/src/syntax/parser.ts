@@ -1,7 +1,7 @@
 import type { Entry, Expr } from './ast.ts';
 import { CelSyntaxError } from './issue.ts';
 import { tokens, type Token } from './lexer.ts';
-import { expandMacro } from './macros.ts';
+import { expandMacro, type MacroOptions } from './macros.ts';
 import { keywords, reservedWords } from './reserved-words.ts';
 import { Double, codePoints, doubleOf } from '../values/value.ts';
 
@@ -13,20 +13,22 @@ const relations: ReadonlySet<string> = new Set(['<', '<=', '>', '>=', '==', '!='
 const expected = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 /** Parses an expression and expands its macros. @throws CelSyntaxError if the expression is malformed or nested too deeply */
-export function parse(source: string): Expr {
+export function parse(source: string, macros: MacroOptions): Expr {
   if (source.length > maxSourceSize && codePoints(source) > maxSourceSize)
     throw new CelSyntaxError(0, `expression code point size exceeds limit: size: ${codePoints(source)}, limit ${maxSourceSize}`);
-  return new Parser(tokens(source)).whole();
+  return new Parser(tokens(source), macros).whole();
 }
 
 class Parser {
   readonly #tokens: readonly Token[];
+  readonly #macros: MacroOptions;
   #next = 0;
   #depth = 0;
   readonly #depths = new WeakMap<Expr, number>();
 
-  constructor(all: readonly Token[]) {
+  constructor(all: readonly Token[], macros: MacroOptions) {
     this.#tokens = all;
+    this.#macros = macros;
   }
 
   whole(): Expr {
@@ -180,8 +182,8 @@ class Parser {
 
   #called(at: number, fn: string, args: readonly Expr[], target?: Expr): Expr {
     const parts = target === undefined ? args : [target, ...args];
-    const expanded = expandMacro(at, fn, target, args);
-    return this.#grown(expanded ?? { kind: 'call', at, fn, ...(target && { target }), args }, ...parts);
+    const call = { at, fn, ...(target && { target }), args };
+    return this.#grown(expandMacro(call, this.#macros) ?? { kind: 'call', ...call }, ...parts);
   }
 
   #field(): Token {

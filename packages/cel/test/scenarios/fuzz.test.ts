@@ -6,7 +6,7 @@ import { estimateCost } from '../../src/cost-estimate.ts';
 import { compile } from '../../src/program.ts';
 import { dyn } from '../../src/types/type.ts';
 
-const env = kubernetesEnvironment({ variables: { x: dyn, y: dyn } });
+const env = kubernetesEnvironment({ bindings: true, variables: { x: dyn, y: dyn } });
 const bindings = { x: { a: 1, s: 'text', l: [1, 'two', null, 3.5, { b: true }], m: { k: 'v' }, n: null }, y: [1, 2, 3] };
 
 const atom = fc.constantFrom(

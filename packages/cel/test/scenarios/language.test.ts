@@ -6,6 +6,7 @@ import { equal } from '../../src/values/equality.ts';
 import { Double, Optional, type Value } from '../../src/values/value.ts';
 
 const env = kubernetesEnvironment({
+  bindings: true,
   variables: {
     x: dyn,
     obj: object('Obj', {
@@ -63,8 +64,6 @@ Aé😀'''`,
     'double("1.5") == 1.5 && double(2) == 2.0',
     'uint(3) == 3u',
     'string(1.0) == "1" && string(1.5) == "1.5" && string(1000000.0) == "1e+06" && string(true) == "true"',
-    'math.greatest(1, 5, 3) == 5 && math.least([2, 1]) == 1 && math.abs(-3) == 3 && math.ceil(1.2) == 2.0',
-    'math.bitAnd(6, 3) == 2 && math.bitShiftLeft(1, 4) == 16 && math.sign(-2) == -1',
   ],
   types: [
     'type(1) == int && type(1.0) == double && type("") == string && type([]) == list && type({}) == map',
@@ -140,6 +139,13 @@ Aé😀'''`,
     '[1, 2, 1].indexOf(1) == 0 && [1, 2, 1].lastIndexOf(1) == 2',
     '[1] + [2] == [1, 2] && 2 in [1, 2] && "a" in {"a": 1}',
     'sets.contains([1, 2], [dyn(2.0)]) && sets.equivalent([1, 2], [2, 1, 1]) && sets.intersects([1], [1, 2])',
+    '[1, 2, 3, 4].slice(1, 3) == [2, 3] && [1].slice(1, 1) == []',
+    '[[1], [2, 3]].flatten() == [1, 2, 3] && [dyn(1), dyn([dyn(2), dyn([3])])].flatten(2) == [1, 2, 3]',
+    '[1, 2, 2, 3, 3].distinct() == [1, 2, 3] && lists.range(3) == [0, 1, 2] && [5, 3].reverse() == [3, 5]',
+    '["b", "c", "a"].sort() == ["a", "b", "c"] && x.list.sort() == x.list && [].sort() == []',
+    '["ccc", "a", "bb"].sortBy(e, e.size()) == ["a", "bb", "ccc"]',
+    '[1, 2].first() == optional.of(1) && [1, 2].last() == optional.of(2) && !obj.tags.filter(t, t == "z").first().hasValue()',
+    'optional.unwrap([optional.of(1), optional.none()]) == [1] && [optional.none(), optional.of(2)].unwrapOpt() == [2]',
     '[dyn(1), [2, dyn({"a": 3.0})]] == [dyn(1.0), [2, dyn({"a": 3})]]',
   ],
   times: [
@@ -212,6 +218,14 @@ describe('errors of an evaluation', () => {
     '"a".charAt(5)': 'index out of range: 5',
     '[].min()': 'min called on empty list',
     'x.s.matches(dyn("("))': 'error parsing regexp',
+    '[1, 2].slice(0, 3)': 'cannot slice(0, 3), list is length 2',
+    '[1, 2].slice(2, 1)': 'cannot slice(2, 1), start index must be less than or equal to end index',
+    '[1, 2].slice(-1, 1)': 'cannot slice(-1, 1), negative indexes not supported',
+    '[dyn([1])].flatten(-1)': 'level must be non-negative',
+    'lists.range(-1)': 'lists.range: size must be non-negative, got -1',
+    'lists.range(100000000)': 'exceeds maximum allowed',
+    '[dyn(1), dyn("a")].sort()': 'list elements must have the same type',
+    '[dyn([1])].sort()': 'list elements must be comparable',
     '[1, 2].all(i, i / 0 == 1)': 'division by zero',
     'x.list.all(i, i)': 'no such overload',
     'timestamp("9999-12-31T23:59:59Z") + duration("1h")': 'timestamp overflow',
@@ -244,10 +258,20 @@ describe('issues of compilation', () => {
     'obj.count && true': "found no matching overload for '_&&_' applied to '(int, bool)'",
     'true\n  && foo': "ERROR: <input>:2:6: undeclared reference to 'foo' (in container '')\n |   && foo\n | .....^",
     '9223372036854775808': 'invalid int literal',
+    '1.sortBy(e, e) == []': 'sortBy can only be applied to a list, identifier, comprehension, call or select expression',
+    '[1].sortBy(1, 2)': 'argument is not an identifier',
+    'math.abs(1)': "undeclared reference to 'math' (in container '')",
+    '"a".reverse()': "found no matching overload for 'reverse' applied to 'string.()'",
+    'jsonpatch.escapeKey("a")': "undeclared reference to 'jsonpatch' (in container '')",
     'Nope{a: 1}': "undeclared reference to 'Nope' (in container '')",
   };
   for (const [source, message] of Object.entries(issues))
     it(source.replaceAll('\n', ' '), () => expect(compile(source, env).message ?? 'it compiles').toContain(message));
+
+  it('includes cel.bind only in environments with bindings', () => {
+    const without = kubernetesEnvironment({ variables: {} });
+    expect(compile('cel.bind(v, 1, v)', without).message).toContain("undeclared reference to 'cel' (in container '')");
+  });
 
   it('rejects expressions that nest too deep or are too long', () => {
     expect(compile(`${'('.repeat(300)}1${')'.repeat(300)}`, env).message).toContain('expression recursion limit exceeded: 250');

@@ -38,6 +38,14 @@ export function portNumber(text: string): number {
   return port;
 }
 
+/** Parses the number of replicas of a Deployment. */
+export function replicas(text: string): number {
+  const count = Number(text);
+  if (text === '' || !Number.isInteger(count) || count < 0 || count > 100)
+    throw new InvalidArgumentError('replicas are an integer from 0 to 100.');
+  return count;
+}
+
 /** Parses timeoutSeconds of a webhook, in the range that Kubernetes accepts. */
 export function timeoutSeconds(text: string): number {
   const seconds = Number(text);

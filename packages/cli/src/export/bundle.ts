@@ -10,8 +10,14 @@ const installed = basename(here) === 'bundle' && !existsSync(join(here, '..', 's
 const oarlockPackages = /^(?:@oarlock\/|zod$|zod\/)/;
 const resolvedOnce = Symbol('resolvedOnce');
 
-/** Bundles a plugin and the webhook server into one file that requires only Node.js. @throws CommandError with the compiler's errors if it fails */
-export async function bundle(source: string): Promise<string> {
+/** The modules that run exported plugins, below `@oarlock/`. */
+export type ServeModule = 'webhook-server/serve' | 'component-server/serve-controller' | 'component-server/serve-scheduler';
+
+/**
+ * Bundles a plugin and the module that runs it into one file that requires only Node.js.
+ * @throws CommandError with the compiler's errors if it fails
+ */
+export async function bundle(source: string, serveModule: ServeModule): Promise<string> {
   const { build } = await loadEsbuild();
   try {
     const result = await build({
@@ -19,7 +25,7 @@ export async function bundle(source: string): Promise<string> {
         contents: [
           `import 'reflect-metadata';`,
           `import plugin from ${JSON.stringify(source)};`,
-          `import { serve } from '@oarlock/webhook-server/serve';`,
+          `import { serve } from '@oarlock/${serveModule}';`,
           `serve(plugin).catch((error) => { console.error(error); process.exit(1); });`,
         ].join('\n'),
         resolveDir: installed ? dirname(source) : here,
@@ -61,6 +67,10 @@ export async function bundle(source: string): Promise<string> {
     const lines = errors.map(({ text, location }) =>
       location ? `${location.file}:${location.line}:${location.column + 1}: ${text}` : text,
     );
-    throw new CommandError(`${relative(process.cwd(), source)} cannot be bundled:\n${lines.join('\n')}`);
+    const [server = ''] = serveModule.split('/');
+    const hint = errors.some(({ text }) => text.includes(`"@oarlock/${serveModule}"`))
+      ? `\nInstall it beside the plugin: npm install --save-dev @oarlock/${server}`
+      : '';
+    throw new CommandError(`${relative(process.cwd(), source)} cannot be bundled:\n${lines.join('\n')}${hint}`);
   }
 }

@@ -1,3 +1,4 @@
+import { parsePolicyRule, policyRulePattern, splitPolicyRules } from '@oarlock/api/rbac/policy-rule-text';
 import type { Resource } from '@oarlock/api/resource';
 import type { PolicyRule } from '@oarlock/api/types/rbac-v1';
 import { systemClock } from '@oarlock/primitives/clock';
@@ -10,8 +11,10 @@ import { CommandError, exitCodes } from '../common/command-error.ts';
 
 const supportedNeeds: readonly Slot<unknown>[] = [Client, Informers, Events];
 const reads = ['get', 'list', 'watch'];
+/** Every controller may record events, as inside Oarlock. */
+export const eventRule: PolicyRule = { apiGroups: ['', 'events.k8s.io'], resources: ['events'], verbs: ['create', 'patch', 'update'] };
 
-/** Returns the ids of needed slots that a webhook cannot provide. */
+/** Returns the ids of needed slots that an exported program cannot provide. */
 export function unsupportedNeeds({ needs }: Plugin): readonly string[] {
   return Object.values(needs)
     .map((need) => slotOf(need).id)
@@ -21,8 +24,8 @@ export function unsupportedNeeds({ needs }: Plugin): readonly string[] {
 export interface InspectedPlugin {
   readonly instance: object;
   /**
-   * RBAC rules of the service account: read access to the resources of the plugin's informers and of `reads`, and write access to Events if the
-   * plugin records events.
+   * RBAC rules of the service account: read access to the resources of the plugin's informers and of `reads`, the rules that the plugin declares, and
+   * write access to Events if the plugin records events.
    */
   readonly rules: readonly PolicyRule[];
 }
@@ -71,14 +74,25 @@ export function inspectPlugin(plugin: Plugin, config: unknown, more: readonly st
   const rules = new Map<string, PolicyRule>();
   for (const { group, resource } of [...informed, ...named.map(groupAndName)])
     rules.set(`${group}/${resource}`, { apiGroups: [group], resources: [resource], verbs: reads });
+  const declaredRules = rulesOf(plugin);
   const events = Object.values(plugin.needs).some((need) => slotOf(need).token === Events.token);
   return {
     instance,
-    rules: [
-      ...rules.values(),
-      ...(events ? [{ apiGroups: ['', 'events.k8s.io'], resources: ['events'], verbs: ['create', 'patch', 'update'] }] : []),
-    ],
+    rules: [...rules.values(), ...declaredRules, ...(events ? [eventRule] : [])],
   };
+}
+
+/** Returns the rules that a plugin declares: `declares: { rules: 'create | core | configmaps' }`. @throws CommandError if a rule is malformed */
+function rulesOf({ id, declares }: Plugin): readonly PolicyRule[] {
+  const declared = declares?.['rules'];
+  const texts = typeof declared === 'string' ? splitPolicyRules(declared) : [];
+  const malformed = texts.find((text) => !policyRulePattern.test(text));
+  if (malformed !== undefined)
+    throw new CommandError(
+      `${id} declares the rule ${JSON.stringify(malformed)}; a rule is \`verbs | groups | resources | names\``,
+      exitCodes.usage,
+    );
+  return texts.map(parsePolicyRule);
 }
 
 function groupAndName(text: string): { readonly group: string; readonly resource: string } {

@@ -1,6 +1,7 @@
 import { isIPv4, isIPv6 } from 'node:net';
 import { encryptionSchema } from '@oarlock/apiserver/storage/encryption/encryption-config';
 import { z } from 'zod';
+import { isValidityPeriod } from './certificate-validity.ts';
 
 const deadlineMs = z.int().min(1).max(3_600_000);
 /** Settings that isolate the cluster from a plugin. */
@@ -91,6 +92,8 @@ const spec = z.strictObject({
       issuer: z.url({ protocol: /^https$/ }).optional(),
     })
     .prefault({}),
+  /** The lifetime of certificates that the cluster issues, as a Go duration, as in kubeadm's configuration. They are renewed in time. */
+  certificateValidityPeriod: z.string().refine(isValidityPeriod, 'a duration from 10m0s to 87600h0m0s, such as 8760h0m0s').optional(),
   authn: z.array(placement).optional(),
   authz: z.array(placement).optional(),
   admission: z.array(placement).optional(),

@@ -52,8 +52,8 @@ export const sections: readonly Section[] = [
   { key: 'controllers', slot: Controllers, roles: ['controllers'] },
   { key: 'network', slot: Network, roles: ['kubelet'] },
   { key: 'runtimes', slot: Runtime, roles: ['kubelet'] },
-  // without a kubelet, volume drivers still create the objects of the cluster, such as CSIDrivers, beside the controllers
-  { key: 'volumes', slot: Volumes, roles: ['kubelet', 'controllers'] },
+  // without a kubelet, volume drivers still create the objects of the cluster, such as CSIDrivers, with any part of the control plane
+  { key: 'volumes', slot: Volumes, roles: ['apiserver', 'controllers', 'kubelet'] },
   { key: 'policy', slot: Policy, roles: ['kubelet'] },
   { key: 'proxy', slot: Proxy, roles: ['proxy'] },
   { key: 'dns', slot: Dns, roles: ['proxy'] },

@@ -1,10 +1,12 @@
 import { dirname, resolve } from 'node:path';
+import { splitPolicyRules } from '@oarlock/api/rbac/policy-rule-text';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
 import { Controllers } from '@oarlock/spi/controller';
 import { Roles } from '@oarlock/spi/role';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { slotName } from '@oarlock/kernel/slot';
 import { nthAddress, primaryAddress } from '../process/addresses.ts';
+import { certificateDays } from '../cluster-file/certificate-validity.ts';
 import type { ClusterFile } from '../cluster-file/cluster-file.ts';
 import type { ClusterSpec, RoleName } from '../cluster-file/cluster-schema.ts';
 import type { HostAddresses, PlannedPlugin, PlanOptions } from './plan.ts';
@@ -66,15 +68,18 @@ export function encryptionOf(clusterFile: ClusterFile): ClusterSpec['encryption'
 
 /** The rules that the controllers of other packages declare, by their service accounts: `declares: { rules: 'create | core | configmaps' }`. */
 function controllerRules(plugins: readonly PlannedPlugin[]): Readonly<Record<string, readonly string[]>> {
-  const rules: Record<string, string[]> = {};
+  const rules: Record<string, readonly string[]> = {};
   for (const { plugin, name, origin } of plugins) {
     const account = serviceAccountOf(name);
     if (origin === undefined || plugin.provides.token !== Controllers.token || account === undefined) continue;
     const declared = plugin.declares?.['rules'];
-    rules[account] = typeof declared === 'string' ? declared.split(';').map((rule) => rule.trim()) : [];
+    rules[account] = typeof declared === 'string' ? splitPolicyRules(declared) : [];
   }
   return rules;
 }
+
+/** The controller that signs certificates of nodes. */
+const csrSigner = 'controller-csr-signing';
 
 /** The cluster file and the facts of the cluster that complete the config of a role. */
 export interface RoleConfigSources {
@@ -115,6 +120,12 @@ export function withRoleConfig(
         ...(planned.config as object),
       },
     };
+  if (planned.name === csrSigner) {
+    const days = certificateDays(spec);
+    return days === undefined
+      ? planned
+      : { ...planned, config: { longestSeconds: Math.round(days * 86_400), ...(planned.config as object) } };
+  }
   if (planned.plugin.provides.token !== Roles.token) return planned;
   const derived: Record<string, Record<string, unknown>> = {
     apiserver: {

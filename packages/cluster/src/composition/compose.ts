@@ -14,6 +14,7 @@ import { StorageServer } from '@oarlock/spi/storage-server';
 import { Spans, type SpanStore } from '@oarlock/spi/spans';
 import { Workers } from '@oarlock/spi/workers';
 import type { Tracer } from '@opentelemetry/api';
+import type { Registry } from 'prom-client';
 import { pluginHealthMetrics } from '../hosting/plugin-health-metrics.ts';
 import { LocalNodeRegistry } from './local-node-registry.ts';
 import { placePlugins } from './create-plan.ts';
@@ -33,6 +34,8 @@ export interface ComposeOptions extends PlanOptions {
   readonly workers?: Workers;
   /** Roles of the first process of the server, for the health checks of a worker. */
   readonly otherRoles?: readonly Role[];
+  /** Metrics of the certificates of the process. */
+  readonly certificateMetrics?: Registry;
   /** The server on which the storage runs its member; absent in a process without an API server. */
   readonly storageServer?: StorageServer;
 }
@@ -81,10 +84,15 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
     .provide(Spans, access.spans)
     .provide(LocalNodes, new LocalNodeRegistry())
     .provide(Process, {
-      registries: () => [healthMetrics, ...host.plugins.map(({ metrics }) => metrics)],
+      registries: () => [
+        healthMetrics,
+        ...(options.certificateMetrics ? [options.certificateMetrics] : []),
+        ...host.plugins.map(({ metrics }) => metrics),
+      ],
       pluginHealth: health,
       roles: () => [...host.get(Roles), ...(options.otherRoles ?? [])],
       dataDir: options.dataDir,
+      ...(options.certificateMetrics && { certificateMetrics: options.certificateMetrics }),
       ...(options.checkLog && { checkLog: options.checkLog }),
     });
   if (options.storageServer !== undefined) host.provide(StorageServer, options.storageServer);

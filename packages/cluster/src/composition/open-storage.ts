@@ -8,7 +8,7 @@ import type { ClusterFile } from '../cluster-file/cluster-file.ts';
 import { placePlugins, createPlan } from './create-plan.ts';
 import type { Plan } from './plan.ts';
 import { DataDirLock } from '../process/process-state.ts';
-import { ProcessStorageServer } from '../pki/process-storage-server.ts';
+import { ProcessStorageServer } from '../pki/storage-server.ts';
 
 export interface OpenedStorage {
   readonly driver: StorageDriver;

@@ -85,6 +85,7 @@ export async function joinConflicts(file: ClusterFile, cluster: ClusterConfigura
   return [
     ...networkingConflicts(spec.networking, cluster),
     ...componentConflicts(spec, cluster.components),
+    ...(await volumeConflicts(file, cluster.components.volumes)),
     ...(await bindConflicts(file, cluster)),
   ];
 }
@@ -118,12 +119,30 @@ function componentConflicts(spec: ClusterSpec, cluster: ClusterConfiguration['co
     conflicts.push(
       `${differs('spec.dns', spec.dns.use, 'none')}: the file of the control plane must also have it, which creates the Service kube-dns`,
     );
-  for (const { use } of spec.volumes)
-    if (!cluster.volumes.includes(use))
-      conflicts.push(
-        `${differs('spec.volumes', use, text(cluster.volumes))}: the file of the control plane must also have it, which creates CSIDrivers and StorageClasses`,
-      );
   return conflicts;
+}
+
+/** Both sides need a volume plugin: the control plane creates CSIDrivers and StorageClasses, and the nodes provision and mount the volumes. */
+async function volumeConflicts({ spec, file }: ClusterFile, cluster: readonly string[]): Promise<readonly string[]> {
+  const own = spec.volumes.map(({ use }) => use);
+  const unknown = own
+    .filter((use) => !cluster.includes(use))
+    .map(
+      (use) =>
+        `${differs('spec.volumes', use, text(cluster))}: the file of the control plane must also have it, which creates CSIDrivers and StorageClasses`,
+    );
+  const absent = cluster.filter((use) => !own.includes(use));
+  if (absent.length === 0 || !(await runsPods(spec, file))) return unknown;
+  return [
+    ...unknown,
+    `${differs('spec.volumes', text(own), text(absent))}, whose volumes pods on this node would wait for: the file of the node must also have it`,
+  ];
+}
+
+/** Returns true if a runtime of the file runs processes. Simulated pods need no volumes. */
+async function runsPods({ runtimes }: ClusterSpec, file: string | undefined): Promise<boolean> {
+  const loaded = await Promise.all(runtimes.map(({ use }) => loadPlugin(use, file)));
+  return loaded.some((each) => !('fault' in each) && each.plugin.declares?.['simulated'] !== true);
 }
 
 /** A proxy that listens on the addresses of Services needs a range that this machine can listen on. */

@@ -29,6 +29,8 @@ export interface KeyFiles {
   /** The keys of the cluster. `reload` replaces `serviceAccount`. */
   readonly keys: ClusterKeys;
   readonly directory: string;
+  /** The newest server certificate for each common name, PEM. Client certificates are issued again when they are used. */
+  readonly serverCertificates: ReadonlyMap<string, string>;
   /**
    * Reads the service account signing and verification keys again, and calls the listeners of `ClusterKeys.onChange`.
    * @throws Error if a file cannot be read; the previous keys then stay in use
@@ -38,14 +40,22 @@ export interface KeyFiles {
   follow(signal: AbortSignal, onError: (error: unknown) => void): void;
 }
 
+export interface OpenKeysOptions {
+  /**
+   * The algorithm of service account tokens: replaces a signing key of another type, whose public key still verifies tokens. If absent, keeps the
+   * key, or creates one for `defaultTokenAlgorithm`.
+   */
+  readonly algorithm?: GeneratedTokenAlgorithm | undefined;
+  /** The lifetime of certificates whose request has none, in days. Default: one year. */
+  readonly days?: number | undefined;
+}
+
 /**
  * Opens the cluster's keys in `directory` (mode 0700, files 0600): creates the keys at the first start, and reads them later. Reuses a certificate
  * that was issued for the same request until a fifth of its lifetime remains. Creates a front-proxy CA in a directory of an earlier version that has
  * none.
- * @param algorithm the algorithm of service account tokens: replaces a signing key of another type, whose public key still verifies tokens. If
- * absent, keeps the key, or creates one for `defaultTokenAlgorithm`
  */
-export async function openKeys(directory: string, issuer: string, algorithm?: GeneratedTokenAlgorithm): Promise<KeyFiles> {
+export async function openKeys(directory: string, issuer: string, { algorithm, days }: OpenKeysOptions = {}): Promise<KeyFiles> {
   const issuedDirectory = join(directory, 'issued');
   await mkdir(issuedDirectory, { recursive: true, mode: 0o700 });
   const { signing: ca, bundle } = await openAuthority(directory, 'ca', () => selfSigned(caNames.ca, newKey()));
@@ -66,7 +76,8 @@ export async function openKeys(directory: string, issuer: string, algorithm?: Ge
     for (const listener of listeners) await listener();
   };
 
-  const issue = async (request: CertificateRequest): Promise<KeyPair> => {
+  const serverCertificates = new Map<string, string>();
+  const issueStored = async (request: CertificateRequest): Promise<KeyPair> => {
     const digest = createHash('sha256').update(ca.certificate).update(JSON.stringify(request)).digest('hex').slice(0, 16);
     const file = join(issuedDirectory, `${request.commonName.replaceAll(/[^\w.-]/g, '_')}-${digest}.json`);
     const stored = storedPair(await readIfExists(file));
@@ -75,8 +86,14 @@ export async function openKeys(directory: string, issuer: string, algorithm?: Ge
     await writeAtomic(file, JSON.stringify(pair));
     return pair;
   };
+  const issue = async (request: CertificateRequest): Promise<KeyPair> => {
+    const pair = await issueStored(days === undefined ? request : { days, ...request });
+    if (request.usages.includes('server')) serverCertificates.set(request.commonName, pair.certificate);
+    return pair;
+  };
   return {
     directory,
+    serverCertificates,
     keys: {
       caBundle: bundle,
       removedCaBundle,

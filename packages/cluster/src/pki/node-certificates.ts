@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { atTime } from '@oarlock/primitives/at-time';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Client } from '@oarlock/spi/client';
@@ -24,9 +25,9 @@ export interface NodeCertificatesOptions {
   readonly log: Logger;
 }
 
-/** Fraction of the lifetime after which certificates are renewed. The kubelet rereads its files later, after four fifths. */
 /** Messages and warnings of the parser do not quote the file, which contains a key. */
 const quiet = { prettyErrors: false, logLevel: 'error' } as const;
+/** Fraction of the lifetime after which certificates are renewed. The kubelet rereads its files later, after four fifths. */
 const renewalPart = 0.7;
 const retryMs = 10 * 60_000;
 /** Interval in milliseconds between checks whether the cluster's CAs have changed. */
@@ -40,6 +41,8 @@ const signingTimeoutMs = 15 * 60_000;
  */
 export class NodeCertificates {
   readonly #options: NodeCertificatesOptions;
+  /** Number of failed renewals since the start. */
+  renewErrors = 0;
   #timer: Timer | undefined;
   #trustTimer: Timer | undefined;
   #trustUpdate: Promise<void> | undefined;
@@ -52,8 +55,14 @@ export class NodeCertificates {
   }
 
   async start(): Promise<void> {
-    this.#scheduleRenewal((await this.#renewalTime()) - this.#options.clock.now());
+    this.#scheduleRenewal(await this.#renewalTime());
     this.#trustUpdate = this.#updateTrust();
+  }
+
+  /** Returns the client certificate in PEM. */
+  async clientCertificate(): Promise<string> {
+    const { users } = parse(await readFile(this.#options.kubeconfigFile, 'utf8'), quiet) as Kubeconfig;
+    return decoded(users[0].user['client-certificate-data']);
   }
 
   async stop(): Promise<void> {
@@ -64,9 +73,10 @@ export class NodeCertificates {
     await this.#renewal;
   }
 
-  #scheduleRenewal(ms: number): void {
+  /** Renews at a time in milliseconds since the epoch. */
+  #scheduleRenewal(time: number): void {
     if (this.#stopping.signal.aborted) return;
-    this.#timer = this.#options.clock.after(Math.max(0, ms), () => {
+    this.#timer = atTime(this.#options.clock, time, () => {
       this.#renewal = this.#renew().finally(() => {
         this.#renewal = undefined;
       });
@@ -86,7 +96,7 @@ export class NodeCertificates {
         // a renewal in progress schedules the next one itself
         if (this.#renewal === undefined) {
           this.#timer?.cancel();
-          this.#scheduleRenewal((await this.#renewalTime()) - clock.now());
+          this.#scheduleRenewal(await this.#renewalTime());
         }
       }
     } catch (error) {
@@ -101,8 +111,8 @@ export class NodeCertificates {
   /** Returns when to renew, in milliseconds since the epoch: when either certificate is due, or now if another CA signs. */
   async #renewalTime(): Promise<number> {
     const { kubeconfigFile, certificateFile } = this.#options;
-    const { users, clusters } = parse(await readFile(kubeconfigFile, 'utf8'), quiet) as Kubeconfig;
-    const client = decoded(users[0].user['client-certificate-data']);
+    const { clusters } = parse(await readFile(kubeconfigFile, 'utf8'), quiet) as Kubeconfig;
+    const client = await this.clientCertificate();
     const [signing] = certificatesIn(decoded(clusters[0].cluster['certificate-authority-data']));
     if (signing !== undefined && !new X509Certificate(client).verify(new X509Certificate(signing).publicKey)) return 0;
     return Math.min(renewAt(client, renewalPart), renewAt(await readFile(certificateFile, 'utf8'), renewalPart));
@@ -122,11 +132,12 @@ export class NodeCertificates {
       await this.#write(own, serving);
       renewed({ cert: own.certificate, key: own.key });
       log.info({ node: nodeName }, 'renewed the certificates of the node');
-      this.#scheduleRenewal((await this.#renewalTime()) - clock.now());
+      this.#scheduleRenewal(await this.#renewalTime());
     } catch (error) {
       if (this.#stopping.signal.aborted) return;
+      this.renewErrors += 1;
       log.error({ err: error, retryMs }, 'renewing the certificates of the node failed');
-      this.#scheduleRenewal(retryMs);
+      this.#scheduleRenewal(clock.now() + retryMs);
     } finally {
       deadline.cancel();
     }

@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import { parseGeneratedKey } from '@oarlock/apiserver/storage/encryption/encryption-config';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { caHash } from '../pki/ca-hash.ts';
-import { storagePkiDirectory } from '../pki/process-storage-server.ts';
+import { storagePkiDirectory } from '../pki/storage-server.ts';
 
 /** Directory of the CAs and of the keys of service account tokens, in the data directory. */
 export const pkiDirectory = 'pki';

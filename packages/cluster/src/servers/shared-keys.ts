@@ -102,7 +102,7 @@ async function createRecord(driver: StorageDriver, options: SharedKeysOptions): 
     throw new ClusterIdentityError(
       `an API server without a cluster record uses the storage (${server.key.slice(serverLeaseRoot.length)}), and this data directory has no keys: restart that server with this version of Oarlock first, then join`,
     );
-  await openKeys(join(dataDir, pkiDirectory), issuer, plan.file.spec.serviceAccountTokens.algorithm);
+  await openKeys(join(dataDir, pkiDirectory), issuer, { algorithm: plan.file.spec.serviceAccountTokens.algorithm });
   if (shouldGenerateEncryptionKey(plan)) await ensureEncryptionKey(dataDir, now);
   const clusterKey = (await readClusterKey(dataDir)) ?? newSealingKey();
   await writeClusterKey(dataDir, clusterKey);

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { abstained, type Authenticator, type AuthnResult, type Credentials } from '@oarlock/spi/authn';
-import { ownCookiePrefix, Paths, type PathHandler, type PathRequest, type PathResponse } from '@oarlock/spi/paths';
+import { ownCredentials, Paths, type PathAuthenticator, type PathHandler, type PathRequest, type PathResponse } from '@oarlock/spi/paths';
 import { z } from 'zod';
 import type { CallHandlers, ProcessCalls } from './process-calls.ts';
 
@@ -48,8 +48,11 @@ export const describePath = ({ path, methods, isPublic, authenticator }: PathHan
   authenticates: authenticator !== undefined,
 });
 
-/** Returns the handlers of the calls that `remotePathPlugins` sends from a worker. */
-export function pathCalls(handlers: readonly PathHandler[]): CallHandlers {
+/**
+ * Returns the handlers of the calls that `remotePathPlugins` sends from a worker.
+ * @param composition the authenticators of the composition, as one
+ */
+export function pathCalls(handlers: readonly PathHandler[], composition: Authenticator): CallHandlers {
   const byPath = new Map<string, PathHandler>(handlers.map((handler) => [handler.path, handler]));
   const handlerOf = (path: string): PathHandler => {
     const handler = byPath.get(path);
@@ -60,7 +63,7 @@ export function pathCalls(handlers: readonly PathHandler[]): CallHandlers {
     path: ({ path, request, credentials }: PathCall): Promise<PathResponse> =>
       handlerOf(path).handle({ ...request, ...(credentials && { credentials: credentialsOf(credentials) }) }),
     authenticate: async ({ path, credentials }: AuthenticateCall): Promise<AuthnResult> =>
-      (await handlerOf(path).authenticator?.authenticate(credentialsOf(credentials))) ?? abstained,
+      (await handlerOf(path).authenticator?.authenticate(credentialsOf(credentials), composition)) ?? abstained,
   };
 }
 
@@ -84,10 +87,16 @@ export function remotePathPlugins(descriptions: readonly PathDescription[], call
   );
 }
 
-/** Authenticators of paths authenticate by cookies; requests without one of theirs need no call. */
-const remoteAuthenticator = (path: string, calls: Pick<ProcessCalls, 'call'>): Authenticator => ({
+/** Authenticators of paths have credentials of their own; requests without them need no call. */
+function hasOwnCredentials({ headers }: Credentials): boolean {
+  const { cookiePrefix, header, subprotocolPrefix } = ownCredentials;
+  const contains = (name: string, text: string) => String(headers[name] ?? '').includes(text);
+  return headers[header] !== undefined || contains('cookie', cookiePrefix) || contains('sec-websocket-protocol', subprotocolPrefix);
+}
+
+const remoteAuthenticator = (path: string, calls: Pick<ProcessCalls, 'call'>): PathAuthenticator => ({
   async authenticate(credentials) {
-    if (!String(credentials.headers['cookie'] ?? '').includes(ownCookiePrefix)) return abstained;
+    if (!hasOwnCredentials(credentials)) return abstained;
     return (await calls.call('authenticate', {
       path,
       credentials: copyCredentials(credentials),

@@ -4,13 +4,14 @@ import { setFlagsFromString } from 'node:v8';
 import { EventBroadcaster } from '@oarlock/client/events/event-broadcaster';
 import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
 import { loopbackClient, LoopbackTransport } from '@oarlock/client/loopback-client';
-import { metricsText } from '@oarlock/apiserver/metrics/metrics-text';
+import { metricsText } from '@oarlock/kernel/metrics-text';
 import { errorText } from '@oarlock/primitives/error-text';
 import { systemClock } from '@oarlock/primitives/clock';
 import { Process } from '@oarlock/spi/process';
 import type { Health, Role } from '@oarlock/spi/role';
 import type { Workers } from '@oarlock/spi/workers';
 import { openTracing } from '@oarlock/tracing/tracing';
+import { certificateDays } from '../cluster-file/certificate-validity.ts';
 import { compose, type Composition } from '../composition/compose.ts';
 import { guardProcess } from '../hosting/guard-process.ts';
 import { endWithParent } from '../hosting/thread/thread-port.ts';
@@ -77,7 +78,7 @@ export async function runWorker(): Promise<void> {
   let connections: WorkerConnections | undefined;
   const calls = new ProcessCalls(send, {
     ping: () => undefined,
-    metrics: () => metricsText(running.composition?.host.get(Process).registries() ?? []),
+    metrics: async () => (await metricsText(running.composition?.host.get(Process).registries() ?? [])).text,
     reloadKeys: () => running.keyFiles?.reload(),
   });
   const data = await new Promise<WorkerData>((resolve) => {
@@ -130,7 +131,7 @@ async function startServer(data: WorkerData, { calls, connections, running, sign
   const storage = new RemoteStorage(new Socket({ fd: storageDescriptor }), data.storage.traits, { skips: data.storage.skips });
   const plan = await planWorker(data, { storage, calls });
   const issuer = file.spec.serviceAccountTokens.issuer ?? `https://kubernetes.default.svc.${plan.facts.domain}`;
-  const keyFiles = await openKeys(join(dataDir, 'pki'), issuer);
+  const keyFiles = await openKeys(join(dataDir, 'pki'), issuer, { days: certificateDays(file.spec) });
   running.keyFiles = keyFiles;
   keyFiles.follow(signal, (error) => log.error({ err: error }, 'could not read the keys of service account tokens'));
   const loopback = new LoopbackTransport();

@@ -1,7 +1,9 @@
-import { metricsText } from '@oarlock/apiserver/metrics/metrics-text';
+import { metricsText } from '@oarlock/kernel/metrics-text';
+import { unionAuthenticator } from '@oarlock/apiserver/authentication/authentication';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { Audit } from '@oarlock/spi/audit';
+import { Authn } from '@oarlock/spi/authn';
 import { Paths } from '@oarlock/spi/paths';
 import { Keys } from '@oarlock/spi/cluster';
 import { Process } from '@oarlock/spi/process';
@@ -53,7 +55,7 @@ export async function startWorkers({ pool, composition, dataDir }: StartWorkersO
     roles: composition.roles().flatMap(({ name }) => (name === 'apiserver' ? [] : [name])),
   };
   const handlers: CallHandlers = {
-    ...pathCalls(plugins.get(Paths)),
+    ...pathCalls(plugins.get(Paths), unionAuthenticator(plugins.get(Authn))),
     ...auditCalls(plugins.get(Audit)),
     roleHealth: (name: string): Health | Promise<Health> =>
       composition
@@ -68,7 +70,10 @@ export async function startWorkers({ pool, composition, dataDir }: StartWorkersO
         data: { ...data, name, address },
         handlers: {
           ...handlers,
-          otherMetrics: async () => [await metricsText(plugins.get(Process).registries()), ...(await pool.metricsOfWorkers(name))],
+          otherMetrics: async () => {
+            const own = await metricsText(plugins.get(Process).registries());
+            return [own.text, ...(await pool.metricsOfWorkers(name))];
+          },
         },
         onStorage: (stream) => void new RemoteStorageServer(storage, stream),
       }),

@@ -105,6 +105,15 @@ describe('join of a node', () => {
     ]);
   });
 
+  it('is rejected if its pods would wait for volumes of the cluster, but not with simulated pods', async () => {
+    const components = { volumes: ['volume-csi'] };
+    expect(await conflicts({ runtimes: ['runtime-process'] }, { components })).toEqual([
+      'spec.volumes: this node has none, the cluster volume-csi, whose volumes pods on this node would wait for: the file of the node must also have it',
+    ]);
+    expect(await conflicts({ runtimes: ['runtime-process'], volumes: ['volume-csi'] }, { components })).toEqual([]);
+    expect(await conflicts({ runtimes: ['runtime-simulated'] }, { components })).toEqual([]);
+  });
+
   it('is rejected if its proxy cannot listen on the addresses of Services', async () => {
     expect(await conflicts({ proxy: 'proxy-userspace' }, { serviceCIDRs: ['198.18.0.0/16'] })).toEqual([
       "spec.proxy: proxy-userspace listens on the addresses of Services, and this machine cannot listen on 198.18.0.1 of the cluster's networking.serviceCIDRs 198.18.0.0/16: use a range such as 127.96.0.0/16 in the file of the control plane",
@@ -114,6 +123,14 @@ describe('join of a node', () => {
 });
 
 describe('control plane without a kubelet', () => {
+  it.each(['apiserver', 'controllers'] as const)(
+    'loads volume plugins, which create the objects of the cluster, with the role %s',
+    async (role) => {
+      const { plugins } = await createPlan(fileOf({ roles: [role], volumes: ['volume-csi'] }));
+      expect(plugins.some(({ plugin }) => plugin.id === 'volume-csi')).toBe(true);
+    },
+  );
+
   it('has the service range that the network plugin of its file declares', async () => {
     const roles = ['apiserver', 'controllers', 'scheduler'] as const;
     const { facts } = await createPlan(fileOf({ roles, network: 'network-host' }));

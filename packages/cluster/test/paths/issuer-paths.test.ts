@@ -19,7 +19,7 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true }));
 
 const answers = async (algorithm?: 'ES256' | 'RS256') => {
-  const { keys } = await openKeys(directory, issuer, algorithm);
+  const { keys } = await openKeys(directory, issuer, { algorithm });
   const host = new PluginHost()
     .provide(Keys, keys)
     .provide(Cluster, { serverUrl: 'https://192.0.2.1:6443' } as never)

@@ -66,7 +66,7 @@ describe('a first start with a clock that is ahead', () => {
 
 describe('service account signing key', () => {
   const typeOf = (pem: string) => createPrivateKey(pem).asymmetricKeyType;
-  const signing = async (algorithm?: 'ES256' | 'RS256') => (await openKeys(pki, issuer, algorithm)).keys.serviceAccount;
+  const signing = async (algorithm?: 'ES256' | 'RS256') => (await openKeys(pki, issuer, { algorithm })).keys.serviceAccount;
 
   it('is for ES256 by default, and is kept without a configured algorithm', async () => {
     const { signingKey } = await signing();

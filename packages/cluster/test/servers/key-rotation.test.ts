@@ -11,7 +11,7 @@ import { readRecord } from '../../src/servers/cluster-record.ts';
 import { KeyDistributor } from '../../src/servers/key-distributor.ts';
 import { rotateKeys, RotationError, type RotatedKeys, type RotationStep } from '../../src/servers/key-rotation.ts';
 import { ServerRegistry, type ListedServer, type ServerRecord } from '../../src/servers/server-registry.ts';
-import { ProcessStorageServer } from '../../src/pki/process-storage-server.ts';
+import { ProcessStorageServer } from '../../src/pki/storage-server.ts';
 import { prepareSharedKeys, type SharedKeys } from '../../src/servers/shared-keys.ts';
 import { planWith, sharedStorage } from './shared-storage.ts';
 

@@ -9,7 +9,7 @@ import { openKeys, rotateServiceAccountKey } from '../../src/pki/keys.ts';
 import { openRecord, readRecord, recordKey } from '../../src/servers/cluster-record.ts';
 import { readKeyFiles, writeKeyFiles } from '../../src/servers/key-files.ts';
 import { rotateKeys } from '../../src/servers/key-rotation.ts';
-import { ProcessStorageServer } from '../../src/pki/process-storage-server.ts';
+import { ProcessStorageServer } from '../../src/pki/storage-server.ts';
 import { prepareSharedKeys, readClusterKey, type SharedKeys } from '../../src/servers/shared-keys.ts';
 import { planWith, sharedStorage } from './shared-storage.ts';
 

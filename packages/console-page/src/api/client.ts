@@ -1,3 +1,5 @@
+import { storedPageKey } from './page-key.ts';
+
 /** A response of the API server with an error status. */
 export class ApiError extends Error {
   readonly code: number;
@@ -75,22 +77,27 @@ export function withQuery(path: string, query: RequestOptions['query'] = {}): st
   return text === '' ? path : `${path}?${text}`;
 }
 
-/** A client of the API server that served the page. Cookies authenticate it, so that the script never has a credential. */
+/**
+ * A client of the API server that served the page. A cookie that the script cannot read authenticates it, together with the key of the page, which
+ * alone is no credential.
+ */
 export class ApiClient {
   readonly #fetch: Fetch;
+  readonly #pageKey: () => string;
   /** Called when the server rejects the session. */
   onUnauthorized: () => void = () => undefined;
   /** The user whose permissions the requests have instead of one's own. */
   impersonation: Impersonation | undefined;
 
-  constructor(send: Fetch = (url, init) => fetch(url, init)) {
+  constructor(send: Fetch = (url, init) => fetch(url, init), pageKey: () => string = storedPageKey) {
     this.#fetch = send;
+    this.#pageKey = pageKey;
   }
 
   /** Sends a request. @throws ApiError for an error status; TypeError if the server cannot be reached */
   async send(path: string, options: RequestOptions = {}): Promise<Response> {
     const { method = 'GET', query, accept = 'application/json', body, contentType, signal, headers } = options;
-    const sent = new Headers({ Accept: accept, 'X-Oarlock-Console': '1', ...headers });
+    const sent = new Headers({ Accept: accept, 'X-Oarlock-Console': this.#pageKey(), ...headers });
     if (body !== undefined) sent.set('Content-Type', contentType ?? 'application/json');
     if (this.impersonation !== undefined && !path.startsWith('/console/')) {
       sent.set('Impersonate-User', this.impersonation.user);

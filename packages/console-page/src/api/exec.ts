@@ -1,4 +1,5 @@
 import { execPath, statusMessage, type ExecTarget } from './exec-protocol.ts';
+import { pageKeyProtocol } from './page-key.ts';
 
 /** The channels of the protocol v5.channel.k8s.io: the first byte of each message. */
 const channels = { stdin: 0, stdout: 1, stderr: 2, error: 3, resize: 4, close: 255 } as const;
@@ -16,9 +17,9 @@ export interface ExecSession {
   close(): void;
 }
 
-/** Runs a command with a terminal in a container, over a WebSocket that the session cookie authenticates. */
+/** Runs a command with a terminal in a container, over a WebSocket that the session cookie and the key of the page authenticate. */
 export function openExec(target: ExecTarget, { onOpen, onOutput, onEnd }: ExecHandlers): ExecSession {
-  const socket = new WebSocket(`wss://${location.host}${execPath(target)}`, protocol);
+  const socket = new WebSocket(`wss://${location.host}${execPath(target)}`, [protocol, pageKeyProtocol()]);
   socket.binaryType = 'arraybuffer';
   let reason = '';
   const send = (channel: number, text: string) => {

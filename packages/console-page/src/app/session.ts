@@ -1,4 +1,5 @@
-import { isApiError, type ApiClient } from '../api/client.ts';
+import { isApiError, type ApiClient, type RequestOptions } from '../api/client.ts';
+import { newPageKey, storePageKey } from '../api/page-key.ts';
 
 export interface ClusterInfo {
   readonly name: string;
@@ -17,7 +18,7 @@ export interface SessionInfo {
 
 const path = '/console/session';
 
-/** Returns the user of the session cookie, if the session is valid. */
+/** Returns the user of the session, if it is valid. */
 export async function currentSession(client: ApiClient): Promise<SessionInfo> {
   try {
     return await client.json<SessionInfo>(path);
@@ -29,10 +30,22 @@ export async function currentSession(client: ApiClient): Promise<SessionInfo> {
 
 /** Signs in with the secret of a link, which is valid once. */
 export const signInWithLink = (client: ApiClient, secret: string): Promise<SessionInfo> =>
-  client.json<SessionInfo>(path, { method: 'POST', body: JSON.stringify({ link: secret }) });
+  signIn(client, { body: JSON.stringify({ link: secret }) });
 
 /** Signs in with a bearer token, or with the client certificate of the connection. */
 export const signInWithCredentials = (client: ApiClient, token?: string): Promise<SessionInfo> =>
-  client.json<SessionInfo>(path, { method: 'POST', ...(token !== undefined && { headers: { Authorization: `Bearer ${token}` } }) });
+  signIn(client, token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } });
+
+/** Begins a session with a new key of the page. */
+async function signIn(client: ApiClient, { headers, body }: Pick<RequestOptions, 'headers' | 'body'>): Promise<SessionInfo> {
+  const key = newPageKey();
+  const session = await client.json<SessionInfo>(path, {
+    method: 'POST',
+    headers: { ...headers, 'X-Oarlock-Console': key },
+    ...(body !== undefined && { body }),
+  });
+  storePageKey(key);
+  return session;
+}
 
 export const signOut = (client: ApiClient): Promise<unknown> => client.json(path, { method: 'DELETE' });

@@ -7,7 +7,7 @@ const storageKey = 'oarlock-theme';
 
 const storedTheme = (): Theme => themes.find((theme) => theme === localStorage.getItem(storageKey)) ?? 'auto';
 
-/** A choice of the colors. The choice is the only thing that the page stores in the browser. */
+/** A choice of the colors, which the page stores in the browser. */
 export function ThemeSelect() {
   const [theme, setTheme] = useState<Theme>(storedTheme);
   useEffect(() => {

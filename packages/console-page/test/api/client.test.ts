@@ -5,11 +5,12 @@ import { pathOf, resourceOfKind, resourcesOf } from '../../src/api/resources.ts'
 import { fakeClient } from './support.ts';
 
 describe('a request', () => {
-  it('has the header of the console, and no credential', async () => {
+  it('has the key of the page, and no other credential', async () => {
     const { client, requests } = fakeClient([{ json: {} }]);
     await client.json('/api');
     const headers = new Headers(requests[0]?.init.headers);
     expect([...headers.keys()]).toEqual(['accept', 'x-oarlock-console']);
+    expect(headers.get('x-oarlock-console')).toBe('key');
   });
 
   it('impersonates on paths of the API only', async () => {
@@ -25,7 +26,10 @@ describe('a request', () => {
     const error = await client.json('/api').catch((reason: unknown) => reason);
     expect(isApiError(error, 409)).toBe(true);
     expect(error).toMatchObject({ message: 'no', reason: 'Conflict' });
-    const proxy = new ApiClient(() => Promise.resolve(new Response('<html>', { status: 502 })));
+    const proxy = new ApiClient(
+      () => Promise.resolve(new Response('<html>', { status: 502 })),
+      () => 'key',
+    );
     await expect(proxy.json('/api')).rejects.toMatchObject({ code: 502, message: '<html>' });
   });
 

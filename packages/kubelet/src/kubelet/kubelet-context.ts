@@ -7,6 +7,7 @@ import type { PluginContext } from '@oarlock/kernel/plugin';
 import type { Client, EventRecorderFactory, Informers } from '@oarlock/spi/client';
 import type { ClusterFacts, ClusterKeys } from '@oarlock/spi/cluster';
 import type { LocalNodes } from '@oarlock/spi/local-nodes';
+import type { ProcessView } from '@oarlock/spi/process';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import type { NetworkPolicies } from '@oarlock/spi/policy';
 import type { RuntimeDriver } from '@oarlock/spi/runtime';
@@ -47,6 +48,8 @@ export interface KubeletDependencies {
   readonly volumes: ReadonlyMap<string, VolumeDriver>;
   readonly facts: ClusterFacts;
   readonly keys: ClusterKeys;
+  /** The process, whose certificate metrics the kubelet serves with its own. */
+  readonly process?: Pick<ProcessView, 'certificateMetrics'> | undefined;
   /** The registry in which an API server of this process finds local kubelets. Undefined: the API server connects to the kubelet's listener. */
   readonly local?: LocalNodes | undefined;
   readonly config: KubeletConfig;

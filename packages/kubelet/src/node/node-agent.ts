@@ -11,7 +11,7 @@ import { kubeletOwnerId } from '../runtime/labels.ts';
 import type { KubeletContext, NodeContext } from '../pod/node-context.ts';
 import type { Resources } from '../pod-util/resources.ts';
 import { NodeLease } from './internal/node-lease.ts';
-import { PodWorkers } from './pod-workers.ts';
+import { PodWorkers } from '../pod/worker/pod-workers.ts';
 import type { NodePressure } from '../pod-util/node-pressure.ts';
 import { generateNodeStatus, nodeStatusPatch, sameNodeStatus, type NodeStatusInputs } from './internal/node-status.ts';
 

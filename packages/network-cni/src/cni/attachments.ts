@@ -1,13 +1,12 @@
 import type { PluginContext } from '@oarlock/kernel/plugin';
 import { inSpan } from '@oarlock/kernel/tracing';
 import { NetworkError, type Attachment, type NetworkCallOptions, type NetworkResult } from '@oarlock/spi/network';
-import { AttachmentRecords, keyOf, type AttachmentRecord } from './attachment-records.ts';
+import { attachmentRecords, type AttachmentRecord, type AttachmentRecords } from './attachment-records.ts';
+import { attachmentKey, type AttachmentKey } from './record-files.ts';
 import type { CniChain } from './chain.ts';
 import { CniError, validateNames, toNetworkError, toNetworkResult, type CniResult, type NetworkList } from './protocol.ts';
 import { isNamespace } from './net-namespace.ts';
 import { KeyedExecutor } from './keyed-executor.ts';
-
-export type AttachmentKey = Pick<Attachment, 'containerId' | 'ifName'>;
 
 /** An attachment without a record, which a container runtime made by calling the CNI plugins of the conflist itself. */
 export interface ForeignAttachment extends AttachmentKey {
@@ -42,7 +41,7 @@ export class Attachments {
 
   constructor(options: AttachmentsOptions) {
     this.#options = options;
-    this.#records = new AttachmentRecords(options.directory);
+    this.#records = attachmentRecords(options.directory);
     this.#gate = new KeyedExecutor(options.parallel);
   }
 
@@ -64,7 +63,7 @@ export class Attachments {
     if (attachment.netns === undefined)
       throw new NetworkError('InvalidConfig', `sandbox ${attachment.containerId} has no network namespace to connect`);
     signal?.throwIfAborted();
-    return this.#gate.run(keyOf(attachment), () =>
+    return this.#gate.run(attachmentKey(attachment), () =>
       inSpan(
         context.tracer,
         'CNI ADD',
@@ -100,7 +99,7 @@ export class Attachments {
   async check(attachment: Attachment, { signal, spanContext }: NetworkCallOptions = {}): Promise<void> {
     validateNames(attachment);
     const { context, chain } = this.#options;
-    await this.#gate.run(keyOf(attachment), () =>
+    await this.#gate.run(attachmentKey(attachment), () =>
       inSpan(context.tracer, 'CNI CHECK', { spanContext }, async () => {
         signal?.throwIfAborted();
         const record = this.#records.get(attachment);
@@ -116,7 +115,7 @@ export class Attachments {
 
   async del(attachment: Attachment, { spanContext }: NetworkCallOptions = {}): Promise<void> {
     validateNames(attachment);
-    await this.#gate.run(keyOf(attachment), () =>
+    await this.#gate.run(attachmentKey(attachment), () =>
       inSpan(this.#options.context.tracer, 'CNI DEL', { spanContext }, async () => {
         const record = this.#records.get(attachment);
         const { list } = this;
@@ -132,11 +131,11 @@ export class Attachments {
     const { context, parallel } = this.#options;
     await this.#gate.exclusive(() =>
       inSpan(context.tracer, 'CNI GC', { spanContext }, async () => {
-        const keep = new Set(valid.map(keyOf));
+        const keep = new Set(valid.map(attachmentKey));
         const failures: unknown[] = [];
         const records = this.#records.all;
         await inBatches(
-          records.filter(({ attachment }) => !keep.has(keyOf(attachment)) && !this.#gate.isBusy(keyOf(attachment))),
+          records.filter(({ attachment }) => !keep.has(attachmentKey(attachment)) && !this.#gate.isBusy(attachmentKey(attachment))),
           parallel,
           (record) => this.#disconnect(record).catch((error: unknown) => void failures.push(error)),
         );
@@ -156,10 +155,12 @@ export class Attachments {
     }: { readonly valid: readonly AttachmentKey[]; readonly mine: readonly AttachmentRecord[]; readonly failures: unknown[] },
   ): Promise<void> {
     const { context, graceMs, chain, parallel } = this.#options;
-    const keep = new Set(valid.map(keyOf));
+    const keep = new Set(valid.map(attachmentKey));
     const oldest = context.clock.now() - graceMs;
-    const known = new Set(mine.map(({ attachment }) => keyOf(attachment)));
-    const unlisted = (await this.#options.foreign(list)).filter((each) => !known.has(keyOf(each)) && !keep.has(keyOf(each)));
+    const known = new Set(mine.map(({ attachment }) => attachmentKey(attachment)));
+    const unlisted = (await this.#options.foreign(list)).filter(
+      (each) => !known.has(attachmentKey(each)) && !keep.has(attachmentKey(each)),
+    );
     const fresh = unlisted.filter(({ since }) => since > oldest);
     await inBatches(
       unlisted.filter(({ since }) => since <= oldest),
@@ -170,7 +171,7 @@ export class Attachments {
           'anyone',
         ).catch((error: unknown) => void failures.push(error)),
     );
-    const busy = mine.map(({ attachment }) => attachment).filter((attachment) => this.#gate.isBusy(keyOf(attachment)));
+    const busy = mine.map(({ attachment }) => attachment).filter((attachment) => this.#gate.isBusy(attachmentKey(attachment)));
     await chain.gc(list, [...valid, ...fresh, ...busy]).catch((error: unknown) => void failures.push(error));
   }
 

@@ -7,6 +7,8 @@ import type { Health, Role } from '../role/role.ts';
 export interface ProcessView {
   /** Metrics registries of every plugin, for /metrics. */
   registries(): readonly PluginContext['metrics'][];
+  /** Metrics of the certificates of the process, which `registries` contains too; for the /metrics of a kubelet. Absent if there are none. */
+  readonly certificateMetrics?: PluginContext['metrics'];
   /** Returns every role of the process, for /livez and /readyz. */
   roles(): readonly Role[];
   /** Returns the health of the plugins of other authors, for /readyz and `oarlock status`. */

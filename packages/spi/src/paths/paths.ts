@@ -1,5 +1,5 @@
 import { slot } from '@oarlock/kernel/slot';
-import type { Authenticator, Credentials, Identity } from '../authn/authn.ts';
+import type { Authenticator, AuthnResult, Credentials, Identity } from '../authn/authn.ts';
 
 export interface PathRequest {
   readonly method: string;
@@ -23,6 +23,15 @@ export interface PathResponse {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+/** Authenticates requests for all paths of the API server, for instance by sessions. */
+export interface PathAuthenticator {
+  /**
+   * @param composition the authenticators of the composition, as one. A session is valid as long as they accept the credentials that began it. Throws if
+   * no authenticator accepts the credentials and one failed, so that it is unknown whether they are valid.
+   */
+  authenticate(credentials: Credentials, composition: Authenticator): AuthnResult | Promise<AuthnResult>;
+}
+
 /**
  * A non-resource path of the API server. The API server authorizes the request as a non-resource request before it calls the handler, unless the
  * path is public.
@@ -36,15 +45,20 @@ export interface PathHandler {
    * rejected with 401.
    */
   readonly isPublic?: boolean;
-  /** Authenticates requests for all paths of the API server, for instance by sessions. The API server calls it before the authenticators of the composition. */
-  readonly authenticator?: Authenticator;
+  /** The API server calls it before the authenticators of the composition. */
+  readonly authenticator?: PathAuthenticator;
   handle(request: PathRequest): Promise<PathResponse>;
 }
 
 export const Paths = slot.chain<PathHandler>('paths/v1');
 
 /**
- * The prefix of the names of cookies that handlers of paths set. The API server removes these cookies from requests and responses that it proxies,
- * so that pods and extension API servers neither receive nor set them.
+ * The credentials of handlers of paths: cookies whose names have the prefix, the header, and WebSocket subprotocols with the prefix, which browsers
+ * send instead of headers. The API server removes them from requests and responses that it proxies, so that pods, kubelets and extension API servers
+ * neither receive nor set them.
  */
-export const ownCookiePrefix = '__Host-oarlock-';
+export const ownCredentials = {
+  cookiePrefix: '__Host-oarlock-',
+  header: 'x-oarlock-console',
+  subprotocolPrefix: 'key.console.oarlock.dev.',
+} as const;

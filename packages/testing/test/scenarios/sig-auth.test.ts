@@ -134,6 +134,14 @@ describe('[sig-auth] ServiceAccounts', () => {
   });
 });
 
+const certificateRequest = `-----BEGIN CERTIFICATE REQUEST-----
+MIGOMEICAQAwDzENMAsGA1UEAwwEamFuZTAqMAUGAytlcAMhAPvNgmuHqS1nw92x
+Dvy4gj468M4XmV/Si1AF7rI1YV6loAAwBQYDK2VwA0EA+06FdnftatT2VOgc+Jhn
+A/otM/UKby0jLIygjhg2ZlrJalx2aBb3bWIC8M1g6ed/cL9LuZXVDQctkf3ByxMS
+BQ==
+-----END CERTIFICATE REQUEST-----
+`;
+
 describe('[sig-auth] SubjectReview', () => {
   it('should support SubjectReview API operations', async () => {
     const namespace = await space('review');
@@ -152,9 +160,7 @@ describe('[sig-auth] Certificates API [Privileged:ClusterAdmin]', () => {
   it('should support CSR API operations', async () => {
     const signerName = 'example.com/e2e';
     // a request that no signer handles: the test covers only its life cycle
-    const request = Buffer.from(
-      '-----BEGIN CERTIFICATE REQUEST-----\nMIHXMIGAAgEAMB4xHDAaBgNVBAMME2UyZS5leGFtcGxlLmNvbS5jc3IwWTATBgcq\n-----END CERTIFICATE REQUEST-----\n',
-    ).toString('base64');
+    const request = Buffer.from(certificateRequest).toString('base64');
     const created = await client.create(certificateSigningRequests, {
       metadata: { generateName: 'e2e-example-csr-', labels: { e2e: 'csr' } },
       spec: { request, signerName, expirationSeconds: 3600, usages: ['digital signature', 'key encipherment', 'server auth'] },

@@ -1,13 +1,13 @@
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
-import type { AttachmentKey } from '@oarlock/network-cni/cni/attachments';
+import { attachmentKey, type AttachmentKey } from '@oarlock/network-cni/cni/record-files';
 import { annotationsCapability, CniError, validateNames, type CniCommand, type CniResult } from '@oarlock/network-cni/cni/protocol';
 import { KeyedExecutor } from '@oarlock/network-cni/cni/keyed-executor';
 import { NetworkError } from '@oarlock/spi/network';
 import type { BlockAllocator } from '../ipam/block-allocator.ts';
 import { gateways, type DataPlane } from '../dataplane/data-plane.ts';
-import { endpointKey, hostInterfaceOf, type Endpoint, type EndpointRecords } from '../dataplane/endpoint-records.ts';
+import { hostInterfaceOf, type Endpoint, type EndpointRecords } from '../dataplane/endpoint-records.ts';
 import { addressRequests, type Pool } from '../ipam/pools.ts';
 
 /** The parameters of a CNI call: the environment variables without the prefix `CNI_`, and the parsed standard input. */
@@ -83,7 +83,7 @@ export class CniHandler {
 
   async #keyed<T>(request: CniRequest, work: () => Promise<T>): Promise<T> {
     validateNames(request);
-    return this.#gate.run(endpointKey(request), work);
+    return this.#gate.run(attachmentKey(request), work);
   }
 
   async #add(request: CniRequest): Promise<CniResult> {
@@ -93,7 +93,7 @@ export class CniHandler {
     if (!ready || !allocator) throw new NetworkError('TryAgain', 'the network of the node is not set up yet');
     if (!path.test(request.netns))
       throw new NetworkError('InvalidConfig', `not a path of a network namespace: ${JSON.stringify(request.netns)}`);
-    const key = endpointKey(request);
+    const key = attachmentKey(request);
     const known = records.get(request);
     const previous = this.#results.get(key);
     if (known?.netns === request.netns && previous) return previous;
@@ -143,19 +143,19 @@ export class CniHandler {
   async #remove(endpoint: Endpoint): Promise<void> {
     const { records, plane } = this.#options;
     await plane.disconnect(endpoint.hostInterface);
-    this.#results.delete(endpointKey(endpoint));
+    this.#results.delete(attachmentKey(endpoint));
     await records.remove(endpoint);
     const allocator = this.#options.allocator();
-    for (const ip of endpoint.ips) allocator?.release(ip, endpointKey(endpoint));
+    for (const ip of endpoint.ips) allocator?.release(ip, attachmentKey(endpoint));
   }
 
   async #gc(valid: unknown, spared: readonly AttachmentKey[]): Promise<void> {
     if (!Array.isArray(valid)) throw new NetworkError('InvalidConfig', 'cni.dev/valid-attachments: not a list');
     const listed = valid as readonly { readonly containerID?: unknown; readonly ifname?: unknown }[];
-    const keep = new Set([...listed.map(({ containerID, ifname }) => `${containerID}~${ifname}`), ...spared.map(endpointKey)]);
+    const keep = new Set([...listed.map(({ containerID, ifname }) => `${containerID}~${ifname}`), ...spared.map(attachmentKey)]);
     const failures: unknown[] = [];
     for (const endpoint of this.#options.records.all) {
-      const key = endpointKey(endpoint);
+      const key = attachmentKey(endpoint);
       if (keep.has(key) || this.#gate.isBusy(key)) continue;
       await this.#gate.run(key, () => this.#remove(endpoint)).catch((error: unknown) => void failures.push(error));
     }

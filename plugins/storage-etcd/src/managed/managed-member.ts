@@ -260,8 +260,9 @@ export class ManagedMember implements StorageProcess {
     if (this.#stopped) return;
     const { clock, log } = this.#options;
     this.#timer = clock.after(refreshMs, () => {
-      void this.#refresh()
-        .then(() => this.#issueCertificates())
+      void this.#issueCertificates()
+        .catch((error: unknown) => log.error({ error: errorText(error) }, 'the certificates of the etcd member could not be renewed'))
+        .then(() => this.#refresh())
         .catch((error: unknown) => log.warn({ error: errorText(error) }, 'the list of etcd members could not be read'))
         .finally(() => this.#schedule());
     });

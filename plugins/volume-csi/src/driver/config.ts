@@ -6,6 +6,8 @@ const storageClass = z.strictObject({
   default: z.boolean().default(true),
   bindingMode: z.enum(['WaitForFirstConsumer', 'Immediate']).default('WaitForFirstConsumer'),
   reclaimPolicy: z.enum(['Delete', 'Retain']).default('Delete'),
+  /** Default: whether the driver can expand volumes; false if the class is created before the driver has answered. */
+  allowVolumeExpansion: z.boolean().optional(),
 });
 
 const csiDriver = z.strictObject({
@@ -25,9 +27,13 @@ const csiDriver = z.strictObject({
 /** True if the driver's controller service serves the volumes of all nodes; false if each node has its own controller service. */
 const central = z.boolean().default(false);
 
+/** The name of the driver: a control plane without the driver then creates its CSIDriver and StorageClass, which nodes may not create. */
+const name = z.string().min(1).max(63).optional();
+
 /** A CSI driver that already listens on a socket. */
 const listening = z.strictObject({
   socket: z.string().startsWith('/'),
+  name,
   /** True to create, expand and delete volumes, as external-provisioner and external-resizer do. */
   provision: z.boolean().default(false),
   central,
@@ -42,6 +48,7 @@ export const ownName = 'hostpath.csi.oarlock.dev';
 const run = z.strictObject({
   /** `csi-hostpath`, or a command that accepts `--endpoint`, `--node-id` and `--data-dir`. */
   run: z.union([z.literal('csi-hostpath'), z.array(z.string()).min(1)]),
+  name,
   provision: z.boolean().default(true),
   central,
   csiDriver: csiDriver.prefault({}),
@@ -71,6 +78,9 @@ export const volumeCsiConfig = z.strictObject({
 });
 export type VolumeCsiConfig = z.output<typeof volumeCsiConfig>;
 export type DriverConfig = VolumeCsiConfig['drivers'][number];
+
+/** Returns the name of the driver if it is known before the driver answers. */
+export const knownName = (config: DriverConfig): string | undefined => (isOwn(config) ? ownName : config.name);
 
 /** Returns true if the driver is csi-hostpath with provisioning. */
 export const isOwn = (config: DriverConfig): boolean => 'run' in config && config.run === 'csi-hostpath' && config.provision;

@@ -4,7 +4,6 @@ import type { CSINode, CSINodeDriver } from '@oarlock/api/types/storage-v1';
 import type { Node } from '@oarlock/api/types/core-v1';
 import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
-import type { Logger } from '@oarlock/primitives/logger';
 import type { Client } from '@oarlock/spi/client';
 import type { DriverConfig } from '../driver/config.ts';
 import type { CsiDriver } from '../driver/csi-driver.ts';
@@ -19,9 +18,13 @@ const ignoreExisting = (error: unknown) => {
 };
 /**
  * Creates a cluster-scoped object, unless it exists. A node that joined may not create it: the plugin in the control plane does. If the object is
- * missing then, logs an error with the remedy, because volumes would wait for it without a cause.
+ * missing then, reports the remedy, because volumes would wait for it without a cause.
  */
-async function createOrExpect<T extends KubeObject>({ client, log }: RegistrationContext, resource: Resource<T>, object: T): Promise<void> {
+async function createOrExpect<T extends KubeObject>(
+  { client, onMissing }: RegistrationContext,
+  resource: Resource<T>,
+  object: T,
+): Promise<void> {
   const name = object.metadata?.name ?? '';
   try {
     await client.create(resource, object);
@@ -33,10 +36,9 @@ async function createOrExpect<T extends KubeObject>({ client, log }: Registratio
       (cause: unknown) => (isStatus(cause, 'NotFound') ? false : undefined),
     );
     if (exists === true) return;
-    log.error(
-      { error: error.message },
+    onMissing(
       exists === false
-        ? `the ${resource.kind} ${name} does not exist and this node may not create it: add volume-csi to the cluster file of the control plane`
+        ? `the ${resource.kind} ${name} does not exist and this node may not create it: create it, or add the driver with its name and storageClass to volume-csi in the cluster file of the control plane`
         : `this node may neither create nor read the ${resource.kind} ${name}: make sure that the cluster file of the control plane has volume-csi`,
     );
   }
@@ -44,7 +46,8 @@ async function createOrExpect<T extends KubeObject>({ client, log }: Registratio
 
 export interface RegistrationContext {
   readonly client: Client;
-  readonly log: Logger;
+  /** Called with a sentence for the user if an object of the cluster is missing that this process may not create. */
+  readonly onMissing: (message: string) => void;
 }
 
 /** The objects of a CSI driver that are created if they are missing. */
@@ -77,7 +80,7 @@ export async function createDriverObjects(
       provisioner: name,
       reclaimPolicy: storageClass.reclaimPolicy,
       volumeBindingMode: storageClass.bindingMode,
-      allowVolumeExpansion,
+      allowVolumeExpansion: storageClass.allowVolumeExpansion ?? allowVolumeExpansion,
     });
 }
 

@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { csiNodes, nodes } from '@oarlock/api/resources';
+import { csiNodes, nodes, storageClasses } from '@oarlock/api/resources';
+import { failure } from '@oarlock/api/status';
 import { driver } from '@oarlock/csi-hostpath/driver';
 import { registrationTable, type RegistrationInfo, type RegistrationStatus } from '@oarlock/grpc/registration-client';
 import { serveUnix } from '@oarlock/grpc/unix-server';
@@ -84,6 +85,15 @@ describe('driver registration', () => {
     await until(() => (instance.names.includes(other) ? undefined : true));
     await registrar();
     await until(() => (entry() !== undefined && instance.names.includes(other) ? true : undefined));
+  });
+
+  it('reports a missing StorageClass that the node may not create as an event of the Node', async () => {
+    const forbidden = () => failure('Forbidden', 'storageclasses.storage.k8s.io is forbidden', {});
+    world.api.failNext(({ verb, resource }) => verb === 'create' && resource.resource === storageClasses.resource, forbidden());
+    await plugin();
+    expect(await until(() => world.events.find((event) => event.includes('StorageClass')))).toMatch(
+      /^Warning FailedCreate the StorageClass standard does not exist and this node may not create it: /,
+    );
   });
 
   it.each([

@@ -6,7 +6,6 @@ import { jsonEqual } from '../../json/json.ts';
 import { selectorFromLabels, selectorFromLabelSelector, type Selector } from '../../selectors/label-selector.ts';
 import { isPercent } from '../../values/names.ts';
 import { ParseError } from '../../values/parse-error.ts';
-import { diff } from './diff.ts';
 import { validateDNSLabel, validateOptionalEnum, validateImmutable, addInvalid, validateNonNegative, type Errors } from './checks.ts';
 import { validateLabelSelector } from '../meta.ts';
 import { validatePodTemplate } from './core/pod-spec.ts';
@@ -184,7 +183,7 @@ export function validateStatefulSet(errors: Errors, { spec }: StatefulSet, old?:
     errors.push(
       fieldForbidden(
         'spec',
-        `updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden\n${diff(put(old.spec), put(spec))}`,
+        "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden",
       ),
     );
   }

@@ -1,6 +1,5 @@
-import { duplicate, fieldForbidden, invalid, notSupported, required } from '../../field/field-error.ts';
+import { fieldForbidden, invalid, required } from '../../field/field-error.ts';
 import type { ControllerRevision } from '../../generated/types/apps-v1.ts';
-import type { CertificateSigningRequest } from '../../generated/types/certificates-v1.ts';
 import type { LimitRange, ResourceQuota } from '../../generated/types/core-v1.ts';
 import type { RuntimeClass } from '../../generated/types/node-v1.ts';
 import type { PodDisruptionBudget } from '../../generated/types/policy-v1.ts';
@@ -8,7 +7,6 @@ import type { PriorityClass } from '../../generated/types/scheduling-v1.ts';
 import { jsonEqual } from '../../json/json.ts';
 import { isPercent, isQualifiedName } from '../../values/names.ts';
 import { validateTolerations } from './core/affinity.ts';
-import { validateSignerName } from './signer-name.ts';
 import {
   validateDNSLabel,
   validateOptionalEnum,
@@ -17,7 +15,6 @@ import {
   validateNonNegative,
   validateQualifiedName,
   type Errors,
-  repeatedIndexes,
 } from './checks.ts';
 import { validateConditions, validateLabelSelector } from '../meta.ts';
 import { validateContainerRequirements, validateResourceQuantity } from '../resources.ts';
@@ -183,78 +180,4 @@ export function validateLimitRangeNames(errors: Errors, { spec }: LimitRange): v
     for (const key of ['max', 'min', 'default', 'defaultRequest', 'maxLimitRequestRatio'] as const)
       for (const name of Object.keys(limit[key] ?? {})) addInvalid(errors, `${path}.${key}[${name}]`, name, isQualifiedName(name));
   }
-}
-
-const keyUsages = [
-  'signing',
-  'digital signature',
-  'content commitment',
-  'key encipherment',
-  'key agreement',
-  'data encipherment',
-  'cert sign',
-  'crl sign',
-  'encipher only',
-  'decipher only',
-  'any',
-  'server auth',
-  'client auth',
-  'code signing',
-  'email protection',
-  's/mime',
-  'ipsec end system',
-  'ipsec tunnel',
-  'ipsec user',
-  'timestamping',
-  'ocsp signing',
-  'microsoft sgc',
-  'netscape sgc',
-];
-const legacySigner = 'kubernetes.io/legacy-unknown';
-export function validateCertificateSigningRequest(
-  errors: Errors,
-  { spec }: CertificateSigningRequest,
-  old?: CertificateSigningRequest,
-): void {
-  const { request = '', signerName = '', usages = [], expirationSeconds } = spec ?? {};
-  if (old === undefined) {
-    const pem = /-----BEGIN ([A-Z ]+)-----/.exec(Buffer.from(request, 'base64').toString('latin1'));
-    if (pem?.[1] !== 'CERTIFICATE REQUEST' && pem?.[1] !== 'NEW CERTIFICATE REQUEST')
-      errors.push(invalid('spec.request', request, 'PEM block type must be CERTIFICATE REQUEST'));
-    if (usages.length === 0) errors.push(required('spec.usages'));
-  }
-  if (signerName === legacySigner && old?.spec?.signerName !== legacySigner)
-    errors.push(invalid('spec.signerName', signerName, 'the legacy signerName is not allowed via this API version'));
-  else validateSignerName(errors, 'spec.signerName', signerName);
-  if (old === undefined) for (const [i, usage] of usages.entries()) validateOptionalEnum(errors, `spec.usages[${i}]`, usage, keyUsages);
-  for (const i of repeatedIndexes(usages)) errors.push(duplicate(`spec.usages[${i}]`, usages[i]));
-  if (expirationSeconds !== undefined && expirationSeconds < 600)
-    errors.push(invalid('spec.expirationSeconds', expirationSeconds, 'may not specify a duration less than 600 seconds (10 minutes)'));
-}
-
-/** Rules for writes to the status or approval: a decision is final. */
-export function validateCertificateSigningRequestStatus(
-  errors: Errors,
-  { status }: CertificateSigningRequest,
-  old?: CertificateSigningRequest,
-): void {
-  const list = status?.conditions ?? [];
-  const types = new Set<string>();
-  for (const [i, { type = '', status: is }] of list.entries()) {
-    const at = `status.conditions[${i}]`;
-    if (type === '') errors.push(required(`${at}.type`));
-    if (types.has(type)) errors.push(duplicate(`${at}.type`, type));
-    types.add(type);
-    if ((type === 'Approved' && types.has('Denied')) || (type === 'Denied' && types.has('Approved')))
-      errors.push(invalid(`${at}.type`, type, 'Approved and Denied conditions are mutually exclusive'));
-    if (['Approved', 'Denied', 'Failed'].includes(type)) {
-      if (is !== 'True') errors.push(notSupported(`${at}.status`, is ?? '', ['True']));
-    } else if (!['True', 'False', 'Unknown'].includes(is ?? ''))
-      errors.push(notSupported(`${at}.status`, is ?? '', ['False', 'True', 'Unknown']));
-  }
-  for (const type of ['Approved', 'Denied', 'Failed'])
-    if (old?.status?.conditions?.some((condition) => condition.type === type) === true && !types.has(type))
-      errors.push(fieldForbidden('status.conditions', `updates may not remove a condition of type ${JSON.stringify(type)}`));
-  if (old?.status?.certificate && status?.certificate !== old.status.certificate)
-    errors.push(invalid('status.certificate', status?.certificate ?? '', 'field is immutable'));
 }

@@ -2,6 +2,7 @@ import { applyDefaults } from '../../../src/defaulting/apply-defaults.ts';
 import { gvkOf, kindOf } from '../../../src/kinds.ts';
 import type { KubeObject } from '../../../src/object.ts';
 import { validateObject } from '../../../src/validation/validate-object.ts';
+import { certificateRequest } from '../../support/certificate-request.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -14,7 +15,6 @@ const selectedJob = {
 };
 const labels = { app: 'x' };
 const workload = { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: podSpec } };
-const certificateRequest = Buffer.from('-----BEGIN CERTIFICATE REQUEST-----\neA==\n-----END CERTIFICATE REQUEST-----\n').toString('base64');
 
 /** Objects without errors, by kind. A rule replaces fields of them. */
 export const samples: Readonly<Record<string, Fields>> = {

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { constants, createGzip, type Gzip } from 'node:zlib';
 import type { Exchange, ResponseStream } from '../exchange.ts';
-import { waitForDrain } from './http1-exchange.ts';
+import { waitForDrain } from './drain.ts';
 
 /** The size above which a response is compressed if the client accepts gzip, as upstream. Such a response is sent in pieces of twice the size. */
 export const minGzipBytes = 128 * 1024;

@@ -6,6 +6,7 @@ import type { ClientConnection } from '../client-connection.ts';
 import { timedOut } from '../errors.ts';
 import { BodyReservation, type RequestBodyMemory } from '../request-body-memory.ts';
 import { BodyReader } from './body-reader.ts';
+import { waitForDrain } from './drain.ts';
 import type { ClientPhase, ClientProgress, MonitoredExchange } from './client-progress.ts';
 
 const lineEnd = Buffer.from('\r\n');
@@ -227,25 +228,4 @@ function chunked(bytes: Buffer): Buffer {
     frames.set(bytes, framed);
   }
   return framed;
-}
-
-interface Writable {
-  readonly destroyed: boolean;
-  readonly writableNeedDrain: boolean;
-  once(event: 'drain' | 'close', listener: () => void): unknown;
-  off(event: 'drain' | 'close', listener: () => void): unknown;
-}
-
-/** Resolves when the stream accepts more data or is destroyed. */
-export function waitForDrain(stream: Writable): Promise<void> {
-  if (stream.destroyed || !stream.writableNeedDrain) return Promise.resolve();
-  return new Promise((resolve) => {
-    const done = () => {
-      stream.off('drain', done);
-      stream.off('close', done);
-      resolve();
-    };
-    stream.once('drain', done);
-    stream.once('close', done);
-  });
 }

@@ -6,8 +6,8 @@ import type { ClientConnection } from '../client-connection.ts';
 import { timedOut } from '../errors.ts';
 import { BodyReservation, type RequestBodyMemory } from '../request-body-memory.ts';
 import { BodyReader } from './body-reader.ts';
+import { waitForDrain } from './drain.ts';
 import type { ClientPhase, ClientProgress, MonitoredExchange } from './client-progress.ts';
-import { waitForDrain } from './http1-exchange.ts';
 
 /** The headers of an HTTP/2 request, as an object and as lines. */
 export interface Http2Headers {

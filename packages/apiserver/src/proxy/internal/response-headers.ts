@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Exchange } from '../../http/exchange.ts';
 import { connectionHeaders } from './forwarded-body.ts';
-import { foreignSetCookies } from './own-cookies.ts';
+import { foreignSetCookies } from './client-credentials.ts';
 import { rewriteLink, type LinkRewriting } from './location.ts';
 
 /** Returns true if the response is an HTML page without a content coding. */

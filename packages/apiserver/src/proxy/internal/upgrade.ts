@@ -1,8 +1,8 @@
 import { STATUS_CODES, type ClientRequest, type IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { isOwnCookie } from './client-credentials.ts';
 import { connectionHeaders } from './forwarded-body.ts';
-import { isOwnCookie } from './own-cookies.ts';
 import { copyBidirectional } from './splice.ts';
 
 /** The time in milliseconds to write the buffered bytes of one side after the other side has closed. */

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { certificateRequest } from '../../support/certificate-request.ts';
 import { configMap, pod, rejectionOf, TestServer } from '../../support/pipeline-fixture.ts';
 
 let server: TestServer;
@@ -299,7 +300,7 @@ describe('object creation by kind', () => {
       metadata: { name: 'c' },
       ...{
         spec: {
-          request: Buffer.from('-----BEGIN CERTIFICATE REQUEST-----').toString('base64'),
+          request: certificateRequest,
           signerName: 'example.com/x',
           usages: ['client auth'],
           username: 'someone-else',

@@ -24,8 +24,10 @@ import {
   type Uint,
   uintOf,
   isList,
+  itemsOf,
   isMap,
   sizeOf,
+  type ListValue,
   type Value,
 } from '../../values/value.ts';
 
@@ -164,6 +166,10 @@ function zeroish(value: Value): boolean {
   return value === '' || value === false || value === null;
 }
 
+const optionalOf = (value: Value | undefined) => (value === undefined ? none : new Optional(value));
+const unwrap = (list: ListValue) =>
+  itemsOf(list).flatMap((each) => (each instanceof Optional && each.value !== undefined ? [each.value] : []));
+
 const text = { cost: traversal };
 const matching = { cost: (a: number, b: number) => Math.max(1, traversal(a)) * Math.max(1, traversal(b)) };
 
@@ -229,5 +235,9 @@ export const standard: Library = {
     }),
     fn('(optional<A>).or(optional<A>): optional<A>', (a: Optional, b: Optional) => (a.value === undefined ? b : a)),
     fn('(optional<A>).orValue(A): A', ({ value }: Optional, other: Value) => value ?? other),
+    fn('(list<A>).first(): optional<A>', (list: ListValue) => optionalOf(itemsOf(list)[0])),
+    fn('(list<A>).last(): optional<A>', (list: ListValue) => optionalOf(itemsOf(list).at(-1))),
+    fn('optional.unwrap(list<optional<A>>): list<A>', unwrap),
+    fn('(list<optional<A>>).unwrapOpt(): list<A>', unwrap),
   ],
 };

@@ -129,7 +129,6 @@ export const strings: Library = {
     fn('(string).lowerAscii(): string', lower, read),
     fn('(string).upperAscii(): string', upper, read),
     fn('(string).trim(): string', trim, read),
-    fn('(string).reverse(): string', (text: string) => [...charsOf(text)].reverse().join(''), read),
     fn(['(string).replace(string, string): string', '(string).replace(string, string, int): string'], replace, {
       cost: rewritten,
     }),

@@ -1,6 +1,6 @@
 import { objectKey, type ObjectKey } from '@oarlock/api/object';
 import { controllerRevisions, daemonSets, nodes as nodeResource, pods as podResource } from '@oarlock/api/resources';
-import { isStatus } from '@oarlock/api/status';
+import { ignoreNotFound } from '../../errors/ignore-not-found.ts';
 import type { ControllerRevision, DaemonSet, DaemonSetStatus } from '@oarlock/api/types/apps-v1';
 import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
@@ -284,11 +284,7 @@ export class DaemonSetController implements Controller {
       'conditions'
     >[];
     if (set.status !== undefined && counts.every((count) => (set.status?.[count] ?? 0) === (status[count] ?? 0))) return;
-    try {
-      await client.update(daemonSets, { ...withTypeMeta(daemonSets, set), status }, { subresource: 'status' });
-    } catch (error) {
-      if (!isStatus(error, 'NotFound')) throw error;
-    }
+    await ignoreNotFound(() => client.update(daemonSets, { ...withTypeMeta(daemonSets, set), status }, { subresource: 'status' }));
   }
 }
 

@@ -1,6 +1,6 @@
 import { controllerOf, isControlledBy, objectKey } from '@oarlock/api/object';
 import { deployments, pods as podResource, replicaSets } from '@oarlock/api/resources';
-import { isStatus } from '@oarlock/api/status';
+import { ignoreNotFound } from '../../errors/ignore-not-found.ts';
 import type { Deployment, DeploymentStatus, ReplicaSet } from '@oarlock/api/types/apps-v1';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
@@ -224,13 +224,10 @@ export class DeploymentController implements Controller {
     const status: DeploymentStatus =
       paused || isDeleting ? counts : { ...counts, conditions: rolloutConditions(deployment, counts, { all, newSet, nowMs: now }) };
     if (!isDeleting && (paused || isComplete(deployment, status))) await this.#scaling.cleanupDeployment(rollout);
-    if (!sameStatus(deployment.status, status)) {
-      try {
-        await client.update(deployments, { ...withTypeMeta(deployments, deployment), status }, { subresource: 'status' });
-      } catch (error) {
-        if (!isStatus(error, 'NotFound')) throw error;
-      }
-    }
+    if (!sameStatus(deployment.status, status))
+      await ignoreNotFound(() =>
+        client.update(deployments, { ...withTypeMeta(deployments, deployment), status }, { subresource: 'status' }),
+      );
     const remainingMs = paused ? undefined : msUntilProgressDeadline(deployment, status, now);
     return remainingMs !== undefined && remainingMs > 0 ? { requeueAfterMs: remainingMs + 1 } : undefined;
   }

@@ -1,6 +1,6 @@
 import { objectKey, type KubeObject } from '@oarlock/api/object';
 import { controllerRevisions, persistentVolumeClaims, pods as podResource, statefulSets } from '@oarlock/api/resources';
-import { isStatus } from '@oarlock/api/status';
+import { ignoreNotFound } from '../../errors/ignore-not-found.ts';
 import type { ControllerRevision, StatefulSet, StatefulSetStatus } from '@oarlock/api/types/apps-v1';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
@@ -216,11 +216,7 @@ export class StatefulSetController implements Controller {
   }
 
   async #writeStatus(set: StatefulSet, status: StatefulSetStatus, client: Client): Promise<void> {
-    try {
-      await client.update(statefulSets, { ...withTypeMeta(statefulSets, set), status }, { subresource: 'status' });
-    } catch (error) {
-      if (!isStatus(error, 'NotFound')) throw error;
-    }
+    await ignoreNotFound(() => client.update(statefulSets, { ...withTypeMeta(statefulSets, set), status }, { subresource: 'status' }));
   }
 }
 

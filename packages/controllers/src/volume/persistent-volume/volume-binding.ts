@@ -1,5 +1,6 @@
 import { persistentVolumeClaims, persistentVolumes } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
+import { ignoreNotFound } from '../../errors/ignore-not-found.ts';
 import type { PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimStatus } from '@oarlock/api/types/core-v1';
 import type { Client } from '@oarlock/spi/client';
 import { withTypeMeta } from '../../objects/object-identity.ts';
@@ -78,11 +79,9 @@ export async function setClaimPhase(claim: PersistentVolumeClaim, { phase, volum
           ...(isNewlyBound && attributes ? { currentVolumeAttributesClassName: attributes } : {}),
         };
   if (JSON.stringify(sorted(status)) === JSON.stringify(sorted(claim.status))) return false;
-  try {
-    await client.update(persistentVolumeClaims, { ...withTypeMeta(persistentVolumeClaims, claim), status }, { subresource: 'status' });
-  } catch (error) {
-    if (!isStatus(error, 'NotFound')) throw error;
-  }
+  await ignoreNotFound(() =>
+    client.update(persistentVolumeClaims, { ...withTypeMeta(persistentVolumeClaims, claim), status }, { subresource: 'status' }),
+  );
   return true;
 }
 const sorted = (status: PersistentVolumeClaimStatus = {}) => Object.entries(status).sort(([a], [b]) => (a < b ? -1 : 1));

@@ -4,7 +4,7 @@ import type { Informers } from '@oarlock/spi/client';
 import { runtimeLabels } from '../../runtime/labels.ts';
 import type { ApiAccess, PodRuntime } from '../node-context.ts';
 import type { NodeAgent } from '../../node/node-agent.ts';
-import type { AdoptedPod } from '../../node/pod-workers.ts';
+import type { AdoptedPod } from '../worker/pod-workers.ts';
 import { OrphanedPodDirs, type OrphanedPodDirsContext } from '../../node/orphaned-pod-dirs.ts';
 import { networkAttachmentOf } from '../../kuberuntime/pod-sandbox.ts';
 import { podUid } from '../../pod-util/pods.ts';

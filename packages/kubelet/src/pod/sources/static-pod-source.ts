@@ -7,7 +7,7 @@ import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import { Backoff } from '@oarlock/primitives/backoff';
 import type { Timer } from '@oarlock/primitives/clock';
 import type { ApiAccess, ProcessContext } from '../node-context.ts';
-import type { AdoptedPod, PodWorkers } from '../../node/pod-workers.ts';
+import type { AdoptedPod, PodWorkers } from '../worker/pod-workers.ts';
 import { isDeleted, podUid } from '../../pod-util/pods.ts';
 import { configHashAnnotation, configMirrorAnnotation } from '../../pod-util/config-source.ts';
 import { fetchManifests, readManifests, type StaticPodManifest } from './static-pod-manifests.ts';

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import type { Server } from 'node:https';
 import type { SecureContextOptions } from 'node:tls';
+import { atTime } from '@oarlock/primitives/at-time';
 import type { Timer } from '@oarlock/primitives/clock';
 import { serverTls } from '@oarlock/primitives/net/tls-policy';
 import type { KeyPair } from '@oarlock/spi/cluster';
@@ -36,7 +37,7 @@ export class ServingCertificate {
     const { clock, log } = this.#kubelet.context;
     const { validFrom, validTo } = new X509Certificate(certificate);
     const [from, to] = [Date.parse(validFrom), Date.parse(validTo)];
-    const due = from + (to - from) * 0.8 - clock.now();
+    const due = from + (to - from) * 0.8;
     const renew = async () => {
       try {
         const pair = await this.current();
@@ -47,7 +48,7 @@ export class ServingCertificate {
         this.renewLater(server, { certificate });
       }
     };
-    this.#renewal = clock.after(Math.max(due, renewalRetryMs), () => void renew());
+    this.#renewal = atTime(clock, Math.max(due, clock.now() + renewalRetryMs), () => void renew());
   }
 
   stop(): void {

@@ -3,6 +3,7 @@ import type {
   CSIPersistentVolumeSource,
   PersistentVolume,
   PersistentVolumeClaim,
+  PersistentVolumeClaimSpec,
   PersistentVolumeSpec,
   VolumeNodeAffinity,
 } from '../../../generated/types/core-v1.ts';
@@ -11,9 +12,20 @@ import { compareQuantity, parseQuantity } from '../../../values/quantity.ts';
 import { validateNodeSelector } from './affinity.ts';
 import { validateDNSSubdomain, validateOptionalEnum, validateImmutable, isNotPositive, validateNonEmpty, type Errors } from '../checks.ts';
 import { validateAccessModeSet, validateClaimSpec } from './claim-spec.ts';
-import { diff } from '../diff.ts';
+import { claimSpecDiff, volumeSourceDiff } from '../spec-diff/spec-diff.ts';
 import { validateSecretReference, validateVolumeSource } from './volume-sources.ts';
 import { validateCSIDriverName } from './volumes.ts';
+
+/** Returns the spec of a bound claim with the old values of the fields that may change. */
+function withMutableFields(spec: PersistentVolumeClaimSpec, old: PersistentVolumeClaimSpec): PersistentVolumeClaimSpec {
+  const { volumeAttributesClassName: _, ...rest } = spec;
+  const storage = old.resources?.requests?.['storage'];
+  return {
+    ...rest,
+    resources: { ...spec.resources, requests: { ...spec.resources?.requests, ...(storage !== undefined && { storage }) } },
+    ...(old.volumeAttributesClassName !== undefined && { volumeAttributesClassName: old.volumeAttributesClassName }),
+  };
+}
 
 export function validatePersistentVolumeClaim(errors: Errors, claim: PersistentVolumeClaim, old?: PersistentVolumeClaim): void {
   validateClaimSpec(errors, 'spec', claim.spec ?? {});
@@ -31,10 +43,11 @@ export function validatePersistentVolumeClaim(errors: Errors, claim: PersistentV
   };
   const bound = claim.status?.phase === 'Bound';
   if (!jsonEqual(strip(claim, bound), strip(old, bound))) {
+    const masked = bound ? withMutableFields(claim.spec ?? {}, old.spec ?? {}) : (claim.spec ?? {});
     errors.push(
       fieldForbidden(
         'spec',
-        `spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n${diff(strip(old, bound), strip(claim, bound))}`,
+        `spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n${claimSpecDiff(old.spec ?? {}, masked)}`,
       ),
     );
   }
@@ -205,7 +218,7 @@ function validatePersistentVolumeUpdate(errors: Errors, spec: PersistentVolumeSp
     errors.push(
       fieldForbidden(
         'spec.persistentvolumesource',
-        `spec.persistentvolumesource is immutable after creation\n${diff(sourcesOf(old), sources)}`,
+        `spec.persistentvolumesource is immutable after creation\n${volumeSourceDiff(sourcesOf(old), sources)}`,
       ),
     );
   validateImmutable(errors, 'volumeMode', spec.volumeMode, old.volumeMode);

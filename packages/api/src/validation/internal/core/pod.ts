@@ -5,7 +5,7 @@ import { jsonEqual } from '../../../json/json.ts';
 import { inclusiveRangeError } from '../../../values/names.ts';
 import { validateTolerations } from './affinity.ts';
 import { validateDNSSubdomain, validateDualStack, validateImmutable, validateIP, validateQualifiedName, type Errors } from '../checks.ts';
-import { diff } from '../diff.ts';
+import { ephemeralContainerDiff, podSpecDiff } from '../spec-diff/spec-diff.ts';
 import { validatePodSpec } from './pod-spec.ts';
 import { validateProfileAnnotations } from './profile-annotations.ts';
 
@@ -81,7 +81,7 @@ export function validatePodUpdate(errors: Errors, pod: Pod, old: Pod): void {
   if (jsonEqual(spec, before)) return;
   const masked = maskMutableFields(errors, spec, before);
   if (!jsonEqual(masked, before))
-    errors.push(fieldForbidden('spec', `pod updates may not change fields other than ${updatable}\n${diff(before, masked)}`));
+    errors.push(fieldForbidden('spec', `pod updates may not change fields other than ${updatable}\n${podSpecDiff(before, masked)}`));
 }
 
 function validateMirrorAnnotation(errors: Errors, pod: Pod, old: Pod): void {
@@ -273,7 +273,7 @@ export function validateEphemeralContainersUpdate(errors: Errors, pod: Pod, old:
       errors.push(
         fieldForbidden(
           'spec.ephemeralContainers',
-          `existing ephemeral containers ${JSON.stringify(before.name)} may not be changed\n${diff(before, container)}`,
+          `existing ephemeral containers ${JSON.stringify(before.name)} may not be changed\n${ephemeralContainerDiff(before, container)}`,
         ),
       );
   }

@@ -1,18 +1,6 @@
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import type { Secret } from '../../../generated/types/core-v1.ts';
-
-const pemBlock = /-----BEGIN ([A-Z0-9 ]+)-----\r?\n[A-Za-z0-9+/=\s]*?-----END \1-----/g;
-
-/** A block of a PEM file. */
-interface PemBlock {
-  readonly type: string;
-  readonly text: string;
-}
-
-function pemBlocks(data: string | undefined): readonly PemBlock[] {
-  const text = Buffer.from(data ?? '', 'base64').toString('latin1');
-  return Array.from(text.matchAll(pemBlock), ([block, type = '']) => ({ type, text: block }));
-}
+import { pemBlocks } from '../../../values/pem.ts';
 
 /** Returns the certificate of the first CERTIFICATE block, or the error of Go's tls.X509KeyPair. */
 function findCertificate(data: string | undefined): X509Certificate | string {

@@ -112,7 +112,7 @@ export const otherRules: readonly ValidationRule[] = [
     fields: { spec: { hostPath: { path: '/other' } } },
     old: {},
     errors: [
-      'spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n- hostPath.path: "/data"\n+ hostPath.path: "/other"',
+      'spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n@@ -2,7 +2,7 @@\n   "GCEPersistentDisk": null,\n   "AWSElasticBlockStore": null,\n   "HostPath": {\n-    "Path": "/data",\n+    "Path": "/other",\n     "Type": ""\n   },\n   "Glusterfs": null,\n',
     ],
   },
   {

@@ -17,11 +17,14 @@ const source = (containerID: string): LogSource => ({ namespace: 'n', pod: 'p', 
 /** A client whose requests are answered with these logs, one after the other. */
 function clientOf(...logs: readonly string[]) {
   const urls: string[] = [];
-  const client = new ApiClient((url) => {
-    const log = logs[urls.length] ?? '';
-    urls.push(url);
-    return Promise.resolve(new Response(log));
-  });
+  const client = new ApiClient(
+    (url) => {
+      const log = logs[urls.length] ?? '';
+      urls.push(url);
+      return Promise.resolve(new Response(log));
+    },
+    () => 'key',
+  );
   return { client, urls };
 }
 const options = { follow: true, previous: false, sinceSeconds: '' };

@@ -8,6 +8,7 @@ import { CelMap, FieldMap, type Value } from '@oarlock/cel/values/value';
 import { LruMap } from '@oarlock/primitives/collections/lru-map';
 
 const environment = kubernetesEnvironment({
+  bindings: true,
   variables: {
     device: object('kubernetes.DRADevice', {
       driver: string,

@@ -3,6 +3,8 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CertificateRequest, ClusterFacts, KeyPair } from '@oarlock/spi/cluster';
 import type { CertificateFiles, StorageAuthority, StorageProcess, StorageServer } from '@oarlock/spi/storage-server';
+import type { ClusterFile } from '../cluster-file/cluster-file.ts';
+import { certificateDays } from '../cluster-file/certificate-validity.ts';
 import { openAuthority, readPair, writePair } from './authorities.ts';
 import { selfSigned } from './certificate-writer.ts';
 import { isUsable, issuePair, newKey } from './key-pair.ts';
@@ -10,19 +12,29 @@ import { isUsable, issuePair, newKey } from './key-pair.ts';
 /** Directory of the CA of the storage's members and of this server's certificates of that CA, in the data directory. */
 export const storagePkiDirectory = join('pki', 'etcd');
 
+/** What determines the names and the certificates of a server. */
+interface ServerPlan {
+  readonly nodeName: string;
+  readonly facts: ClusterFacts;
+  readonly file: Pick<ClusterFile, 'spec'>;
+}
+
 /** The storage server of a process, and the program of its storage, which runs until `stop`. */
 export class ProcessStorageServer implements StorageServer {
   readonly name: string;
   readonly cluster: string;
   readonly address: string;
   readonly #directory: string;
+  readonly #days: number | undefined;
+  readonly #certificates = new Map<string, string>();
   #program: Promise<StorageProcess> | undefined;
 
-  constructor({ nodeName, facts }: { readonly nodeName: string; readonly facts: ClusterFacts }, dataDir: string) {
+  constructor({ nodeName, facts, file }: ServerPlan, dataDir: string) {
     this.name = nodeName;
     this.cluster = facts.name;
     this.address = new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, '');
     this.#directory = join(dataDir, storagePkiDirectory);
+    this.#days = certificateDays(file.spec);
   }
 
   async openAuthority(): Promise<StorageAuthority> {
@@ -30,8 +42,20 @@ export class ProcessStorageServer implements StorageServer {
     const { signing } = await openAuthority(this.#directory, 'ca', () => selfSigned('etcd-ca', newKey()));
     return {
       caFile: join(this.#directory, 'ca.crt'),
-      issue: (name, request) => issueFiles(this.#directory, name, { ca: signing, request }),
+      issue: (name, request) =>
+        this.#issue(name, { ca: signing, request: { ...request, ...(this.#days !== undefined && { days: this.#days }) } }),
     };
+  }
+
+  /** The certificates of the CA and of the members and clients of this server, PEM, by the names of their files. */
+  get certificates(): ReadonlyMap<string, string> {
+    return this.#certificates;
+  }
+
+  async #issue(name: string, issue: Issue): Promise<CertificateFiles> {
+    const files = await issueFiles(this.#directory, name, issue);
+    this.#certificates.set('etcd-ca', issue.ca.certificate).set(`etcd-${name}`, files.certificate);
+    return files;
   }
 
   async run<T extends StorageProcess>(start: () => Promise<T>): Promise<T> {
@@ -59,11 +83,13 @@ interface Issue {
   readonly request: CertificateRequest;
 }
 
-async function issueFiles(directory: string, name: string, issue: Issue): Promise<CertificateFiles> {
-  const current = await readPair(directory, name);
-  if (current === undefined || !isUsable(current) || !isFor(current, issue))
-    await writePair(directory, name, issuePair(issue.ca, issue.request));
-  return { certFile: join(directory, `${name}.crt`), keyFile: join(directory, `${name}.key`) };
+async function issueFiles(directory: string, name: string, issue: Issue): Promise<CertificateFiles & { readonly certificate: string }> {
+  let pair = await readPair(directory, name);
+  if (pair === undefined || !isUsable(pair) || !isFor(pair, issue)) {
+    pair = issuePair(issue.ca, issue.request);
+    await writePair(directory, name, pair);
+  }
+  return { certFile: join(directory, `${name}.crt`), keyFile: join(directory, `${name}.key`), certificate: pair.certificate };
 }
 
 /** Returns true if this CA issued the certificate for the requested names and addresses. */

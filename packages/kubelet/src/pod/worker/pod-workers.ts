@@ -1,14 +1,14 @@
 import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import type { SpanContext } from '@oarlock/kernel/tracing';
-import { runtimeLabels } from '../runtime/labels.ts';
-import type { NodeContext, PodRuntime } from '../pod/node-context.ts';
-import type { AdmissionRejection } from '../pod-util/admission-rejection.ts';
-import type { ResizeRejection } from '../pod-util/resize-status.ts';
-import { isCriticalPod, isTerminalPhase, podUid } from '../pod-util/pods.ts';
-import { PodWorker } from '../pod/worker/pod-worker.ts';
-import type { RuntimePod } from '../runtime/pleg.ts';
-import { NodeAdmission } from '../admission/node-admission.ts';
-import { subtractRequests, selectPodsToPreempt } from '../admission/preemption.ts';
+import { runtimeLabels } from '../../runtime/labels.ts';
+import type { NodeContext, PodRuntime } from '../node-context.ts';
+import type { AdmissionRejection } from '../../pod-util/admission-rejection.ts';
+import type { ResizeRejection } from '../../pod-util/resize-status.ts';
+import { isCriticalPod, isTerminalPhase, podUid } from '../../pod-util/pods.ts';
+import { PodWorker } from './pod-worker.ts';
+import type { RuntimePod } from '../../runtime/pleg.ts';
+import { NodeAdmission } from '../../admission/node-admission.ts';
+import { subtractRequests, selectPodsToPreempt } from '../../admission/preemption.ts';
 
 export interface AdoptedPod {
   readonly runtime: PodRuntime;

@@ -1,28 +1,19 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join, relative, resolve } from 'node:path';
+import { join } from 'node:path';
 import { openKeys } from '@oarlock/cluster/pki/keys';
-import { loadPlugin } from '@oarlock/cluster/plugins/plugin-loader';
-import { describeFault } from '@oarlock/kernel/errors';
 import { slotName } from '@oarlock/kernel/slot';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import type { AdmissionPlugin } from '@oarlock/spi/admission';
 import type { KeyPair } from '@oarlock/spi/cluster';
-import { parse, stringify } from 'yaml';
+import { stringify } from 'yaml';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { bundle } from './bundle.ts';
-import { listensAt, manifestsOf, type Exported } from './manifests.ts';
 import { inspectPlugin, unsupportedNeeds } from './required-rules.ts';
+import { listensAt, manifestsOf, type Exported } from './webhook-manifests.ts';
+import { dockerfile, loadExported, readConfig, writeExport, type ExportOptions } from './write-export.ts';
 
-export interface ExportOptions {
-  readonly webhook: string;
-  readonly output: string;
-  readonly config?: string;
-  readonly name?: string;
-  readonly namespace?: string;
-  readonly image?: string;
-  readonly baseImage: string;
-  readonly reads: readonly string[];
+export interface WebhookOptions extends ExportOptions {
   readonly failurePolicy: string;
   readonly timeout: number;
   readonly url?: string;
@@ -36,9 +27,9 @@ const slots = ['admission', 'authn', 'authz'] as const;
  */
 const namespaces = { admission: 'oarlock-webhooks', authn: 'oarlock-control-plane', authz: 'oarlock-control-plane' } as const;
 
-/** Writes a plugin as an image to build and as manifests for any Kubernetes cluster. @throws CommandError if the plugin cannot be a webhook */
-export async function exportWebhook(options: ExportOptions): Promise<void> {
-  const { plugin, source } = await loadExported(options.webhook);
+/** Exports a plugin as a webhook. @throws CommandError if the plugin cannot be a webhook */
+export async function exportWebhook(use: string, options: WebhookOptions): Promise<void> {
+  const { plugin, source } = await loadExported(use);
   const slot = slots.find((each) => each === slotName(plugin.provides.id));
   if (slot === undefined)
     throw new CommandError(
@@ -51,7 +42,7 @@ export async function exportWebhook(options: ExportOptions): Promise<void> {
       `${plugin.id} needs ${missing.join(' and ')}: a webhook provides only a client, informers and events`,
       exitCodes.usage,
     );
-  const config = options.config === undefined ? {} : (parse(await readFile(options.config, 'utf8')) as unknown);
+  const config = await readConfig(options);
   const { instance, rules } = inspectPlugin(plugin, config, options.reads);
   const name = options.name ?? plugin.id;
   const { namespace = namespaces[slot], url } = options;
@@ -72,8 +63,8 @@ export async function exportWebhook(options: ExportOptions): Promise<void> {
     ...(url !== undefined && { url }),
   };
   const files = new Map([
-    ['image/Dockerfile', dockerfile(options.baseImage)],
-    ['image/server.cjs', await bundle(source)],
+    ['image/Dockerfile', dockerfile(options.baseImage, 8443)],
+    ['image/server.cjs', await bundle(source, 'webhook-server/serve')],
     ['config.json', `${JSON.stringify(config, null, 2)}\n`],
     ['tls/ca.crt', tls.ca],
     ['tls/tls.crt', tls.certificate],
@@ -84,28 +75,8 @@ export async function exportWebhook(options: ExportOptions): Promise<void> {
     ...(slot === 'admission' ? [] : [['webhook.kubeconfig', kubeconfigOf(exported, slot)] as const]),
     ['README.md', readme(exported, plugin)],
   ]);
-  const folder = resolve(options.output);
-  for (const [path, text] of files) {
-    await mkdir(dirname(join(folder, path)), { recursive: true, mode: 0o755 });
-    const secret = path.startsWith('tls/') || path.endsWith('30-server.yaml');
-    await writeFile(join(folder, path), text, { mode: secret ? 0o600 : 0o644 });
-  }
-  const short = relative(process.cwd(), folder);
-  const displayPath = short.startsWith('..') ? folder : short || '.';
-  console.log(`wrote ${[...files.keys()].join(', ')} to ${displayPath}\n`);
-  console.log(
-    [
-      'Next steps:',
-      `docker build -t ${exported.image} ${displayPath}/image && docker push ${exported.image}`,
-      `kubectl apply -f ${displayPath}/manifests/`,
-    ].join('\n  '),
-  );
-}
-
-async function loadExported(use: string): Promise<{ readonly plugin: Plugin; readonly source: string }> {
-  const found = await loadPlugin(use, undefined);
-  if ('fault' in found) throw new CommandError(describeFault(found.fault), exitCodes.usage);
-  return { plugin: found.plugin, source: found.source ?? found.module.replace(/^file:\/\//, '') };
+  const secrets = [...files.keys()].filter((path) => path.startsWith('tls/') || path.endsWith('30-server.yaml'));
+  await writeExport(files, { output: options.output, image: exported.image, secrets });
 }
 
 function policyOf(text: string): 'Fail' | 'Ignore' {
@@ -132,14 +103,6 @@ async function certificateFor(dnsNames: readonly string[], url: string | undefin
     await rm(scratch, { recursive: true, force: true });
   }
 }
-
-const dockerfile = (base: string): string => `# Any image with node 20.19 or newer works; neither a shell nor npm is needed.
-FROM ${base}
-COPY server.cjs /server.cjs
-USER 65532:65532
-EXPOSE 8443
-ENTRYPOINT ["node", "/server.cjs"]
-`;
 
 const serverOf = (exported: Exported): string => exported.url ?? `https://127.0.0.1:${listensAt(exported)}`;
 

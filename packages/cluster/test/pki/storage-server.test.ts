@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readKeyFiles, removeKeyFiles } from '../../src/servers/key-files.ts';
-import { ProcessStorageServer } from '../../src/pki/process-storage-server.ts';
+import { ProcessStorageServer } from '../../src/pki/storage-server.ts';
 import { planWith, sharedStorage } from '../servers/shared-storage.ts';
 
 let directory: string;

@@ -1,12 +1,13 @@
 import type { Registry } from 'prom-client';
 
-export const metricsContentType = 'text/plain; version=0.0.4; charset=utf-8';
-
 /**
  * Returns the metrics of several registries in the Prometheus text format. Samples with the same name are grouped, as the format requires.
  * @param names only the metrics with these names; all if absent
  */
-export async function metricsText(registries: readonly Registry[], names?: ReadonlySet<string>): Promise<string> {
+export async function metricsText(
+  registries: readonly Registry[],
+  names?: ReadonlySet<string>,
+): Promise<{ readonly contentType: string; readonly text: string }> {
   const texts = new Map<string, string[]>();
   for (const registry of new Set(registries)) {
     for (const { name } of registry.getMetricsAsArray()) {
@@ -17,5 +18,8 @@ export async function metricsText(registries: readonly Registry[], names?: Reado
       else known.push(...text.split('\n').filter((line) => line !== '' && !line.startsWith('#')));
     }
   }
-  return `${[...texts.values()].map((lines) => lines.join('\n')).join('\n\n')}\n`;
+  return {
+    contentType: 'text/plain; version=0.0.4; charset=utf-8',
+    text: `${[...texts.values()].map((lines) => lines.join('\n')).join('\n\n')}\n`,
+  };
 }

@@ -1,0 +1,62 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join, relative, resolve } from 'node:path';
+import { loadPlugin } from '@oarlock/cluster/plugins/plugin-loader';
+import { describeFault } from '@oarlock/kernel/errors';
+import type { Plugin } from '@oarlock/kernel/plugin';
+import { parse } from 'yaml';
+import { CommandError, exitCodes } from '../common/command-error.ts';
+
+/** The options of `oarlock plugins export` that every kind of export has. */
+export interface ExportOptions {
+  readonly output: string;
+  readonly config?: string;
+  readonly name?: string;
+  readonly namespace?: string;
+  readonly image?: string;
+  readonly baseImage: string;
+  readonly reads: readonly string[];
+}
+
+/** Loads the plugin to export. `source` is the module that is bundled. @throws CommandError if there is no such plugin */
+export async function loadExported(use: string): Promise<{ readonly plugin: Plugin; readonly source: string }> {
+  const found = await loadPlugin(use, undefined);
+  if ('fault' in found) throw new CommandError(describeFault(found.fault), exitCodes.usage);
+  return { plugin: found.plugin, source: found.source ?? found.module.replace(/^file:\/\//, '') };
+}
+
+export async function readConfig({ config }: Pick<ExportOptions, 'config'>): Promise<unknown> {
+  return config === undefined ? {} : parse(await readFile(config, 'utf8'));
+}
+
+export const dockerfile = (
+  base: string,
+  port: number,
+): string => `# Any image with node 20.19 or newer works; neither a shell nor npm is needed.
+FROM ${base}
+COPY server.cjs /server.cjs
+USER 65532:65532
+EXPOSE ${port}
+ENTRYPOINT ["node", "/server.cjs"]
+`;
+
+/** Writes the files of an export and prints the next steps. Files of `secrets` are readable only by their owner. */
+export async function writeExport(
+  files: ReadonlyMap<string, string>,
+  { output, image, secrets = [] }: { readonly output: string; readonly image: string; readonly secrets?: readonly string[] },
+): Promise<void> {
+  const folder = resolve(output);
+  for (const [path, text] of files) {
+    await mkdir(dirname(join(folder, path)), { recursive: true, mode: 0o755 });
+    await writeFile(join(folder, path), text, { mode: secrets.includes(path) ? 0o600 : 0o644 });
+  }
+  const short = relative(process.cwd(), folder);
+  const displayPath = short.startsWith('..') ? folder : short || '.';
+  console.log(`wrote ${[...files.keys()].join(', ')} to ${displayPath}\n`);
+  console.log(
+    [
+      'Next steps:',
+      `docker build -t ${image} ${displayPath}/image && docker push ${image}`,
+      `kubectl apply -f ${displayPath}/manifests/`,
+    ].join('\n  '),
+  );
+}

@@ -1,0 +1,28 @@
+const storageKey = 'oarlock-page-key';
+const keyBytes = 32;
+
+/** Returns 256 random bits in base64url. */
+export function newPageKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(keyBytes));
+  return btoa(String.fromCharCode(...bytes))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replace(/=+$/, '');
+}
+
+/**
+ * Returns the key of the page, which begins and identifies a session together with the cookie. Unlike cookies, the storage of an origin is not shared with
+ * servers on other ports of the host. All tabs have the same key, and it is read for each request, because a sign-in in another tab replaces it.
+ */
+export function storedPageKey(): string {
+  const stored = localStorage.getItem(storageKey);
+  if (stored !== null && /^[\w-]{43}$/.test(stored)) return stored;
+  const created = newPageKey();
+  storePageKey(created);
+  return created;
+}
+
+export const storePageKey = (key: string): void => localStorage.setItem(storageKey, key);
+
+/** Returns the WebSocket subprotocol with the key: browsers send no headers with WebSockets. */
+export const pageKeyProtocol = (): string => `key.console.oarlock.dev.${storedPageKey()}`;
