@@ -10,7 +10,7 @@ import { median, print, quantile } from './support/statistics.ts';
 const clients = 4;
 /** Concurrent requests of each client. */
 const width = 8;
-const rounds = Number(process.env['OARLOCK_ROUNDS'] ?? 5);
+const repetitions = Number(process.env['OARLOCK_ROUNDS'] ?? 5);
 const counts = { create: 1500, get: 6000, update: 1500, list: 12 };
 type Operation = keyof typeof counts;
 
@@ -96,7 +96,7 @@ await BenchEnvironment.with(async (stage) => {
     return server;
   };
   const [one, two] = [await start(1), await start(2)];
-  for (let round = -1; round < rounds; round++) {
+  for (let round = -1; round < repetitions; round++) {
     if (round === 0) for (const { samples } of [one, two]) for (const list of Object.values(samples)) list.length = 0;
     const order = round % 2 === 0 ? [one, two] : [two, one];
     for (const operation of Object.keys(counts) as Operation[]) for (const server of order) await server.measure(operation, round);

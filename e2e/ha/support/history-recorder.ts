@@ -95,7 +95,11 @@ export class HistoryRecorder {
     for (const each of api) each.close();
     this.#stopWatching.abort();
     await Promise.all(this.#watchers);
-    return { operations: this.#operations, watches: [...(etcd ? [{ watcher: 'etcd', records: etcd.records }] : []), ...this.#watches], lists: this.#lists };
+    return {
+      operations: this.#operations,
+      watches: [...(etcd ? [{ watcher: 'etcd', records: etcd.records }] : []), ...this.#watches],
+      lists: this.#lists,
+    };
   }
 
   #anyServer(): number {

@@ -70,7 +70,7 @@ export class WorkerProcess {
     });
   }
 
-  /** Asks the process to finish its requests and to end. */
+  /** Requests the process to finish its requests and to end. */
   requestStop(): void {
     this.#isReady = false;
     this.#send({ type: 'stop' });

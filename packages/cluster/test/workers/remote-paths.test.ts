@@ -43,7 +43,7 @@ describe('remotePathPlugins', () => {
     expect(requests).toEqual([{ ...request, credentials }]);
   });
 
-  it('asks the authenticator of a path only about its own credentials', async () => {
+  it('calls the authenticator of a path only for its own credentials', async () => {
     const { paths, sent } = remote([
       {
         path: '/console',
