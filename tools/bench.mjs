@@ -15,6 +15,7 @@ const outside = (name) => ['--import', '@oxc-node/core/register', `e2e/bench/${n
 const benches = {
   'cold-start': outside('cold-start'),
   'simulated-1000': outside('simulated-1000'),
+  console: outside('console'),
   'controllers-5000': outside('controllers-5000'),
   deployment: outside('deployment'),
   api: outside('api'),

@@ -20,6 +20,8 @@ export async function buildPage(outdir = pageFolder) {
     format: 'esm',
     platform: 'browser',
     target: ['chrome111', 'firefox113', 'safari16.4'],
+    // packages that servers share with the page check addresses with Node's functions
+    alias: { 'node:net': join(source, 'platform', 'net.ts') },
     jsx: 'automatic',
     jsxImportSource: 'preact',
     entryNames: '[name]-[hash]',

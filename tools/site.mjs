@@ -16,7 +16,7 @@ const pages = join(site, 'pages');
 const bin = (name) => join(site, 'node_modules', '.bin', name);
 const repository = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).repository.url.replace(/^git\+|\.git$/g, '');
 /** The packages whose docstrings become pages. */
-const documented = ['spi', 'kernel', 'testing', 'client'];
+const documented = ['spi', 'kernel', 'controller-kit', 'testing', 'client'];
 /** Markdown of the repository that is not documentation of it. */
 const excluded = /^(?:\.github|packages\/cli\/(?:templates|create-oarlock-plugin))\/|\/api-report\.md$/;
 

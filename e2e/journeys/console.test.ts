@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
@@ -6,8 +8,9 @@ import { accessibilityFaults, browserMissing, documentPage, launchBrowser, openP
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
-import { root } from '../harness/oarlock.ts';
+import { oarlock, root } from '../harness/oarlock.ts';
 import { TcpRelay } from '../harness/tcp-relay.ts';
+import { until } from '../harness/until.ts';
 
 const missing = browserMissing();
 const maxFirstLoadBytes = 300_000;
@@ -121,6 +124,11 @@ describe.skipIf(missing !== undefined)(
       await other.page.getByText('system:serviceaccount:default:reader').first().waitFor();
       await other.page.goto(`https://127.0.0.1:${cluster.port}/console/#/r/core/v1/secrets`);
       await other.page.getByText(/Not available.*cannot list resource "secrets"/).waitFor();
+      await other.page.getByRole('link', { name: 'Why?' }).click();
+      const answer = other.page.locator('main');
+      await answer.getByText('system:serviceaccount:default:reader may not list secrets in all namespaces').waitFor();
+      await answer.getByText('{APIGroups:[""], Resources:["secrets"], Verbs:["list"]}').waitFor();
+      await answer.getByText('The server does not show you the decision of each authorizer.').waitFor();
       await other.page.getByRole('button', { name: 'Sign out' }).click();
       await other.page.getByLabel('Bearer token').waitFor();
       await other.context.close();
@@ -212,6 +220,83 @@ describe.skipIf(missing !== undefined)(
       await open('#/o/apps/v1/deployments/default/hello/summary');
     });
 
+    it('explains rule by rule why a request is denied, and what admission decides about an object', async () => {
+      await open('#/why/access?verb=list&target=secrets&ns=default&user=system:serviceaccount:default:reader');
+      const answer = page.locator('main');
+      await answer.getByText('system:serviceaccount:default:reader may not list secrets in namespace default').waitFor();
+      await answer.getByText('authz-rbac: no-opinion').waitFor();
+      await answer
+        .getByRole('region', { name: /^Rules of the user/ })
+        .getByText('selfsubjectrulesreviews')
+        .first()
+        .waitFor();
+      await documentPage(page, 'console-why-access');
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await page.getByLabel('User (empty: yourself)').fill('');
+      await page.getByLabel('Verb').fill('create');
+      await page.getByLabel('Resource or path').fill('pods');
+      await page.getByText('With an object').click();
+      await page
+        .getByLabel('YAML of the object')
+        .fill(`apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {serviceAccountName: ${JSON.stringify(markup)}}`);
+      await page.getByRole('button', { name: 'Explain' }).click();
+      await answer.getByText('kubernetes-admin may not create pods in namespace default').waitFor();
+      await answer.getByText(/service account .*<img src=x/).waitFor();
+    });
+
+    it('explains why a pod cannot reach another, and draws who may, live', async () => {
+      const policy = {
+        apiVersion: 'networking.k8s.io/v1',
+        kind: 'NetworkPolicy',
+        metadata: { name: 'hello-clients' },
+        spec: {
+          podSelector: { matchLabels: { app: 'hello' } },
+          ingress: [{ from: [{ podSelector: { matchLabels: { role: 'client' } } }], ports: [{ port: 'http' }] }],
+        },
+      };
+      await cluster.kubectl.run(['create', '-f', '-'], { input: JSON.stringify(policy) });
+      await cluster.kubectl.run(['run', 'client', '--image=host', '--labels=role=client', '--', 'sleep', '600']);
+      await open('#/why/traffic?from=default/client&to=default/hello&port=http&ns=default');
+      const answer = page.locator('main');
+      await answer.getByText('default/client may connect to default/hello, port 8080/tcp').waitFor();
+      await answer.getByText('Allowed by default/hello-clients spec.ingress[0]').waitFor();
+      await cluster.kubectl.run(['label', 'pod', 'client', 'role=other', '--overwrite']);
+      await answer.getByText('default/client may not connect to default/hello, port 8080/tcp').waitFor();
+      await answer.getByText('Denied: no rule of default/hello-clients allows it').waitFor();
+      expect(await answer.locator('path.edge-none.questioned').count()).toBe(1);
+      await documentPage(page, 'console-why-traffic');
+      await answer.getByText('As a table').click();
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await cluster.kubectl.run(['delete', 'networkpolicy/hello-clients', 'pod/client', '--grace-period=1', '--wait=false']);
+      await answer.getByText('default/client is neither a pod with an address of its own nor an IP address').waitFor();
+      await open('#/o/apps/v1/deployments/default/hello/summary');
+    });
+
+    it('shows the pods in the terminal as well, live: oarlock top', async () => {
+      const facts = JSON.parse((await cluster.oarlock('top', '-n', 'default', '-o', 'json')).stdout) as object;
+      expect(facts).toMatchObject({
+        nodes: [{ name: 'node-a', status: 'Ready' }],
+        controlPlane: { ready: true, queueDepths: expect.any(Object) },
+      });
+      const command = [oarlock.file, ...oarlock.args, 'top', '--data-dir', cluster.dataDir].map((word) => `'${word}'`).join(' ');
+      // `script` runs the command on a terminal of its own
+      const screen = spawn('script', ['-qefc', `stty columns 160 rows 30; ${command}`, '/dev/null'], {
+        stdio: ['pipe', 'pipe', 'inherit'],
+      });
+      let output = '';
+      screen.stdout.on('data', (chunk: Buffer) => {
+        output += chunk.toString();
+      });
+      const exit = once(screen, 'exit');
+      await until('the pods are listed', () => /default +hello-\S+ +1\/1 +Running/.test(output));
+      await cluster.kubectl.run(['run', 'top', '--image=host', '--', 'sleep', '600']);
+      await until('a new pod is listed', () => /default +top +1\/1 +Running/.test(output));
+      screen.stdin.write('q');
+      expect(await exit).toEqual([0, null]);
+      expect(output.endsWith('\u001B[?25h\u001B[?1049l')).toBe(true);
+      await cluster.kubectl.run(['delete', 'pod', 'top', '--grace-period=1', '--wait=false']);
+    });
+
     it('opens a terminal in a container', async () => {
       await tab('Terminal');
       await page.getByRole('button', { name: 'Connect' }).click();
@@ -253,6 +338,33 @@ describe.skipIf(missing !== undefined)(
       await page.getByText('The rollout is complete').waitFor();
       const grace = ['get', 'deployment', 'hello', '-o', 'jsonpath={.spec.template.spec.terminationGracePeriodSeconds}'];
       expect(await cluster.kubectl.run(grace)).toBe('30');
+    });
+
+    it('lists the slowest rollouts, and compares two of them', async () => {
+      await open('#/traces');
+      await heading('Traces');
+      const rollouts = page.getByRole('region', { name: 'Slowest of the last 100 rollouts' });
+      await rollouts.getByRole('radio', { name: 'A: deployments.apps/default/hello' }).first().check();
+      await rollouts.getByRole('radio', { name: 'B: deployments.apps/default/hello' }).last().check();
+      await page.getByRole('heading', { name: /^A: .* B: / }).waitFor();
+      await page.getByRole('region', { name: 'Differences of the critical paths' }).getByRole('rowheader').first().waitFor();
+      expect(await page.getByRole('region', { name: 'Steps of the trace' }).count()).toBe(2);
+      await documentPage(page, 'console-traces');
+      expect(await accessibilityFaults(page)).toEqual([]);
+    });
+
+    it('shows the composition, with the config, health and latency of each plugin', async () => {
+      await page.keyboard.press('g');
+      await page.keyboard.press('u');
+      await heading('Plugins');
+      await page.getByRole('region', { name: 'Path of a request' }).getByRole('link', { name: 'admission-limit-ranger' }).click();
+      const card = page.getByRole('region', { name: 'admission-limit-ranger' });
+      await card.getByText(/calls · mean .* · p50 ≤ .* · p99 ≤/).waitFor();
+      await card.getByText('apiserver_admission_controller_admission_duration_seconds').waitFor();
+      await open('#/plugins/paths/console');
+      await page.getByRole('region', { name: 'console', exact: true }).getByText('maxSessionsPerUser: 20').waitFor();
+      await documentPage(page, 'console-plugins');
+      expect(await accessibilityFaults(page)).toEqual([]);
     });
 
     it('keeps the text of an edit that conflicts, and compares it with the newest version', async () => {
@@ -415,6 +527,10 @@ describe.skipIf(missing !== undefined)(
         ['logs', '#/o/core/v1/pods/default/hostile/logs', '1 lines', undefined],
         ['managed fields', '#/o/core/v1/pods/default/hostile/fields', 'spec.', undefined],
         ['the topology', '#/topology', 'What if this node is lost?', undefined],
+        ['why a request is denied', '#/why/access?verb=list&target=pods', 'Rules of the user', undefined],
+        ['why traffic is denied', '#/why/traffic', 'Who may connect to whom', undefined],
+        ['traces', '#/traces', 'Slowest of the last 100 rollouts', undefined],
+        ['a plugin', '#/plugins/role/apiserver', 'apiserver_request_duration_seconds', undefined],
         ['creation', '#/create', 'Check', undefined],
       ])('%s is accessible and fits', async (_, hash, content, picture) => {
         await view.page.goto(`https://127.0.0.1:${cluster.port}/console/${hash}`);

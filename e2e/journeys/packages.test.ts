@@ -11,6 +11,8 @@ import { root } from '../harness/oarlock.ts';
 import { checkTypes, lintPackage } from '../harness/package-lint.ts';
 import { freePort, runProgram, type Finished } from '../harness/programs.ts';
 
+/** Processor seconds from an empty folder to green tests of a plugin. */
+const maxAuthorSeconds = 60;
 const maxUnpackedBytes = 15 * 1024 * 1024;
 const asUser = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
 
@@ -38,6 +40,14 @@ describe('the published packages', () => {
     if (finished.code !== 0)
       throw new Error(`${command} ${args.join(' ')} ended with ${finished.code}\n${finished.stdout}\n${finished.stderr}`);
     return finished;
+  }
+  /** Runs a command and returns its processor time with that of its descendants. Unlike the elapsed time it does not depend on what else runs. */
+  async function measure(command: readonly string[], cwd: string): Promise<Finished & { readonly seconds: number }> {
+    const finished = await run('sh', ['-c', '"$@"; code=$?; times; exit $code', 'sh', ...command], cwd);
+    const ofChildren = finished.stdout.trimEnd().split('\n').at(-1) ?? '';
+    const times = [...ofChildren.matchAll(/(\d+)m([\d.]+)s/g)].map(([, minutes, seconds]) => Number(minutes) * 60 + Number(seconds));
+    expect(times, ofChildren).toHaveLength(2);
+    return { ...finished, seconds: times.reduce((sum, time) => sum + time, 0) };
   }
   function kubectlIn(folder: string): Kubectl {
     const binary = kubectlBinaries().at(-1);
@@ -86,7 +96,7 @@ describe('the published packages', () => {
     const folders = (await readdir(packages, { recursive: true })).filter((path) => existsSync(join(packages, path, 'LICENSE')));
     expect(folders.length).toBeGreaterThan(60);
     expect((await Promise.all(folders.map((path) => lintPackage(join(packages, path))))).flat()).toEqual([]);
-    for (const name of ['kernel', 'spi', 'client', 'testing', 'storage-memory']) {
+    for (const name of ['kernel', 'spi', 'client', 'controller-kit', 'testing', 'storage-memory']) {
       const { modules, findings } = await checkTypes(join(packages, '@oarlock', name));
       expect({ name, findings }).toEqual({ name, findings: [] });
       expect(modules, name).toBeGreaterThan(0);
@@ -179,11 +189,17 @@ describe('the published packages', () => {
     { timeout: 600_000 },
     async (slot) => {
       const folder = await emptyFolder(`author-${slot}`);
-      await run('npm', ['create', 'oarlock-plugin', slot, 'mine'], folder);
       const own = join(folder, `${slot}-mine`);
-      await run('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund'], own);
-      const { stdout } = await run('npm', ['test'], own);
-      expect(stdout).toMatch(/Test Files\s+\d passed/);
+      const steps = [
+        await measure(['npm', 'create', 'oarlock-plugin', slot, 'mine'], folder),
+        await measure(['npm', 'install', '--ignore-scripts', '--no-audit', '--no-fund'], own),
+        await measure(['npm', 'test'], own),
+      ];
+      expect(steps.at(-1)?.stdout).toMatch(/Test Files\s+\d passed/);
+      expect(
+        steps.reduce((sum, { seconds }) => sum + seconds, 0),
+        'processor time from nothing to green tests',
+      ).toBeLessThan(maxAuthorSeconds);
       await run('npm', ['run', 'build'], own);
       // a CommonJS program can load the packages, because each supported Node can require ES modules
       const required =

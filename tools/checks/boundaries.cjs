@@ -6,12 +6,13 @@ const servers = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'service-pr
 const mayImport = {
   primitives: [],
   api: [],
-  'console-page': ['tracing'], // the trees of spans, without code that runs on a server
+  'console-page': ['primitives', 'api', 'network-policy', 'tracing'], // rules and span trees, without code that needs Node
   grpc: [],
   spdy: [],
   kernel: ['primitives'],
   spi: ['primitives', 'api', 'kernel'],
   client: ['primitives', 'api', 'kernel', 'spi'],
+  'controller-kit': ['primitives', 'api', 'kernel', 'spi'],
   csi: ['grpc'],
   cel: ['api'],
   nftables: ['primitives', 'kernel'],

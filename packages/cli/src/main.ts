@@ -8,6 +8,7 @@ import {
   kubeconfig as kubeconfigOption,
   namespace,
   portNumber,
+  seconds,
   replicas,
   serverList,
   servers,
@@ -99,6 +100,18 @@ function addClusterCommands(root: Command): void {
     .addOption(output())
     .action(async (options) => (await import('./status/status.ts')).status(options));
   root
+    .command('top')
+    .description('show the use, readiness and restarts of pods, nodes and the control plane: live in a terminal, otherwise once')
+    .addOption(dataDir())
+    .addOption(kubeconfigOption())
+    .option('-n, --namespace <namespace>', 'namespace of the pods; default: all')
+    .addOption(
+      new Option('--sort <column>', 'order of the tables; keys change it').choices(['name', 'cpu', 'memory', 'restarts']).default('name'),
+    )
+    .option('--interval <seconds>', 'time between two reads of figures that cannot be watched', seconds, 5)
+    .addOption(output())
+    .action(async (options) => (await import('./status/top/top.ts')).top(options));
+  root
     .command('kubeconfig')
     .description('print the kubeconfig of the cluster admin')
     .addOption(dataDir())
@@ -155,7 +168,7 @@ function addConfigCommands(root: Command): void {
 }
 
 function addPluginCommands(root: Command): void {
-  const plugins = root.command('plugins').description('list, create and export plugins');
+  const plugins = root.command('plugins').description('list, create and export plugins, and write the types of custom resources');
   plugins
     .command('list')
     .description('list the installed plugins by slot, and whether this machine can run them')
@@ -168,6 +181,14 @@ function addPluginCommands(root: Command): void {
     .argument('<name>')
     .option('--dir <dir>', 'directory to create; default: plugins/<slot>-<name>')
     .action(async (slot, name, options) => (await import('./plugins-new.ts')).create(slot, name, options));
+  plugins
+    .command('types')
+    .description('print the TypeScript types of custom resources')
+    .argument('<sources...>', 'manifests such as ./crd.yaml, or names of definitions in the cluster such as websites.example.com')
+    .option('-o, --output <file>', 'file to write')
+    .addOption(dataDir())
+    .addOption(kubeconfigOption())
+    .action(async (sources, options) => (await import('./export/custom-resource-types.ts')).types(sources, options));
   plugins
     .command('export')
     .description('write a plugin as a container image and manifests, to run it in any Kubernetes')

@@ -23,12 +23,25 @@ interface Description {
 
 /**
  * The files that `oarlock plugins new` creates for one slot. In every text `__ID__` stands for the plugin's id (`authn-ldap`), `__Class__` for
- * the id as a class name (`AuthnLdap`), `__NAME__` for the name alone (`ldap`).
+ * the id as a class name (`AuthnLdap`), `__NAME__` for the name alone (`ldap`), and `__Kind__` for the name as a kind (`Ldap`).
  */
 export interface PluginTemplate extends Description {
   /** Sources and tests by path. */
   readonly files: ReadonlyMap<string, string>;
 }
+
+const camelCase = (name: string) => name.replace(/(?:^|-+)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+/** A kind begins with a letter. */
+const kindOf = (name: string) => camelCase(name).replace(/^(?=[0-9])/, 'Kind');
+
+/** Replaces the placeholders in a text of a template. */
+export const fillTemplate = (text: string, { id, name }: { readonly id: string; readonly name: string }): string =>
+  text
+    .replaceAll('__ID__', id)
+    .replaceAll('__NAME__', name)
+    .replaceAll('__Kind__', kindOf(name))
+    .replaceAll('__METRIC__', `oarlock_${id.replaceAll('-', '_')}`)
+    .replaceAll('__Class__', camelCase(id));
 
 // `templates` is a sibling of src, dist and bundle
 const templates = fileURLToPath(new URL('../templates', import.meta.url));

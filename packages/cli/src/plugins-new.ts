@@ -4,7 +4,7 @@ import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defaultPlacements } from '@oarlock/cluster/cluster-file/sections';
 import { CommandError, exitCodes } from './common/command-error.ts';
-import { readTemplate, readVersions, templateSlots, type PluginTemplate, type Versions } from './plugin-templates.ts';
+import { fillTemplate, readTemplate, readVersions, templateSlots, type PluginTemplate, type Versions } from './plugin-templates.ts';
 
 const maxNameLength = 40; // characters
 
@@ -82,15 +82,7 @@ interface PackageLocation {
 export function packageFiles(template: PluginTemplate, versions: Versions, location: PackageLocation): ReadonlyMap<string, string> {
   const { slot, name, folder, checkout } = location;
   const id = `${slot}-${name}`;
-  const fill = (text: string) =>
-    text
-      .replaceAll('__ID__', id)
-      .replaceAll('__NAME__', name)
-      .replaceAll('__METRIC__', `oarlock_${id.replaceAll('-', '_')}`)
-      .replaceAll(
-        '__Class__',
-        id.replace(/(?:^|-+)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()),
-      );
+  const fill = (text: string) => fillTemplate(text, { id, name });
   const use = inWorkspaces(folder, checkout) ? id : pluginPath(folder);
   return new Map([
     ['package.json', checkout === undefined ? standaloneManifest(template, versions, id) : manifest(template, versions, id)],

@@ -1,6 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Resource } from '@oarlock/api/resource';
+import { ResourceDiscovery } from '@oarlock/client/resource-discovery';
 import { sectionOf, insertPlugin } from '@oarlock/cluster/cluster-file/insert-plugin';
 import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { clusterSchema, type ClusterDocument, type HostingSpec, type RoleName } from '@oarlock/cluster/cluster-file/cluster-schema';
@@ -39,11 +41,14 @@ export interface TestCluster extends AsyncDisposable {
   readonly informers: Informers;
   /** What `oarlock up` would print as warnings, such as rules of an admission plugin that match no request. */
   readonly warnings: readonly string[];
+  /** Resolves when the API server serves a resource, such as one whose definition a plugin installs. Rejects after 60 s. */
+  whenServed(resource: Resource): Promise<void>;
   /** Returns a client of another user: `as('ada', 'developers')`. */
   as(user: string, ...groups: readonly string[]): Client;
   stop(): Promise<void>;
 }
 
+const servedTimeoutMs = 60_000;
 const rolesByDefault: readonly RoleName[] = ['apiserver', 'controllers', 'scheduler'];
 
 /** Starts a cluster as `startCluster` does, with the modules from which this module was loaded. */
@@ -60,12 +65,14 @@ export async function startTestCluster(options: StartClusterOptions = {}): Promi
       await running.stop();
       await rm(dataDir, { recursive: true, force: true });
     };
+    const client = host.get(ClientSlot);
     return {
       server: running.server,
       kubeconfig: adminKubeconfig(dataDir),
-      client: host.get(ClientSlot),
+      client,
       informers: host.get(InformersSlot),
       warnings: running.warnings,
+      whenServed: (resource) => new ResourceDiscovery(client).whenServed([resource], AbortSignal.timeout(servedTimeoutMs)),
       as: (name, ...groups) => running.clientAs({ name, groups: [...groups, 'system:authenticated'] }),
       stop,
       [Symbol.asyncDispose]: stop,

@@ -35,6 +35,10 @@ export class MemorySpanStore implements SpanStore {
     return this.#indexed().byTrace.get(traceId) ?? [];
   }
 
+  traceIds(): readonly string[] {
+    return [...this.#indexed().byTrace.keys()];
+  }
+
   forObject(object: string): readonly RecordedSpan[] {
     return this.#indexed().byObject.get(object) ?? [];
   }

@@ -1,8 +1,11 @@
+import { failure } from '@oarlock/api/status';
 import { Paths } from '@oarlock/spi/paths';
 import { Spans, type RecordedSpan } from '@oarlock/spi/spans';
 import { z } from 'zod';
+import { slowestRollouts } from './rollouts.ts';
 
 const maxSpans = 2_000;
+const maxRollouts = 1_000;
 const maxAttributes = 64; // per span
 /**
  * The maximum number of characters of an attribute or error that is stored for a span of another process. The store bounds only the number
@@ -30,8 +33,8 @@ const spanSchema = z.object({
 const body = z.object({ spans: z.array(spanSchema).max(maxSpans) });
 
 /**
- * Serves `GET /oarlock/v1/traces?object=pods/default/a`, which returns the spans of the object's latest change (with `all`: of every trace
- * that contains a span of the object), and `POST /oarlock/v1/spans`, which accepts spans of other processes.
+ * Serves `GET /oarlock/v1/traces`. With `object=pods/default/a`, returns the spans of the object's latest change (with `all`: of every trace that
+ * contains a span of the object); with `trace=ID`, those of one trace; with `rollouts=N`, the latest N rollouts, the slowest first.
  */
 export const traceQueryHandler = Paths.plugin({
   id: 'trace-query',
@@ -41,6 +44,18 @@ export const traceQueryHandler = Paths.plugin({
     path: '/oarlock/v1/traces',
     methods: ['GET'],
     async handle({ query }) {
+      const { trace, rollouts } = query;
+      if (trace !== undefined) return { code: 200, body: { about: [], spans: spans.trace(trace) } };
+      if (rollouts !== undefined) {
+        const count = Number(rollouts);
+        if (!Number.isInteger(count) || count < 1 || count > maxRollouts)
+          return {
+            code: 400,
+            body: failure('BadRequest', `rollouts: Invalid value: ${JSON.stringify(rollouts)}: must be an integer from 1 to ${maxRollouts}`)
+              .status,
+          };
+        return { code: 200, body: { rollouts: slowestRollouts(spans, count) } };
+      }
       const about = spans.forObject(query['object'] ?? '');
       return {
         code: 200,
@@ -61,6 +76,7 @@ function selectTraces(about: readonly RecordedSpan[], all: boolean): Set<string>
   return new Set(chosen === undefined ? [] : [chosen.traceId]);
 }
 
+/** Serves `POST /oarlock/v1/spans`, which accepts spans of other processes. */
 export const spanIngestHandler = Paths.plugin({
   id: 'span-intake',
   config: z.strictObject({}),

@@ -25,6 +25,7 @@ const call = async (path: string, more: Partial<PathRequest> = {}) => {
   });
 };
 const post = (body: unknown) => call('/oarlock/v1/spans', { body });
+const traces = (query: Record<string, string>) => call('/oarlock/v1/traces', { query });
 const query = async (object: string, more: Record<string, string> = {}) => {
   const { body } = await call('/oarlock/v1/traces', { query: { object, ...more } });
   return (body as { spans: RecordedSpan[] }).spans.map(({ name }) => name);
@@ -40,6 +41,17 @@ describe('GET /oarlock/v1/traces', () => {
       span('later', { traceId: 'c'.repeat(32), start: 4, parentId: spanId('other'), attributes: about }),
       span('looked', { traceId: 'd'.repeat(32), start: 5, attributes: { ...about, 'oarlock.verb': 'get' } }),
     ]);
+  });
+
+  it('returns one trace, and lists rollouts up to a bound', async () => {
+    const { body } = await traces({ trace: 'b'.repeat(32) });
+    expect((body as { spans: RecordedSpan[] }).spans.map(({ name }) => name)).toEqual(['applied', 'effect']);
+    expect(await traces({ rollouts: '100' })).toEqual({ code: 200, body: { rollouts: [] } });
+    for (const rollouts of ['0', '1001', 'x', '1.5'])
+      expect(await traces({ rollouts })).toMatchObject({
+        code: 400,
+        body: { message: expect.stringContaining('must be an integer from 1 to 1000') },
+      });
   });
 
   it('returns the trace of the last external change', async () => {

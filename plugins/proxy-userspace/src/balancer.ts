@@ -1,5 +1,5 @@
 import { isIPv6, type BlockList } from 'node:net';
-import { blockListOf } from '@oarlock/api/net/cidr';
+import { blockListOf } from '@oarlock/api/net/block-list';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { ProxyEndpoint, ServicePort } from '@oarlock/spi/proxy';
 

@@ -1,4 +1,3 @@
-import { BlockList } from 'node:net';
 import { familyOf, formatIPNumber, parseIPNumber, type IPFamily } from './ip-number.ts';
 
 /** A network in CIDR notation, such as `10.244.0.0/16`. */
@@ -65,15 +64,4 @@ export function cidrContains({ family, first, last }: CIDR, address: string): bo
   const isMapped = familyOf(address) === 'IPv6' && parsed >> 32n === 0xffffn;
   const value = isMapped ? parsed & 0xffff_ffffn : parsed;
   return (isMapped ? 'IPv4' : familyOf(address)) === family && value >= first && value <= last;
-}
-
-/** Returns a BlockList of the networks. @throws RangeError for text that is not a CIDR */
-export function blockListOf(cidrs: Iterable<string>): BlockList {
-  const list = new BlockList();
-  for (const text of cidrs) {
-    const cidr = parseCIDRSloppy(text);
-    if (cidr === undefined) throw new RangeError(`invalid CIDR address: ${text}`);
-    list.addSubnet(formatIPNumber(cidr.first, cidr.family), cidr.prefixLength, cidr.family === 'IPv4' ? 'ipv4' : 'ipv6');
-  }
-  return list;
 }

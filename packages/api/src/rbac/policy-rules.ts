@@ -41,22 +41,42 @@ function* breakdownRule({
   }
 }
 
+/** The fields of an RBAC rule that select requests. */
+export type RuleField = 'verbs' | 'apiGroups' | 'resources' | 'resourceNames' | 'nonResourceURLs';
+
+/** A request to compare with a rule: for a resource, or for a path. */
+export interface RuleRequest {
+  readonly verb: string;
+  readonly group?: string;
+  /** The resource with the subresource: `pods/log`. */
+  readonly resource?: string;
+  /** Absent or empty for requests without a name. */
+  readonly name?: string;
+  readonly path?: string;
+}
+
+/** Returns the fields of a rule that do not match a request; an empty list if the rule allows it. */
+export function ruleMismatches(rule: PolicyRule, { verb, group = '', resource = '', name = '', path }: RuleRequest): RuleField[] {
+  const { verbs, apiGroups = none, resources = none, resourceNames = none, nonResourceURLs = none } = rule;
+  const mismatches: RuleField[] = hasOrStar(verbs, verb) ? [] : ['verbs'];
+  if (path !== undefined)
+    return nonResourceURLs.some((allowed) => pathCovers(allowed, path)) ? mismatches : [...mismatches, 'nonResourceURLs'];
+  const slash = resource.indexOf('/');
+  if (!hasOrStar(apiGroups, group)) mismatches.push('apiGroups');
+  if (!hasOrStar(resources, resource) && (slash < 0 || !resources.includes(`*${resource.slice(slash)}`))) mismatches.push('resources');
+  if (resourceNames.length > 0 && !resourceNames.includes(name)) mismatches.push('resourceNames');
+  return mismatches;
+}
+
 /** Returns true if a rule covers one combination of verb, group, resource and name. */
 function ruleCovers(held: PolicyRule, part: PolicyRule): boolean {
   const [verb = ''] = part.verbs;
-  if (!hasOrStar(held.verbs, verb)) return false;
-  const [url] = part.nonResourceURLs ?? none;
-  if (url !== undefined) return (held.nonResourceURLs ?? none).some((allowed) => pathCovers(allowed, url));
+  const [path] = part.nonResourceURLs ?? none;
+  if (path !== undefined) return ruleAllowsPath(held, verb, path);
   const [group = ''] = part.apiGroups ?? none;
   const [resource = ''] = part.resources ?? none;
-  const [name] = part.resourceNames ?? none;
-  const { apiGroups = none, resources = none, resourceNames = none } = held;
-  const slash = resource.indexOf('/');
-  return (
-    hasOrStar(apiGroups, group) &&
-    (hasOrStar(resources, resource) || (slash >= 0 && resources.includes(`*${resource.slice(slash)}`))) &&
-    (resourceNames.length === 0 || (name !== undefined && resourceNames.includes(name)))
-  );
+  const [name = ''] = part.resourceNames ?? none;
+  return ruleMismatches(held, { verb, group, resource, name }).length === 0;
 }
 
 /** Merges rules that differ only in their verbs into one rule, in order. */

@@ -1,19 +1,11 @@
 import { isIP } from 'node:net';
 import type { UserInfo } from 'node:os';
+import { redactSecrets } from '@oarlock/primitives/redact-secrets';
 
 export interface Identity extends Pick<UserInfo<string>, 'username' | 'homedir'> {
   readonly hostname: string;
 }
 
-/** Secrets by their form, wherever they stand. */
-const secrets: readonly RegExp[] = [
-  /-----BEGIN [A-Z ]+-----[\s\S]*?-----END [A-Z ]+-----/g,
-  /\beyJ[\w-]+\.[\w-]+\.[\w-]*/g,
-  /\b[a-z0-9]{6}\.[a-z0-9]{16}\b/g,
-  /(?<=\bbearer\s+)\S+/gi,
-  /(?<=:\/\/)[^/\s@]+(?=@)/g,
-  /[A-Za-z0-9+/_-]{40,}={0,2}/g,
-];
 const addresses = /(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\w)|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}(?![\w:]))/gi;
 const isPublic = (address: string) => !/^(?:127\.|0\.0\.0\.0$|::1?$)/.test(address);
 const escape = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
@@ -25,14 +17,11 @@ export function redactText(text: string, { username, homedir, hostname }: Identi
   // a path of 40 characters has the form of a key: directories first
   if (homedir.length > 1) result = result.replaceAll(homedir, '~');
   result = result.replace(/(?<=\/home\/)[^/\s]+/g, '<user>');
-  for (const secret of secrets) result = result.replace(secret, (match) => (match.includes('/') && !isKey(match) ? match : '<redacted>'));
+  result = redactSecrets(result);
   result = result.replace(addresses, (match) => (isIP(match) !== 0 && isPublic(match) ? '<address>' : match));
   if (hostname.length > 1) result = result.replace(word(hostname), '<host>');
   return username.length > 1 && username !== 'root' ? result.replace(word(username), '<user>') : result;
 }
-
-/** A path has no segment that is as long as a key, and a key has no file extension. */
-const isKey = (text: string) => text.startsWith('-----') || text.split('/').some((segment) => segment.length >= 30);
 
 /** Redacts all texts of a value; keys of objects are names of fields. */
 export function redact<T>(value: T, identity: Identity): T {

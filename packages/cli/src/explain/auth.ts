@@ -1,5 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { isObject } from '@oarlock/api/json/json';
+import { parseAccessTarget } from '@oarlock/api/rbac/access-target';
+import { impliedGroups } from '@oarlock/api/rbac/implied-groups';
 import { errorText } from '@oarlock/primitives/error-text';
 import { parse } from 'yaml';
 import type { AuthorizationTrace, AuthorizationQuery } from '@oarlock/cluster/paths/authorization-path';
@@ -16,19 +18,6 @@ export interface WhyOptions {
   readonly filename?: string;
 }
 
-const serviceAccountName = /^system:serviceaccount:([^:]+):[^:]+$/;
-
-/** Returns the groups to which a user of this name always belongs, such as those of a service account. */
-function impliedGroups(user: string): readonly string[] {
-  if (user === 'system:anonymous') return ['system:unauthenticated'];
-  const namespace = serviceAccountName.exec(user)?.[1];
-  return [
-    ...(namespace === undefined ? [] : ['system:serviceaccounts', `system:serviceaccounts:${namespace}`]),
-    ...(user.startsWith('system:node:') ? ['system:nodes'] : []),
-    'system:authenticated',
-  ];
-}
-
 /** The verb, the resource and the name to which access is requested. */
 export interface AuthorizationQueryOptions {
   readonly verb: string;
@@ -43,10 +32,8 @@ export function authorizationQuery(
   { namespace, group }: Pick<WhyOptions, 'namespace' | 'group'>,
 ): AuthorizationQuery {
   const subject = { user, groups: [...new Set([...group, ...impliedGroups(user)])], verb };
-  if (target.startsWith('/')) return { ...subject, path: target };
-  const [full = '', subresource = ''] = target.split('/');
-  const [resource = '', ...rest] = full.split('.');
-  return { ...subject, group: rest.join('.'), resource, subresource, namespace, name };
+  const parsed = parseAccessTarget(target);
+  return 'path' in parsed ? { ...subject, ...parsed } : { ...subject, ...parsed, namespace, name };
 }
 
 /** Prints the authorizer that allows or denies an action, and its reason. Sets exit code 1 if the action is not allowed. */

@@ -6,6 +6,8 @@ import type { NetworkPolicy } from '@oarlock/api/types/networking-v1';
 import { explainTraffic, type TrafficEnd, type TrafficDecision } from '@oarlock/network-policy/explain-traffic';
 import { peerPod, type Protocol } from '@oarlock/network-policy/peer-pod';
 import { policyRules } from '@oarlock/network-policy/policy-rules';
+import { parseTrafficPort, portNumberOf, type TrafficPort } from '@oarlock/network-policy/traffic-port';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Client } from '@oarlock/spi/client';
 import { adminAccess } from '../common/admin-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
@@ -17,23 +19,21 @@ export interface ExplainTrafficOptions {
   readonly output: OutputFormat;
 }
 
-const protocols: readonly string[] = ['TCP', 'UDP', 'SCTP'];
-
-/** Parses `80`, `80/udp`, or the name of a container port of the destination. @throws CommandError if the destination has no such port */
+/** Resolves `80`, `80/udp`, or the name of a container port of the destination. @throws CommandError if the destination has no such port */
 function destinationPort(text: string, to: TrafficEnd): { readonly port: number; readonly protocol: Protocol } {
-  const [portText = '', protocolText = 'tcp'] = text.split('/');
-  const protocol = protocolText.toUpperCase();
-  if (!protocols.includes(protocol))
-    throw new CommandError(`${JSON.stringify(text)}: the protocol must be tcp, udp or sctp, not ${protocolText}`, exitCodes.usage);
-  const port = /^\d+$/.test(portText)
-    ? Number(portText)
-    : to.pod?.ports.find((containerPort) => containerPort.name === portText && containerPort.protocol === protocol)?.port;
-  if (port === undefined || port < 1 || port > 65_535)
+  let parsed: TrafficPort;
+  try {
+    parsed = parseTrafficPort(text);
+  } catch (cause) {
+    throw new CommandError(errorText(cause), exitCodes.usage, { cause });
+  }
+  const port = portNumberOf(parsed, to.pod);
+  if (port === undefined)
     throw new CommandError(
       `${JSON.stringify(text)}: the port must be a number from 1 to 65535 or the name of a container port of ${to.ip}`,
       exitCodes.usage,
     );
-  return { port, protocol: protocol as Protocol };
+  return { port, protocol: parsed.protocol };
 }
 
 /** Resolves a pod given as `name` or `namespace/name`, or an IP address. @throws CommandError if the pod does not exist or has no address */

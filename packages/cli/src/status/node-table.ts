@@ -37,7 +37,7 @@ async function describe(node: Node, renewals: ReadonlyMap<string | undefined, st
   const expiry = await kubeletExpiry(node);
   return {
     name: node.metadata?.name ?? '',
-    status: statusOf(node),
+    status: nodeStatusOf(node),
     version: node.status?.nodeInfo?.kubeletVersion ?? '',
     address: addressOf(node),
     ...(renewedAt !== undefined && { renewedAt }),
@@ -63,7 +63,8 @@ export function age(time: string | undefined, now: number): string {
   return time === undefined ? '<never>' : `${Math.max(0, Math.round((now - Date.parse(time)) / 1000))}s ago`;
 }
 
-function statusOf({ spec, status }: Node): string {
+/** Returns the status as kubectl prints it, such as `Ready,SchedulingDisabled`. */
+export function nodeStatusOf({ spec, status }: Node): string {
   const ready = status?.conditions?.find(({ type }) => type === 'Ready')?.status;
   return [ready === 'True' ? 'Ready' : 'NotReady', ...(spec?.unschedulable === true ? ['SchedulingDisabled'] : [])].join(',');
 }

@@ -18,6 +18,7 @@ import type { Registry } from 'prom-client';
 import { pluginHealthMetrics } from '../hosting/plugin-health-metrics.ts';
 import { LocalNodeRegistry } from './local-node-registry.ts';
 import { placePlugins } from './create-plan.ts';
+import { describePlugins } from './describe-plugins.ts';
 import type { Plan, PlanOptions } from './plan.ts';
 
 /** The external inputs of a composition, such as its environment: no code of the composition reads the environment itself. */
@@ -91,6 +92,7 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
       ],
       pluginHealth: health,
       roles: () => [...host.get(Roles), ...(options.otherRoles ?? [])],
+      composition: () => describePlugins(planned.plugins),
       dataDir: options.dataDir,
       ...(options.certificateMetrics && { certificateMetrics: options.certificateMetrics }),
       ...(options.checkLog && { checkLog: options.checkLog }),

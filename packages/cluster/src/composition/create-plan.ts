@@ -10,6 +10,7 @@ import { Storage } from '@oarlock/spi/storage';
 import { spanIngestHandler, traceQueryHandler } from '@oarlock/tracing/trace-handlers';
 import { authorizationPath } from '../paths/authorization-path.ts';
 import { backupPath } from '../paths/backup-path.ts';
+import { compositionPath } from '../paths/composition-path.ts';
 import type { ClusterFile } from '../cluster-file/cluster-file.ts';
 import type { RoleName } from '../cluster-file/cluster-schema.ts';
 import { sortFaults } from '../cluster-file/sort-faults.ts';
@@ -49,6 +50,7 @@ const apiServerPaths: readonly Plugin[] = [
   jwksPathPlugin,
   authorizationPath,
   pluginHealthPath,
+  compositionPath,
 ];
 
 /** Loads the plugins of a cluster file and resolves its facts. Imports modules and changes nothing else. @throws WiringError with all faults */

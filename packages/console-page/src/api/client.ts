@@ -65,6 +65,8 @@ export interface RequestOptions {
   readonly contentType?: string;
   readonly signal?: AbortSignal;
   readonly headers?: Readonly<Record<string, string>>;
+  /** The user of this request, instead of the client's. */
+  readonly as?: Impersonation | undefined;
 }
 
 type Fetch = (url: string, init: RequestInit) => Promise<Response>;
@@ -96,12 +98,12 @@ export class ApiClient {
 
   /** Sends a request. @throws ApiError for an error status; TypeError if the server cannot be reached */
   async send(path: string, options: RequestOptions = {}): Promise<Response> {
-    const { method = 'GET', query, accept = 'application/json', body, contentType, signal, headers } = options;
+    const { method = 'GET', query, accept = 'application/json', body, contentType, signal, headers, as = this.impersonation } = options;
     const sent = new Headers({ Accept: accept, 'X-Oarlock-Console': this.#pageKey(), ...headers });
     if (body !== undefined) sent.set('Content-Type', contentType ?? 'application/json');
-    if (this.impersonation !== undefined && !path.startsWith('/console/')) {
-      sent.set('Impersonate-User', this.impersonation.user);
-      for (const group of this.impersonation.groups) sent.append('Impersonate-Group', group);
+    if (as !== undefined && !path.startsWith('/console/')) {
+      sent.set('Impersonate-User', as.user);
+      for (const group of as.groups) sent.append('Impersonate-Group', group);
     }
     const response = await this.#fetch(withQuery(path, query), {
       method,

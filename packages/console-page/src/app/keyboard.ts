@@ -8,6 +8,7 @@ const sequenceMs = 1500;
 
 const isTextInput = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement &&
+  !(target instanceof HTMLInputElement && /^(?:radio|checkbox)$/.test(target.type)) &&
   (target.isContentEditable || /^(?:INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.closest('.terminal') !== null);
 
 /** Calls `onKeys` with a key, and with the sequence that it completes; the first call that returns true ends the sequence. */

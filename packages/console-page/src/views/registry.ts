@@ -23,6 +23,9 @@ export const views: readonly View[] = [
   { id: 'resources', path: '/resources', load: () => import('./resources/resource-list.tsx') },
   { id: 'table', path: '/r/:group/:version/:resource', load: () => import('./resources/resource-table.tsx') },
   { id: 'object', path: '/o/:group/:version/:resource/:namespace/:name/:tab?', load: () => import('./object/object-page.tsx') },
+  { id: 'why', path: '/why/:question?', load: () => import('./why/why.tsx') },
+  { id: 'traces', path: '/traces', load: () => import('./traces/traces.tsx') },
+  { id: 'plugins', path: '/plugins/:slot?/:name?', load: () => import('./plugins/plugins.tsx') },
   { id: 'topology', path: '/topology', load: () => import('./topology/topology.tsx') },
   { id: 'create', path: '/create', load: () => import('./create/create.tsx') },
 ];
@@ -43,6 +46,9 @@ const table = (label: string, keys: string, [group, version, resource]: readonly
 export const navigation: readonly NavigationItem[] = [
   { label: text.overview.title, href: link([]), keys: 'g o' },
   { label: text.topology.title, href: link(['topology']), keys: 'g l' },
+  { label: text.why.title, href: link(['why']), keys: 'g y' },
+  { label: text.traces.title, href: link(['traces']), keys: 'g i' },
+  { label: text.plugins.title, href: link(['plugins']), keys: 'g u' },
   { label: text.resources.title, href: link(['resources']), keys: 'g r' },
   table('Pods', 'g p', ['', 'v1', 'pods']),
   table('Deployments', 'g d', ['apps', 'v1', 'deployments']),

@@ -21,6 +21,8 @@ export interface RecordedSpan {
 export interface SpanStore {
   add(spans: readonly RecordedSpan[]): void;
   trace(traceId: string): readonly RecordedSpan[];
+  /** Returns the IDs of the stored traces, the oldest first. */
+  traceIds(): readonly string[];
   /** Returns the spans of an object, `<groupResource>/<namespace>/<name>`, oldest first. */
   forObject(object: string): readonly RecordedSpan[];
 }

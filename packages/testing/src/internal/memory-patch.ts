@@ -14,8 +14,6 @@ export function applyMemoryPatch(current: KubeObject, type: PatchType, patch: un
     switch (type) {
       case 'json':
         return applyJsonPatch(current, patch);
-      // the memory API has no field managers: an applied configuration removes nothing
-      case 'apply':
       case 'merge':
         return applyMergePatch(current, patch);
       case 'strategic': {

@@ -40,12 +40,18 @@ export interface MemoryUpdate {
 /** Merges into `draft`, the next version of `current`, the fields of `current` that a request to `subresource` must not change. */
 export function prepareUpdate(resource: Resource, { subresource, draft, current }: MemoryUpdate): void {
   const now = current as Draft;
-  const { labels, annotations } = draft.metadata;
+  const { labels, annotations, managedFields = now.metadata.managedFields } = draft.metadata;
+  if (managedFields !== undefined) draft.metadata.managedFields = managedFields;
   switch (subresource) {
     case 'status':
       for (const key of Object.keys(draft)) if (key !== 'status') delete draft[key];
       for (const key of Object.keys(now)) if (key !== 'status') draft[key] = now[key];
-      draft.metadata = { ...now.metadata, ...(labels && { labels }), ...(annotations && { annotations }) };
+      draft.metadata = {
+        ...now.metadata,
+        ...(labels && { labels }),
+        ...(annotations && { annotations }),
+        ...(managedFields && { managedFields }),
+      };
       return;
     case 'finalize':
       draft.spec = {

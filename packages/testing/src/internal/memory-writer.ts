@@ -8,6 +8,7 @@ import { namespaces } from '@oarlock/api/resources';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { ApiRequest } from '@oarlock/spi/loopback';
+import { MemoryFieldManagers } from './memory-field-managers.ts';
 import { applyMemoryPatch } from './memory-patch.ts';
 import type { MemoryStore } from './memory-store.ts';
 import {
@@ -31,6 +32,7 @@ export class MemoryWriter {
   readonly #clock: Clock;
   readonly #random: () => number;
   readonly #defaults: boolean;
+  readonly #fieldManagers: MemoryFieldManagers;
   #uids = 0;
 
   constructor(
@@ -41,6 +43,7 @@ export class MemoryWriter {
     this.#clock = clock;
     this.#random = random;
     this.#defaults = defaults;
+    this.#fieldManagers = new MemoryFieldManagers(store);
   }
 
   read(request: ApiRequest): KubeObject {
@@ -80,10 +83,21 @@ export class MemoryWriter {
   }
 
   patch(request: ApiRequest): KubeObject {
+    if (request.patchType === 'apply' && request.subresource !== 'scale') return this.#apply(request);
     const current = this.#existing(request);
     const from = request.subresource === 'scale' ? scaleOf(current) : current;
     const draft = draftOf(applyMemoryPatch(from, request.patchType ?? 'merge', request.body));
     return request.subresource === 'scale' ? this.#scale(request, current, draft) : this.#replace(request, current, draft);
+  }
+
+  #apply(request: ApiRequest): KubeObject {
+    const { resource, subresource, namespace, name } = request;
+    const current = this.#store.get(resource, keyOf(request));
+    if (current === undefined && subresource !== '') throw notFound(resource, name);
+    const applied = this.#fieldManagers.apply(request, current, this.#clock.now());
+    if (current !== undefined) return applied === current ? current : this.#replace(request, current, draftOf(applied));
+    const metadata = { ...applied.metadata, name, ...(namespace !== '' && { namespace }) };
+    return this.create({ ...request, verb: 'create', body: { ...applied, metadata } });
   }
 
   delete(request: ApiRequest): KubeObject {

@@ -1,31 +1,19 @@
-import { namespaces } from '@oarlock/api/resources';
-import { isStatus } from '@oarlock/api/status';
-import { Informers } from '@oarlock/spi/client';
-import { Controllers, watch } from '@oarlock/spi/controller';
+import { configMaps } from '@oarlock/api/resources';
+import { controllerFor } from '@oarlock/controller-kit/controller-for';
 import { z } from 'zod';
+import { __Kind__ } from './kind.ts';
 
-/** Adds a label to every namespace that lacks it. The workqueue key is the name of the namespace. */
-export default Controllers.plugin({
-  id: '__ID__',
-  declares: { rules: 'patch | core | namespaces' },
-  config: z.strictObject({ label: z.string().min(1).default('example.com/__NAME__'), value: z.string().min(1).default('managed') }),
-  needs: { informers: Informers },
-  create({ config: { label, value }, informers }) {
-    const cache = informers.forResource(namespaces);
-    return {
-      name: '__NAME__',
-      watches: [watch(cache, ({ metadata }) => [metadata?.name ?? ''])],
-      async reconcile(name, { client }) {
-        const namespace = cache.get(name);
-        if (namespace === undefined || namespace.metadata?.deletionTimestamp !== undefined) return;
-        if (namespace.metadata?.labels?.[label] !== undefined) return;
-        try {
-          await client.patch(namespaces, { name }, 'merge', { metadata: { labels: { [label]: value } } });
-        } catch (error) {
-          // deleted in the meantime: the delete event follows
-          if (!isStatus(error, 'NotFound')) throw error;
-        }
-      },
-    };
-  },
-});
+/** Publishes the message of each object in ConfigMaps. */
+export default controllerFor(__Kind__, { id: '__ID__', config: z.strictObject({ key: z.string().min(1).default('message') }) })
+  .owns(configMaps)
+  .installDefinition()
+  .reconcile(async ({ metadata, spec }, { apply, owned, setStatus, client, config }) => {
+    const names = Array.from({ length: spec.copies }, (_, index) => `${metadata.name}-${index}`);
+    for (const name of names) await apply(configMaps, { metadata: { name }, data: { [config.key]: spec.message } });
+    // copies beyond the declared number; the garbage collector deletes the others with the object
+    for (const { metadata: { namespace = '', name = '' } = {} } of owned(configMaps))
+      if (!names.includes(name)) await client.delete(configMaps, { namespace, name });
+    await setStatus({ copies: names.length }, [
+      { type: 'Ready', status: 'True', reason: 'Published', message: `published ${names.length}` },
+    ]);
+  });

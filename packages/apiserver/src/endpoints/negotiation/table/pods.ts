@@ -10,7 +10,7 @@ const finished: Readonly<Record<string, readonly TableRowCondition[]>> = {
 };
 
 /** The status of a pod as one word, with the numbers of its containers. */
-interface Summary {
+export interface PodSummary {
   reason: string;
   ready: number;
   readonly total: number;
@@ -24,12 +24,13 @@ const latest = (a: string, b: string | undefined) => (b !== undefined && b !== n
 const stopped = ({ reason, signal, exitCode }: { readonly reason?: string; readonly signal?: number; readonly exitCode?: number }) =>
   reason !== undefined && reason !== '' ? reason : signal !== undefined && signal !== 0 ? `Signal:${signal}` : `ExitCode:${exitCode ?? 0}`;
 
-function summarize(pod: Pod): Summary {
+/** Returns what tables of pods show: the numbers of ready and of all containers, and their restarts. */
+export function summarizePod(pod: Pod): PodSummary {
   const { status, spec } = pod;
   const initContainers = new Map((spec?.initContainers ?? []).map((container) => [container.name, container]));
   const sidecars = [...initContainers.values()].filter(isRestartableInitContainer).length;
   const gated = status?.conditions?.some(({ type, reason }) => type === 'PodScheduled' && reason === 'SchedulingGated') ?? false;
-  const summary: Summary = {
+  const summary: PodSummary = {
     reason: gated ? 'SchedulingGated' : status?.reason || status?.phase || '',
     ready: 0,
     total: (spec?.containers?.length ?? 0) + sidecars,
@@ -52,7 +53,7 @@ function summarize(pod: Pod): Summary {
 /** Evaluates the init containers, up to the first one that keeps the pod from starting. */
 function initialize(
   pod: Pod,
-  summary: Summary,
+  summary: PodSummary,
   containers: ReadonlyMap<string, Container>,
 ): { readonly initializing: boolean; readonly sidecarRestarts: number; readonly lastSidecarRestart: string } {
   let sidecarRestarts = 0;
@@ -81,7 +82,7 @@ function initialize(
 }
 
 /** Evaluates the containers of an initialized pod. The first container with a reason determines the status. */
-function run(pod: Pod, summary: Summary): void {
+function run(pod: Pod, summary: PodSummary): void {
   let running = false;
   const statuses: readonly ContainerStatus[] = pod.status?.containerStatuses ?? [];
   for (const status of statuses.toReversed()) {
@@ -116,7 +117,7 @@ export const podPrinter: Printer<Pod> = {
     { name: 'Readiness Gates', wide: true, description: 'The number of true readiness gates and the number of readiness gates.' },
   ),
   cells(pod, now) {
-    const { reason, ready, total, restarts, lastRestart } = summarize(pod);
+    const { reason, ready, total, restarts, lastRestart } = summarizePod(pod);
     return [
       nameOf(pod),
       `${ready}/${total}`,
