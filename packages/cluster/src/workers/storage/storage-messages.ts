@@ -10,7 +10,7 @@ import {
   type StorageErrorCode,
   type Write,
 } from '@oarlock/spi/storage';
-import { MessageReader, MessageWriter } from './message-bytes.ts';
+import { MessageWriter, type MessageReader } from './message-bytes.ts';
 
 /** The kinds of frames from the process that uses the storage. */
 export const request = {
