@@ -1,8 +1,8 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Duplex, type Writable } from 'node:stream';
+import { Duplex, Readable, type Writable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import { decodeManagers } from '@oarlock/api/managed-fields/managers';
 import { applyJsonPatch } from '@oarlock/api/patches/json-patch';
@@ -24,7 +24,7 @@ import { parseAccept } from '@oarlock/apiserver/endpoints/negotiation/negotiatio
 import { decodeProtobuf } from '@oarlock/apiserver/endpoints/negotiation/protobuf-decoder';
 import { parse as parseCel } from '@oarlock/cel/syntax/parser';
 import { CelSyntaxError } from '@oarlock/cel/syntax/issue';
-import { checkBackup } from '@oarlock/cli/backup/backup-file';
+import { checkBackupStream } from '@oarlock/cli/backup/backup-file';
 import { CommandError } from '@oarlock/cli/common/command-error';
 import { KubeconfigError, parseKubeconfig } from '@oarlock/client/kubeconfig';
 import { csiTable } from '@oarlock/csi/csi-messages';
@@ -196,7 +196,6 @@ const dnsAnswer = Buffer.from(
 );
 
 let directory: string | undefined;
-const temporaryFile = (): string => join((directory ??= mkdtempSync(join(tmpdir(), 'oarlock-fuzz-'))), 'file');
 /** Removes the files of the targets. */
 export const cleanUp = (): void => {
   if (directory !== undefined) rmSync(directory, { recursive: true });
@@ -453,11 +452,7 @@ export const targets: readonly FuzzTarget[] = [
       mutatedText(backupText).map((text) => gzipSync(text)),
       mutatedBytes(gzipSync(backupText)),
     ),
-    parse(bytes) {
-      const file = temporaryFile();
-      writeFileSync(file, bytes);
-      return checkBackup(file);
-    },
+    parse: (bytes) => checkBackupStream(Readable.from([bytes]), 'backup'),
     isRejection: (error) => error instanceof CommandError,
   }),
   target({ name: 'DNS messages', inputs: mutatedBytes(dnsQuery, dnsAnswer), parse: (bytes) => decodeMessage(bytes), isRejection: never }),
@@ -467,8 +462,8 @@ export const targets: readonly FuzzTarget[] = [
 
 let opened: ReturnType<typeof openKeys> | undefined;
 function fuzzKeys(): ReturnType<typeof openKeys> {
-  temporaryFile();
-  opened ??= openKeys(join(directory ?? '', 'pki'), 'https://issuer.example');
+  directory ??= mkdtempSync(join(tmpdir(), 'oarlock-fuzz-'));
+  opened ??= openKeys(join(directory, 'pki'), 'https://issuer.example');
   return opened;
 }
 const ignoreSyntax = (error: unknown): undefined => {

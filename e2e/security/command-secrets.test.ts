@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Cluster } from '../harness/cluster.ts';
@@ -91,6 +91,42 @@ describe('the content of a Secret', () => {
     );
     expect([code, stdout]).toEqual([1, expect.stringContaining('admission-namespace-lifecycle')]);
     expect(`${stdout}${stderr}${await cluster.log()}`).not.toContain(marker);
+  });
+});
+
+describe('secrets of the environment', () => {
+  const encoded = Buffer.from(`user:${marker}`).toString('base64');
+  /** The environment of a user whose files and variables all hold the marker. */
+  async function environment(): Promise<Readonly<Record<string, string>>> {
+    const home = join(cluster.dir, 'home');
+    await mkdir(join(home, '.docker'), { recursive: true });
+    await mkdir(join(home, '.kube'), { recursive: true });
+    await writeFile(join(home, '.docker', 'config.json'), JSON.stringify({ auths: { '127.0.0.1:1': { auth: encoded } } }));
+    const user = { name: 'u', user: { token: marker, password: marker } };
+    await writeFile(join(home, '.kube', 'config'), JSON.stringify({ apiVersion: 'v1', kind: 'Config', users: [user] }));
+    const proxy = `http://user:${marker}@127.0.0.1:1`;
+    return { HOME: home, KUBECONFIG: join(home, '.kube', 'config'), HTTP_PROXY: proxy, HTTPS_PROXY: proxy, https_proxy: proxy };
+  }
+  const shows = (text: string) => [marker, encoded].some((secret) => text.includes(secret));
+
+  it('are not in the output of oarlock image', async () => {
+    const env = await environment();
+    const dataDir = await mkdtemp(join(cluster.dir, 'images-'));
+    for (const reference of ['127.0.0.1:1/app:1', 'registry.invalid/app:1', `user:${'x'.repeat(10)}@127.0.0.1:1/app`]) {
+      const { code, stdout, stderr } = await runOarlock(['image', 'pull', reference, '--data-dir', dataDir], { env });
+      expect([reference, code === 0, shows(stdout + stderr)]).toEqual([reference, false, false]);
+    }
+    await writeFile(join(env['HOME'] ?? '', '.docker', 'config.json'), `{"auths":{"127.0.0.1:1":{"auth":"${encoded}"`);
+    const { stdout, stderr } = await runOarlock(['image', 'pull', '127.0.0.1:1/app:1', '--data-dir', dataDir], { env });
+    expect([shows(stdout + stderr), stderr.includes('it is not JSON')]).toEqual([false, true]);
+  });
+
+  it('are neither in the output of oarlock doctor nor in its report', async () => {
+    const report = join(cluster.dir, 'report.yaml');
+    const { stdout, stderr } = await runOarlock(['doctor', '--report', report, '-o', 'json'], { env: await environment() });
+    const text = await readFile(report, 'utf8');
+    expect(text).toContain('checks:');
+    expect(shows(stdout + stderr + text)).toBe(false);
   });
 });
 

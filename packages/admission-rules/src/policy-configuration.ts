@@ -53,10 +53,9 @@ export async function validateConfiguration(
   if (subresource !== '' || object === undefined) return allow;
   if (resource === bindings) {
     const [{ spec }, before]: readonly [AnyBinding, AnyBinding | undefined] = [object, old];
-    return (
-      (await access.binding(request, { ref: spec?.paramRef, old: before?.spec?.paramRef, kind: paramKind(spec?.policyName ?? '') })) ??
-      allow
-    );
+    // the same reference to parameters means other objects with the paramKind of another policy
+    const authorized = before?.spec?.policyName === spec?.policyName ? before?.spec?.paramRef : undefined;
+    return (await access.binding(request, { ref: spec?.paramRef, old: authorized, kind: paramKind(spec?.policyName ?? '') })) ?? allow;
   }
   if (resource !== policies) return allow;
   const [{ spec }, before]: readonly [AnyPolicy, AnyPolicy | undefined] = [object, old];

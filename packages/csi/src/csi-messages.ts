@@ -203,7 +203,7 @@ const messages: Messages = {
   NodeGetInfoResponse: { nodeId: '1 string', maxVolumesPerNode: '2 int64', accessibleTopology: '3 Topology' },
 };
 
-export const csiTable = new MessageTable(messages, enums, 'undefined');
+export const csiTable = new MessageTable(messages, enums, { absent: 'undefined' });
 export type PluginService = (typeof enums.PluginService)[number];
 export type PluginExpansion = (typeof enums.PluginExpansion)[number];
 export type AccessMode = (typeof enums.AccessMode)[number];

@@ -52,19 +52,45 @@ function withoutNulls(value: Record<string, unknown>): Record<string, unknown> {
 const isMessage = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !(value instanceof Uint8Array);
 
+/** The maximum number of fields of a received message, nested ones included. A message of 4 MiB could have two million, which take a second. */
+const maxFields = 100_000;
+
+/** Counts the fields of a message and of its nested messages. @throws RangeError if there are more than `left` */
+function countFields(reader: protobuf.Reader, type: protobuf.Type, { end, left }: { readonly end: number; readonly left: number }): number {
+  let count = left;
+  while (reader.pos < end) {
+    const tag = reader.uint32();
+    count -= 1;
+    if (count < 0) throw new RangeError('the message has too many fields');
+    const nested = (tag & 7) === 2 ? type.fieldsById[tag >>> 3]?.resolvedType : undefined;
+    if (nested instanceof protobuf.Type && type.fieldsById[tag >>> 3]?.map !== true) {
+      const length = reader.uint32();
+      if (length > end - reader.pos) throw new RangeError('the message ends early');
+      count = countFields(reader, nested, { end: reader.pos + length, left: count });
+    } else reader.skipType(tag & 7);
+  }
+  return count;
+}
+
+export interface MessageTableOptions {
+  /** The value that an absent message field has after decoding. */
+  readonly absent?: 'null' | 'undefined';
+  /** The maximum number of fields of a message that is decoded, nested ones included. */
+  readonly maxFields?: number;
+}
+
 /** The message types of a gRPC protocol, which `codec` encodes and decodes. The protobuf types are built when `codec` is first called. */
 export class MessageTable {
   readonly #messages: Messages;
   readonly #enums: Enums;
-  readonly #absent: 'null' | 'undefined';
+  readonly #options: Required<MessageTableOptions>;
   readonly #codecs = new Map<string, Codec<object>>();
   #root: protobuf.Root | undefined;
 
-  /** Creates a table of messages. `absent` is the value that an absent message field has after decoding. */
-  constructor(messages: Messages, enums: Enums = {}, absent: 'null' | 'undefined' = 'null') {
-    this.#absent = absent;
+  constructor(messages: Messages, enums: Enums = {}, options: MessageTableOptions = {}) {
     this.#messages = messages;
     this.#enums = enums;
+    this.#options = { absent: 'null', maxFields, ...options };
   }
 
   codec<T extends object>(message: string): Codec<T> {
@@ -75,8 +101,11 @@ export class MessageTable {
     const created: Codec<T> = {
       encode: (value) => Buffer.from(type.encode(type.fromObject(value)).finish()),
       decode: (bytes) => {
+        // the received bytes are foreign: objects take many times their size
+        if (bytes.length > this.#options.maxFields)
+          countFields(protobuf.Reader.create(bytes), type, { end: bytes.length, left: this.#options.maxFields });
         const value = type.toObject(type.decode(bytes), conversionOptions);
-        return (this.#absent === 'null' ? value : withoutNulls(value)) as T;
+        return (this.#options.absent === 'null' ? value : withoutNulls(value)) as T;
       },
     };
     this.#codecs.set(message, created as Codec<object>);

@@ -10,7 +10,7 @@ export const registrationTable = new MessageTable(
     RegistrationStatusResponse: {},
   },
   {},
-  'undefined',
+  { absent: 'undefined' },
 );
 
 /** What a plugin reports about itself (PluginInfo upstream). */

@@ -2,7 +2,8 @@ import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
 import { GrpcError, grpcCode } from './grpc-error.ts';
 import type { MessageTable } from './message-table.ts';
 
-const maxMessageBytes = 16 * 1024 * 1024;
+/** The default of gRPC. */
+const maxMessageBytes = 4 * 1024 * 1024;
 
 export interface UnixClientOptions {
   readonly socket: string;

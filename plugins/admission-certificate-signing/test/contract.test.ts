@@ -1,3 +1,5 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { resource } from '@oarlock/api/resource';
 import { certificateSigningRequests } from '@oarlock/api/resources';
 import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
 import type { Attributes } from '@oarlock/spi/authz';
@@ -19,6 +21,10 @@ const csr = (status: CertificateSigningRequest['status'] = {}): CertificateSigni
 const status = (user: string, next: CertificateSigningRequest) =>
   admissionRequest('UPDATE', certificateSigningRequests, next, { old: csr(), subresource: 'status', identity: named(user) });
 const signed = csr({ certificate: 'x' });
+const podRequests = resource('certificates.k8s.io', 'v1beta1', 'podcertificaterequests', 'PodCertificateRequest', true);
+const podRequest = (status: object = {}): KubeObject => ({ metadata: { name: 'r' }, ...{ spec: { signerName: 'a.io/b' }, status } });
+const podStatus = (user: string, next: object, before: object = {}) =>
+  admissionRequest('UPDATE', podRequests, podRequest(next), { old: podRequest(before), subresource: 'status', identity: named(user) });
 
 admissionContract('admission-certificate-signing', async () => ({
   plugin: (await openAdmission(plugin, { allows })).plugin,
@@ -32,6 +38,20 @@ admissionContract('admission-certificate-signing', async () => ({
       expected: 'denied',
       message: 'user not permitted to sign requests with signerName "a.io/b"',
     },
+    { title: 'a pod certificate, by name', request: podStatus('sign a.io/b', { certificateChain: 'x' }), expected: 'allowed' },
+    { title: 'no pod certificate', request: podStatus('x', { conditions: [] }), expected: 'allowed' },
+    {
+      title: 'a pod certificate that stays',
+      request: podStatus('x', { certificateChain: 'x' }, { certificateChain: 'x' }),
+      expected: 'allowed',
+    },
+    {
+      title: 'a pod certificate, by another user',
+      request: podStatus('x', { certificateChain: 'x' }),
+      expected: 'denied',
+      message: 'Forbidden: User "x" is not permitted to "sign" for signer "a.io/b"',
+    },
+    { title: 'another pod certificate', request: podStatus('x', { certificateChain: 'y' }, { certificateChain: 'x' }), expected: 'denied' },
     { title: 'a failure', request: status('x', csr({ conditions: [{ type: 'Failed', status: 'True' }] })), expected: 'denied' },
   ],
 }));

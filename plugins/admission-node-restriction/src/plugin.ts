@@ -1,3 +1,4 @@
+import { isForbiddenKubeletLabel } from '@oarlock/api/component-helpers/kubelet-labels';
 import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { groupResource } from '@oarlock/api/resource';
@@ -9,7 +10,7 @@ import { Authz, type Authorizer } from '@oarlock/spi/authz';
 import { Client } from '@oarlock/spi/client';
 import { z } from 'zod';
 import { admitCertificateSigningRequest } from './certificate-request.ts';
-import { changedLabels, isForbidden } from './node-labels.ts';
+import { changedLabels } from './node-labels.ts';
 import { admitIPBlock } from './ip-blocks.ts';
 import { admitPodEviction, admitPod, admitPodStatus, admitServiceAccountToken } from './pods.ts';
 import { admitStorageCapacity, admitVolumeSnapshot } from './volume-snapshots.ts';
@@ -31,7 +32,7 @@ function admitNode(node: string, { operation, name, object, old }: AdmissionRequ
   if (requested !== node) return deny(`node ${quoted(node)} is not allowed to modify node ${quoted(requested)}`);
   if (operation === 'CREATE') {
     if (next.spec?.configSource != null) return deny(`node ${quoted(node)} is not allowed to create pods with a non-nil configSource`);
-    const forbidden = changedLabels(next.metadata?.labels).filter(isForbidden);
+    const forbidden = changedLabels(next.metadata?.labels).filter(isForbiddenKubeletLabel);
     return forbidden.length === 0
       ? allow
       : deny(`node ${quoted(node)} is not allowed to set the following labels: ${forbidden.join(', ')}`);
@@ -42,7 +43,7 @@ function admitNode(node: string, { operation, name, object, old }: AdmissionRequ
   if (!jsonEqual(next.spec?.taints ?? [], before.spec?.taints ?? [])) return deny(`node ${quoted(node)} is not allowed to modify taints`);
   if (!jsonEqual(next.metadata?.ownerReferences ?? [], before.metadata?.ownerReferences ?? []))
     return deny(`node ${quoted(node)} is not allowed to modify ownerReferences`);
-  const forbidden = changedLabels(next.metadata?.labels, before.metadata?.labels).filter(isForbidden);
+  const forbidden = changedLabels(next.metadata?.labels, before.metadata?.labels).filter(isForbiddenKubeletLabel);
   return forbidden.length === 0 ? allow : deny(`is not allowed to modify labels: ${forbidden.join(', ')}`);
 }
 

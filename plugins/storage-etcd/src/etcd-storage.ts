@@ -260,7 +260,7 @@ export class EtcdStorage implements StorageDriver {
       } catch (error) {
         if (!isLeaseNotFound(error) || attempt > 0) {
           const storageError = toStorageError(error);
-          if (storageError instanceof StorageError && storageError.code === 'Full') void this.#health.check();
+          if (storageError instanceof StorageError && storageError.code === 'Full') this.#health.recheck();
           throw storageError;
         }
         this.#leases.invalidate();

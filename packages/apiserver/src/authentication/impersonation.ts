@@ -1,4 +1,5 @@
 import type { StatusError } from '@oarlock/api/status';
+import { isDns1123Subdomain } from '@oarlock/api/values/names';
 import { anonymous, headerValues, type Identity } from '@oarlock/spi/authn';
 import type { Attributes, Authorizer, ResourceAttributes } from '@oarlock/spi/authz';
 import { authorizationError } from '../authorization/require-authorization.ts';
@@ -7,6 +8,9 @@ import { internalError } from '../http/errors.ts';
 const impersonationHeader = /^impersonate-/i;
 const extraPrefix = 'impersonate-extra-';
 const nodePrefix = 'system:node:';
+const nodeNameKey = 'authentication.kubernetes.io/node-name';
+/** A DNS subdomain, a slash and a path, such as `example.com/scopes`. */
+const domainPrefixedPath = /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?\/[\w./~%!$&'()*+,;=:-]+$/;
 const serviceAccount = /^system:serviceaccount:([^:]+):([^:]+)$/;
 
 type ImpersonateTarget = Pick<ResourceAttributes, 'group' | 'version' | 'resource' | 'subresource' | 'namespace' | 'name'>;
@@ -63,19 +67,25 @@ class Impersonation {
     this.#sender = sender;
     this.#chain = chain;
     this.#account = serviceAccount.exec(user);
-    this.#node = user.startsWith(nodePrefix) ? user.slice(nodePrefix.length) : '';
+    const node = user.startsWith(nodePrefix) ? user.slice(nodePrefix.length) : '';
+    this.#node = isDns1123Subdomain(node).length === 0 ? node : '';
   }
 
   async authorize(request: Attributes): Promise<ImpersonationResult | StatusError> {
     for (const mode of this.#constraintModes()) {
       const constraint = `impersonate:${mode}`;
-      const action = { ...request, identity: this.#sender, verb: `impersonate-on:${mode}:${request.verb}` };
+      const isAssociated = mode === 'associated-node';
+      const sender = isAssociated ? withoutExtraValues(this.#sender) : this.#sender;
+      const action = { ...request, identity: sender, verb: `impersonate-on:${mode}:${request.verb}` };
       if ((await authorizationError(this.#chain, action)) !== undefined) continue;
-      const target = this.#node === '' ? this.#userTarget(authentication) : impersonateAttributes('nodes', this.#node, authentication);
-      if ((await this.#authorizationError(constraint, authentication, target)) !== undefined) continue;
+      // the permission for the associated node is one for the nodes of all pods of the service account
+      const nodeTarget = impersonateAttributes('nodes', isAssociated ? '*' : this.#node, authentication);
+      const target = this.#node === '' ? this.#userTarget(authentication) : nodeTarget;
+      if ((await this.#authorizationError({ verb: constraint, sender, groupVersion: authentication }, target)) !== undefined) continue;
       return { identity: this.#identity(this.#node === '' ? this.#accountGroups() : ['system:nodes']), constraint };
     }
-    return (await this.#authorizationError('impersonate', {}, this.#userTarget({}))) ?? { identity: this.#identity(this.#accountGroups()) };
+    const legacy = { verb: 'impersonate', sender: this.#sender, groupVersion: {} };
+    return (await this.#authorizationError(legacy, this.#userTarget({}))) ?? { identity: this.#identity(this.#accountGroups()) };
   }
 
   #identity(impliedGroups: readonly string[]): Identity {
@@ -103,12 +113,11 @@ class Impersonation {
    * values. Undefined if all are allowed.
    */
   async #authorizationError(
-    verb: string,
-    groupVersion: Partial<ImpersonateTarget>,
+    { verb, sender, groupVersion }: { readonly verb: string; readonly sender: Identity; readonly groupVersion: Partial<ImpersonateTarget> },
     user: ImpersonateTarget,
   ): Promise<StatusError | undefined> {
     for (const target of [user, ...impersonateChecks(this.#requested, groupVersion)]) {
-      const error = await authorizationError(this.#chain, { kind: 'resource', identity: this.#sender, verb, ...target });
+      const error = await authorizationError(this.#chain, { kind: 'resource', identity: sender, verb, ...target });
       if (error !== undefined) return error;
     }
     return undefined;
@@ -116,13 +125,13 @@ class Impersonation {
 
   /**
    * Returns the modes of constrained impersonation that can allow the impersonated user. Nodes and service accounts can be impersonated
-   * only without groups, UID and extra values.
+   * only without groups, UID and extra values; no mode allows the group system:masters.
    */
   #constraintModes(): readonly string[] {
     const { uid, groups, extra } = this.#requested;
     const isPlain = uid === undefined && groups.length === 0 && Object.keys(extra).length === 0;
     if (this.#account !== null) return isPlain ? ['serviceaccount'] : [];
-    if (this.#node === '') return ['user-info'];
+    if (this.#node === '') return isConstrainable(this.#requested) ? ['user-info'] : [];
     if (!isPlain) return [];
     return runsOn(this.#sender, this.#node) ? ['associated-node', 'arbitrary-node'] : ['arbitrary-node'];
   }
@@ -140,13 +149,25 @@ const impersonateChecks = (
   ...(uid === undefined ? [] : [impersonateAttributes('uids', uid, authentication)]),
 ];
 
-/** Returns true if the authenticated user is the service account of a pod on the node. */
+/** Returns true if the authenticated user is a service account whose token is bound to the node. */
 function runsOn({ name, extra = {} }: Identity, node: string): boolean {
-  const only = (key: string) => (extra[key]?.length === 1 ? extra[key][0] : undefined);
+  const nodes = extra[nodeNameKey];
+  return serviceAccount.test(name) && nodes?.length === 1 && nodes[0] === node;
+}
+
+/** Returns the service account as authorizers see it for its associated node: a decision holds for its pods on all nodes. */
+function withoutExtraValues({ extra = {}, ...identity }: Identity): Identity {
+  return { ...identity, extra: { 'authentication.kubernetes.io/associated-node-keys': Object.keys(extra).sort() } };
+}
+
+/** Returns true if constrained impersonation can allow the groups and extra values at all. */
+function isConstrainable({ groups, extra }: ImpersonatedUserInfo): boolean {
   return (
-    serviceAccount.test(name) &&
-    (only('authentication.kubernetes.io/pod-name') ?? '') !== '' &&
-    only('authentication.kubernetes.io/node-name') === node
+    !groups.includes('') &&
+    !groups.includes('system:masters') &&
+    Object.entries(extra).every(
+      ([key, values]) => key === key.toLowerCase() && domainPrefixedPath.test(key) && values.length > 0 && !values.includes(''),
+    )
   );
 }
 

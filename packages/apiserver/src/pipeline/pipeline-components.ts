@@ -19,6 +19,7 @@ import { Dispatcher } from './dispatcher.ts';
 import { equivalentResources } from './equivalent-resources.ts';
 import type { PipelineOptions } from './pipeline-options.ts';
 import { rbacEscalationCheck } from './rbac-escalation.ts';
+import { resourceClaimAuthorization } from './resource-claim-authorization.ts';
 import { ResourceCatalog } from './resource-catalog.ts';
 import { enabledKinds } from './runtime-config.ts';
 
@@ -139,14 +140,14 @@ function newRegistry(options: PipelineOptions, catalog: ResourceCatalog, cache: 
   return registry;
 }
 
-/** Creates the admission chain: the plugins in their order, followed by the check against privilege escalation. */
+/** Creates the admission chain: the plugins in their order, followed by the checks of privilege escalation and of the use of devices. */
 function newAdmissionChain(
   { admission, names, metrics, clock }: PipelineOptions,
   catalog: ResourceCatalog,
   registry: () => RegistryDependencies,
 ): AdmissionChain {
-  return new AdmissionChain([...admission, rbacEscalationCheck(registry)], {
-    names: [...admission.map((_, at) => names?.admission?.[at] ?? `#${at}`), 'rbac-escalation'],
+  return new AdmissionChain([...admission, rbacEscalationCheck(registry), resourceClaimAuthorization(registry)], {
+    names: [...admission.map((_, at) => names?.admission?.[at] ?? `#${at}`), 'rbac-escalation', 'resource-claim-authorization'],
     versions: (resource) => equivalentResources(catalog, resource),
     timing: metrics && { metrics: metrics.admission, clock },
   });

@@ -1,7 +1,9 @@
 import { copyFields } from '@oarlock/api/json/copy-fields';
 import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject, ObjectMeta } from '@oarlock/api/object';
+import { groupResource } from '@oarlock/api/resource';
 import { formatTime } from '@oarlock/api/values/time';
+import { defaultStatusStrategy, statusOnly, statusOnlyResources } from './status-only.ts';
 import type { ServedKind } from './served-kind.ts';
 import { fieldOf, withMetadata, withFields, type StrategyContext, type SubresourceStrategy } from './strategy.ts';
 
@@ -55,20 +57,11 @@ export function prepareForUpdate(kind: ServedKind, { object, old, context }: Upd
   return restoreServerFields(kind, { object: strategy.prepareForUpdate?.(next, old, context) ?? next, old });
 }
 
-const defaultStatusStrategy: SubresourceStrategy = {
-  prepareForUpdate: (object, old) => {
-    const parts: Record<string, unknown> = { ...old };
-    for (const name of ['kind', 'apiVersion', 'metadata', 'status']) delete parts[name];
-    for (const name of Object.keys(object))
-      if (!(name in parts) && !['kind', 'apiVersion', 'metadata', 'status'].includes(name)) parts[name] = undefined;
-    return withFields(object, parts);
-  },
-};
-
 /** Returns the strategy of a subresource that updates its object; undefined if the kind has none, or for the object itself (''). */
-export function subresourceStrategy({ strategy, kind }: ServedKind, subresource: string): SubresourceStrategy | undefined {
-  const rules = strategy.subresources?.[subresource];
-  return rules ?? (subresource === 'status' && kind.subresources.some(({ name }) => name === 'status') ? defaultStatusStrategy : undefined);
+export function subresourceStrategy(served: ServedKind, subresource: string): SubresourceStrategy | undefined {
+  const rules = served.strategy.subresources?.[subresource];
+  if (rules !== undefined || subresource !== 'status' || !hasStatus(served)) return rules;
+  return statusOnlyResources.has(groupResource(served.resource)) ? statusOnly : defaultStatusStrategy;
 }
 
 /** The rules of the subresource, the new and the old object, and the context of the request. */

@@ -1,6 +1,7 @@
 import type { FieldError } from '@oarlock/api/field/field-error';
 import type { KubeObject } from '@oarlock/api/object';
 import { validateObject } from '@oarlock/api/validation/validate-object';
+import { deviceSelectorErrors } from './device-selectors.ts';
 import type { ServedKind } from './served-kind.ts';
 
 /** Validates a new object in the served version, and returns the errors. `sent` is the request body. */
@@ -10,7 +11,7 @@ export function validateForCreate(
   sent?: unknown,
 ): readonly FieldError[] {
   if (custom !== undefined) return custom.validate({ object, old: undefined, subresource: '', sent });
-  return validateObject(gvk, object, undefined, { allowLoopback });
+  return [...validateObject(gvk, object, undefined, { allowLoopback }), ...deviceSelectorErrors(gvk, object)];
 }
 
 /** The new and the old object, and the subresource that is written. */
@@ -27,5 +28,6 @@ export function validateForUpdate(
   { object, old, subresource, sent }: UpdateValidation,
 ): readonly FieldError[] {
   if (custom !== undefined) return custom.validate({ object, old, subresource, sent });
-  return validateObject(gvk, object, old, { allowLoopback, ...(subresource !== '' && { subresource }) });
+  if (subresource !== '') return validateObject(gvk, object, old, { allowLoopback, subresource });
+  return [...validateObject(gvk, object, old, { allowLoopback }), ...deviceSelectorErrors(gvk, object, old)];
 }

@@ -290,13 +290,43 @@ describe('constrained impersonation', () => {
         }),
     });
     const authz = [
-      allowing('impersonate:associated-node nodes.authentication.k8s.io n3', 'impersonate-on:associated-node:get configmaps default/a'),
+      allowing('impersonate:associated-node nodes.authentication.k8s.io *', 'impersonate-on:associated-node:get configmaps default/a'),
     ];
     await start({ authn: [pod('n3')], authz });
     expect((await as({ 'Impersonate-User': 'system:node:n3' })).code).toBe(200);
     await server.stop();
     await start({ authn: [pod('n4')], authz });
     expect((await as({ 'Impersonate-User': 'system:node:n3' })).code).toBe(403);
+    await server.stop();
+    // a permission for one node is not one for the node on which the pod happens to run
+    const forOneNode = [
+      'impersonate:associated-node nodes.authentication.k8s.io n3',
+      'impersonate-on:associated-node:get configmaps default/a',
+    ];
+    await start({ authn: [pod('n3')], authz: [allowing(...forOneNode)] });
+    expect((await as({ 'Impersonate-User': 'system:node:n3' })).code).toBe(403);
+  });
+
+  it.each([
+    ['the group system:masters', { 'Impersonate-Group': 'system:masters' }],
+    ['an extra key without a domain', { 'Impersonate-Extra-scopes': 'all' }],
+    ['an empty value of an extra key', { 'Impersonate-Extra-example.com%2Fscopes': '' }],
+  ])('for one action is never possible with %s', async (_, headers) => {
+    const constrained: Authorizer = {
+      authorize: ({ verb }) => (verb === 'impersonate' ? { decision: 'no-opinion' } : { decision: 'allow', reason: 'test' }),
+    };
+    await start({ authz: [constrained] });
+    expect((await as({ 'Impersonate-User': 'jane' })).code).toBe(200);
+    expect((await as({ 'Impersonate-User': 'jane', ...headers })).code).toBe(403);
+  });
+
+  it('of a name that is no node name is that of a user', async () => {
+    await start({
+      authz: [
+        allowing('impersonate:arbitrary-node nodes.authentication.k8s.io A_B', 'impersonate-on:arbitrary-node:get configmaps default/a'),
+      ],
+    });
+    expect((await as({ 'Impersonate-User': 'system:node:A_B' })).code).toBe(403);
   });
 });
 

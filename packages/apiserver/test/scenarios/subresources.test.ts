@@ -84,7 +84,13 @@ describe('kubelet subresources', () => {
     await server.create('pods', pod('lost', { nodeName: 'nowhere' }));
     expect(await message({}, 'lost')).toBe('nodes "nowhere" not found');
     expect(await message({ container: 'main', tailLines: -1 })).toBe(
-      'PodLogOptions "" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0',
+      'PodLogOptions "p" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0',
+    );
+    expect(await message({ limitBytes: 0 }, 'absent')).toBe(
+      'PodLogOptions "absent" is invalid: limitBytes: Invalid value: 0: must be greater than 0',
+    );
+    expect(await message({ stream: 'Other' })).toBe(
+      'PodLogOptions "p" is invalid: stream: Unsupported value: "Other": supported values: "All", "Stderr", "Stdout"',
     );
   });
 });

@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
+import type { Readable } from 'node:stream';
 import { open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -84,8 +85,7 @@ const maxLineBytes = 16 * 1024 * 1024;
 const lineFeed = 0x0a;
 
 /** Yields the lines of a compressed file. @throws Error if a line is longer than `maxLineBytes`, or the file is not gzip */
-async function* linesOf(file: string): AsyncGenerator<string> {
-  const source = createReadStream(file);
+async function* linesOf(source: Readable): AsyncGenerator<string> {
   const unzipped = source.pipe(createGunzip());
   source.on('error', (error) => unzipped.destroy(error));
   let parts: Buffer[] = [];
@@ -132,7 +132,11 @@ function parseLine(text: string): BackupLine {
 }
 
 /** Reads a backup once to check that it is complete. @throws CommandError if it is incomplete, damaged or not a backup */
-export async function checkBackup(file: string): Promise<BackupHead & { readonly entries: number }> {
+export const checkBackup = (file: string): Promise<BackupHead & { readonly entries: number }> =>
+  checkBackupStream(createReadStream(file), file);
+
+/** Checks a backup that is read from a stream; errors name `file`. @throws CommandError as `checkBackup` */
+export async function checkBackupStream(source: Readable, file: string): Promise<BackupHead & { readonly entries: number }> {
   const invalid = (problem: string, cause?: unknown) => new CommandError(`${file} cannot be restored: ${problem}`, undefined, { cause });
   const hash = createHash('sha256');
   let head: BackupHead | undefined;
@@ -144,7 +148,7 @@ export async function checkBackup(file: string): Promise<BackupHead & { readonly
     else if (!isFile(parseLine(line))) entries += 1;
   };
   try {
-    for await (const line of linesOf(file)) {
+    for await (const line of linesOf(source)) {
       if (last !== undefined) take(last);
       last = line;
     }
@@ -180,7 +184,7 @@ export async function checkBackup(file: string): Promise<BackupHead & { readonly
 /** Yields the files and entries of a backup that `checkBackup` accepted. */
 export async function* readBackup(file: string): AsyncGenerator<BackupLine> {
   let first = true;
-  for await (const line of linesOf(file)) {
+  for await (const line of linesOf(createReadStream(file))) {
     if (!first && !line.startsWith('{"entries":')) yield parseLine(line);
     first = false;
   }

@@ -9,6 +9,7 @@ import {
 } from '@oarlock/cluster/pki/keys';
 import type { KeysStatus } from '@oarlock/cluster/servers/server-plugins';
 import { CommandError, exitCodes } from '../common/command-error.ts';
+import { describeExpiry } from '../status/certificate-expiry.ts';
 import { formatTable } from '../common/format-table.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
 import { withSharedKeys } from './shared-key-rotation.ts';
@@ -69,7 +70,9 @@ export async function keysStatus({ dataDir, output }: { readonly dataDir: string
   await printFacts(output, status, keysText);
 }
 
-function keysText({ generation, identity, servers, pending }: KeysStatus): string {
+function keysText({ generation, identity, servers, expirations, pending }: KeysStatus): string {
+  const described = (id: string) =>
+    expirations[id] === undefined ? id : `${id} (expires ${describeExpiry(Date.parse(expirations[id]), Date.now())})`;
   const rows = servers.map(({ name, ready, keysGeneration }) => [
     name,
     ready ? 'Ready' : 'NotReady',
@@ -79,7 +82,7 @@ function keysText({ generation, identity, servers, pending }: KeysStatus): strin
   ]);
   return [
     `generation ${generation}`,
-    ...Object.entries(identity).map(([set, ids]) => `${set}: ${ids.join(', ') || 'none'}`),
+    ...Object.entries(identity).map(([set, ids]) => `${set}: ${ids.map(described).join(', ') || 'none'}`),
     formatTable([['NAME', 'STATUS', 'KEYS', 'TRUSTS ALL CAS', 'SIGNS WITH CA'], ...rows]),
   ].join('\n');
 }

@@ -7,7 +7,7 @@ import { openStorage } from '@oarlock/cluster/composition/open-storage';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
 import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
-import { snapshotsPath } from '@oarlock/cluster/servers/server-plugins';
+import { defragmentPath, snapshotsPath, type Defragmentation } from '@oarlock/cluster/servers/member-paths';
 import { pluginDirectory, storageMemberName, writeStorageState, type StorageState } from '@oarlock/cluster/servers/storage-state';
 import type { Client } from '@oarlock/spi/client';
 import { Storage } from '@oarlock/spi/storage';
@@ -28,7 +28,7 @@ async function withSnapshots<T>({ dataDir }: SnapshotOptions, work: (client: Cli
   } catch (error) {
     if (isStatus(error, 'NotFound'))
       throw new CommandError(
-        'the storage of this cluster takes no snapshots: that needs storage-etcd with `managed: true`; `oarlock backup` works with each storage',
+        'the storage of this cluster runs no members: that needs storage-etcd with `managed: true`; `oarlock backup` works with each storage',
         undefined,
         { cause: error },
       );
@@ -43,6 +43,17 @@ export async function saveSnapshot(name: string | undefined, options: SnapshotOp
   const body = name === undefined ? {} : { name };
   const saved = (await withSnapshots(options, (client) => client.raw('POST', snapshotsPath, body))) as StorageSnapshot;
   await printFacts(options.output, saved, ({ path, bytes }) => `wrote ${path} (${bytes} bytes)`);
+}
+
+/** Defragments the members one after the other, and ends the alarms of members whose space quota was reached. */
+export async function defragmentMembers(options: SnapshotOptions & { readonly output: OutputFormat }): Promise<void> {
+  const result = (await withSnapshots(options, (client) => client.raw('POST', defragmentPath, {}))) as Defragmentation;
+  await printFacts(options.output, result, ({ members, disarmed }) =>
+    [
+      `defragmented ${members.join(', ')}`,
+      ...(disarmed.length > 0 ? [`ended the alarm NOSPACE of ${disarmed.join(', ')}: writes are accepted again`] : []),
+    ].join('\n'),
+  );
 }
 
 /** Prints the snapshots on the disk of the server. */
@@ -77,7 +88,7 @@ export async function restoreSnapshot(snapshot: string, options: RestoreOptions)
 export async function resetMembers(options: RestoreOptions): Promise<void> {
   const revision = await replaceMember(options, (name) => ({ state: 'resetting', name }));
   console.log(
-    `this server is the only member, at revision ${revision}. Never start the former members again: join their servers with new data directories.`,
+    `this server is the only member, at revision ${revision}. Writes that etcd acknowledged within a tenth of a second before the loss can be missing. If other servers still have their disks, reset them too and start only the one with the highest revision. Never start the other members again: join their servers with new data directories.`,
   );
 }
 

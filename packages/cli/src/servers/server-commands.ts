@@ -66,6 +66,14 @@ export function addEtcdCommands(root: Command): void {
     .option(...nodeNameOption)
     .action(async (name, options) => (await import('./etcd.ts')).restoreSnapshot(name, options));
   etcd
+    .command('defragment')
+    .description(
+      'return free space of the databases to the disks, one member after the other, and accept writes again after a full space quota',
+    )
+    .addOption(dataDir())
+    .addOption(output())
+    .action(async (options) => (await import('./etcd.ts')).defragmentMembers(options));
+  etcd
     .command('reset')
     .description('continue with the member of this server alone after the other members were lost; the server must not run')
     .addOption(dataDir())

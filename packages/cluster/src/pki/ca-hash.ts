@@ -13,3 +13,7 @@ export const certificatesOf = (bundle: string): readonly string[] =>
 
 /** Returns the hashes of all certificates in PEM text, in their order. */
 export const caHashes = (bundle: string): readonly string[] => certificatesOf(bundle).map(caHash);
+
+/** Returns the ends of all certificates in PEM text in RFC 3339, by their hashes. */
+export const caExpirations = (bundle: string): Readonly<Record<string, string>> =>
+  Object.fromEntries(certificatesOf(bundle).map((pem) => [caHash(pem), new Date(new X509Certificate(pem).validTo).toISOString()]));

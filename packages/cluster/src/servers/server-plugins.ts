@@ -8,7 +8,7 @@ import { Paths, type PathResponse } from '@oarlock/spi/paths';
 import { Storage, StorageError, type StorageDriver } from '@oarlock/spi/storage';
 import type { StorageMember } from '@oarlock/spi/storage-server';
 import { z } from 'zod';
-import { caHashes } from '../pki/ca-hash.ts';
+import { caExpirations, caHashes } from '../pki/ca-hash.ts';
 import { version } from '../process/version.ts';
 import { readRecord } from './cluster-record.ts';
 import { KeyDistributor } from './key-distributor.ts';
@@ -16,10 +16,11 @@ import { pendingServers, rotateKeys, RotationError, rotatedKeys, type RotatedKey
 import { sealedKeyField, serversGroup, tokenIdOf } from './join-token.ts';
 import { ServerRegistry, type ListedServer, type ServerRecord } from './server-registry.ts';
 import type { SharedKeys } from './shared-keys.ts';
+import { answer, badRequest } from './path-answers.ts';
+import { defragmentPlugin, snapshotsPlugin } from './member-paths.ts';
 
 export const serversPath = '/oarlock/v1/servers';
 export const serverJoinPath = '/oarlock/v1/server-join';
-export const snapshotsPath = '/oarlock/v1/etcd/snapshots';
 export const keysPath = '/oarlock/v1/keys';
 
 /** The answer to a joining server. Only the holder of the whole token can open it. */
@@ -50,6 +51,8 @@ export interface KeysStatus {
   readonly generation: number;
   readonly identity: { readonly [set: string]: readonly string[] };
   readonly servers: readonly ListedServer[];
+  /** The ends of the CAs that this server has loaded, RFC 3339, by their hashes. */
+  readonly expirations: Readonly<Record<string, string>>;
   /** Names of the running servers that do not use the newest keys yet, by keys and next step. */
   readonly pending: Readonly<Record<RotatedKeys, { readonly use: readonly string[]; readonly end: readonly string[] }>>;
 }
@@ -67,12 +70,11 @@ export interface ServerPluginsOptions {
 export const serverPlugins = (options: ServerPluginsOptions): readonly Plugin[] => [
   serversPlugin(options),
   snapshotsPlugin(),
+  defragmentPlugin(),
   keysPlugin(options),
   serverJoinPlugin(),
 ];
 
-const answer = (body: unknown): PathResponse => ({ code: 200, body });
-const badRequest = (message: string): PathResponse => ({ code: 400, body: failure('BadRequest', message).status });
 const conflict = (message: string): PathResponse => ({ code: 409, body: failure('Conflict', message).status });
 
 const removeSchema = z.strictObject({ name: z.string().min(1).max(253) });
@@ -140,31 +142,6 @@ async function removeServer(
   }
 }
 
-const snapshotSchema = z.strictObject({ name: z.string().min(1).max(128).optional() });
-
-/** `GET /oarlock/v1/etcd/snapshots` lists the snapshots on the disk of this server; `POST` writes one. */
-function snapshotsPlugin(): Plugin {
-  return Paths.plugin({
-    id: 'etcd-snapshots',
-    config: z.strictObject({}),
-    needs: { storage: Storage },
-    create: ({ storage }, { log }) => ({
-      path: snapshotsPath,
-      methods: ['GET', 'POST'],
-      async handle({ method, body, identity }) {
-        const { members } = storage;
-        if (members === undefined) return { code: 404, body: failure('NotFound', 'the storage of this cluster takes no snapshots').status };
-        if (method === 'GET') return answer({ snapshots: await members.listSnapshots() });
-        const parsed = snapshotSchema.safeParse(body);
-        if (!parsed.success) return badRequest(z.prettifyError(parsed.error));
-        const snapshot = await members.saveSnapshot(parsed.data.name);
-        log.info({ name: snapshot.name, bytes: snapshot.bytes, by: identity.name }, 'wrote a snapshot');
-        return answer(snapshot);
-      },
-    }),
-  });
-}
-
 interface OwnRecordOptions {
   readonly serverName: string;
   readonly url: string;
@@ -193,7 +170,7 @@ const rotationSchema = z.strictObject({
 export type RotationRequest = z.output<typeof rotationSchema>;
 
 /** `GET /oarlock/v1/keys` returns the state of the shared keys; `POST /oarlock/v1/keys` takes a step of a rotation. */
-function keysPlugin({ shared: { clusterKey }, dataDir }: ServerPluginsOptions): Plugin {
+function keysPlugin({ shared: { clusterKey }, dataDir, keys: clusterKeys }: ServerPluginsOptions): Plugin {
   return Paths.plugin({
     id: 'cluster-keys',
     config: z.strictObject({}),
@@ -204,7 +181,7 @@ function keysPlugin({ shared: { clusterKey }, dataDir }: ServerPluginsOptions): 
         path: keysPath,
         methods: ['GET', 'POST'],
         async handle({ method, body, identity }) {
-          if (method === 'GET') return answer(await keysStatus(storage, await registry.list()));
+          if (method === 'GET') return answer(await keysStatus(storage, { servers: await registry.list(), keys: clusterKeys }));
           const parsed = rotationSchema.safeParse(body);
           if (!parsed.success) return badRequest(z.prettifyError(parsed.error));
           const { keys, step } = parsed.data;
@@ -216,14 +193,17 @@ function keysPlugin({ shared: { clusterKey }, dataDir }: ServerPluginsOptions): 
             if (error instanceof RotationError) return conflict(error.message);
             throw error;
           }
-          return answer(await keysStatus(storage, await registry.list()));
+          return answer(await keysStatus(storage, { servers: await registry.list(), keys: clusterKeys }));
         },
       };
     },
   });
 }
 
-async function keysStatus(storage: StorageDriver, servers: readonly ListedServer[]): Promise<KeysStatus> {
+async function keysStatus(
+  storage: StorageDriver,
+  { servers, keys }: { readonly servers: readonly ListedServer[]; readonly keys: ClusterKeys },
+): Promise<KeysStatus> {
   const stored = await readRecord(storage);
   if (stored === undefined) throw new Error('the storage has no cluster record');
   const { record } = stored;
@@ -236,7 +216,13 @@ async function keysStatus(storage: StorageDriver, servers: readonly ListedServer
       },
     ]),
   ) as KeysStatus['pending'];
-  return { generation: record.generation, identity: record.identity, servers, pending };
+  return {
+    generation: record.generation,
+    identity: record.identity,
+    servers,
+    expirations: caExpirations(`${keys.caBundle}${keys.frontProxy?.caBundle ?? ''}`),
+    pending,
+  };
 }
 
 /**

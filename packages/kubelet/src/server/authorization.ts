@@ -46,7 +46,6 @@ const subresourceRules: readonly (readonly [path: RegExp, subresources: readonly
 ];
 const verbs: Readonly<Record<string, string>> = {
   GET: 'get',
-  HEAD: 'get',
   POST: 'create',
   PUT: 'update',
   PATCH: 'patch',

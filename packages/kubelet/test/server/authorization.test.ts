@@ -62,6 +62,47 @@ describe('KubeletAuthorizer', () => {
     await expect(access.authorize(request, '/pods', 'node-a')).rejects.toMatchObject({ code: 401 });
   });
 
+  it.each([
+    ['/metrics', ['metrics']],
+    ['/metrics/cadvisor', ['metrics']],
+    ['/metricsx', ['proxy']],
+    ['/stats', ['stats']],
+    ['/stats/summary', ['stats']],
+    ['/logs', ['log']],
+    ['/logs/../exec', ['log']],
+    ['/checkpoint/ns/pod/c', ['checkpoint']],
+    ['/pods', ['pods', 'proxy']],
+    ['/runningpods/', ['pods', 'proxy']],
+    ['/healthz', ['healthz', 'proxy']],
+    ['/healthz/ping', ['healthz', 'proxy']],
+    ['/configz', ['configz', 'proxy']],
+    ['/exec/ns/pod/c', ['proxy']],
+    ['/run/ns/pod/c', ['proxy']],
+    ['/attach/ns/pod/c', ['proxy']],
+    ['/portForward/ns/pod', ['proxy']],
+    ['/containerLogs/ns/pod/c', ['proxy']],
+    ['/statusz', ['proxy']],
+    ['/', ['proxy']],
+    ['//pods', ['proxy']],
+    ['/PODS', ['proxy']],
+  ])('authorizes %s by the subresources %j of the node alone', async (path, subresources) => {
+    for (const [method, verb] of [
+      ['GET', 'get'],
+      ['POST', 'create'],
+      ['PUT', 'update'],
+      ['PATCH', 'patch'],
+      ['DELETE', 'delete'],
+      ['HEAD', ''],
+      ['OPTIONS', ''],
+    ] as const) {
+      reviews.length = 0;
+      access = new KubeletAuthorizer({ client, clock, signal });
+      may = () => false;
+      expect(await check(path, 'good', method)).toBe(403);
+      expect(reviews.slice(1)).toEqual(subresources.map((subresource) => `prometheus ${verb} node-a/${subresource}`));
+    }
+  });
+
   it('checks the most specific subresource first', async () => {
     may = (subresource) => subresource === 'proxy';
     expect(await check('/pods', 'good')).toBe(200);

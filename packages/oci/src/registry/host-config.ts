@@ -100,12 +100,13 @@ async function parseHosts(text: string, { file, folder, host }: HostsFile): Prom
   try {
     value = parse(text);
   } catch (error) {
-    throw new OciError('FailedPrecondition', `${file}: ${errorText(error).split('\n')[0]}`, { cause: error });
+    // without the error as cause: it quotes lines of the file, which may hold secrets of headers
+    throw new OciError('FailedPrecondition', `${file}: ${errorText(error).split('\n')[0]}`);
   }
   const parsed = fileSchema.safeParse(value);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    throw new OciError('FailedPrecondition', `${file}: ${issue?.path.join('.')}: ${issue?.message}`);
+    throw new OciError('FailedPrecondition', `${file}: ${withoutUserInfo(issue?.path.join('.') ?? '')}: ${issue?.message}`);
   }
   const { server, host: mirrors = {}, ...own } = parsed.data;
   const hosts: RegistryHost[] = [];
@@ -114,6 +115,9 @@ async function parseHosts(text: string, { file, folder, host }: HostsFile): Prom
   return hosts;
 }
 
+/** Returns a text without what may be the password of a URL. */
+const withoutUserInfo = (text: string): string => text.replace(/(?<=\/\/|^)[^/]*@/, '');
+
 async function toHost(
   server: string,
   table: HostTable,
@@ -121,7 +125,7 @@ async function toHost(
 ): Promise<RegistryHost> {
   const url = parseUrl(server.includes('://') ? server : `https://${server}`);
   if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:') || url.username !== '')
-    throw new OciError('FailedPrecondition', `${file}: "${server}" is not an http or https URL`);
+    throw new OciError('FailedPrecondition', `${file}: "${withoutUserInfo(server)}" is not an http or https URL without credentials`);
   const path = url.pathname.replace(/\/+$/, '');
   const headers = Object.entries(table.header ?? {}).map(([name, value]) => [name.toLowerCase(), [value].flat().join(', ')] as const);
   return {

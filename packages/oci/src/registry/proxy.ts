@@ -1,5 +1,7 @@
 import { isIP } from 'node:net';
 import { BlockList } from 'node:net';
+import { OciError } from '../oci-error.ts';
+import { parseUrl } from './parse-url.ts';
 
 /** Proxies for requests to registries, as in the environment variables of the same names; `noProxy` is a comma-separated list. */
 export interface ProxySettings {
@@ -8,7 +10,10 @@ export interface ProxySettings {
   readonly noProxy?: string | undefined;
 }
 
-/** Returns the proxy for a URL, or undefined. The rules of NO_PROXY are those of golang.org/x/net/http/httpproxy; loopback addresses use no proxy. */
+/**
+ * Returns the proxy for a URL, or undefined. The rules of NO_PROXY are those of golang.org/x/net/http/httpproxy; loopback addresses use no proxy.
+ * @throws OciError `FailedPrecondition` if the setting is not a URL
+ */
 export function proxyFor(url: URL, { httpProxy, httpsProxy, noProxy = '' }: ProxySettings): URL | undefined {
   const setting = url.protocol === 'https:' ? httpsProxy : httpProxy;
   if (setting === undefined || setting === '') return undefined;
@@ -19,7 +24,11 @@ export function proxyFor(url: URL, { httpProxy, httpsProxy, noProxy = '' }: Prox
     .split(',')
     .map((entry) => entry.trim().toLowerCase())
     .some((entry) => entry !== '' && matches(entry, host.toLowerCase(), port));
-  return bypasses ? undefined : new URL(setting.includes('://') ? setting : `http://${setting}`);
+  if (bypasses) return undefined;
+  const proxy = parseUrl(setting.includes('://') ? setting : `http://${setting}`);
+  // the setting may hold a password, which the error of the URL parser quotes
+  if (proxy === undefined) throw new OciError('FailedPrecondition', `the proxy for ${url.protocol}// is not a URL`);
+  return proxy;
 }
 
 const family = (address: string) => (isIP(address) === 6 ? 'ipv6' : 'ipv4') as 'ipv4' | 'ipv6';

@@ -12,6 +12,12 @@ describe('proxyFor', () => {
     expect(proxyFor(new URL('https://x'), {})).toBeUndefined();
   });
 
+  it('rejects a setting that is not a URL, without a quote of its password', () => {
+    expect(() => proxyFor(new URL('https://x'), { httpsProxy: 'http://user:secret@[x' })).toThrow(
+      /^the proxy for https:\/\/ is not a URL$/,
+    );
+  });
+
   it.each<[string, string, boolean]>([
     ['*', 'https://x.example.com', true],
     ['example.com', 'https://example.com', true],

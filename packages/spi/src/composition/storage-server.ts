@@ -81,4 +81,6 @@ export interface StorageMembers {
   listSnapshots(): Promise<readonly StorageSnapshot[]>;
   /** Returns the free space of the member databases to their disks, one member after the other, the leader last. Returns their names. */
   defragment(): Promise<readonly string[]>;
+  /** Ends the alarms about a full space quota, so that the members accept writes again. Returns the names of the members that had the alarm. */
+  disarm(): Promise<readonly string[]>;
 }

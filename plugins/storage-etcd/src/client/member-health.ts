@@ -3,8 +3,8 @@ import type { Logger } from '@oarlock/primitives/logger';
 import type { EtcdConnection } from './etcd-connection.ts';
 import { int, rpcs } from '../rpc/etcd-messages.ts';
 
-/** Interval of the checks in milliseconds. */
-const checkIntervalMs = 60_000;
+/** Interval of the checks in milliseconds, and while there are alarms: servers are ready again soon after the alarms end. */
+const [checkIntervalMs, alarmIntervalMs] = [60_000, 5_000];
 /** Defragmenting blocks a member. It is recommended if at least this many bytes and at least half of the file would be freed. */
 const defragmentThresholdBytes = 256 * 1024 * 1024;
 
@@ -29,6 +29,7 @@ export class MemberHealth {
   readonly #log: Logger;
   #timer: Timer | undefined;
   #stopped = false;
+  #checking = false;
   #state: MemberState = { bytes: 0, bytesInUse: 0, alarms: [], defragment: false };
 
   constructor(connection: Pick<EtcdConnection, 'call'>, clock: Clock, log: Logger) {
@@ -42,9 +43,19 @@ export class MemberHealth {
   }
 
   start(): void {
+    this.#checking = true;
     void this.check().finally(() => {
-      if (!this.#stopped) this.#timer = this.#clock.after(checkIntervalMs, () => this.start());
+      this.#checking = false;
+      const { alarms } = this.#state;
+      if (!this.#stopped) this.#timer = this.#clock.after(alarms.length === 0 ? checkIntervalMs : alarmIntervalMs, () => this.start());
     });
+  }
+
+  /** Checks the member now, unless a check is in progress: a write was rejected. */
+  recheck(): void {
+    if (this.#checking || this.#stopped) return;
+    this.#timer?.cancel();
+    this.start();
   }
 
   stop(): void {

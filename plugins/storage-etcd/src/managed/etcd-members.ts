@@ -3,7 +3,7 @@ import type { Logger } from '@oarlock/primitives/logger';
 import { StorageError } from '@oarlock/spi/storage';
 import type { StorageMember, StorageMembers, StorageSnapshot } from '@oarlock/spi/storage-server';
 import { EtcdConnection } from '../client/etcd-connection.ts';
-import { hexadecimal, int, rpcs, type EtcdMember, type SnapshotResponse } from '../rpc/etcd-messages.ts';
+import { alarmAction, hexadecimal, int, noSpace, rpcs, type EtcdMember, type SnapshotResponse } from '../rpc/etcd-messages.ts';
 import type { ManagedMember } from './managed-member.ts';
 import { MembershipError } from './membership.ts';
 import { Snapshots } from './snapshots.ts';
@@ -11,6 +11,7 @@ import { Snapshots } from './snapshots.ts';
 const statusTimeoutMs = 2_000;
 /** Defragmenting blocks a member while it copies its data. */
 const defragmentTimeoutMs = 10 * 60_000;
+const disarmTimeoutMs = 10_000;
 const alarmName = /alarm:(\w+)/;
 
 export interface EtcdMembersOptions {
@@ -68,6 +69,17 @@ export class EtcdMembers implements StorageMembers {
     for (const { endpoint } of ordered)
       await this.#with(endpoint, defragmentTimeoutMs, (connection) => connection.call(rpcs.defragment, {}, { repeated: false }));
     return ordered.map(({ name }) => name);
+  }
+
+  async disarm(): Promise<readonly string[]> {
+    const names = new Map((await this.#members()).map(({ ID, name }) => [ID.toString(), name]));
+    return this.#with(this.#options.member().clientUrl, disarmTimeoutMs, async (connection) => {
+      const { alarms } = await connection.call(rpcs.alarm, { action: alarmAction.get }, { repeated: true });
+      const full = alarms.filter(({ alarm }) => alarm === noSpace);
+      for (const { memberID, alarm } of full)
+        await connection.call(rpcs.alarm, { action: alarmAction.deactivate, memberID, alarm }, { repeated: true });
+      return full.map(({ memberID }) => names.get(memberID.toString()) ?? hexadecimal(memberID));
+    });
   }
 
   #members(): Promise<readonly EtcdMember[]> {

@@ -83,6 +83,16 @@ export interface StatusResponse {
   readonly errors: readonly string[];
 }
 
+/** An alarm of a member. */
+export interface EtcdAlarm {
+  readonly memberID: Identifier;
+  readonly alarm: number;
+}
+/** `AlarmRequest.AlarmAction`. */
+export const alarmAction = { get: 0, deactivate: 2 } as const;
+/** `AlarmType` of a member whose database has reached its quota. */
+export const noSpace = 1;
+
 export interface EtcdMember {
   readonly ID: Identifier;
   /** '' until the member has started for the first time. */
@@ -182,6 +192,9 @@ export const schema = protobuf.Root.fromJSON({
     }),
     SnapshotRequest: fields({}),
     SnapshotResponse: fields({ remaining_bytes: [2, 'uint64'], blob: [3, 'bytes'] }),
+    AlarmRequest: fields({ action: [1, 'int32'], memberID: [2, 'uint64'], alarm: [3, 'int32'] }),
+    AlarmMember: fields({ memberID: [1, 'uint64'], alarm: [2, 'int32'] }),
+    AlarmResponse: fields({ alarms: [2, 'AlarmMember', 'repeated'] }),
     DefragmentRequest: fields({}),
     DefragmentResponse: fields({}),
     Member: fields({
@@ -248,6 +261,11 @@ export const rpcs = {
   ),
   status: rpc<Readonly<Record<string, never>>, StatusResponse>('Maintenance/Status', 'StatusRequest', 'StatusResponse'),
   defragment: rpc<Readonly<Record<string, never>>, unknown>('Maintenance/Defragment', 'DefragmentRequest', 'DefragmentResponse'),
+  alarm: rpc<{ readonly action: number } & Partial<EtcdAlarm>, { readonly alarms: readonly EtcdAlarm[] }>(
+    'Maintenance/Alarm',
+    'AlarmRequest',
+    'AlarmResponse',
+  ),
   snapshot: rpc<Readonly<Record<string, never>>, SnapshotResponse>('Maintenance/Snapshot', 'SnapshotRequest', 'SnapshotResponse'),
   memberList: rpc<Readonly<Record<string, never>>, MembersResponse>('Cluster/MemberList', 'MemberListRequest', 'MembersResponse'),
   memberAdd: rpc<{ readonly peerURLs: readonly string[]; readonly isLearner: boolean }, MembersResponse>(

@@ -172,7 +172,7 @@ describe.skipIf(missing !== undefined)(`a managed member${missing === undefined 
     expect(await server.pid()).not.toBe(pid);
   });
 
-  it('is not healthy at its space quota, and defragments', async () => {
+  it('is not healthy at its space quota, and accepts writes again after deletion, compaction, defragmentation and disarming', async () => {
     const server = await Server.create('full', { quotaBytes: 16 * 1024 * 1024 });
     await server.start();
     const value = Buffer.alloc(1024 * 1024, 'x');
@@ -184,7 +184,16 @@ describe.skipIf(missing !== undefined)(`a managed member${missing === undefined 
       .poll(() => server.storage.checkHealth?.(), { timeout: 60_000 })
       .toEqual({ healthy: false, reason: expect.stringContaining('NOSPACE') });
     expect((await server.storage.members?.list())?.[0]?.alarms).toContain('NOSPACE');
+    const { entries } = await server.storage.range({ prefix: '/big/' });
+    for (const { key } of entries) await server.storage.commit([{ key, value: null }], []);
+    await server.storage.compact(await server.storage.requestProgress());
     expect(await server.storage.members?.defragment()).toEqual(['full']);
+    await expect(server.storage.commit([{ key: '/a', value }], [])).rejects.toMatchObject({ code: 'Full' });
+    expect(await server.storage.members?.disarm()).toEqual(['full']);
+    expect(await server.storage.members?.disarm()).toEqual([]);
+    expect((await server.storage.commit([{ key: '/a', value }], [])).ok).toBe(true);
+    // the health is read each minute, and at once after a rejected write
+    await expect.poll(() => server.storage.checkHealth?.(), { timeout: 120_000 }).toEqual({ healthy: true });
     expect(await readFile(server.files.log, 'utf8')).toContain('finished defragment');
   });
 });

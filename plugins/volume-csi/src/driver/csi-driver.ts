@@ -23,6 +23,23 @@ export async function connectDriver(
   { clock, log, signal }: { clock: Clock; log: Logger; signal: AbortSignal },
 ): Promise<CsiDriver> {
   const client = new CsiClient(socket);
+  try {
+    return await describeDriver(client, { socket, config, clock, log, signal });
+  } catch (error) {
+    client.close();
+    throw error;
+  }
+}
+
+interface Connection {
+  readonly socket: string;
+  readonly config: DriverConfig;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+}
+
+async function describeDriver(client: CsiClient, { socket, config, clock, log, signal }: Connection): Promise<CsiDriver> {
   const backoff = new Backoff({ firstMs: 20, longestMs: 5_000, jitter: 0.2, random: Math.random });
   const call = { signal };
   for (;;) {
@@ -40,10 +57,7 @@ export async function connectDriver(
         return { name, client, config, node, nodeCapabilities, controllerCapabilities };
       }
     } catch (error) {
-      if (signal.aborted) {
-        client.close();
-        throw signal.reason;
-      }
+      signal.throwIfAborted();
       if (backoff.failures === failuresUntilWarning) log.warn({ socket, error: String(error) }, 'the CSI driver does not answer yet');
     }
     await clock.sleep(backoff.next(), signal);

@@ -1,3 +1,5 @@
+import { isForbiddenKubeletLabel } from '@oarlock/api/component-helpers/kubelet-labels';
+import { own } from '@oarlock/api/json/json';
 import { csiDrivers, csiNodes, nodes, storageClasses } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { CSINode, CSINodeDriver } from '@oarlock/api/types/storage-v1';
@@ -99,8 +101,9 @@ export async function createSnapshotClass(name: string, { storageClass }: Driver
 /** Registers the driver on the node: in its CSINode and, if the driver has topology, in its labels. */
 export async function installDriver({ name, node }: CsiDriver, nodeName: string, client: Client): Promise<void> {
   const segments = node.accessibleTopology?.segments ?? {};
-  const own = await changeNode(nodeName, client, (present) => {
+  const changed = await changeNode(nodeName, client, (present) => {
     const ids = nodeIds(present);
+    checkSegments(segments, present);
     const differs = Object.entries(segments).some(([key, value]) => present.metadata?.labels?.[key] !== value);
     if (!differs && ids[name] === node.nodeId) return undefined;
     return { labels: segments, annotations: { [nodeIdAnnotation]: JSON.stringify({ ...ids, [name]: node.nodeId }) } };
@@ -111,7 +114,7 @@ export async function installDriver({ name, node }: CsiDriver, nodeName: string,
     topologyKeys: Object.keys(segments).sort(),
     ...(node.maxVolumesPerNode > 0 && { allocatable: { count: node.maxVolumesPerNode } }),
   };
-  await changeDrivers(own, client, async (present) => {
+  await changeDrivers(changed, client, async (present) => {
     const others = present.spec.drivers.filter((other) => other.name !== name);
     const before = present.spec.drivers.find((other) => other.name === name);
     if (before !== undefined && same(before, entry)) return;
@@ -122,14 +125,30 @@ export async function installDriver({ name, node }: CsiDriver, nodeName: string,
   });
 }
 
+/**
+ * Checks the topology of a driver, which becomes labels of the node. A driver changes no labels of others.
+ * @throws Error in upstream's words if a label has another value, or one with which administrators isolate nodes
+ */
+function checkSegments(segments: Readonly<Record<string, string>>, { metadata }: Node): void {
+  for (const [key, value] of Object.entries(segments)) {
+    const existing = own(metadata?.labels, key);
+    if (existing !== undefined && existing !== value)
+      throw new Error(
+        `detected topology value collision: driver reported ${JSON.stringify(key)}:${JSON.stringify(value)} but existing label is ${JSON.stringify(key)}:${JSON.stringify(existing)}`,
+      );
+    if (existing === undefined && isForbiddenKubeletLabel(key))
+      throw new Error(`the topology key ${JSON.stringify(key)} is a label that a node may not set`);
+  }
+}
+
 /** Reverts `installDriver`, except for the labels, because volumes may still be on the node. */
 export async function uninstallDriver(name: string, nodeName: string, client: Client): Promise<void> {
-  const own = await changeNode(nodeName, client, (present) => {
+  const changed = await changeNode(nodeName, client, (present) => {
     const { [name]: before, ...ids } = nodeIds(present);
     if (before === undefined) return undefined;
     return { annotations: { [nodeIdAnnotation]: Object.keys(ids).length > 0 ? JSON.stringify(ids) : null } };
   });
-  await changeDrivers(own, client, async (present) => {
+  await changeDrivers(changed, client, async (present) => {
     const drivers = present.spec.drivers.filter((other) => other.name !== name);
     if (drivers.length < present.spec.drivers.length) await client.update(csiNodes, { ...present, spec: { drivers } });
   });
@@ -152,8 +171,8 @@ async function changeNode(name: string, client: Client, change: (present: Node) 
 }
 
 /** Changes the node's CSINode, and retries on conflicts. Creates the CSINode if it does not exist. */
-async function changeDrivers(own: Node, client: Client, change: (present: CSINode) => Promise<void>): Promise<void> {
-  const name = own.metadata?.name ?? '';
+async function changeDrivers(node: Node, client: Client, change: (present: CSINode) => Promise<void>): Promise<void> {
+  const name = node.metadata?.name ?? '';
   for (;;) {
     try {
       await change(await client.get(csiNodes, { name }));
@@ -162,7 +181,7 @@ async function changeDrivers(own: Node, client: Client, change: (present: CSINod
       if (isStatus(error, 'Conflict')) continue;
       if (!isStatus(error, 'NotFound')) throw error;
     }
-    const owner = { apiVersion: 'v1', kind: 'Node', name, uid: own.metadata?.uid ?? '' };
+    const owner = { apiVersion: 'v1', kind: 'Node', name, uid: node.metadata?.uid ?? '' };
     await client.create(csiNodes, { metadata: { name, ownerReferences: [owner] }, spec: { drivers: [] } }).catch(ignoreExisting);
   }
 }

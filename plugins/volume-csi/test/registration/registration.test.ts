@@ -6,6 +6,8 @@ import { driver } from '@oarlock/csi-hostpath/driver';
 import { registrationTable, type RegistrationInfo, type RegistrationStatus } from '@oarlock/grpc/registration-client';
 import { serveUnix } from '@oarlock/grpc/unix-server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { CsiDriver } from '../../src/driver/csi-driver.ts';
+import { installDriver } from '../../src/registration/registration.ts';
 import { until, World } from '../support/csi-environment.ts';
 
 const other = 'other.example.com';
@@ -108,6 +110,31 @@ describe('driver registration', () => {
     await registrar(more);
     expect(await until(() => statuses[0])).toMatchObject({ pluginRegistered: false, error: expect.stringContaining(message) });
     expect(entry()).toBeUndefined();
+  });
+
+  it.each([['detected topology value collision', { labels: { [`topology.${other}/node`]: 'foreign' } }]])(
+    'rejects a driver whose topology would change labels of the node: %s',
+    async (message, metadata) => {
+      await world.api.client().patch(nodes, { name: 'here' }, 'merge', { metadata });
+      await plugin();
+      await startDriver();
+      await registrar();
+      expect(await until(() => statuses[0])).toMatchObject({ pluginRegistered: false, error: expect.stringContaining(message) });
+      expect(entry()).toBeUndefined();
+      expect(world.api.object(nodes, { name: 'here' })?.metadata?.labels).toMatchObject(metadata.labels);
+    },
+  );
+
+  it('rejects a driver whose topology is a label of isolation', async () => {
+    const node = { nodeId: 'x', maxVolumesPerNode: 0, accessibleTopology: { segments: { 'node-restriction.kubernetes.io/team': 'a' } } };
+    const hostile = { name: other, node } as unknown as CsiDriver;
+    const before = world.api.object(nodes, { name: 'here' })?.metadata?.labels;
+    for (const key of ['node-restriction.kubernetes.io/team', 'node-role.kubernetes.io/control-plane']) {
+      const segments = { [key]: 'a' };
+      const driverOf = { ...hostile, node: { ...node, accessibleTopology: { segments } } } as CsiDriver;
+      await expect(installDriver(driverOf, 'here', world.api.client())).rejects.toThrow('a label that a node may not set');
+    }
+    expect(world.api.object(nodes, { name: 'here' })?.metadata?.labels).toEqual(before);
   });
 
   it('ignores plugins of other types', async () => {

@@ -6,6 +6,7 @@ import { withCondition } from './conditions.ts';
 import { formatWarnings } from './format-warnings.ts';
 import { storedVersionErrors, withStoredVersions } from './storage-version.ts';
 import { validateDefinition, validateDefinitionUpdate } from './validation.ts';
+import { statusOnly } from '../../registry/status-only.ts';
 import { fieldOf, withMetadata, withFields, type Strategy } from '../../registry/strategy.ts';
 
 /** The finalizer that holds a definition until its last object is deleted. */
@@ -27,10 +28,7 @@ export const customResourceDefinitions: Strategy = {
   warnings: (object, old) => formatWarnings(asDefinition(object), old && asDefinition(old)),
   subresources: {
     status: {
-      prepareForUpdate(object, old) {
-        const { labels, annotations, finalizers, ownerReferences } = old.metadata ?? {};
-        return withMetadata(withFields(object, { spec: fieldOf(old, 'spec') }), { labels, annotations, finalizers, ownerReferences });
-      },
+      ...statusOnly,
       validate: (object) => storedVersionErrors(asDefinition(object)),
     },
   },

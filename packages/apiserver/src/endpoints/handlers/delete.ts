@@ -182,8 +182,9 @@ function returnedItem(kind: ServedKind, stored: KubeObject, revision: number): D
   return new DerivedObject(toServedVersion(kind, withMetadata(stored, { resourceVersion: String(revision) })), revision);
 }
 
-function checkPreconditions(
-  { resource, gvk }: ServedKind,
+/** @throws StatusError Conflict if the object does not meet the preconditions of the options */
+export function checkPreconditions(
+  { gvk }: Pick<ServedKind, 'gvk'>,
   { object, revision }: Item,
   { preconditions: { uid, resourceVersion } }: DeleteOptions,
 ): void {
@@ -197,7 +198,7 @@ function checkPreconditions(
     );
   if (resourceVersion !== undefined && resourceVersion !== String(revision))
     throw conflict(
-      resource.group === '' ? named : { ...named },
+      named,
       name,
       `the ResourceVersion in the precondition (${resourceVersion}) does not match the ResourceVersion in record (${revision}). The object might have been modified`,
     );

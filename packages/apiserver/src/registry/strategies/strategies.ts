@@ -7,6 +7,7 @@ import { customResourceDefinitions } from '../../custom-resources/definition/str
 import { namespaces } from './namespaces.ts';
 import { pods } from './pods.ts';
 import { priorityClasses } from './priority-classes.ts';
+import { resourceClaims } from './resource-claims.ts';
 import { servicesStrategy } from './services.ts';
 import { fieldOf, withFields, type Strategy } from '../strategy.ts';
 import { daemonSets, deployments, jobs, podTemplates, replicaSets, replicationControllers } from './workloads.ts';
@@ -78,7 +79,7 @@ const groupStrategies: StrategyTable = {
   'prioritylevelconfigurations.flowcontrol.apiserver.k8s.io': generation,
   'deviceclasses.resource.k8s.io': { generation: true, returnsDeletedObject: true },
   'devicetaintrules.resource.k8s.io': returnsDeleted,
-  'resourceclaims.resource.k8s.io': returnsDeleted,
+  'resourceclaims.resource.k8s.io': resourceClaims,
   'resourceclaimtemplates.resource.k8s.io': returnsDeleted,
   'resourceslices.resource.k8s.io': {
     returnsDeletedObject: true,

@@ -26,7 +26,7 @@ export const devicePluginMessages = new MessageTable(
     PreStartContainerResponse: {},
   },
   {},
-  'undefined',
+  { absent: 'undefined' },
 );
 
 export interface RegisterRequest {

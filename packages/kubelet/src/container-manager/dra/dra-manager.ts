@@ -67,7 +67,9 @@ export class DRAManager {
         this.#drivers.get(plugin.name)?.close();
         this.#drivers.set(plugin.name, driver);
       },
-      deregister: async ({ name }) => {
+      deregister: async ({ name, endpoint }) => {
+        // another instance of the driver may have taken its place
+        if (this.#drivers.get(name)?.endpoint !== endpoint) return;
         this.#drivers.get(name)?.close();
         this.#drivers.delete(name);
       },

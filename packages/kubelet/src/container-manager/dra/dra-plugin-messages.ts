@@ -18,7 +18,7 @@ export const draPluginMessages = new MessageTable(
     NodeUnprepareResourceResponse: { error: '1 string' },
   },
   {},
-  'undefined',
+  { absent: 'undefined' },
 );
 
 export interface ClaimReference {

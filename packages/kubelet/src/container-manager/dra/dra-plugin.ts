@@ -13,6 +13,8 @@ const timeoutMs = 45_000;
 /** A registered DRA driver of this node. */
 export class DRAPlugin {
   readonly name: string;
+  /** The path of the driver's socket. */
+  readonly endpoint: string;
   readonly #service: string;
   readonly #client: UnixClient;
 
@@ -24,6 +26,7 @@ export class DRAPlugin {
         `the DRA driver ${name} speaks ${supportedVersions.join(', ') || 'nothing'}; one of ${Object.keys(services).join(', ')} is needed`,
       );
     this.name = name;
+    this.endpoint = endpoint;
     this.#service = spoken[1];
     this.#client = new UnixClient({ socket: endpoint, table: draPluginMessages, timeoutMs });
   }

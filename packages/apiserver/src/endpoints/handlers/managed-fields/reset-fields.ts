@@ -2,6 +2,7 @@ import { FieldSet } from '@oarlock/api/managed-fields/field-set';
 import type { FieldType } from '@oarlock/api/managed-fields/field-type';
 import { stripSet } from '@oarlock/api/managed-fields/strip-meta';
 import { groupResource } from '@oarlock/api/resource';
+import { statusOnlyResources } from '../../../registry/status-only.ts';
 import type { ServedKind } from '../../../registry/served-kind.ts';
 
 const status = FieldSet.of(['f:status']);
@@ -16,14 +17,6 @@ const special: Readonly<Record<string, FieldSet>> = {
   'namespaces/finalize': status,
   'certificatesigningrequests.certificates.k8s.io/status': FieldSet.of(['f:spec'], ['f:status', 'f:conditions']),
   'certificatesigningrequests.certificates.k8s.io/approval': FieldSet.of(['f:spec'], ['f:status', 'f:certificate']),
-  'apiservices.apiregistration.k8s.io/status': specAndMetadata,
-  'customresourcedefinitions.apiextensions.k8s.io/status': specAndMetadata,
-  'flowschemas.flowcontrol.apiserver.k8s.io/status': specAndMetadata,
-  'prioritylevelconfigurations.flowcontrol.apiserver.k8s.io/status': specAndMetadata,
-  'validatingadmissionpolicies.admissionregistration.k8s.io/status': specAndMetadata,
-  'servicecidrs.networking.k8s.io/status': specAndMetadata,
-  'resourceclaims.resource.k8s.io/status': specAndMetadata,
-  'volumeattachments.storage.k8s.io/status': specAndMetadata,
 };
 
 /**
@@ -60,7 +53,8 @@ function resetFieldPaths({ resource, hasStatus, subresource, type, custom }: Res
     case '':
       return hasStatus ? status : stripSet;
     case 'status':
-      return custom ? allFieldsExcept(type, 'status') : spec;
+      if (custom) return allFieldsExcept(type, 'status');
+      return statusOnlyResources.has(resource) ? specAndMetadata : spec;
     case 'ephemeralcontainers':
       return specFieldsExcept(type, ['ephemeralContainers']);
     case 'resize':

@@ -10,7 +10,7 @@ import type { Eviction, PodDisruptionBudget } from '@oarlock/api/types/policy-v1
 import { decodeBody } from '../../request/body.ts';
 import type { RequestContext } from '../../request/request-context.ts';
 import type { RegistryDependencies } from '../../../registry/registry-dependencies.ts';
-import { deleteNamed } from '../delete.ts';
+import { checkPreconditions, deleteNamed } from '../delete.ts';
 import type { RequestScope } from '../../../registry/request-scope.ts';
 import { checkWriteOptions, parseDeleteOptions, writeOptions, type DeleteOptions } from '../../request/request-options.ts';
 import type { PipelineResponse } from '../../request/response.ts';
@@ -99,16 +99,7 @@ async function deleteWithDisruptionCondition(scope: RequestScope, pod: Pod, opti
   if (!context.dryRun && pod.metadata?.deletionTimestamp === undefined) {
     const outcome = await registry.objects.guaranteedUpdate(pods.storedKind, keyOf(pods, namespace, name), context, (current) => {
       if (current === undefined) throw notFound(pods.resource, name);
-      const { uid, resourceVersion } = options.preconditions;
-      if (
-        (uid !== undefined && uid !== current.object.metadata?.uid) ||
-        (resourceVersion !== undefined && resourceVersion !== String(current.revision))
-      ) {
-        throw failure(
-          'Conflict',
-          `Operation cannot be fulfilled on Pod ${JSON.stringify(name)}: the ResourceVersion in the precondition (${resourceVersion ?? ''}) does not match the ResourceVersion in record (${current.revision}). The object might have been modified`,
-        );
-      }
+      checkPreconditions(pods, current, options);
       const status = statusOf<PodStatus>(current.object);
       const conditions = withCondition(
         status.conditions,

@@ -3,7 +3,7 @@ import { schemaOf } from '@oarlock/api/schema/schema';
 import { badRequest, failure, isStatus, notFound } from '@oarlock/api/status';
 import type { Node, Pod, PodAttachOptions, PodExecOptions, PodLogOptions, PodPortForwardOptions } from '@oarlock/api/types/core-v1';
 import { kubeletCertificate } from '@oarlock/spi/cluster';
-import { invalid, type FieldError } from '@oarlock/api/field/field-error';
+import { invalid, notSupported, type FieldError } from '@oarlock/api/field/field-error';
 import { invalidStatus } from '@oarlock/api/field/invalid-status';
 import { conformToSchema } from '../../request/body.ts';
 import type { RequestContext } from '../../request/request-context.ts';
@@ -23,6 +23,8 @@ export async function kubeletResponse(
 ): Promise<PipelineResponse> {
   const { request } = context;
   const { subresource, name } = request;
+  const body = isObject(request.body) ? request.body : request.query;
+  if (subresource === 'log') validatePodLogOptions(name, optionsOf<PodLogOptions>(body, 'PodLogOptions'));
   const { object } = await registry.reader.getLatest(pods, request);
   const pod = object as Pod;
   const { admission } = registry;
@@ -36,7 +38,7 @@ export async function kubeletResponse(
       name,
     });
   }
-  const path = pathOf(pod, subresource, isObject(request.body) ? request.body : request.query);
+  const path = pathOf(pod, subresource, body);
   const nodeName = pod.spec?.nodeName ?? '';
   // the log of a pod without a node is empty
   if (nodeName === '' && subresource === 'log') return { kind: 'nothing' };
@@ -84,7 +86,6 @@ function pathOf(pod: Pod, subresource: string, body: Readonly<Record<string, unk
   switch (subresource) {
     case 'log': {
       const options = optionsOf<PodLogOptions>(body, 'PodLogOptions');
-      validatePodLogOptions(options);
       return `/containerLogs/${podPath}/${container(options.container)}${logQuery(options)}`;
     }
     case 'exec': {
@@ -137,7 +138,9 @@ export function resolveContainer(pod: Pod, container: string): string {
   );
 }
 
-function validatePodLogOptions({ tailLines, limitBytes, sinceSeconds, sinceTime }: PodLogOptions): void {
+const logStreams = ['All', 'Stderr', 'Stdout'];
+
+function validatePodLogOptions(name: string, { tailLines, limitBytes, sinceSeconds, sinceTime, stream }: PodLogOptions): void {
   const errors: FieldError[] = [];
   if (tailLines !== undefined && tailLines < 0) errors.push(invalid('tailLines', tailLines, 'must be greater than or equal to 0'));
   if (limitBytes !== undefined && limitBytes < 1) errors.push(invalid('limitBytes', limitBytes, 'must be greater than 0'));
@@ -148,7 +151,8 @@ function validatePodLogOptions({ tailLines, limitBytes, sinceSeconds, sinceTime 
       message: 'Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified',
     });
   else if (sinceSeconds !== undefined && sinceSeconds < 1) errors.push(invalid('sinceSeconds', sinceSeconds, 'must be greater than 0'));
-  if (errors.length > 0) throw invalidStatus({ group: '', kind: 'PodLogOptions', name: '' }, errors);
+  if (stream !== undefined && !logStreams.includes(stream)) errors.push(notSupported('stream', stream, logStreams));
+  if (errors.length > 0) throw invalidStatus({ group: '', kind: 'PodLogOptions', name }, errors);
 }
 
 function logQuery({ follow, previous, timestamps, sinceSeconds, sinceTime, tailLines, limitBytes, stream }: PodLogOptions): string {

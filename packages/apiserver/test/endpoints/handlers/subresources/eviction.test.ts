@@ -51,6 +51,18 @@ describe('eviction', () => {
     });
   });
 
+  it('names the precondition that the pod does not meet', async () => {
+    await running('a');
+    const { uid, resourceVersion } = (await server.get('pods', 'a')).metadata ?? {};
+    const message = async (preconditions: object) => (await rejectionOf(evict('a', { preconditions }))).message;
+    expect(await message({ uid: 'x' })).toBe(
+      `Operation cannot be fulfilled on Pod "a": the UID in the precondition (x) does not match the UID in record (${uid}). The object might have been deleted and then recreated`,
+    );
+    expect(await message({ uid, resourceVersion: '1' })).toBe(
+      `Operation cannot be fulfilled on Pod "a": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (${resourceVersion}). The object might have been modified`,
+    );
+  });
+
   it('accepts policy/v1beta1, which older clients send, and no other version', async () => {
     await running('a');
     const send = (apiVersion: string) =>

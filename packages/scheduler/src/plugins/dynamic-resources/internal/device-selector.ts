@@ -1,23 +1,13 @@
 import { parseQuantity } from '@oarlock/api/values/quantity';
 import type { Device, DeviceAttribute, DeviceSelector } from '@oarlock/api/types/resource-v1';
 import { kubernetesEnvironment } from '@oarlock/cel/checker/environment';
+import { compileDeviceSelector } from '@oarlock/cel/device-selector';
 import { QuantityValue } from '@oarlock/cel/libraries/quantity';
 import { compile, type Program } from '@oarlock/cel/program';
-import { bool, dyn, map, object, opaque, string } from '@oarlock/cel/types/type';
+import { string } from '@oarlock/cel/types/type';
 import { CelMap, FieldMap, type Value } from '@oarlock/cel/values/value';
 import { LruMap } from '@oarlock/primitives/collections/lru-map';
 
-const environment = kubernetesEnvironment({
-  bindings: true,
-  variables: {
-    device: object('kubernetes.DRADevice', {
-      driver: string,
-      attributes: map(string, map(string, dyn)),
-      capacity: map(string, map(string, opaque('kubernetes.Quantity'))),
-      allowMultipleAllocations: bool,
-    }),
-  },
-});
 const versions = compile('semver(text)', kubernetesEnvironment({ variables: { text: string } })).program;
 
 /** Upstream's limit of the CEL cost of one evaluation. */
@@ -29,7 +19,7 @@ const values = new WeakMap<Device, Value>();
 function programOf(expression: string): Program | Error {
   let program = programs.get(expression);
   if (program === undefined) {
-    const compiled = compile(expression, environment, { expect: [bool] });
+    const compiled = compileDeviceSelector(expression);
     program = compiled.program ?? new Error(`compile error: ${compiled.message}`);
     programs.set(expression, program);
   }

@@ -1,0 +1,5 @@
+import { failure } from '@oarlock/api/status';
+import type { PathResponse } from '@oarlock/spi/paths';
+
+export const answer = (body: unknown): PathResponse => ({ code: 200, body });
+export const badRequest = (message: string): PathResponse => ({ code: 400, body: failure('BadRequest', message).status });
