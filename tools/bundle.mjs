@@ -18,6 +18,7 @@ const programs = [
   '@oarlock/runtime-oci/supervisor',
   '@oarlock/csi-hostpath/main',
   '@oarlock/oci/layers/tree-worker',
+  '@oarlock/cli/nodes/rootless/uplink',
 ];
 // as programPath of @oarlock/primitives/os/bundled-program finds them
 const programName = (specifier) => `${specifier.slice('@oarlock/'.length).replaceAll('/', '-')}.mjs`;
