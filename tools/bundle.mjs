@@ -45,6 +45,7 @@ export async function bundle({ outdir = out, minify = false } = {}) {
     `export { startTestCluster } from '@oarlock/testing/test-cluster';`,
     `import { runPluginThread as run } from '@oarlock/cluster/hosting/thread/run-plugin-thread';`,
     `export const runPluginThread = () => run(loadModule);`,
+    `export { runWorker } from '@oarlock/cluster/workers/run-worker';`,
   ].join('\n');
   rmSync(outdir, { recursive: true, force: true });
   await build({
@@ -88,6 +89,10 @@ export async function bundle({ outdir = out, minify = false } = {}) {
   writeFileSync(
     join(outdir, programName('@oarlock/cluster/hosting/thread/thread-main')),
     `import { joined } from '../bin/joined.js';\nawait joined().runPluginThread();\n`,
+  );
+  writeFileSync(
+    join(outdir, programName('@oarlock/cluster/workers/worker-main')),
+    `import { joined } from '../bin/joined.js';\nawait joined().runWorker();\n`,
   );
   // as PageFiles of @oarlock/console finds it
   const ownPage = join(outdir, 'console-page');
