@@ -9,6 +9,7 @@ import { deadLinks } from './checks/links.mjs';
 import { checkPages } from './checks/prose.mjs';
 import { syncImportTable } from './checks/import-table.mjs';
 import { syncPackageGraph } from './checks/package-graph.mjs';
+import { syncPluginCatalogue } from './checks/plugin-catalogue.mjs';
 import { checkSizes, limits, sizeErrors } from './checks/sizes.mjs';
 import { crossPackageImports, cyclesOf, folderPairs, folderSizes, reachedInternals, sourceGraph } from './checks/source-graph.mjs';
 import { root } from './setup.mjs';
@@ -68,13 +69,14 @@ for (const [kind, findingsOf] of Object.entries(kinds)) {
   if (over && list !== kind) for (const finding of findings.slice(0, allowed === 0 ? 40 : 0)) console.log(`    ${finding}`);
   if (accept && findings.length < allowed) accepted[kind] = findings.length;
 }
-for (const [what, sync] of [
-  ['table of imports', syncImportTable],
-  ['diagram of packages', syncPackageGraph],
+for (const [what, page, sync] of [
+  ['table of imports', 'architecture', syncImportTable],
+  ['diagram of packages', 'architecture', syncPackageGraph],
+  ['catalog of plugins', 'plugins', syncPluginCatalogue],
 ]) {
   if (sync(root, { check: !accept }) || accept) continue;
   failed += 1;
-  console.log(`✖ the ${what} in docs/architecture.md is not current: npm run structure -- --accept writes it`);
+  console.log(`✖ the ${what} in docs/${page}.md is not current: npm run structure -- --accept writes it`);
 }
 for (const [kind, exceptions] of Object.entries(measured.exceptions))
   console.log(`  ${kind}: ${exceptions.flatMap(({ entries }) => entries).length} exceptions with ${exceptions.length} reasons`);

@@ -1,12 +1,13 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
 import type { Item } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { Machine } from '../harness/machine.ts';
-import { root, runOarlock } from '../harness/oarlock.ts';
-import { Daemon } from '../harness/programs.ts';
+import { oarlock, root, runOarlock } from '../harness/oarlock.ts';
+import { Daemon, freePort } from '../harness/programs.ts';
+import { untilValue } from '../harness/until.ts';
 
 interface Lease extends Item {
   readonly spec: { readonly holderIdentity?: string; readonly leaseTransitions?: number };
@@ -21,6 +22,42 @@ const copied = { namespace: 'default', name: 'settings', label: 'copy' };
 /** Short times, so that the test need not wait for upstream's 15 seconds. */
 const election = ['--leader-elect-lease-duration=4s', '--leader-elect-renew-deadline=3s', '--leader-elect-retry-period=500ms'];
 
+const guard = (message: string, resources: readonly string[]) => `
+import { Admission, allow, deny } from '@oarlock/spi/admission';
+import { z } from 'zod';
+export default Admission.plugin({
+  id: 'admission-guard',
+  config: z.strictObject({}),
+  create: () => ({
+    matches: [{ resources: ${JSON.stringify(resources)}, operations: ['CREATE'] }],
+    validate: ({ object }) => (object?.metadata?.labels?.guarded === undefined ? allow : deny(${JSON.stringify(message)})),
+  }),
+});
+`;
+const annotate = `
+import { namespaces } from '@oarlock/api/resources';
+import { Informers } from '@oarlock/spi/client';
+import { Controllers, watch } from '@oarlock/spi/controller';
+import { z } from 'zod';
+export default Controllers.plugin({
+  id: 'controller-annotate',
+  config: z.strictObject({}),
+  needs: { informers: Informers },
+  create({ informers }) {
+    const all = informers.forResource(namespaces);
+    return {
+      name: 'annotate',
+      watches: [watch(all, ({ metadata }) => (metadata?.labels?.annotate === undefined ? [] : [metadata.name ?? '']))],
+      async reconcile(name, { client, log }) {
+        if (all.get(name)?.metadata?.annotations?.seen !== undefined) return;
+        await client.patch(namespaces, { name }, 'merge', { metadata: { annotations: { seen: 'yes' } } });
+        log.info({ name }, 'annotated');
+      },
+    };
+  },
+});
+`;
+
 /** A cluster that plugins reach only with a kubeconfig. It has no scheduler. */
 describe('plugins outside the cluster', () => {
   const machine = Machine.use();
@@ -29,6 +66,12 @@ describe('plugins outside the cluster', () => {
   beforeAll(async () => {
     cluster = await machine.cluster({
       spec: { roles: ['apiserver', 'controllers', 'kubelet'], storage: 'storage-memory', runtimes: ['runtime-simulated'] },
+    });
+    // the manifests of every export contain the namespace, and concurrent creations of it conflict
+    await cluster.kubectl.apply({
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      metadata: { name: namespace, labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } },
     });
     await cluster.kubectl.run(['create', 'configmap', copied.name, '--from-literal=color=blue']);
   });
@@ -120,5 +163,66 @@ describe('plugins outside the cluster', () => {
     expect(await cluster.kubectl.run(['get', 'pod', 'other', '-o', 'jsonpath={.spec.nodeName}'])).toBe('');
     const ofSecond = '--field-selector=reason=Scheduled,involvedObject.name=second';
     expect(await cluster.kubectl.run(['get', 'events', ofSecond, '-o', 'jsonpath={.items[*].reportingComponent}'])).toBe(name);
+  });
+
+  it.concurrent('oarlock dev runs the plugins of a folder, reloads them, and leaves no webhook behind, also after SIGKILL', async () => {
+    const folder = machine.path('plugins');
+    await mkdir(folder, { recursive: true });
+    const file = join(folder, 'guard.ts');
+    await writeFile(file, guard('first version', ['configmaps']));
+    await writeFile(join(folder, 'annotate.ts'), annotate);
+    await writeFile(join(folder, 'spread.ts'), `export { default } from ${JSON.stringify(example('scheduling-zone-spread'))};`);
+    const dataDir = machine.path('dev');
+    const args = ['dev', '--kubeconfig', cluster.kubeconfig, '--data-dir', dataDir];
+    const develop = () => {
+      const daemon = new Daemon(oarlock.file, [...oarlock.args, ...args, folder], { cwd: folder });
+      machine.undo('oarlock dev', () => daemon.stop());
+      return daemon;
+    };
+    const create = async (kind: string, name: string) => {
+      const object = { apiVersion: 'v1', kind, metadata: { namespace: 'default', name, labels: { guarded: '' } } };
+      return (await cluster.kubectl.try(['create', '--dry-run=server', '-f', '-'], { input: JSON.stringify(object) })).stderr;
+    };
+    const denied = (kind: string, message: string) =>
+      untilValue(
+        `${kind} is denied: ${message}`,
+        () => create(kind, 'a'),
+        (stderr) => stderr.includes(`denied the request: ${message}`),
+      );
+    const configurations = async () =>
+      (await cluster.kubectl.run(['get', 'validatingwebhookconfigurations,mutatingwebhookconfigurations', '-o', 'name'])).trim();
+
+    const unreachable = await runOarlock([...args, '--webhook-url', 'https://127.0.0.9:1', '--port', String(await freePort()), file]);
+    expect([unreachable.code, unreachable.stderr]).toEqual([1, expect.stringContaining('cannot reach the plugins at https://127.0.0.9:1')]);
+    expect(await configurations()).toBe('');
+
+    const first = develop();
+    await first.line(/plugins run against/);
+    await denied('ConfigMap', 'first version');
+    await first.line(/CREATE configmaps default\/a by kubernetes-admin/);
+    await cluster.kubectl.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'noted', labels: { annotate: '' } } });
+    await first.line(/controller-annotate annotated/);
+    const spec = { schedulerName: 'oarlock-dev', containers: [{ name: 'main', image: 'any' }] };
+    await cluster.kubectl.apply({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'dev' }, spec });
+    await cluster.api.until<Pod>(
+      'the pod is bound',
+      '/api/v1/namespaces/default/pods?fieldSelector=metadata.name%3Ddev',
+      ([pod]) => pod?.spec.nodeName === cluster.nodeName,
+    );
+    await writeFile(file, guard('second version', ['configmaps', 'secrets']));
+    await first.line(/admission-guard was reloaded/);
+    await denied('ConfigMap', 'second version');
+    await denied('Secret', 'second version'); // the rules in the cluster follow the plugin
+
+    await first.stop('SIGKILL');
+    // failurePolicy: Ignore
+    expect(await create('ConfigMap', 'b')).toBe('');
+    expect(await configurations()).toContain('validatingwebhookconfiguration');
+    const second = develop();
+    await second.line(/removed the webhooks of an earlier run/);
+    await second.line(/plugins run against/);
+    await denied('ConfigMap', 'second version');
+    expect(await second.stop()).toBe(0);
+    expect(await configurations()).toBe('');
   });
 });

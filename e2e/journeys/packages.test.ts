@@ -90,7 +90,7 @@ describe('the published packages', () => {
     }
   });
 
-  it('pass publint, and the libraries pass arethetypeswrong in each exported module', { timeout: 120_000 }, async () => {
+  it('pass publint, and the libraries pass arethetypeswrong in each exported module', async () => {
     const folders = (await readdir(packages, { recursive: true })).filter((path) => existsSync(join(packages, path, 'LICENSE')));
     expect(folders.length).toBeGreaterThan(60);
     expect((await Promise.all(folders.map((path) => lintPackage(join(packages, path))))).flat()).toEqual([]);
@@ -110,7 +110,7 @@ describe('the published packages', () => {
     expect(Object.keys(dependencies as object)).toEqual(['reflect-metadata']);
   });
 
-  it('npx oarlock runs a cluster with pods in an empty folder', { timeout: 300_000 }, async () => {
+  it('npx oarlock runs a cluster with pods in an empty folder', async () => {
     const folder = await emptyFolder('cluster');
     const port = String(await freePort());
     const { stdout } = await run('npx', ['oarlock', 'up', '--detach', '-f', 'embedded', '--port', port], folder);
@@ -126,7 +126,7 @@ describe('the published packages', () => {
     }
   });
 
-  it('npx oarlock init writes a composition that validate accepts', { timeout: 120_000 }, async () => {
+  it('npx oarlock init writes a composition that validate accepts', async () => {
     const folder = await emptyFolder('init');
     await run('npx', ['oarlock', 'init', 'containerd-bridge'], folder);
     expect(await readFile(join(folder, 'cluster.yaml'), 'utf8')).toMatch(/^# yaml-language-server: \$schema=\.\/cluster\.schema\.json\n/);
@@ -139,7 +139,7 @@ describe('the published packages', () => {
     expect(names).toEqual(expect.arrayContaining(['storage-embedded', 'runtime-containerd', 'authz-rbac', 'controller-deployment']));
   });
 
-  it('run the command line of the service unit from an archive with Node, where PATH has no Node', { timeout: 300_000 }, async () => {
+  it('run the command line of the service unit from an archive with Node, where PATH has no Node', async () => {
     const folder = await emptyFolder('standalone');
     await run('tar', ['-xzf', await standalone(join(packages, 'oarlock'), home)], folder);
     const [unpacked = ''] = await readdir(folder);
@@ -172,7 +172,7 @@ describe('the published packages', () => {
     expect({ code, stderr }, stdout).toEqual({ code: 0, stderr: '' });
   });
 
-  it('npx oarlock doctor reports what can run here, and completion lists the commands', { timeout: 120_000 }, async () => {
+  it('npx oarlock doctor reports what can run here, and completion lists the commands', async () => {
     const folder = await emptyFolder('doctor');
     const { stdout } = await run('npx', ['oarlock', 'doctor', '-o', 'json', '--report', 'report.yaml'], folder);
     const { machine, compositions } = JSON.parse(stdout) as { readonly machine: object; readonly compositions: readonly object[] };
@@ -182,48 +182,44 @@ describe('the published packages', () => {
     expect((await run('npx', ['oarlock', 'completion', 'bash'], folder)).stdout).toContain('complete -F _oarlock oarlock');
   });
 
-  it.each(['admission', 'controller'])(
-    'npm create oarlock-plugin makes a package with green tests: %s',
-    { timeout: 600_000 },
-    async (slot) => {
-      const folder = await emptyFolder(`author-${slot}`);
-      const own = join(folder, `${slot}-mine`);
-      const steps = [
-        await measure(['npm', 'create', 'oarlock-plugin', slot, 'mine'], folder),
-        await measure(['npm', 'install', '--ignore-scripts', '--no-audit', '--no-fund'], own),
-        await measure(['npm', 'test'], own),
-      ];
-      expect(steps.at(-1)?.stdout).toMatch(/Test Files\s+\d passed/);
-      const seconds = steps.reduce((sum, step) => sum + step.seconds, 0);
-      console.log(`${slot}: ${seconds.toFixed(1)} s of processor time from an empty folder to green tests`);
-      await run('npm', ['run', 'build'], own);
-      // a CommonJS program can load the packages, because each supported Node can require ES modules
-      const required =
-        "process.stdout.write(require('@oarlock/kernel/plugin').available.available + require('@oarlock/spi/admission').Admission.id)";
-      expect((await run('node', ['--input-type=commonjs', '-e', required], own)).stdout).toMatch(/^trueadmission/);
-      expect(existsSync(join(own, 'dist', 'plugin.js'))).toBe(true);
-      if (slot !== 'admission') return;
-      // the plugin denies a request of kubectl, from TypeScript and without a build
-      await writeFile(
-        join(own, 'cluster.yaml'),
-        [
-          'apiVersion: oarlock.dev/v1',
-          'kind: Cluster',
-          'spec:',
-          '  storage: storage-memory',
-          '  roles: [apiserver, controllers]',
-          '  admission: [admission-namespace-lifecycle, { use: ./src/plugin.ts }]',
-          '',
-        ].join('\n'),
-      );
-      await run('npx', ['oarlock', 'up', '--detach', '-f', 'cluster.yaml', '--port', String(await freePort())], own);
-      try {
-        const kubectl = kubectlIn(own);
-        const denied = await kubectl.try(['create', 'deployment', 'web', '--image=nginx']);
-        expect(denied).toMatchObject({ code: 1, stderr: expect.stringContaining('the label owner is missing') });
-      } finally {
-        await run('npx', ['oarlock', 'down'], own);
-      }
-    },
-  );
+  it.each(['admission', 'controller'])('npm create oarlock-plugin makes a package with green tests: %s', async (slot) => {
+    const folder = await emptyFolder(`author-${slot}`);
+    const own = join(folder, `${slot}-mine`);
+    const steps = [
+      await measure(['npm', 'create', 'oarlock-plugin', slot, 'mine'], folder),
+      await measure(['npm', 'install', '--ignore-scripts', '--no-audit', '--no-fund'], own),
+      await measure(['npm', 'test'], own),
+    ];
+    expect(steps.at(-1)?.stdout).toMatch(/Test Files\s+\d passed/);
+    const seconds = steps.reduce((sum, step) => sum + step.seconds, 0);
+    console.log(`${slot}: ${seconds.toFixed(1)} s of processor time from an empty folder to green tests`);
+    await run('npm', ['run', 'build'], own);
+    // a CommonJS program can load the packages, because each supported Node can require ES modules
+    const required =
+      "process.stdout.write(require('@oarlock/kernel/plugin').available.available + require('@oarlock/spi/admission').Admission.id)";
+    expect((await run('node', ['--input-type=commonjs', '-e', required], own)).stdout).toMatch(/^trueadmission/);
+    expect(existsSync(join(own, 'dist', 'plugin.js'))).toBe(true);
+    if (slot !== 'admission') return;
+    // the plugin denies a request of kubectl, from TypeScript and without a build
+    await writeFile(
+      join(own, 'cluster.yaml'),
+      [
+        'apiVersion: oarlock.dev/v1',
+        'kind: Cluster',
+        'spec:',
+        '  storage: storage-memory',
+        '  roles: [apiserver, controllers]',
+        '  admission: [admission-namespace-lifecycle, { use: ./src/plugin.ts }]',
+        '',
+      ].join('\n'),
+    );
+    await run('npx', ['oarlock', 'up', '--detach', '-f', 'cluster.yaml', '--port', String(await freePort())], own);
+    try {
+      const kubectl = kubectlIn(own);
+      const denied = await kubectl.try(['create', 'deployment', 'web', '--image=nginx']);
+      expect(denied).toMatchObject({ code: 1, stderr: expect.stringContaining('the label owner is missing') });
+    } finally {
+      await run('npx', ['oarlock', 'down'], own);
+    }
+  });
 });

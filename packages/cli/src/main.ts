@@ -17,6 +17,7 @@ import {
 import { holdProcess } from './common/hold-process.ts';
 import { output } from './common/output.ts';
 import { addCompletionCommand } from './completion/completion-command.ts';
+import { addDevCommand } from './dev/dev-command.ts';
 import { addMachineCommands } from './doctor/machine-commands.ts';
 import { addKeyCommands } from './keys/key-commands.ts';
 import { addImageCommands } from './nodes/images/image-commands.ts';
@@ -78,15 +79,7 @@ function addClusterCommands(root: Command): void {
     .addArgument(new Argument('[composition]', 'ready composition to begin with').default('embedded'))
     .option('-o, --output <file>', 'file to write', 'cluster.yaml')
     .action(async (composition, options) => (await import('./config/init.ts')).init(composition, options));
-  root
-    .command('dev')
-    .description('run a cluster in memory, reload your plugins whenever you save them, and show what they do to each request')
-    .argument('[plugins...]', 'plugin files such as ./plugin.ts, in addition to those that the file of -f names')
-    .option('-f, --file <file>', 'cluster.yaml of the cluster; default: one simulated node')
-    .addOption(new Option('--data-dir <dir>', 'directory for the keys and the kubeconfig').default('./.oarlock-dev'))
-    .option('--port <number>', 'port of the API server; default: any free port', portNumber)
-    .option('--all', 'also show the requests of the cluster components', false)
-    .action(async (plugins, options) => (await import('./dev/dev.ts')).dev(plugins, options));
+  addDevCommand(root);
   root
     .command('down')
     .description('stop the cluster of a data directory')
@@ -168,12 +161,19 @@ function addConfigCommands(root: Command): void {
 }
 
 function addPluginCommands(root: Command): void {
-  const plugins = root.command('plugins').description('list, create and export plugins, and write the types of custom resources');
+  const plugins = root.command('plugins').description('list, add, create and export plugins, and write the types of custom resources');
   plugins
     .command('list')
     .description('list the installed plugins by slot, and whether this machine can run them')
     .addOption(output())
     .action(async (options) => (await import('./plugins-list.ts')).list(options));
+  plugins
+    .command('add')
+    .description('install a plugin with npm and add it to a cluster.yaml; changes nothing if the file is invalid with it')
+    .argument('<name>', 'npm package, optionally with @VERSION, the folder of a package, or a plugin of Oarlock')
+    .addOption(file().default('cluster.yaml'))
+    .option('--config <file>', 'config of the plugin, in YAML or JSON')
+    .action(async (name, options) => (await import('./config/plugins-add.ts')).add(name, options));
   plugins
     .command('new')
     .description('create a plugin package from the template of its slot')

@@ -71,3 +71,68 @@ export interface Versions {
 /** Reads the versions of the packages that a created package depends on. */
 export const readVersions = async (): Promise<Versions> =>
   JSON.parse(await readFile(fileURLToPath(new URL('../versions.json', import.meta.url)), 'utf8')) as Versions;
+
+/** Returns the versions of packages by name. */
+const versionsOf = (names: readonly string[], { oarlock, ...others }: Versions): Readonly<Record<string, string>> =>
+  Object.fromEntries(names.map((name) => [name, name === 'oarlock' || name.startsWith('@oarlock/') ? oarlock : (others[name] ?? '*')]));
+
+/** Returns the key `oarlock` of a manifest, which describes the plugin in catalogs. The author completes it. */
+const metadataOf = (id: string) => ({ slot: `${id.slice(0, id.indexOf('-'))}/v1`, platforms: ['any'], needs: [] });
+
+const sorted = (names: readonly string[]) =>
+  names.toSorted((a, b) => Number(b.startsWith('@oarlock/')) - Number(a.startsWith('@oarlock/')) || (a < b ? -1 : 1));
+export const dependenciesOf = ({ dependencies = [] }: PluginTemplate) =>
+  sorted([...dependencies, '@oarlock/kernel', '@oarlock/spi', 'zod']);
+
+/** Returns the manifest of a package in a checkout, in the form of the checkout's own manifests. */
+export function manifest(template: PluginTemplate, versions: Versions, id: string): string {
+  const table = (names: readonly string[]) =>
+    `{ ${Object.entries(versionsOf(names, versions))
+      .map(([name, version]) => `"${name}": "${version}"`)
+      .join(', ')} }`;
+  return `{
+  "name": "@oarlock/${id}",
+  "version": "${versions.oarlock}",
+  "license": "Apache-2.0",
+  "type": "module",
+  "oarlock": { "slot": "${metadataOf(id).slot}", "platforms": ["any"], "needs": [] },
+  "exports": {
+    "./internal/*": null,
+    "./*": { "@oarlock/source": "./src/*.ts", "types": "./dist/*.d.ts", "default": "./dist/*.js" }
+  },
+  "files": ["dist"],
+  "dependencies": ${table(dependenciesOf(template))},
+  "devDependencies": ${table(sorted([...(template.devDependencies ?? []), 'vitest']))}
+}
+`;
+}
+
+/** Returns the manifest of a package with a repository of its own. */
+export function standaloneManifest(template: PluginTemplate, versions: Versions, id: string): string {
+  const tools = ['@oarlock/testing', '@types/node', 'esbuild', 'fast-check', 'oarlock', 'typescript', 'vitest'];
+  return `${JSON.stringify(
+    {
+      name: `oarlock-${id}`,
+      version: '0.1.0',
+      license: 'Apache-2.0',
+      type: 'module',
+      oarlock: metadataOf(id),
+      engines: { node: '>=20.19' },
+      exports: { './plugin': { types: './dist/plugin.d.ts', default: './dist/plugin.js' } },
+      files: ['dist'],
+      scripts: {
+        build: 'tsc -p tsconfig.json',
+        test: 'vitest run',
+        ...(canDevelop(id) && { dev: 'oarlock dev ./src/plugin.ts' }),
+      },
+      dependencies: versionsOf(dependenciesOf(template), versions),
+      devDependencies: versionsOf([...new Set([...tools, ...(template.devDependencies ?? [])])].sort(), versions),
+    },
+    null,
+    2,
+  )}\n`;
+}
+
+/** Returns true if `oarlock dev` can run the plugin beside a default cluster. */
+export const canDevelop = (id: string): boolean =>
+  ['admission', 'authn', 'authz', 'scheduling', 'controller'].some((slot) => id.startsWith(`${slot}-`));

@@ -4,7 +4,18 @@ import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defaultPlacements } from '@oarlock/cluster/cluster-file/sections';
 import { CommandError, exitCodes } from './common/command-error.ts';
-import { fillTemplate, readTemplate, readVersions, templateSlots, type PluginTemplate, type Versions } from './plugin-templates.ts';
+import {
+  canDevelop,
+  dependenciesOf,
+  fillTemplate,
+  manifest,
+  type PluginTemplate,
+  readTemplate,
+  readVersions,
+  standaloneManifest,
+  templateSlots,
+  type Versions,
+} from './plugin-templates.ts';
 
 const maxNameLength = 40; // characters
 
@@ -92,64 +103,6 @@ export function packageFiles(template: PluginTemplate, versions: Versions, locat
     ...[...template.files].map(([path, text]): [string, string] => [path, fill(text)]),
   ]);
 }
-
-const sorted = (names: readonly string[]) =>
-  names.toSorted((a, b) => Number(b.startsWith('@oarlock/')) - Number(a.startsWith('@oarlock/')) || (a < b ? -1 : 1));
-const dependenciesOf = ({ dependencies = [] }: PluginTemplate) => sorted([...dependencies, '@oarlock/kernel', '@oarlock/spi', 'zod']);
-
-const versionsOf = (names: readonly string[], { oarlock, ...others }: Versions): Readonly<Record<string, string>> =>
-  Object.fromEntries(names.map((name) => [name, name === 'oarlock' || name.startsWith('@oarlock/') ? oarlock : (others[name] ?? '*')]));
-
-/** Returns the manifest of a package in a checkout, in the form of the checkout's own manifests. */
-function manifest(template: PluginTemplate, versions: Versions, id: string): string {
-  const table = (names: readonly string[]) =>
-    `{ ${Object.entries(versionsOf(names, versions))
-      .map(([name, version]) => `"${name}": "${version}"`)
-      .join(', ')} }`;
-  return `{
-  "name": "@oarlock/${id}",
-  "version": "${versions.oarlock}",
-  "license": "Apache-2.0",
-  "type": "module",
-  "exports": {
-    "./internal/*": null,
-    "./*": { "@oarlock/source": "./src/*.ts", "types": "./dist/*.d.ts", "default": "./dist/*.js" }
-  },
-  "files": ["dist"],
-  "dependencies": ${table(dependenciesOf(template))},
-  "devDependencies": ${table(sorted([...(template.devDependencies ?? []), 'vitest']))}
-}
-`;
-}
-
-/** Returns the manifest of a package with a repository of its own. */
-function standaloneManifest(template: PluginTemplate, versions: Versions, id: string): string {
-  const tools = ['@oarlock/testing', '@types/node', 'esbuild', 'fast-check', 'oarlock', 'typescript', 'vitest'];
-  return `${JSON.stringify(
-    {
-      name: `oarlock-${id}`,
-      version: '0.1.0',
-      license: 'Apache-2.0',
-      type: 'module',
-      engines: { node: '>=20.19' },
-      exports: { './plugin': { types: './dist/plugin.d.ts', default: './dist/plugin.js' } },
-      files: ['dist'],
-      scripts: {
-        build: 'tsc -p tsconfig.json',
-        test: 'vitest run',
-        ...(canDevelop(id) && { dev: 'oarlock dev ./src/plugin.ts' }),
-      },
-      dependencies: versionsOf(dependenciesOf(template), versions),
-      devDependencies: versionsOf([...new Set([...tools, ...(template.devDependencies ?? [])])].sort(), versions),
-    },
-    null,
-    2,
-  )}\n`;
-}
-
-/** Returns true if `oarlock dev` can run the plugin beside a default cluster. */
-const canDevelop = (id: string): boolean =>
-  ['admission', 'authn', 'authz', 'scheduling', 'controller'].some((slot) => id.startsWith(`${slot}-`));
 
 /** Returns the nearest Oarlock checkout that contains a folder, or undefined. A package in a checkout shares the checkout's compiler settings. */
 function checkoutOf(folder: string): string | undefined {

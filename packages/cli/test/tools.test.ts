@@ -6,13 +6,13 @@ const tool = (name: string, ...args: string[]) => runNode([fileURLToPath(new URL
 
 // a mistyped option must not start a full run
 describe('commands of the checkout', () => {
-  it.each(['e2e', 'bench', 'test'])('print their usage and reject unknown options: %s', { timeout: 60_000 }, async (name) => {
+  it.each(['e2e', 'bench', 'test'])('print their usage and reject unknown options: %s', async (name) => {
     const [help, wrong] = [await tool(name, '--help'), await tool(name, '--wrong')];
     expect(help).toMatchObject({ code: 0, stderr: '', stdout: expect.stringMatching(/^npm (run |test)/) });
     expect(wrong).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('--wrong is not an option') });
   });
 
-  it('reject unknown values', { timeout: 60_000 }, async () => {
+  it('reject unknown values', async () => {
     expect(await tool('bench', 'nosuch')).toMatchObject({ code: 2, stderr: expect.stringContaining('nosuch: no such bench') });
     expect(await tool('test', '--only', 'nosuch')).toMatchObject({
       code: 2,

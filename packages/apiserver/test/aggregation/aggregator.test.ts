@@ -13,7 +13,7 @@ import { Loopback } from '@oarlock/spi/loopback';
 import { Roles } from '@oarlock/spi/role';
 import { Storage } from '@oarlock/spi/storage';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { requestHeaders } from '../../src/aggregation/request-header.ts';
 import { withAggregatedDiscovery, withAggregatedGroups } from '../../src/endpoints/discovery/aggregated-groups.ts';
@@ -22,7 +22,6 @@ import apiserver from '../../src/plugin.ts';
 import { testKeys, type TestKeys } from '../support/keys.ts';
 
 // the tests start servers, issue certificates and wait for probes
-vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 });
 
 let keys: TestKeys;
 let extensionKeys: TestKeys;

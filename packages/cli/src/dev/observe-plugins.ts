@@ -1,8 +1,8 @@
 import type { KubeObject, ObjectKey } from '@oarlock/api/object';
 import { isConfidential } from '@oarlock/apiserver/endpoints/request/confidential';
+import type { Logger } from '@oarlock/primitives/logger';
 import { errorText } from '@oarlock/primitives/error-text';
 import { diffJson, type Difference } from '@oarlock/primitives/json-diff';
-import type { SpanContext } from '@oarlock/kernel/tracing';
 import { isAdmissionDecision, type AdmissionPlugin, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import { isStatus } from '@oarlock/api/status';
 import type { Authenticator, AuthnResult, Credentials } from '@oarlock/spi/authn';
@@ -34,7 +34,7 @@ const withoutContent = ({ changes, warnings, rejected, failed, ...call }: Plugin
   ...(failed !== undefined && { failed: hidden }),
 });
 
-type PluginCallListener = (spanContext: SpanContext | undefined, step: PluginCall) => void;
+type PluginCallListener = (request: AdmissionRequest, step: PluginCall) => void;
 
 /** Wraps an admission plugin and reports each of its calls, without the content of Secrets and other confidential objects. */
 export function observeAdmission(plugin: AdmissionPlugin, name: string, onCall: PluginCallListener): AdmissionPlugin {
@@ -56,7 +56,7 @@ export function observeAdmission(plugin: AdmissionPlugin, name: string, onCall: 
     const confidential = isConfidential({ ...request.resource, subresource: request.subresource, namespace: request.namespace });
     const report = (result: Pick<PluginCall, 'rejected' | 'failed'> & { readonly changes?: readonly Difference[] }) => {
       const step: PluginCall = { plugin: name, phase, ms: performance.now() - startedAt, changes: [], warnings, ...result };
-      onCall(request.spanContext, confidential ? withoutContent(step) : step);
+      onCall(request, confidential ? withoutContent(step) : step);
     };
     const reportResult = (result: T): T => {
       if (isAdmissionDecision(result)) report(result.allowed ? {} : { rejected: result.message });
@@ -97,8 +97,15 @@ export function observeAuthn(plugin: Authenticator, onResult: (path: string, res
   };
 }
 
-/** Wraps a controller and reports each failed reconcile. Conflicts are not reported, because the next reconcile resolves them. */
-export function observeController(plugin: Controller, onFailure: (key: ObjectKey, error: unknown) => void): Controller {
+/**
+ * Wraps a controller and reports each failed reconcile. Conflicts are not reported, because the next reconcile resolves them. `withLog` returns the log
+ * that a reconcile receives.
+ */
+export function observeController(
+  plugin: Controller,
+  onFailure: (key: ObjectKey, error: unknown) => void,
+  withLog: (log: Logger) => Logger = (log) => log,
+): Controller {
   const { addDynamicWatches, concurrentReconciles, isDisabledByDefault, toleratesMissingKinds } = plugin;
   return {
     name: plugin.name,
@@ -109,7 +116,7 @@ export function observeController(plugin: Controller, onFailure: (key: ObjectKey
     ...(addDynamicWatches && { addDynamicWatches: addDynamicWatches.bind(plugin) }),
     async reconcile(key, context) {
       try {
-        return await plugin.reconcile(key, context);
+        return await plugin.reconcile(key, { ...context, log: withLog(context.log) });
       } catch (error) {
         if (!context.signal.aborted && !isStatus(error, 'Conflict')) onFailure(key, error);
         throw error;

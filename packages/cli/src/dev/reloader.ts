@@ -15,6 +15,8 @@ import { FileWatch } from './file-watch.ts';
 export interface ReloaderOptions {
   readonly host: PluginHost;
   readonly plugins: readonly PlannedPlugin[];
+  /** True in a process without an API server. */
+  readonly isRemote?: boolean;
   reloaded(name: string, ms: number): void;
   rejected(name: string, message: string): void;
   /** Called with the keys of a changed placement that apply only to a new process, such as `deadlineMs`. */
@@ -91,7 +93,7 @@ export class Reloader {
   }
 
   async #reload(target: ReloadablePlugin, placement: PlacementSpec, startedAt: number): Promise<void> {
-    const { host, reloaded, rejected } = this.#options;
+    const { host, reloaded, rejected, isRemote } = this.#options;
     const { planned, source, compiler } = target;
     const rejectFaults = (list: readonly Fault[]) => rejected(planned.name, list.map(describeFault).join('\n'));
     const loaded = await loadPluginFile(compiler, { file: source });
@@ -102,7 +104,7 @@ export class Reloader {
     if ('fault' in loaded) return rejectFaults([loaded.fault]);
     const next = hostPlugin(loaded, placement, (key) => ({ path: `${planned.path}.${key}` }));
     if ('faults' in next) return rejectFaults(next.faults);
-    const adapted = (planned.adapt ?? unchanged)(withDedicatedInformers(next.plugin));
+    const adapted = (planned.adapt ?? unchanged)(withDedicatedInformers(next.plugin, isRemote));
     try {
       const { retired } = await host.replace(planned.plugin.provides, { name: planned.name, plugin: adapted, config: placement.config });
       target.placement = placement;

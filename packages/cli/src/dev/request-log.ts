@@ -85,7 +85,7 @@ export class RequestLog {
       lines.push(`    ${authorized.decision === 'allow' ? decision : paint.red(decision)} ${paint.dim(ms(authorized.ms))}`);
     }
     const quiet = steps.filter((step) => !own.has(step.plugin) && !isNoteworthy(step));
-    for (const step of steps) if (!quiet.includes(step)) lines.push(...this.#stepLines(step));
+    for (const step of steps) if (!quiet.includes(step)) lines.push(...stepLines(step, this.#options));
     if (quiet.length > 0) {
       const others = new Set(quiet.map(({ plugin }) => plugin)).size;
       lines.push(
@@ -96,24 +96,27 @@ export class RequestLog {
     if (error !== undefined && !reported) lines.push(`    ${paint.red(error)}`);
     print(lines.join('\n'));
   }
+}
 
-  #stepLines({ plugin, phase, ms: duration, changes, warnings, rejected, failed }: PluginCall): string[] {
-    const { paint, own } = this.#options;
-    const name = own.has(plugin) ? paint.cyan(plugin) : plugin;
-    const result =
-      rejected !== undefined
-        ? paint.red(`denies: ${rejected}`)
-        : failed !== undefined
-          ? paint.red(`fails: ${failed}`)
-          : changes.length > 0
-            ? `changes ${changes.length}`
-            : 'admits';
-    const lines = [`    ${name} ${paint.dim(phase)} ${result} ${paint.dim(ms(duration))}`];
-    for (const change of changes.slice(0, maxDifferences)) lines.push(`      ${differenceLine(change, paint)}`);
-    if (changes.length > maxDifferences) lines.push(paint.dim(`      and ${changes.length - maxDifferences} more`));
-    for (const warning of warnings) lines.push(`      ${paint.yellow(`warns: ${warning}`)}`);
-    return lines;
-  }
+/** Returns the lines that show one call of a plugin: its result, changes and warnings. */
+export function stepLines(
+  { plugin, phase, ms: duration, changes, warnings, rejected, failed }: PluginCall,
+  { paint, own }: Pick<RequestLogOptions, 'paint' | 'own'>,
+): string[] {
+  const name = own.has(plugin) ? paint.cyan(plugin) : plugin;
+  const result =
+    rejected !== undefined
+      ? paint.red(`denies: ${rejected}`)
+      : failed !== undefined
+        ? paint.red(`fails: ${failed}`)
+        : changes.length > 0
+          ? `changes ${changes.length}`
+          : 'admits';
+  const lines = [`    ${name} ${paint.dim(phase)} ${result} ${paint.dim(ms(duration))}`];
+  for (const change of changes.slice(0, maxDifferences)) lines.push(`      ${differenceLine(change, paint)}`);
+  if (changes.length > maxDifferences) lines.push(paint.dim(`      and ${changes.length - maxDifferences} more`));
+  for (const warning of warnings) lines.push(`      ${paint.yellow(`warns: ${warning}`)}`);
+  return lines;
 }
 
 const isNoteworthy = ({ changes, warnings, rejected, failed }: PluginCall): boolean =>

@@ -157,7 +157,7 @@ function webhooksOf(exported: Exported, plugin: AdmissionPlugin): readonly Manif
       caBundle: base64(ca),
       ...(url === undefined ? { service: { name, namespace, path } } : { url: `${url.replace(/\/$/, '')}${path}` }),
     },
-    rules: plugin.matches.flatMap(rulesOf),
+    rules: webhookRules(plugin),
     matchPolicy: 'Equivalent',
     failurePolicy,
     timeoutSeconds,
@@ -180,6 +180,9 @@ function webhooksOf(exported: Exported, plugin: AdmissionPlugin): readonly Manif
 }
 
 const served = new Map((Object.values(resources) as readonly Resource[]).map((each) => [groupResource(each), each]));
+
+/** Returns the rules of a webhook that is called for the requests that an admission plugin matches. */
+export const webhookRules = ({ matches }: AdmissionPlugin): readonly object[] => matches.flatMap(rulesOf);
 
 /** Returns rules of a webhook, one for each group: `deployments.apps/scale` becomes `deployments/scale` of `apps`. */
 function rulesOf({ resources: names, operations }: AdmissionRule): readonly object[] {

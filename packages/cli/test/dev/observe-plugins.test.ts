@@ -3,6 +3,7 @@ import type { Resource } from '@oarlock/api/resource';
 import { failure } from '@oarlock/api/status';
 import { allow, deny, type AdmissionPlugin, type AdmissionRequest } from '@oarlock/spi/admission';
 import { expect, it } from 'vitest';
+import { silentLogger } from '@oarlock/primitives/logger';
 import { observeAdmission, observeController, type PluginCall } from '../../src/dev/observe-plugins.ts';
 
 const plugin: AdmissionPlugin = {
@@ -61,4 +62,16 @@ it('reports failed reconciles of a controller, except conflicts and those of a s
   await expect(reconcileWith(error, true)).rejects.toBe(error);
   await expect(reconcileWith(failure('Conflict', 'the object was changed'))).rejects.toThrow('changed');
   expect(failures).toEqual([['default/a', error]]);
+});
+
+it('gives reconciles a log of the caller', async () => {
+  const logs: unknown[] = [];
+  const controller = { name: 'c', watches: [], reconcile: async (_key: string, { log }: { readonly log: unknown }) => void logs.push(log) };
+  const printed = { ...silentLogger };
+  await observeController(
+    controller,
+    () => {},
+    () => printed,
+  ).reconcile('a', { log: silentLogger } as never);
+  expect(logs).toEqual([printed]);
 });

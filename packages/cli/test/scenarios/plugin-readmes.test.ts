@@ -19,6 +19,14 @@ it.each(packages)('README documents every config key: %s', { timeout: 300_000 },
   expect(Object.keys(properties).filter((key) => !readme.includes(key))).toEqual([]);
 });
 
+it.each(packages)('package.json describes the plugin: %s', { timeout: 300_000 }, async (name) => {
+  const { default: plugin } = (await import(join(plugins, name, 'src', 'plugin.ts'))) as { readonly default: Plugin };
+  const { oarlock } = JSON.parse(readFileSync(join(plugins, name, 'package.json'), 'utf8')) as {
+    readonly oarlock?: { readonly slot: string };
+  };
+  expect(oarlock?.slot).toBe(plugin.provides.id);
+});
+
 interface Property {
   readonly default?: unknown;
   readonly properties?: Readonly<Record<string, Property>>;

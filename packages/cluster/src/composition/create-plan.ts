@@ -132,7 +132,7 @@ function remainingFaults(file: ClusterFile, plugins: readonly PlannedPlugin[]): 
   return host.check().filter(({ code }) => code !== 'SlotEmpty');
 }
 
-interface PlannedSection {
+export interface PlannedSection {
   readonly plugins: readonly PlannedPlugin[];
   readonly faults: readonly Fault[];
 }
@@ -145,14 +145,7 @@ async function planSection(
 ): Promise<PlannedSection> {
   const builtinModule = builtinLists[section.key];
   const builtin = builtinModule === undefined ? [] : ((await loadModule(builtinModule)) as { builtin: readonly Plugin[] }).builtin;
-  const plugins: PlannedPlugin[] = [];
-  const faults: Fault[] = [];
-  for (const named of placementsOf(file.spec, section)) {
-    const loaded = await loadPlacement(file, { namedPlacement: named, builtin, knownPlugins });
-    const planned = planPlacement(file, { section, namedPlacement: named, loaded });
-    if ('faults' in planned) faults.push(...planned.faults);
-    else plugins.push(planned);
-  }
+  const { plugins, faults } = await planPlacements(file, { section, placements: placementsOf(file.spec, section), builtin, knownPlugins });
   const replaced = new Set(plugins.map(({ name }) => name));
   const remaining = builtin
     .filter(({ id }) => !replaced.has(id))
@@ -160,6 +153,29 @@ async function planSection(
       (plugin): PlannedPlugin => ({ plugin, name: plugin.id, config: {}, path: `spec.${section.key}`, segments: ['spec', section.key] }),
     );
   return { plugins: [...remaining, ...plugins], faults };
+}
+
+interface PlacementSource {
+  readonly section: Section;
+  readonly placements: readonly NamedPlacement[];
+  readonly builtin?: readonly Plugin[];
+  readonly knownPlugins?: ReadonlyMap<string, Plugin>;
+}
+
+/** Loads the plugins of some placements of one section. */
+export async function planPlacements(
+  file: ClusterFile,
+  { section, placements, builtin = [], knownPlugins = new Map() }: PlacementSource,
+): Promise<PlannedSection> {
+  const plugins: PlannedPlugin[] = [];
+  const faults: Fault[] = [];
+  for (const namedPlacement of placements) {
+    const loaded = await loadPlacement(file, { namedPlacement, builtin, knownPlugins });
+    const planned = planPlacement(file, { section, namedPlacement, loaded });
+    if ('faults' in planned) faults.push(...planned.faults);
+    else plugins.push(planned);
+  }
+  return { plugins, faults };
 }
 
 async function loadPlacement(
@@ -227,7 +243,7 @@ function wrongSlot(
 }
 
 /** Adds every plugin of a plan to a plugin host, with the positions of the plugin and its config in the cluster file. */
-export function placePlugins(host: PluginHost, planned: Plan): void {
+export function placePlugins(host: PluginHost, planned: Pick<Plan, 'file' | 'plugins'>): void {
   for (const each of planned.plugins) placePlugin(host, planned.file, each);
 }
 

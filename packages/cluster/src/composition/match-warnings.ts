@@ -20,9 +20,17 @@ export async function matchWarnings({ plan, host }: Pick<Composition, 'plan' | '
     const { name, limits } = planned[index] ?? {};
     return name === undefined || limits === undefined ? [] : [{ name, matches }];
   });
-  if (foreign.length === 0) return [];
-  const served = await servedResources(host.get(Client));
-  return foreign.flatMap(({ name, matches }) => ruleWarnings(name, matches, served));
+  return unmatchedRules(host.get(Client), foreign);
+}
+
+/** Returns the warnings of `ruleWarnings` for the rules of plugins and the resources of an API server. */
+export async function unmatchedRules(
+  client: Client,
+  plugins: readonly { readonly name: string; readonly matches: readonly AdmissionRule[] }[],
+): Promise<readonly string[]> {
+  if (plugins.length === 0) return [];
+  const served = await servedResources(client);
+  return plugins.flatMap(({ name, matches }) => ruleWarnings(name, matches, served));
 }
 
 /** Returns a warning for each resource and operation in the rules of a plugin that no request has. `served` are names such as `deployments.apps/scale`. */

@@ -25,7 +25,6 @@ const soon = (look: () => unknown) => {
     toBeTypeOf: (type: 'string') => until(() => expect(look()).toBeTypeOf(type)),
   };
 };
-vi.setConfig({ testTimeout: 60_000 });
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 cryptoProvider.set(webcrypto);

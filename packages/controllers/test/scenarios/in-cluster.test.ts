@@ -7,8 +7,6 @@ import { startCluster } from '@oarlock/testing/start-cluster';
 import { expect, it, vi } from 'vitest';
 import { z } from 'zod';
 
-vi.setConfig({ testTimeout: 120_000 });
-
 it('shares one copy of each object between the controllers and the API server', async () => {
   const seen: (ConfigMap | undefined)[] = [];
   const informers: Informer<ConfigMap>[] = [];
