@@ -21,6 +21,7 @@ const benches = {
   api: outside('api'),
   memory: outside('memory'),
   watch: outside('watch'),
+  workers: outside('workers'),
   'pod-start': outside('pod-start'),
   streaming: outside('streaming'),
   volumes: outside('volumes'),

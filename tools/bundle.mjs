@@ -18,6 +18,7 @@ const programs = [
   '@oarlock/runtime-oci/supervisor',
   '@oarlock/csi-hostpath/main',
   '@oarlock/oci/layers/tree-worker',
+  '@oarlock/cli/nodes/rootless/uplink',
 ];
 // as programPath of @oarlock/primitives/os/bundled-program finds them
 const programName = (specifier) => `${specifier.slice('@oarlock/'.length).replaceAll('/', '-')}.mjs`;
@@ -44,6 +45,7 @@ export async function bundle({ outdir = out, minify = false } = {}) {
     `export { startTestCluster } from '@oarlock/testing/test-cluster';`,
     `import { runPluginThread as run } from '@oarlock/cluster/hosting/thread/run-plugin-thread';`,
     `export const runPluginThread = () => run(loadModule);`,
+    `export { runWorker } from '@oarlock/cluster/workers/run-worker';`,
   ].join('\n');
   rmSync(outdir, { recursive: true, force: true });
   await build({
@@ -87,6 +89,10 @@ export async function bundle({ outdir = out, minify = false } = {}) {
   writeFileSync(
     join(outdir, programName('@oarlock/cluster/hosting/thread/thread-main')),
     `import { joined } from '../bin/joined.js';\nawait joined().runPluginThread();\n`,
+  );
+  writeFileSync(
+    join(outdir, programName('@oarlock/cluster/workers/worker-main')),
+    `import { joined } from '../bin/joined.js';\nawait joined().runWorker();\n`,
   );
   // as PageFiles of @oarlock/console finds it
   const ownPage = join(outdir, 'console-page');

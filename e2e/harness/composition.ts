@@ -3,6 +3,7 @@ import { networkInterfaces } from 'node:os';
 
 /** The fields of a cluster.yaml's `spec` that tests set. */
 export interface ClusterSpec {
+  readonly rootless?: boolean;
   readonly roles?: readonly string[];
   readonly networking?: { readonly podCIDRs?: readonly string[]; readonly serviceCIDRs?: readonly string[]; readonly nodePorts?: string };
   readonly server?: { readonly address?: string; readonly names?: readonly string[] };
@@ -15,6 +16,7 @@ export interface ClusterSpec {
   readonly audit?: readonly PluginUse[];
   readonly auditPolicy?: string;
   readonly proxy?: PluginUse;
+  readonly cloud?: PluginUse;
   readonly dns?: PluginUse;
   readonly settings?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   readonly tracing?: Readonly<Record<string, unknown>>;

@@ -72,8 +72,8 @@ export class HistoryRecorder {
     this.#workers.push(this.#listRepeatedly());
   }
 
-  /** Stops the writers, waits until every watcher and the store's own watch have received the last write, and returns the history. */
-  async finish(etcd: { readonly records: readonly WatchRecord[] }): Promise<History> {
+  /** Stops the writers, waits until every watcher and the store's own watch, if it has one, have received the last write, and returns the history. */
+  async finish(etcd?: { readonly records: readonly WatchRecord[] }): Promise<History> {
     this.#stop.abort();
     await Promise.all(this.#workers);
     const api = await this.#apis();
@@ -85,7 +85,7 @@ export class HistoryRecorder {
     });
     // a watcher that had to list again may have received the write in its list
     await until('every watcher has received the last write', () =>
-      [etcd, ...this.#watches].every(({ records }) =>
+      [...(etcd ? [etcd] : []), ...this.#watches].every(({ records }) =>
         records.some((record) =>
           'key' in record ? record.key === last.name : record.type === 'request' && record.revision >= last.revision,
         ),
@@ -95,7 +95,11 @@ export class HistoryRecorder {
     for (const each of api) each.close();
     this.#stopWatching.abort();
     await Promise.all(this.#watchers);
-    return { operations: this.#operations, watches: [{ watcher: 'etcd', records: etcd.records }, ...this.#watches], lists: this.#lists };
+    return {
+      operations: this.#operations,
+      watches: [...(etcd ? [{ watcher: 'etcd', records: etcd.records }] : []), ...this.#watches],
+      lists: this.#lists,
+    };
   }
 
   #anyServer(): number {

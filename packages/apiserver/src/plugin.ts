@@ -10,6 +10,7 @@ import { Paths } from '@oarlock/spi/paths';
 import { Process } from '@oarlock/spi/process';
 import { Roles } from '@oarlock/spi/role';
 import { Storage } from '@oarlock/spi/storage';
+import { Workers } from '@oarlock/spi/workers';
 import { z } from 'zod';
 import { defaultConnectionConfig } from './http/connection-limits.ts';
 import { ApiServer } from './server/api-server.ts';
@@ -18,6 +19,7 @@ import { encryptionSchema } from './storage/encryption/encryption-config.ts';
 
 const seconds = z.number().positive();
 const count = z.int().min(1);
+const maxWorkers = 64;
 
 const connectionSchema = z
   .strictObject({
@@ -81,6 +83,11 @@ export default Roles.plugin({
      * default.
      */
     verifyKubelets: z.union([z.boolean(), z.literal('own')]).default('own'),
+    /**
+     * The number of processes that serve the API on the port of the server. The composition starts the others, which use the storage of this process;
+     * limits of requests and connections apply to each of them.
+     */
+    workers: count.max(maxWorkers).default(1),
     /** The time that a stop waits for active requests. */
     drainSeconds: seconds.max(300).default(5),
   }),
@@ -96,6 +103,7 @@ export default Roles.plugin({
     paths: Paths,
     process: optional(Process),
     localNodes: optional(LocalNodes),
+    workers: optional(Workers),
   },
   create: (dependencies, context) => new ApiServer(dependencies, context),
 });

@@ -5,6 +5,8 @@ export interface Joined {
   readonly startTestCluster: unknown;
   /** Runs the plugin of a worker thread (`PluginThread` of @oarlock/cluster). */
   runPluginThread(): Promise<void>;
+  /** Runs a worker of the API server (`WorkerProcess` of @oarlock/cluster). */
+  runWorker(): Promise<void>;
   importWith(importer: (specifier: string) => Promise<unknown>): void;
 }
 

@@ -14,6 +14,7 @@ import { adminKubeconfig, logFile } from '@oarlock/cluster/process/process-state
 import { run, type RunningCluster } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { adminLink } from './common/console-link.ts';
+import { fileInside, insideVariable, sendPublishedPorts } from './nodes/rootless/inside-node.ts';
 
 /** Time in milliseconds within which a second signal counts as the same key press, because both the terminal and npm forward Ctrl-C. */
 const repeatedSignalMs = 1000;
@@ -62,18 +63,20 @@ export async function up(options: UpOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   const named = await clusterFileFor(options);
   const file = options.name === undefined ? named : { ...named, name: options.name };
+  const inside = process.env[insideVariable];
+  if (file.spec.rootless && inside === undefined) return upInNamespaces(options, file, roles ?? file.spec.roles);
   const remote = await remoteFor(options, dataDir, roles ?? file.spec.roles);
   const stop = new AbortController();
   const stopRequested = onStopSignal(stop);
   const running = await run({
     ownsProcess: true,
     onWarning: printWarning,
-    file,
+    file: inside === undefined ? file : fileInside(file),
     dataDir,
     signal: stop.signal,
     ...(roles && { roles }),
     ...(options.init !== undefined && { init: options.init }),
-    ...(options.port !== undefined && { port: options.port }),
+    ...(inside !== undefined ? { port: Number(inside) } : options.port !== undefined && { port: options.port }),
     ...(options.nodeName !== undefined && { nodeName: options.nodeName }),
     ...(remote && { remote }),
     ...(options.joined && remote && { joined: { ...options.joined, server: remote.server } }),
@@ -88,6 +91,26 @@ export async function up(options: UpOptions): Promise<void> {
   }
   const notices = await imageNotices(running.composition);
   const message = report(running, { dataDir, init: options.init, link: await adminLink(running), notices });
+  const stopPublishing = inside === undefined ? undefined : sendPublishedPorts(running, (sent) => process.send?.(sent));
+  if (inside === undefined) printReady(message);
+  else process.send?.({ ready: message });
+  await stopRequested;
+  await stopPublishing?.();
+  await running.stop();
+  if (process.connected) process.disconnect();
+}
+
+async function upInNamespaces(options: UpOptions, file: ClusterFile, roles: readonly RoleName[]): Promise<void> {
+  if (process.platform !== 'linux') throw new CommandError(`spec.rootless: ${process.platform} has no namespaces`, exitCodes.usage);
+  if (process.geteuid?.() === 0)
+    throw new CommandError('spec.rootless: this process is root, whose node needs no namespaces; remove the setting', exitCodes.usage);
+  if (!roleNames.every((role) => roles.includes(role)))
+    throw new CommandError('spec.rootless: a node without root needs all roles in one process', exitCodes.usage);
+  const { upWithoutRoot } = await import('./nodes/rootless/up-without-root.ts');
+  await upWithoutRoot({ file, dataDir: resolve(options.dataDir), port: options.port, onReady: printReady, onWarning: printWarning });
+}
+
+function printReady(message: string): void {
   if (process.send !== undefined) {
     process.send({ ready: message });
     process.disconnect();
@@ -95,8 +118,6 @@ export async function up(options: UpOptions): Promise<void> {
     console.log(message);
     console.log('\nStop it with Ctrl-C.');
   }
-  await stopRequested;
-  await running.stop();
 }
 
 /** Prints a warning at once, also in the process that waits for a detached process: a cluster with the warning may never be ready. */

@@ -34,8 +34,10 @@ import { serverPlugins } from './servers/server-plugins.ts';
 import { ProcessStorageServer } from './pki/storage-server.ts';
 import { prepareSharedKeys, type SharedKeys } from './servers/shared-keys.ts';
 import { publishClusterConfiguration } from './configuration/configuration-publisher.ts';
+import { runCleanups, type Cleanup } from './process/cleanups.ts';
 import { discoverServers } from './process/server-discovery.ts';
 import { spanForwarding } from './process/span-forwarding.ts';
+import { openWorkers, startWorkers } from './workers/start-workers.ts';
 
 export interface RunOptions extends Omit<ComposeOptions, 'log' | 'checkLog' | 'tracer'> {
   readonly file: ClusterFile;
@@ -85,7 +87,6 @@ interface RunContext {
   readonly storageServer: ProcessStorageServer;
   readonly cleanups: Cleanup[];
 }
-type Cleanup = () => Promise<void> | void;
 
 const issuerOf = (domain: string) => `https://kubernetes.default.svc.${domain}`;
 
@@ -142,19 +143,6 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
   }
 }
 
-/** Runs and removes all cleanups, the last one first. @throws the first error, after all have run */
-async function runCleanups(cleanups: Cleanup[]): Promise<void> {
-  const errors: unknown[] = [];
-  for (const cleanup of cleanups.splice(0).reverse()) {
-    try {
-      await cleanup();
-    } catch (error) {
-      errors.push(error);
-    }
-  }
-  if (errors.length > 0) throw errors[0];
-}
-
 /** Creates keys, clients, informers and tracing, then the plugins, and waits until the roles are ready. */
 async function startComposition(context: RunContext, onComposed: (composition: Composition) => void): Promise<Composition> {
   const { options, planned, clock, log, checkLog, signal, loopback, storageServer, cleanups } = context;
@@ -174,6 +162,8 @@ async function startComposition(context: RunContext, onComposed: (composition: C
   const certificates = new ProcessCertificates({ dataDir: options.dataDir, plan: planned, keyFiles, storageServer, events, clock, log });
   cleanups.push(() => certificates.stop());
   const identified = await planWithIdentities(context, client);
+  // `oarlock dev` replaces plugins in this process
+  const workers = options.mapPlugin === undefined ? openWorkers(planned, { clock, log }) : undefined;
   const composition = compose(withServerPlugins(identified, { shared, keyFiles, dataDir: options.dataDir }), access, {
     ...options,
     clock,
@@ -183,6 +173,7 @@ async function startComposition(context: RunContext, onComposed: (composition: C
     onHealthChange: pluginHealthEvents(events, planned.nodeName),
     certificateMetrics: certificates.metrics,
     ...(options.remote === undefined && { storageServer }),
+    ...(workers && { workers }),
   });
   onComposed(composition);
   await certificates.keepAdminKubeconfig();
@@ -191,6 +182,10 @@ async function startComposition(context: RunContext, onComposed: (composition: C
   cleanups.push(() => composition.stop());
   await composition.start(signal);
   await Promise.all(composition.roles().map((role) => role.waitUntilReady?.(signal)));
+  if (workers !== undefined) {
+    cleanups.push(() => workers.stop());
+    await startWorkers({ pool: workers, composition, dataDir: options.dataDir });
+  }
   if (options.remote === undefined) {
     const configuration = clusterConfigurationOf(planned.file, planned.facts);
     cleanups.push(publishClusterConfiguration({ client, configuration, clock, log }));

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { available, unavailable, type Availability } from '@oarlock/kernel/plugin';
+import { mappedIds } from '@oarlock/primitives/os/user-namespace';
 import { canMakeNamespaces, findProgram } from '@oarlock/process-supervisor/host/host-tools';
 import type { RuntimeMode } from './runtime-mode.ts';
 
@@ -11,6 +12,8 @@ const required = ['mkfifo', 'mount', 'umount', 'pivot_root', 'unshare', 'nsenter
 /** Returns how containers are run on this machine, without trying it. */
 export function chooseMode(): RuntimeMode {
   if (!canMakeNamespaces()) return { program: 'unshare', user: process.getuid?.() === 0 ? 'root' : 'user' };
+  // root of a user namespace without other users cannot switch to those of an image
+  if (mappedIds() === 'one') return { program: 'unshare', user: 'user' };
   const path = findProgram('runc') ?? findProgram('crun');
   return path === undefined ? { program: 'unshare', user: 'root' } : { program: 'runc', path, user: 'root' };
 }

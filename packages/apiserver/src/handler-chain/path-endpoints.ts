@@ -19,6 +19,7 @@ import { attributesOf, requestInfo } from '../http/request-info.ts';
 import { negotiateRequest, sendText, sendValue } from '../http/response.ts';
 import { methodNotAllowed, pathNotFound } from '../http/routes.ts';
 import type { ZPages } from './zpages.ts';
+import { mergeMetrics } from '../metrics/merge-metrics.ts';
 import { metricsText } from '@oarlock/kernel/metrics-text';
 import type { OpenApiEndpoints } from '../endpoints/openapi/openapi-endpoints.ts';
 
@@ -37,6 +38,8 @@ export interface PathEndpointsOptions {
   readonly handlers: readonly PathHandler[];
   readonly version: string;
   registries(): readonly Registry[];
+  /** Returns the metrics of other processes that serve the API with this one, in the text format. */
+  otherMetrics?(): Promise<readonly string[]>;
   /** The debug pages by path. A page is generated for each request. */
   readonly pages?: ReadonlyMap<string, () => string>;
   readonly zPages?: ZPages;
@@ -106,7 +109,7 @@ export class PathEndpoints {
     } else if (openApi.has(path)) await openApi.send(exchange, path, query);
     else if (discovery.has(plain)) await discovery.send(exchange, plain, () => negotiateRequest(exchange, query, 'objects'));
     else if (metricPaths.has(plain)) {
-      const { contentType, text } = await metricsText(this.#options.registries(), metricPaths.get(plain));
+      const { contentType, text } = await this.#metrics(plain);
       exchange.setHeader('Content-Type', contentType);
       exchange.send(200, text);
     } else
@@ -131,10 +134,17 @@ export class PathEndpoints {
     if (path === '/version') return this.#version;
     if (path === '/') return { paths: this.#paths() };
     if (this.#options.health.has(path)) return (await this.#options.health.answer(path, query)).text;
-    if (metricPaths.has(path)) return (await metricsText(this.#options.registries(), metricPaths.get(path))).text;
+    if (metricPaths.has(path)) return (await this.#metrics(path)).text;
     const document = this.#options.discovery.value(path);
     if (document === undefined) throw pathNotFound();
     return document;
+  }
+
+  /** Returns the metrics of a path: the sums of all processes that serve the API. */
+  async #metrics(path: string): ReturnType<typeof metricsText> {
+    const names = metricPaths.get(path);
+    const [own, others] = await Promise.all([metricsText(this.#options.registries(), names), this.#options.otherMetrics?.() ?? []]);
+    return others.length === 0 ? own : { ...own, text: mergeMetrics([own.text, ...others], names) };
   }
 
   #handlerOf(path: string): PathHandler | undefined {

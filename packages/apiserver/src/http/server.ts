@@ -17,6 +17,7 @@ import type { Logger } from '@oarlock/primitives/logger';
 import { destroyHttp2 } from '@oarlock/primitives/net/http2-end';
 import { serverTls } from '@oarlock/primitives/net/tls-policy';
 import type { KeyPair } from '@oarlock/spi/cluster';
+import type { Workers } from '@oarlock/spi/workers';
 import type { Registry } from 'prom-client';
 import { ClientCertificateVerifier, handshakeAuthorities, type ClientAuthorities } from './client-certificates.ts';
 import type { ConnectionLimits } from './connection-limits.ts';
@@ -68,6 +69,7 @@ export class HttpServer {
   /** The connection of each TLS socket (HTTP/1.1) and of each session (HTTP/2). */
   readonly #connectionOf = new WeakMap<object, Connection>();
   readonly #bodies: RequestBodyMemory;
+  #workers: Pick<Workers, 'stopAccepting'> | undefined;
   #stopping = false;
 
   constructor(options: HttpServerOptions) {
@@ -89,8 +91,15 @@ export class HttpServer {
     this.#listenForRequests();
   }
 
-  /** Starts to listen. Rejects if the address is not available. */
-  async listen(address: string, port: number): Promise<AddressInfo> {
+  /** Starts to listen, or to receive the connections of a port that several processes share. Rejects if the address is not available. */
+  async listen(address: string, port: number, workers?: Pick<Workers, 'listen' | 'stopAccepting'>): Promise<AddressInfo> {
+    if (workers !== undefined) {
+      this.#workers = workers;
+      return workers.listen(address, port, (socket) => {
+        if (this.#stopping) socket.destroy();
+        else this.#server.emit('connection', configured(socket));
+      });
+    }
     this.#server.listen({ host: address, port, backlog: 1024 });
     await once(this.#server, 'listening');
     this.#server.on('error', (error) => {
@@ -113,7 +122,8 @@ export class HttpServer {
   stopAccepting(): void {
     if (this.#stopping) return;
     this.#stopping = true;
-    this.#server.close();
+    if (this.#workers === undefined) this.#server.close();
+    else this.#workers.stopAccepting();
     for (const connection of this.#connections) connection.drain();
   }
 
@@ -296,6 +306,9 @@ function newServer({ pair, clientAuthorities, maxStreamsPerConnection }: HttpSer
     maxHeaderSize: maxHeaderBytes,
   });
 }
+
+/** Applies the socket options of `newServer` to a socket that another process has accepted. */
+const configured = (socket: Socket): Socket => socket.setNoDelay(true).setKeepAlive(true, keepAliveDelayMs);
 
 /** Returns true if an HTTP/1.1 request has more headers than HTTP/2 requests may have. */
 /** The further arguments of the event `stream`. */

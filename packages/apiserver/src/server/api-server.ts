@@ -151,7 +151,7 @@ export class ApiServer implements Role {
       registry: metrics,
       handle: (exchange, upgrade) => this.#components.handler.handle(exchange, upgrade),
     });
-    this.#bound = await this.#server.listen(config.listen.address, config.listen.port);
+    this.#bound = await this.#server.listen(config.listen.address, config.listen.port, this.#dependencies.workers);
     return this.#bound;
   }
 
@@ -224,10 +224,11 @@ export class ApiServer implements Role {
   }
 
   #healthChecks(): readonly HealthCheck[] {
-    const { storage, process } = this.#dependencies;
+    const { storage, process, workers } = this.#dependencies;
     return serverHealthChecks({
       storage,
       process,
+      workers: workers?.workers() ?? [],
       server: this,
       postStartHooks: this.#components.postStartHooks,
       checkCache: () => this.#checkCache(),

@@ -2,6 +2,7 @@ import type { PluginHealthView } from '@oarlock/kernel/plugin-health';
 import type { ProcessView } from '@oarlock/spi/process';
 import type { Health, Role } from '@oarlock/spi/role';
 import type { StorageDriver } from '@oarlock/spi/storage';
+import type { WorkerHealth } from '@oarlock/spi/workers';
 import { ping, type HealthCheck } from '../handler-chain/health-endpoints.ts';
 import type { PostStartHooks } from '../handler-chain/post-start-hooks.ts';
 import type { Component } from '../endpoints/handlers/subresources/component-statuses.ts';
@@ -43,6 +44,8 @@ export function controlPlaneComponents({ storage, process }: HealthInput): reado
 
 export interface ServerHealth extends HealthInput {
   readonly server: Role;
+  /** The other processes that serve the API with this one. */
+  readonly workers?: readonly WorkerHealth[];
   readonly postStartHooks: PostStartHooks;
   checkCache(): Health;
   /** Returns the number of stored values that no key of this server decrypts. */
@@ -63,6 +66,7 @@ export function serverHealthChecks(health: ServerHealth): readonly HealthCheck[]
     { name: 'informer-sync', live: false, ready: true, check: () => health.checkCache() },
     ...postStartHooks.checks(),
     { name: 'shutdown', live: false, ready: true, check: () => health.checkShutdown() },
+    ...(health.workers ?? []).map(workerCheck),
     ...(process?.pluginHealth?.() ?? []).map(pluginCheck),
     ...otherRoles.map((role): HealthCheck => ({ name: role.name, live: true, ready: false, check: () => role.checkHealth() })),
   ];
@@ -73,6 +77,15 @@ function pluginCheck(plugin: PluginHealthView): HealthCheck {
   const health = plugin.healthy ? healthy : unhealthy(plugin.reason ?? '');
   return { name: `plugin-${plugin.name}`, live: false, ready: true, isInformational: true, check: () => health };
 }
+
+/** A worker that has ended does not make the server unready: the other processes serve its clients. */
+const workerCheck = ({ name, health }: WorkerHealth): HealthCheck => ({
+  name,
+  live: false,
+  ready: true,
+  isInformational: true,
+  check: () => health,
+});
 
 /** Returns a failing check if there are values that this server cannot decrypt: another server may have their keys. */
 function encryptionChecks(count: number): readonly HealthCheck[] {

@@ -22,6 +22,7 @@ import { PostStartHooks } from '../handler-chain/post-start-hooks.ts';
 import { RequestMetrics } from '../http/request-metrics.ts';
 import { healthCheckObserver } from '../handler-chain/health-check-metrics.ts';
 import { registerObjectCountMetrics } from '../metrics/object-count-metrics.ts';
+import { registerWorkerMetrics } from '../metrics/worker-metrics.ts';
 import { servingCertificateRequest } from '../http/serving-certificate.ts';
 import { OpenApiEndpoints } from '../endpoints/openapi/openapi-endpoints.ts';
 import { Pipeline } from '../pipeline/pipeline.ts';
@@ -88,6 +89,7 @@ export function newServerComponents(dependencies: ApiServerDependencies, context
   const paths = newPathEndpoints(builder, { pipeline, aggregator, fairness });
   const handler = newHttpHandler(builder, { pipeline, aggregator, auditor, fairness, paths, proxy, addresses });
   registerServerMetrics(context, pipeline);
+  if (dependencies.workers) registerWorkerMetrics(context.metrics, dependencies.workers);
   const names = [config.advertiseAddress, config.listen.address, ...config.certSANs];
   return {
     encryptedStorage,
@@ -144,7 +146,7 @@ function newPathEndpoints(
   { dependencies, context, state }: Builder,
   { pipeline, aggregator, fairness }: Pick<ServerComponents, 'pipeline' | 'aggregator' | 'fairness'>,
 ): PathEndpoints {
-  const { cluster, config, paths, process } = dependencies;
+  const { cluster, config, paths, process, workers } = dependencies;
   const { clock, log, metrics } = context;
   const served = (): readonly Kind[] => pipeline.servedKinds();
   const remote = () => aggregator.groups;
@@ -162,6 +164,7 @@ function newPathEndpoints(
     handlers: paths,
     version: cluster.version,
     registries: () => [metrics, ...(process?.registries() ?? [])],
+    ...(workers && { otherMetrics: () => workers.otherMetrics() }),
     pages: flowControlDumps(fairness, clock),
     zPages: new ZPages({ component: 'kube-apiserver', startedAt: clock.now(), version: cluster.version, flags: flagsOf(config) }, clock),
   });

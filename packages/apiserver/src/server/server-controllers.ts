@@ -6,7 +6,7 @@ import { BootstrapController } from '../controllers/bootstrap-controller.ts';
 import { IdentityLeaseController } from '../controllers/identity-lease-controller.ts';
 import { ServiceCidrController } from '../controllers/service-cidr-controller.ts';
 import { FlowControlConfigurationController } from '../flowcontrol/configuration-controller.ts';
-import type { PostStartHooks } from '../handler-chain/post-start-hooks.ts';
+import type { PostStartHooks, ServerHookName } from '../handler-chain/post-start-hooks.ts';
 import type { ServerComponents } from './server-components.ts';
 import type { ApiServerDependencies } from './server-options.ts';
 
@@ -19,6 +19,18 @@ export interface ServerControllersOptions {
   readonly context: PluginContext;
   readonly components: ServerComponents;
 }
+
+/** The hooks that create objects of the cluster or of the server. */
+const objectHooks: readonly ServerHookName[] = [
+  'namespaces',
+  'priorityClasses',
+  'bootstrap',
+  'tokenTracking',
+  'serviceCidrs',
+  'clusterAuthentication',
+  'identityLease',
+  'identityLeaseCollector',
+];
 
 interface Endpoint {
   readonly address: string;
@@ -45,10 +57,23 @@ export class ServerControllers {
    * when all hooks have completed. `address` and `port` are the endpoint of the Service `kubernetes`.
    */
   async start(signal: AbortSignal, endpoint: Endpoint): Promise<void> {
-    const { dependencies, context, components } = this.#options;
+    const { dependencies } = this.#options;
     const hooks = this.#hooks;
     for (const { postStartHook: hook } of dependencies.authz)
       if (hook !== undefined) this.#runInBackground(hook.name, hooks.runPluginHook(hook.name, hook.run(signal)));
+    if (dependencies.workers?.isWorker === true) await this.#skipObjects();
+    else await this.#startBootstrap(signal, endpoint);
+    await this.#startControllers(endpoint);
+  }
+
+  /** Completes the hooks whose objects the first process has created before it started this worker. */
+  async #skipObjects(): Promise<void> {
+    await Promise.all(objectHooks.map((hook) => this.#hooks.run(hook, Promise.resolve())));
+  }
+
+  async #startBootstrap(signal: AbortSignal, endpoint: Endpoint): Promise<void> {
+    const { dependencies, context, components } = this.#options;
+    const hooks = this.#hooks;
     const bootstrap = new BootstrapController({
       pipeline: components.pipeline,
       storage: dependencies.storage,
@@ -64,24 +89,35 @@ export class ServerControllers {
     ];
     await Promise.all([hooks.run('bootstrap', bootstrap.start(signal)), ...created]);
     this.#runInBackground('tokenTracking', hooks.run('tokenTracking', bootstrap.whenTrackingAttempted()));
-    await this.#startControllers(endpoint);
   }
 
   async #startControllers(endpoint: Endpoint): Promise<void> {
-    const { dependencies, context, components } = this.#options;
-    const { cluster, keys } = dependencies;
-    const { pipeline, aggregator } = components;
-    const options = { pipeline, clock: context.clock, log: context.log };
+    const { dependencies, components } = this.#options;
     const hooks = this.#hooks;
     const started: Promise<void>[] = [];
     const controllers: Controller[] = [];
+    if (hooks.applies('fairnessProducer')) started.push(this.#startFlowControl(controllers));
+    if (hooks.applies('apiServices')) started.push(this.#startAggregation(controllers));
+    if (dependencies.workers?.isWorker !== true) this.#startObjectControllers(endpoint, { controllers, started });
+    controllers.push(components.aggregator);
+    this.#controllers = controllers;
+    await Promise.all(started);
+  }
+
+  /** Starts the controllers of objects of which the processes of one server have only one. */
+  #startObjectControllers(
+    endpoint: Endpoint,
+    { controllers, started }: { readonly controllers: Controller[]; readonly started: Promise<void>[] },
+  ): void {
+    const { dependencies, context, components } = this.#options;
+    const { cluster, keys } = dependencies;
+    const options = { pipeline: components.pipeline, clock: context.clock, log: context.log };
+    const hooks = this.#hooks;
     if (hooks.applies('serviceCidrs')) {
       const serviceCidrs = new ServiceCidrController({ ...options, cidrs: cluster.serviceCIDRs });
       controllers.push(serviceCidrs);
       started.push(hooks.run('serviceCidrs', serviceCidrs.start()));
     }
-    if (hooks.applies('fairnessProducer')) started.push(this.#startFlowControl(controllers));
-    if (hooks.applies('apiServices')) started.push(this.#startAggregation(controllers));
     if (hooks.applies('clusterAuthentication')) {
       const trust = new ClusterAuthenticationTrustController({ ...options, keys, frontProxy: frontProxyKeys(keys) });
       controllers.push(trust);
@@ -92,9 +128,6 @@ export class ServerControllers {
       controllers.push(identity);
       started.push(hooks.run('identityLease', identity.startRenewal()), hooks.run('identityLeaseCollector', identity.startCollection()));
     }
-    controllers.push(aggregator);
-    this.#controllers = controllers;
-    await Promise.all(started);
   }
 
   async #startFlowControl(controllers: Controller[]): Promise<void> {

@@ -9,6 +9,7 @@ import type { LoopbackEndpoint } from '@oarlock/spi/loopback';
 import type { PathHandler } from '@oarlock/spi/paths';
 import type { ProcessView } from '@oarlock/spi/process';
 import type { StorageDriver } from '@oarlock/spi/storage';
+import type { Workers } from '@oarlock/spi/workers';
 import type { RuntimeConfig } from '../pipeline/runtime-config.ts';
 import type { ServingCertificateVerification } from '../proxy/proxy-client-certificate.ts';
 import type { EncryptionConfig } from '../storage/encryption/encryption-config.ts';
@@ -44,4 +45,6 @@ export interface ApiServerDependencies {
   readonly paths: readonly PathHandler[];
   readonly process: ProcessView | undefined;
   readonly localNodes?: LocalNodes | undefined;
+  /** The other processes that serve the API with this one; undefined if there are none. */
+  readonly workers?: Workers | undefined;
 }

@@ -5,6 +5,7 @@ import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file'
 import { readyCompositions, readyComposition } from '@oarlock/cluster/composition/ready-compositions';
 import type { Availability } from '@oarlock/kernel/plugin';
 import { probePlugin } from '../common/probe-plugin.ts';
+import { namespaceProblem } from '../nodes/rootless/node-namespaces.ts';
 
 /** Time in milliseconds for each probe: a daemon under load needs some seconds. */
 const probeLimitMs = 10_000;
@@ -29,6 +30,11 @@ export async function probeCompositions(names: readonly string[] = readyComposit
   for (const name of names) {
     const planned = await createPlan(await readClusterFile(readyComposition(name) ?? name));
     checkPlan(planned);
+    if (planned.file.spec.rootless) {
+      const reason = process.geteuid?.() === 0 ? 'spec.rootless is for ordinary users' : await namespaceProblem();
+      results.push({ name, canRun: reason === undefined, reasons: reason === undefined ? [] : [reason] });
+      continue;
+    }
     const reasons = (
       await Promise.all(
         planned.plugins.map(async (plugin) => {

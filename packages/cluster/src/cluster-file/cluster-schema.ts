@@ -77,6 +77,10 @@ const spec = z.strictObject({
       names: z.array(z.string()).default([]),
     })
     .prefault({}),
+  /**
+   * Whether the node of an ordinary user gets a user, a mount and a network namespace, in which plugins run that need root.
+   */
+  rootless: z.boolean().default(false),
   storage: placement.default({ use: 'storage-embedded', config: {} }),
   /**
    * Resources that are encrypted at rest, and the keys. Paths are relative to the cluster file. If absent, Secrets are encrypted in a new data

@@ -12,6 +12,7 @@ import type { ClusterSpec, RoleName } from '../cluster-file/cluster-schema.ts';
 import type { HostAddresses, PlannedPlugin, PlanOptions } from './plan.ts';
 import { version } from '../process/version.ts';
 import { serviceAccountOf } from '../cluster-file/controller-accounts.ts';
+import { environmentProxy } from '../process/environment-proxy.ts';
 import { bootstrapPolicy } from '../cluster-file/bootstrap-policy.ts';
 
 /** The port of the API server unless the file, the command line or another cluster of this host determine another one. */
@@ -32,14 +33,14 @@ export function clusterFacts(
     loopback,
   }: Pick<PlanOptions, 'joined' | 'server'> & HostAddresses & { readonly network?: Plugin | undefined },
 ): ClusterFacts {
-  const { server } = file.spec;
+  const { server, rootless } = file.spec;
   const networking = { ...file.spec.networking, ...joined?.cluster };
   const declared = (network ?? plugins.find(({ plugin }) => slotName(plugin.provides.id) === 'network')?.plugin)?.declares ?? {};
   const declaredText = (key: string, fallback: string) => (typeof declared[key] === 'string' ? declared[key] : fallback);
   const serviceCIDRs = networking.serviceCIDRs ?? [loopback?.serviceCIDR ?? declaredText('serviceCIDR', '10.96.0.0/16')];
   const [from = 30_000, to = 32_767] = networking.nodePorts.split('-').map(Number);
-  const wildcard = server.address === '0.0.0.0' || server.address === '::';
-  const host = server.advertiseAddress ?? (wildcard ? primaryAddress() : server.address);
+  // clients of a node without root are outside of its network
+  const host = rootless ? '127.0.0.1' : advertiseAddress(server);
   return {
     name: joined?.cluster.name ?? file.name,
     domain: networking.domain,
@@ -52,6 +53,12 @@ export function clusterFacts(
     nodePortRange: { from, to },
     ...(loopback && { loopback: { nodeAddress: loopback.nodeAddress, loadBalancerCIDR: loopback.loadBalancerCIDR } }),
   };
+}
+
+/** Returns the address at which other machines and pods reach the API server. */
+function advertiseAddress({ address, advertiseAddress: configured }: ClusterSpec['server']): string {
+  const isWildcard = address === '0.0.0.0' || address === '::';
+  return configured ?? (isWildcard ? primaryAddress() : address);
 }
 
 /** Resolves a path relative to the cluster file. */
@@ -120,6 +127,8 @@ export function withRoleConfig(
         ...(planned.config as object),
       },
     };
+  if (planned.plugin.declares?.['proxyEnvironment'] === true)
+    return { ...planned, config: { proxy: environmentProxy(process.env), ...(planned.config as object) } };
   if (planned.name === csrSigner) {
     const days = certificateDays(spec);
     return days === undefined
@@ -130,7 +139,7 @@ export function withRoleConfig(
   const derived: Record<string, Record<string, unknown>> = {
     apiserver: {
       listen: { address: spec.server.address, port: port ?? spec.server.port ?? defaultPort },
-      advertiseAddress: new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, ''),
+      advertiseAddress: spec.rootless ? advertiseAddress(spec.server) : new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, ''),
       certSANs: spec.server.names,
       ...(spec.encryption && { encryption: encryptionOf(file) }),
       defaultAuditPolicy: spec.audit === undefined,
@@ -142,6 +151,7 @@ export function withRoleConfig(
       nodeName,
       ...(kubeletPort !== undefined && { port: kubeletPort }),
       ...(facts.loopback && { address: facts.loopback.nodeAddress }),
+      ...(spec.rootless && { address: advertiseAddress(spec.server) }),
       ...(joined && { tls: { certificateFile: joined.certificateFile, keyFile: joined.keyFile } }),
     },
     proxy: { nodeName },

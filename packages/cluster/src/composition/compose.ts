@@ -12,6 +12,7 @@ import { Process } from '@oarlock/spi/process';
 import { Roles, type Health, type Role } from '@oarlock/spi/role';
 import { StorageServer } from '@oarlock/spi/storage-server';
 import { Spans, type SpanStore } from '@oarlock/spi/spans';
+import { Workers } from '@oarlock/spi/workers';
 import type { Tracer } from '@opentelemetry/api';
 import type { Registry } from 'prom-client';
 import { pluginHealthMetrics } from '../hosting/plugin-health-metrics.ts';
@@ -30,6 +31,10 @@ export interface ComposeOptions extends PlanOptions {
   readonly tracer?: (plugin: string) => Tracer;
   /** Called when a plugin of another author becomes unhealthy or healthy. */
   readonly onHealthChange?: (health: PluginHealthView) => void;
+  /** The other processes that serve the API with this one; absent if there are none. */
+  readonly workers?: Workers;
+  /** Roles of the first process of the server, for the health checks of a worker. */
+  readonly otherRoles?: readonly Role[];
   /** Metrics of the certificates of the process. */
   readonly certificateMetrics?: Registry;
   /** The server on which the storage runs its member; absent in a process without an API server. */
@@ -86,13 +91,14 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
         ...host.plugins.map(({ metrics }) => metrics),
       ],
       pluginHealth: health,
+      roles: () => [...host.get(Roles), ...(options.otherRoles ?? [])],
       composition: () => describePlugins(planned.plugins),
-      roles: () => host.get(Roles),
       dataDir: options.dataDir,
       ...(options.certificateMetrics && { certificateMetrics: options.certificateMetrics }),
       ...(options.checkLog && { checkLog: options.checkLog }),
     });
   if (options.storageServer !== undefined) host.provide(StorageServer, options.storageServer);
+  if (options.workers !== undefined) host.provide(Workers, options.workers);
   placePlugins(host, planned);
   return {
     plan: planned,

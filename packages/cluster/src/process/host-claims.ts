@@ -59,7 +59,7 @@ function listen(server: Server, options: ListenOptions): Promise<boolean> {
 }
 
 /** Returns a port that is free now. The server's URL is written to files before the server listens, so the port must be known. */
-function freePort(address: string): Promise<number> {
+export function freePort(address: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.once('error', reject);

@@ -536,6 +536,7 @@ describe('a valid cluster.yaml', () => {
     'etcd-containerd-calico',
     'docker-calico',
     'simulated-1000',
+    'rootless',
   ])('is part of the distribution: %s', async (name) => {
     checkPlan(await createPlan(await readClusterFile(fileURLToPath(new URL(`../../../../clusters/${name}.yaml`, import.meta.url)))));
   });

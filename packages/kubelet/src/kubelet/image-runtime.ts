@@ -1,5 +1,5 @@
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { isHostImage, type RuntimeDriver } from '@oarlock/spi/runtime';
+import { hostImage, isHostImage, type RuntimeDriver } from '@oarlock/spi/runtime';
 import type { PodRuntime } from '../pod/node-context.ts';
 
 interface ImageRuntimeOptions {
@@ -23,12 +23,20 @@ export async function runtimeForImages(pod: Pod, { runtimes, defaultRuntime, sig
   return defaultRuntime;
 }
 
-/** Returns why the runtimes that run images do not run them on this machine; empty if there are none. */
+/**
+ * Returns why no other runtime of the node runs an image of a pod whose runtime runs none; empty if no runtime runs images. Runtimes that could are named: the pod
+ * had its runtime before the image, which an ephemeral container or an update of the pod brought.
+ */
 export async function unavailableImages(drivers: ReadonlyMap<string, RuntimeDriver>, signal: AbortSignal): Promise<string> {
   const reasons: string[] = [];
   for (const [name, driver] of drivers) {
     const support = await driver.imageSupport?.({ signal });
-    if (support?.available === false) reasons.push(`${name} is not available on this machine: ${support.detail}`);
+    if (support === undefined) continue;
+    reasons.push(
+      support.available
+        ? `${name} runs images, but all containers of a pod run with the runtime that its first containers chose: use the image "${hostImage}" here, or a pod with other images`
+        : `${name} is not available on this machine: ${support.detail}`,
+    );
   }
   return reasons.join('; ');
 }

@@ -8,7 +8,7 @@ import type { NodePaths } from '../config/node-paths.ts';
 import type { PodVolumes } from '../volumes/volume-manager.ts';
 import { isHostNetwork, podUid } from '../pod-util/pods.ts';
 import { supportsImageVolumes } from '../volumes/image-volume.ts';
-import { canChangeOwner } from '../volumes/fs-group.ts';
+import { canMount } from '../volumes/fs-group.ts';
 import { prepareSafeSubPath } from '../volumes/sub-path.ts';
 
 /** The container whose mounts are generated, and the inputs of its mounts. */
@@ -85,9 +85,7 @@ export async function generateMounts(
         : await prepareSafeSubPath({
             volumePath: volume.hostPath,
             subPath,
-            target: canChangeOwner()
-              ? node.paths.subPath(podUid(pod), { volume: mount.name, container: container.name, index })
-              : undefined,
+            target: canMount() ? node.paths.subPath(podUid(pod), { volume: mount.name, container: container.name, index }) : undefined,
           });
     const propagation = propagations[mount.mountPropagation ?? ''];
     mounts.push({

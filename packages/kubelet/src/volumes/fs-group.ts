@@ -1,12 +1,13 @@
 import { chmod, lchown, lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { canChangeOwner } from '@oarlock/primitives/os/user-namespace';
 
 const readWrite = 0o660;
 const readOnly = 0o440;
 const directoryBits = 0o2110; // setgid: new files inherit the group; and the group may enter
 
-/** Returns true if the process may change file owners. Without root, the files and the pod's processes belong to the user of the kubelet. */
-export const canChangeOwner = (): boolean => process.getuid?.() === 0;
+/** Returns true if the process may mount file systems for pods. Without root, pods use the directories themselves. */
+export const canMount = (): boolean => process.getuid?.() === 0;
 
 /** Sets the group of a directory tree. The group may read the files and, unless `readonly`, write them. Does not follow symbolic links. */
 export async function setGroupOwnership(

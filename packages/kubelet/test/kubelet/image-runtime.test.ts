@@ -36,4 +36,11 @@ describe('the runtime of a pod without a RuntimeClass', () => {
     expect(await unavailableImages(drivers, signal)).toBe('oci is not available on this machine: oci cannot');
     expect(await unavailableImages(new Map([['processes', processes.pleg.driver]]), signal)).toBe('');
   });
+
+  it('stays when an ephemeral container or an update brings an image, which the reasons explain', async () => {
+    const drivers = new Map([processes, runtime('oci', true, true)].map(({ pleg }) => [pleg.handler, pleg.driver]));
+    expect(await unavailableImages(drivers, signal)).toMatch(
+      /^oci runs images, but all containers of a pod run with the runtime that its first/,
+    );
+  });
 });

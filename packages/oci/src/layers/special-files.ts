@@ -1,3 +1,4 @@
+import { canChangeOwner } from '@oarlock/primitives/os/user-namespace';
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { displayPath, osPath, type BytePath } from '../archive/byte-path.ts';
@@ -137,7 +138,7 @@ export function setXattrs(
     const archive = `${staging}/archive`;
     writeArchive(archive, files);
     const options = ['--xattrs', '--xattrs-include=*', '--numeric-owner', '--same-owner', '--preserve-permissions'];
-    if (process.geteuid?.() !== 0) options.splice(3, 1);
+    if (!canChangeOwner()) options.splice(3, 1);
     const { status, stderr } = run(['--extract', ...options, '--file', archive, '--directory', staging]);
     const message = stderr.toString().trim();
     if (status !== 0) return message.slice(0, 300) || `tar exited with ${status}`;

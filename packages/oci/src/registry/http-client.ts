@@ -59,6 +59,7 @@ export class HttpClient {
       host: target.hostname.replace(/^\[|\]$/g, ''),
       port: target.port === '' ? (target.protocol === 'https:' ? 443 : 80) : target.port,
       path: viaProxy ? url.href : `${url.pathname}${url.search}`,
+      ...(url.protocol === 'https:' && secureOptions(tls)),
       headers: { 'user-agent': 'oarlock', host: url.host, ...(viaProxy && proxyAuthorization(proxy)), ...headers },
     };
     return new Promise((resolve, reject) => {
@@ -95,14 +96,14 @@ export class HttpClient {
     this.#agents.clear();
   }
 
-  /** Destroys a body when no data arrives for the idle timeout. A body whose reader is slow is not idle. */
+  /** Destroys a body when no data arrives for the idle timeout. A body whose reader has not taken what arrived is not idle. */
   #watchBody(body: http.IncomingMessage): void {
     let seen = 0;
     let timer: Timer;
     const arm = () => {
       timer = this.#clock.after(idleTimeoutMs, () => {
         const read = body.socket?.bytesRead ?? seen;
-        if (read === seen && !body.isPaused()) body.destroy(new Error(`no data within ${idleTimeoutMs} ms`));
+        if (read === seen && body.readableLength === 0) body.destroy(new Error(`no data within ${idleTimeoutMs} ms`));
         else {
           seen = read;
           arm();
@@ -118,24 +119,23 @@ export class HttpClient {
     const known = this.#agents.get(key);
     if (known) return known;
     const shared = { keepAlive: true, maxSockets, maxFreeSockets: 4 };
-    const secure = {
-      ...(tls.ca.length > 0 && { ca: [...tls.ca] }),
-      ...(tls.certificates.length > 0 && {
-        cert: tls.certificates.map(({ cert }) => cert),
-        key: tls.certificates.map(({ key: pem }) => pem),
-      }),
-      rejectUnauthorized: !tls.skipVerify,
-    };
     const agent =
       url.protocol === 'http:'
         ? new http.Agent(shared)
         : proxy === undefined
-          ? new https.Agent({ ...shared, ...secure })
-          : new HttpsProxyAgent(proxy, { ...shared, ...secure });
+          ? new https.Agent(shared)
+          : new HttpsProxyAgent(proxy, shared);
     this.#agents.set(key, agent);
     return agent;
   }
 }
+
+/** The settings of the TLS connection to the registry. An https proxy is verified with the CAs of the system. */
+const secureOptions = ({ ca, certificates, skipVerify }: TlsSettings): https.RequestOptions => ({
+  ...(ca.length > 0 && { ca: [...ca] }),
+  ...(certificates.length > 0 && { cert: certificates.map(({ cert }) => cert), key: certificates.map(({ key }) => key) }),
+  rejectUnauthorized: !skipVerify,
+});
 
 const proxyAuthorization = ({ username, password }: URL): Record<string, string> =>
   username === ''

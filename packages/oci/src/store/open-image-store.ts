@@ -1,3 +1,4 @@
+import { canChangeOwner } from '@oarlock/primitives/os/user-namespace';
 import { mkdir, readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -82,7 +83,7 @@ async function openParts(
   { workers, release }: { readonly workers: TreeWorkers; release(): Promise<void> },
 ): Promise<OpenImageStore> {
   const { clock, log } = options;
-  const privileged = process.geteuid?.() === 0;
+  const privileged = canChangeOwner();
   const bootId = (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
   const leases = new Leases();
   const index = await ImageIndex.open(directory, log);

@@ -109,6 +109,8 @@ function environment({ record: { config }, sandbox, prepared }: SpecInput): read
 function resourcesOf(resources: LinuxResources, devices: readonly SpecDeviceRule[], cgroups: 1 | 2 | undefined): SpecResources {
   const { memoryLimitBytes: limit, memorySwapLimitBytes: swap, cpuShares, cpuQuota, cpuPeriod, cpusetCpus, cpusetMems } = resources;
   const { hugepageLimits = [], unified } = resources;
+  // an OCI runtime rejects limits without a control group; the runtime reports that they are not enforced
+  if (cgroups === undefined) return { devices };
   const memory = limit !== undefined && limit > 0 ? { limit, ...(swap !== undefined && swap > 0 && { swap }) } : undefined;
   const cpu = {
     ...(cpuShares !== undefined && cpuShares > 0 && { shares: cpuShares }),

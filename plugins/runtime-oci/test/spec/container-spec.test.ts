@@ -87,4 +87,10 @@ describe('containerSpec', () => {
     expect(resources.cpu?.shares).toBeUndefined();
     expect(specOf().linux.resources).toEqual({ devices: [{ allow: false, access: 'rwm' }] });
   });
+
+  it('writes no limits without control groups, because OCI runtimes reject them', () => {
+    const node = { capabilities: [], cgroups: undefined, apparmor: false, seccomp: true, architecture: 'x64' } as const;
+    const { resources } = specOf(linux({}, { memoryLimitBytes: 1000, cpuQuota: 1000 }), { node }).linux;
+    expect(resources).toEqual({ devices: [{ allow: false, access: 'rwm' }] });
+  });
 });

@@ -21,15 +21,19 @@ export interface PluginChild {
 }
 
 const here = createRequire(import.meta.url);
-/** Returns the program of the thread: from source if this file is, otherwise compiled, also in the bundled program. */
-function threadEntry(): { readonly file: string; readonly execArgv: string[] } {
-  if (!fromSource) return { file: programPath('@oarlock/cluster/hosting/thread/thread-main', import.meta.url), execArgv: [] };
+/**
+ * Returns a program of this package that runs in a thread or process of its own: from source if this file is, otherwise compiled, also in the bundled
+ * program. `source` is its path relative to this file.
+ */
+export function programEntry(specifier: string, source: string): { readonly file: string; readonly execArgv: string[] } {
+  if (!fromSource) return { file: programPath(specifier, import.meta.url), execArgv: [] };
   const loader = join(dirname(here.resolve('@oxc-node/core')), 'register.mjs');
   return {
-    file: fileURLToPath(new URL('./thread-main.ts', import.meta.url)),
+    file: fileURLToPath(new URL(source, import.meta.url)),
     execArgv: ['--conditions=@oarlock/source', '--import', pathToFileURL(loader).href],
   };
 }
+const threadEntry = () => programEntry('@oarlock/cluster/hosting/thread/thread-main', './thread-main.ts');
 
 export function startChild(where: Where, data: ThreadData, memoryMiB: number): PluginChild {
   return where === 'thread' ? startThread(data, memoryMiB) : startProcess(data, memoryMiB);

@@ -35,7 +35,8 @@ const parent = process.ppid;
 setInterval(() => { if (process.ppid !== parent) process.kill(process.pid, 'SIGKILL'); }, 1000);
 `;
 
-function endWithParent(): void {
+/** Ends this process when its parent ends, and leaves it to the parent to stop it. */
+export function endWithParent(): void {
   process.once('disconnect', () => process.exit(0));
   // a terminal sends signals to all processes; the parent stops this one
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});

@@ -12,7 +12,7 @@ import {
 import { podLimit } from '../../pod-util/resources.ts';
 import { DirectoryUsage } from './disk-usage.ts';
 import { mountHugepages, mountsBelow, mountTmpfs, unmountAll } from './mount-points.ts';
-import { setGroupOwnership, canChangeOwner } from '../fs-group.ts';
+import { setGroupOwnership, canMount } from '../fs-group.ts';
 
 export interface EmptyDirOptions {
   /** Called if a volume with medium Memory is created on disk, because the kubelet cannot mount a tmpfs. */
@@ -50,7 +50,7 @@ export class EmptyDirDriver implements VolumeDriver {
       throw new VolumeError('InvalidArgument', `storage medium ${JSON.stringify(medium)} is not supported`);
     const fresh = (await mkdir(path, { recursive: true })) !== undefined;
     if (medium === 'Memory' && !(await mountsBelow(path)).includes(path)) {
-      const failure = canChangeOwner()
+      const failure = canMount()
         ? await mountTmpfs(path, memoryBytes(pod, sizeLimit)).then(
             () => undefined,
             (error: unknown) => String(error),

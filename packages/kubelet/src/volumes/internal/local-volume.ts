@@ -13,7 +13,7 @@ import {
 } from '@oarlock/spi/volume';
 import { deviceUsage, fileSystemUsage } from './disk-usage.ts';
 import { mountedAlsoAt, mountsBelow, mountWith, unmountAll } from './mount-points.ts';
-import { belongsToGroup, setGroupOwnership, canChangeOwner } from '../fs-group.ts';
+import { belongsToGroup, setGroupOwnership, canMount } from '../fs-group.ts';
 
 const run = promisify(execFile);
 const timeoutMs = 300_000;
@@ -55,7 +55,7 @@ export class LocalVolumeDriver implements VolumeDriver {
     }
     if (!stats.isDirectory() && !stats.isBlockDevice())
       throw new VolumeError('Failed', `path "${source}" is neither a directory nor a block device`);
-    if (!canChangeOwner()) return { hostPath: source }; // without root the directory itself is used
+    if (!canMount()) return { hostPath: source }; // without root the directory itself is used
     await mkdir(path, { recursive: true, mode: 0o750 });
     if (!(await mountsBelow(path)).includes(path)) {
       const options = [...(spec?.mountOptions ?? []), ...(readOnly ? ['ro'] : [])];

@@ -1,3 +1,4 @@
+import { mappedIds } from '@oarlock/primitives/os/user-namespace';
 import { onTerminal, type Launch } from '@oarlock/process-supervisor/containers/launch';
 import { namespaceFlags, type Tools } from '@oarlock/process-supervisor/host/host-tools';
 import { SupervisorError } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
@@ -157,8 +158,9 @@ function isolatedJoin(spec: ProcessSpec & { readonly joinIsolated: IsolatedJoin 
 
 function preparationArguments(hostname: string, cgroups: readonly string[], tools: Tools): readonly string[] {
   // in a user namespace only the system call can set the host name
-  const setHostname = tools.root ? '' : (tools.hostname ?? '');
-  const name = tools.root || tools.hostname !== undefined ? hostname : '';
+  const bySysctl = tools.root && mappedIds() === 'all';
+  const setHostname = bySysctl ? '' : (tools.hostname ?? '');
+  const name = bySysctl || tools.hostname !== undefined ? hostname : '';
   const programs = [tools.mount, tools.umount, tools.pivotRoot, tools.stat].map((path) => path ?? '');
   return [setHostname, ...programs, name, ...counted(cgroups)];
 }

@@ -1,3 +1,4 @@
+import { canChangeOwner } from '@oarlock/primitives/os/user-namespace';
 import { chmod, lchown, lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { PersistentVolume } from '@oarlock/api/types/core-v1';
@@ -23,7 +24,7 @@ export function shouldSetOwnership(
  * policy `OnRootMismatch`, a volume whose root directory already belongs to the group is left unchanged.
  */
 export async function setVolumeOwnership(path: string, group: number, policy?: string): Promise<void> {
-  if (process.getuid?.() !== 0) return;
+  if (!canChangeOwner()) return;
   if (policy === 'OnRootMismatch') {
     const { gid, mode } = await lstat(path);
     const required = groupPermissions.directory | setGroupId;

@@ -1,0 +1,126 @@
+import { readFile } from 'node:fs/promises';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { Api } from '../harness/api.ts';
+import type { Cluster } from '../harness/cluster.ts';
+import { composition } from '../harness/composition.ts';
+import { Machine } from '../harness/machine.ts';
+import { seed, seeded } from '../harness/random.ts';
+import { until, untilValue } from '../harness/until.ts';
+import { checkHistory } from './checker/check-history.ts';
+import { HistoryRecorder } from './support/history-recorder.ts';
+
+/** Number of faults: SIGKILL of a worker and of the first process in turns. */
+const faultCount = Number(process.env['OARLOCK_HA_ROUNDS'] ?? 2);
+const clients = 3;
+const writesBetween = 20;
+
+describe('an API server with three processes', () => {
+  const machine = Machine.use();
+  let cluster: Cluster;
+  beforeAll(async () => {
+    cluster = await machine.cluster({
+      spec: {
+        ...composition({ storage: 'embedded', runtime: 'simulated', network: 'host' }),
+        roles: ['apiserver', 'controllers'],
+        settings: { apiserver: { workers: 3 } },
+      },
+    });
+    await cluster.kubectl.run(['create', 'namespace', 'ha']);
+  });
+
+  const workerPids = async (): Promise<readonly number[]> => {
+    const { pid } = cluster;
+    return (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).split(' ').filter(Boolean).map(Number);
+  };
+  const untilAllServe = () =>
+    until('all workers serve', async () => {
+      const { body } = await cluster.api.call('GET', '/metrics');
+      return /^oarlock_apiserver_processes 3$/m.test(body);
+    });
+
+  it('shows each write to every process at once, whichever process served it', async () => {
+    const apis = await Promise.all(Array.from({ length: 6 }, () => Api.of(cluster.kubeconfig)));
+    const path = '/api/v1/namespaces/default/configmaps';
+    for (const [index, api] of apis.entries()) {
+      const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: `seen-${index}` } };
+      expect((await api.call('POST', path, { body })).status).toBe(201);
+      const seen = await Promise.all(apis.map((other) => other.call('GET', `${path}/seen-${index}`)));
+      expect(seen.map(({ status }) => status)).toEqual(apis.map(() => 200));
+    }
+    const group = 'workers.example.com';
+    const schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
+    const definition = {
+      apiVersion: 'apiextensions.k8s.io/v1',
+      kind: 'CustomResourceDefinition',
+      metadata: { name: `oars.${group}` },
+      spec: {
+        group,
+        names: { plural: 'oars', singular: 'oar', kind: 'Oar', listKind: 'OarList' },
+        scope: 'Namespaced',
+        versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: schema } }],
+      },
+    };
+    await cluster.kubectl.apply(definition);
+    for (const api of apis)
+      await until('the process serves the custom resource', async () => {
+        const { status } = await api.call('GET', `/apis/${group}/v1/namespaces/ha/oars`);
+        return status === 200;
+      });
+    // one server: one Lease, one address, and the metrics of all processes
+    const leases = await cluster.kubectl.run(['get', 'leases', '-n', 'kube-system', '-o', 'name']);
+    expect(leases.match(/lease\S*\/apiserver-/g)).toHaveLength(1);
+    const slice = await cluster.kubectl.run(['get', 'endpointslice', 'kubernetes', '-o', 'jsonpath={.endpoints[*].addresses}']);
+    expect(slice.match(/\d+\.\d+\.\d+\.\d+/g)).toHaveLength(1);
+    for (const api of apis) {
+      const { body } = await api.call('GET', '/metrics');
+      const created = /^apiserver_request_total\{verb="POST",.*resource="configmaps",.*code="201"\} (\d+)$/m.exec(body);
+      expect(Number(created?.[1])).toBe(apis.length);
+    }
+    for (const api of apis) api.close();
+    const audit = await readFile(`${cluster.dataDir}/plugins/audit-log/audit.log`, 'utf8');
+    const lines = audit.split('\n').slice(0, -1);
+    expect(lines.map((line) => (JSON.parse(line) as { readonly kind: string }).kind)).toEqual(lines.map(() => 'Event'));
+  });
+
+  it(`loses no write and keeps the guarantees of reads and watches when processes are killed (seed ${seed})`, {
+    timeout: 24 * 3_600_000,
+  }, async () => {
+    const random = seeded(seed);
+    const recorder = new HistoryRecorder(
+      Array.from({ length: clients }, () => cluster.kubeconfig),
+      { namespace: 'ha', random: seeded(seed + 1) },
+    );
+    const useNewKeys = (round: number) => recorder.useKeys(Array.from({ length: 6 }, (_, index) => `r${round}-${index}`));
+    const untilWritten = async (what: string) => {
+      const before = recorder.acknowledged;
+      await untilValue(
+        `writes are acknowledged ${what}`,
+        () => recorder.acknowledged,
+        (count) => count > before + writesBetween,
+      );
+    };
+    useNewKeys(0);
+    await untilAllServe();
+    await recorder.start(4);
+    await untilWritten('before the faults');
+    for (let round = 1; round <= faultCount; round++) {
+      if (round % 2 === 0) {
+        await cluster.kill9();
+        await cluster.up();
+      } else {
+        const pids = await workerPids();
+        process.kill(pids[Math.floor(random() * pids.length)] as number, 'SIGKILL');
+      }
+      useNewKeys(round);
+      await untilWritten(`after fault ${round}`);
+      await untilAllServe();
+      await untilWritten(`with all processes after fault ${round}`);
+    }
+    const { lost, violations, ...counts } = checkHistory(await recorder.finish());
+    console.log(
+      JSON.stringify({ faults: faultCount, ...counts, relists: recorder.relists, lost: lost.length, violations: violations.length }),
+    );
+    expect(lost).toEqual([]);
+    expect(violations.slice(0, 20)).toEqual([]);
+  });
+});

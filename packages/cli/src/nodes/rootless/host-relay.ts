@@ -1,0 +1,130 @@
+import { createSocket } from 'node:dgram';
+import { readFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:net';
+import { isIPv4 } from 'node:net';
+import type { Clock } from '@oarlock/primitives/clock';
+import { gatewayAddress } from './node-address.ts';
+import { DatagramFlows } from './relay/datagram-flows.ts';
+import { relayConnection } from './relay/dial-client.ts';
+import { DialServer } from './relay/dial-server.ts';
+import type { Target } from './relay/target.ts';
+
+/** A port of the host that leads to a target in the network of the node. */
+export interface PublishedPort {
+  readonly address: string;
+  readonly port: number;
+  readonly target: Target;
+}
+interface Listener {
+  close(): void;
+}
+
+export interface HostRelayOptions {
+  readonly clock: Clock;
+  /** Path of the relay's other side, which connects in the network of the node. */
+  readonly uplink: string;
+  /** Called with a port that cannot be published. */
+  onWarning(warning: string): void;
+}
+
+const dnsPort = 53;
+const maxConnectionsPerPort = 4096;
+const keyOf = ({ address, port, target }: PublishedPort) => `${target.protocol} ${address}:${port} ${target.address}:${target.port}`;
+
+/** The host's side of the relay: connects to what the node and its pods connect to, and listens on published ports for clients of the host. */
+export class HostRelay {
+  readonly #options: HostRelayOptions;
+  readonly #outgoing: DialServer;
+  readonly #listeners = new Map<string, Listener>();
+  #published: Promise<void> = Promise.resolve();
+  #nameServer = '127.0.0.1';
+
+  constructor(options: HostRelayOptions) {
+    this.#options = options;
+    this.#outgoing = new DialServer({ clock: options.clock, resolve: (target) => this.#resolve(target) });
+  }
+
+  /** Accepts connections of the node. */
+  async listen(path: string): Promise<void> {
+    this.#nameServer = firstNameServer(await readFile('/etc/resolv.conf', 'utf8').catch(() => '')) ?? this.#nameServer;
+    await this.#outgoing.listen(path);
+  }
+
+  /** Makes a port of the host lead to a target. Returns the port, a free one for 0. @throws the system error if the host cannot listen on it */
+  async publish(published: PublishedPort): Promise<number> {
+    const { listener, port } = await (published.target.protocol === 'tcp' ? this.#listenTcp(published) : this.#listenUdp(published));
+    this.#listeners.set(keyOf({ ...published, port }), listener);
+    return port;
+  }
+
+  /** Publishes exactly these ports, besides those of `publish`. Ports that stay keep their connections. */
+  publishServices(ports: readonly PublishedPort[]): Promise<void> {
+    this.#published = this.#published.then(() => this.#publishServices(ports));
+    return this.#published;
+  }
+
+  readonly #services = new Set<string>();
+  async #publishServices(ports: readonly PublishedPort[]): Promise<void> {
+    const wanted = new Map(ports.map((port) => [keyOf(port), port]));
+    for (const key of this.#services) {
+      if (wanted.has(key)) continue;
+      this.#listeners.get(key)?.close();
+      this.#listeners.delete(key);
+      this.#services.delete(key);
+    }
+    for (const [key, port] of wanted) {
+      if (this.#services.has(key)) continue;
+      try {
+        await this.publish(port);
+        this.#services.add(key);
+      } catch (error) {
+        const { code, message } = error as NodeJS.ErrnoException;
+        const advice = code === 'EACCES' ? ': ports below the sysctl net.ipv4.ip_unprivileged_port_start need root' : '';
+        this.#options.onWarning(`cannot publish ${port.target.protocol} port ${port.port} at ${port.address}: ${message}${advice}`);
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const listener of this.#listeners.values()) listener.close();
+    this.#listeners.clear();
+    await this.#outgoing.close();
+  }
+
+  /** The gateway stands for the host itself: for its name server, and for its loopback address. */
+  #resolve(target: Target): Target {
+    if (target.address !== gatewayAddress) return target;
+    return { ...target, address: target.port === dnsPort ? this.#nameServer : '127.0.0.1' };
+  }
+
+  async #listenTcp({ address, port, target }: PublishedPort): Promise<{ readonly listener: Listener; readonly port: number }> {
+    const path = this.#options.uplink;
+    const server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true }, (client) =>
+      relayConnection(client, { path, target }),
+    );
+    server.maxConnections = maxConnectionsPerPort;
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen({ host: address, port, exclusive: true }, resolve);
+    });
+    return { listener: { close: () => closeServer(server) }, port: (server.address() as { readonly port: number }).port };
+  }
+
+  async #listenUdp({ address, port, target }: PublishedPort): Promise<{ readonly listener: Listener; readonly port: number }> {
+    const { clock, uplink: path } = this.#options;
+    const socket = createSocket('udp4');
+    await new Promise<void>((resolve, reject) => {
+      socket.once('error', reject);
+      socket.bind({ address, port, exclusive: true }, resolve);
+    });
+    return { listener: new DatagramFlows(socket, { clock, path, targetOf: async () => target }), port: socket.address().port };
+  }
+}
+
+const closeServer = (server: Server) => void server.close();
+
+/** Returns the first IPv4 name server of a resolv.conf. */
+export function firstNameServer(text: string): string | undefined {
+  const servers = Array.from(text.matchAll(/^\s*nameserver\s+(\S+)/gm), ([, address = '']) => address);
+  return servers.find((address) => isIPv4(address));
+}

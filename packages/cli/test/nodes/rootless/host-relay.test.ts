@@ -1,0 +1,81 @@
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { connect, createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { systemClock } from '@oarlock/primitives/clock';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { firstNameServer, HostRelay, type PublishedPort } from '../../../src/nodes/rootless/host-relay.ts';
+import { gatewayAddress } from '../../../src/nodes/rootless/node-address.ts';
+import { relayConnection } from '../../../src/nodes/rootless/relay/dial-client.ts';
+import { DialServer } from '../../../src/nodes/rootless/relay/dial-server.ts';
+
+let directory: string;
+let uplink: DialServer;
+let relay: HostRelay;
+const warnings: string[] = [];
+const cleanups: (() => unknown)[] = [];
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'host-relay-'));
+  uplink = new DialServer({ clock: systemClock, resolve: (target) => target });
+  await uplink.listen(join(directory, 'uplink.sock'));
+  warnings.length = 0;
+  relay = new HostRelay({ clock: systemClock, uplink: join(directory, 'uplink.sock'), onWarning: (warning) => warnings.push(warning) });
+  await relay.listen(join(directory, 'host.sock'));
+});
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+  await relay.close();
+  await uplink.close();
+  await rm(directory, { recursive: true });
+});
+
+async function greeter(greeting: string): Promise<number> {
+  const server = createServer((socket) => socket.end(greeting)).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  cleanups.push(() => server.close());
+  return (server.address() as AddressInfo).port;
+}
+const read = async (port: number) => text(connect(port, '127.0.0.1'));
+const published = (port: number, to: number): PublishedPort => ({
+  address: '127.0.0.1',
+  port,
+  target: { protocol: 'tcp', address: '127.0.0.1', port: to },
+});
+async function freePort(): Promise<number> {
+  const port = await greeter('');
+  await cleanups.pop()?.();
+  return port;
+}
+
+it('leads clients of the host to the node', async () => {
+  expect(await read(await relay.publish(published(0, await greeter('hello'))))).toBe('hello');
+});
+
+it('publishes exactly the ports of the Services, and reports those that are in use', async () => {
+  const [one, other] = [await greeter('one'), await greeter('other')];
+  const port = await freePort();
+  await relay.publishServices([published(port, one), published(other, one)]);
+  expect(await read(port)).toBe('one');
+  expect(warnings).toEqual([expect.stringMatching(new RegExp(`^cannot publish tcp port ${other} at 127.0.0.1: .*EADDRINUSE`))]);
+  await relay.publishServices([published(port, other)]);
+  expect(await read(port)).toBe('other');
+  await relay.publishServices([]);
+  await expect(read(port)).rejects.toThrow('ECONNREFUSED');
+});
+
+it('connects the node to the host, whose loopback address is the gateway', async () => {
+  const port = await greeter('from the host');
+  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) =>
+    relayConnection(client, { path: join(directory, 'host.sock'), target: { protocol: 'tcp', address: gatewayAddress, port } }),
+  ).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  cleanups.push(() => server.close());
+  expect(await read((server.address() as AddressInfo).port)).toBe('from the host');
+});
+
+it('takes the first IPv4 name server', () => {
+  expect(firstNameServer('# nameserver 1.1.1.1\nnameserver fe80::1\n nameserver 10.0.0.2\nnameserver 10.0.0.3\n')).toBe('10.0.0.2');
+  expect(firstNameServer('search example.org\n')).toBeUndefined();
+});

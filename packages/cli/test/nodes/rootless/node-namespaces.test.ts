@@ -1,0 +1,65 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { gatewayAddress, nodeAddress } from '../../../src/nodes/rootless/node-address.ts';
+import { namespaceProblem, openNodeNamespaces, releaseNodeNamespaces } from '../../../src/nodes/rootless/node-namespaces.ts';
+
+const run = promisify(execFile);
+const problem = await namespaceProblem();
+
+describe.skipIf(problem !== undefined && process.env['CI'] !== 'true')(
+  `namespaces of a node${problem === undefined ? '' : ` (${problem})`}`,
+  () => {
+    let directory: string;
+    beforeEach(async () => {
+      directory = await mkdtemp(join(tmpdir(), 'node-namespaces-'));
+    });
+    afterEach(async () => {
+      await releaseNodeNamespaces(directory);
+      await rm(directory, { recursive: true });
+    });
+    const inside = async ([file = '', ...words]: readonly string[], command: readonly string[]) =>
+      (await run(file, [...words, ...command])).stdout;
+    const holder = async () => (JSON.parse(await readFile(join(directory, 'namespaces.json'), 'utf8')) as { readonly pid: number }).pid;
+    async function kill(pid: number): Promise<void> {
+      process.kill(pid, 'SIGKILL');
+      // the holder is not a child that Node.js still knows
+      for (;;) {
+        const state = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => ') X');
+        if (/\) [ZX]/.test(state)) return;
+        await new Promise(setImmediate);
+      }
+    }
+
+    it('have root, addresses and a router, and stay for the next start', async () => {
+      const { enterNode, enterUplink } = await openNodeNamespaces(directory);
+      expect(await inside(enterNode, ['id', '-u'])).toBe('0\n');
+      expect(await inside(enterNode, ['ip', '-br', 'address', 'show', 'uplink0'])).toContain(` ${nodeAddress}/24 `);
+      expect(await inside(enterNode, ['cat', '/etc/resolv.conf'])).toMatch(new RegExp(`^nameserver ${gatewayAddress}$`, 'm'));
+      expect(await inside(enterUplink, ['ip', '-br', 'address', 'show', 'node0'])).toContain(` ${gatewayAddress}/24 `);
+      const net = await inside(enterNode, ['readlink', '/proc/self/ns/net']);
+      const again = await openNodeNamespaces(directory);
+      expect(await inside(again.enterNode, ['readlink', '/proc/self/ns/net'])).toBe(net);
+    });
+
+    it('are found again after the end of their holder by another program of the node, and otherwise created', async () => {
+      const { enterNode } = await openNodeNamespaces(directory);
+      const net = await inside(enterNode, ['readlink', '/proc/self/ns/net']);
+      const [file = '', ...words] = enterNode;
+      const program = spawn(file, [...words, 'sh', '-c', 'echo started; exec sleep 1000'], { stdio: ['ignore', 'pipe', 'ignore'] });
+      await once(program.stdout, 'data');
+      await kill(await holder());
+      const found = await openNodeNamespaces(directory);
+      expect(await inside(found.enterNode, ['readlink', '/proc/self/ns/net'])).toBe(net);
+      program.kill('SIGKILL');
+      await once(program, 'exit');
+      await kill(await holder());
+      const created = await openNodeNamespaces(directory);
+      expect(await inside(created.enterNode, ['ip', '-br', 'address', 'show', 'uplink0'])).toContain(nodeAddress);
+    });
+  },
+);

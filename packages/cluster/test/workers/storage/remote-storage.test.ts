@@ -1,0 +1,134 @@
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { storageContract } from '@oarlock/spi/storage/contract';
+import type { StorageDriver } from '@oarlock/spi/storage';
+import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { describe, expect, it } from 'vitest';
+import { RemoteStorage } from '../../../src/workers/storage/remote-storage.ts';
+import { RemoteStorageServer } from '../../../src/workers/storage/remote-storage-server.ts';
+import { watchWindowBytes } from '../../../src/workers/storage/storage-messages.ts';
+
+/** Two connected sockets, as the pipe between two processes. */
+async function socketPair(): Promise<readonly [Socket, Socket]> {
+  const directory = mkdtempSync(join(tmpdir(), 'oarlock-pair-'));
+  const server = createServer();
+  const path = join(directory, 's');
+  server.listen(path);
+  await once(server, 'listening');
+  const accepted = once(server, 'connection') as Promise<[Socket]>;
+  const client = connect(path);
+  await once(client, 'connect');
+  const [served] = await accepted;
+  server.close();
+  rmSync(directory, { recursive: true });
+  return [client, served];
+}
+
+async function remoteStorage(driver: StorageDriver): Promise<{ remote: RemoteStorage; server: RemoteStorageServer }> {
+  const [client, served] = await socketPair();
+  const server = new RemoteStorageServer(driver, served);
+  return { remote: new RemoteStorage(client, driver.traits, { skips: driver.skipTo !== undefined }), server };
+}
+
+const lagBytes = 4 * 1024 * 1024;
+
+storageContract(
+  'storage of another process',
+  async () => {
+    const clock = new FakeClock();
+    const driver = new MemoryStorage({ clock, watchBytes: lagBytes });
+    const { remote } = await remoteStorage(driver);
+    const dispose = async () => {
+      await remote.stop();
+      await driver.stop();
+    };
+    return {
+      driver: remote,
+      dispose,
+      tick: (ms) => clock.advance(ms),
+      cost: () => driver.stats.steps,
+      lagBytes: lagBytes + watchWindowBytes,
+    };
+  },
+  { runs: 50 },
+);
+
+describe('RemoteStorage', () => {
+  it('returns a range that is larger than a message', async () => {
+    const driver = new MemoryStorage({ clock: new FakeClock() });
+    const { remote } = await remoteStorage(driver);
+    const value = Buffer.alloc(1_000_000, 'x');
+    const keys = Array.from({ length: 20 }, (_, index) => `/k/${String(index).padStart(2, '0')}`);
+    for (const key of keys) await remote.commit([{ key, value }], []);
+    const all = await remote.range({ prefix: '/k/' });
+    expect(all.entries.map(({ key }) => key)).toEqual(keys);
+    expect(all).toMatchObject({ more: false, remaining: 0, revision: 20 });
+    const some = await remote.range({ prefix: '/k/', limit: 18 });
+    expect(some.entries).toHaveLength(18);
+    expect(some).toMatchObject({ more: true, remaining: 2 });
+    await remote.stop();
+    await driver.stop();
+  });
+
+  it('delivers a batch that is larger than a message as one batch', async () => {
+    const driver = new MemoryStorage({ clock: new FakeClock() });
+    const { remote } = await remoteStorage(driver);
+    const value = Buffer.alloc(1_000_000, 'x');
+    const abort = new AbortController();
+    const writes = Array.from({ length: 12 }, (_, index) => ({ key: `/k/${index}`, value }));
+    await remote.commit(writes, []);
+    for await (const { changes, revision } of remote.watch('/k/', { after: 0, signal: abort.signal })) {
+      if (changes.length === 0) continue;
+      expect(changes).toHaveLength(12);
+      expect(revision).toBe(1);
+      abort.abort();
+    }
+    await remote.stop();
+    await driver.stop();
+  });
+
+  it('fails calls and watches with Unavailable when the connection ends', async () => {
+    const driver = new MemoryStorage({ clock: new FakeClock() });
+    const { remote, server } = await remoteStorage(driver);
+    await remote.commit([{ key: '/k/1', value: Buffer.from('v') }], []);
+    const watch = remote.watch('/k/', { after: 0, signal: new AbortController().signal })[Symbol.asyncIterator]();
+    await watch.next();
+    expect(remote.checkHealth()).toEqual({ healthy: true });
+    const reading = (async () => {
+      for (;;) if ((await watch.next()).done === true) return;
+    })();
+    server.close();
+    await expect(reading).rejects.toMatchObject({ code: 'Unavailable' });
+    await expect(remote.get('/k/1')).rejects.toMatchObject({ code: 'Unavailable' });
+    expect(remote.checkHealth()).toMatchObject({ healthy: false });
+    await driver.stop();
+  });
+
+  it('reports the health of the storage', async () => {
+    const memory = new MemoryStorage({ clock: new FakeClock() });
+    let reason: string | undefined;
+    const driver: StorageDriver = {
+      traits: memory.traits,
+      checkHealth: () => (reason === undefined ? { healthy: true } : { healthy: false, reason }),
+      get: (key) => memory.get(key),
+      range: (options) => memory.range(options),
+      commit: (writes, expected) => memory.commit(writes, expected),
+      watch: (prefix, options) => memory.watch(prefix, options),
+      requestProgress: () => memory.requestProgress(),
+      compact: (revision) => memory.compact(revision),
+    };
+    const { remote } = await remoteStorage(driver);
+    reason = 'the disk is full';
+    await remote.get('/k');
+    expect(remote.checkHealth()).toEqual({ healthy: false, reason: 'the disk is full' });
+    reason = undefined;
+    await remote.get('/k');
+    expect(remote.checkHealth()).toEqual({ healthy: true });
+    await remote.stop();
+    await memory.stop();
+  });
+});
