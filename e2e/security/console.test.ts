@@ -244,7 +244,7 @@ describe('sign-in', () => {
     await cluster.kubectl.run(['create', '-f', '-'], { input: JSON.stringify(role) });
     await cluster.kubectl.run(['create', 'clusterrolebinding', 'delegate', '--clusterrole=delegate', '--serviceaccount=default:delegate']);
     const token = (await cluster.kubectl.run(['create', 'token', 'delegate'])).trim();
-    const impersonated = { 'impersonate-user': 'root-user', 'impersonate-group': 'system:masters' };
+    const impersonated = { 'impersonate-user': 'root-user', 'impersonate-group': 'administrators' };
     const headers = { ...ownHeaders(), authorization: `Bearer ${token}`, ...impersonated };
     const answer = await send('/console/session', { method: 'POST', headers });
     expect([answer.status, cookieOf(answer)]).toEqual([403, '']);
