@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { environmentProxy } from '@oarlock/cluster/process/environment-proxy';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
 import { connectImages } from '@oarlock/oci/control/image-client';
 import { commandsOf, type ImageCommands } from '@oarlock/oci/control/image-commands';
@@ -38,12 +39,14 @@ export async function withImages<T>(directory: string, work: (commands: ImageCom
 async function withStore<T>(pluginDir: string, work: (commands: ImageCommands) => Promise<T>): Promise<T> {
   const { openImageStore } = await import('@oarlock/oci/store/open-image-store');
   await mkdir(pluginDir, { recursive: true, mode: 0o700 });
+  const { http: httpProxy, https: httpsProxy, noProxy } = environmentProxy(process.env);
   const { images } = await openImageStore({
     directory: join(pluginDir, 'images'),
     clock: systemClock,
     log: stderrLog,
     hostsDirectory,
     dockerConfig: join(homedir(), '.docker', 'config.json'),
+    proxy: { httpProxy, httpsProxy, noProxy },
   });
   try {
     return await work(commandsOf(images));
