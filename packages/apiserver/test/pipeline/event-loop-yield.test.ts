@@ -1,4 +1,5 @@
-import { expect, it } from 'vitest';
+import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
@@ -8,26 +9,35 @@ import { loopbackHandler } from '../../src/pipeline/loopback-handler.ts';
 import { EventLoopYield } from '../../src/pipeline/event-loop-yield.ts';
 import { admin, allowAll, configMap, facts, TestClock, testKeys } from '../support/pipeline-fixture.ts';
 
-it('admits requests until the turn is over, then queues them', async () => {
-  const clock = new TestClock();
-  const turns = new EventLoopYield(clock);
-  expect(turns.yieldIfDue()).toBeUndefined();
-  expect(turns.yieldIfDue()).toBeUndefined();
-  const immediate = new Promise((resolve) => {
-    setImmediate(resolve);
+afterEach(() => void vi.restoreAllMocks());
+
+// a server of an earlier test in this process may have left a caller that waits
+describe.each([
+  ['no caller', false, 16],
+  ['a caller', true, 2],
+])('while %s outside of the process waits', (_, hasWaiters, resumed) => {
+  it('admits requests until the turn is over, then queues them', async () => {
+    vi.spyOn(eventLoop, 'hasWaiters', 'get').mockReturnValue(hasWaiters);
+    const clock = new TestClock();
+    const turns = new EventLoopYield(clock);
+    expect(turns.yieldIfDue()).toBeUndefined();
+    expect(turns.yieldIfDue()).toBeUndefined();
+    const immediate = new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+    Object.defineProperty(clock, 'monotonic', { value: () => 6 });
+    const order: number[] = [];
+    const waits = Array.from({ length: 40 }, (_unused, i) =>
+      turns.yieldIfDue()?.then(() => {
+        order.push(i);
+      }),
+    );
+    expect(waits.every((wait) => wait !== undefined)).toBe(true);
+    await immediate;
+    expect(order).toEqual(Array.from({ length: resumed }, (_unused, i) => i));
+    await Promise.all(waits);
+    expect(order).toEqual(Array.from({ length: 40 }, (_unused, i) => i));
   });
-  Object.defineProperty(clock, 'monotonic', { value: () => 6 });
-  const order: number[] = [];
-  const waits = Array.from({ length: 40 }, (_, i) =>
-    turns.yieldIfDue()?.then(() => {
-      order.push(i);
-    }),
-  );
-  expect(waits.every((wait) => wait !== undefined)).toBe(true);
-  await immediate;
-  expect(order).toEqual(Array.from({ length: 16 }, (_, i) => i));
-  await Promise.all(waits);
-  expect(order).toEqual(Array.from({ length: 40 }, (_, i) => i));
 });
 
 it('keeps the event loop running while loopback clients write in a loop', async () => {
