@@ -310,10 +310,10 @@ function newServer({ pair, clientAuthorities, maxStreamsPerConnection }: HttpSer
 /** Applies the socket options of `newServer` to a socket that another process has accepted. */
 const configured = (socket: Socket): Socket => socket.setNoDelay(true).setKeepAlive(true, keepAliveDelayMs);
 
-/** Returns true if an HTTP/1.1 request has more headers than HTTP/2 requests may have. */
 /** The further arguments of the event `stream`. */
 type Http2HeaderLines = readonly [flags: number, rawHeaders: readonly string[]];
 
+/** Returns true if an HTTP/1.1 request has more headers than HTTP/2 requests may have. */
 const hasTooManyHeaders = ({ rawHeaders }: IncomingMessage): boolean => rawHeaders.length > 2 * maxHeaderPairs;
 
 const errorResponse = (status: string): string => `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`;
