@@ -182,6 +182,39 @@ describe('lists', () => {
   });
 });
 
+describe('writes before a restart of the only server, after which every watcher lists again', () => {
+  const unanswered = Number.POSITIVE_INFINITY;
+  const watches = [{ watcher: 'w', records: [request(0), event(1, 'x', 'ADDED'), request(9)] }];
+  const lists = [{ calledAt: 10, revision: 9, items: new Map([['a', { revision: 2, value: 'y' }]]) }];
+  const created = op([0, 1], create('x'), ok(1));
+  const check = (operations: readonly Operation[], listed = lists) =>
+    checkHistory({ operations: [created, ...operations], lists: listed, watches });
+
+  it('took effect if a list has their value', () => {
+    expect(check([op([2, unanswered], update('y', 1)), op([11, 12], { verb: 'delete', ifRevision: 2 }, ok())])).toMatchObject({
+      lost: [],
+      violations: [],
+    });
+  });
+  it('are not lost if a later write replaced them', () => {
+    const replaced = [op([2, 3], update('w', 1), ok(4)), op([4, 5], update('y', 4), ok(5))];
+    const listed = [{ calledAt: 10, revision: 9, items: new Map([['a', { revision: 5, value: 'y' }]]) }];
+    expect(check(replaced, listed)).toMatchObject({ lost: [], violations: [] });
+    expect(check(replaced.slice(0, 1), [])).toMatchObject({ lost: ['update of a to w at 4 is lost'] });
+  });
+  it('may be deletes whose event nobody received', () => {
+    const listed = [{ calledAt: 10, revision: 9, items: new Map() }];
+    expect(check([op([2, unanswered], { verb: 'delete', ifRevision: 1 })], listed).violations).toEqual([]);
+    expect(check([op([2, 3], { verb: 'delete', ifRevision: 1 }, { result: 'conflict' })], listed).violations).toContain(
+      'the list at 9 has a absent instead of x',
+    );
+  });
+  it('are not proven by a value that nobody wrote or by another revision than acknowledged', () => {
+    expect(check([]).violations).toEqual(['the list at 9 has a y instead of x']);
+    expect(check([op([2, 3], update('y', 1), ok(3))])).toMatchObject({ lost: ['update of a to y at 3 is lost'] });
+  });
+});
+
 describe('acknowledged writes', () => {
   const watches = [{ watcher: 'full', records: all }];
   it('are lost if no watcher received them', () => {

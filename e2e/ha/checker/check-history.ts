@@ -11,8 +11,9 @@ export interface CheckedHistory {
 }
 
 /** Checks writes and reads for linearizability, and lists and watches for their guarantees. */
-export function checkHistory({ operations: recorded, watches, lists }: History): CheckedHistory {
-  const changes = changesOf(watches);
+export function checkHistory(history: History): CheckedHistory {
+  const { operations: recorded, watches, lists } = history;
+  const changes = changesOf(history);
   const operations = withOutcomes(recorded, changes);
   const unordered = checkLinearizability(operations).map(
     ({ key, unexplained }) => `${key} is not linearizable: ${JSON.stringify(unexplained.slice(0, 3))}`,

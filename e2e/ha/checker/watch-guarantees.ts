@@ -1,20 +1,40 @@
 import type { History, ListRecord, Operation, WatchHistory, WatchRecord } from './history.ts';
 
 type Change = Extract<WatchRecord, { readonly key: string }>;
-/** All changes that any watcher received, by revision. One revision changes one object of the history's resource. */
+/** All changes that any client saw, by revision. One revision changes one object of the history's resource. */
 export type Changes = ReadonlyMap<number, Change>;
 
-/** Returns the union of all watches; for a revision that of the first watch, which is the store's. Differences are violations, which `checkWatches` reports. */
-export function changesOf(watches: readonly WatchHistory[]): Changes {
+/**
+ * Returns the changes that clients saw, by revision: those of all watches, and the writes whose value a read returned. When the only server is killed,
+ * every watcher may have to list again, so that no watch has the last writes. For a revision the first watch counts, which is the store's; differences
+ * are violations, which `checkWatches` reports.
+ */
+export function changesOf({ watches, lists, operations }: History): Changes {
   const changes = new Map<number, Change>();
-  for (const { records } of watches)
-    for (const record of records) if ('key' in record && !changes.has(record.revision)) changes.set(record.revision, record);
+  const add = (change: Change) => {
+    if (!changes.has(change.revision)) changes.set(change.revision, change);
+  };
+  for (const { records } of watches) for (const record of records) if ('key' in record) add(record);
+  const writes = new Map(
+    operations.flatMap((operation) => ('value' in operation.input ? [[operation.input.value, operation] as const] : [])),
+  );
+  const addRead = (key: string, { revision, value }: { readonly revision: number; readonly value: string }) => {
+    const write = writes.get(value);
+    // a read proves only what a client wrote, at the revision that the answer to the write had
+    const isProof =
+      write?.key === key && (write.output.result === 'unknown' || (write.output.result === 'ok' && write.output.revision === revision));
+    if (isProof) add({ type: 'MODIFIED', key, revision, value });
+  };
+  for (const { items } of lists) for (const [key, item] of items) addRead(key, item);
+  for (const { key, input, output } of operations)
+    if (input.verb === 'get' && output.result === 'ok' && output.revision !== undefined && output.value !== undefined)
+      addRead(key, { revision: output.revision, value: output.value });
   return new Map([...changes].sort(([a], [b]) => a - b));
 }
 
 /**
- * Returns the operations with the outcomes that the watches prove: a create or update without an answer whose value a watcher received took effect
- * at the event's revision. An operation without an answer whose value no watcher received had no effect.
+ * Returns the operations with the outcomes that the changes prove: a create or update without an answer whose value a client saw took effect at the
+ * revision of the change. If no client saw its value, it had no effect that matters.
  */
 export function withOutcomes(operations: readonly Operation[], changes: Changes): readonly Operation[] {
   const revisions = new Map([...changes.values()].filter(({ type }) => type !== 'DELETED').map(({ value, revision }) => [value, revision]));
@@ -83,10 +103,15 @@ function missing(
 const same = (a: Change, b: Change) => a.type === b.type && a.key === b.key && a.value === b.value;
 const describe = ({ type, key, value }: Change) => `${type} ${key} ${value}`;
 
-/** Returns the acknowledged creates and updates that no watcher received; each is a lost write. */
+/** Returns the acknowledged creates and updates that no client saw and no later write replaced; each is a lost write. */
 export function lostWrites(operations: readonly Operation[], changes: Changes): readonly string[] {
+  const replaced = new Set(
+    operations.flatMap(({ key, input, output }) =>
+      output.result === 'ok' && 'ifRevision' in input && input.ifRevision !== undefined ? [`${key} ${input.ifRevision}`] : [],
+    ),
+  );
   return operations.flatMap(({ key, input, output }) => {
-    if (!('value' in input) || output.result !== 'ok') return [];
+    if (!('value' in input) || output.result !== 'ok' || replaced.has(`${key} ${output.revision}`)) return [];
     const change = changes.get(output.revision ?? -1);
     return change?.value === input.value && change.key === key
       ? []
@@ -99,10 +124,17 @@ export function lostWrites(operations: readonly Operation[], changes: Changes): 
  * before the call.
  */
 export function checkLists({ lists, operations }: Pick<History, 'lists' | 'operations'>, changes: Changes): readonly string[] {
-  return lists.flatMap((list) => [...checkState(list, changes), ...checkAge(list, operations)]);
+  const deletes = new Set(
+    operations.flatMap((operation) => (mayDelete(operation) ? [`${operation.key} ${operation.input.ifRevision}`] : [])),
+  );
+  return lists.flatMap((list) => [...checkState(list, changes, deletes), ...checkAge(list, operations)]);
 }
 
-function checkState({ revision, items }: ListRecord, changes: Changes): readonly string[] {
+/** Returns true for a delete that took effect or may have: no watcher received its event if all of them had to list again. */
+const mayDelete = (operation: Operation): operation is Operation & { readonly input: { readonly ifRevision?: number } } =>
+  operation.input.verb === 'delete' && (operation.output.result === 'ok' || operation.output.result === 'unknown');
+
+function checkState({ revision, items }: ListRecord, changes: Changes, deletes: ReadonlySet<string>): readonly string[] {
   const state = new Map<string, Change>();
   for (const change of changes.values()) {
     if (change.revision > revision) break;
@@ -112,7 +144,8 @@ function checkState({ revision, items }: ListRecord, changes: Changes): readonly
   const keys = new Set([...state.keys(), ...items.keys()]);
   return [...keys].flatMap((key) => {
     const [wanted, got] = [state.get(key), items.get(key)];
-    return wanted?.value === got?.value && wanted?.revision === got?.revision
+    const isDeleted = got === undefined && deletes.has(`${key} ${wanted?.revision}`);
+    return isDeleted || (wanted?.value === got?.value && wanted?.revision === got?.revision)
       ? []
       : [`the list at ${revision} has ${key} ${got?.value ?? 'absent'} instead of ${wanted?.value ?? 'absent'}`];
   });

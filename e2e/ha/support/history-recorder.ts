@@ -165,13 +165,16 @@ export class HistoryRecorder {
     for (const api of apis) api.close();
   }
 
-  async #list(api: Api): Promise<void> {
+  /** Lists, records the answer and returns its revision. */
+  async #list(api: Api): Promise<number> {
     const calledAt = performance.now();
     const list = await api.json<ConfigMapItems>('GET', this.#path, { timeoutMs: requestTimeoutMs });
     const items = new Map(
       list.items.filter(isOwn).map((item) => [item.metadata.name, { revision: revisionOf(item), value: valueOf(item) }]),
     );
-    this.#lists.push({ calledAt, revision: revisionOf(list), items });
+    const revision = revisionOf(list);
+    this.#lists.push({ calledAt, revision, items });
+    return revision;
   }
 
   async #watch(watcher: string, server: () => number): Promise<void> {
@@ -183,7 +186,7 @@ export class HistoryRecorder {
       const api = await Api.of(this.#kubeconfigs[server()] ?? '');
       try {
         if (revision === undefined) {
-          revision = revisionOf(await api.json<ConfigMapItems>('GET', this.#path, { timeoutMs: requestTimeoutMs }));
+          revision = await this.#list(api);
           this.#relists += 1;
         }
         records.push({ type: 'request', revision });
