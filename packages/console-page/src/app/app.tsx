@@ -5,8 +5,10 @@ import { readFeatures, type ServerFeatures } from '../api/server-features.ts';
 import { ErrorMessage } from '../components/error-message.tsx';
 import { Toasts, type Toast } from '../components/toasts.tsx';
 import { text } from '../text/en.ts';
+import { views } from '../views/registry.ts';
 import { SignIn } from '../views/sign-in/sign-in.tsx';
 import { App as AppContextProvider, type AppContext, type ToastKind } from './context.ts';
+import { loadAhead } from './load-ahead.ts';
 import { Frame } from './frame.tsx';
 import { parseLocation } from './router.ts';
 import { currentSession, signInWithLink, type SessionInfo } from './session.ts';
@@ -55,6 +57,7 @@ export function App() {
   };
   const begin = async () => {
     const secret = takeLinkSecret();
+    if (secret === undefined) loadAhead(client, parseLocation(location.hash), views);
     try {
       const current = await currentSession(client);
       const session = secret === undefined ? current : { ...current, ...(await signInWithLink(client, secret)) };
