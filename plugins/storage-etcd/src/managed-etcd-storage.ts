@@ -7,6 +7,9 @@ import { EtcdMembers } from './managed/etcd-members.ts';
 import { Maintenance, type MaintenanceSettings } from './managed/maintenance.ts';
 import { ManagedMember, type ManagedSettings } from './managed/managed-member.ts';
 import { MemberFiles } from './managed/member-state.ts';
+import { RemoteSnapshots } from './managed/remote-snapshots.ts';
+import { S3Bucket } from './s3/s3-bucket.ts';
+import type { S3Settings } from './s3/s3-transport.ts';
 
 export interface ManagedEtcdOptions extends Omit<EtcdStorageOptions, 'endpoints' | 'caFile' | 'certFile' | 'keyFile'> {
   readonly server: StorageServer;
@@ -15,6 +18,8 @@ export interface ManagedEtcdOptions extends Omit<EtcdStorageOptions, 'endpoints'
   readonly maintenance: MaintenanceSettings;
   /** Default: `snapshots` in `directory`. */
   readonly snapshotDirectory: string | undefined;
+  /** The store of copies of the snapshots; `folder` as for `RemoteSnapshots`. */
+  readonly s3?: (S3Settings & { readonly folder: string; readonly retention: number }) | undefined;
   readonly maxRequestBytes: number;
   readonly clock: Clock;
   readonly log: Logger;
@@ -26,18 +31,21 @@ export class ManagedEtcdStorage extends EtcdStorage {
   readonly maintenance: Maintenance;
   readonly #options: ManagedEtcdOptions;
   readonly #stop = new AbortController();
+  readonly #remote: RemoteSnapshots | undefined;
   #member: ManagedMember | undefined;
   #unsubscribe: (() => void) | undefined;
 
   constructor(options: ManagedEtcdOptions) {
     super({ ...options, endpoints: [] });
     this.#options = options;
-    const { server, directory, clock, log, random = Math.random, maintenance, snapshotDirectory } = options;
+    const { server, directory, clock, log, random = Math.random, maintenance, snapshotDirectory, s3 } = options;
     const { signal } = this.#stop;
+    this.#remote = s3 && new RemoteSnapshots({ ...s3, bucket: new S3Bucket(s3, { clock }), server: server.name });
     const members = new EtcdMembers({
       member: () => this.member,
       server: server.name,
       snapshotDirectory: snapshotDirectory ?? new MemberFiles(directory).snapshots,
+      remote: this.#remote,
       ...{ clock, log, random, signal },
     });
     this.members = members;
@@ -61,7 +69,9 @@ export class ManagedEtcdStorage extends EtcdStorage {
   override async start(signal: AbortSignal = new AbortController().signal): Promise<void> {
     const { server, directory, member: settings, maxRequestBytes, clock, log, random = Math.random } = this.#options;
     this.#member = await server.run(async () => {
-      const member = new ManagedMember({ settings: { ...settings, maxRequestBytes }, server, directory, clock, log, random });
+      const remote = this.#remote;
+      const download = remote && ((name: string, path: string, abort: AbortSignal) => remote.download(name, path, abort));
+      const member = new ManagedMember({ settings: { ...settings, maxRequestBytes }, server, directory, download, clock, log, random });
       try {
         await member.start(signal);
       } catch (error) {

@@ -30,6 +30,8 @@ export interface ManagedMemberOptions {
   readonly settings: ManagedSettings;
   readonly server: StorageServer;
   readonly directory: string;
+  /** Downloads a copy of a snapshot to a file; undefined if there are no copies. */
+  readonly download?: ((name: string, path: string, signal: AbortSignal) => Promise<void>) | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
@@ -157,6 +159,11 @@ export class ManagedMember implements StorageProcess {
       case 'restoring': {
         const token = `${server.cluster}-${clock.now()}`;
         const { dataDir, ...place } = { dataDir: this.files.data, name: this.name, peerUrl: this.peerUrl, token };
+        if (state.download !== undefined) {
+          if (this.#options.download === undefined)
+            throw new Error(`there is no snapshot ${state.download}, and no store of copies is configured (managed.snapshots.s3)`);
+          await this.#options.download(state.download, state.snapshot, signal);
+        }
         await this.#supervised(() => []).endLeftover();
         const bumped = await restoreSnapshot({ snapshot: state.snapshot, dataDir, ...place, program: settings.program, clock });
         log.info({ snapshot: state.snapshot, bumped }, 'restored a snapshot');
