@@ -7,9 +7,8 @@ import { EtcdMembers } from './managed/etcd-members.ts';
 import { Maintenance, type MaintenanceSettings } from './managed/maintenance.ts';
 import { ManagedMember, type ManagedSettings } from './managed/managed-member.ts';
 import { MemberFiles } from './managed/member-state.ts';
-import { RemoteSnapshots } from './managed/remote-snapshots.ts';
+import { RemoteSnapshots, type SnapshotStoreSettings } from './managed/remote-snapshots.ts';
 import { S3Bucket } from './s3/s3-bucket.ts';
-import type { S3Settings } from './s3/s3-transport.ts';
 
 export interface ManagedEtcdOptions extends Omit<EtcdStorageOptions, 'endpoints' | 'caFile' | 'certFile' | 'keyFile'> {
   readonly server: StorageServer;
@@ -18,8 +17,8 @@ export interface ManagedEtcdOptions extends Omit<EtcdStorageOptions, 'endpoints'
   readonly maintenance: MaintenanceSettings;
   /** Default: `snapshots` in `directory`. */
   readonly snapshotDirectory: string | undefined;
-  /** The store of copies of the snapshots; `folder` as for `RemoteSnapshots`. */
-  readonly s3?: (S3Settings & { readonly folder: string; readonly retention: number }) | undefined;
+  /** The store of copies of the snapshots, if any. */
+  readonly s3?: SnapshotStoreSettings | undefined;
   readonly maxRequestBytes: number;
   readonly clock: Clock;
   readonly log: Logger;
@@ -69,8 +68,7 @@ export class ManagedEtcdStorage extends EtcdStorage {
   override async start(signal: AbortSignal = new AbortController().signal): Promise<void> {
     const { server, directory, member: settings, maxRequestBytes, clock, log, random = Math.random } = this.#options;
     this.#member = await server.run(async () => {
-      const remote = this.#remote;
-      const download = remote && ((name: string, path: string, abort: AbortSignal) => remote.download(name, path, abort));
+      const download = (name: string, path: string, abort: AbortSignal) => this.#download(name, path, abort);
       const member = new ManagedMember({ settings: { ...settings, maxRequestBytes }, server, directory, download, clock, log, random });
       try {
         await member.start(signal);
@@ -91,6 +89,12 @@ export class ManagedEtcdStorage extends EtcdStorage {
     this.#unsubscribe?.();
     await this.maintenance.stop();
     await super.stop();
+  }
+
+  async #download(name: string, path: string, signal: AbortSignal): Promise<void> {
+    if (this.#remote === undefined)
+      throw new Error(`there is no snapshot ${name}, and no store of copies is configured (managed.snapshots.s3)`);
+    await this.#remote.download(name, path, signal);
   }
 
   override checkHealth(): Health {

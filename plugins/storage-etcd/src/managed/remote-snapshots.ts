@@ -3,7 +3,11 @@ import { dirname } from 'node:path';
 import type { StorageSnapshot } from '@oarlock/spi/storage-server';
 import { S3Error } from '../s3/s3-error.ts';
 import type { S3Bucket, S3Object } from '../s3/s3-bucket.ts';
+import type { S3Settings } from '../s3/s3-transport.ts';
 import { scheduledPrefix, writeSnapshot } from './snapshots.ts';
+
+/** The settings of the store of copies. */
+export type SnapshotStoreSettings = S3Settings & Pick<RemoteSnapshotsOptions, 'folder' | 'retention'>;
 
 export interface RemoteSnapshotsOptions {
   readonly bucket: Pick<S3Bucket, 'describe' | 'upload' | 'download' | 'list' | 'remove'>;

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import type { ManagedEtcdOptions } from '../managed-etcd-storage.ts';
+import type { SnapshotStoreSettings } from './remote-snapshots.ts';
 
 const retention = z.int().min(1).max(1000);
 
@@ -43,5 +43,5 @@ export const snapshotConfig = z.strictObject({
 export type SnapshotConfig = z.output<typeof snapshotConfig>;
 
 /** Returns the settings of the store of copies. It keeps as many scheduled snapshots as the disk, by default. */
-export const storeOf = ({ retention: onDisk, s3: store }: SnapshotConfig): ManagedEtcdOptions['s3'] =>
+export const storeOf = ({ retention: onDisk, s3: store }: SnapshotConfig): SnapshotStoreSettings | undefined =>
   store && { ...store, folder: store.folder ?? '', retention: store.retention ?? onDisk };

@@ -26,16 +26,19 @@ function codeOf(status: number): S3ErrorCode {
   return status >= 500 || status === 429 ? 'Unavailable' : 'Rejected';
 }
 
-const entities: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+const entities: Readonly<Record<string, string>> = { '&amp;': '&', '&lt;': '<', '&gt;': '>', '&quot;': '"', '&apos;': "'" };
 
 /** Returns the text of the first element of a name; undefined if there is none. The responses of S3 have no attributes that matter, and no CDATA. */
 export function elementOf(xml: string, name: string): string | undefined {
   const [, text] = new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml) ?? [];
-  return text?.replace(/&(?:#(\d{1,7})|#x([\da-f]{1,6})|(\w{2,4}));/gi, (whole, decimal?: string, hexadecimal?: string, entity = '') => {
-    const code = decimal !== undefined ? Number(decimal) : hexadecimal !== undefined ? Number.parseInt(hexadecimal, 16) : undefined;
-    if (code !== undefined) return code <= 0x10ffff ? String.fromCodePoint(code) : whole;
-    return entities[entity as string] ?? whole;
-  });
+  return text?.replace(/&(?:#\d{1,7}|#x[\da-f]{1,6}|\w{2,4});/gi, characterOf);
+}
+
+function characterOf(reference: string): string {
+  const [, hexadecimal, digits = ''] = /^&#(x?)([\da-f]+);$/i.exec(reference) ?? [];
+  const code = hexadecimal === undefined ? undefined : Number.parseInt(digits, hexadecimal === '' ? 10 : 16);
+  if (code === undefined) return entities[reference] ?? reference;
+  return code <= 0x10ffff ? String.fromCodePoint(code) : reference;
 }
 
 /** Returns the contents of all elements of a name, which contain no element of the same name. */

@@ -104,7 +104,7 @@ describe('a bucket', () => {
     expect(server.openUploads).toBe(0);
   });
 
-  it('uses changed keys at once, and says why a request was denied without a key', async () => {
+  it('uses changed keys at once, and reports why a request was denied without a key', async () => {
     await writeKeys({ ...keys, secretAccessKey: 'a wrong secret' });
     const denied = await bucketOf()
       .list('', signal)
