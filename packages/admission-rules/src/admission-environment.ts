@@ -1,4 +1,4 @@
-import { kubernetesEnvironment, type EnvironmentOptions, type Environment } from '@oarlock/cel/checker/environment';
+import { kubernetesEnvironment, storedEnvironment, type EnvironmentOptions, type Environment } from '@oarlock/cel/checker/environment';
 import { authorizerType, resourceCheckType } from '@oarlock/cel/libraries/authorizer';
 import { mutationLibraries } from '@oarlock/cel/libraries/kubernetes-libraries';
 import { bool, dyn, int, list, map, object, string, timestamp, type ObjectType, type Type } from '@oarlock/cel/types/type';
@@ -53,6 +53,8 @@ export interface ExpressionScope {
   readonly object?: Type;
   /** False for match conditions of webhooks, which have no `namespaceObject`. */
   readonly namespace?: boolean;
+  /** True for expressions that are stored already, which may use everything that any version has offered. */
+  readonly stored?: boolean;
 }
 
 /** Returns the CEL environment of expressions in admission policies and in match conditions of webhooks. */
@@ -62,18 +64,18 @@ export function admissionEnvironment({
   struct,
   object: of = dyn,
   namespace = true,
+  stored = false,
 }: ExpressionScope): Environment {
-  return kubernetesEnvironment({
-    variables: {
-      object: of,
-      oldObject: of,
-      request: requestType,
-      authorizer: authorizerType,
-      'authorizer.requestResource': resourceCheckType,
-      ...(namespace && { namespaceObject: namespaceType }),
-      ...(params && { params: dyn }),
-      ...(variables && { variables }),
-    },
-    ...(struct && { struct, libraries: mutationLibraries }),
-  });
+  const declared = {
+    object: of,
+    oldObject: of,
+    request: requestType,
+    authorizer: authorizerType,
+    'authorizer.requestResource': resourceCheckType,
+    ...(namespace && { namespaceObject: namespaceType }),
+    ...(params && { params: dyn }),
+    ...(variables && { variables }),
+  };
+  if (stored) return storedEnvironment({ variables: declared, ...(struct && { struct }) });
+  return kubernetesEnvironment({ variables: declared, ...(struct && { struct, libraries: mutationLibraries }) });
 }
