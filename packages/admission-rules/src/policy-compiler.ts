@@ -2,12 +2,11 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { MatchCondition, MatchResources, ParamKind, Variable } from '@oarlock/api/types/admissionregistration-v1';
 import { compile, type Program } from '@oarlock/cel/program';
 import { bool, type Type } from '@oarlock/cel/types/type';
-import { admissionEnvironment, type ExpressionScope } from './admission-environment.ts';
+import { admissionEnvironment, type ExpressionScope, allStored, type IsStored } from './admission-environment.ts';
 import { MatchConditions } from './match-conditions.ts';
 import type { ExpressionError } from './policy-configuration.ts';
 import { matcherOf, type CompiledPolicy } from './policy-dispatch.ts';
 import { PolicyVariables } from './policy-variables.ts';
-import { allStored, type IsStored } from './stored-expressions.ts';
 
 /** The fields that validating and mutating policies share. */
 export interface AdmissionPolicy extends KubeObject {

@@ -2,7 +2,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { ParamKind, ParamRef } from '@oarlock/api/types/admissionregistration-v1';
 import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import type { ParamAccess } from './param-access.ts';
-import { allStored, storedIn, type IsStored } from './stored-expressions.ts';
+import { allStored, storedIn, type IsStored } from './admission-environment.ts';
 
 /** The API group of admission configuration. */
 export const configurationGroup = 'admissionregistration.k8s.io';

@@ -9,7 +9,7 @@ import { configurationGroup, validateConfiguration, type PolicyResources } from 
 import type { CompiledBinding, DispatchDependencies, PolicyHook } from './policy-dispatch.ts';
 import { PolicyHookSource, type CompiledKind } from './policy-hook-source.ts';
 import { PolicyParams } from './policy-params.ts';
-import type { IsStored } from './stored-expressions.ts';
+import type { IsStored } from './admission-environment.ts';
 
 export interface PolicySetNeeds {
   readonly client: Client;

@@ -4,8 +4,7 @@ import type { Bindings } from '@oarlock/cel/interpreter/frame';
 import { compile, type Program } from '@oarlock/cel/program';
 import { dyn, object, type ObjectType, type Type } from '@oarlock/cel/types/type';
 import { FieldMap, type FieldSource, type Value } from '@oarlock/cel/values/value';
-import { admissionEnvironment, type ExpressionScope } from './admission-environment.ts';
-import { allStored, type IsStored } from './stored-expressions.ts';
+import { admissionEnvironment, type ExpressionScope, allStored, type IsStored } from './admission-environment.ts';
 
 export interface VariableSpec {
   readonly name: string;

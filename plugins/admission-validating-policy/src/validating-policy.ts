@@ -1,7 +1,7 @@
 import type { ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding } from '@oarlock/api/types/admissionregistration-v1';
 import { PolicyCompiler, type CompiledExpressions } from '@oarlock/admission-rules/policy-compiler';
 import { bindingMatcherOf, type CompiledBinding } from '@oarlock/admission-rules/policy-dispatch';
-import type { IsStored } from '@oarlock/admission-rules/stored-expressions';
+import type { IsStored } from '@oarlock/admission-rules/admission-environment';
 import type { Program } from '@oarlock/cel/program';
 import { bool, nullType, string } from '@oarlock/cel/types/type';
 

@@ -1,10 +1,9 @@
 import type { KubeObject } from '@oarlock/api/object';
 import type { MutatingWebhook, ValidatingWebhook, WebhookClientConfig } from '@oarlock/api/types/admissionregistration-v1';
-import { admissionEnvironment } from '@oarlock/admission-rules/admission-environment';
+import { admissionEnvironment, type IsStored } from '@oarlock/admission-rules/admission-environment';
 import type { ExpressionError } from '@oarlock/admission-rules/policy-configuration';
 import { MatchConditions } from '@oarlock/admission-rules/match-conditions';
 import { Matcher } from '@oarlock/admission-rules/matcher';
-import type { IsStored } from '@oarlock/admission-rules/stored-expressions';
 import { compile } from '@oarlock/cel/program';
 import { bool } from '@oarlock/cel/types/type';
 
