@@ -6,8 +6,8 @@ import { fail, root, run, step } from './setup.mjs';
 
 const page = join(root, 'docs', 'benchmarks.md');
 export const generatedMark = '<!-- figures: written by `npm run bench -- all --against COMMIT --write` -->';
-/** A line that a bench prints for a figure: a description, a value and a unit. */
-const figureLine = /^(\S.*?) +(\d+(?:\.\d+)?) (\/s|us|ms|s|MiB|%|KB|MB\/s|GB\/s)(?: |$)/;
+/** A line that a bench prints for a figure: a description, a value and a unit. Two spaces or the end follow the unit, one in a description does not count. */
+export const figureLine = /^(\S.*?) +(\d+(?:\.\d+)?) (\/s|us|ms|s|MiB|%|KB|MB\/s|GB\/s)(?: {2}|$)/;
 
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 const formatted = (value) => (value >= 100 ? String(Math.round(value)) : value.toFixed(value >= 10 ? 1 : 2));
@@ -72,6 +72,7 @@ async function measure(name, dir, runs) {
     // the order alternates, so that a machine that becomes slower favors neither build
     const first = await figuresOf(turn % 2 === 0 ? dir : root, name);
     const second = await figuresOf(turn % 2 === 0 ? root : dir, name);
+    console.log(`  pair ${turn + 1} of ${runs} measured`);
     pairs.push(turn % 2 === 0 ? { theirs: first, ours: second } : { theirs: second, ours: first });
   }
   return rowsOf(pairs);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { rowsOf } from './bench-against.mjs';
+import { figureLine, rowsOf } from './bench-against.mjs';
 
 const figures = (value) => new Map([['create', { value, unit: 'us' }]]);
 
@@ -15,5 +15,19 @@ describe('bench against a commit', () => {
 
   it('leaves out figures that only one build prints', () => {
     expect(rowsOf([{ ours: figures(1), theirs: new Map() }])).toEqual([]);
+  });
+
+  it.each([
+    [
+      'creates of a Pod per second                        1789 /s  (1.20 x with etcd: 1491 /s)',
+      ['creates of a Pod per second', '1789', '/s'],
+    ],
+    ['creates of a ConfigMap of 1 KB per second           2211 /s', ['creates of a ConfigMap of 1 KB per second', '2211', '/s']],
+    [
+      'creates of a ConfigMap of 1 KB, processor time of the server      440 us',
+      ['creates of a ConfigMap of 1 KB, processor time of the server', '440', 'us'],
+    ],
+  ])('reads the figure of %s', (line, figure) => {
+    expect(figureLine.exec(line)?.slice(1)).toEqual(figure);
   });
 });

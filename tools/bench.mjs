@@ -28,7 +28,7 @@ const benches = {
   scheduler: bundled('packages/scheduler/bench/drain.ts', '1000', '3000'),
   'scheduler-cluster': outside('scheduler'),
   'scheduler-5000': bundled('packages/scheduler/bench/drain.ts', '5000', '3000'),
-  apiserver: bundled('packages/apiserver/bench/core.ts'),
+  apiserver: bundled('e2e/bench/apiserver.ts'),
   encoding: bundled('packages/apiserver/bench/encoding.ts'),
   rbac: bundled('plugins/authz-rbac/bench/authorize.ts'),
   'validating-policy': bundled('plugins/admission-validating-policy/bench/policy.ts'),

@@ -1,54 +1,12 @@
-import { generateKeyPairSync } from 'node:crypto';
 import { configMaps, pods } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { loopbackHandler } from '@oarlock/apiserver/pipeline/loopback-handler';
-import { Pipeline } from '@oarlock/apiserver/pipeline/pipeline';
-import { systemClock } from '@oarlock/primitives/clock';
-import { silentLogger } from '@oarlock/primitives/logger';
-import type { ApiRequest, ApiResponse } from '@oarlock/spi/loopback';
-import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
+import type { ApiRequest } from '@oarlock/spi/loopback';
 import type { Operation } from './cost.ts';
 import { configMap, pod, runningStatus } from './objects.ts';
+import { startPipeline, type Send } from './pipeline.ts';
 
 const objects = 200;
 const watchers = 100;
-const identity = { name: 'bench', groups: ['system:masters'] };
-const unavailable = () => Promise.reject(new Error('the bench has no certificates'));
-
-function newPipeline(): Pipeline {
-  const keys = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  return new Pipeline({
-    storage: new MemoryStorage(),
-    authz: [{ authorize: () => ({ decision: 'allow', reason: 'bench' }) }],
-    admission: [],
-    clock: systemClock,
-    log: silentLogger,
-    clusterFacts: {
-      name: 'bench',
-      domain: 'cluster.local',
-      podCIDRs: ['10.244.0.0/16'],
-      serviceCIDRs: ['10.96.0.0/16'],
-      kubernetesServiceIP: '10.96.0.1',
-      dnsServiceIP: '10.96.0.10',
-      serverUrl: 'https://192.0.2.1:6443',
-      nodePortRange: { from: 30000, to: 32767 },
-      version: 'v1.36.0',
-    },
-    clusterKeys: {
-      caBundle: '',
-      issue: unavailable,
-      sign: unavailable,
-      serviceAccount: {
-        issuer: 'bench',
-        signingKey: keys.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
-        verifyingKeys: [],
-      },
-    },
-  });
-}
-
-type Send = (verb: ApiRequest['verb'], resource: ApiRequest['resource'], more: Partial<ApiRequest>) => Promise<ApiResponse>;
-
 /** Starts `watchers` watches of a resource whose events are read and dropped. */
 async function startWatches(send: Send, signal: AbortSignal): Promise<void> {
   for (let i = 0; i < watchers; i++) {
@@ -134,11 +92,7 @@ function writes(send: Send): readonly Operation[] {
 
 /** Returns operations of the request pipeline over in-memory storage, and a function that stops it. */
 export async function apiOperations(): Promise<{ readonly operations: readonly Operation[]; stop(): Promise<void> }> {
-  const pipeline = newPipeline();
-  await pipeline.start();
-  const handler = loopbackHandler(pipeline, () => Promise.reject(new Error('no paths')));
-  const send: Send = (verb, resource, more) =>
-    handler.handle({ verb, resource, subresource: '', namespace: 'default', name: '', query: {}, identity, ...more });
+  const { send, stop } = await startPipeline();
   for (let i = 0; i < objects; i++) {
     await send('create', configMaps, { body: configMap(`c-${i}`) });
     await send('create', pods, { body: pod(`p-${i}`) });
@@ -150,7 +104,7 @@ export async function apiOperations(): Promise<{ readonly operations: readonly O
     operations: [...reads(send), ...writes(send)],
     async stop() {
       watching.abort();
-      await pipeline.stop();
+      await stop();
     },
   };
 }

@@ -57,7 +57,10 @@ export class ControllerBuilder<T extends KubeObject, C extends z.ZodType> {
     return this.#with({ ownerships: [...this.#parts.ownerships, ownership] });
   }
 
-  /** Reconciles the objects whose keys `keys` returns when an object of this resource changes. `reconciled` is the cache of the reconciled resource. */
+  /**
+   * Reconciles the objects whose keys `keys` returns when an object of this resource changes: it is called with the present object and with the one
+   * before the change. `reconciled` is the cache of the reconciled resource.
+   */
   watches<O extends KubeObject>(kind: KindOf<O>, keys: (object: O, reconciled: Lister<T>) => Iterable<ObjectKey>): ControllerBuilder<T, C> {
     const mapped = { resource: resourceOf(kind), keys } as unknown as MappedWatch;
     return this.#with({ mapped: [...this.#parts.mapped, mapped] });

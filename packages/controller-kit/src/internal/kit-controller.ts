@@ -58,7 +58,7 @@ export class KitController<T extends KubeObject, C> implements Controller, Lifec
         watch(informerOf(ownership.resource), (object, old) => ownerKeys(plan.resource, ownership, [object, old])),
       ),
       ...plan.mapped.map((mapped) =>
-        watch(informerOf(mapped.resource), (object) => mapped.keys(object, this.#primary as Lister<KubeObject>)),
+        watch(informerOf(mapped.resource), (object, old) => mappedKeys(mapped, this.#primary as Lister<KubeObject>, [object, old])),
       ),
     ];
     if (plan.concurrency !== undefined) this.concurrentReconciles = plan.concurrency;
@@ -110,6 +110,15 @@ function ownerKeys(
       if (owner.kind === kind && groupOf(owner) === group) keys.add(keyOf(namespaced ? object.metadata?.namespace : undefined, owner.name));
   }
   return keys;
+}
+
+/** Returns the keys of the present object and of the one before the change (EnqueueRequestsFromMapFunc of controller-runtime). */
+function mappedKeys(
+  mapped: MappedWatch,
+  reconciled: Lister<KubeObject>,
+  versions: readonly (KubeObject | undefined)[],
+): Iterable<ObjectKey> {
+  return new Set(versions.flatMap((object) => (object === undefined ? [] : [...mapped.keys(object, reconciled)])));
 }
 
 const groupOf = ({ apiVersion }: OwnerReference): string => (apiVersion.includes('/') ? apiVersion.slice(0, apiVersion.indexOf('/')) : '');

@@ -153,6 +153,20 @@ describe('a controller of the kit', () => {
     expect(plugin.declares?.['rules']).toContain('get,create,patch,delete | example.com | parts');
   });
 
+  it('reconciles what a watched object named before and after a change', async () => {
+    const reconciles: string[] = [];
+    const plugin = controllerFor(Task, { id: 'controller-task' })
+      .watches(configMaps, ({ data }) => (data?.['task'] === undefined ? [] : [`default/${data['task']}`]))
+      .reconcile(async ({ metadata }) => void reconciles.push(metadata.name ?? ''));
+    await using test = await testController(plugin);
+    for (const name of ['before', 'after']) await test.create(Task.resource, Task.object({ namespace: 'default', name }, {}));
+    const named = await test.create(configMaps, { ...configMap({ name: 'names' }), data: { task: 'before' } });
+    reconciles.length = 0;
+    await test.api.client('user').update(configMaps, { ...named, data: { task: 'after' } });
+    await test.settle();
+    expect(reconciles.toSorted()).toEqual(['after', 'before']);
+  });
+
   it('records events about the object, with its kind', async () => {
     const plugin = controllerFor(Task, { id: 'controller-task' }).reconcile(async (_, { event }) => event('Normal', 'Seen', 'a task'));
     await using test = await testController(plugin);

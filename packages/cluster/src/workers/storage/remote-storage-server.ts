@@ -90,6 +90,7 @@ export class RemoteStorageServer {
     const watch: ServedWatch = { abort: new AbortController(), sent: 0, onAcknowledged: () => undefined };
     const { signal } = watch.abort;
     this.#watches.set(id, watch);
+    signal.addEventListener('abort', () => watch.onAcknowledged(), { once: true });
     if (this.#frames.isClosed) watch.abort.abort();
     let reported = -1;
     try {
@@ -119,7 +120,6 @@ export class RemoteStorageServer {
     while (watch.sent > watchWindowBytes && !signal.aborted)
       await new Promise<void>((resolve) => {
         watch.onAcknowledged = resolve;
-        signal.addEventListener('abort', () => resolve(), { once: true });
       });
   }
 

@@ -46,9 +46,9 @@ const messageBytes = 8 * 1024 * 1024;
 const absent = -1;
 
 const changeOverheadBytes = 64;
-/** Returns the size of a batch for the flow control of its watch. */
+/** Returns the size of a batch for the flow control of its watch: 0 without changes, because the reader receives more of those than are sent. */
 export function batchBytes({ changes }: ChangeBatch): number {
-  let bytes = changeOverheadBytes;
+  let bytes = 0;
   for (const change of changes) {
     bytes += changeOverheadBytes + (change.previous?.value.length ?? 0);
     if (change.type === 'put') bytes += change.entry.value.length;

@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { storageContract } from '@oarlock/spi/storage/contract';
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import { FakeClock } from '@oarlock/testing/fake-clock';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { RemoteStorage } from '../../../src/workers/storage/remote-storage.ts';
 import { RemoteStorageServer } from '../../../src/workers/storage/remote-storage-server.ts';
 import { request, response, watchWindowBytes } from '../../../src/workers/storage/storage-messages.ts';
@@ -33,6 +33,17 @@ async function remoteStorage(driver: StorageDriver): Promise<{ remote: RemoteSto
   const server = new RemoteStorageServer(driver, served);
   return { remote: new RemoteStorage(client, driver.traits, { skips: driver.skipTo !== undefined }), server };
 }
+
+const withOverrides = (memory: MemoryStorage, overrides: Partial<StorageDriver>): StorageDriver => ({
+  traits: memory.traits,
+  get: (key) => memory.get(key),
+  range: (options) => memory.range(options),
+  commit: (writes, expected) => memory.commit(writes, expected),
+  watch: (prefix, options) => memory.watch(prefix, options),
+  requestProgress: () => memory.requestProgress(),
+  compact: (revision) => memory.compact(revision),
+  ...overrides,
+});
 
 const lagBytes = 4 * 1024 * 1024;
 
@@ -150,6 +161,54 @@ describe('RemoteStorage', () => {
     await driver.stop();
   });
 
+  it('limits what is sent to a slow reader, however often it has waited or received progress', async () => {
+    const memory = new MemoryStorage({ clock: new FakeClock(), watchBytes: Number.POSITIVE_INFINITY });
+    let taken = 0;
+    const signals: AbortSignal[] = [];
+    const driver = withOverrides(memory, {
+      watch: async function* (prefix, options) {
+        signals.push(options.signal);
+        for await (const batch of memory.watch(prefix, options)) {
+          if (batch.changes.length === 0) yield batch;
+          for (const change of batch.changes) {
+            taken += 1;
+            yield { changes: [change], revision: change.type === 'put' ? change.entry.revision : change.revision };
+          }
+        }
+      },
+    });
+    const { remote } = await remoteStorage(driver);
+    const abort = new AbortController();
+    const watch = remote.watch('/k/', { after: 0, signal: abort.signal })[Symbol.asyncIterator]();
+    const nextBatch = async () => {
+      const { value, done } = await watch.next();
+      if (done === true) throw new Error('the watch ended');
+      return value.changes.length;
+    };
+    // progress that the server has not sent must not count as read
+    for (let index = 0; index < 10_000; index += 1) {
+      await remote.requestProgress();
+      await nextBatch();
+    }
+    const value = Buffer.alloc(watchWindowBytes / 4, 'x');
+    const total = 24;
+    for (let index = 0; index < total; index += 1) await remote.commit([{ key: `/k/${index}`, value }], []);
+    let listeners = 0;
+    for (let received = 0; received < total; received += await nextBatch()) {
+      // four changes exceed the window, because each has a few bytes besides its value; the last one is being read
+      const expected = Math.min(total, 4 + Math.max(0, received - 1));
+      await vi.waitFor(() => expect(taken).toBeGreaterThanOrEqual(expected), { interval: 1, timeout: 20_000 });
+      // the answers follow the changes, so the server has sent them and waits
+      for (let call = 0; call < 2; call += 1) await remote.get('/k/0');
+      expect(taken).toBe(expected);
+      for (const signal of signals) listeners = Math.max(listeners, getEventListeners(signal, 'abort').length);
+    }
+    expect(listeners).toBeLessThan(4);
+    abort.abort();
+    await remote.stop();
+    await memory.stop();
+  });
+
   it('fails calls and watches with Unavailable when the connection ends', async () => {
     const driver = new MemoryStorage({ clock: new FakeClock() });
     const { remote, server } = await remoteStorage(driver);
@@ -170,16 +229,9 @@ describe('RemoteStorage', () => {
   it('reports the health of the storage', async () => {
     const memory = new MemoryStorage({ clock: new FakeClock() });
     let reason: string | undefined;
-    const driver: StorageDriver = {
-      traits: memory.traits,
+    const driver = withOverrides(memory, {
       checkHealth: () => (reason === undefined ? { healthy: true } : { healthy: false, reason }),
-      get: (key) => memory.get(key),
-      range: (options) => memory.range(options),
-      commit: (writes, expected) => memory.commit(writes, expected),
-      watch: (prefix, options) => memory.watch(prefix, options),
-      requestProgress: () => memory.requestProgress(),
-      compact: (revision) => memory.compact(revision),
-    };
+    });
     const { remote } = await remoteStorage(driver);
     reason = 'the disk is full';
     await remote.get('/k');
