@@ -25,7 +25,8 @@ export class SignInLinks {
   create(user: SessionUser): { readonly secret: string; readonly expiresAt: number } {
     // a user's links do not end those of others
     const own = [...this.#links].filter(([, link]) => link.user.identity.name === user.identity.name);
-    const [oldest] = own.length >= maxLinksPerUser ? (own[0] ?? []) : this.#links.size >= maxLinks ? this.#links.keys() : [];
+    const [first] = this.#links.keys();
+    const oldest = own.length >= maxLinksPerUser ? own[0]?.[0] : this.#links.size >= maxLinks ? first : undefined;
     if (oldest !== undefined) this.#links.delete(oldest);
     const secret = newSecret();
     const expiresAt = Math.min(this.#clock.now() + this.#lifetimeMs, user.notAfter);

@@ -118,13 +118,13 @@ describe('finalizers of a namespace', () => {
 });
 
 describe('a Binding', () => {
-  const binding = (metadata: KubeObject['metadata']): KubeObject => ({
+  const binding = (metadata: NonNullable<KubeObject['metadata']>): KubeObject => ({
     kind: 'Binding',
     apiVersion: 'v1',
     metadata,
     ...{ target: { kind: 'Node', name: 'n' } },
   });
-  const bind = (metadata: KubeObject['metadata'], query = {}) =>
+  const bind = (metadata: NonNullable<KubeObject['metadata']>, query = {}) =>
     server.create('pods', binding(metadata), { subresource: 'binding', name: 'p', namespace: 'default', query });
 
   it('changes no owners, finalizers or times of the pod', async () => {

@@ -377,7 +377,7 @@ describe('authorization', () => {
   });
 
   it.each(['Basic realm="x"', 'Bearer realm="REALM",service="s"'])(
-    'sends no credentials to the host of a redirect that asks for them: %s',
+    'sends no credentials to the host of a redirect that requests them: %s',
     async (challenge) => {
       const received: unknown[] = [];
       const { server, host } = await listen((request, response) => {

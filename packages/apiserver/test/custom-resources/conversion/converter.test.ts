@@ -302,8 +302,8 @@ describe('[sig-api-machinery] CustomResourceConversionWebhook should be able to 
     const expected = { ...metadata, labels: attack.labels, annotations: attack.annotations };
     expect((await server.get(v2, 'a')).metadata).toEqual(expected);
     // also where the webhook converts what is written
-    const { metadata: written } = await server.patch(v2, 'a', { spec: { changed: true } });
-    expect([written?.finalizers, written?.ownerReferences, written?.deletionTimestamp, written?.uid]).toEqual([
+    const { metadata: patched } = await server.patch(v2, 'a', { spec: { changed: true } });
+    expect([patched?.finalizers, patched?.ownerReferences, patched?.deletionTimestamp, patched?.uid]).toEqual([
       undefined,
       undefined,
       undefined,

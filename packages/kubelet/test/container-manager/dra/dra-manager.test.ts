@@ -17,7 +17,7 @@ class Driver {
   readonly prepared: string[] = [];
   readonly unprepared: string[] = [];
   failure: string | undefined;
-  /** The number of registrations of which the kubelet has told the driver. */
+  /** The number of registrations that the kubelet has confirmed. */
   registrations = 0;
   readonly #close: (() => Promise<void>)[] = [];
 
