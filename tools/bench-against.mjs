@@ -1,8 +1,9 @@
 // `npm run bench -- NAME ... --against COMMIT`: runs the benches of this checkout and of a commit in turns, and prints the ratios of their figures.
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus, release, totalmem } from 'node:os';
 import { join } from 'node:path';
-import { fail, root, run, step } from './setup.mjs';
+import { checkoutOf, git } from './checkout.mjs';
+import { fail, root, run } from './setup.mjs';
 
 const page = join(root, 'docs', 'benchmarks.md');
 export const generatedMark = '<!-- figures: written by `npm run bench -- all --against COMMIT --write` -->';
@@ -11,27 +12,6 @@ export const figureLine = /^(\S.*?) +(\d+(?:\.\d+)?) (\/s|us|ms|s|MiB|%|KB|MB\/s
 
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 const formatted = (value) => (value >= 100 ? String(Math.round(value)) : value.toFixed(value >= 10 ? 1 : 2));
-
-async function git(...args) {
-  const { code, output } = await run('git', args);
-  if (code !== 0) fail(`git ${args.join(' ')} failed: ${output.trim()}`, 'Name a commit of this repository, such as main or v0.1.0.');
-  return output.trim();
-}
-
-/** Returns a built checkout of the commit below .reports, which later runs use again. */
-async function checkoutOf(commit) {
-  const hash = await git('rev-parse', '--verify', `${commit}^{commit}`);
-  const dir = join(root, '.reports', 'against', hash.slice(0, 12));
-  const built = join(dir, '.reports', 'built');
-  if (existsSync(built)) return dir;
-  if (!existsSync(dir)) await git('worktree', 'add', '--detach', dir, hash);
-  const install = ['install', '--ignore-scripts', '--no-save', '--no-audit', '--no-fund', '--loglevel=error'];
-  await step(`Installing packages of ${commit}`, () => run('npm', install, { cwd: dir }), `Remove ${dir} and try again.`);
-  await step(`Building ${commit}`, () => run('npm', ['run', '-s', 'build'], { cwd: dir }), `The commit ${commit} does not build here.`);
-  await run('mkdir', ['-p', join(dir, '.reports')]);
-  writeFileSync(built, hash);
-  return dir;
-}
 
 /** Runs a bench of a checkout and returns its figures by description. */
 async function figuresOf(dir, name) {

@@ -1,23 +1,33 @@
 // `npm run ha -- [--rounds N] [--seconds N] [--seed N]`: three servers on three etcd members under random faults, and three machines with managed etcd, with the history of all clients checked.
 import { join } from 'node:path';
 import { argumentsOf } from './arguments.mjs';
+import { checkoutOf } from './checkout.mjs';
 import { root, run, setup } from './setup.mjs';
 
-const usage = `npm run ha -- [--rounds N] [--seconds N] [--seed N] [--certificates]
+/** The commit before servers kept their identity and keys in the storage. */
+const beforeSharedKeys = 'd5f789f';
+const usage = `npm run ha -- [--rounds N] [--seconds N] [--seed N] [--certificates | --upgrade [--from COMMIT]]
   --rounds N   number of faults for each kind of cluster; without it, faults are injected for a bounded time
   --seconds N  time in which faults are injected, without --rounds; default 45
   --seed N     seed of the faults and of the requests; default 36
-  --certificates  only the renewal of certificates that live ten minutes; takes a quarter of an hour`;
-const args = argumentsOf(usage, { flags: ['--certificates'], values: { '--rounds': [], '--seconds': [], '--seed': [] } });
+  --certificates  only the renewal of certificates that live ten minutes; takes a quarter of an hour
+  --upgrade    only the upgrade of three servers and three nodes from another commit, one by one under load, and the rollback
+  --from COMMIT  the commit of --upgrade, which is built once below .reports; default: ${beforeSharedKeys}, the last one without shared keys of servers`;
+const args = argumentsOf(usage, {
+  flags: ['--certificates', '--upgrade'],
+  values: { '--rounds': [], '--seconds': [], '--seed': [], '--from': [] },
+});
 await setup({ system: true });
+const from = args['--from'] ?? beforeSharedKeys;
 const env = {
   ...process.env,
   ...(args['--rounds'] !== undefined && { OARLOCK_HA_ROUNDS: args['--rounds'], OARLOCK_ROUNDS: args['--rounds'] }),
   ...(args['--seconds'] !== undefined && { OARLOCK_HA_SECONDS: args['--seconds'] }),
   ...(args['--seed'] !== undefined && { OARLOCK_SEED: args['--seed'] }),
   ...(args['--certificates'] && { OARLOCK_HA_CERTIFICATES: '1' }),
+  ...(args['--upgrade'] && { OARLOCK_HA_UPGRADE_FROM: await checkoutOf(from) }),
 };
-const files = args['--certificates'] ? ['ha/certificates'] : ['ha/faults', 'ha/machines'];
+const files = args['--certificates'] ? ['ha/certificates'] : args['--upgrade'] ? ['ha/upgrade'] : ['ha/faults', 'ha/machines'];
 const { code } = await run(join(root, 'node_modules', '.bin', 'vitest'), ['run', '--config', 'e2e/vitest.config.ts', ...files], {
   show: true,
   env,

@@ -4,7 +4,7 @@ import { Api } from './api.ts';
 import { Cleanup } from './cleanup.ts';
 import type { ClusterSpec } from './composition.ts';
 import { Kubectl, newestKubectl } from './kubectl.ts';
-import { oarlock, runOarlock } from './oarlock.ts';
+import { oarlock, runOarlock, type OarlockProgram } from './oarlock.ts';
 import { Daemon, endProcessesBelow, freePort, runProgram, type Finished } from './programs.ts';
 import { removeNetwork } from './host-state.ts';
 import { patienceMs } from './until.ts';
@@ -22,6 +22,8 @@ export interface ClusterOptions {
   /** Environment variables in addition to those of this process. */
   readonly env?: Readonly<Record<string, string>>;
   readonly readyMs?: number;
+  /** Default: the program of this checkout. */
+  readonly program?: OarlockProgram;
 }
 
 /** An `oarlock up` with its own process, port, data directory and kubectl cache. */
@@ -33,11 +35,14 @@ export class Cluster {
   readonly nodeName: string;
   readonly kubectl: Kubectl;
   readonly #options: ClusterOptions;
+  /** The program of the next start, and of commands. */
+  program: OarlockProgram;
   #daemon: Daemon | undefined;
   #api: Api | undefined;
 
   private constructor(options: ClusterOptions, port: number) {
     this.#options = options;
+    this.program = options.program ?? oarlock;
     this.dir = options.dir;
     this.dataDir = join(options.dir, 'data');
     this.kubeconfig = join(this.dataDir, 'admin.kubeconfig');
@@ -110,7 +115,8 @@ export class Cluster {
   launch(): Daemon {
     const { runAs, env } = this.#options;
     const home = join(this.dir, 'home');
-    this.#daemon = new Daemon(oarlock.file, [...oarlock.args, ...this.upArgs], { cwd: this.dir, env: { HOME: home, ...env }, ...runAs });
+    const { file, args } = this.program;
+    this.#daemon = new Daemon(file, [...args, ...this.upArgs], { cwd: this.dir, env: { HOME: home, ...env }, ...runAs });
     return this.#daemon;
   }
 
@@ -139,7 +145,7 @@ export class Cluster {
   }
 
   oarlock(...args: string[]): Promise<Finished> {
-    return runOarlock([...args, '--data-dir', this.dataDir]);
+    return runOarlock([...args, '--data-dir', this.dataDir], {}, this.program);
   }
 
   /** Returns the end of the log. */

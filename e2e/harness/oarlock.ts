@@ -8,14 +8,24 @@ const bin = join(root, 'packages', 'cli', 'bin', 'oarlock.js');
 const fromSource = process.env['OARLOCK_FROM_SOURCE'] === '1';
 
 /** The file and leading arguments that start the command. */
-export const oarlock: { readonly file: string; readonly args: readonly string[] } = {
+export interface OarlockProgram {
+  readonly file: string;
+  readonly args: readonly string[];
+}
+export const oarlock: OarlockProgram = {
   file: process.execPath,
   args: [...(fromSource ? ['--conditions=@oarlock/source', '--import', import.meta.resolve('@oxc-node/core/register')] : []), bin],
 };
 
+/** Returns the command of another built checkout. */
+export const oarlockOf = (checkout: string): OarlockProgram => ({
+  file: process.execPath,
+  args: [join(checkout, 'packages', 'cli', 'bin', 'oarlock.js')],
+});
+
 /** Runs a CLI command until it exits. */
-export function runOarlock(args: readonly string[], options: RunOptions = {}): Promise<Finished> {
-  return runProgram(oarlock.file, [...oarlock.args, ...args], options);
+export function runOarlock(args: readonly string[], options: RunOptions = {}, program = oarlock): Promise<Finished> {
+  return runProgram(program.file, [...program.args, ...args], options);
 }
 
 export interface ListedPlugin {

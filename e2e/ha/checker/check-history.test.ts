@@ -202,14 +202,14 @@ describe('writes before a restart of the only server, after which every watcher 
     expect(check(replaced, listed)).toMatchObject({ lost: [], violations: [] });
     expect(check(replaced.slice(0, 1), [])).toMatchObject({ lost: ['update of a to w at 4 is lost'] });
   });
-  it('may be deletes whose event nobody received', () => {
+  it('may be deletes whose event no watcher received', () => {
     const listed = [{ calledAt: 10, revision: 9, items: new Map() }];
     expect(check([op([2, unanswered], { verb: 'delete', ifRevision: 1 })], listed).violations).toEqual([]);
     expect(check([op([2, 3], { verb: 'delete', ifRevision: 1 }, { result: 'conflict' })], listed).violations).toContain(
       'the list at 9 has a absent instead of x',
     );
   });
-  it('are not proven by a value that nobody wrote or by another revision than acknowledged', () => {
+  it('are not proven by a value that no client wrote or by another revision than acknowledged', () => {
     expect(check([]).violations).toEqual(['the list at 9 has a y instead of x']);
     expect(check([op([2, 3], update('y', 1), ok(3))])).toMatchObject({ lost: ['update of a to y at 3 is lost'] });
   });

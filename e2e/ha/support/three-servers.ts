@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Cluster } from '../../harness/cluster.ts';
 import type { ClusterSpec } from '../../harness/composition.ts';
 import type { Machine } from '../../harness/machine.ts';
-import { oarlock } from '../../harness/oarlock.ts';
+import { oarlock, type OarlockProgram } from '../../harness/oarlock.ts';
 import { Daemon, endProcessesBelow, freePort, mustRun } from '../../harness/programs.ts';
 import { startEtcdCluster, type EtcdCluster } from './etcd-members.ts';
 
@@ -19,6 +19,7 @@ export interface ThreeServers {
 export interface ThreeServersOptions {
   readonly spec?: Partial<ClusterSpec> & Readonly<Record<string, unknown>>;
   readonly roles?: readonly string[];
+  readonly program?: OarlockProgram;
 }
 
 /** The server whose process listens at the URL. */
@@ -29,7 +30,7 @@ export const serverAt = ({ servers, urls }: ThreeServers, url: string): Cluster 
 };
 
 /** Starts three etcd members and three servers with the same keys. */
-export async function startThreeServers(machine: Machine, { spec, roles }: ThreeServersOptions = {}): Promise<ThreeServers> {
+export async function startThreeServers(machine: Machine, { spec, roles, program }: ThreeServersOptions = {}): Promise<ThreeServers> {
   for (const address of addresses) await mustRun('ip', ['addr', 'add', `${address}/32`, 'dev', 'lo']);
   machine.undo('addresses', async () => {
     for (const address of addresses) await mustRun('ip', ['addr', 'del', `${address}/32`, 'dev', 'lo']);
@@ -42,6 +43,7 @@ export async function startThreeServers(machine: Machine, { spec, roles }: Three
     const server = await machine.prepare({
       port,
       nodeName: `server-${index}`,
+      ...(program && { program }),
       spec: {
         roles: roles ?? ['apiserver', 'controllers', 'scheduler'],
         server: { address },
@@ -66,6 +68,8 @@ export interface JoinedNode {
   readonly dir: string;
   readonly dataDir: string;
   readonly daemon: Daemon;
+  /** Starts the node again over its data, after its process has ended. Resolves when it is ready. */
+  restart(program: OarlockProgram): Promise<void>;
 }
 
 export interface JoinNodeOptions {
@@ -75,13 +79,14 @@ export interface JoinNodeOptions {
   readonly spec: Readonly<Record<string, unknown>>;
   /** The URLs of `--server`. */
   readonly servers: readonly string[];
+  readonly program?: OarlockProgram;
 }
 
 /** Joins a node to the cluster of a running server and waits until it is ready. */
 export async function joinNode(
   machine: Machine,
   server: Cluster,
-  { name, as = name, spec, servers }: JoinNodeOptions,
+  { name, as = name, spec, servers, program = oarlock }: JoinNodeOptions,
 ): Promise<JoinedNode> {
   const dir = machine.path(name);
   await mkdir(dir);
@@ -91,9 +96,21 @@ export async function joinNode(
   if (code !== 0) throw new Error(stderr);
   const words = stdout.trim().split(' ');
   const option = (flag: string) => [flag, words[words.indexOf(flag) + 1] ?? ''];
-  const args = [...servers.flatMap((url) => ['--server', url]), ...option('--token'), ...option('--ca-hash'), '--node-name', as];
-  const daemon = new Daemon(oarlock.file, [...oarlock.args, 'node', 'join', ...args, '-f', file, '--data-dir', dataDir]);
+  const first = [...servers.flatMap((url) => ['--server', url]), ...option('--token'), ...option('--ca-hash')];
+  const start = async ({ file: binary, args }: OarlockProgram, more: readonly string[]): Promise<Daemon> => {
+    const daemon = new Daemon(binary, [...args, 'node', 'join', ...more, '--node-name', as, '-f', file, '--data-dir', dataDir]);
+    await daemon.line(new RegExp(`^The node ${as} is ready at `));
+    return daemon;
+  };
   machine.undo(`node ${name}`, () => endProcessesBelow(dir));
-  await daemon.line(new RegExp(`^The node ${as} is ready at `));
-  return { name: as, dir, dataDir, daemon };
+  let daemon = await start(program, first);
+  return {
+    ...{ name: as, dir, dataDir },
+    get daemon() {
+      return daemon;
+    },
+    async restart(next) {
+      daemon = await start(next, []);
+    },
+  };
 }

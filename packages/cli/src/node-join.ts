@@ -15,6 +15,8 @@ import { nodeNameForm, type JoinResponse } from '@oarlock/cluster/paths/join-pat
 import { readDiscoveredServers } from '@oarlock/cluster/process/server-discovery';
 import { kubeconfig } from '@oarlock/cluster/pki/kubeconfig';
 import { bearerToken, parseJoinToken } from '@oarlock/cluster/servers/join-token';
+import { nodeSkew } from '@oarlock/cluster/servers/version-skew';
+import { version } from '@oarlock/cluster/process/version';
 import type { NodeSubject } from '@oarlock/cluster/pki/node-csr';
 import { takeUpAuthorities } from '@oarlock/cluster/pki/node-certificates';
 import { requestCertificate } from '@oarlock/cluster/pki/request-certificate';
@@ -138,9 +140,12 @@ async function enroll(
   // a server that did not answer is now at the end of the list
   const server = servers.preferred;
   const address = await addressTowards(server, AbortSignal.timeout(serverTimeoutMs));
-  const answer = await withClient({ server, servers, ca: signingCa, token }, (api) =>
-    requestJoin(api, { server, nodeName, addresses: [address] }),
-  );
+  const answer = await withClient({ server, servers, ca: signingCa, token }, async (api) => {
+    const { gitVersion } = (await api.raw('GET', '/version')) as { readonly gitVersion: string };
+    const skew = nodeSkew(version, gitVersion);
+    if (skew !== undefined) throw new CommandError(skew);
+    return requestJoin(api, { server, nodeName, addresses: [address] });
+  });
   // all CAs of the cluster, over a connection that the signing CA verifies
   const { ca } = answer;
   await checkFile(options.parsed, answer.cluster);

@@ -7,6 +7,8 @@ import { EtcdMembers } from './managed/etcd-members.ts';
 import { Maintenance, type MaintenanceSettings } from './managed/maintenance.ts';
 import { ManagedMember, type ManagedSettings } from './managed/managed-member.ts';
 import { MemberFiles } from './managed/member-state.ts';
+import { RemoteSnapshots, type SnapshotStoreSettings } from './managed/remote-snapshots.ts';
+import { S3Bucket } from './s3/s3-bucket.ts';
 
 export interface ManagedEtcdOptions extends Omit<EtcdStorageOptions, 'endpoints' | 'caFile' | 'certFile' | 'keyFile'> {
   readonly server: StorageServer;
@@ -15,6 +17,8 @@ export interface ManagedEtcdOptions extends Omit<EtcdStorageOptions, 'endpoints'
   readonly maintenance: MaintenanceSettings;
   /** Default: `snapshots` in `directory`. */
   readonly snapshotDirectory: string | undefined;
+  /** The store of copies of the snapshots, if any. */
+  readonly s3?: SnapshotStoreSettings | undefined;
   readonly maxRequestBytes: number;
   readonly clock: Clock;
   readonly log: Logger;
@@ -26,18 +30,21 @@ export class ManagedEtcdStorage extends EtcdStorage {
   readonly maintenance: Maintenance;
   readonly #options: ManagedEtcdOptions;
   readonly #stop = new AbortController();
+  readonly #remote: RemoteSnapshots | undefined;
   #member: ManagedMember | undefined;
   #unsubscribe: (() => void) | undefined;
 
   constructor(options: ManagedEtcdOptions) {
     super({ ...options, endpoints: [] });
     this.#options = options;
-    const { server, directory, clock, log, random = Math.random, maintenance, snapshotDirectory } = options;
+    const { server, directory, clock, log, random = Math.random, maintenance, snapshotDirectory, s3 } = options;
     const { signal } = this.#stop;
+    this.#remote = s3 && new RemoteSnapshots({ ...s3, bucket: new S3Bucket(s3, { clock }), server: server.name });
     const members = new EtcdMembers({
       member: () => this.member,
       server: server.name,
       snapshotDirectory: snapshotDirectory ?? new MemberFiles(directory).snapshots,
+      remote: this.#remote,
       ...{ clock, log, random, signal },
     });
     this.members = members;
@@ -61,7 +68,8 @@ export class ManagedEtcdStorage extends EtcdStorage {
   override async start(signal: AbortSignal = new AbortController().signal): Promise<void> {
     const { server, directory, member: settings, maxRequestBytes, clock, log, random = Math.random } = this.#options;
     this.#member = await server.run(async () => {
-      const member = new ManagedMember({ settings: { ...settings, maxRequestBytes }, server, directory, clock, log, random });
+      const download = (name: string, path: string, abort: AbortSignal) => this.#download(name, path, abort);
+      const member = new ManagedMember({ settings: { ...settings, maxRequestBytes }, server, directory, download, clock, log, random });
       try {
         await member.start(signal);
       } catch (error) {
@@ -81,6 +89,12 @@ export class ManagedEtcdStorage extends EtcdStorage {
     this.#unsubscribe?.();
     await this.maintenance.stop();
     await super.stop();
+  }
+
+  async #download(name: string, path: string, signal: AbortSignal): Promise<void> {
+    if (this.#remote === undefined)
+      throw new Error(`there is no snapshot ${name}, and no store of copies is configured (managed.snapshots.s3)`);
+    await this.#remote.download(name, path, signal);
   }
 
   override checkHealth(): Health {

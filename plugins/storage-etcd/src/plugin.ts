@@ -9,6 +9,7 @@ import { probeEndpoints } from './client/endpoint-probe.ts';
 import { defaults, EtcdStorage } from './etcd-storage.ts';
 import { ManagedEtcdStorage, type ManagedEtcdOptions } from './managed-etcd-storage.ts';
 import { etcdVersion } from './managed/member-program.ts';
+import { snapshotConfig, storeOf } from './managed/snapshot-config.ts';
 
 const mebibyte = 1024 * 1024;
 const endpoint = z.string().refine((text) => {
@@ -30,13 +31,7 @@ const managed = z.preprocess(
       .int()
       .min(16 * mebibyte)
       .default(2048 * mebibyte),
-    snapshots: z
-      .strictObject({
-        intervalHours: z.number().min(0).max(8760).default(12),
-        retention: z.int().min(1).max(1000).default(5),
-        directory: z.string().min(1).optional(),
-      })
-      .prefault({}),
+    snapshots: snapshotConfig.prefault({}),
     defragmentHour: z.int().min(0).max(23).nullable().default(3),
   }),
 );
@@ -119,7 +114,10 @@ const probeProgram = async ({ program }: Managed): Promise<Availability> => {
 };
 
 interface ManagedContext {
-  readonly settings: Omit<ManagedEtcdOptions, 'server' | 'directory' | 'member' | 'maintenance' | 'snapshotDirectory' | 'clock' | 'log'>;
+  readonly settings: Omit<
+    ManagedEtcdOptions,
+    'server' | 'directory' | 'member' | 'maintenance' | 'snapshotDirectory' | 's3' | 'clock' | 'log'
+  >;
   readonly server: StorageServer | undefined;
   readonly clock: Clock;
   readonly log: Logger;
@@ -138,6 +136,7 @@ function managedStorage(
     member: { program, clientPort, peerPort, quotaBytes },
     maintenance: { snapshotHours: snapshots.intervalHours, retention: snapshots.retention, defragmentHour: defragmentHour ?? undefined },
     snapshotDirectory: snapshots.directory,
+    s3: storeOf(snapshots),
     clock,
     log,
   });
@@ -163,6 +162,12 @@ function addMemberMetrics(storage: ManagedEtcdStorage, metrics: Registry): void 
   gauge('member_up', "1 if the program of this server's member runs.", () => (storage.memberFailure === undefined ? 1 : 0));
   gauge('snapshot_failures', 'Number of failed scheduled snapshots.', () => storage.maintenance.snapshotFailures);
   gauge('last_snapshot_timestamp_seconds', 'Time of the last scheduled snapshot.', () => storage.maintenance.lastSnapshotAt / 1000);
+  gauge('upload_failures', 'Number of failed uploads of scheduled snapshots.', () => storage.maintenance.uploadFailures);
+  gauge(
+    'last_uploaded_snapshot_timestamp_seconds',
+    'Time of the last scheduled snapshot that the store of copies has.',
+    () => storage.maintenance.lastUploadedAt / 1000,
+  );
 }
 
 function addMetrics(storage: EtcdStorage, metrics: Registry): void {

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { isStatus } from '@oarlock/api/status';
 import { createPlan } from '@oarlock/cluster/composition/create-plan';
 import { openStorage } from '@oarlock/cluster/composition/open-storage';
@@ -73,11 +73,12 @@ export interface RestoreOptions {
 
 /** Replaces the data of this server's member by a snapshot, as the only member of a new cluster. The server must not run. */
 export async function restoreSnapshot(snapshot: string, options: RestoreOptions): Promise<void> {
-  const restored = await replaceMember(options, (name, directories) => {
-    const path = [resolve(snapshot), ...directories.map((directory) => join(directory, snapshot))].find(existsSync);
-    if (path === undefined)
-      throw new CommandError(`there is no snapshot ${snapshot}, neither as a file nor in ${directories.join(', ')}`, exitCodes.usage);
-    return { state: 'restoring', name, snapshot: path };
+  const restored = await replaceMember(options, (name, { directory, hasCopies }) => {
+    const path = [resolve(snapshot), join(directory, snapshot)].find(existsSync);
+    if (path !== undefined) return { state: 'restoring', name, snapshot: path };
+    if (!hasCopies || snapshot.startsWith('/'))
+      throw new CommandError(`there is no snapshot ${snapshot}, neither as a file nor in ${directory}`, exitCodes.usage);
+    return { state: 'restoring', name, snapshot: join(directory, basename(snapshot)), download: snapshot };
   });
   console.log(
     `restored ${snapshot} at revision ${restored}. This server is the only member: start it, then join the other servers with new data directories.`,
@@ -94,22 +95,39 @@ export async function resetMembers(options: RestoreOptions): Promise<void> {
 
 async function replaceMember(
   options: RestoreOptions,
-  stateFor: (name: string, snapshotDirectories: readonly string[]) => StorageState,
+  stateFor: (name: string, snapshots: SnapshotPlaces) => StorageState,
 ): Promise<number> {
   const dataDir = resolve(options.dataDir);
   const running = await readProcessState(dataDir);
   if (running !== undefined) throw new CommandError(`process ${running.pid} uses ${dataDir}: stop it first with \`oarlock down\``);
   const file = await clusterFileOf(options, dataDir);
-  const { plugin, directory } = await managedStorage(file);
+  const { plugin, directory = join(pluginDirectory(dataDir, plugin), 'snapshots'), hasCopies } = await managedStorage(file);
   const name = options.nodeName ?? (await storageMemberName(dataDir, plugin)) ?? hostname().toLowerCase();
-  const directories = [directory ?? join(pluginDirectory(dataDir, plugin), 'snapshots')];
-  await writeStorageState(dataDir, plugin, stateFor(name, directories));
-  const { driver, close } = await openStorage(file, dataDir, { nodeName: name });
+  const state = stateFor(name, { directory, hasCopies });
+  const restorePrevious = await writeStorageState(dataDir, plugin, state);
   try {
-    return await driver.requestProgress();
-  } finally {
-    await close();
+    const { driver, close } = await openStorage(file, dataDir, { nodeName: name });
+    try {
+      return await driver.requestProgress();
+    } finally {
+      await close();
+    }
+  } catch (error) {
+    // the snapshot was not downloaded, so that the data is unchanged: the next start continues with it
+    if (state.state === 'restoring' && !existsSync(state.snapshot)) await restorePrevious();
+    throw error;
   }
+}
+
+/** The settings of a storage plugin about its snapshots. */
+interface ConfiguredSnapshots {
+  readonly directory?: string;
+  readonly s3?: object;
+}
+interface SnapshotPlaces {
+  readonly directory: string;
+  /** True if a store of copies is configured. */
+  readonly hasCopies: boolean;
 }
 
 /** Returns the cluster file that the options name, or that a join has written. */
@@ -120,14 +138,17 @@ async function clusterFileOf({ file }: RestoreOptions, dataDir: string): Promise
 }
 
 /** Returns the name of the storage plugin and its directory of snapshots. @throws CommandError unless it runs members */
-async function managedStorage(file: ClusterFile): Promise<{ readonly plugin: string; readonly directory: string | undefined }> {
+async function managedStorage(
+  file: ClusterFile,
+): Promise<Partial<SnapshotPlaces> & Pick<SnapshotPlaces, 'hasCopies'> & { readonly plugin: string }> {
   const { plugins } = await createPlan(file, { roles: ['apiserver'] });
   const storage = plugins.find(({ plugin }) => plugin.provides.token === Storage.token);
-  const { managed } = (storage?.config ?? {}) as { readonly managed?: boolean | { readonly snapshots?: { readonly directory?: string } } };
+  const { managed } = (storage?.config ?? {}) as { readonly managed?: boolean | { readonly snapshots?: ConfiguredSnapshots } };
   if (storage === undefined || managed === undefined || managed === false)
     throw new CommandError(
       'the storage of the cluster.yaml runs no etcd member: that needs storage-etcd with `managed: true`',
       exitCodes.usage,
     );
-  return { plugin: storage.name, directory: managed === true ? undefined : managed.snapshots?.directory };
+  const { directory, s3 } = (managed === true ? undefined : managed.snapshots) ?? {};
+  return { plugin: storage.name, ...(directory !== undefined && { directory }), hasCopies: s3 !== undefined };
 }

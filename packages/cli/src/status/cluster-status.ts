@@ -1,6 +1,7 @@
 import { isStatus } from '@oarlock/api/status';
 import { leases } from '@oarlock/api/resources';
 import { serversPath, type ServerWithMember } from '@oarlock/cluster/servers/server-plugins';
+import { skewNotices } from '@oarlock/cluster/servers/version-skew';
 import type { RemoteAccess } from '@oarlock/cluster/remote-access';
 import type { Client } from '@oarlock/spi/client';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
@@ -31,6 +32,8 @@ export interface ClusterStatus {
   readonly nodes: readonly NodeStatus[];
   /** The CAs that clients trust, and the certificate of the kubeconfig. */
   readonly certificates: readonly Certificate[];
+  /** A sentence for each server and node whose version is not supported beside the others. */
+  readonly skew: readonly string[];
 }
 
 /** Reads the state of all servers, leaders, nodes and certificates of a cluster from one of its servers. */
@@ -40,7 +43,7 @@ export async function readClusterStatus({ client, server, ca }: RemoteAccess, ku
   const authorities = certificatesIn(ca).map((pem, index) => ({ name: index === 0 ? 'CA' : `CA ${index + 1}`, expiresAt: iso(pem) }));
   const own = options.cert === undefined ? [] : [{ name: 'client of the kubeconfig', expiresAt: iso(options.cert) }];
   const [servers, leaders, nodes] = await Promise.all([readServers(client, server), readLeaders(client), readNodes(client)]);
-  return { servers, leaders, nodes, certificates: [...authorities, ...own] };
+  return { servers, leaders, nodes, certificates: [...authorities, ...own], skew: skewNotices(servers, nodes) };
 }
 
 async function readServers(client: Client, url: string): Promise<readonly ServerStatus[]> {
@@ -80,7 +83,7 @@ async function readLeaders(client: Client): Promise<readonly Leader[]> {
 }
 
 /** Returns the tables of `oarlock status`. */
-export function formatClusterStatus({ servers, leaders, nodes, certificates }: ClusterStatus, now: number): string {
+export function formatClusterStatus({ servers, leaders, nodes, certificates, skew }: ClusterStatus, now: number): string {
   const end = (time: string | undefined) => describeExpiry(time === undefined ? undefined : Date.parse(time), now);
   const serverTable = [
     ['SERVER', 'STATUS', 'URL', 'VERSION', 'CERTIFICATE'],
@@ -107,7 +110,7 @@ export function formatClusterStatus({ servers, leaders, nodes, certificates }: C
     ...(nodes.length === 0 ? [] : [nodeRows(nodes, now)]),
     [['CERTIFICATE', 'EXPIRES'], ...certificates.map(({ name, expiresAt }) => [name, end(expiresAt)])],
   ];
-  return tables.map(formatTable).join('\n\n');
+  return [...tables.map(formatTable), ...skew.map((sentence) => `Version skew: ${sentence}`)].join('\n\n');
 }
 
 export const memberTitles = ['ETCD', 'ETCD-VERSION', 'DB-SIZE', 'ALARMS'] as const;

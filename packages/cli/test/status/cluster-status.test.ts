@@ -23,6 +23,7 @@ it('prints servers, members, leaders, nodes and certificates, and what is unknow
       leaders: [{ component: 'kube-scheduler', holder: '' }],
       nodes: [{ name: 'n1', status: 'NotReady', version: 'v1.36.0', address: '10.0.0.9', renewedAt: '2026-11-24T11:59:00Z' }],
       certificates: [{ name: 'CA', expiresAt: '2036-11-24T12:00:00Z' }],
+      skew: ['n1: a node must not be newer than a server'],
     },
     Date.parse('2026-11-24T12:00:00Z'),
   );
@@ -42,5 +43,7 @@ it('prints servers, members, leaders, nodes and certificates, and what is unknow
     '',
     'CERTIFICATE | EXPIRES',
     'CA | 2036-11-24 (3653d)',
+    '',
+    'Version skew: n1: a node must not be newer than a server',
   ]);
 });

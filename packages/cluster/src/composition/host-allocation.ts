@@ -102,8 +102,10 @@ export class HostAllocation {
   async #serverPort({ file, roles }: HostRequest): Promise<number | undefined> {
     const { server } = file.spec;
     if (this.#options.isRemote || !roles.includes('apiserver')) return this.#options.port;
-    if (this.#isEphemeral) return this.#claims.claimPort(undefined, server.address);
-    if ((this.#options.port ?? server.port) !== undefined) return this.#options.port;
+    const configured = this.#options.port ?? server.port;
+    // the URL of the server is written to files before it listens, so that a free port must be known
+    if (configured === 0) return this.#claims.claimPort(undefined, server.address);
+    if (configured !== undefined) return this.#options.port;
     const preferred = this.#saved.port ?? defaultPort;
     const port = await this.#claims.claimPort(preferred, server.address);
     if (port !== preferred)

@@ -61,6 +61,18 @@ describe('HostAllocation', () => {
     expect(second.notices).toEqual(['port 6443 is in use by another program: the API server listens on port 40000, also after a restart']);
   });
 
+  it('chooses a free port for port 0 of the file, and another one at the next start', async () => {
+    const file = '{ server: { address: 0.0.0.0, port: 0 } }';
+    await mkdir(join(directory, 'a'));
+    const first = open('a');
+    expect(await first.allocate(request(file))).toMatchObject({ port: 40_000 });
+    await first.save();
+    first.release();
+    expect(await open('a').allocate(request(file))).toMatchObject({ port: 40_001 });
+    // the command line takes precedence
+    expect((await open('b', 7443).allocate(request(file))).port).toBe(7443);
+  });
+
   it('keeps the choice for the next start, and reports a port that is no longer free', async () => {
     await open('other').allocate(request());
     await mkdir(join(directory, 'a'));

@@ -1,4 +1,5 @@
 import type { Clock } from '@oarlock/primitives/clock';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
 import { StorageError } from '@oarlock/spi/storage';
 import type { StorageMember, StorageMembers, StorageSnapshot } from '@oarlock/spi/storage-server';
@@ -6,6 +7,7 @@ import { EtcdConnection } from '../client/etcd-connection.ts';
 import { alarmAction, hexadecimal, int, noSpace, rpcs, type EtcdMember, type SnapshotResponse } from '../rpc/etcd-messages.ts';
 import type { ManagedMember } from './managed-member.ts';
 import { MembershipError } from './membership.ts';
+import type { RemoteSnapshots } from './remote-snapshots.ts';
 import { Snapshots } from './snapshots.ts';
 
 const statusTimeoutMs = 2_000;
@@ -18,6 +20,8 @@ export interface EtcdMembersOptions {
   readonly member: () => ManagedMember;
   readonly server: string;
   readonly snapshotDirectory: string;
+  /** Where copies of the snapshots are kept, if anywhere. */
+  readonly remote: RemoteSnapshots | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
@@ -54,12 +58,25 @@ export class EtcdMembers implements StorageMembers {
     }
   }
 
-  saveSnapshot(name?: string): Promise<StorageSnapshot> {
-    return this.snapshots.save(this.#options.signal, name);
+  get remote(): RemoteSnapshots | undefined {
+    return this.#options.remote;
   }
 
-  listSnapshots(): Promise<readonly StorageSnapshot[]> {
-    return this.snapshots.list();
+  async saveSnapshot(name?: string): Promise<StorageSnapshot> {
+    const { signal } = this.#options;
+    const saved = await this.snapshots.save(signal, name);
+    await this.remote?.save(saved, signal).catch((error: unknown) => {
+      throw new StorageError('Unavailable', `${saved.path} was written, but not uploaded: ${errorText(error)}`, { cause: error });
+    });
+    return saved;
+  }
+
+  async listSnapshots(): Promise<readonly StorageSnapshot[]> {
+    const own = await this.snapshots.list();
+    const copies = await this.remote?.list(this.#options.signal).catch((error: unknown) => {
+      throw new StorageError('Unavailable', `the copies of the snapshots cannot be listed: ${errorText(error)}`, { cause: error });
+    });
+    return [...own, ...(copies ?? [])];
   }
 
   async defragment(): Promise<readonly string[]> {

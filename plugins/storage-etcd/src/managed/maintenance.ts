@@ -24,18 +24,28 @@ export interface MaintenanceOptions {
 }
 
 const [hourMs, checkIntervalMs] = [3_600_000, 60_000];
+/** The longest delay after failed uploads: each of them may send the whole snapshot. */
+const longestUploadDelayMs = hourMs;
 
-/** Takes scheduled snapshots, and defragments the members once a day if the server's own member leads. */
+/** Takes scheduled snapshots, uploads them, and defragments the members once a day if the server's own member leads. */
 export class Maintenance {
   readonly #options: MaintenanceOptions;
   #timer: Timer | undefined;
   #work: Promise<void> = Promise.resolve();
   #stopped = false;
-  #defragmentedAt = 0;
+  #defragmentedAt = Number.NEGATIVE_INFINITY;
+  #uploaded: string | undefined;
+  /** Monotonic time of the next upload. */
+  #uploadAt = 0;
+  #failedUploads = 0;
   /** Milliseconds since the epoch of the last scheduled snapshot; 0 if none was written. */
   lastSnapshotAt = 0;
   /** Number of failed scheduled snapshots since the start. */
   snapshotFailures = 0;
+  /** Number of failed uploads of scheduled snapshots since the start. */
+  uploadFailures = 0;
+  /** Milliseconds since the epoch at which the last uploaded snapshot was written; 0 if none was uploaded since the start. */
+  lastUploadedAt = 0;
 
   constructor(options: MaintenanceOptions) {
     this.#options = options;
@@ -61,6 +71,7 @@ export class Maintenance {
       this.snapshotFailures += 1;
       log.error({ error: errorText(error) }, 'the scheduled snapshot could not be written');
     });
+    await this.#upload().catch((error: unknown) => this.#uploadFailed(error));
     await this.#defragment().catch((error: unknown) => log.warn({ error: errorText(error) }, 'the etcd members could not be defragmented'));
   }
 
@@ -75,10 +86,35 @@ export class Maintenance {
     log.info({ name, bytes }, 'wrote a scheduled snapshot');
   }
 
+  /** Uploads the newest scheduled snapshot unless the store has it. */
+  async #upload(): Promise<void> {
+    const { members, clock, log, signal } = this.#options;
+    const newest =
+      members.remote === undefined || clock.monotonic() < this.#uploadAt ? undefined : await members.snapshots.newestScheduled();
+    if (members.remote === undefined || newest === undefined || newest.name === this.#uploaded) return;
+    if (!(await members.remote.has(newest.name, signal))) {
+      await members.remote.save(newest, signal);
+      log.info({ name: newest.name, bytes: newest.bytes }, 'uploaded a scheduled snapshot');
+    }
+    this.#uploaded = newest.name;
+    this.#failedUploads = 0;
+    this.lastUploadedAt = Date.parse(newest.createdAt);
+  }
+
+  #uploadFailed(error: unknown): void {
+    const { clock, log, signal } = this.#options;
+    if (signal.aborted) return;
+    this.uploadFailures += 1;
+    const delayMs = Math.min(longestUploadDelayMs, checkIntervalMs * 2 ** this.#failedUploads);
+    this.#failedUploads += 1;
+    this.#uploadAt = clock.monotonic() + delayMs;
+    log.error({ error: errorText(error), retryMs: delayMs }, 'the scheduled snapshot could not be uploaded');
+  }
+
   async #defragment(): Promise<void> {
     const { settings, members, server, clock, log } = this.#options;
-    const now = clock.now();
-    if (new Date(now).getUTCHours() !== settings.defragmentHour || now - this.#defragmentedAt < hourMs) return;
+    const now = clock.monotonic();
+    if (new Date(clock.now()).getUTCHours() !== settings.defragmentHour || now - this.#defragmentedAt < hourMs) return;
     const list = await members.list();
     const leads = list.some(({ name, role }) => name === server && role === 'Leader');
     // a member that is away would lack its quorum while another one copies its data

@@ -8,13 +8,15 @@ import {
   etcdVersion,
   memberArguments,
   memberEnvironment,
-  type EtcdVersion,
   type InitialCluster,
+  type MemberStart,
   type MemberTls,
+  type StartContext,
 } from './member-program.ts';
 import { issueCertificates, type ClientFiles } from './member-certificates.ts';
 import { MemberFiles, type MemberState } from './member-state.ts';
 import { Membership } from './membership.ts';
+import type { RemoteSnapshots } from './remote-snapshots.ts';
 import { restoreSnapshot } from './restore-snapshot.ts';
 import { SupervisedProcess } from './supervised-process.ts';
 
@@ -30,6 +32,8 @@ export interface ManagedMemberOptions {
   readonly settings: ManagedSettings;
   readonly server: StorageServer;
   readonly directory: string;
+  /** Downloads a copy of a snapshot to a file. */
+  readonly download: RemoteSnapshots['download'];
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
@@ -131,11 +135,8 @@ export class ManagedMember implements StorageProcess {
   }
 
   /** Brings the data of the member into the state that it has to start from. Returns how a member without data starts. */
-  async #prepare(
-    state: MemberState | undefined,
-    { version, tls, signal }: { readonly version: EtcdVersion; readonly tls: MemberTls; readonly signal: AbortSignal },
-  ): Promise<InitialCluster | undefined> {
-    const { server, settings, clock, log } = this.#options;
+  async #prepare(state: MemberState | undefined, { version, tls, signal }: StartContext): Promise<InitialCluster | undefined> {
+    const { server } = this.#options;
     const alone = { members: [`${this.name}=${this.peerUrl}`], state: 'new', token: server.cluster } as const;
     switch (state?.state) {
       case undefined:
@@ -154,30 +155,27 @@ export class ManagedMember implements StorageProcess {
         const named = members.flatMap(({ name, peerURLs }) => peerURLs.map((url) => `${url === this.peerUrl ? this.name : name}=${url}`));
         return { members: named, state: 'existing', token: server.cluster };
       }
-      case 'restoring': {
-        const token = `${server.cluster}-${clock.now()}`;
-        const { dataDir, ...place } = { dataDir: this.files.data, name: this.name, peerUrl: this.peerUrl, token };
-        await this.#supervised(() => []).endLeftover();
-        const bumped = await restoreSnapshot({ snapshot: state.snapshot, dataDir, ...place, program: settings.program, clock });
-        log.info({ snapshot: state.snapshot, bumped }, 'restored a snapshot');
+      case 'restoring':
+        await this.#restore(state, signal);
         return undefined;
-      }
       case 'resetting':
         await this.#reset({ version, tls, signal });
         return undefined;
     }
   }
 
+  async #restore({ snapshot, download }: Extract<MemberState, { readonly state: 'restoring' }>, signal: AbortSignal): Promise<void> {
+    const { server, settings, clock, log } = this.#options;
+    if (download !== undefined) await this.#options.download(download, snapshot, signal);
+    await this.#supervised(() => []).endLeftover();
+    const token = `${server.cluster}-${clock.now()}`;
+    const place = { dataDir: this.files.data, name: this.name, peerUrl: this.peerUrl, token };
+    const bumped = await restoreSnapshot({ snapshot, ...place, program: settings.program, clock });
+    log.info({ snapshot, bumped }, 'restored a snapshot');
+  }
+
   /** Runs the member once as the only one of a new cluster, which etcd writes to its data. */
-  async #reset({
-    version,
-    tls,
-    signal,
-  }: {
-    readonly version: EtcdVersion;
-    readonly tls: MemberTls;
-    readonly signal: AbortSignal;
-  }): Promise<void> {
+  async #reset({ version, tls, signal }: StartContext): Promise<void> {
     const once = this.#supervised(() => [...this.#arguments({ version, tls, initial: undefined }), '--force-new-cluster']);
     await once.start();
     this.#process = once;
@@ -291,10 +289,4 @@ export class ManagedMember implements StorageProcess {
     const { address } = this.#options.server;
     return `https://${address.includes(':') ? `[${address}]` : address}:${port}`;
   }
-}
-
-interface MemberStart {
-  readonly version: EtcdVersion;
-  readonly tls: MemberTls;
-  readonly initial: InitialCluster | undefined;
 }

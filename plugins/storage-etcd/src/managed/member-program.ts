@@ -93,3 +93,13 @@ export function memberArguments(settings: MemberSettings, { minor }: EtcdVersion
 
 /** Environment of the program: its own only, so that variables such as ETCD_NAME of this process have no effect. */
 export const memberEnvironment = environment;
+
+/** What the start of a member depends on. */
+export interface StartContext {
+  readonly version: EtcdVersion;
+  readonly tls: MemberTls;
+  readonly signal: AbortSignal;
+}
+export interface MemberStart extends Pick<StartContext, 'version' | 'tls'> {
+  readonly initial: InitialCluster | undefined;
+}

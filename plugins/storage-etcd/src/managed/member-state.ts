@@ -10,8 +10,11 @@ const stateSchema = z.discriminatedUnion('state', [
   z.strictObject({ state: z.literal('member'), name: z.string(), endpoints }),
   /** The member has to join the cluster of the endpoints. `oarlock server join` writes this state. */
   z.strictObject({ state: z.literal('joining'), endpoints }),
-  /** The data has to be replaced by a snapshot, as the only member of a new cluster. */
-  z.strictObject({ state: z.literal('restoring'), name: z.string(), snapshot: z.string() }),
+  /**
+   * The data has to be replaced by a snapshot, as the only member of a new cluster. `download` is the name of the snapshot in the store of copies, if the
+   * file has to be downloaded first.
+   */
+  z.strictObject({ state: z.literal('restoring'), name: z.string(), snapshot: z.string(), download: z.string().optional() }),
   /** The other members are lost: the data becomes that of the only member of a new cluster. */
   z.strictObject({ state: z.literal('resetting'), name: z.string() }),
 ]);

@@ -6,7 +6,7 @@ import type { StorageSnapshot } from '@oarlock/spi/storage-server';
 import type { SnapshotResponse } from '../rpc/etcd-messages.ts';
 
 /** Prefix of the names of scheduled snapshots, as in k3s. Retention applies to these only. */
-const scheduledPrefix = 'etcd-snapshot-';
+export const scheduledPrefix = 'etcd-snapshot-';
 const onDemandPrefix = 'on-demand-';
 const nameForm = /^[A-Za-z0-9][\w.-]{0,127}$/;
 const partial = '.part';
@@ -38,14 +38,7 @@ export class Snapshots {
       );
     await mkdir(directory, { recursive: true, mode: 0o700 });
     if ((await this.list()).some((each) => each.name === chosen)) throw new Error(`there is a snapshot ${chosen} already`);
-    const path = join(directory, chosen);
-    try {
-      await writeStream(`${path}${partial}`, this.#options.open(signal));
-      await rename(`${path}${partial}`, path);
-    } catch (error) {
-      await rm(`${path}${partial}`, { force: true });
-      throw error;
-    }
+    await writeSnapshot(join(directory, chosen), blobsOf(this.#options.open(signal)));
     return this.#describe(chosen);
   }
 
@@ -53,7 +46,7 @@ export class Snapshots {
   async saveScheduled(signal: AbortSignal, retention: number): Promise<StorageSnapshot> {
     const { server, clock } = this.#options;
     const saved = await this.save(signal, `${scheduledPrefix}${server}-${Math.floor(clock.now() / 1000)}`);
-    const scheduled = (await this.list()).filter(({ name }) => name.startsWith(scheduledPrefix));
+    const scheduled = await this.#scheduled();
     for (const { path } of scheduled.slice(0, Math.max(0, scheduled.length - retention))) await rm(path, { force: true });
     return saved;
   }
@@ -69,10 +62,23 @@ export class Snapshots {
     return snapshots.sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
   }
 
-  /** Returns when the last scheduled snapshot was written, in milliseconds since the epoch; 0 if there is none. */
+  /**
+   * Returns when the last scheduled snapshot was written, in milliseconds since the epoch; 0 if there is none. Ignores snapshots of the future: the
+   * clock was set back, and the next one must not wait until then.
+   */
   async lastScheduledAt(): Promise<number> {
-    const last = (await this.list()).findLast(({ name }) => name.startsWith(scheduledPrefix));
-    return last === undefined ? 0 : Date.parse(last.createdAt);
+    const now = this.#options.clock.now();
+    const times = (await this.#scheduled()).map(({ createdAt }) => Date.parse(createdAt));
+    return times.filter((at) => at <= now).at(-1) ?? 0;
+  }
+
+  /** Returns the newest scheduled snapshot. */
+  async newestScheduled(): Promise<StorageSnapshot | undefined> {
+    return (await this.#scheduled()).at(-1);
+  }
+
+  async #scheduled(): Promise<readonly StorageSnapshot[]> {
+    return (await this.list()).filter(({ name }) => name.startsWith(scheduledPrefix));
   }
 
   async #describe(name: string): Promise<StorageSnapshot> {
@@ -82,13 +88,30 @@ export class Snapshots {
   }
 }
 
-/** Writes a snapshot with mode 0600. @throws Error unless the last 32 bytes are the SHA-256 of the others, as etcd sends them */
-async function writeStream(path: string, snapshot: AsyncIterable<SnapshotResponse>): Promise<void> {
+async function* blobsOf(responses: AsyncIterable<SnapshotResponse>): AsyncGenerator<Uint8Array> {
+  for await (const { blob } of responses) yield blob;
+}
+
+/**
+ * Writes a snapshot with mode 0600, which appears under its path when it is complete. @throws Error unless the last 32 bytes are the SHA-256 of the others,
+ * as etcd sends them
+ */
+export async function writeSnapshot(path: string, blobs: AsyncIterable<Uint8Array>): Promise<void> {
+  try {
+    await writeVerified(`${path}${partial}`, blobs);
+    await rename(`${path}${partial}`, path);
+  } catch (error) {
+    await rm(`${path}${partial}`, { force: true });
+    throw error;
+  }
+}
+
+async function writeVerified(path: string, blobs: AsyncIterable<Uint8Array>): Promise<void> {
   const file = await open(path, 'w', 0o600);
   try {
     const hash = createHash('sha256');
     let held = Buffer.alloc(0);
-    for await (const { blob } of snapshot) {
+    for await (const blob of blobs) {
       await file.writeFile(blob);
       const bytes = Buffer.concat([held, blob]);
       hash.update(bytes.subarray(0, Math.max(0, bytes.length - digestBytes)));

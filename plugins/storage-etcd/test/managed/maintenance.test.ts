@@ -17,14 +17,20 @@ function setUp(list: readonly StorageMember[], settings: Partial<MaintenanceSett
     return { name: 'etcd-snapshot-a-1', server: 'a', path: '/s', bytes: 1, createdAt: '' };
   });
   const defragment = vi.fn(async () => list.map(({ name }) => name));
-  const members = { snapshots: { lastScheduledAt: async () => last, saveScheduled }, list: async () => list, defragment };
+  const newest = { name: 'etcd-snapshot-a-1', path: '/s', createdAt: '2026-01-01T00:00:00Z' };
+  const remote = {
+    has: vi.fn(async (_name: string) => false),
+    save: vi.fn(async (_snapshot: { readonly name: string }) => undefined),
+  };
+  const snapshots = { lastScheduledAt: async () => last, saveScheduled, newestScheduled: async () => newest };
+  const members = { snapshots, remote, list: async () => list, defragment };
   const maintenance = new Maintenance({
     settings: { snapshotHours: 12, retention: 5, defragmentHour: 3, ...settings },
     // the parts of the class that are used
     members: members as unknown as ConstructorParameters<typeof Maintenance>[0]['members'],
     ...{ server: 'a', clock, log: silentLogger, signal: new AbortController().signal },
   });
-  return { clock, maintenance, saveScheduled, defragment };
+  return { clock, maintenance, remote, saveScheduled, defragment };
 }
 
 describe('scheduled snapshots', () => {
@@ -53,6 +59,34 @@ describe('scheduled snapshots', () => {
     await maintenance.run();
     expect(saveScheduled).toHaveBeenCalledTimes(2);
     expect(maintenance.snapshotFailures).toBe(1);
+  });
+});
+
+describe('copies of scheduled snapshots', () => {
+  it('are uploaded once, also those of before a restart', async () => {
+    const { maintenance, remote } = setUp([]);
+    await maintenance.run();
+    await maintenance.run();
+    expect(remote.save.mock.calls.map(([{ name }]) => name)).toEqual(['etcd-snapshot-a-1']);
+    const after = setUp([]);
+    after.remote.has.mockResolvedValue(true);
+    await after.maintenance.run();
+    expect(after.remote.save).not.toHaveBeenCalled();
+    expect(after.maintenance.lastUploadedAt).toBe(Date.UTC(2026, 0, 1));
+  });
+
+  it('are tried again after a failure, with longer delays, while snapshots and defragmentation go on', async () => {
+    const { clock, maintenance, remote, saveScheduled } = setUp([]);
+    remote.save.mockRejectedValue(new Error('the store cannot be reached'));
+    const attempts: number[] = [];
+    for (let minute = 0; minute < 16; minute += 1) {
+      await maintenance.run();
+      attempts.push(remote.save.mock.calls.length);
+      await clock.advance(60_000);
+    }
+    expect(attempts).toEqual([1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 5]);
+    expect([maintenance.uploadFailures, maintenance.snapshotFailures]).toEqual([5, 0]);
+    expect(saveScheduled).toHaveBeenCalledTimes(1);
   });
 });
 

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +10,7 @@ import { findProcess } from '../../src/managed/process-table.ts';
 import { MemberFiles, type MemberState } from '../../src/managed/member-state.ts';
 import plugin from '../../src/plugin.ts';
 import { etcdMissing } from '../support/etcd-server.ts';
+import { keys, S3Server } from '../support/s3-server.ts';
 import { makeTlsFiles } from '../support/tls-files.ts';
 
 const missing = etcdMissing();
@@ -130,6 +131,35 @@ describe.skipIf(missing !== undefined)(`a managed member${missing === undefined 
     await server.start({ state: 'restoring', name: 'restored', snapshot: snapshot?.path ?? '' });
     expect((await server.storage.get('/before')).entry).toBeDefined();
     expect((await server.storage.get('/after')).entry).toBeUndefined();
+  });
+
+  it('copies snapshots to a store, from which a server without data restores one', async () => {
+    const store = await new S3Server(Date.now).start();
+    try {
+      const credentialsFile = join(base, 'credentials');
+      await writeFile(
+        credentialsFile,
+        `[default]\naws_access_key_id=${keys.accessKeyId}\naws_secret_access_key=${keys.secretAccessKey}\n`,
+        {
+          mode: 0o600,
+        },
+      );
+      const s3 = { endpoint: store.endpoint, bucket: store.bucket, folder: 'tested', credentialsFile };
+      const [server, empty] = [await Server.create('copied', { snapshots: { s3 } }), await Server.create('new', { snapshots: { s3 } })];
+      await server.start();
+      await put(server.storage, '/before');
+      await server.storage.members?.saveSnapshot('one');
+      const listed = (await server.storage.members?.listSnapshots())?.map(({ path }) => path);
+      expect(listed).toEqual([join(server.files.snapshots, 'one'), 's3://backups/tested/copied/one']);
+      await server.stop();
+      const snapshot = join(empty.files.snapshots, 'one');
+      const restoring = { state: 'restoring', name: 'new', snapshot } as const;
+      await expect(empty.start({ ...restoring, download: 'two' })).rejects.toThrow('there is no snapshot two in s3://backups/tested/');
+      await empty.start({ ...restoring, download: 'one' });
+      expect((await empty.storage.get('/before')).entry).toBeDefined();
+    } finally {
+      await store.stop();
+    }
   });
 
   it('continues alone with its data after the loss of the others', async () => {

@@ -68,7 +68,18 @@ describe('scheduled snapshots', () => {
     expect(names.filter((name) => name.startsWith('etcd-snapshot-server-a-'))).toHaveLength(2);
   });
 
+  it('are due again although the clock was set back since the last one', async () => {
+    const now = Date.now();
+    clock = new FakeClock({ start: now });
+    const { path } = await whole().saveScheduled(signal, 5);
+    await utimes(path, now / 1000 + 86_400, now / 1000 + 86_400);
+    expect(await whole().lastScheduledAt()).toBe(0);
+    await clock.advance(86_400_000);
+    expect(await whole().lastScheduledAt()).toBe(now + 86_400_000);
+  });
+
   it('are found again after a restart', async () => {
+    clock = new FakeClock({ start: Date.now() + 60_000 });
     expect(await whole().lastScheduledAt()).toBe(0);
     const { createdAt } = await whole().saveScheduled(signal, 5);
     expect(await whole().lastScheduledAt()).toBe(Date.parse(createdAt));

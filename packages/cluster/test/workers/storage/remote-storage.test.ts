@@ -163,7 +163,7 @@ describe('RemoteStorage', () => {
 
   it('limits what is sent to a slow reader, however often it has waited or received progress', async () => {
     const memory = new MemoryStorage({ clock: new FakeClock(), watchBytes: Number.POSITIVE_INFINITY });
-    let taken = 0;
+    let sentChanges = 0;
     const signals: AbortSignal[] = [];
     const driver = withOverrides(memory, {
       watch: async function* (prefix, options) {
@@ -171,7 +171,7 @@ describe('RemoteStorage', () => {
         for await (const batch of memory.watch(prefix, options)) {
           if (batch.changes.length === 0) yield batch;
           for (const change of batch.changes) {
-            taken += 1;
+            sentChanges += 1;
             yield { changes: [change], revision: change.type === 'put' ? change.entry.revision : change.revision };
           }
         }
@@ -197,10 +197,10 @@ describe('RemoteStorage', () => {
     for (let received = 0; received < total; received += await nextBatch()) {
       // four changes exceed the window, because each has a few bytes besides its value; the last one is being read
       const expected = Math.min(total, 4 + Math.max(0, received - 1));
-      await vi.waitFor(() => expect(taken).toBeGreaterThanOrEqual(expected), { interval: 1, timeout: 20_000 });
+      await vi.waitFor(() => expect(sentChanges).toBeGreaterThanOrEqual(expected), { interval: 1, timeout: 20_000 });
       // the answers follow the changes, so the server has sent them and waits
       for (let call = 0; call < 2; call += 1) await remote.get('/k/0');
-      expect(taken).toBe(expected);
+      expect(sentChanges).toBe(expected);
       for (const signal of signals) listeners = Math.max(listeners, getEventListeners(signal, 'abort').length);
     }
     expect(listeners).toBeLessThan(4);
