@@ -135,7 +135,7 @@ describe('schemas that break rules which Kubernetes added later', () => {
       return {
         ...sketch,
         spec: { ...sketch.spec, conversion: { strategy: 'Webhook', webhook: { clientConfig, conversionReviewVersions: ['v1'] } } },
-        status: { ...sketch.status, conditions } as CustomResourceDefinition['status'],
+        status: { ...sketch.status, conditions } as NonNullable<CustomResourceDefinition['status']>,
       };
     };
     const message = `spec.conversion.webhookClientConfig.caBundle: Invalid value: "Tm90aGluZw==": unable to load root certificates: unable to parse bytes as PEM block`;
