@@ -1,6 +1,6 @@
 import { kinds } from '@oarlock/api/kinds';
 import { namespaces, pods as podResource } from '@oarlock/api/resources';
-import { groupResource, resource, type Resource } from '@oarlock/api/resource';
+import { resource, type Resource } from '@oarlock/api/resource';
 import type { KubeObject } from '@oarlock/api/object';
 import { isStatus } from '@oarlock/api/status';
 import { parseTime } from '@oarlock/api/values/time';
