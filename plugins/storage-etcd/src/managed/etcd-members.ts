@@ -11,8 +11,8 @@ import type { RemoteSnapshots } from './remote-snapshots.ts';
 import { Snapshots } from './snapshots.ts';
 
 const statusTimeoutMs = 2_000;
-/** Defragmenting blocks a member while it copies its data. */
-const defragmentTimeoutMs = 10 * 60_000;
+/** Defragmenting blocks a member while it copies its data. The time that it may take grows with the data, at one mebibyte a second. */
+const defragmentTimeoutMs = (databaseBytes: number): number => 10 * 60_000 + Math.round(databaseBytes / 1024 / 1024) * 1000;
 const disarmTimeoutMs = 10_000;
 const alarmName = /alarm:(\w+)/;
 
@@ -83,8 +83,10 @@ export class EtcdMembers implements StorageMembers {
     const members = (await this.list()).filter(({ role }) => role !== 'Unknown');
     // the leader last: while it copies its data, the others may elect another one
     const ordered = [...members].sort((a, b) => Number(a.role === 'Leader') - Number(b.role === 'Leader'));
-    for (const { endpoint } of ordered)
-      await this.#with(endpoint, defragmentTimeoutMs, (connection) => connection.call(rpcs.defragment, {}, { repeated: false }));
+    for (const { endpoint, databaseBytes } of ordered)
+      await this.#with(endpoint, defragmentTimeoutMs(databaseBytes), (connection) =>
+        connection.call(rpcs.defragment, {}, { repeated: false }),
+      );
     return ordered.map(({ name }) => name);
   }
 
