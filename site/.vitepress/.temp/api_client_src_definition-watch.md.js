@@ -1,0 +1,19 @@
+import { ssrRenderAttrs } from "vue/server-renderer";
+import { useSSRContext } from "vue";
+import { _ as _export_sfc } from "./plugin-vue_export-helper.1tPrXgE0.js";
+const __pageData = JSON.parse('{"title":"client/src/definition-watch","description":"","frontmatter":{},"headers":[],"relativePath":"api/client/src/definition-watch.md","filePath":"api/client/src/definition-watch.md"}');
+const _sfc_main = { name: "api/client/src/definition-watch.md" };
+function _sfc_ssrRender(_ctx, _push, _parent, _attrs, $props, $setup, $data, $options) {
+  _push(`<div${ssrRenderAttrs(_attrs)}><h1 id="clientsrcdefinition-watch" tabindex="-1">client/src/definition-watch <a class="header-anchor" href="#clientsrcdefinition-watch" aria-label="Permalink to &quot;client/src/definition-watch&quot;">​</a></h1><h2 id="classes" tabindex="-1">Classes <a class="header-anchor" href="#classes" aria-label="Permalink to &quot;Classes&quot;">​</a></h2><h3 id="definitionwatch" tabindex="-1">DefinitionWatch <a class="header-anchor" href="#definitionwatch" aria-label="Permalink to &quot;DefinitionWatch&quot;">​</a></h3><p>Watches the objects that add resources to an API server, CustomResourceDefinitions and APIServices, while there are listeners.</p><h4 id="constructors" tabindex="-1">Constructors <a class="header-anchor" href="#constructors" aria-label="Permalink to &quot;Constructors&quot;">​</a></h4><h5 id="constructor" tabindex="-1">Constructor <a class="header-anchor" href="#constructor" aria-label="Permalink to &quot;Constructor&quot;">​</a></h5><blockquote><p><strong>new DefinitionWatch</strong>(<code>client</code>, <code>clock</code>): <a href="#definitionwatch"><code>DefinitionWatch</code></a></p></blockquote><h6 id="parameters" tabindex="-1">Parameters <a class="header-anchor" href="#parameters" aria-label="Permalink to &quot;Parameters&quot;">​</a></h6><h6 id="client" tabindex="-1">client <a class="header-anchor" href="#client" aria-label="Permalink to &quot;client&quot;">​</a></h6><p><a href="./../../spi/src/composition/client.html#client"><code>Client</code></a></p><h6 id="clock" tabindex="-1">clock <a class="header-anchor" href="#clock" aria-label="Permalink to &quot;clock&quot;">​</a></h6><p><code>Clock</code></p><h6 id="returns" tabindex="-1">Returns <a class="header-anchor" href="#returns" aria-label="Permalink to &quot;Returns&quot;">​</a></h6><p><a href="#definitionwatch"><code>DefinitionWatch</code></a></p><h4 id="methods" tabindex="-1">Methods <a class="header-anchor" href="#methods" aria-label="Permalink to &quot;Methods&quot;">​</a></h4><h5 id="onchange" tabindex="-1">onChange() <a class="header-anchor" href="#onchange" aria-label="Permalink to &quot;onChange()&quot;">​</a></h5><blockquote><p><strong>onChange</strong>(<code>listener</code>): () =&gt; <code>void</code></p></blockquote><p>Calls the listener after each change. Returns a function that removes the listener.</p><h6 id="parameters-1" tabindex="-1">Parameters <a class="header-anchor" href="#parameters-1" aria-label="Permalink to &quot;Parameters&quot;">​</a></h6><h6 id="listener" tabindex="-1">listener <a class="header-anchor" href="#listener" aria-label="Permalink to &quot;listener&quot;">​</a></h6><p>() =&gt; <code>void</code></p><h6 id="returns-1" tabindex="-1">Returns <a class="header-anchor" href="#returns-1" aria-label="Permalink to &quot;Returns&quot;">​</a></h6><p>() =&gt; <code>void</code></p></div>`);
+}
+const _sfc_setup = _sfc_main.setup;
+_sfc_main.setup = (props, ctx) => {
+  const ssrContext = useSSRContext();
+  (ssrContext.modules || (ssrContext.modules = /* @__PURE__ */ new Set())).add("api/client/src/definition-watch.md");
+  return _sfc_setup ? _sfc_setup(props, ctx) : void 0;
+};
+const definitionWatch = /* @__PURE__ */ _export_sfc(_sfc_main, [["ssrRender", _sfc_ssrRender]]);
+export {
+  __pageData,
+  definitionWatch as default
+};

@@ -1,0 +1,19 @@
+import { ssrRenderAttrs } from "vue/server-renderer";
+import { useSSRContext } from "vue";
+import { _ as _export_sfc } from "./plugin-vue_export-helper.1tPrXgE0.js";
+const __pageData = JSON.parse('{"title":"spi/src/volume/contract/contract","description":"","frontmatter":{},"headers":[],"relativePath":"api/spi/src/volume/contract/contract.md","filePath":"api/spi/src/volume/contract/contract.md"}');
+const _sfc_main = { name: "api/spi/src/volume/contract/contract.md" };
+function _sfc_ssrRender(_ctx, _push, _parent, _attrs, $props, $setup, $data, $options) {
+  _push(`<div${ssrRenderAttrs(_attrs)}><h1 id="spisrcvolumecontractcontract" tabindex="-1">spi/src/volume/contract/contract <a class="header-anchor" href="#spisrcvolumecontractcontract" aria-label="Permalink to &quot;spi/src/volume/contract/contract&quot;">​</a></h1><h2 id="functions" tabindex="-1">Functions <a class="header-anchor" href="#functions" aria-label="Permalink to &quot;Functions&quot;">​</a></h2><h3 id="volumecontract" tabindex="-1">volumeContract() <a class="header-anchor" href="#volumecontract" aria-label="Permalink to &quot;volumeContract()&quot;">​</a></h3><blockquote><p><strong>volumeContract</strong>(<code>name</code>, <code>open</code>, <code>__namedParameters?</code>): <code>void</code></p></blockquote><p>Declares the tests that every volume driver must pass. Call it once per driver, and once per decorator of a driver.</p><p><code>unavailable</code> is the reason why the driver cannot work on this machine; the suite then is one skipped test.</p><h4 id="parameters" tabindex="-1">Parameters <a class="header-anchor" href="#parameters" aria-label="Permalink to &quot;Parameters&quot;">​</a></h4><h5 id="name" tabindex="-1">name <a class="header-anchor" href="#name" aria-label="Permalink to &quot;name&quot;">​</a></h5><p><code>string</code></p><h5 id="open" tabindex="-1">open <a class="header-anchor" href="#open" aria-label="Permalink to &quot;open&quot;">​</a></h5><p>() =&gt; <code>Promise</code>&lt;<a href="./harness.html#volumefixture"><code>VolumeFixture</code></a>&gt;</p><h5 id="__namedparameters" tabindex="-1">__namedParameters? <a class="header-anchor" href="#__namedparameters" aria-label="Permalink to &quot;\\_\\_namedParameters?&quot;">​</a></h5><h6 id="unavailable" tabindex="-1">unavailable? <a class="header-anchor" href="#unavailable" aria-label="Permalink to &quot;unavailable?&quot;">​</a></h6><p><code>string</code></p><h4 id="returns" tabindex="-1">Returns <a class="header-anchor" href="#returns" aria-label="Permalink to &quot;Returns&quot;">​</a></h4><p><code>void</code></p><h2 id="references" tabindex="-1">References <a class="header-anchor" href="#references" aria-label="Permalink to &quot;References&quot;">​</a></h2><h3 id="samplevolume" tabindex="-1">SampleVolume <a class="header-anchor" href="#samplevolume" aria-label="Permalink to &quot;SampleVolume&quot;">​</a></h3><p>Re-exports <a href="./harness.html#samplevolume">SampleVolume</a></p><hr><h3 id="volumecapability" tabindex="-1">VolumeCapability <a class="header-anchor" href="#volumecapability" aria-label="Permalink to &quot;VolumeCapability&quot;">​</a></h3><p>Re-exports <a href="./harness.html#volumecapability">VolumeCapability</a></p><hr><h3 id="volumefixture" tabindex="-1">VolumeFixture <a class="header-anchor" href="#volumefixture" aria-label="Permalink to &quot;VolumeFixture&quot;">​</a></h3><p>Re-exports <a href="./harness.html#volumefixture">VolumeFixture</a></p></div>`);
+}
+const _sfc_setup = _sfc_main.setup;
+_sfc_main.setup = (props, ctx) => {
+  const ssrContext = useSSRContext();
+  (ssrContext.modules || (ssrContext.modules = /* @__PURE__ */ new Set())).add("api/spi/src/volume/contract/contract.md");
+  return _sfc_setup ? _sfc_setup(props, ctx) : void 0;
+};
+const contract = /* @__PURE__ */ _export_sfc(_sfc_main, [["ssrRender", _sfc_ssrRender]]);
+export {
+  __pageData,
+  contract as default
+};

@@ -1,0 +1,19 @@
+import { ssrRenderAttrs } from "vue/server-renderer";
+import { useSSRContext } from "vue";
+import { _ as _export_sfc } from "./plugin-vue_export-helper.1tPrXgE0.js";
+const __pageData = JSON.parse('{"title":"ADR 2: Allow the client package to import spi","description":"","frontmatter":{},"headers":[],"relativePath":"docs/adr/0002-client-depends-on-spi.md","filePath":"docs/adr/0002-client-depends-on-spi.md"}');
+const _sfc_main = { name: "docs/adr/0002-client-depends-on-spi.md" };
+function _sfc_ssrRender(_ctx, _push, _parent, _attrs, $props, $setup, $data, $options) {
+  _push(`<div${ssrRenderAttrs(_attrs)}><h1 id="adr-2-allow-the-client-package-to-import-spi" tabindex="-1">ADR 2: Allow the client package to import spi <a class="header-anchor" href="#adr-2-allow-the-client-package-to-import-spi" aria-label="Permalink to &quot;ADR 2: Allow the client package to import spi&quot;">​</a></h1><ul><li>Status: accepted</li><li>Date: 2026-11-21</li><li>Supersedes: -</li></ul><h2 id="context" tabindex="-1">Context <a class="header-anchor" href="#context" aria-label="Permalink to &quot;Context&quot;">​</a></h2><p>Controllers, the scheduler, the kubelet and plugins use the API through one interface. In the process of the API server, a socket, TLS and two encodings per call are unnecessary; in another process they are the only transport. The interface must be in <code>spi</code>, because plugins name it in <code>needs</code>.</p><h2 id="options" tabindex="-1">Options <a class="header-anchor" href="#options" aria-label="Permalink to &quot;Options&quot;">​</a></h2><table tabindex="0"><thead><tr><th>option</th><th>result</th></tr></thead><tbody><tr><td><code>client</code> imports only <code>api</code> (first plan)</td><td>The client package cannot implement the interface that <code>spi</code> declares</td></tr><tr><td><code>spi</code> imports <code>client</code></td><td>Every plugin depends on an implementation</td></tr><tr><td><code>client</code> imports <code>spi</code> and <code>kernel</code> besides <code>api</code></td><td>Adopted</td></tr></tbody></table><h2 id="decision" tabindex="-1">Decision <a class="header-anchor" href="#decision" aria-label="Permalink to &quot;Decision&quot;">​</a></h2><p><code>Client</code>, <code>Informers</code> and <code>EventSource</code> are slots of <code>spi</code>, which the composition fills. The <code>client</code> package implements them and imports <code>spi</code> and <code>kernel</code> besides <code>api</code>. <code>spi</code> does not import <code>client</code>. There are two transports:</p><ul><li>Loopback turns a call into an <code>ApiRequest</code> with an identity and passes it to the <code>ApiHandler</code> of the pipeline.</li><li>HTTPS writes the request to a connection.</li></ul><p>Both run every stage after authentication: authorization, admission, validation. Both return frozen objects and throw <code>StatusError</code>.</p><h2 id="consequences" tabindex="-1">Consequences <a class="header-anchor" href="#consequences" aria-label="Permalink to &quot;Consequences&quot;">​</a></h2><ul><li>Consumers do not depend on the transport. One line of <code>cluster.yaml</code> moves a role to another process.</li><li>Tests replace either transport with an in-memory API.</li><li>Objects that a loopback client returns are shared with the watch cache, so they are deeply frozen.</li><li>The loopback handler exists only after the API server has started: requests that are made earlier wait for it.</li></ul></div>`);
+}
+const _sfc_setup = _sfc_main.setup;
+_sfc_main.setup = (props, ctx) => {
+  const ssrContext = useSSRContext();
+  (ssrContext.modules || (ssrContext.modules = /* @__PURE__ */ new Set())).add("docs/adr/0002-client-depends-on-spi.md");
+  return _sfc_setup ? _sfc_setup(props, ctx) : void 0;
+};
+const _0002ClientDependsOnSpi = /* @__PURE__ */ _export_sfc(_sfc_main, [["ssrRender", _sfc_ssrRender]]);
+export {
+  __pageData,
+  _0002ClientDependsOnSpi as default
+};

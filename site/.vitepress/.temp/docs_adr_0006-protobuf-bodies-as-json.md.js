@@ -1,0 +1,19 @@
+import { ssrRenderAttrs } from "vue/server-renderer";
+import { useSSRContext } from "vue";
+import { _ as _export_sfc } from "./plugin-vue_export-helper.1tPrXgE0.js";
+const __pageData = JSON.parse('{"title":"ADR 6: Convert protobuf bodies to JSON objects","description":"","frontmatter":{},"headers":[],"relativePath":"docs/adr/0006-protobuf-bodies-as-json.md","filePath":"docs/adr/0006-protobuf-bodies-as-json.md"}');
+const _sfc_main = { name: "docs/adr/0006-protobuf-bodies-as-json.md" };
+function _sfc_ssrRender(_ctx, _push, _parent, _attrs, $props, $setup, $data, $options) {
+  _push(`<div${ssrRenderAttrs(_attrs)}><h1 id="adr-6-convert-protobuf-bodies-to-json-objects" tabindex="-1">ADR 6: Convert protobuf bodies to JSON objects <a class="header-anchor" href="#adr-6-convert-protobuf-bodies-to-json-objects" aria-label="Permalink to &quot;ADR 6: Convert protobuf bodies to JSON objects&quot;">​</a></h1><ul><li>Status: accepted</li><li>Date: 2026-11-21</li><li>Supersedes: -</li></ul><h2 id="context" tabindex="-1">Context <a class="header-anchor" href="#context" aria-label="Permalink to &quot;Context&quot;">​</a></h2><p>Clients built with client-go send protobuf for built-in kinds unless configured otherwise. They do not fall back to JSON: if the server rejects protobuf, they fail. All processing (schemas, defaults, patches, validation) and storage uses JSON.</p><h2 id="options" tabindex="-1">Options <a class="header-anchor" href="#options" aria-label="Permalink to &quot;Options&quot;">​</a></h2><table tabindex="0"><thead><tr><th>option</th><th>result</th></tr></thead><tbody><tr><td>Reject protobuf</td><td>Clients fail, because they do not fall back</td></tr><tr><td>A protobuf library</td><td>Works on classes; the pipeline works on plain JSON objects</td></tr><tr><td>Own codec that is driven by tables of field numbers</td><td>Adopted</td></tr></tbody></table><h2 id="decision" tabindex="-1">Decision <a class="header-anchor" href="#decision" aria-label="Permalink to &quot;Decision&quot;">​</a></h2><ul><li>A protobuf request body is decoded once, when it arrives, into the JSON object that the same content represents. Tables map field numbers to fields and list the fields for which a zero is significant, because client-go writes zeros for unset fields. The pipeline does not distinguish the two encodings.</li><li>A client that prefers protobuf receives the message of the object. It is encoded from the object and cached beside its JSON as long as this version of the object is cached.</li><li>Tables, and custom resources except for their metadata, have no protobuf messages and stay JSON.</li><li>OpenAPI v2 is also served in protobuf, because kubectl requests only this encoding.</li></ul><h2 id="consequences" tabindex="-1">Consequences <a class="header-anchor" href="#consequences" aria-label="Permalink to &quot;Consequences&quot;">​</a></h2><ul><li>There is one internal representation. Typed clients work unchanged.</li><li>A body that is not valid protobuf, or is nested too deeply, fails with <code>BadRequest</code> before any other stage reads it.</li><li>A protobuf response has less than half the bytes of the JSON response. Objects that are requested in both encodings are cached in both.</li><li>A client that accepts only protobuf receives <code>NotAcceptable</code> where no message exists.</li></ul></div>`);
+}
+const _sfc_setup = _sfc_main.setup;
+_sfc_main.setup = (props, ctx) => {
+  const ssrContext = useSSRContext();
+  (ssrContext.modules || (ssrContext.modules = /* @__PURE__ */ new Set())).add("docs/adr/0006-protobuf-bodies-as-json.md");
+  return _sfc_setup ? _sfc_setup(props, ctx) : void 0;
+};
+const _0006ProtobufBodiesAsJson = /* @__PURE__ */ _export_sfc(_sfc_main, [["ssrRender", _sfc_ssrRender]]);
+export {
+  __pageData,
+  _0006ProtobufBodiesAsJson as default
+};

@@ -1,0 +1,19 @@
+import { ssrRenderAttrs } from "vue/server-renderer";
+import { useSSRContext } from "vue";
+import { _ as _export_sfc } from "./plugin-vue_export-helper.1tPrXgE0.js";
+const __pageData = JSON.parse('{"title":"ADR 8: Encrypt values between the watch cache and storage","description":"","frontmatter":{},"headers":[],"relativePath":"docs/adr/0008-encryption-at-rest.md","filePath":"docs/adr/0008-encryption-at-rest.md"}');
+const _sfc_main = { name: "docs/adr/0008-encryption-at-rest.md" };
+function _sfc_ssrRender(_ctx, _push, _parent, _attrs, $props, $setup, $data, $options) {
+  _push(`<div${ssrRenderAttrs(_attrs)}><h1 id="adr-8-encrypt-values-between-the-watch-cache-and-storage" tabindex="-1">ADR 8: Encrypt values between the watch cache and storage <a class="header-anchor" href="#adr-8-encrypt-values-between-the-watch-cache-and-storage" aria-label="Permalink to &quot;ADR 8: Encrypt values between the watch cache and storage&quot;">​</a></h1><ul><li>Status: accepted</li><li>Date: 2026-11-21</li><li>Supersedes: -</li></ul><h2 id="context" tabindex="-1">Context <a class="header-anchor" href="#context" aria-label="Permalink to &quot;Context&quot;">​</a></h2><p>Secrets must not be readable from a stolen disk, from an etcd that another team operates, or from a backup. Storage is a slot with several plugins.</p><h2 id="options" tabindex="-1">Options <a class="header-anchor" href="#options" aria-label="Permalink to &quot;Options&quot;">​</a></h2><table tabindex="0"><thead><tr><th>option</th><th>result</th></tr></thead><tbody><tr><td>Encryption in each storage plugin</td><td>Every plugin implements it again</td></tr><tr><td>A format of Oarlock&#39;s own</td><td>Incompatible with Kubernetes&#39; EncryptionConfiguration, without a benefit</td></tr><tr><td>Encryption by default</td><td>The key is beside the data, so it protects against little; the loss of one small file loses every Secret</td></tr><tr><td>A decorator of <code>StorageDriver</code>, off by default, with Kubernetes&#39; format</td><td>Adopted</td></tr></tbody></table><h2 id="decision" tabindex="-1">Decision <a class="header-anchor" href="#decision" aria-label="Permalink to &quot;Decision&quot;">​</a></h2><ul><li>A decorator of <code>StorageDriver</code> in the API server encrypts and decrypts values. Drivers do not depend on it, and the storage contract suite runs over it.</li><li>The format of values, including key names, is Kubernetes&#39; (<code>k8s:enc:aesgcm:v1:&lt;key&gt;:</code>), and its EncryptionConfiguration is accepted.</li><li>Encryption is off unless configured, as in Kubernetes. <code>encryption: {}</code> enables it.</li><li>A value that cannot be decrypted does not stop the API server: one watch serves all resources, so one bad value must not make all of them unavailable. The object is omitted and logged.</li><li>Values that this process has encrypted are not decrypted again when storage returns the same bytes.</li></ul><h2 id="consequences" tabindex="-1">Consequences <a class="header-anchor" href="#consequences" aria-label="Permalink to &quot;Consequences&quot;">​</a></h2><ul><li>A backup contains what storage contains, which is ciphertext. The keys are stored beside it or not at all.</li><li>Object names are not encrypted.</li><li>Each write, and each first read, of a value of 2 KB costs about 10 µs more.</li></ul></div>`);
+}
+const _sfc_setup = _sfc_main.setup;
+_sfc_main.setup = (props, ctx) => {
+  const ssrContext = useSSRContext();
+  (ssrContext.modules || (ssrContext.modules = /* @__PURE__ */ new Set())).add("docs/adr/0008-encryption-at-rest.md");
+  return _sfc_setup ? _sfc_setup(props, ctx) : void 0;
+};
+const _0008EncryptionAtRest = /* @__PURE__ */ _export_sfc(_sfc_main, [["ssrRender", _sfc_ssrRender]]);
+export {
+  __pageData,
+  _0008EncryptionAtRest as default
+};

@@ -1,0 +1,19 @@
+import { ssrRenderAttrs } from "vue/server-renderer";
+import { useSSRContext } from "vue";
+import { _ as _export_sfc } from "./plugin-vue_export-helper.1tPrXgE0.js";
+const __pageData = JSON.parse('{"title":"ADR 11: Write the IPAddress objects of a Service in the commit of the Service","description":"","frontmatter":{},"headers":[],"relativePath":"docs/adr/0011-service-ip-address-objects.md","filePath":"docs/adr/0011-service-ip-address-objects.md"}');
+const _sfc_main = { name: "docs/adr/0011-service-ip-address-objects.md" };
+function _sfc_ssrRender(_ctx, _push, _parent, _attrs, $props, $setup, $data, $options) {
+  _push(`<div${ssrRenderAttrs(_attrs)}><h1 id="adr-11-write-the-ipaddress-objects-of-a-service-in-the-commit-of-the-service" tabindex="-1">ADR 11: Write the IPAddress objects of a Service in the commit of the Service <a class="header-anchor" href="#adr-11-write-the-ipaddress-objects-of-a-service-in-the-commit-of-the-service" aria-label="Permalink to &quot;ADR 11: Write the IPAddress objects of a Service in the commit of the Service&quot;">​</a></h1><ul><li>Status: accepted</li><li>Date: 2026-11-21</li><li>Supersedes: -</li></ul><h2 id="context" tabindex="-1">Context <a class="header-anchor" href="#context" aria-label="Permalink to &quot;Context&quot;">​</a></h2><p>In Kubernetes 1.36 each address of a Service has an IPAddress object, from ranges that ServiceCIDR objects define.</p><h2 id="options" tabindex="-1">Options <a class="header-anchor" href="#options" aria-label="Permalink to &quot;Options&quot;">​</a></h2><table tabindex="0"><thead><tr><th>option</th><th>result</th></tr></thead><tbody><tr><td>Write the IPAddress first and the Service afterwards, as upstream</td><td>A repair loop must find addresses that a failure of the second write left behind</td></tr><tr><td>Write both in one commit</td><td>Adopted</td></tr></tbody></table><h2 id="decision" tabindex="-1">Decision <a class="header-anchor" href="#decision" aria-label="Permalink to &quot;Decision&quot;">​</a></h2><ul><li>The key of the IPAddress is written in the commit that writes the Service, with the precondition that it does not exist. It is deleted in the commit that deletes or changes the Service.</li><li>Node ports stay keys below <code>/registry/ranges/</code>.</li><li>The valid ranges are read from the watch cache: every ServiceCIDR that is ready and is not being deleted, or the cluster&#39;s own range if there is none.</li></ul><h2 id="consequences" tabindex="-1">Consequences <a class="header-anchor" href="#consequences" aria-label="Permalink to &quot;Consequences&quot;">​</a></h2><ul><li>Two API servers never assign one address twice, and no address leaks.</li><li>An IPAddress that a user creates reserves its address.</li><li>A repair is needed only for objects that users delete and for stores that another program wrote. <code>ServiceCidrController</code> of the API server does it at start and when an IPAddress is deleted.</li><li><code>ServiceCidrController</code> also maintains the default ServiceCIDR <code>kubernetes</code>, the conditions, and the finalizer that keeps a range while addresses need it. Upstream does this in the controller manager; here it runs in every API server, next to the allocation, because each step is idempotent. The controller of the same name in the controller manager (<code>controller-service-cidr</code>) is for API servers that do not do this themselves.</li></ul></div>`);
+}
+const _sfc_setup = _sfc_main.setup;
+_sfc_main.setup = (props, ctx) => {
+  const ssrContext = useSSRContext();
+  (ssrContext.modules || (ssrContext.modules = /* @__PURE__ */ new Set())).add("docs/adr/0011-service-ip-address-objects.md");
+  return _sfc_setup ? _sfc_setup(props, ctx) : void 0;
+};
+const _0011ServiceIpAddressObjects = /* @__PURE__ */ _export_sfc(_sfc_main, [["ssrRender", _sfc_ssrRender]]);
+export {
+  __pageData,
+  _0011ServiceIpAddressObjects as default
+};

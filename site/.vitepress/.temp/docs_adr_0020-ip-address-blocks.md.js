@@ -1,0 +1,19 @@
+import { ssrRenderAttrs } from "vue/server-renderer";
+import { useSSRContext } from "vue";
+import { _ as _export_sfc } from "./plugin-vue_export-helper.1tPrXgE0.js";
+const __pageData = JSON.parse('{"title":"ADR 20: Let nodes claim addresses in batches through the API","description":"","frontmatter":{},"headers":[],"relativePath":"docs/adr/0020-ip-address-blocks.md","filePath":"docs/adr/0020-ip-address-blocks.md"}');
+const _sfc_main = { name: "docs/adr/0020-ip-address-blocks.md" };
+function _sfc_ssrRender(_ctx, _push, _parent, _attrs, $props, $setup, $data, $options) {
+  _push(`<div${ssrRenderAttrs(_attrs)}><h1 id="adr-20-let-nodes-claim-addresses-in-batches-through-the-api" tabindex="-1">ADR 20: Let nodes claim addresses in batches through the API <a class="header-anchor" href="#adr-20-let-nodes-claim-addresses-in-batches-through-the-api" aria-label="Permalink to &quot;ADR 20: Let nodes claim addresses in batches through the API&quot;">​</a></h1><ul><li>Status: accepted</li><li>Date: 2026-11-22</li><li>Supersedes: -</li></ul><h2 id="context" tabindex="-1">Context <a class="header-anchor" href="#context" aria-label="Permalink to &quot;Context&quot;">​</a></h2><p>Pods of network-calico get addresses from pools that all nodes share.</p><h2 id="options" tabindex="-1">Options <a class="header-anchor" href="#options" aria-label="Permalink to &quot;Options&quot;">​</a></h2><table tabindex="0"><thead><tr><th>option</th><th>result</th></tr></thead><tbody><tr><td>Calico&#39;s IPAM: each IPAMBlock stores which pod has which address</td><td>One API write per ADD and DEL; handles and affinities as further objects; a garbage collector that compares all of them with the pods</td></tr><tr><td>Calico&#39;s kind <code>IPAMBlock</code> with another meaning</td><td>Calico&#39;s controllers would collect the objects, and readers would misunderstand them</td></tr><tr><td>A kind of Oarlock&#39;s own, with addresses claimed per node in batches</td><td>Adopted</td></tr></tbody></table><h2 id="decision" tabindex="-1">Decision <a class="header-anchor" href="#decision" aria-label="Permalink to &quot;Decision&quot;">​</a></h2><ul><li>A block is one object of the kind <code>ipblocks.network.oarlock.dev</code>. It has the range, the node that its routes lead to, and for each node the addresses that this node may assign.</li><li>A node claims several addresses at once, with the resourceVersion that it read, so two nodes never hold the same address. It stores in files which pod has which address. Borrowing is a claim in the block of another node and appears in the routes as a /32.</li><li>A controller creates the kind when the first node requests it with an annotation on its Node, and frees the claims of a Node when the Node is deleted. RBAC lets nodes write blocks and grants nothing else.</li></ul><h2 id="consequences" tabindex="-1">Consequences <a class="header-anchor" href="#consequences" aria-label="Permalink to &quot;Consequences&quot;">​</a></h2><ul><li>ADD writes to the API once in up to 16 calls, and continues for as many pods while the API server is unavailable.</li><li>A crash leaks nothing: an address that a node has claimed and that no file names is free.</li><li>Up to 32 addresses of a block can be claimed without use; other nodes cannot borrow them. A node requests a fixed address among them through the field <code>wanted</code>.</li><li>Nodes trust each other&#39;s claims, as with Calico.</li></ul></div>`);
+}
+const _sfc_setup = _sfc_main.setup;
+_sfc_main.setup = (props, ctx) => {
+  const ssrContext = useSSRContext();
+  (ssrContext.modules || (ssrContext.modules = /* @__PURE__ */ new Set())).add("docs/adr/0020-ip-address-blocks.md");
+  return _sfc_setup ? _sfc_setup(props, ctx) : void 0;
+};
+const _0020IpAddressBlocks = /* @__PURE__ */ _export_sfc(_sfc_main, [["ssrRender", _sfc_ssrRender]]);
+export {
+  __pageData,
+  _0020IpAddressBlocks as default
+};

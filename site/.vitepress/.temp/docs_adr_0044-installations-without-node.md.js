@@ -1,0 +1,19 @@
+import { ssrRenderAttrs } from "vue/server-renderer";
+import { useSSRContext } from "vue";
+import { _ as _export_sfc } from "./plugin-vue_export-helper.1tPrXgE0.js";
+const __pageData = JSON.parse('{"title":"ADR 44: Install the command without Node from an archive, and derive the service unit and image from it","description":"","frontmatter":{},"headers":[],"relativePath":"docs/adr/0044-installations-without-node.md","filePath":"docs/adr/0044-installations-without-node.md"}');
+const _sfc_main = { name: "docs/adr/0044-installations-without-node.md" };
+function _sfc_ssrRender(_ctx, _push, _parent, _attrs, $props, $setup, $data, $options) {
+  _push(`<div${ssrRenderAttrs(_attrs)}><h1 id="adr-44-install-the-command-without-node-from-an-archive-and-derive-the-service-unit-and-image-from-it" tabindex="-1">ADR 44: Install the command without Node from an archive, and derive the service unit and image from it <a class="header-anchor" href="#adr-44-install-the-command-without-node-from-an-archive-and-derive-the-service-unit-and-image-from-it" aria-label="Permalink to &quot;ADR 44: Install the command without Node from an archive, and derive the service unit and image from it&quot;">​</a></h1><ul><li>Status: accepted</li><li>Date: 2026-11-24</li><li>Supersedes: -</li></ul><h2 id="context" tabindex="-1">Context <a class="header-anchor" href="#context" aria-label="Permalink to &quot;Context&quot;">​</a></h2><p>Servers often have no Node, or an old one. The command is a bundle that starts other programs beside it with the same Node: supervisors of containers, threads of plugins, drivers of volumes (<a href="./0028-published-packages.html">ADR 28</a>).</p><h2 id="options" tabindex="-1">Options <a class="header-anchor" href="#options" aria-label="Permalink to &quot;Options&quot;">​</a></h2><table tabindex="0"><thead><tr><th></th><th>files</th><th>start of <code>config validate</code></th><th>limits</th></tr></thead><tbody><tr><td>single executable application of Node</td><td>1</td><td>not measured</td><td>the other programs need a Node to run and files to be loaded from; the program would have to unpack them</td></tr><tr><td>archive with Node</td><td>110 MiB, 39 MiB compressed</td><td>0.24 s: the code cache fits its Node</td><td>one archive for each platform</td></tr><tr><td>image on a base image with Node</td><td>-</td><td>0.38 s</td><td>no use without a container engine</td></tr></tbody></table><h2 id="decision" tabindex="-1">Decision <a class="header-anchor" href="#decision" aria-label="Permalink to &quot;Decision&quot;">​</a></h2><p><code>npm run pack -- --standalone</code> writes an archive with the packed command, its dependency, the Node that runs it and its license, and V8&#39;s code cache. The systemd unit and the image use this archive, so their base needs the C library only. Both run the control plane as an ordinary user without capabilities; nodes need rights that would void the limits of either.</p><h2 id="consequences" tabindex="-1">Consequences <a class="header-anchor" href="#consequences" aria-label="Permalink to &quot;Consequences&quot;">​</a></h2><ul><li>The Node of an archive is that of the machine that made it; releases use an official build.</li><li>Security fixes of Node need a new archive.</li><li><code>e2e/journeys/packages.test.ts</code> runs the command line of the unit from an unpacked archive, and <code>e2e/journeys/container-image.test.ts</code> builds and runs the image.</li></ul></div>`);
+}
+const _sfc_setup = _sfc_main.setup;
+_sfc_main.setup = (props, ctx) => {
+  const ssrContext = useSSRContext();
+  (ssrContext.modules || (ssrContext.modules = /* @__PURE__ */ new Set())).add("docs/adr/0044-installations-without-node.md");
+  return _sfc_setup ? _sfc_setup(props, ctx) : void 0;
+};
+const _0044InstallationsWithoutNode = /* @__PURE__ */ _export_sfc(_sfc_main, [["ssrRender", _sfc_ssrRender]]);
+export {
+  __pageData,
+  _0044InstallationsWithoutNode as default
+};
