@@ -16,6 +16,7 @@ const benches = {
   'cold-start': outside('cold-start'),
   'simulated-1000': outside('simulated-1000'),
   console: outside('console'),
+  'console-page': outside('console-page'),
   'controllers-5000': outside('controllers-5000'),
   deployment: outside('deployment'),
   api: outside('api'),

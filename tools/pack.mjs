@@ -1,4 +1,4 @@
-// `npm run pack [-- --out DIR] [--standalone]`: writes each publishable package as a folder that `npm publish` takes, with its own manifest, LICENSE and
+// `npm run pack [-- --out DIR] [--standalone] [--single-file]`: writes each publishable package as a folder that `npm publish` takes, with its own manifest, LICENSE and
 // README. The manifests of the repository serve the workspaces; the published ones name no sources and no tests.
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { argumentsOf } from './arguments.mjs';
 import { bundle } from './bundle.mjs';
 import { run } from './setup.mjs';
-import { standalone } from './standalone.mjs';
+import { singleFile, standalone } from './standalone.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const rootManifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
@@ -16,7 +16,7 @@ const sourceCondition = '@oarlock/source';
 const initializer = 'packages/cli/create-oarlock-plugin';
 /** The command is published under the name that `npx` takes. */
 const publishedNames = { '@oarlock/cli': 'oarlock' };
-const publishedName = (name) => publishedNames[name] ?? name;
+export const publishedName = (name) => publishedNames[name] ?? name;
 
 const readManifest = (folder) => JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'));
 /** Returns the folders of all publishable packages, relative to the root. */
@@ -105,14 +105,17 @@ const sizeOf = (folder) =>
     .map((name) => statSync(join(folder, name)))
     .reduce((sum, stat) => sum + (stat.isFile() ? stat.size : 0), 0);
 
-const usage = `npm run pack [-- --out DIR] [--standalone]
-  --out DIR     folder to write to; default .packages
-  --standalone  also write a tar archive of the command with this Node, for machines without Node`;
+const usage = `npm run pack [-- --out DIR] [--standalone] [--single-file]
+  --out DIR      folder to write to; default .packages
+  --standalone   also write a tar archive of the command with this Node, for machines without Node
+  --single-file  also write the command and this Node as one executable file`;
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { '--out': out = '.packages', '--standalone': withNode } = argumentsOf(usage, { flags: ['--standalone'], values: { '--out': [] } });
+  const args = argumentsOf(usage, { flags: ['--standalone', '--single-file'], values: { '--out': [] } });
+  const { '--out': out = '.packages' } = args;
   const folders = await pack(resolve(root, out));
   const command = folders.find((folder) => folder.endsWith('/oarlock'));
   console.log(`${folders.length} packages in ${out}; oarlock has ${(sizeOf(command) / 2 ** 20).toFixed(1)} MiB`);
-  if (withNode) console.log(await standalone(command, resolve(root, out)));
+  if (args['--standalone']) console.log(await standalone(command, resolve(root, out)));
+  if (args['--single-file']) console.log(await singleFile(command, resolve(root, out)));
 }

@@ -1,5 +1,6 @@
 // Writes the tsconfig.json of every package from its imports, checks its package.json against them, and writes the versions of its
-// dependencies: the exact version of packages of this repository, and the range of the root manifest for others.
+// dependencies: the exact version of packages of this repository, and the range of the root manifest for others. Also writes the version of the
+// product into sources.
 // `--check` writes nothing and fails if a file is out of date.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -112,6 +113,22 @@ const exampleNames = existsSync(join(root, examples)) ? readdirSync(join(root, e
 for (const folder of [...exampleNames.map((name) => join(examples, name)), join('packages', 'cli', 'create-oarlock-plugin')]) {
   const file = join(folder, 'package.json');
   write(join(root, file), withVersions(file, readFileSync(join(root, file), 'utf8')));
+}
+
+// what programs report as their version, and the image of the manifests
+const versionOf = /(\b(?:version: |const (?:oarlockV|v)ersion = )'|newTag: )[0-9][^' }]*/;
+for (const file of [
+  'packages/cluster/src/process/version.ts',
+  'packages/process-supervisor/src/client/supervised-runtime.ts',
+  'plugins/csi-hostpath/src/main.ts',
+  'plugins/runtime-simulated/src/simulated-runtime.ts',
+  'packaging/kubernetes/kustomization.yaml',
+].filter((each) => existsSync(join(root, each)))) {
+  const text = readFileSync(join(root, file), 'utf8');
+  write(
+    join(root, file),
+    text.replace(versionOf, (_, start) => `${start}${rootManifest.version}`),
+  );
 }
 
 // `oarlock plugins new` writes these versions into the manifests that it creates

@@ -84,6 +84,7 @@ if (only === undefined || only === 'check') {
   // mostly waits for the registry and for one thread: beside the others
   const site = check('documentation site', process.execPath, ['tools/site.mjs']);
   await check('package manifests and references', process.execPath, ['tools/sync-tsconfig.mjs', '--check']);
+  await check('release', process.execPath, ['tools/checks/release.mjs']);
   await check('dependencies', process.execPath, ['tools/checks/dependencies.mjs']);
   await check('types', bin('tsc'), ['-p', 'tsconfig.json']);
   await check('structure and language', process.execPath, ['tools/structure.mjs']);

@@ -4,11 +4,12 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { pack } from '../../tools/pack.mjs';
-import { standalone } from '../../tools/standalone.mjs';
+import { singleFile, standalone } from '../../tools/standalone.mjs';
 import { Kubectl, kubectlBinaries } from '../harness/kubectl.ts';
 import { NpmRegistry } from '../harness/npm-registry.ts';
 import { root } from '../harness/oarlock.ts';
 import { checkTypes, lintPackage } from '../harness/package-lint.ts';
+import { writePluginPackage } from '../harness/plugin-package.ts';
 import { freePort, runProgram, type Finished } from '../harness/programs.ts';
 
 const maxUnpackedBytes = 15 * 1024 * 1024;
@@ -47,10 +48,10 @@ describe('the published packages', () => {
     expect(times, ofChildren).toHaveLength(2);
     return { ...finished, seconds: times.reduce((sum, time) => sum + time, 0) };
   }
-  function kubectlIn(folder: string): Kubectl {
+  function kubectlIn(folder: string, dataDir = '.oarlock'): Kubectl {
     const binary = kubectlBinaries().at(-1);
     if (binary === undefined) throw new Error('kubectl is missing');
-    return new Kubectl(binary, join(folder, '.oarlock', 'admin.kubeconfig'), join(home, 'kubectl'));
+    return new Kubectl(binary, join(folder, dataDir, 'admin.kubeconfig'), join(home, 'kubectl'));
   }
   async function emptyFolder(name: string): Promise<string> {
     const folder = join(home, name);
@@ -121,6 +122,13 @@ describe('the published packages', () => {
       const example = /kubectl apply -f (\S+)/.exec(stdout)?.[1] ?? '';
       await kubectl.run(['apply', '-f', resolve(folder, example)]);
       await kubectl.run(['wait', '--for=condition=Available', 'deployment/hello', '--timeout=180s']);
+      // container-image.test.ts also runs them
+      await kubectl.run(['apply', '-f', join(root, 'packaging', 'kubernetes', 'namespace.yaml')]);
+      const validated = await kubectl.run([
+        ...['apply', '-k', join(root, 'packaging', 'kubernetes')],
+        ...['--dry-run=server', '--validate=strict', '-o', 'name', '--warnings-as-errors'],
+      ]);
+      expect(validated).toMatch(/^namespace\/oarlock\nconfigmap\/oarlock-\w+\nservice\/oarlock\nstatefulset\.apps\/oarlock\n$/);
     } finally {
       await run('npx', ['oarlock', 'down'], folder);
     }
@@ -139,7 +147,17 @@ describe('the published packages', () => {
     expect(names).toEqual(expect.arrayContaining(['storage-embedded', 'runtime-containerd', 'authz-rbac', 'controller-deployment']));
   });
 
-  it('run the command line of the service unit from an archive with Node, where PATH has no Node', async () => {
+  /** Returns a function that runs a program of the folder where PATH has nothing but its links. */
+  const alone =
+    (folder: string) =>
+    (...words: readonly string[]) =>
+      runProgram('/usr/bin/env', ['-i', `PATH=${join(folder, 'path')}`, `HOME=${home}`, join(folder, 'path', 'oarlock'), ...words], {
+        cwd: folder,
+        timeoutMs: 120_000,
+        ...asUser,
+      });
+
+  it('run from an archive with Node, where PATH has no Node', async () => {
     const folder = await emptyFolder('standalone');
     await run('tar', ['-xzf', await standalone(join(packages, 'oarlock'), home)], folder);
     const [unpacked = ''] = await readdir(folder);
@@ -148,22 +166,65 @@ describe('the published packages', () => {
       await symlink((await runProgram('which', [program])).stdout.trim(), join(folder, 'path', program));
     // links of the command are resolved, as in /usr/local/bin
     await symlink(join(folder, unpacked, 'bin', 'oarlock'), join(folder, 'path', 'oarlock'));
+    expect(await alone(folder)('config', 'validate', '-f', 'embedded')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('is valid'),
+    });
+  });
+
+  it('run the command line of the service unit from a single file, with plugins by name in the process, a thread and a process', async () => {
+    const folder = await emptyFolder('single-file');
+    await mkdir(join(folder, 'path'));
+    await symlink(await singleFile(join(packages, 'oarlock'), home), join(folder, 'path', 'oarlock'));
+    await writePluginPackage(join(folder, 'node_modules', 'admission-required-labels'));
+    const placement = (resource: string, where: object) =>
+      JSON.stringify({
+        use: 'admission-required-labels',
+        name: `admission-${resource.split('.')[0]}`,
+        ...where,
+        config: { labels: ['owner'], resources: [resource] },
+      });
+    await writeFile(
+      join(folder, 'cluster.yaml'),
+      [
+        'apiVersion: oarlock.dev/v1',
+        'kind: Cluster',
+        'spec:',
+        '  storage: storage-embedded',
+        '  admission:',
+        `  - ${placement('resourcequotas', {})}`,
+        `  - ${placement('jobs.batch', { placement: 'thread' })}`,
+        `  - ${placement('cronjobs.batch', { placement: 'process' })}`,
+        '',
+      ].join('\n'),
+    );
     const unit = await readFile(join(root, 'packaging', 'systemd', 'oarlock.service'), 'utf8');
     const args = (/^ExecStart=\/usr\/local\/bin\/oarlock (.*)$/m.exec(unit)?.[1] ?? '')
-      .replace('${OARLOCK_FILE}', /^Environment=OARLOCK_FILE=(\S+)/m.exec(unit)?.[1] ?? '')
+      .replace('${OARLOCK_FILE}', 'cluster.yaml')
       .replace('${STATE_DIRECTORY}', join(folder, 'state'))
       .split(' ');
-    const oarlock = (...words: readonly string[]) =>
-      runProgram('/usr/bin/env', ['-i', `PATH=${join(folder, 'path')}`, `HOME=${home}`, join(folder, 'path', 'oarlock'), ...words], {
-        cwd: folder,
-        timeoutMs: 120_000,
-        ...asUser,
-      });
+    const oarlock = alone(folder);
     expect(await oarlock(...args, '--detach', '--port', String(await freePort()))).toMatchObject({
       code: 0,
-      stdout: expect.stringMatching(/Oarlock is ready at https:\/\/127\.0\.0\.1:\d+ \(.*\): apiserver, controllers, scheduler\./),
+      stdout: expect.stringMatching(
+        /Oarlock is ready at https:\/\/127\.0\.0\.1:\d+ \(.*\): apiserver, controllers, scheduler\.[^]*\n  oarlock down /,
+      ),
     });
-    expect(await oarlock('down', '--data-dir', 'state')).toMatchObject({ code: 0 });
+    try {
+      const kubectl = kubectlIn(folder, 'state');
+      expect(await kubectl.run(['get', 'nodes', '-o', 'name'])).toBe('');
+      for (const create of [
+        ['quota', 'a'],
+        ['job', 'a', '--image=a'],
+        ['cronjob', 'a', '--image=a', '--schedule=@daily'],
+      ])
+        expect(await kubectl.try(['create', ...create]), create[0]).toMatchObject({
+          code: 1,
+          stderr: expect.stringContaining('required labels are missing: owner'),
+        });
+    } finally {
+      expect(await oarlock('down', '--data-dir', 'state')).toMatchObject({ code: 0 });
+    }
   });
 
   it.skipIf(!existsSync('/usr/bin/systemd-analyze'))('contain a service unit with an exposure below 3.0', async () => {

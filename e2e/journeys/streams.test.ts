@@ -9,6 +9,7 @@ import type { Node } from '@oarlock/api/types/core-v1';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Cluster } from '../harness/cluster.ts';
+import { consoleOfAnyCluster } from './console/any-cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { kubectlBinaries, newestKubectl, type KubectlBinary } from '../harness/kubectl.ts';
 import { Machine } from '../harness/machine.ts';
@@ -66,6 +67,8 @@ describe('streams', () => {
     await cluster.api.untilReady('default', 'streams', 2);
   });
   afterAll(() => rm(dir, { recursive: true, force: true }));
+
+  consoleOfAnyCluster(machine, () => cluster);
 
   describe.each(clients)('with kubectl $name', ({ name, binary, env }) => {
     const kubectl = () => cluster.kubectl.with(binary);

@@ -54,7 +54,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
       values: { '--sbom': [] },
     },
   );
-  const faults = ['package-lock.json', 'site/package-lock.json'].flatMap((file) =>
+  const faults = ['package-lock.json', 'site/package-lock.json', 'packaging/single-file/package-lock.json'].flatMap((file) =>
     lockFaults(JSON.parse(readFileSync(join(root, file), 'utf8'))).map((fault) => `${file}: ${fault}`),
   );
   if (faults.length > 0) {

@@ -1,4 +1,6 @@
-import { kubernetesEnvironment, type EnvironmentOptions, type Environment } from '@oarlock/cel/checker/environment';
+import { isObject } from '@oarlock/api/json/json';
+import type { KubeObject } from '@oarlock/api/object';
+import { kubernetesEnvironment, storedEnvironment, type EnvironmentOptions, type Environment } from '@oarlock/cel/checker/environment';
 import { authorizerType, resourceCheckType } from '@oarlock/cel/libraries/authorizer';
 import { mutationLibraries } from '@oarlock/cel/libraries/kubernetes-libraries';
 import { bool, dyn, int, list, map, object, string, timestamp, type ObjectType, type Type } from '@oarlock/cel/types/type';
@@ -53,6 +55,8 @@ export interface ExpressionScope {
   readonly object?: Type;
   /** False for match conditions of webhooks, which have no `namespaceObject`. */
   readonly namespace?: boolean;
+  /** True for expressions that are stored already, which may use everything that any version has offered. */
+  readonly stored?: boolean;
 }
 
 /** Returns the CEL environment of expressions in admission policies and in match conditions of webhooks. */
@@ -62,18 +66,46 @@ export function admissionEnvironment({
   struct,
   object: of = dyn,
   namespace = true,
+  stored = false,
 }: ExpressionScope): Environment {
-  return kubernetesEnvironment({
-    variables: {
-      object: of,
-      oldObject: of,
-      request: requestType,
-      authorizer: authorizerType,
-      'authorizer.requestResource': resourceCheckType,
-      ...(namespace && { namespaceObject: namespaceType }),
-      ...(params && { params: dyn }),
-      ...(variables && { variables }),
-    },
-    ...(struct && { struct, libraries: mutationLibraries }),
-  });
+  const declared = {
+    object: of,
+    oldObject: of,
+    request: requestType,
+    authorizer: authorizerType,
+    'authorizer.requestResource': resourceCheckType,
+    ...(namespace && { namespaceObject: namespaceType }),
+    ...(params && { params: dyn }),
+    ...(variables && { variables }),
+  };
+  if (stored) return storedEnvironment({ variables: declared, ...(struct && { struct }) });
+  return kubernetesEnvironment({ variables: declared, ...(struct && { struct, libraries: mutationLibraries }) });
+}
+
+/**
+ * Returns true if an expression is stored already. Stored expressions compile in the environment of stored expressions, which offers everything that any
+ * version has offered; others compile in the environment of new expressions.
+ */
+export type IsStored = (expression: string) => boolean;
+
+/** For objects that are read from storage: all of their expressions are stored. */
+export const allStored: IsStored = () => true;
+
+const expressionFields: ReadonlySet<string> = new Set(['expression', 'messageExpression', 'valueExpression']);
+
+function collect(value: unknown, into: Set<string>): void {
+  if (Array.isArray(value)) for (const item of value) collect(item, into);
+  else if (isObject(value))
+    for (const [key, each] of Object.entries(value)) {
+      if (typeof each !== 'string') collect(each, into);
+      else if (expressionFields.has(key)) into.add(each);
+    }
+}
+
+/** Returns whether a policy or webhook configuration contained an expression before an update; a new object has no stored expressions. */
+export function storedIn(old: KubeObject | undefined): IsStored {
+  const expressions = new Set<string>();
+  const { spec, webhooks } = (old ?? {}) as { readonly spec?: unknown; readonly webhooks?: unknown };
+  collect([spec, webhooks], expressions);
+  return (expression) => expressions.has(expression);
 }

@@ -64,6 +64,6 @@ export class ConfigurationSource<T extends KubeObject, R> {
 
   async #list(): Promise<readonly R[]> {
     const { items } = await this.#client.list(this.#resource);
-    return [...items].sort((a, b) => ((a.metadata?.name ?? '') < (b.metadata?.name ?? '') ? -1 : 1)).map(this.#make);
+    return [...items].sort((a, b) => ((a.metadata?.name ?? '') < (b.metadata?.name ?? '') ? -1 : 1)).map((object) => this.#make(object));
   }
 }

@@ -2,6 +2,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { ParamKind, ParamRef } from '@oarlock/api/types/admissionregistration-v1';
 import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import type { ParamAccess } from './param-access.ts';
+import { allStored, storedIn, type IsStored } from './admission-environment.ts';
 
 /** The API group of admission configuration. */
 export const configurationGroup = 'admissionregistration.k8s.io';
@@ -34,7 +35,8 @@ interface AnyBinding extends KubeObject {
 export interface PolicyResources {
   readonly policies: string;
   readonly bindings: string;
-  readonly faults: (policy: KubeObject) => readonly ExpressionError[];
+  /** Compiles the expressions of a policy, and returns those that do not compile. */
+  readonly faults: (policy: KubeObject, isStored: IsStored) => readonly ExpressionError[];
   /** Returns the paramKind of the policy with this name from the cache; undefined if the policy is not cached or has no paramKind. */
   readonly paramKind: (policy: string) => ParamKind | undefined;
   readonly access: ParamAccess;
@@ -59,6 +61,6 @@ export async function validateConfiguration(
   }
   if (resource !== policies) return allow;
   const [{ spec }, before]: readonly [AnyPolicy, AnyPolicy | undefined] = [object, old];
-  const fault = expressionRejection(faults(object), old === undefined ? [] : faults(old));
+  const fault = expressionRejection(faults(object, storedIn(old)), old === undefined ? [] : faults(old, allStored));
   return fault ?? (await access.policy(request, spec?.paramKind, before?.spec?.paramKind)) ?? allow;
 }

@@ -9,11 +9,17 @@ import { configurationGroup, validateConfiguration, type PolicyResources } from 
 import type { CompiledBinding, DispatchDependencies, PolicyHook } from './policy-dispatch.ts';
 import { PolicyHookSource, type CompiledKind } from './policy-hook-source.ts';
 import { PolicyParams } from './policy-params.ts';
+import type { IsStored } from './admission-environment.ts';
 
 export interface PolicySetNeeds {
   readonly client: Client;
   readonly informers: Informers;
   readonly authz: readonly Authorizer[];
+}
+
+/** A kind of policy, and how its expressions compile: those of policies in storage are all stored. */
+export interface CompiledPolicyKind<O extends KubeObject, C> extends CompiledKind<O, C> {
+  readonly compile: (policy: O, isStored?: IsStored) => C;
 }
 
 /** The policies and bindings of one kind (validating or mutating), and what an admission plugin needs to evaluate them. */
@@ -22,7 +28,7 @@ export class PolicySet<PO extends KubeObject, P extends CompiledExpressions, BO 
   readonly #hooks: PolicyHookSource<PO, P, BO, B>;
   readonly #resources: PolicyResources;
 
-  constructor({ client, informers, authz }: PolicySetNeeds, policies: CompiledKind<PO, P>, bindings: CompiledKind<BO, B>) {
+  constructor({ client, informers, authz }: PolicySetNeeds, policies: CompiledPolicyKind<PO, P>, bindings: CompiledKind<BO, B>) {
     const params = new PolicyParams(client);
     this.#hooks = new PolicyHookSource({ client, informers }, policies, bindings);
     this.dependencies = { namespaces: new NamespaceObjects(informers, client), params, authz };
@@ -30,7 +36,7 @@ export class PolicySet<PO extends KubeObject, P extends CompiledExpressions, BO 
       policies: policies.resource.resource,
       bindings: bindings.resource.resource,
       // requests carry objects of any kind; `validateConfiguration` calls this for policies only
-      faults: (policy) => policies.compile(policy as PO).faults,
+      faults: (policy, isStored) => policies.compile(policy as PO, isStored).faults,
       paramKind: (name) => this.#hooks.policy(name)?.paramKind,
       access: new ParamAccess(authz, params),
     };

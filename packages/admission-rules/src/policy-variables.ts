@@ -4,7 +4,7 @@ import type { Bindings } from '@oarlock/cel/interpreter/frame';
 import { compile, type Program } from '@oarlock/cel/program';
 import { dyn, object, type ObjectType, type Type } from '@oarlock/cel/types/type';
 import { FieldMap, type FieldSource, type Value } from '@oarlock/cel/values/value';
-import { admissionEnvironment, type ExpressionScope } from './admission-environment.ts';
+import { admissionEnvironment, type ExpressionScope, allStored, type IsStored } from './admission-environment.ts';
 
 export interface VariableSpec {
   readonly name: string;
@@ -21,13 +21,13 @@ export class PolicyVariables {
   readonly type: ObjectType;
   readonly faults: readonly VariableError[];
 
-  constructor(variables: readonly VariableSpec[] | undefined, scope: ExpressionScope) {
+  constructor(variables: readonly VariableSpec[] | undefined, scope: ExpressionScope, isStored: IsStored = allStored) {
     const programs = new Map<string, Program>();
     const types: Record<string, Type> = {};
     const faults: VariableError[] = [];
     (variables ?? []).forEach(({ name, expression }, index) => {
       const known = object('kubernetes.variables', { ...types });
-      const { program, message } = compile(expression, admissionEnvironment({ ...scope, variables: known }));
+      const { program, message } = compile(expression, admissionEnvironment({ ...scope, variables: known, stored: isStored(expression) }));
       if (program === undefined) faults.push({ index, message });
       else programs.set(name, program);
       types[name] = program?.type ?? dyn;

@@ -24,7 +24,7 @@ export function typeChecking({ spec = {} }: ValidatingAdmissionPolicy, definitio
     if (typed === undefined) return [];
     const { group, version } = resource;
     const title = `${group === '' ? '' : `${group}/`}${version}, Kind=${typed.kind}`;
-    const scope = { params, object: typed.type };
+    const scope = { params, object: typed.type, stored: true };
     return [{ title, scope: { ...scope, variables: new PolicyVariables(spec.variables, scope).type } }];
   });
   const check = (fieldRef: string, expression: string) => {

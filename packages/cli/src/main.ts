@@ -17,6 +17,7 @@ import {
 import { holdProcess } from './common/hold-process.ts';
 import { output } from './common/output.ts';
 import { addCompletionCommand } from './completion/completion-command.ts';
+import { addConsoleCommand } from './console/console-command.ts';
 import { addDevCommand } from './dev/dev-command.ts';
 import { addMachineCommands } from './doctor/machine-commands.ts';
 import { addKeyCommands } from './keys/key-commands.ts';
@@ -84,7 +85,7 @@ function addClusterCommands(root: Command): void {
     .command('down')
     .description('stop the cluster of a data directory')
     .addOption(dataDir())
-    .action(async (options) => (await import('./down.ts')).down(options));
+    .action(async (options) => (await import('./status/down.ts')).down(options));
   root
     .command('status')
     .description('show the process, the health checks of its API server, and the servers, leaders, nodes and certificates of the cluster')
@@ -110,15 +111,6 @@ function addClusterCommands(root: Command): void {
     .addOption(dataDir())
     .addOption(serverList())
     .action(async (options) => (await import('./status/status.ts')).kubeconfig(options));
-}
-
-function addConsoleCommand(root: Command): void {
-  root
-    .command('console')
-    .description('print a link that signs in to the web console once')
-    .addOption(dataDir())
-    .option('--kubeconfig <file>', 'kubeconfig of the user to sign in; default: that of the cluster admin')
-    .action(async (options) => (await import('./common/console-link.ts')).printLink(options));
 }
 
 function addBackupCommands(root: Command): void {

@@ -13,6 +13,7 @@ import type { JoinedNode } from '@oarlock/cluster/composition/plan';
 import { adminKubeconfig, logFile } from '@oarlock/cluster/process/process-state';
 import { run, type RunningCluster } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './common/command-error.ts';
+import { commandName } from './common/command-name.ts';
 import { adminLink } from './common/console-link.ts';
 import { fileInside, insideVariable, sendPublishedPorts } from './nodes/rootless/inside-node.ts';
 
@@ -178,7 +179,7 @@ function report(
       `${subject} is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
       ...notices,
       '',
-      `  npx oarlock down --data-dir ${dataDir}`,
+      `  ${commandName(import.meta.url)} down --data-dir ${dataDir}`,
     ].join('\n');
   }
   const isPlaced = (id: string) => plan.plugins.some(({ plugin }) => plugin.id === id);
@@ -187,8 +188,9 @@ function report(
     : isPlaced('runtime-simulated')
       ? 'create deployment hello --image=any --replicas=3'
       : `apply -k ${exampleFolder('hello-image')}`;
+  const oarlock = commandName(import.meta.url);
   const here = dataDir === resolve('.oarlock') ? '' : ` --data-dir ${dataDir}`;
-  const addServer = init === true ? [`  npx oarlock token create --role server${here}`] : [];
+  const addServer = init === true ? [`  ${oarlock} token create --role server${here}`] : [];
   return [
     `Oarlock is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
     ...notices,
@@ -197,12 +199,12 @@ function report(
     '  kubectl get nodes',
     `  kubectl ${hello}`,
     '  kubectl get pods -o wide',
-    `  npx oarlock trace deployment/hello${here}`,
+    `  ${oarlock} trace deployment/hello${here}`,
     ...(link === undefined
       ? []
-      : ['', `  Console: ${link}`, `  (valid once and for a few minutes; another: npx oarlock console${here})`, '']),
+      : ['', `  Console: ${link}`, `  (valid once and for a few minutes; another: ${oarlock} console${here})`, '']),
     ...addServer,
-    `  npx oarlock down${here}`,
+    `  ${oarlock} down${here}`,
   ].join('\n');
 }
 

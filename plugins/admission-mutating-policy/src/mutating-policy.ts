@@ -1,6 +1,7 @@
 import type { MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding } from '@oarlock/api/types/admissionregistration-v1';
 import { PolicyCompiler, type CompiledExpressions } from '@oarlock/admission-rules/policy-compiler';
 import { bindingMatcherOf, type CompiledBinding } from '@oarlock/admission-rules/policy-dispatch';
+import type { IsStored } from '@oarlock/admission-rules/admission-environment';
 import type { Program } from '@oarlock/cel/program';
 import { list } from '@oarlock/cel/types/type';
 import { jsonPatchType, mutationStruct, objectType } from './mutation-types.ts';
@@ -14,9 +15,9 @@ export interface CompiledMutatingPolicy extends CompiledExpressions {
   readonly reinvokes: boolean;
 }
 
-/** Compiles the CEL expressions of a policy. Called once per version of the policy. */
-export function compilePolicy(policy: MutatingAdmissionPolicy): CompiledMutatingPolicy {
-  const compiler = new PolicyCompiler(policy, mutationStruct);
+/** Compiles the CEL expressions of a policy. Called once per version of the policy, and for each write of a policy. */
+export function compilePolicy(policy: MutatingAdmissionPolicy, isStored?: IsStored): CompiledMutatingPolicy {
+  const compiler = new PolicyCompiler(policy, isStored, mutationStruct);
   const mutations = (policy.spec?.mutations ?? []).flatMap(({ patchType, applyConfiguration, jsonPatch }, i): CompiledMutation[] => {
     const program =
       patchType === 'ApplyConfiguration'

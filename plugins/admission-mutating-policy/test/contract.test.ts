@@ -181,6 +181,22 @@ describe('mutations', () => {
   });
 });
 
+it('a stored policy may use functions that new expressions must not use', async () => {
+  const expression = 'Object{metadata: Object.metadata{labels: {"seen": "sey".reverse()}}}';
+  const stored = policy({ mutations: [applying(expression)] });
+  expect(await mutate({ policies: [stored] })).toMatchObject({ metadata: { labels: { seen: 'yes' } } });
+  const { api, plugin: created } = await open({ policies: [] });
+  try {
+    const creation = admissionRequest('CREATE', mutatingAdmissionPolicies, stored);
+    expect(await created.validate?.(creation)).toMatchObject({ allowed: false, message: expect.stringContaining('reverse') as unknown });
+    const changed = policy({ mutations: [applying(expression)], failurePolicy: 'Ignore' });
+    const update = admissionRequest('UPDATE', mutatingAdmissionPolicies, changed, { old: stored });
+    expect(await created.validate?.(update)).toEqual({ allowed: true });
+  } finally {
+    await api.stop();
+  }
+});
+
 describe('errors', () => {
   const failing: readonly (readonly [string, Mutation])[] = [
     ["expression 'Object{spec: object.spec.none}' resulted in error: no such key: none", applying('Object{spec: object.spec.none}')],

@@ -1,6 +1,7 @@
 import type { ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding } from '@oarlock/api/types/admissionregistration-v1';
 import { PolicyCompiler, type CompiledExpressions } from '@oarlock/admission-rules/policy-compiler';
 import { bindingMatcherOf, type CompiledBinding } from '@oarlock/admission-rules/policy-dispatch';
+import type { IsStored } from '@oarlock/admission-rules/admission-environment';
 import type { Program } from '@oarlock/cel/program';
 import { bool, nullType, string } from '@oarlock/cel/types/type';
 
@@ -22,9 +23,9 @@ export interface CompiledValidatingBinding extends CompiledBinding {
   readonly actions: readonly string[];
 }
 
-/** Compiles the CEL expressions of a policy. Called once per version of the policy. */
-export function compilePolicy(policy: ValidatingAdmissionPolicy): CompiledValidatingPolicy {
-  const compiler = new PolicyCompiler(policy);
+/** Compiles the CEL expressions of a policy. Called once per version of the policy, and for each write of a policy. */
+export function compilePolicy(policy: ValidatingAdmissionPolicy, isStored?: IsStored): CompiledValidatingPolicy {
+  const compiler = new PolicyCompiler(policy, isStored);
   const { validations = [], auditAnnotations = [] } = policy.spec ?? {};
   const compiled = validations.flatMap(({ expression, message, messageExpression, reason }, i): CompiledValidation[] => {
     const program = compiler.compile(`spec.validations[${i}].expression`, expression, [bool]);

@@ -168,6 +168,32 @@ describe('ValidatingAdmissionPolicy [Privileged:ClusterAdmin]', () => {
   });
 });
 
+describe('expressions with functions that new expressions must not use', () => {
+  const text = "undeclared reference to 'math'";
+  const expression = 'math.least(object.spec.replicas, 9) <= 3';
+  const stored = policy({ variables: [{ name: 'limit', expression: 'math.abs(-3)' }], validations: [{ expression }] });
+  const update = (spec: ValidatingAdmissionPolicySpec) =>
+    ask({}, admissionRequest('UPDATE', validatingAdmissionPolicies, policy(spec), { old: stored }));
+
+  it('are rejected in new policies', async () => {
+    expect(messageOf(await ask({}, admissionRequest('CREATE', validatingAdmissionPolicies, stored)))).toContain(text);
+  });
+
+  it('are accepted in updates that do not change them', async () => {
+    expect(messageOf(await update({ ...stored.spec, failurePolicy: 'Ignore' }))).toBe('allowed');
+    const added = { expression: 'object.spec.replicas < variables.limit' };
+    expect(messageOf(await update({ ...stored.spec, validations: [{ expression, message: 'too many' }, added] }))).toBe('allowed');
+    expect(messageOf(await update({ ...stored.spec, validations: [{ expression: `${expression} || false` }] }))).toContain(text);
+    const wrong = { expression: 'object.spec.replicas < variables.limit + "x"' };
+    expect(messageOf(await update({ ...stored.spec, validations: [wrong] }))).toContain('no matching overload');
+  });
+
+  it('are evaluated', async () => {
+    expect(messageOf(await ask({ policies: [stored] }, create(3)))).toBe('allowed');
+    expect(messageOf(await ask({ policies: [stored] }, create(4)))).toContain(`failed expression: ${expression}`);
+  });
+});
+
 describe('errors', () => {
   const failing = { validations: [{ expression: 'object.spec.nothing == 1' }] };
   it('are handled by the failure policy', async () => {

@@ -13,6 +13,7 @@ import { Client, Informers } from '@oarlock/spi/client';
 import { NamespaceObjects } from '@oarlock/admission-rules/namespace-objects';
 import { configurationGroup, expressionRejection } from '@oarlock/admission-rules/policy-configuration';
 import { ReinvocationContext } from '@oarlock/admission-rules/reinvocation-context';
+import { allStored, storedIn } from '@oarlock/admission-rules/admission-environment';
 import { ConfigurationSource } from '@oarlock/admission-rules/configuration-source';
 import { z } from 'zod';
 import { shouldCallHook, dispatchWebhook, type DispatchOptions } from './webhook-dispatcher.ts';
@@ -169,7 +170,7 @@ function configurationFault({ resource, subresource, object, old }: AdmissionReq
   )
     return undefined;
   return expressionRejection(
-    matchConditionErrors(object as WebhookConfiguration),
-    old === undefined ? [] : matchConditionErrors(old as WebhookConfiguration),
+    matchConditionErrors(object as WebhookConfiguration, storedIn(old)),
+    old === undefined ? [] : matchConditionErrors(old as WebhookConfiguration, allStored),
   );
 }

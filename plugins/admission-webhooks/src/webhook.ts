@@ -1,6 +1,6 @@
 import type { KubeObject } from '@oarlock/api/object';
 import type { MutatingWebhook, ValidatingWebhook, WebhookClientConfig } from '@oarlock/api/types/admissionregistration-v1';
-import { admissionEnvironment } from '@oarlock/admission-rules/admission-environment';
+import { admissionEnvironment, type IsStored } from '@oarlock/admission-rules/admission-environment';
 import type { ExpressionError } from '@oarlock/admission-rules/policy-configuration';
 import { MatchConditions } from '@oarlock/admission-rules/match-conditions';
 import { Matcher } from '@oarlock/admission-rules/matcher';
@@ -29,7 +29,7 @@ export interface WebhookConfiguration extends KubeObject {
 }
 
 const defaultTimeout = 10;
-const environment = () => admissionEnvironment({ namespace: false });
+const environment = (stored: boolean) => admissionEnvironment({ namespace: false, stored });
 
 export function compileWebhooks({ metadata, webhooks = [] }: WebhookConfiguration): readonly CompiledWebhook[] {
   const configuration = metadata?.name ?? '';
@@ -44,7 +44,7 @@ export function compileWebhooks({ metadata, webhooks = [] }: WebhookConfiguratio
       name,
       configuration,
       matcher: new Matcher({ rules, matchPolicy, namespaceSelector, objectSelector }),
-      conditions: new MatchConditions(webhook.matchConditions, environment),
+      conditions: new MatchConditions(webhook.matchConditions, () => environment(true)),
       ignoresFailures: webhook.failurePolicy === 'Ignore',
       timeoutMs: (webhook.timeoutSeconds ?? defaultTimeout) * 1000,
       client: clientConfig,
@@ -56,10 +56,10 @@ export function compileWebhooks({ metadata, webhooks = [] }: WebhookConfiguratio
 }
 
 /** Returns the errors of match conditions that do not compile. */
-export function matchConditionErrors({ webhooks = [] }: WebhookConfiguration): readonly ExpressionError[] {
+export function matchConditionErrors({ webhooks = [] }: WebhookConfiguration, isStored: IsStored): readonly ExpressionError[] {
   return webhooks.flatMap(({ matchConditions = [] }, i) =>
     matchConditions.flatMap(({ expression }, j): ExpressionError[] => {
-      const { message } = compile(expression, environment(), { expect: [bool] });
+      const { message } = compile(expression, environment(isStored(expression)), { expect: [bool] });
       return message === undefined ? [] : [{ field: `webhooks[${i}].matchConditions[${j}].expression`, expression, message }];
     }),
   );

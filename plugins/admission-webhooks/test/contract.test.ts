@@ -218,6 +218,21 @@ describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () =>
     expect(verdict).toMatchObject({ allowed: false, reason: 'Invalid', field: 'webhooks[0].matchConditions[0].expression' });
   });
 
+  it('evaluates stored match conditions with functions that new ones must not use', async () => {
+    server.handler = () => ({ allowed: false });
+    const matchConditions = [{ name: 'reversed', expression: 'object.metadata.name.reverse() == "ab"' }];
+    const { plugin: created } = await open({ validating: [{ matchConditions }] });
+    expect((await created.validate?.(create(map('ba'))))?.allowed).toBe(false);
+    expect((await created.validate?.(create(map('ab'))))?.allowed).toBe(true);
+    const old = configuration('Validating', { matchConditions });
+    const creation = admissionRequest('CREATE', validatingWebhookConfigurations, old);
+    expect(await created.validate?.(creation)).toMatchObject({ allowed: false, field: 'webhooks[0].matchConditions[0].expression' });
+    const changed = configuration('Validating', { matchConditions, timeoutSeconds: 3 });
+    expect(await created.validate?.(admissionRequest('UPDATE', validatingWebhookConfigurations, changed, { old }))).toEqual({
+      allowed: true,
+    });
+  });
+
   it('should not be able to mutate or prevent deletion of webhook configuration objects', async () => {
     server.handler = () => ({ allowed: false });
     const { plugin: created } = await open({ validating: [{}], mutating: [{}] });

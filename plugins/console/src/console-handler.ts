@@ -15,6 +15,8 @@ export interface ConsoleHandlerOptions {
   readonly files: Pick<PageFiles, 'find'>;
   readonly authenticator: PathAuthenticator;
   readonly cluster: { readonly name: string; readonly version: string; readonly url: string };
+  /** `link`: users sign in with a link only. */
+  readonly signIn: 'any' | 'link';
   readonly log: Logger;
 }
 
@@ -93,21 +95,23 @@ export class ConsoleHandler implements PathHandler {
 
   /** Returns the user of the request, as the page shows it. */
   #session({ name, groups }: Identity, { headers }: Credentials): PathResponse {
-    const { cluster, sessions } = this.#options;
+    const { cluster, sessions, signIn } = this.#options;
     const secret = sessionSecretOf(headers);
     const session = secret === undefined ? undefined : sessions.use(secret);
     const user = session === undefined ? undefined : { name, groups, expiresAt: session.expiresAt };
-    return { code: 200, body: { cluster, ...(user && { user }) } };
+    return { code: 200, body: { cluster, signIn, ...(user && { user }) } };
   }
 
   /** Begins a session: of the user of a sign-in link, or of the user whose credentials the request has. */
   #signIn({ body, identity }: PathRequest, credentials: Credentials): PathResponse {
-    const { sessions, links, log } = this.#options;
+    const { sessions, links, signIn, log } = this.#options;
     const parsed = signInBody.safeParse(body);
     if (!parsed.success) return rejection('BadRequest', z.prettifyError(parsed.error));
     const link = parsed.data === undefined ? undefined : links.redeem(parsed.data.link);
     if (parsed.data !== undefined && link === undefined)
       return rejection('Unauthorized', 'the sign-in link is invalid, used or expired: `oarlock console` prints another');
+    if (link === undefined && signIn === 'link')
+      return rejection('Forbidden', 'this console accepts sign-in links only: `oarlock console` prints one');
     if (link === undefined && (identity.name === anonymous.name || isSession(credentials, sessions)))
       return rejection('Unauthorized', 'the request has no credentials');
     if (isImpersonated(credentials))

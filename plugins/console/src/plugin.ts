@@ -21,6 +21,8 @@ export default Paths.plugin({
     linkMinutes: minutes.max(60).default(10),
     maxSessions: z.int().min(1).max(100_000).default(1_000),
     maxSessionsPerUser: z.int().min(1).max(1_000).default(20),
+    /** `any`: users sign in with a link, a bearer token or a client certificate. `link`: with a link only. */
+    signIn: z.enum(['any', 'link']).default('any'),
   }),
   needs: { cluster: Cluster },
   create({ config, cluster }, { clock, log }) {
@@ -36,6 +38,7 @@ export default Paths.plugin({
       sessions,
       links: new SignInLinks(config.linkMinutes * 60_000, clock),
       files: new PageFiles(),
+      signIn: config.signIn,
       authenticator: new SessionAuthenticator(sessions),
       cluster: { name: cluster.name, version: cluster.version, url: cluster.serverUrl },
       log,

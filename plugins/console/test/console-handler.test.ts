@@ -40,6 +40,7 @@ beforeEach(async () => {
     links: new SignInLinks(5_000, clock),
     files: new PageFiles(() => folder),
     authenticator: new SessionAuthenticator(sessions),
+    signIn: 'any',
     cluster: { name: 'c', version: 'v1.36.0', url: 'https://cluster:6443' },
     log,
   });

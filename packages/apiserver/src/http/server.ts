@@ -277,14 +277,16 @@ export class HttpServer {
 }
 
 function newServer({ pair, clientAuthorities, maxStreamsPerConnection }: HttpServerOptions): Http2SecureServer {
+  const authorities = handshakeAuthorities(clientAuthorities);
   const server = createSecureServer({
     allowHTTP1: true,
-    requestCert: true,
+    // without authorities no certificate would be valid, and browsers would prompt their users for one
+    requestCert: authorities.length > 0,
     rejectUnauthorized: false,
     ...serverTls,
     cert: pair.certificate,
     key: pair.key,
-    ca: handshakeAuthorities(clientAuthorities),
+    ca: authorities,
     maxHeaderListPairs: maxHeaderPairs,
     maxSessionMemory,
     noDelay: true,

@@ -1,8 +1,8 @@
-import { invalid, type FieldError } from '@oarlock/api/field/field-error';
+import { fieldForbidden, invalid, type FieldError } from '@oarlock/api/field/field-error';
 import { isObject, own } from '@oarlock/api/json/json';
 import type { GroupVersionKind } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
-import { compileDeviceSelector } from '@oarlock/cel/device-selector';
+import { compileDeviceSelector, estimateSelectorCost, maxSelectorCost } from '@oarlock/cel/device-selector';
 import { LruMap } from '@oarlock/primitives/collections/lru-map';
 
 /** The fields of resource.k8s.io kinds with device requests or selectors, from the spec on. */
@@ -13,13 +13,21 @@ const roots: Readonly<Record<string, readonly string[]>> = {
 };
 /** Longer expressions are rejected without a compilation. */
 const maxExpressionLength = 10 * 1024;
-/** The messages about expressions; '' for a valid expression. */
-const messages = new LruMap<string, string>(1000);
+/** The compilation error of an expression, or its estimated cost. */
+interface CheckedSelector {
+  readonly message: string | undefined;
+  readonly cost: number;
+}
+const checkedSelectors = new LruMap<string, CheckedSelector>(1000);
 
-function messageOf(expression: string): string {
-  let message = messages.get(expression);
-  if (message === undefined) messages.set(expression, (message = compileDeviceSelector(expression).message ?? ''));
-  return message;
+function checkSelector(expression: string): CheckedSelector {
+  let checked = checkedSelectors.get(expression);
+  if (checked === undefined) {
+    const { program, message } = compileDeviceSelector(expression);
+    checked = { message, cost: program === undefined ? 0 : estimateSelectorCost(program) };
+    checkedSelectors.set(expression, checked);
+  }
+  return checked;
 }
 
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
@@ -43,8 +51,8 @@ function selectorsIn(root: readonly string[], object: KubeObject): readonly (rea
 }
 
 /**
- * Returns the errors of the CEL selectors of device classes and claims that do not compile. An expression that the old object contains is not
- * compiled again.
+ * Returns the errors of the CEL selectors of device classes and claims that do not compile or cost too much. An expression that the old object
+ * contains is not checked again.
  */
 export function deviceSelectorErrors({ group, kind }: GroupVersionKind, object: KubeObject, old?: KubeObject): readonly FieldError[] {
   const root = group === 'resource.k8s.io' && Object.hasOwn(roots, kind) ? roots[kind] : undefined;
@@ -52,7 +60,8 @@ export function deviceSelectorErrors({ group, kind }: GroupVersionKind, object: 
   const known = new Set(old === undefined ? [] : selectorsIn(root, old).map(([, expression]) => expression));
   return selectorsIn(root, object).flatMap(([path, expression]) => {
     if (known.has(expression) || Buffer.byteLength(expression) > maxExpressionLength) return [];
-    const message = messageOf(expression);
-    return message === '' ? [] : [invalid(path, expression, message)];
+    const { message, cost } = checkSelector(expression);
+    if (message !== undefined) return [invalid(path, expression, message)];
+    return cost > maxSelectorCost ? [fieldForbidden(path, 'too complex, exceeds cost limit')] : [];
   });
 }

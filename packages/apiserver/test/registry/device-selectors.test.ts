@@ -42,11 +42,16 @@ it('accepts expressions that were stored, and leaves too long ones to the check 
   expect(fields('DeviceClass', { selectors: [{ cel: { expression: 'x'.repeat(10_241) } }] })).toEqual([]);
 });
 
-it('rejects a DeviceClass whose selector does not compile', async () => {
+it('rejects a DeviceClass whose selector does not compile or is too expensive', async () => {
   const create = (...selectors: object[]) => server.create('deviceclasses.resource.k8s.io', object('DeviceClass', { selectors }));
   expect((await rejectionOf(create(bad))).status).toMatchObject({
     code: 422,
     message: `DeviceClass.resource.k8s.io "x" is invalid: spec.selectors[0].cel.expression: Invalid value: "device.foo": ${text}`,
   });
+  const loop = (inner: string, variable: string) => `[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(${variable}, ${inner})`;
+  const expression = ['a', 'b', 'c', 'd', 'e', 'f', 'g'].reduce(loop, 'device.driver != ""');
+  expect((await rejectionOf(create({ cel: { expression } }))).message).toBe(
+    'DeviceClass.resource.k8s.io "x" is invalid: spec.selectors[0].cel.expression: Forbidden: too complex, exceeds cost limit',
+  );
   expect(await create(good)).toMatchObject({ spec: { selectors: [good] } });
 });

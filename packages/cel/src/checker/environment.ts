@@ -1,5 +1,5 @@
 import type { FunctionDeclaration, Library } from '../libraries/library.ts';
-import { kubernetesLibraries } from '../libraries/kubernetes-libraries.ts';
+import { kubernetesLibraries, storedLibraries } from '../libraries/kubernetes-libraries.ts';
 import {
   bool,
   bytes,
@@ -89,6 +89,13 @@ function functionsOf(libraries: readonly Library[]): ReadonlyMap<string, readonl
   return table;
 }
 
-/** Returns the base environment of Kubernetes 1.36, in which new expressions compile, extended by `options`. */
+/** Returns the base environment of Kubernetes 1.36, in which new expressions compile, extended by `options` (NewExpressions upstream). */
 export const kubernetesEnvironment = (options: Omit<EnvironmentOptions, 'homogeneous'>): Environment =>
   environment({ libraries: kubernetesLibraries, homogeneous: true, ...options });
+
+/**
+ * Returns the environment of expressions that are stored in objects (StoredExpressions upstream): it offers everything that any version has offered.
+ * Stored expressions are evaluated in it, and an update compiles its unchanged expressions in it.
+ */
+export const storedEnvironment = (options: Pick<EnvironmentOptions, 'variables' | 'struct'>): Environment =>
+  environment({ libraries: storedLibraries, homogeneous: true, bindings: true, ...options });

@@ -28,7 +28,7 @@ export const listRules: ReadonlyMap<string, CallRule> = new Map<string, CallRule
   ['slice', slice],
   ['flatten', ({ target, args: [depth] }) => target && creation(sizeOf(target), depth === undefined ? 1 : constantOf(depth, largest))],
   ['lists.range', ({ args: [count] }) => creation(fixed(constantOf(count, largest)), 1)],
-  ['reverse', ({ target }) => target && creation(sizeOf(target), 1)],
+  ['reverse', ({ target, overload }) => (overload.params[0]?.kind === 'list' ? target && creation(sizeOf(target), 1) : undefined)],
   ['distinct', ({ target }) => selfComparison(target, undefined)],
   ['sort', ({ target, overload }) => selfComparison(target, elementKind(overload.params[0]))],
   ['@sortByAssociatedKeys', ({ args: [keys], overload }) => selfComparison(keys, elementKind(overload.params[1]))],

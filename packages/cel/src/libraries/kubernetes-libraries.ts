@@ -4,13 +4,14 @@ import { addresses } from './internal/ip.ts';
 import { jsonPatches } from './internal/json-patch.ts';
 import { extendedLists } from './internal/extended-lists.ts';
 import { lists } from './internal/lists.ts';
+import { math } from './internal/math.ts';
 import { operators } from './internal/operators.ts';
 import { quantities } from './quantity.ts';
 import { regex } from './regex.ts';
 import { semver } from './internal/semver.ts';
 import { sets } from './internal/sets.ts';
 import { standard } from './internal/standard.ts';
-import { strings } from './internal/strings.ts';
+import { stringReversal, strings } from './internal/strings.ts';
 import { urls } from './internal/url.ts';
 import type { Library } from './library.ts';
 
@@ -36,3 +37,9 @@ export const kubernetesLibraries: readonly Library[] = [
 
 /** The libraries of mutating admission policies: also `jsonpatch.escapeKey`. */
 export const mutationLibraries: readonly Library[] = [...kubernetesLibraries, jsonPatches];
+
+/**
+ * The libraries of stored expressions: all that any version has offered. Objects that were accepted before a library was removed keep working, and can be
+ * updated as long as their expressions do not change.
+ */
+export const storedLibraries: readonly Library[] = [...mutationLibraries, math, stringReversal];

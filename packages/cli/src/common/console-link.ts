@@ -1,5 +1,4 @@
 import { isStatus } from '@oarlock/api/status';
-import { remoteAccess } from '@oarlock/cluster/remote-access';
 import type { RunningCluster } from '@oarlock/cluster/run';
 import type { Client } from '@oarlock/spi/client';
 import { adminAccess } from './admin-access.ts';
@@ -19,9 +18,9 @@ export async function adminLink(running: RunningCluster): Promise<string | undef
   return plugins.some(({ plugin }) => plugin.id === 'console') ? createLink(running.clientAs(admin)) : undefined;
 }
 
-/** Prints a sign-in link of the console for the user of a kubeconfig, by default for the cluster's admin. The link is valid once and for a short time. */
-export async function printLink({ dataDir, kubeconfig }: { readonly dataDir: string; readonly kubeconfig?: string }): Promise<void> {
-  const access = kubeconfig === undefined ? await adminAccess(dataDir) : await remoteAccess(kubeconfig);
+/** Prints a sign-in link of the console that a cluster serves, for the cluster's admin. The link is valid once and for a short time. */
+export async function printLink(dataDir: string): Promise<void> {
+  const access = await adminAccess(dataDir);
   try {
     console.log(await createLink(access.client));
   } catch (cause) {

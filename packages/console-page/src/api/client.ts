@@ -86,6 +86,7 @@ export function withQuery(path: string, query: RequestOptions['query'] = {}): st
 export class ApiClient {
   readonly #fetch: Fetch;
   readonly #pageKey: () => string;
+  #prefetched: { readonly key: string; readonly value: Promise<unknown> } | undefined;
   /** Called when the server rejects the session. */
   onUnauthorized: () => void = () => undefined;
   /** The user whose permissions the requests have instead of one's own. */
@@ -118,7 +119,26 @@ export class ApiClient {
     throw await apiErrorOf(response);
   }
 
-  async json<T>(path: string, options?: RequestOptions): Promise<T> {
+  /** Sends a request before it is needed. The next `json` with the same request uses its response; one response is kept. */
+  prefetch(path: string, options: Pick<RequestOptions, 'query' | 'accept'>): void {
+    const value = this.#read(path, options);
+    value.catch(() => undefined); // reported to the caller of `json`, if there is one
+    this.#prefetched = { key: keyOf(path, options), value };
+  }
+
+  async json<T>(path: string, options: RequestOptions = {}): Promise<T> {
+    const prefetched = this.#prefetched;
+    const isSame =
+      options.method === undefined &&
+      this.impersonation === undefined &&
+      options.as === undefined &&
+      prefetched?.key === keyOf(path, options);
+    if (!isSame) return this.#read(path, options);
+    this.#prefetched = undefined;
+    return prefetched.value as Promise<T>;
+  }
+
+  async #read<T>(path: string, options: RequestOptions): Promise<T> {
     return (await (await this.send(path, options)).json()) as T;
   }
 
@@ -126,6 +146,10 @@ export class ApiClient {
     return (await this.send(path, { accept: '*/*', ...options })).text();
   }
 }
+
+/** Returns what identifies a read. */
+const keyOf = (path: string, { query, accept = '' }: Pick<RequestOptions, 'query' | 'accept'>): string =>
+  `${accept} ${withQuery(path, query)}`;
 
 async function apiErrorOf(response: Response): Promise<ApiError> {
   const text = await response.text();

@@ -1,4 +1,4 @@
-import { withQuery } from './client.ts';
+import { errorText, isApiError, withQuery, type ApiClient } from './client.ts';
 
 export interface ExecTarget {
   readonly namespace: string;
@@ -22,5 +22,18 @@ export function statusMessage(bytes: Uint8Array): string {
     return status === 'Success' ? '' : message;
   } catch {
     return text;
+  }
+}
+
+/**
+ * Returns why the server rejects the request for a terminal: browsers do not report the status of a WebSocket that was not opened. Undefined if the server
+ * rejects only that this second request contains no upgrade.
+ */
+export async function rejectionOf(client: ApiClient, target: ExecTarget): Promise<string | undefined> {
+  try {
+    await client.send(execPath(target));
+    return undefined;
+  } catch (error) {
+    return isApiError(error, 400) ? undefined : errorText(error);
   }
 }

@@ -1,4 +1,6 @@
 import type { ApiClient, RequestOptions } from './client.ts';
+import { whenIdle } from './idle.ts';
+import { SortedRows, type RowChange } from './sorted-rows.ts';
 import { reflect, type ConnectionState, type WatchEvent } from './watch.ts';
 
 /** A column that the server defines for a resource. Columns with a priority above 0 are shown on wide screens only. */
@@ -40,6 +42,8 @@ export interface ServerTable {
 
 /** The server's tables; JSON for servers that have no table of a resource. */
 export const tableAccept = 'application/json;as=Table;g=meta.k8s.io;v=v1,application/json';
+/** The rows of the first page, which fill a screen and arrive soon. */
+const firstPageSize = 100;
 const pageSize = 500;
 
 const rowOf = ({ cells, object: { metadata } }: ServerRow): Row => ({
@@ -51,8 +55,12 @@ const rowOf = ({ cells, object: { metadata } }: ServerRow): Row => ({
   cells,
 });
 
-const compareRows = (a: Row, b: Row): number =>
-  a.namespace < b.namespace ? -1 : a.namespace > b.namespace ? 1 : a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
+/** Returns the query of the first page of a table. */
+export const firstPageQuery = (selectors: NonNullable<RequestOptions['query']> = {}): NonNullable<RequestOptions['query']> => ({
+  ...selectors,
+  limit: firstPageSize,
+  continue: undefined,
+});
 
 export interface TableStoreOptions {
   readonly client: ApiClient;
@@ -62,15 +70,19 @@ export interface TableStoreOptions {
   /** Calls the function before the next paint; events until then are one change. */
   readonly schedule?: (work: () => void) => void;
   readonly reflectWith?: typeof reflect;
+  /** Called with rows before they are shown, to prepare what views derive from them. */
+  readonly onRows?: (rows: readonly Row[]) => void;
 }
 
-/** The rows of one resource, kept up to date by a watch: listed in pages, sorted by namespace and name. */
+/**
+ * The rows of one resource, kept up to date by a watch: listed in pages, sorted by namespace and name. The first page is shown at once; further pages are
+ * requested while the browser is idle.
+ */
 export class TableStore {
   readonly #options: TableStoreOptions;
   readonly #listeners = new Set<() => void>();
   readonly #abort = new AbortController();
-  #rows = new Map<string, Row>();
-  #sorted: readonly Row[] | undefined;
+  readonly #rows = new SortedRows<Row>();
   #isScheduled = false;
   columns: readonly Column[] = [];
   state: ConnectionState = 'connecting';
@@ -107,8 +119,12 @@ export class TableStore {
 
   /** The rows, sorted. The same array until a row changes. */
   get rows(): readonly Row[] {
-    this.#sorted ??= [...this.#rows.values()].sort(compareRows);
-    return this.#sorted;
+    return this.#rows.list;
+  }
+
+  /** The change that led to `rows`. */
+  get lastChange(): RowChange<Row> | undefined {
+    return this.#rows.lastChange;
   }
 
   subscribe(listener: () => void): () => void {
@@ -126,8 +142,7 @@ export class TableStore {
       if (type === 'BOOKMARK') continue;
       const own = rowOf(row);
       if (type === 'DELETED') this.#rows.delete(own.uid);
-      else this.#rows.set(own.uid, own);
-      this.#sorted = undefined;
+      else this.#rows.set(own);
     }
     this.#changed();
     return version === '' ? undefined : version;
@@ -142,33 +157,28 @@ export class TableStore {
   async #list(signal: AbortSignal): Promise<string> {
     const isFirst = this.#rows.size === 0;
     if (!isFirst) this.relists += 1;
-    const rows = isFirst ? this.#rows : new Map<string, Row>();
+    const listed = new Map<string, Row>();
+    let query = isFirst ? firstPageQuery(this.#selectors()) : { ...this.#selectors(), limit: pageSize, continue: undefined };
     let next: string | undefined;
     let version: string;
     do {
-      const page: ServerTable = await this.#options.client.json(this.#options.path, {
-        accept: tableAccept,
-        query: { ...this.#selectors(), limit: pageSize, continue: next },
-        signal,
-      });
+      const page: ServerTable = await this.#options.client.json(this.#options.path, { accept: tableAccept, query, signal });
       if (page.columnDefinitions !== undefined && page.columnDefinitions.length > 0) this.columns = page.columnDefinitions;
-      for (const row of page.rows ?? []) {
-        const own = rowOf(row);
-        rows.set(own.uid, own);
-      }
+      const rows = (page.rows ?? []).map(rowOf);
+      this.#options.onRows?.(rows);
+      for (const row of rows)
+        if (isFirst) this.#rows.set(row);
+        else listed.set(row.uid, row);
       version = page.metadata?.resourceVersion ?? '';
       next = page.metadata?.continue;
       this.remaining = next === undefined || next === '' ? 0 : (page.metadata?.remainingItemCount ?? 0);
-      if (isFirst) this.#changedRows();
+      query = { ...this.#selectors(), limit: pageSize, continue: next };
+      if (isFirst) this.#changed();
+      if (next !== undefined && next !== '') await whenIdle();
     } while (next !== undefined && next !== '');
-    this.#rows = rows;
-    this.#changedRows();
-    return version;
-  }
-
-  #changedRows(): void {
-    this.#sorted = undefined;
+    if (!isFirst) this.#rows.replace(listed);
     this.#changed();
+    return version;
   }
 
   #changed(): void {

@@ -1,3 +1,4 @@
+import { newYield } from './idle.ts';
 import { ApiError, errorText, isApiError, type ApiClient, type RequestOptions } from './client.ts';
 
 export interface WatchEvent<T> {
@@ -105,7 +106,11 @@ export async function reflect<T>({
       });
       onState('live');
       if (response.body === null) throw new Error('the response has no body');
+      const yieldToBrowser = newYield();
       for await (const event of eventsOf<T>(response.body)) {
+        const yielded = yieldToBrowser();
+        if (yielded !== undefined) await yielded;
+        if (signal.aborted) break;
         backoff = minBackoffMs;
         version = onEvent(event) ?? version;
       }

@@ -1,11 +1,14 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { ApiClient } from '../api/client.ts';
 import { discoverResources, type ApiResource } from '../api/resources.ts';
+import { readFeatures, type ServerFeatures } from '../api/server-features.ts';
 import { ErrorMessage } from '../components/error-message.tsx';
 import { Toasts, type Toast } from '../components/toasts.tsx';
 import { text } from '../text/en.ts';
+import { views } from '../views/registry.ts';
 import { SignIn } from '../views/sign-in/sign-in.tsx';
 import { App as AppContextProvider, type AppContext, type ToastKind } from './context.ts';
+import { loadAhead } from './load-ahead.ts';
 import { Frame } from './frame.tsx';
 import { parseLocation } from './router.ts';
 import { currentSession, signInWithLink, type SessionInfo } from './session.ts';
@@ -23,10 +26,14 @@ function takeLinkSecret(): string | undefined {
 interface State {
   readonly session?: SessionInfo;
   readonly resources?: readonly ApiResource[];
+  readonly features?: ServerFeatures;
   readonly error?: unknown;
   /** Why the user has to sign in again. */
   readonly notice?: string;
 }
+
+/** Returns a session without its user. */
+const signedOut = ({ cluster, signIn }: SessionInfo): SessionInfo => ({ ...(cluster && { cluster }), ...(signIn && { signIn }) });
 
 /** Signs in if the address is a sign-in link, and shows the page when the session and the resources are known. */
 export function App() {
@@ -42,13 +49,15 @@ export function App() {
   const closeToast = (id: number) => setToasts((all) => all.filter((each) => each.id !== id));
   const enter = async (session: SessionInfo) => {
     try {
-      setState({ session, resources: await discoverResources(client) });
+      const [resources, features] = await Promise.all([discoverResources(client), readFeatures(client)]);
+      setState({ session, resources, features });
     } catch (error) {
       setState({ session, error });
     }
   };
   const begin = async () => {
     const secret = takeLinkSecret();
+    if (secret === undefined) loadAhead(client, parseLocation(location.hash), views);
     try {
       const current = await currentSession(client);
       const session = secret === undefined ? current : { ...current, ...(await signInWithLink(client, secret)) };
@@ -59,7 +68,7 @@ export function App() {
     }
   };
   useEffect(() => {
-    client.onUnauthorized = () => setState((last) => (last.session?.user === undefined ? last : { session: {}, notice: text.signIn.ended }));
+    client.onUnauthorized = () => setState((last) => (last.session?.user === undefined ? last : { session: signedOut(last.session), notice: text.signIn.ended }));
     void begin();
     // a link that is opened while the page is shown changes the fragment only
     const onHashChange = () => {
@@ -69,16 +78,17 @@ export function App() {
     return () => removeEventListener('hashchange', onHashChange);
   }, []);
 
-  const { session, resources, error, notice } = state;
+  const { session, resources, features, error, notice } = state;
   if (error !== undefined) return <main class="alone"><ErrorMessage error={error} onRetry={() => location.reload()} /></main>;
   if (session === undefined) return <main class="alone" aria-busy="true"><p>{text.connection.connecting}</p></main>;
   if (session.user === undefined)
-    return <SignIn client={client} {...(notice !== undefined && { notice })} onSignedIn={(signedIn) => void enter({ ...session, ...signedIn })} />;
-  if (resources === undefined) return <main class="alone" aria-busy="true"><p>{text.connection.connecting}</p></main>;
+    return <SignIn client={client} onlyLink={session.signIn === 'link'} {...(notice !== undefined && { notice })} onSignedIn={(signedIn) => void enter({ ...session, ...signedIn })} />;
+  if (resources === undefined || features === undefined) return <main class="alone" aria-busy="true"><p>{text.connection.connecting}</p></main>;
   const context: AppContext = {
     client,
     session,
     resources,
+    features,
     namespace,
     setNamespace,
     refreshResources: () => void enter(session),
@@ -86,7 +96,7 @@ export function App() {
   };
   return (
     <AppContextProvider.Provider value={context}>
-      <Frame onSignedOut={() => setState({ session: {} })} />
+      <Frame onSignedOut={() => setState({ session: signedOut(session) })} />
       <Toasts toasts={toasts} onClose={closeToast} />
     </AppContextProvider.Provider>
   );

@@ -2,6 +2,7 @@ import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { ApiClient } from '../api/client.ts';
 import type { ApiResource } from '../api/resources.ts';
+import type { ServerFeatures } from '../api/server-features.ts';
 import type { SessionInfo } from './session.ts';
 
 export type ToastKind = 'info' | 'success' | 'error';
@@ -11,6 +12,7 @@ export interface AppContext {
   readonly client: ApiClient;
   readonly session: SessionInfo;
   readonly resources: readonly ApiResource[];
+  readonly features: ServerFeatures;
   /** The namespace that tables and new objects use; '' for all namespaces. Kept while the user changes the view. */
   readonly namespace: string;
   setNamespace(namespace: string): void;

@@ -3,7 +3,7 @@ import { useEffect, useReducer, useState } from 'preact/hooks';
 import { ErrorBoundary } from '../components/error-boundary.tsx';
 import { ErrorMessage } from '../components/error-message.tsx';
 import { text } from '../text/en.ts';
-import { navigation, views, type View, type ViewProps } from '../views/registry.ts';
+import { navigationOf, views, type View, type ViewProps } from '../views/registry.ts';
 import { useApp } from './context.ts';
 import { HelpDialog } from './help-dialog.tsx';
 import { useKeys } from './keyboard.ts';
@@ -24,7 +24,8 @@ function useLocation(): Location {
 
 /** The frame around all views: navigation, search, user, and the view of the current address. */
 export function Frame({ onSignedOut }: { readonly onSignedOut: () => void }) {
-  const { client, session } = useApp();
+  const { client, session, features } = useApp();
+  const navigation = navigationOf(features);
   const current = useLocation();
   const [dialog, setDialog] = useState<'help' | 'search'>();
   // a change of the impersonated user shows every view anew
@@ -96,6 +97,7 @@ interface LoadedView {
 }
 
 function CurrentView({ current }: { readonly current: Location }) {
+  const { features } = useApp();
   const [loaded, setLoaded] = useState<LoadedView>();
   const [error, setError] = useState<unknown>();
   const matching = views.map((view) => ({ view, params: matchPath(view.path, current.path) })).find(({ params }) => params !== undefined);
@@ -115,6 +117,7 @@ function CurrentView({ current }: { readonly current: Location }) {
   }, [view]);
   if (error !== undefined) return <ErrorMessage title={text.errors.view} error={error} onRetry={() => location.reload()} />;
   if (matching?.params === undefined) return <p class="empty">{text.errors.notFound}</p>;
+  if (view?.onlyOarlock === true && !features.isOarlock) return <p class="empty">{text.errors.onlyOarlock}</p>;
   if (loaded === undefined || loaded.view !== view) return <p class="empty" aria-busy="true">{text.connection.connecting}</p>;
   return <loaded.Component params={matching.params} query={current.query} />;
 }

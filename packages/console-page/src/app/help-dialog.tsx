@@ -1,6 +1,7 @@
 import { Dialog } from '../components/dialog.tsx';
 import { text } from '../text/en.ts';
-import { navigation } from '../views/registry.ts';
+import { navigationOf } from '../views/registry.ts';
+import { useApp } from './context.ts';
 
 const { shortcuts } = text;
 const general: readonly (readonly [string, string])[] = [
@@ -13,10 +14,11 @@ const general: readonly (readonly [string, string])[] = [
 ];
 
 export function HelpDialog({ onClose }: { readonly onClose: () => void }) {
+  const { features } = useApp();
   return (
     <Dialog title={text.help} onClose={onClose}>
       <dl class="shortcuts">
-        {[...general, ...navigation.map(({ keys, label }) => [keys, label] as const)].map(([keys, meaning]) => (
+        {[...general, ...navigationOf(features).map(({ keys, label }) => [keys, label] as const)].map(([keys, meaning]) => (
           <div key={keys}>
             <dt>
               {keys.split(' ').map((key) => (

@@ -2,6 +2,7 @@ import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
 import type { KubeObject, RequestOptions } from '../api/client.ts';
 import { ObjectStore, type ObjectStoreOptions } from '../api/object-store.ts';
 import { useApp } from './context.ts';
+import { paintSchedule } from './paint-schedule.ts';
 
 interface Store {
   start(): () => void;
@@ -23,8 +24,6 @@ export function useStore<S extends Store>(key: string, create: () => S): S {
   return store;
 }
 
-const schedule = (work: () => void): void => void requestAnimationFrame(work);
-
 /** Follows the objects of a collection. An empty path follows nothing. */
 export function useObjects<T extends KubeObject = KubeObject>(
   path: string,
@@ -34,7 +33,7 @@ export function useObjects<T extends KubeObject = KubeObject>(
   const { client } = useApp();
   const key = `${path}?${JSON.stringify(query ?? {})}${client.impersonation?.user ?? ''}`;
   return useStore(key, () => {
-    const store = new ObjectStore<T>({ client, path, ...(query && { query }), ...bounds, schedule });
+    const store = new ObjectStore<T>({ client, path, ...(query && { query }), ...bounds, schedule: paintSchedule() });
     return path === '' ? Object.assign(store, { start: () => () => undefined, hasSynced: true }) : store;
   });
 }

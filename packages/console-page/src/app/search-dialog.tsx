@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { Dialog } from '../components/dialog.tsx';
 import { text } from '../text/en.ts';
-import { navigation } from '../views/registry.ts';
+import { navigationOf } from '../views/registry.ts';
 import { useApp } from './context.ts';
 import { tableLink } from './links.ts';
 
@@ -14,11 +14,13 @@ const maxTargets = 12;
 
 /** Goes to a view or to the table of a resource by a part of its name. */
 export function SearchDialog({ onClose }: { readonly onClose: () => void }) {
-  const { resources } = useApp();
+  const { resources, features } = useApp();
   const [words, setWords] = useState('');
   const [selected, setSelected] = useState(0);
   const targets = targetsOf(words.toLowerCase().trim(), [
-    ...navigation.slice(0, 2).map(({ label, href }) => ({ label, detail: '', href, names: [label] })),
+    ...navigationOf(features)
+      .filter(({ href }) => !href.startsWith('#/r/') && href !== '#/create')
+      .map(({ label, href }) => ({ label, detail: '', href, names: [label] })),
     ...resources
       .filter(({ verbs }) => verbs.includes('list'))
       .map((resource) => ({

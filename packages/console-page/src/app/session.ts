@@ -14,6 +14,8 @@ export interface User {
 export interface SessionInfo {
   readonly cluster?: ClusterInfo;
   readonly user?: User;
+  /** `link`: users sign in with a link only. */
+  readonly signIn?: 'any' | 'link';
 }
 
 const path = '/console/session';

@@ -1,5 +1,6 @@
-import type { ComponentChildren } from 'preact';
+import { Component, type ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLatest } from '../app/hooks.ts';
 import { visibleRows } from './virtual-rows.ts';
 
 export interface DataColumn<R> {
@@ -24,16 +25,66 @@ const maxColumnWidth = 48;
 /** The number of rows from which column widths are computed. */
 const sampledRows = 200;
 
-/** Returns the width of each column in characters. Widths only grow, so that columns do not move while rows change. */
-function columnWidths<R>(columns: readonly DataColumn<R>[], rows: readonly R[], last: ReadonlyMap<string, number>): ReadonlyMap<string, number> {
+/** The widths of columns in characters, and what they were computed from. */
+interface ColumnWidths {
+  readonly columns: readonly unknown[];
+  readonly count: number;
+  readonly widths: ReadonlyMap<string, number>;
+}
+
+/**
+ * Returns the width of each column. Widths only grow, so that columns do not move while rows change. They are computed from a sample of the rows, when there
+ * are other columns or many more rows.
+ */
+function columnWidths<R>(columns: readonly DataColumn<R>[], rows: readonly R[], last: ColumnWidths): ColumnWidths {
+  if (columns === last.columns && rows.length <= 2 * last.count) return last;
   const step = Math.max(1, Math.floor(rows.length / sampledRows));
   const widths = new Map<string, number>();
   for (const { name, textOf } of columns) {
-    let width = Math.max(name.length + 1, last.get(name) ?? 0);
+    let width = Math.max(name.length + 1, last.widths.get(name) ?? 0);
     for (let i = 0; i < rows.length; i += step) width = Math.max(width, textOf(rows[i] as R).length);
     widths.set(name, Math.min(width, maxColumnWidth));
   }
-  return widths;
+  return { columns, count: rows.length, widths };
+}
+
+interface DataRowProps<R> {
+  readonly row: R;
+  readonly index: number;
+  readonly columns: readonly DataColumn<R>[];
+  readonly isSelected: boolean;
+  readonly template: string;
+  onSelect(index: number): void;
+  onOpen(row: R): void;
+}
+
+/** A row, which is rendered again only if something of it changes: a change of the table or a scroll leaves most rows as they are. */
+class DataRow<R> extends Component<DataRowProps<R>> {
+  override shouldComponentUpdate(next: DataRowProps<R>): boolean {
+    const { row, index, columns, isSelected, template } = this.props;
+    return row !== next.row || index !== next.index || columns !== next.columns || isSelected !== next.isSelected || template !== next.template;
+  }
+
+  override render({ row, index, columns, isSelected, template, onSelect, onOpen }: DataRowProps<R>) {
+    return (
+      <div
+        id={`row-${index}`}
+        class={`data-row${isSelected ? ' selected' : ''}`}
+        role="row"
+        aria-rowindex={index + 2}
+        aria-selected={isSelected}
+        style={{ gridTemplateColumns: template, height: `${rowHeight}px` }}
+        onClick={() => onSelect(index)}
+        onDblClick={() => onOpen(row)}
+      >
+        {columns.map((column) => (
+          <div key={column.name} role="gridcell" title={column.textOf(row)}>
+            {column.cell(row)}
+          </div>
+        ))}
+      </div>
+    );
+  }
 }
 
 /** A table that renders the visible rows only. Arrow keys, Page Up, Page Down, Home and End move the selected row, Enter opens it. */
@@ -41,7 +92,8 @@ export function DataTable<R>({ label, columns, rows, empty, keyOf, onOpen }: Dat
   const box = useRef<HTMLDivElement>(null);
   const [viewport, setViewport] = useState({ scrollTop: 0, height: 600 });
   const [selected, setSelected] = useState(-1);
-  const widths = useRef<ReadonlyMap<string, number>>(new Map());
+  const widths = useRef<ColumnWidths>({ columns: [], count: 0, widths: new Map() });
+  const open = useLatest((row: R) => onOpen?.(row));
   widths.current = columnWidths(columns, rows, widths.current);
 
   useEffect(() => {
@@ -85,7 +137,7 @@ export function DataTable<R>({ label, columns, rows, empty, keyOf, onOpen }: Dat
   };
 
   const { from, to, before, after } = visibleRows(viewport, rows.length, rowHeight);
-  const widthOf = ({ name }: DataColumn<R>) => (widths.current.get(name) ?? 10) + 3;
+  const widthOf = ({ name }: DataColumn<R>) => (widths.current.widths.get(name) ?? 10) + 3;
   const template = columns.map((column) => `minmax(${widthOf(column)}ch, ${widthOf(column)}fr)`).join(' ');
   const line = { gridTemplateColumns: template, height: `${rowHeight}px` };
   const isSelectedVisible = selected >= from && selected < to;
@@ -113,23 +165,16 @@ export function DataTable<R>({ label, columns, rows, empty, keyOf, onOpen }: Dat
         {rows.slice(from, to).map((row, offset) => {
           const index = from + offset;
           return (
-            <div
+            <DataRow
               key={keyOf(row)}
-              id={`row-${index}`}
-              class={`data-row${index === selected ? ' selected' : ''}`}
-              role="row"
-              aria-rowindex={index + 2}
-              aria-selected={index === selected}
-              style={line}
-              onClick={() => setSelected(index)}
-              onDblClick={() => onOpen?.(row)}
-            >
-              {columns.map((column) => (
-                <div key={column.name} role="gridcell" title={column.textOf(row)}>
-                  {column.cell(row)}
-                </div>
-              ))}
-            </div>
+              row={row}
+              index={index}
+              columns={columns}
+              isSelected={index === selected}
+              template={template}
+              onSelect={setSelected}
+              onOpen={open}
+            />
           );
         })}
         <div style={{ height: `${after}px` }} aria-hidden="true" />

@@ -409,6 +409,7 @@ export const text = {
     title: 'The request failed',
     view: 'The view failed',
     notFound: 'There is no such view',
+    onlyOarlock: 'This server does not have what this view shows: only Oarlock serves it.',
     retry: 'Try again',
     reload: 'Reload the page',
   },

@@ -1,4 +1,5 @@
 import type { FunctionComponent } from 'preact';
+import { offeredBy, type ServerFeatures } from '../api/server-features.ts';
 import { tableLink } from '../app/links.ts';
 import { link } from '../app/router.ts';
 import { text } from '../text/en.ts';
@@ -14,6 +15,8 @@ export interface View {
   readonly id: string;
   /** A pattern of `matchPath`. */
   readonly path: string;
+  /** True if the view shows what only Oarlock serves. */
+  readonly onlyOarlock?: boolean;
   load(): Promise<{ readonly View: FunctionComponent<ViewProps> }>;
 }
 
@@ -24,8 +27,8 @@ export const views: readonly View[] = [
   { id: 'table', path: '/r/:group/:version/:resource', load: () => import('./resources/resource-table.tsx') },
   { id: 'object', path: '/o/:group/:version/:resource/:namespace/:name/:tab?', load: () => import('./object/object-page.tsx') },
   { id: 'why', path: '/why/:question?', load: () => import('./why/why.tsx') },
-  { id: 'traces', path: '/traces', load: () => import('./traces/traces.tsx') },
-  { id: 'plugins', path: '/plugins/:slot?/:name?', load: () => import('./plugins/plugins.tsx') },
+  { id: 'traces', path: '/traces', onlyOarlock: true, load: () => import('./traces/traces.tsx') },
+  { id: 'plugins', path: '/plugins/:slot?/:name?', onlyOarlock: true, load: () => import('./plugins/plugins.tsx') },
   { id: 'topology', path: '/topology', load: () => import('./topology/topology.tsx') },
   { id: 'create', path: '/create', load: () => import('./create/create.tsx') },
 ];
@@ -35,6 +38,8 @@ export interface NavigationItem {
   readonly label: string;
   readonly href: string;
   readonly keys: string;
+  /** True if the view shows what only Oarlock serves. */
+  readonly onlyOarlock?: boolean;
 }
 
 const table = (label: string, keys: string, [group, version, resource]: readonly [string, string, string]): NavigationItem => ({
@@ -47,8 +52,8 @@ export const navigation: readonly NavigationItem[] = [
   { label: text.overview.title, href: link([]), keys: 'g o' },
   { label: text.topology.title, href: link(['topology']), keys: 'g l' },
   { label: text.why.title, href: link(['why']), keys: 'g y' },
-  { label: text.traces.title, href: link(['traces']), keys: 'g i' },
-  { label: text.plugins.title, href: link(['plugins']), keys: 'g u' },
+  { label: text.traces.title, href: link(['traces']), keys: 'g i', onlyOarlock: true },
+  { label: text.plugins.title, href: link(['plugins']), keys: 'g u', onlyOarlock: true },
   { label: text.resources.title, href: link(['resources']), keys: 'g r' },
   table('Pods', 'g p', ['', 'v1', 'pods']),
   table('Deployments', 'g d', ['apps', 'v1', 'deployments']),
@@ -65,3 +70,6 @@ export const navigation: readonly NavigationItem[] = [
   table('Events', 'g e', ['', 'v1', 'events']),
   { label: text.create.title, href: link(['create']), keys: 'c' },
 ];
+
+/** Returns the links to the views that a server has content for. */
+export const navigationOf = (features: ServerFeatures): readonly NavigationItem[] => offeredBy(features, navigation);

@@ -33,6 +33,26 @@ describe('a request', () => {
     await expect(proxy.json('/api')).rejects.toMatchObject({ code: 502, message: '<html>' });
   });
 
+  it('that was sent ahead answers the same request once, unless it has another user', async () => {
+    const answers = [{ json: 'ahead' }, { json: 'other' }, { json: 'again' }, { json: 'ahead' }, { json: 'as bob' }];
+    const { client, requests } = fakeClient(answers);
+    const options = { accept: 'application/json;as=Table', query: { limit: 100, continue: undefined } };
+    client.prefetch('/api/v1/pods', options);
+    expect(await client.json('/api/v1/pods', { ...options, query: { limit: 500 } })).toBe('other');
+    expect(await client.json('/api/v1/pods', { ...options, query: { limit: 100 } })).toBe('ahead');
+    expect(await client.json('/api/v1/pods', options)).toBe('again');
+    client.prefetch('/api/v1/pods', options);
+    client.impersonation = { user: 'bob', groups: [] };
+    expect(await client.json('/api/v1/pods', options)).toBe('as bob');
+    expect(requests).toHaveLength(5);
+  });
+
+  it('that was sent ahead and failed rejects when it is needed', async () => {
+    const { client } = fakeClient([{ json: { message: 'no' }, status: 403 }]);
+    client.prefetch('/api/v1/pods', {});
+    await expect(client.json('/api/v1/pods')).rejects.toMatchObject({ code: 403, message: 'no' });
+  });
+
   it('reports a session that has ended', async () => {
     const { client } = fakeClient([{ json: {}, status: 401 }]);
     let ended = false;

@@ -46,11 +46,11 @@ async function start(responses: readonly FakeResponse[]) {
 }
 
 describe('a table', () => {
-  it('is listed in pages of 500 with its selectors, and sorted by namespace and name', async () => {
+  it('is listed in a small first page and pages of 500 with its selectors, and sorted by namespace and name', async () => {
     const { requests, names, store } = await start([list([row('b', 1), row('z', 2, 'a')], 9, 'next'), list([row('a', 3)], 9)]);
     expect(names()).toEqual(['z', 'a', 'b']);
     expect(store.remaining).toBe(0);
-    expect(queryOf(requests[0]!)).toEqual({ labelSelector: 'a=b', limit: '500' });
+    expect(queryOf(requests[0]!)).toEqual({ labelSelector: 'a=b', limit: '100' });
     expect(queryOf(requests[1]!)).toEqual({ labelSelector: 'a=b', limit: '500', continue: 'next' });
     expect(queryOf(requests[2]!)).toMatchObject({ watch: 'true', resourceVersion: '9', allowWatchBookmarks: 'true', labelSelector: 'a=b' });
   });

@@ -6,7 +6,7 @@ import { splitTimestamp } from '../../src/views/object/logs/log-store.ts';
 import { formatJson, plainText } from '../../src/views/object/logs/plain-text.ts';
 import { revisionsOf } from '../../src/views/object/revisions/revisions.ts';
 import { selectorText, selects, type Workload } from '../../src/views/object/workload-kinds.ts';
-import { filterRows } from '../../src/views/resources/filter-rows.ts';
+import { filterRows } from '../../src/views/resources/row-filter.ts';
 
 const metadata = (name: string, more: Partial<KubeObject['metadata']> = {}) => ({ name, uid: name, resourceVersion: '1', ...more });
 

@@ -7,7 +7,7 @@ export interface AutoscalerSync {
   readonly autoscaler: HorizontalPodAutoscaler;
   readonly client: Client;
   conditions: readonly HorizontalPodAutoscalerCondition[];
-  /** The current metrics; undefined if no metrics were computed, so that the status keeps its metrics. */
+  /** The metrics for the status; undefined if none were computed, so that the status loses its metrics, as upstream. */
   metrics: readonly MetricStatus[] | undefined;
 }
 

@@ -101,6 +101,7 @@ export class HorizontalPodAutoscalerController implements Controller {
       this.#options.recorder.event(autoscaler, 'Warning', 'FailedGetScale', message);
       const text = `the HPA controller was unable to get the target's current scale: ${message}`;
       this.#setAbleToScale(sync, { status: 'False', reason: 'FailedGetScale', message: text });
+      sync.metrics = autoscaler.status?.currentMetrics;
       await this.#updateStatus(sync, {
         current: autoscaler.status?.currentReplicas ?? 0,
         desired: autoscaler.status?.desiredReplicas ?? 0,
@@ -197,18 +198,19 @@ export class HorizontalPodAutoscalerController implements Controller {
     { autoscaler, client, conditions, metrics }: AutoscalerSync,
     { current, desired, rescaled }: { readonly current: number; readonly desired: number; readonly rescaled: boolean },
   ): Promise<void> {
-    const old = autoscaler.status;
-    const currentMetrics = metrics ?? old?.currentMetrics;
+    const { currentMetrics: before, ...old } = autoscaler.status ?? {};
+    // the API server returns null for an absent list
+    const previous = { ...old, ...(before && { currentMetrics: before }) };
     const status = {
       ...old,
       observedGeneration: autoscaler.metadata?.generation ?? 0,
       currentReplicas: current,
       desiredReplicas: desired,
       conditions,
-      ...(currentMetrics !== undefined && { currentMetrics }),
+      ...(metrics !== undefined && { currentMetrics: metrics }),
       ...(rescaled && { lastScaleTime: formatTime(this.#options.clock.now()) }),
     };
-    if (JSON.stringify(Object.entries(status).sort()) === JSON.stringify(Object.entries(old ?? {}).sort())) return;
+    if (JSON.stringify(Object.entries(status).sort()) === JSON.stringify(Object.entries(previous).sort())) return;
     const changed = { ...withTypeMeta(horizontalPodAutoscalers, autoscaler), status };
     await ignoreNotFound(() => client.update(horizontalPodAutoscalers, changed, { subresource: 'status' }));
   }

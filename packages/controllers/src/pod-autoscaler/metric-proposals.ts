@@ -1,10 +1,11 @@
 import { formatLabelSelector } from '@oarlock/api/selectors/format-label-selector';
 import { selectorFromLabelSelector } from '@oarlock/api/selectors/label-selector';
 import { kindOf, parseApiVersion } from '@oarlock/api/kinds';
-import { milliValue } from '@oarlock/api/values/quantity';
+import { formatQuantity, milliValue } from '@oarlock/api/values/quantity';
 import type { MetricIdentifier, MetricSpec, MetricStatus, MetricTarget, MetricValueStatus } from '@oarlock/api/types/autoscaling-v2';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Client } from '@oarlock/spi/client';
+import type { DiscoveredKinds } from '../discovery/discovered-kinds.ts';
 import { isReady } from '../pods/pod-state.ts';
 import type { MetricsClient } from './metrics-client.ts';
 import {
@@ -43,8 +44,8 @@ export class MetricError extends Error {
   }
 }
 
-/** Formats an amount in thousandths as a Kubernetes quantity. */
-const formatMilli = (value: number) => (Math.round(value) % 1000 === 0 ? String(Math.round(value) / 1000) : `${Math.round(value)}m`);
+/** Formats an amount in whole thousandths as a Kubernetes quantity. */
+const formatMilli = (value: number) => formatQuantity(`${value}m`);
 const selectorText = ({ selector }: MetricIdentifier) => (selector === undefined ? '' : selectorFromLabelSelector(selector).toString());
 
 /** The fields that Resource and ContainerResource metrics share. */
@@ -57,6 +58,8 @@ export interface MetricContext {
   readonly client: Client;
   readonly tolerances: Tolerances;
   readonly timing: Timing;
+  /** The kinds of objects that are not built in, which metrics may describe. */
+  readonly kinds: Pick<DiscoveredKinds, 'find'>;
 }
 
 /** Computes the replicas that one metric requires. @throws MetricError if the metric is not available or its spec is invalid */
@@ -67,22 +70,29 @@ export function computeReplicasForMetric(spec: MetricSpec, context: MetricContex
         resourceProposal(spec.resource, undefined, context),
       );
     case 'ContainerResource':
-      return withMetricError(
-        spec.containerResource?.container === undefined ? 'FailedGetResourceMetric' : 'FailedGetContainerResourceMetric',
-        `${spec.containerResource?.container ?? ''} container metric value`,
-        () => resourceProposal(spec.containerResource, spec.containerResource?.container, context),
+      return withMetricError('FailedGetContainerResourceMetric', `${spec.containerResource?.container ?? ''} container metric value`, () =>
+        resourceProposal(spec.containerResource, spec.containerResource?.container, context),
       );
     case 'Pods':
       return withMetricError('FailedGetPodsMetric', 'pods metric value', () => podsProposal(spec, context));
     case 'Object':
-      return withMetricError('FailedGetObjectMetric', 'object metric value', () => objectProposal(spec, context));
+      return withMetricError('FailedGetObjectMetric', `object metric value${averageObject(spec)}`, () => objectProposal(spec, context));
     case 'External':
-      return withMetricError('FailedGetExternalMetric', `${spec.external?.metric.name ?? ''} external metric value`, () =>
-        externalProposal(spec, context),
-      );
+      return withMetricError('FailedGetExternalMetric', describeExternal(spec), () => externalProposal(spec, context));
     default:
       return Promise.reject(new MetricError('InvalidMetricSourceType', `unknown metric source type "${spec.type}"`));
   }
+}
+
+/** The part of upstream's message about an average object metric that names the metric. */
+const averageObject = ({ object }: MetricSpec): string =>
+  object?.target.averageValue === undefined ? '' : `: failed to get ${object.metric.name} object metric`;
+
+/** Describes an external metric in upstream's message, which names it twice. */
+function describeExternal({ external }: MetricSpec): string {
+  const name = external?.metric.name ?? '';
+  const again = external?.target.averageValue === undefined ? `external metric ${name}` : `${name} external metric`;
+  return `${name} external metric value: failed to get ${again}`;
 }
 
 async function withMetricError(reason: string, metric: string, work: () => Promise<MetricProposal>): Promise<MetricProposal> {
@@ -127,7 +137,6 @@ async function computeResourceProposal(
     container === undefined
       ? { type: 'Resource', resource: { name, current } }
       : { type: 'ContainerResource', containerResource: { name, container, current } };
-  const label = container === undefined ? `${name} resource` : `${name} container resource`;
   if (averageUtilization !== undefined) {
     const options = { current: subject.specReplicas, target: averageUtilization, resource: name, container };
     const {
@@ -136,13 +145,14 @@ async function computeResourceProposal(
       average,
     } = resourceUtilizationReplicas(subject.pods, { all: metrics, ...options, tolerances, timing });
     const status = statusOf({ averageUtilization: utilization, averageValue: formatMilli(average) });
-    return { replicas, name: `${label} utilization (percentage of request)`, status };
+    const label = container === undefined ? 'resource' : 'container resource';
+    return { replicas, name: `${name} ${label} utilization (percentage of request)`, status };
   }
   if (averageValue === undefined)
     throw new Error('invalid resource metric source: neither a utilization target nor a value target was set');
   const options = { current: subject.specReplicas, target: milliValue(averageValue), resource: name };
   const { replicas, average } = averageValueReplicas(subject.pods, { all: metrics, ...options, tolerances, timing });
-  return { replicas, name: label, status: statusOf({ averageValue: formatMilli(average) }) };
+  return { replicas, name: `${name} resource`, status: statusOf({ averageValue: formatMilli(average) }) };
 }
 
 async function podsProposal(spec: MetricSpec, { subject, source, client, tolerances, timing }: MetricContext): Promise<MetricProposal> {
@@ -167,8 +177,9 @@ async function objectProposal(spec: MetricSpec, context: MetricContext): Promise
   const { subject, source, client } = context;
   if (spec.object === undefined) throw new Error('there is no object');
   const { metric, target, describedObject } = spec.object;
-  const kind = kindOf({ ...parseApiVersion(describedObject.apiVersion ?? 'v1'), kind: describedObject.kind });
-  if (kind === undefined) throw new Error(`no matches for kind "${describedObject.kind}"`);
+  const gv = parseApiVersion(describedObject.apiVersion ?? 'v1');
+  const kind = kindOf({ ...gv, kind: describedObject.kind }) ?? context.kinds.find(gv.group, describedObject.kind);
+  if (kind === undefined) throw new Error(`no matches for kind "${describedObject.kind}" in group "${gv.group}"`);
   const about = `${describedObject.kind} on ${subject.namespace} ${describedObject.name}`;
   const values = await withPrefix(`unable to get metric ${metric.name}: ${about}/`, () =>
     source.custom(client, {
@@ -184,7 +195,8 @@ async function objectProposal(spec: MetricSpec, context: MetricContext): Promise
   const { replicas, current } = proposeForTotal(total, target, context);
   return {
     replicas,
-    name: `${describedObject.kind.toLowerCase()} metric ${metric.name}`,
+    // as upstream, the name of an average is that of an external metric
+    name: target.averageValue === undefined ? `${describedObject.kind} metric ${metric.name}` : externalName(metric),
     status: { type: 'Object', object: { metric, describedObject, current } },
   };
 }
@@ -198,8 +210,10 @@ async function externalProposal(spec: MetricSpec, context: MetricContext): Promi
   );
   const total = values.reduce((sum, value) => sum + value, 0);
   const { replicas, current } = proposeForTotal(total, target, context);
-  return { replicas, name: `external metric ${metric.name}`, status: { type: 'External', external: { metric, current } } };
+  return { replicas, name: externalName(metric), status: { type: 'External', external: { metric, current } } };
 }
+
+const externalName = ({ name, selector }: MetricIdentifier): string => `external metric ${name}(${formatLabelSelector(selector)})`;
 
 /** Computes the replicas for a metric with one value for the whole target. */
 function proposeForTotal(total: number, target: MetricTarget, { subject, tolerances }: MetricContext) {
@@ -207,7 +221,8 @@ function proposeForTotal(total: number, target: MetricTarget, { subject, toleran
   const replicas = objectMetricReplicas(
     total,
     {
-      current: subject.statusReplicas,
+      specReplicas: subject.specReplicas,
+      statusReplicas: subject.statusReplicas,
       ready,
       ...(target.averageValue !== undefined && { averageValue: milliValue(target.averageValue) }),
       ...(target.value !== undefined && { value: milliValue(target.value) }),

@@ -5,6 +5,7 @@ import type { Pod } from '@oarlock/api/types/core-v1';
 import { parseQuantity } from '@oarlock/api/values/quantity';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { EventRecorder, Informer } from '@oarlock/spi/client';
+import type { DiscoveredKinds } from '../discovery/discovered-kinds.ts';
 import type { Scale } from '../discovery/scale-resource.ts';
 import { labelKey, podsByLabelIndex } from '../indexes/pods-by-label.ts';
 import { setCondition, type AutoscalerSync } from './autoscaler-sync.ts';
@@ -22,6 +23,7 @@ export interface MetricsRecommenderSettings {
 export interface MetricsRecommenderOptions {
   readonly pods: Informer<Pod>;
   readonly metrics: MetricsClient;
+  readonly kinds: Pick<DiscoveredKinds, 'find'>;
   readonly recorder: EventRecorder;
   readonly clock: Clock;
   readonly settings: MetricsRecommenderSettings;
@@ -129,13 +131,14 @@ export class MetricsRecommender {
   }
 
   #contextOf({ autoscaler, client }: AutoscalerSync, subject: ScaleSubject): MetricContext {
-    const { metrics, clock, settings } = this.#options;
+    const { metrics, kinds, clock, settings } = this.#options;
     const { behavior } = autoscaler.spec;
     const fraction = (tolerance: string | number | undefined) =>
       tolerance === undefined ? settings.tolerance : Number(parseQuantity(tolerance).nanos) / 1e9;
     return {
       subject,
       source: metrics,
+      kinds,
       client,
       tolerances: { up: fraction(behavior?.scaleUp?.tolerance), down: fraction(behavior?.scaleDown?.tolerance) },
       timing: {
@@ -160,6 +163,8 @@ export class MetricsRecommender {
       } catch (error) {
         if (!(error instanceof MetricError)) throw error;
         this.#options.recorder.event(sync.autoscaler, 'Warning', error.reason, error.message);
+        // upstream's list has an empty entry for a metric that is not available
+        statuses.push({ type: '' });
         failures.push(error);
       }
     }

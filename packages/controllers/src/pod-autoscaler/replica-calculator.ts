@@ -96,6 +96,9 @@ const sumOf = (values: Iterable<number>) => {
   return sum;
 };
 
+/** Returns the mean in whole thousandths, as upstream, which divides integers. */
+const meanOf = (metrics: ReadonlyMap<string, number>): number => Math.trunc(sumOf(metrics.values()) / metrics.size);
+
 /** The current replicas, how to compute a ratio, what a pod without metrics counts, and the tolerances. */
 interface ReplicaCalculation {
   readonly current: number;
@@ -111,7 +114,7 @@ function calculateReplicas(
 ): number {
   const ratio = ratioOf(metrics);
   const withUnready = unready.size > 0 && ratio > 1;
-  if (!withUnready && missing.size === 0) return isWithin(ratio, tolerances) ? current : Math.ceil(round(ratio * ready));
+  if (!withUnready && missing.size === 0) return isWithin(ratio, tolerances) ? current : Math.ceil(ratio * ready);
   for (const name of missing) {
     if (ratio < 1) metrics.set(name, assumedValue(name));
     else if (ratio > 1) metrics.set(name, 0);
@@ -119,11 +122,9 @@ function calculateReplicas(
   if (withUnready) for (const name of unready) metrics.set(name, 0);
   const newRatio = ratioOf(metrics);
   if (isWithin(newRatio, tolerances) || (ratio < 1 && newRatio > 1) || (ratio > 1 && newRatio < 1)) return current;
-  const replicas = Math.ceil(round(newRatio * metrics.size));
+  const replicas = Math.ceil(newRatio * metrics.size);
   return (newRatio < 1 && replicas > current) || (newRatio > 1 && replicas < current) ? current : replicas;
 }
-/** Rounds a value to remove floating-point errors, which could otherwise add a replica. */
-const round = (value: number) => Math.round(value * 1e9) / 1e9;
 
 /** The pods, their metrics and the target utilization. */
 export interface UtilizationTarget {
@@ -151,7 +152,7 @@ export function resourceUtilizationReplicas(
     return Math.trunc((sumOf(metrics.values()) * 100) / requested);
   };
   const utilization = percent(groups.metrics);
-  const average = sumOf(groups.metrics.values()) / groups.metrics.size;
+  const average = meanOf(groups.metrics);
   const full = Math.max(100, target);
   const replicas = calculateReplicas(groups, {
     current,
@@ -180,10 +181,14 @@ export function averageValueReplicas(
   if (pods.length === 0) throw new Error(noPods);
   const groups = groupPods(pods, { all, resource, timing });
   if (groups.metrics.size === 0) throw new Error(noMetrics);
-  const mean = (metrics: ReadonlyMap<string, number>) => sumOf(metrics.values()) / metrics.size;
-  const average = mean(groups.metrics);
+  const average = meanOf(groups.metrics);
   return {
-    replicas: calculateReplicas(groups, { current, ratioOf: (metrics) => mean(metrics) / target, assumedValue: () => target, tolerances }),
+    replicas: calculateReplicas(groups, {
+      current,
+      ratioOf: (metrics) => meanOf(metrics) / target,
+      assumedValue: () => target,
+      tolerances,
+    }),
     average,
   };
 }
@@ -192,17 +197,25 @@ export function averageValueReplicas(
 export function objectMetricReplicas(
   total: number,
   {
-    current,
+    specReplicas,
+    statusReplicas,
     ready,
     value,
     averageValue,
-  }: { readonly current: number; readonly ready: number; readonly value?: number; readonly averageValue?: number },
+  }: {
+    readonly specReplicas: number;
+    readonly statusReplicas: number;
+    readonly ready: number;
+    readonly value?: number;
+    readonly averageValue?: number;
+  },
   tolerances: Tolerances,
 ): number {
   if (averageValue !== undefined) {
-    const ratio = total / (averageValue * Math.max(1, current));
-    return isWithin(ratio, tolerances) ? current : Math.ceil(round(total / averageValue));
+    const ratio = total / (averageValue * statusReplicas);
+    return isWithin(ratio, tolerances) ? statusReplicas : Math.ceil(total / averageValue);
   }
   const ratio = total / (value ?? 1);
-  return isWithin(ratio, tolerances) ? current : Math.ceil(round(ratio * ready));
+  if (specReplicas === 0) return Math.ceil(ratio);
+  return isWithin(ratio, tolerances) ? specReplicas : Math.ceil(ratio * ready);
 }

@@ -153,7 +153,8 @@ export class ScalingHistory {
       const sum = (events: readonly ScaleEvent[]) => events.reduce((total, { change, at }) => total + (at > since ? change : 0), 0);
       const start = current - sum(this.#up) + sum(this.#down);
       if (type === 'Pods') return start + sign * value;
-      return sign === 1 ? Math.ceil((start * (100 + value)) / 100) : Math.floor((start * (100 - value)) / 100);
+      // the terms of upstream: another order of operations rounds to other numbers
+      return sign === 1 ? Math.ceil(start * (1 + value / 100)) : Math.trunc(start * (1 - value / 100));
     });
     if (limits.length === 0) return sign === 1 ? Number.POSITIVE_INFINITY : 0;
     // the policy with the largest change, unless selectPolicy is Min

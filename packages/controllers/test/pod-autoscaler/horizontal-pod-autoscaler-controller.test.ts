@@ -1,4 +1,4 @@
-import { deployments, horizontalPodAutoscalers, pods } from '@oarlock/api/resources';
+import { customResourceDefinitions, deployments, horizontalPodAutoscalers, pods } from '@oarlock/api/resources';
 import { formatTime } from '@oarlock/api/values/time';
 import type { HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec } from '@oarlock/api/types/autoscaling-v2';
 import autoscaler from '@oarlock/controllers/pod-autoscaler/horizontal-pod-autoscaler-controller';
@@ -180,6 +180,15 @@ describe('HorizontalPodAutoscalerController', () => {
     expect(replicas(api)).toBe(2);
   });
 
+  it('rounds the limit of a percentage as upstream', async () => {
+    const policies = [{ type: 'Percent', value: 10, periodSeconds: 60 }];
+    const behavior = { scaleUp: { stabilizationWindowSeconds: 0, selectPolicy: 'Max', policies } };
+    const uses = Array.from({ length: 100 }, () => 100);
+    const { api } = await start(uses, make({ behavior, maxReplicas: 500 }));
+    // 100 * (1 + 10 / 100) is 110.00000000000001
+    expect(replicas(api)).toBe(111);
+  });
+
   it('assumes values with the smallest change for pods without a metric', async () => {
     const up = await start([100, undefined]);
     expect(replicas(up.api)).toBe(2);
@@ -195,6 +204,7 @@ describe('HorizontalPodAutoscalerController', () => {
     await clock.advance(15_000);
     expect(condition(api, 'ScalingActive')).toMatchObject({ status: 'False', reason: 'FailedGetResourceMetric' });
     expect(life.reasons()).toContain('FailedComputeMetricsReplicas');
+    expect(status(api)?.currentMetrics).toEqual([{ type: '' }]);
     api.remove(deployments, at('web'));
     await clock.advance(15_000);
     expect(condition(api, 'AbleToScale')).toMatchObject({ status: 'False', reason: 'FailedGetScale' });
@@ -204,6 +214,7 @@ describe('HorizontalPodAutoscalerController', () => {
       reason: 'ScalingDisabled',
       message: 'scaling is disabled since the replica count of the target is zero',
     });
+    expect(status(api)?.currentMetrics).toBeUndefined();
   });
 
   it('uses the largest result of values, averages and external metrics', async () => {
@@ -223,6 +234,7 @@ describe('HorizontalPodAutoscalerController', () => {
     await life.api.client().create(horizontalPodAutoscalers, spec);
     await life.clock.settle();
     expect(replicas(life.api)).toBe(4);
+    expect(life.messages('SuccessfulRescale')).toEqual(['New size: 4; reason: external metric queue(nil) above target']);
     expect(status(life.api)?.currentMetrics).toMatchObject([
       { resource: { current: { averageValue: '60m' } } },
       { external: { current: { averageValue: '60' } } },
@@ -296,10 +308,54 @@ describe('HorizontalPodAutoscalerController with custom and external metrics', (
     expect(replicas(one.api)).toBe(3);
     expect(one.seen).toContain(`${custom}/v1beta2/namespaces/d/ingresses.networking.k8s.io/front/hits?metricLabelSelector=verb%3Dget`);
     expect(status(one.api)?.currentMetrics).toMatchObject([{ type: 'Object', object: { current: { value: '15' } } }]);
+    expect(one.messages('SuccessfulRescale')).toEqual(['New size: 3; reason: Ingress metric hits above target']);
     const all = await run([object('Namespace', 'v1', 'd')], {
       [`${custom}/v1beta2/namespaces/d/metrics/hits`]: { items: [{ value: '20', timestamp: formatTime(0) }] },
     });
     expect(replicas(all.api)).toBe(4);
+  });
+
+  it('uses a metric of a custom resource', async () => {
+    const described = { kind: 'Gate', apiVersion: 'example.com/v1', name: 'front' };
+    const life = await runControllers([autoscaler], {
+      defaults: false,
+      seed: (api, clock) => {
+        load(api, [10, 10], clock.now());
+        api.seed(customResourceDefinitions, {
+          apiVersion: 'apiextensions.k8s.io/v1',
+          kind: 'CustomResourceDefinition',
+          metadata: { name: 'gates.example.com' },
+          spec: {
+            group: 'example.com',
+            scope: 'Namespaced',
+            names: { kind: 'Gate', plural: 'gates' },
+            versions: [{ name: 'v1', served: true, storage: true }],
+          },
+          status: { conditions: [{ type: 'Established', status: 'True' }], storedVersions: ['v1'] },
+        });
+        api.paths.set(`${custom}/v1beta2/namespaces/d/gates.example.com/front/hits`, { items: [{ value: '30' }] });
+      },
+    });
+    const object = { describedObject: described, metric: { name: 'hits' }, target: { type: 'AverageValue', averageValue: '10' } };
+    await life.api.client().create(horizontalPodAutoscalers, make({ metrics: [{ type: 'Object', object }] }));
+    await life.clock.settle();
+    expect(replicas(life.api)).toBe(3);
+    expect(life.messages('SuccessfulRescale')).toEqual(['New size: 3; reason: external metric hits(nil) above target']);
+  });
+
+  it('keeps the replicas of the spec while the value of an object is within its tolerance', async () => {
+    const object = {
+      describedObject: { kind: 'Pod', apiVersion: 'v1', name: 'x' },
+      metric: { name: 'hits' },
+      target: { type: 'Value', value: '100k' },
+    };
+    const life = await run([{ type: 'Object', object }], {
+      [`${custom}/v1beta2/namespaces/d/pods/x/hits`]: { items: [{ value: '100k' }] },
+    });
+    await life.api.client().patch(deployments, at('web'), 'merge', { status: { replicas: 5 } });
+    await life.clock.advance(15_000);
+    expect(replicas(life.api)).toBe(2);
+    expect(status(life.api)?.currentMetrics).toMatchObject([{ object: { current: { value: '100k' } } }]);
   });
 
   it('uses the average of an external metric', async () => {
@@ -328,9 +384,14 @@ describe('HorizontalPodAutoscalerController with custom and external metrics', (
     ],
     ['FailedGetExternalMetric', { type: 'External', external: { metric: { name: 'm' }, target: { type: 'Value', value: '1' } } }],
   ])('reports %s if the metric is not available, and does not scale', async (reason, metric) => {
-    const { api, reasons } = await run([metric], { [custom]: { kind: 'APIGroup', versions: [{ version: 'v1beta2' }] } });
+    const { api, reasons, messages } = await run([metric], { [custom]: { kind: 'APIGroup', versions: [{ version: 'v1beta2' }] } });
     expect(condition(api, 'ScalingActive')).toMatchObject({ status: 'False', reason });
     expect(reasons()).toContain(reason);
+    const names = { FailedGetPodsMetric: 'pods metric value', FailedGetObjectMetric: 'object metric value' };
+    const name = names[reason as keyof typeof names] ?? 'm external metric value: failed to get external metric m';
+    expect(messages('FailedComputeMetricsReplicas')).toEqual([
+      `invalid metrics (1 invalid out of 1), first error is: failed to get ${name}: ${messages(reason)[0]}`,
+    ]);
     expect(replicas(api)).toBe(2);
   });
 });

@@ -1,7 +1,7 @@
 import { isObject } from '@oarlock/api/json/json';
 import type { JSONSchemaProps, ValidationRule } from '@oarlock/api/types/apiextensions-v1';
-import { kubernetesEnvironment, type Environment } from '@oarlock/cel/checker/environment';
-import { compile, type Program } from '@oarlock/cel/program';
+import { kubernetesEnvironment, storedEnvironment, type Environment } from '@oarlock/cel/checker/environment';
+import { compile, type Compiled, type Program } from '@oarlock/cel/program';
 import { typeOfSchema, type SchemaType, type StructuralSchema } from '@oarlock/cel/types/schema-type';
 import { bool, optional, string } from '@oarlock/cel/types/type';
 
@@ -23,41 +23,50 @@ export interface SchemaRules {
   readonly rules: readonly CompiledRule[];
 }
 
+/** The expressions that are stored already. They compile in the environment of stored expressions, all others in the one of new expressions. */
+export interface StoredExpressions {
+  readonly isStoredRule: (rule: string) => boolean;
+  readonly isStoredMessage: (messageExpression: string) => boolean;
+}
+/** For definitions that are read from storage. */
+const allStored: StoredExpressions = { isStoredRule: () => true, isStoredMessage: () => true };
+
 /** Compiles the rules of one schema node. Never throws: compilation errors are part of the result. */
-export function compileSchemaRules(schema: JSONSchemaProps, root: boolean): SchemaRules {
+export function compileSchemaRules(schema: JSONSchemaProps, root: boolean, stored: StoredExpressions = allStored): SchemaRules {
   const type = typeOfSchema(schema as StructuralSchema, { name: 'self', resource: root });
-  const plain = kubernetesEnvironment({ variables: { self: type.type, oldSelf: type.type } });
-  let lenient: Environment | undefined;
+  const environment = (isStored: boolean, optionalOldSelf: boolean): Environment => {
+    const variables = { self: type.type, oldSelf: optionalOldSelf ? optional(type.type) : type.type };
+    return isStored ? storedEnvironment({ variables }) : kubernetesEnvironment({ variables });
+  };
   const rules = (schema['x-kubernetes-validations'] ?? []).map((source): CompiledRule => {
-    const { rule, messageExpression = '', optionalOldSelf } = source;
-    if (optionalOldSelf === true) lenient ??= kubernetesEnvironment({ variables: { self: type.type, oldSelf: optional(type.type) } });
-    const env = optionalOldSelf === true && lenient !== undefined ? lenient : plain;
-    const compiled = compile(rule, env);
-    const wrong =
-      compiled.program === undefined
-        ? `compilation failed: ${compiled.message}`
-        : compiled.program.type.kind === bool.kind
-          ? undefined
-          : 'cel expression must evaluate to a bool';
-    const message = messageExpression.trim() === '' ? undefined : compile(messageExpression, env);
-    const messageError =
-      message === undefined
+    const { rule, messageExpression = '', optionalOldSelf = false } = source;
+    const compiled = compile(rule, environment(stored.isStoredRule(rule), optionalOldSelf));
+    const message =
+      messageExpression.trim() === ''
         ? undefined
-        : message.program === undefined
-          ? `messageExpression compilation failed: ${message.message}`
-          : message.program.type.kind === string.kind
-            ? undefined
-            : 'messageExpression must evaluate to a string';
+        : compile(messageExpression, environment(stored.isStoredMessage(messageExpression), optionalOldSelf));
+    const ruleError = errorOfRule(compiled);
+    const messageError = message && errorOfMessage(message);
     return {
       source,
-      program: wrong === undefined ? compiled.program : undefined,
+      program: ruleError === undefined ? compiled.program : undefined,
       message: messageError === undefined ? message?.program : undefined,
       transition: compiled.program !== undefined && names(compiled.program, 'oldSelf'),
-      ruleError: wrong,
+      ruleError,
       messageError,
     };
   });
   return { type, rules };
+}
+
+function errorOfRule({ program, message }: Compiled): string | undefined {
+  if (program === undefined) return `compilation failed: ${message}`;
+  return program.type.kind === bool.kind ? undefined : 'cel expression must evaluate to a bool';
+}
+
+function errorOfMessage({ program, message }: Compiled): string | undefined {
+  if (program === undefined) return `messageExpression compilation failed: ${message}`;
+  return program.type.kind === string.kind ? undefined : 'messageExpression must evaluate to a string';
 }
 
 /** Returns true if the expression refers to the variable. */

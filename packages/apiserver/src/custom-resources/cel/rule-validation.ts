@@ -3,7 +3,7 @@ import { jsonEqual } from '@oarlock/api/json/json';
 import type { JSONSchemaProps, ValidationRule } from '@oarlock/api/types/apiextensions-v1';
 import { estimateCost, maxDefinitionCost, maxRuleCost } from '@oarlock/cel/cost-estimate';
 import { maxRequestBytes, type DeclaredSize } from '@oarlock/cel/types/declared-size';
-import { compileSchemaRules, type CompiledRule } from './compilation.ts';
+import { compileSchemaRules, type CompiledRule, type StoredExpressions } from './compilation.ts';
 
 type Errors = FieldError[];
 
@@ -30,12 +30,19 @@ interface CostEstimate {
   readonly rules: { readonly path: string; readonly cost: number }[];
 }
 
+/** What an update knows of the definition before it. */
+export interface RuleContext {
+  /** The schema before the update. */
+  readonly old: JSONSchemaProps | undefined;
+  readonly stored: StoredExpressions;
+}
+
 /**
  * Validates the rules of a schema: their compilation, the use of oldSelf, and the estimated cost. A rule that `old` contains unchanged at
  * the same path is exempt from the cost limit.
  */
-export function validateRuleDefinitions(schema: JSONSchemaProps, path: string, old: JSONSchemaProps | undefined): readonly FieldError[] {
-  const validation = new RuleDefinitionValidation();
+export function validateRuleDefinitions(schema: JSONSchemaProps, path: string, { old, stored }: RuleContext): readonly FieldError[] {
+  const validation = new RuleDefinitionValidation(stored);
   validation.visit(schema, { path, cardinality: 1, uncorrelated: undefined, isRoot: true }, old);
   const { errors, estimate } = validation;
   if (estimate.total <= maxDefinitionCost || (old !== undefined && jsonEqual(schema, old))) return errors;
@@ -75,6 +82,11 @@ const inErrors = ({ rule, message, messageExpression, reason, fieldPath, optiona
 class RuleDefinitionValidation {
   readonly errors: Errors = [];
   readonly estimate: CostEstimate = { total: 0, rules: [] };
+  readonly #stored: StoredExpressions;
+
+  constructor(stored: StoredExpressions) {
+    this.#stored = stored;
+  }
 
   /** Validates the rules of a schema node and of its children. `old` is the node at the same path in the schema before the update. */
   visit(schema: JSONSchemaProps, location: SchemaLocation, old: JSONSchemaProps | undefined): void {
@@ -106,7 +118,7 @@ class RuleDefinitionValidation {
   }
 
   #checkRules(schema: JSONSchemaProps, location: SchemaLocation, old: JSONSchemaProps | undefined): void {
-    const { type, rules } = compileSchemaRules(schema, location.isRoot);
+    const { type, rules } = compileSchemaRules(schema, location.isRoot, this.#stored);
     const before = old?.['x-kubernetes-validations'] ?? [];
     for (const [i, rule] of rules.entries()) {
       const path = `${location.path}.x-kubernetes-validations[${i}]`;

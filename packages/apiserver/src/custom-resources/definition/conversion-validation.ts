@@ -3,10 +3,16 @@ import { isDns1035Label } from '@oarlock/api/values/names';
 import type { CustomResourceConversion } from '@oarlock/api/types/apiextensions-v1';
 import { errorText } from '@oarlock/primitives/error-text';
 
+import { hasKnownReviewVersion, type SchemaRequirements } from './schema-requirements.ts';
+
 type Errors = FieldError[];
 
 /** Validates spec.conversion of a CustomResourceDefinition. */
-export function validateConversion({ strategy, webhook }: CustomResourceConversion, path: string): readonly FieldError[] {
+export function validateConversion(
+  { strategy, webhook }: CustomResourceConversion,
+  path: string,
+  { knownReviewVersion }: Pick<SchemaRequirements, 'knownReviewVersion'>,
+): readonly FieldError[] {
   const errors: Errors = [];
   const strategies = ['None', 'Webhook'];
   if (strategy === '') errors.push(required(`${path}.strategy`));
@@ -32,7 +38,7 @@ export function validateConversion({ strategy, webhook }: CustomResourceConversi
   const versions = webhook?.conversionReviewVersions ?? [];
   const at = `${path}.conversionReviewVersions`;
   if (versions.length === 0) errors.push(required(at));
-  else if (!versions.includes('v1') && !versions.includes('v1beta1'))
+  else if (knownReviewVersion && !hasKnownReviewVersion(versions))
     errors.push(invalid(at, versions, 'must include at least one of v1, v1beta1'));
   for (const [i, version] of versions.entries()) {
     if (versions.indexOf(version) < i) errors.push(invalid(`${at}[${i}]`, version, 'duplicate version'));

@@ -11,6 +11,7 @@ import { apiApprovalOf } from './api-approval.ts';
 import { isTrue } from './conditions.ts';
 import { validateConversion } from './conversion-validation.ts';
 import { oneOfErrors, requireNonEmpty, validateLabel } from './field-checks.ts';
+import { creationRequirements, updateRequirements } from './schema-requirements.ts';
 import { commonFieldsOf, validateCommonFields, validateVersion } from './version-validation.ts';
 
 type Errors = FieldError[];
@@ -38,7 +39,7 @@ const preservesAll = (): FieldError =>
     'cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead',
   );
 
-/** Validates an update; schema errors that the old definition already has are tolerated. */
+/** Validates an update. Unchanged schemas are not validated again, changed ones by the rules that the old definition obeys. */
 export function validateDefinitionUpdate(definition: CustomResourceDefinition, old: CustomResourceDefinition): readonly FieldError[] {
   const errors: Errors = [];
   validateSpec(errors, definition, old);
@@ -68,7 +69,8 @@ function approvalErrors(definition: CustomResourceDefinition, old: CustomResourc
   return approval.reason === 'MissingAnnotation' ? [required(path, approval.message)] : [invalid(path, approval.value, approval.message)];
 }
 
-function validateSpec(errors: Errors, { spec }: CustomResourceDefinition, old?: CustomResourceDefinition): void {
+function validateSpec(errors: Errors, definition: CustomResourceDefinition, old?: CustomResourceDefinition): void {
+  const { spec } = definition;
   if (spec === undefined) return;
   const { group, scope, versions = [], names, conversion } = spec;
   if (requireNonEmpty(errors, 'spec.group', group)) {
@@ -78,17 +80,18 @@ function validateSpec(errors: Errors, { spec }: CustomResourceDefinition, old?: 
   }
   errors.push(...oneOfErrors('spec.scope', scope, scopes));
   const common = commonFieldsOf(versions);
+  const requirements = old === undefined ? creationRequirements : updateRequirements(definition, old);
   const before = (version: CustomResourceDefinitionVersion) => old?.spec.versions.find(({ name }) => name === version.name);
   for (const [i, version] of versions.entries())
-    errors.push(...validateVersion(version, `spec.versions[${i}]`, { old: before(version), common }));
+    errors.push(...validateVersion(version, `spec.versions[${i}]`, { old: before(version), common, requirements }));
   if (new Set(versions.map(({ name }) => name)).size < versions.length)
     errors.push(invalid('spec.versions', withoutSchemas(versions), 'must contain unique version names'));
   if (versions.filter(({ storage }) => storage).length !== 1)
     errors.push(invalid('spec.versions', withoutSchemas(versions), 'must have exactly one version marked as storage version'));
   if (names !== undefined) validateNames(errors, names, 'spec.names');
   const [first] = versions;
-  if (first !== undefined) errors.push(...validateCommonFields(first, common, before(first)));
-  if (conversion !== undefined) errors.push(...validateConversion(conversion, 'spec.conversion'));
+  if (first !== undefined) errors.push(...validateCommonFields(first, common, { old: before(first), requirements }));
+  if (conversion !== undefined) errors.push(...validateConversion(conversion, 'spec.conversion', requirements));
 }
 
 /** Removes the schemas from versions in error messages, which they would make very long. */

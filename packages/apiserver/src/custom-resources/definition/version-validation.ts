@@ -8,7 +8,9 @@ import type {
 } from '@oarlock/api/types/apiextensions-v1';
 import { validateRuleDefinitions } from '../cel/rule-validation.ts';
 import { oneOfErrors, requireNonEmpty, validateLabel } from './field-checks.ts';
-import { validateDefaults, validateStructuralSchema } from './schema-validation.ts';
+import { validateDefaults } from './schema-defaults.ts';
+import type { SchemaRequirements } from './schema-requirements.ts';
+import { validateStructuralSchema } from './schema-validation.ts';
 import { validateStructure } from './structural-schema-validation.ts';
 
 type Errors = FieldError[];
@@ -56,36 +58,46 @@ export function commonFieldsOf([first, ...others]: readonly CustomResourceDefini
   return new Set((Object.keys(commonFields) as CommonField[]).filter(isCommon));
 }
 
+interface VersionContext {
+  /** The version of the same name before the update. */
+  readonly old: CustomResourceDefinitionVersion | undefined;
+  readonly requirements: SchemaRequirements;
+}
+
 /** Validates one version of a definition, except the fields that all versions have in common. */
 export function validateVersion(
   version: CustomResourceDefinitionVersion,
   path: string,
-  { old, common }: { readonly old: CustomResourceDefinitionVersion | undefined; readonly common: ReadonlySet<CommonField> },
+  { old, common, requirements }: VersionContext & { readonly common: ReadonlySet<CommonField> },
 ): Errors {
   const errors: Errors = [];
-  const { name, deprecated, deprecationWarning, schema } = version;
+  const { name, served, deprecated, deprecationWarning, schema } = version;
   if (requireNonEmpty(errors, `${path}.name`, name)) validateLabel(errors, `${path}.name`, name);
   if (deprecationWarning !== undefined)
     validateDeprecationWarning(errors, { deprecated, deprecationWarning }, `${path}.deprecationWarning`);
-  if (schema?.openAPIV3Schema === undefined) errors.push(required(`${path}.schema.openAPIV3Schema`, 'schemas are required'));
+  const { schemas } = requirements;
+  if (schema?.openAPIV3Schema === undefined && (schemas === 'all' || (schemas === 'served' && served)))
+    errors.push(
+      required(`${path}.schema.openAPIV3Schema`, schemas === 'all' ? 'schemas are required' : 'because otherwise all fields are pruned'),
+    );
   const pathOf = (field: CommonField) => (common.has(field) ? undefined : `${path}.${field}`);
-  return [...errors, ...validateFields(version, pathOf, old)];
+  return [...errors, ...validateFields(version, pathOf, { old, requirements })];
 }
 
 /** Validates the fields that all versions have in common. */
 export function validateCommonFields(
   version: CustomResourceDefinitionVersion,
   common: ReadonlySet<CommonField>,
-  old: CustomResourceDefinitionVersion | undefined,
+  context: VersionContext,
 ): Errors {
-  return validateFields(version, (field) => (common.has(field) ? commonFields[field] : undefined), old);
+  return validateFields(version, (field) => (common.has(field) ? commonFields[field] : undefined), context);
 }
 
 /** Validates the fields of a version for which `pathOf` returns a path. The schema is validated only if it changed. */
 function validateFields(
   version: CustomResourceDefinitionVersion,
   pathOf: (field: CommonField) => string | undefined,
-  old: CustomResourceDefinitionVersion | undefined,
+  { old, requirements }: VersionContext,
 ): Errors {
   const errors: Errors = [];
   const { schema, subresources, additionalPrinterColumns = [] } = version;
@@ -100,7 +112,7 @@ function validateFields(
   if (paths.schema !== undefined && root !== undefined && isChanged)
     errors.push(
       ...(subresources?.status === undefined ? [] : statusSchemaErrors(root, `${paths.schema}.openAPIV3Schema`)),
-      ...validateSchema(root, `${paths.schema}.openAPIV3Schema`, old?.schema?.openAPIV3Schema),
+      ...validateSchema(root, `${paths.schema}.openAPIV3Schema`, { old: old?.schema?.openAPIV3Schema, requirements }),
     );
   if (paths.subresources !== undefined && subresources?.scale !== undefined)
     validateScale(errors, subresources.scale, `${paths.subresources}.scale`);
@@ -184,13 +196,24 @@ function statusSchemaErrors(schema: JSONSchemaProps, path: string): Errors {
   return errors;
 }
 
-function validateSchema(schema: JSONSchemaProps, path: string, old: JSONSchemaProps | undefined): Errors {
+interface SchemaContext {
+  /** The schema of the version before the update. */
+  readonly old: JSONSchemaProps | undefined;
+  readonly requirements: SchemaRequirements;
+}
+
+function validateSchema(schema: JSONSchemaProps, path: string, { old, requirements }: SchemaContext): Errors {
   const errors: Errors = [];
   if (schema.nullable === true) errors.push(fieldForbidden(`${path}.nullable`, 'nullable cannot be true at the root'));
   const before = errors.length;
-  errors.push(...validateStructuralSchema(schema, path), ...validateStructure(schema, path));
-  if (errors.length > before) return errors;
-  return [...errors, ...validateDefaults(schema, path), ...validateRuleDefinitions(schema, path, old)];
+  errors.push(...validateStructuralSchema(schema, path, requirements), ...(requirements.structure ? validateStructure(schema, path) : []));
+  // defaults and rules work with structural schemas only
+  if (errors.length > before || !requirements.structure) return errors;
+  return [
+    ...errors,
+    ...validateDefaults(schema, path, { pruned: requirements.prunedDefaults }),
+    ...validateRuleDefinitions(schema, path, { old, stored: requirements.expressions }),
+  ];
 }
 
 function simplePathError(errors: Errors, path: string, value: string): boolean {

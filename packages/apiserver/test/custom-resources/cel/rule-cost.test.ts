@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { JSONSchemaProps, ValidationRule } from '@oarlock/api/types/apiextensions-v1';
+import { creationRequirements } from '../../../src/custom-resources/definition/schema-requirements.ts';
 import { validateRuleDefinitions } from '../../../src/custom-resources/cel/rule-validation.ts';
 
 const text = (maxLength?: number): JSONSchemaProps => ({ type: 'string', ...(maxLength !== undefined && { maxLength }) });
@@ -21,7 +22,9 @@ const ruled = (schema: JSONSchemaProps, ...rules: (string | ValidationRule)[]): 
 });
 const spec = (properties: Record<string, JSONSchemaProps>): JSONSchemaProps => object({ spec: object(properties) });
 const errorsOf = (schema: JSONSchemaProps): readonly string[] =>
-  validateRuleDefinitions(schema, 'schema', undefined).map(({ field, message }) => `${field}: ${message}`);
+  validateRuleDefinitions(schema, 'schema', { old: undefined, stored: creationRequirements.expressions }).map(
+    ({ field, message }) => `${field}: ${message}`,
+  );
 
 const port: JSONSchemaProps = { type: 'integer', minimum: 1, maximum: 65_535 };
 const atMostOne = (...names: string[]) => `${names.map((name) => `(has(self.${name})?1:0)`).join('+')}<=1`;

@@ -142,8 +142,8 @@ describe('CustomResourceDefinition', () => {
     const items: JSONSchemaProps = { type: 'object', required: ['k'], properties: { k: { type: 'object' } } };
     expect(await ofSchema({ a: { ...list, items } })).toEqual([
       `${root}.properties[a].items.properties[k].type: Invalid value: "object": must be a scalar type if parent array's x-kubernetes-list-type is map`,
-      `${root}.properties[a].x-kubernetes-list-map-keys: Invalid value: ["k","k"]: must not contain duplicate entries`,
       `${root}.properties[a].items.properties[k].type: Invalid value: "object": must be a scalar type if parent array's x-kubernetes-list-type is map`,
+      `${root}.properties[a].x-kubernetes-list-map-keys: Invalid value: ["k","k"]: must not contain duplicate entries`,
     ]);
     expect(await ofSchema({ a: { type: 'array', 'x-kubernetes-list-type': 'set', items: { type: 'object' } } })).toEqual([
       `${root}.properties[a].items.x-kubernetes-map-type: Invalid value: null: must be atomic as item of a list with x-kubernetes-list-type=set`,

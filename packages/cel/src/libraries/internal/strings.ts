@@ -140,3 +140,9 @@ export const strings: Library = {
     fn('strings.quote(string): string', quote, read),
   ],
 };
+
+/** `reverse` of strings, which version 3 of cel-go's library of strings has. */
+export const stringReversal: Library = {
+  name: 'string reversal',
+  functions: [fn('(string).reverse(): string', (text: string) => [...charsOf(text)].reverse().join(''), read)],
+};

@@ -1,6 +1,8 @@
+import type { FunctionComponent } from 'preact';
 import { useMemo } from 'preact/hooks';
 import type { KubeObject } from '../../api/client.ts';
 import { apiVersionOf, pathOf, type ApiResource } from '../../api/resources.ts';
+import { offeredBy } from '../../api/server-features.ts';
 import { useApp } from '../../app/context.ts';
 import { useObjects } from '../../app/hooks.ts';
 import { groupOfSegment, objectLink, tableLink } from '../../app/links.ts';
@@ -28,22 +30,30 @@ export interface TabProps {
 const { tabs: names } = text.object;
 const revisioned = new Set(['Deployment', 'StatefulSet', 'DaemonSet']);
 
+interface ObjectTab {
+  readonly id: string;
+  readonly label: string;
+  readonly Component: FunctionComponent<TabProps>;
+  readonly onlyOarlock?: boolean;
+  isShown(resource: ApiResource): boolean;
+}
+
 /** The tabs of an object's page, with the condition under which each is shown. */
-const tabs = [
+const tabs: readonly ObjectTab[] = [
   { id: 'summary', label: names.summary, Component: SummaryTab, isShown: () => true },
   { id: 'yaml', label: names.yaml, Component: YamlTab, isShown: () => true },
   { id: 'events', label: names.events, Component: EventsTab, isShown: () => true },
-  { id: 'scheduling', label: names.scheduling, Component: SchedulingTab, isShown: ({ group, kind }: ApiResource) => group === '' && kind === 'Pod' },
-  { id: 'trace', label: names.trace, Component: TraceTab, isShown: () => true },
+  { id: 'scheduling', label: names.scheduling, Component: SchedulingTab, onlyOarlock: true, isShown: ({ group, kind }: ApiResource) => group === '' && kind === 'Pod' },
+  { id: 'trace', label: names.trace, Component: TraceTab, onlyOarlock: true, isShown: () => true },
   { id: 'logs', label: names.logs, Component: LogsTab, isShown: isWorkload },
   { id: 'terminal', label: names.terminal, Component: TerminalTab, isShown: isWorkload },
   { id: 'revisions', label: names.revisions, Component: RevisionsTab, isShown: ({ kind }: ApiResource) => revisioned.has(kind) },
   { id: 'fields', label: names.fields, Component: FieldsTab, isShown: () => true },
-] as const;
+];
 
 /** The page of one object, live by a watch of this object. */
 export function View({ params }: ViewProps) {
-  const { resources } = useApp();
+  const { resources, features } = useApp();
   const group = groupOfSegment(params['group'] ?? '');
   const { version = '', resource: plural = '', name = '', tab = 'summary' } = params;
   const namespace = params['namespace'] === '-' ? '' : (params['namespace'] ?? '');
@@ -55,7 +65,7 @@ export function View({ params }: ViewProps) {
   const item = store.items[0];
   // items of lists have no type
   const object = useMemo(() => item && { apiVersion: apiVersionOf(resource), kind: resource.kind, ...item }, [item]);
-  const shown = tabs.filter(({ isShown }) => isShown(resource));
+  const shown = offeredBy(features, tabs).filter(({ isShown }) => isShown(resource));
   const current = shown.find(({ id }) => id === tab) ?? shown[0];
   return (
     <section class="object-view">

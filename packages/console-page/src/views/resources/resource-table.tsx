@@ -4,6 +4,7 @@ import { TableStore, type Column, type Row } from '../../api/table-store.ts';
 import { useApp } from '../../app/context.ts';
 import { useClock, useStore } from '../../app/hooks.ts';
 import { useKeys } from '../../app/keyboard.ts';
+import { paintSchedule } from '../../app/paint-schedule.ts';
 import { groupOfSegment, objectLink, tableLink } from '../../app/links.ts';
 import { duration } from '../../components/age.ts';
 import { Connection } from '../../components/connection.tsx';
@@ -13,9 +14,7 @@ import { SelectorInput } from '../../components/selector-input.tsx';
 import { text } from '../../text/en.ts';
 import type { ViewProps } from '../registry.ts';
 import { CellText } from './cell-text.tsx';
-import { filterRows } from './filter-rows.ts';
-
-const schedule = (work: () => void): void => void requestAnimationFrame(work);
+import { indexRows, RowFilter } from './row-filter.ts';
 
 /** The table of a resource: the server's columns, live by watch. */
 export function View({ params, query }: ViewProps) {
@@ -28,7 +27,7 @@ export function View({ params, query }: ViewProps) {
   const { labels = '', fields = '' } = query;
   const path = pathOf(resource, shownNamespace);
   const store = useStore(`${path}?${labels}&${fields}&${client.impersonation?.user ?? ''}`, () => {
-    return new TableStore({ client, path, labelSelector: labels, fieldSelector: fields, schedule });
+    return new TableStore({ client, path, labelSelector: labels, fieldSelector: fields, schedule: paintSchedule(), onRows: indexRows });
   });
   const [filter, setFilter] = useState('');
   const [isWide, setWide] = useState(false);
@@ -39,9 +38,13 @@ export function View({ params, query }: ViewProps) {
     return true;
   });
   const now = useClock();
-  const rows = useMemo(() => filterRows(store.rows, filter), [store.rows, filter]);
+  const rowFilter = useMemo(() => new RowFilter(), [store]);
+  const rows = rowFilter.apply(store.rows, filter, store.lastChange);
   const showsNamespace = resource.namespaced && shownNamespace === '';
-  const columns = columnsOf(store.columns, { isWide, showsNamespace, now, resource });
+  const columns = useMemo(
+    () => columnsOf(store.columns, { isWide, showsNamespace, now, resource }),
+    [store.columns, isWide, showsNamespace, now, path],
+  );
   const setQuery = (change: Readonly<Record<string, string>>) => {
     location.hash = tableLink(resource, { ...query, ...change });
   };

@@ -7,17 +7,17 @@ export interface SignInProps {
   readonly client: ApiClient;
   /** Why the user has to sign in. */
   readonly notice?: string;
+  /** True if the console accepts sign-in links only. */
+  readonly onlyLink: boolean;
   readonly onSignedIn: (session: SessionInfo) => void;
 }
 
 /** Signs in with a bearer token, or with the client certificate of the browser. */
-export function SignIn({ client, notice, onSignedIn }: SignInProps) {
-  const [token, setToken] = useState('');
+export function SignIn({ client, notice, onlyLink, onSignedIn }: SignInProps) {
   const [message, setMessage] = useState(notice);
   const signIn = (event: Event, bearer?: string) => {
     event.preventDefault();
     signInWithCredentials(client, bearer).then(onSignedIn, (error: unknown) => setMessage(`${text.signIn.failed}: ${errorText(error)}`));
-    setToken('');
   };
   return (
     <main class="alone sign-in">
@@ -30,7 +30,25 @@ export function SignIn({ client, notice, onSignedIn }: SignInProps) {
         </p>
       )}
       <p>{text.signIn.help}</p>
-      <form onSubmit={(event) => signIn(event, token.trim())}>
+      {!onlyLink && <CredentialsForm onSubmit={signIn} />}
+    </main>
+  );
+}
+
+interface CredentialsFormProps {
+  onSubmit(event: Event, token?: string): void;
+}
+
+function CredentialsForm({ onSubmit }: CredentialsFormProps) {
+  const [token, setToken] = useState('');
+  return (
+    <>
+      <form 
+        onSubmit={(event) => {
+          onSubmit(event, token.trim());
+          setToken('');
+        }}
+      >
         <label>
           <span>{text.signIn.token}</span>
           <input
@@ -49,9 +67,9 @@ export function SignIn({ client, notice, onSignedIn }: SignInProps) {
           {text.signIn.submit}
         </button>
       </form>
-      <button type="button" onClick={(event) => signIn(event)}>
+      <button type="button" onClick={(event) => onSubmit(event)}>
         {text.signIn.certificate}
       </button>
-    </main>
+    </>
   );
 }

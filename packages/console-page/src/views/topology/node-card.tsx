@@ -14,7 +14,8 @@ interface NodeCardProps {
   readonly placement: NodePlacement;
   /** The namespace whose pods are emphasized; '' for all. */
   readonly namespace: string;
-  onLose(): void;
+  /** Absent if the server does not explain scheduling. */
+  readonly onLose?: (() => void) | undefined;
 }
 
 /** A node with its pods, requests and capacity. */
@@ -36,9 +37,11 @@ export function NodeCard({ placement, namespace, onLose }: NodeCardProps) {
         <Share name={text.overview.memory} part={requested.memory} all={allocatable.memory} format={formatBytes} />
       </div>
       <PodSigns pods={pods} namespace={namespace} />
-      <button type="button" onClick={onLose}>
-        {text.topology.whatIf}
-      </button>
+      {onLose !== undefined && (
+        <button type="button" onClick={onLose}>
+          {text.topology.whatIf}
+        </button>
+      )}
     </section>
   );
 }

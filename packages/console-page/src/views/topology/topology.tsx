@@ -15,7 +15,7 @@ const maxPods = 5000;
 
 /** The pods on each node, by zone, with requests and capacity. */
 export function View() {
-  const { namespace } = useApp();
+  const { namespace, features } = useApp();
   const nodes = useObjects<Node>('/api/v1/nodes', {}, { maxObjects: maxNodes });
   const pods = useObjects<Pod>('/api/v1/pods', {}, { maxObjects: maxPods });
   const [lost, setLost] = useState<NodePlacement>();
@@ -31,7 +31,7 @@ export function View() {
       {topology.pending.length > 0 && (
         <section class="card" aria-labelledby="pending">
           <h2 id="pending">{text.topology.pending(topology.pending.length)}</h2>
-          <PodSigns pods={topology.pending} namespace={namespace} tab="scheduling" />
+          <PodSigns pods={topology.pending} namespace={namespace} {...(features.isOarlock && { tab: 'scheduling' })} />
         </section>
       )}
       {topology.zones.map(({ name, nodes: members }) => (
@@ -39,7 +39,7 @@ export function View() {
           {name !== '' && <h2>{text.topology.zone(name)}</h2>}
           <div class="cards">
             {members.map((placement) => (
-              <NodeCard key={placement.node.metadata.uid} placement={placement} namespace={namespace} onLose={() => setLost(placement)} />
+              <NodeCard key={placement.node.metadata.uid} placement={placement} namespace={namespace} onLose={features.isOarlock ? () => setLost(placement) : undefined} />
             ))}
           </div>
         </section>

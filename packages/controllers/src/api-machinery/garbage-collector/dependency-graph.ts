@@ -1,4 +1,5 @@
 import { jsonEqual } from '@oarlock/api/json/json';
+import { parseApiVersion } from '@oarlock/api/kinds';
 import type { KubeObject, OwnerReference } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 
@@ -16,6 +17,11 @@ export interface GraphNode {
   readonly isDeleting: boolean;
   readonly isDeletingDependents: boolean;
   readonly isOrphaningDependents: boolean;
+}
+
+/** Returns true if an owner reference with the uid of the object has its group, kind and name. */
+export function isReferenceTo({ resource, name }: GraphNode, reference: OwnerReference): boolean {
+  return reference.name === name && reference.kind === resource.kind && parseApiVersion(reference.apiVersion).group === resource.group;
 }
 
 const noOwners: readonly OwnerReference[] = [];

@@ -7,7 +7,7 @@ import { Controllers, watch, type Controller, type ReconcileContext, type Contro
 import { z } from 'zod';
 import type { DiscoveredKind } from '../../discovery/discovered-kind.ts';
 import { DiscoveredKinds } from '../../discovery/discovered-kinds.ts';
-import { foregroundFinalizer, orphanFinalizer, DependencyGraph, type GraphNode } from './dependency-graph.ts';
+import { foregroundFinalizer, isReferenceTo, orphanFinalizer, DependencyGraph, type GraphNode } from './dependency-graph.ts';
 import { deleteObject, removeOwnerReferences, removeFinalizer, unblockOwnerReferences } from './owner-reference-patches.ts';
 
 const isCollected = ({ verbs }: DiscoveredKind): boolean => requiredVerbs.every((verb) => verbs.has(verb));
@@ -136,7 +136,7 @@ export class GarbageCollector implements Controller {
     if (node.isOrphaningDependents || node.isDeletingDependents) yield uid;
     if (
       !node.isDeleting &&
-      node.owners.some(({ uid: owner }) => this.#knownOwnerState(owner) !== 'solid' || this.#isInOtherNamespace(node, owner))
+      node.owners.some((owner) => this.#knownOwnerState(owner) !== 'solid' || this.#isInOtherNamespace(node, owner.uid))
     )
       yield uid;
     // a dependent that no longer blocks its owner lets the deletion of the owner continue
@@ -153,10 +153,12 @@ export class GarbageCollector implements Controller {
     this.#absentOwners.add(uid);
   }
 
-  #knownOwnerState(uid: string): OwnerState | 'unknown' {
-    if (this.#absentOwners.has(uid)) return 'absent';
-    const owner = this.#graph.get(uid);
-    return owner === undefined ? 'unknown' : owner.isDeletingDependents ? 'waiting' : 'solid';
+  /** An owner whose kind or name the reference does not state correctly is unknown: the object with these coordinates decides, as upstream. */
+  #knownOwnerState(reference: OwnerReference): OwnerState | 'unknown' {
+    if (this.#absentOwners.has(reference.uid)) return 'absent';
+    const owner = this.#graph.get(reference.uid);
+    if (owner === undefined || !isReferenceTo(owner, reference)) return 'unknown';
+    return owner.isDeletingDependents ? 'waiting' : 'solid';
   }
 
   async #attemptToDelete(node: GraphNode, client: Client): Promise<void> {
@@ -184,7 +186,7 @@ export class GarbageCollector implements Controller {
 
   /** Returns the state of an owner. Reads the owner from the API server if no informer has delivered the owner. */
   async #ownerState(node: GraphNode, owner: OwnerReference, client: Client): Promise<OwnerState> {
-    const known = this.#knownOwnerState(owner.uid);
+    const known = this.#knownOwnerState(owner);
     if (this.#isInOtherNamespace(node, owner.uid)) return this.#reportInvalidNamespace(node, owner);
     if (known !== 'unknown') return known;
     const kind = this.#resourceOf(owner) ?? (await this.#kinds.whenRead().then(() => this.#resourceOf(owner)));
@@ -205,7 +207,8 @@ export class GarbageCollector implements Controller {
     } catch (error) {
       if (!isStatus(error, 'NotFound')) throw error;
     }
-    this.#recordAbsentOwner(owner.uid);
+    // the owner exists if only its coordinates are wrong in this reference
+    if (this.#graph.get(owner.uid) === undefined) this.#recordAbsentOwner(owner.uid);
     return 'absent';
   }
 

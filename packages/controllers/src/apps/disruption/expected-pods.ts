@@ -1,5 +1,5 @@
 import { scaledValue } from '@oarlock/api/values/int-or-string';
-import { parseApiVersion } from '@oarlock/api/kinds';
+import { kindOf, parseApiVersion } from '@oarlock/api/kinds';
 import { controllerOf, type KubeObject, type OwnerReference } from '@oarlock/api/object';
 import type { Deployment, ReplicaSet, StatefulSet } from '@oarlock/api/types/apps-v1';
 import type { Pod, ReplicationController } from '@oarlock/api/types/core-v1';
@@ -38,8 +38,10 @@ export interface ExpectedPodsSources {
  */
 export async function expectedPods(budget: PodDisruptionBudget, { pods, owners, client }: ExpectedPodsSources): Promise<ExpectedPodCount> {
   const { maxUnavailable, minAvailable } = budget.spec ?? {};
+  // as upstream, a budget with neither field expects no pods, and so allows no disruption
+  if (maxUnavailable === undefined && minAvailable === undefined) return { expected: 0, desired: 0, unmanaged: [] };
   if (maxUnavailable === undefined && !isPercent(minAvailable))
-    return { expected: pods.length, desired: minAvailable === undefined ? 0 : Number(minAvailable), unmanaged: [] };
+    return { expected: pods.length, desired: Number(minAvailable), unmanaged: [] };
   const scales = new Map<string, number>();
   const seen = new Set<string>();
   const unmanaged: Pod[] = [];
@@ -86,7 +88,10 @@ async function scaleOf(
   if (known !== undefined && is(known, ref.uid)) return { uid: ref.uid, replicas: known.spec?.replicas ?? 1 };
   await owners.kinds.whenRead();
   const of = scaleResource(owners.kinds, ref.apiVersion, ref.kind);
-  if (of === undefined) throw new Error(`${ref.kind}.${group} does not implement the scale subresource`);
+  if (of === undefined) {
+    const resource = kindOf({ ...parseApiVersion(ref.apiVersion), kind: ref.kind })?.resource ?? ref.kind;
+    throw new Error(`${group === '' ? resource : `${resource}.${group}`} does not implement the scale subresource`);
+  }
   const scale = await client.get(of, { namespace, name: ref.name }, { subresource: 'scale' });
   return { uid: ref.uid, replicas: scale.spec?.replicas ?? 0 };
 }

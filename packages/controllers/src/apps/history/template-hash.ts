@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import type { PodTemplateSpec } from '@oarlock/api/types/core-v1';
 
 export const hashLabel = 'pod-template-hash';
@@ -31,13 +30,12 @@ export function templateText(template: PodTemplateSpec | undefined): string {
   return canonical({ ...template, metadata: { ...template?.metadata, labels, creationTimestamp: undefined } });
 }
 
-/** Returns a hash of ten characters for names and labels. `collisions` (`collisionCount`) changes the hash when another template has the name. */
-export function hashText(text: string, collisions: number): string {
-  const digest = createHash('sha256').update(text).update(String(collisions)).digest();
-  return Array.from(digest.subarray(0, 10), (byte) => alphabet[byte % alphabet.length]).join('');
-}
+/**
+ * Returns the hash of a template for names and labels in the form of upstream's ComputeHash: the digits of a 32-bit FNV-1a hash in upstream's alphabet.
+ * `collisions` (`collisionCount`) changes the hash when another template has the name.
+ */
 export const templateHash = (template: PodTemplateSpec | undefined, collisions: number): string =>
-  hashText(templateText(template), collisions);
+  safeEncode(String(fnv1a(`${templateText(template)}${collisions}`)));
 
 /**
  * Returns upstream's hash of the data of a ControllerRevision (HashControllerRevision): FNV-1 of the JSON as Go writes it and of the collisions,
@@ -52,6 +50,13 @@ export function dataHash(data: unknown, collisions: number): string {
 export function fnv1(text: string): number {
   let hash = 0x811c9dc5;
   for (const byte of Buffer.from(text)) hash = (Math.imul(hash, 0x01000193) ^ byte) >>> 0;
+  return hash;
+}
+
+/** Returns the 32-bit FNV-1a hash of the UTF-8 bytes of a text. */
+export function fnv1a(text: string): number {
+  let hash = 0x811c9dc5;
+  for (const byte of Buffer.from(text)) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
   return hash;
 }
 

@@ -58,15 +58,14 @@ export class CronJobController implements Controller {
     if (cronJob === undefined) return undefined;
     const sync: CronJobSync = { cronJob, client, status: cronJob.status ?? {} };
     const jobs = controlledBy(this.#options.jobs, cronJob.metadata?.uid ?? '');
-    let result: ReconcileResult | undefined;
     try {
       await this.#syncActiveJobs(sync, jobs);
-      result = await this.#startDueJob(sync);
+      return await this.#startDueJob(sync);
     } finally {
+      // also after a Job could not be created: its quota may be used up by finished Jobs
+      await this.#cleanUpFinishedJobs(sync, jobs);
       await this.#writeStatus(sync);
     }
-    await this.#cleanUpFinishedJobs(sync, jobs);
-    return result;
   }
 
   /** Updates the list of active Jobs in the status. */
@@ -109,12 +108,14 @@ export class CronJobController implements Controller {
     const { cronJob } = sync;
     const { recorder, clock } = this.#options;
     if (cronJob.metadata?.deletionTimestamp !== undefined) return undefined;
-    const parsed = this.#parseSchedule(cronJob);
-    if (parsed === undefined || cronJob.spec.suspend === true) return undefined;
+    const zone = this.#timeZone(cronJob);
+    if (zone === undefined || cronJob.spec.suspend === true) return undefined;
+    const schedule = this.#parseSchedule(cronJob, zone);
+    if (schedule === undefined) return undefined;
     const now = clock.now();
     // the following steps use the status as it will be written
     const withNewStatus = () => ({ ...cronJob, status: sync.status });
-    const missed = this.#missedSchedules(withNewStatus(), parsed.schedule, now);
+    const missed = this.#missedSchedules(withNewStatus(), schedule, now);
     if (missed === undefined) return undefined;
     if (missed.tooMany)
       recorder.event(
@@ -133,9 +134,9 @@ export class CronJobController implements Controller {
           'MissSchedule',
           `Missed scheduled time to start a job: ${new Date(latest).toUTCString().replace('GMT', '+0000')}`,
         );
-      else if (parseTime(sync.status.lastScheduleTime ?? '') !== latest) await this.#createJob(sync, latest, parsed.zone);
+      else if (parseTime(sync.status.lastScheduleTime ?? '') !== latest) await this.#createJob(sync, latest, zone);
     }
-    const ms = msUntilNextSchedule(withNewStatus(), parsed.schedule, now);
+    const ms = msUntilNextSchedule(withNewStatus(), schedule, now);
     return ms === undefined ? undefined : { requeueAfterMs: ms };
   }
 
@@ -151,16 +152,20 @@ export class CronJobController implements Controller {
     }
   }
 
-  #parseSchedule(cronJob: CronJob): { readonly schedule: Schedule; readonly zone: TimeZone } | undefined {
-    const { recorder } = this.#options;
-    const { schedule, timeZone: named } = cronJob.spec;
-    let zone: TimeZone;
+  #timeZone(cronJob: CronJob): TimeZone | undefined {
+    const { timeZone: named } = cronJob.spec;
     try {
-      zone = new TimeZone(named ?? this.#options.timeZone);
+      return new TimeZone(named ?? this.#options.timeZone);
     } catch {
-      recorder.event(cronJob, 'Warning', 'UnknownTimeZone', `invalid timeZone: ${JSON.stringify(named)}: unknown time zone ${named}`);
+      const message = `invalid timeZone: ${JSON.stringify(named)}: unknown time zone ${named}`;
+      this.#options.recorder.event(cronJob, 'Warning', 'UnknownTimeZone', message);
       return undefined;
     }
+  }
+
+  #parseSchedule(cronJob: CronJob, zone: TimeZone): Schedule | undefined {
+    const { recorder } = this.#options;
+    const { schedule, timeZone: named } = cronJob.spec;
     if (schedule.includes('TZ=') && named === undefined)
       recorder.event(
         cronJob,
@@ -169,7 +174,7 @@ export class CronJobController implements Controller {
         `CRON_TZ or TZ used in schedule ${JSON.stringify(schedule)} is not officially supported, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details`,
       );
     try {
-      return { schedule: parseSchedule(schedule, zone), zone };
+      return parseSchedule(schedule, zone);
     } catch (error) {
       recorder.event(
         cronJob,

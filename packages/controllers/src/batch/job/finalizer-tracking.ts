@@ -88,12 +88,14 @@ export async function trackJobStatusAndRemoveFinalizers({
     const uid = pod.metadata?.uid ?? '';
     const hasSucceeded = pod.status?.phase === 'Succeeded';
     const hasFailed = !hasSucceeded && isFailed(job, pod);
-    if (!hasSucceeded && !hasFailed && job.metadata?.deletionTimestamp === undefined) continue;
+    // when the Job is decided, all pods are released: those that still run count as failed, unless the Job succeeds
+    if (!hasSucceeded && !hasFailed && finishCondition === undefined && job.metadata?.deletionTimestamp === undefined) continue;
+    const isFailure = hasFailed || (!hasSucceeded && finishCondition?.type === 'FailureTarget');
     // the failure count of this pod must be passed to its replacement, unless there will be none
     if (uidsDelayingDeletion.has(uid) && finishCondition === undefined && job.metadata?.deletionTimestamp === undefined) continue;
     podsToRelease.push(pod);
     if (hasSucceeded && !isIndexed(job) && !known.failed.has(uid) && !known.succeeded.has(uid)) succeeded.push(uid);
-    else if (hasFailed && !known.failed.has(uid) && (!isIndexed(job) || indexOf(job, pod) !== undefined) && isCountedFailure(job, pod))
+    else if (isFailure && !known.failed.has(uid) && (!isIndexed(job) || indexOf(job, pod) !== undefined) && isCountedFailure(job, pod))
       failed.push(uid);
     if (succeeded.length + failed.length >= maxUncounted) {
       isFull = true;

@@ -45,12 +45,11 @@ function matchSuccessPolicy({ job, indexes }: SyncJobContext): FinishCondition |
 
 /** Returns the interim condition (FailureTarget or SuccessCriteriaMet) that decides the result of a Job. Once set, the condition is kept. */
 export function finishConditionOf(syncContext: SyncJobContext, nowMs: number): FinishCondition | undefined {
-  const { job, pods, failed, failedIndexes } = syncContext;
+  const { job, pods, failed } = syncContext;
   for (const type of ['SuccessCriteriaMet', 'FailureTarget'] as const) {
     const existing = conditionOf(job, type);
     if (existing !== undefined) return { type, reason: existing.reason ?? '', message: existing.message ?? '' };
   }
-  const fail = (reason: string, message: string): FinishCondition => ({ type: 'FailureTarget', reason, message });
   for (const pod of job.spec?.podFailurePolicy === undefined ? [] : pods) {
     if (!isTracked(pod) || !isFailed(job, pod)) continue;
     const match = matchFailurePolicy(job, pod);
@@ -59,21 +58,27 @@ export function finishConditionOf(syncContext: SyncJobContext, nowMs: number): F
   if (failed > (job.spec?.backoffLimit ?? 6) || isPastBackoffLimitOnFailure(syncContext))
     return fail('BackoffLimitExceeded', 'Job has reached the specified backoff limit');
   if (msUntilDeadline(job, nowMs) === 0) return fail('DeadlineExceeded', 'Job was active longer than specified deadline');
-  if (failedIndexes !== undefined) {
-    const maxFailed = job.spec?.maxFailedIndexes;
-    if (maxFailed !== undefined && failedIndexes.size > maxFailed)
-      return fail('MaxFailedIndexesExceeded', 'Job has exceeded the specified maximal number of failed indexes');
-  }
-  return matchSuccessPolicy(syncContext);
+  return failedIndexesCondition(syncContext) ?? matchSuccessPolicy(syncContext);
 }
 
-/** Returns the condition of a Job that has completed or whose remaining indexes have all failed. */
-export function completionConditionOf({ job, succeeded, failedIndexes }: SyncJobContext, active: number): FinishCondition | undefined {
+const fail = (reason: string, message: string): FinishCondition => ({ type: 'FailureTarget', reason, message });
+
+/** Returns the condition of an Indexed Job with too many failed indexes, or in which every index has succeeded or failed. */
+function failedIndexesCondition({ job, indexes, failedIndexes }: SyncJobContext): FinishCondition | undefined {
+  if (failedIndexes === undefined) return undefined;
+  const { maxFailedIndexes, completions = 0 } = job.spec ?? {};
+  if (maxFailedIndexes !== undefined && failedIndexes.size > maxFailedIndexes)
+    return fail('MaxFailedIndexesExceeded', 'Job has exceeded the specified maximal number of failed indexes');
+  return failedIndexes.size > 0 && failedIndexes.size + indexes.size >= completions
+    ? fail('FailedIndexes', 'Job has failed indexes')
+    : undefined;
+}
+
+/** Returns the condition of a Job that has completed. */
+export function completionConditionOf({ job, succeeded }: SyncJobContext, active: number): FinishCondition | undefined {
   const completions = job.spec?.completions;
   if (active > 0) return undefined;
   if (completions === undefined ? succeeded > 0 : succeeded >= completions)
     return { type: 'SuccessCriteriaMet', reason: 'CompletionsReached', message: 'Reached expected number of succeeded pods' };
-  if (completions !== undefined && failedIndexes !== undefined && failedIndexes.size > 0 && succeeded + failedIndexes.size >= completions)
-    return { type: 'FailureTarget', reason: 'FailedIndexes', message: 'Job has failed indexes' };
   return undefined;
 }

@@ -102,8 +102,11 @@ function createIndexes(syncContext: SyncJobContext, missing: number, nowMs: numb
     for (const pod of pods) if (isTerminating(pod) && pod.status?.phase !== 'Failed') usedIndexes.add(indexOf(job, pod));
   const create: number[] = [];
   let retryMs: number | undefined;
-  for (let index = 0; index < (job.spec?.completions ?? 0) && create.length < missing; index++) {
+  let pending = 0;
+  // as upstream, an index in backoff is not overtaken: the lowest pending indexes are considered, not those that could start
+  for (let index = 0; index < (job.spec?.completions ?? 0) && pending < missing; index++) {
     if (usedIndexes.has(index) || indexes.has(index) || failedIndexes?.has(index)) continue;
+    pending += 1;
     const failedPod = podsDelayingDeletion.get(index);
     const waitMs =
       failedPod === undefined ? 0 : backoffLeft(failuresOf(failedPod) + ignoredFailuresOf(failedPod) + 1, finishedAt(failedPod), nowMs);

@@ -90,6 +90,25 @@ describe('[sig-api-machinery] Garbage collector', () => {
     expect(left(api)).toEqual(['next', 'taken']);
   });
 
+  it('deletes dependents with the uid of an owner, but another kind or name, and keeps those with the right ones', async () => {
+    const { api, clock } = await runControllers([garbageCollector], plain);
+    const [owner] = api.seed(configMaps, map('owner'));
+    api.seed(
+      secrets,
+      secret('kind', { ...ref(owner), kind: 'Secret' }),
+      secret('name', { ...ref(owner), name: 'other' }),
+      secret('right', ref(owner)),
+    );
+    await clock.settle();
+    expect(left(api)).toEqual(['owner', 'right']);
+    api.seed(secrets, secret('late', { ...ref(owner), name: 'other' }));
+    await clock.settle();
+    expect(left(api)).toEqual(['owner', 'right']);
+    await api.client().delete(configMaps, at('owner'), {});
+    await clock.settle();
+    expect(left(api)).toEqual([]);
+  });
+
   it('deletes dependents whose owner is in another namespace', async () => {
     const life = await runControllers([garbageCollector], plain);
     const [elsewhere] = life.api.seed(configMaps, { ...map('owner'), metadata: { namespace: 'other', name: 'owner' } });

@@ -133,6 +133,26 @@ describe('DisruptionController', () => {
     });
   });
 
+  it('names the resource of an owner that has no scale', async () => {
+    const owned = pod('p1');
+    const ownerReferences = [{ apiVersion: 'batch/v1', kind: 'Job', name: 'j', uid: 'u', controller: true }];
+    const seed = (api: MemoryApi) => void api.seed(pods, { ...owned, metadata: { ...owned.metadata, ownerReferences } });
+    const life = await runControllers([disruption], { seed });
+    await life.api.client().create(podDisruptionBudgets, make({ maxUnavailable: 1 }));
+    await life.clock.settle();
+    expect(life.messages('CalculateExpectedPodCountFailed')[0]).toBe(
+      'Failed to calculate the number of expected pods: jobs.batch does not implement the scale subresource',
+    );
+  });
+
+  it('allows no disruption if the budget has neither minAvailable nor maxUnavailable', async () => {
+    const { api, clock } = await runControllers([disruption], { seed: four });
+    await api.client().create(podDisruptionBudgets, make({}));
+    await clock.settle();
+    expect(status(api)).toMatchObject({ currentHealthy: 4, desiredHealthy: 0, expectedPods: 0, disruptionsAllowed: 0 });
+    expect(allowed(api)).toMatchObject({ status: 'False', reason: 'InsufficientPods' });
+  });
+
   it('resets the DisruptionTarget condition of a pod that was not deleted', async () => {
     const { api, clock } = await runControllers([disruption], { seed: four });
     await setPodStatus(api, pod('p1'), {

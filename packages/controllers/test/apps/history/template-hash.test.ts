@@ -1,4 +1,4 @@
-import { dataHash, fnv1, safeEncode } from '@oarlock/controllers/apps/history/template-hash';
+import { dataHash, fnv1, fnv1a, safeEncode, templateHash } from '@oarlock/controllers/apps/history/template-hash';
 import { describe, expect, it } from 'vitest';
 
 describe('fnv1', () => {
@@ -9,6 +9,33 @@ describe('fnv1', () => {
     ['foobar', 0x31f0b262],
   ])('hashes %j', (text, expected) => {
     expect(fnv1(text)).toBe(expected);
+  });
+});
+
+describe('fnv1a', () => {
+  // http://www.isthe.com/chongo/tech/comp/fnv/
+  it.each([
+    ['', 0x811c9dc5],
+    ['a', 0xe40c292c],
+    ['foobar', 0xbf9cf968],
+  ])('hashes %j', (text, expected) => {
+    expect(fnv1a(text)).toBe(expected);
+  });
+});
+
+describe('templateHash', () => {
+  const template = (image: string) => ({ spec: { containers: [{ name: 'c', image }] } });
+
+  it("has upstream's characters and length", () => {
+    const hashes = Array.from({ length: 200 }, (_, i) => templateHash(template(`image:${i}`), 0));
+    for (const hash of hashes) expect(hash).toMatch(/^[4-9bcdf]{1,10}$/);
+    expect(new Set(hashes).size).toBe(hashes.length);
+  });
+
+  it('depends on the number of collisions, and not on the label of the hash', () => {
+    expect(templateHash(template('a'), 1)).not.toBe(templateHash(template('a'), 0));
+    const labeled = { ...template('a'), metadata: { labels: { 'pod-template-hash': 'x' } } };
+    expect(templateHash(labeled, 0)).toBe(templateHash({ ...template('a'), metadata: { labels: {} } }, 0));
   });
 });
 

@@ -1,4 +1,5 @@
 import { cronJobs, jobs } from '@oarlock/api/resources';
+import { failure } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/values/time';
 import type { CronJob, CronJobSpec, Job } from '@oarlock/api/types/batch-v1';
 import cronJob from '@oarlock/controllers/batch/cron-job/cron-job-controller';
@@ -94,6 +95,23 @@ describe('CronJobController', () => {
     expect(all(api)).toHaveLength(1);
     expect(named(all(api))).not.toEqual(first);
     expect(status(api)?.active).toHaveLength(1);
+  });
+
+  it('removes finished Jobs beyond the limit also if no Job can be created', async () => {
+    const life = await start(make({ successfulJobsHistoryLimit: 0 }));
+    const { api, clock } = life;
+    await clock.advance(minute + 200);
+    const [first] = all(api);
+    const create = api.handler.handle.bind(api.handler);
+    api.handler.handle = (request, ...rest) => {
+      if (request.verb === 'create' && request.resource.resource === 'jobs') return Promise.reject(failure('Forbidden', 'exceeded quota'));
+      return create(request, ...rest);
+    };
+    await clock.advance(minute);
+    await finish(api, first as Job, clock.now());
+    await clock.settle();
+    expect(life.messages('FailedCreate')[0]).toBe('Error creating job: exceeded quota');
+    expect(all(api)).toEqual([]);
   });
 
   it('should not schedule jobs when suspended', async () => {

@@ -176,6 +176,40 @@ describe('JobController', () => {
     expect(condition(life.api, 'SuccessCriteriaMet')).toMatchObject({ reason: 'SuccessPolicy', message: 'Matched rules at index 0' });
     expect(condition(life.api, 'Complete')).toMatchObject({ reason: 'SuccessPolicy' });
     expect(status(life.api)).toMatchObject({ completedIndexes: '0', succeeded: 1 });
+    // the pods that the controller stops are no failures
+    expect(status(life.api)?.failed ?? 0).toBe(0);
+  });
+
+  it('counts every pod that still runs as failed when the Job fails, also if it ends with exit code 0', async () => {
+    const rules = [{ action: 'FailJob', onExitCodes: { operator: 'In', values: [1] } }];
+    const life = await start(make({ podFailurePolicy: { rules }, parallelism: 2, completions: 4 }));
+    const [first, second] = alive(life.api);
+    await end(life, first, 1);
+    await end(life, second, 0);
+    await reap(life);
+    expect(condition(life.api, 'Failed')).toBeDefined();
+    expect(status(life.api)).toMatchObject({ failed: 2 });
+    expect(status(life.api)?.succeeded ?? 0).toBe(0);
+  });
+
+  it('fails if all indexes are settled and one has failed, before it applies the success policy', async () => {
+    const rules = [{ succeededCount: 1 }];
+    const life = await start(indexed({ completions: 2, backoffLimitPerIndex: 0, successPolicy: { rules } }));
+    const { api, clock } = life;
+    const [zero, one] = [ofIndex(api, 0), ofIndex(api, 1)] as [Pod, Pod];
+    await setPodTerminated(api, { pod: one, exitCode: 1, at: clock.now() });
+    await setPodTerminated(api, { pod: zero, exitCode: 0, at: clock.now() });
+    await clock.settle();
+    expect(condition(api, 'Failed')).toMatchObject({ reason: 'FailedIndexes' });
+  });
+
+  it('does not start a later index while the lowest pending index is in its backoff', async () => {
+    const life = await start(indexed({ parallelism: 1, backoffLimitPerIndex: 2 }));
+    const { api, clock } = life;
+    await end(life, ofIndex(api, 0), 1);
+    expect(alive(api)).toEqual([]);
+    await clock.advance(10_000);
+    expect(alive(api).map(indexOf)).toEqual([0]);
   });
 
   it('with successPolicy succeededCount rule should succeeded even when some indexes remain pending', async () => {

@@ -1,6 +1,5 @@
 /** Rules of 1.36 that are not implemented: the function of upstream and the rule. docs/conformance.md lists them. */
 export const missingRules: readonly string[] = [
   'validateOverhead: the path of a bad resource name',
-  'validateCELSelector: the limit of the estimated cost of a device selector',
   'validateHorizontalPodAutoscalerSpec: `minReplicas` 0 needs an object or external metric (alpha)',
 ];

@@ -7,7 +7,7 @@ import { badRequest, failure, forbidden, isStatus, notFound, StatusError } from 
 import { formatTime } from '@oarlock/api/values/time';
 import type { Pod, PodStatus } from '@oarlock/api/types/core-v1';
 import type { Eviction, PodDisruptionBudget } from '@oarlock/api/types/policy-v1';
-import { decodeBody } from '../../request/body.ts';
+import { conformAdmitted, decodeBody } from '../../request/body.ts';
 import type { RequestContext } from '../../request/request-context.ts';
 import type { RegistryDependencies } from '../../../registry/registry-dependencies.ts';
 import { checkPreconditions, deleteNamed } from '../delete.ts';
@@ -24,6 +24,7 @@ const schema = schemaOf(gvk);
 const maxDisruptedPods = 2000;
 const maxAttempts = 20;
 const budgetCause = 'DisruptionBudget';
+const disruptionAllowed = 'DisruptionAllowed';
 
 /** Returns the body of an Eviction with the served apiVersion. Older clients send policy/v1beta1 to drain nodes. */
 const toServedVersion = (body: unknown): unknown =>
@@ -72,7 +73,7 @@ async function admitEviction({ registry: { admission }, kind: pods, context }: R
     name: request.name,
   };
   const admitted = admission.mutates('CREATE', pods.resource, 'eviction')
-    ? ((await admission.mutate(context, { ...attributes, object: submitted })) as Eviction)
+    ? conformAdmitted<Eviction>(await admission.mutate(context, { ...attributes, object: submitted }), submitted, { gvk, schema })
     : submitted;
   if (request.name !== (admitted.metadata?.name ?? '')) throw badRequest('name in URL does not match name in Eviction object');
   const options = parseDeleteOptions(admitted.deleteOptions ?? {}, request.query);
@@ -153,10 +154,8 @@ async function decrementDisruptionBudget(
   const decide = (object: KubeObject) => {
     const budget = object as PodDisruptionBudget;
     throwIfNoDisruptionsAllowed(budget);
-    const disruptionsAllowed = (budget.status?.disruptionsAllowed ?? 0) - 1;
-    return withFields(object, {
-      status: { ...budget.status, disruptionsAllowed, disruptedPods: { ...budget.status?.disruptedPods, [name]: formatTime(context.now) } },
-    });
+    const status = afterDisruption(budget, context.now);
+    return withFields(object, { status: { ...status, disruptedPods: { ...status.disruptedPods, [name]: formatTime(context.now) } } });
   };
   const spent = { spent: true, budget: first.object.metadata?.name ?? '' };
   if (context.dryRun) {
@@ -168,6 +167,27 @@ async function decrementDisruptionBudget(
     return { action: 'put', object: decide(current.object) };
   });
   return spent;
+}
+
+/** Returns the status of a budget after one more disruption. The condition is False when no further disruption is allowed. */
+function afterDisruption({ status }: PodDisruptionBudget, nowMs: number): Partial<NonNullable<PodDisruptionBudget['status']>> {
+  const disruptionsAllowed = (status?.disruptionsAllowed ?? 0) - 1;
+  if (disruptionsAllowed > 0) return { ...status, disruptionsAllowed };
+  const old = status?.conditions?.find(({ type }) => type === disruptionAllowed);
+  const condition = {
+    type: disruptionAllowed,
+    status: 'False',
+    reason: 'InsufficientPods',
+    message: '',
+    observedGeneration: status?.observedGeneration ?? 0,
+    lastTransitionTime: old?.status === 'False' ? old.lastTransitionTime : formatTime(nowMs),
+  };
+  const conditions = status?.conditions ?? [];
+  return {
+    ...status,
+    disruptionsAllowed,
+    conditions: old === undefined ? [...conditions, condition] : conditions.map((each) => (each === old ? condition : each)),
+  };
 }
 
 function isCoveredBy({ spec }: PodDisruptionBudget, pod: Pod): boolean {
@@ -190,12 +210,13 @@ function throwIfNoDisruptionsAllowed({ metadata, status }: PodDisruptionBudget):
   if ((status?.disruptionsAllowed ?? 0) < 0) throw forbidden(resource, name, 'pdb disruptions allowed is negative');
   if (Object.keys(status?.disruptedPods ?? {}).length > maxDisruptedPods)
     throw forbidden(resource, name, 'DisruptedPods map too big - too many evictions not confirmed by PDB controller');
-  if ((status?.disruptionsAllowed ?? 0) === 0)
-    throw disruptionBudgetError(
-      name,
-      `needs ${status?.desiredHealthy ?? 0} healthy pods and has ${status?.currentHealthy ?? 0} currently`,
-      undefined,
-    );
+  if ((status?.disruptionsAllowed ?? 0) !== 0) return;
+  const condition = status?.conditions?.find(({ type }) => type === disruptionAllowed);
+  const why =
+    condition?.reason === 'SyncFailed'
+      ? `does not allow evicting pods currently because it failed sync: ${condition.message}`
+      : `needs ${status?.desiredHealthy ?? 0} healthy pods and has ${status?.currentHealthy ?? 0} currently`;
+  throw disruptionBudgetError(name, why, undefined);
 }
 
 function disruptionBudgetError(budget: string, why: string, retryAfterSeconds: number | undefined): StatusError {

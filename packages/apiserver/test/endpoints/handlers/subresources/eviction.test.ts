@@ -84,6 +84,31 @@ describe('eviction', () => {
     expect((await server.get('pods', 'a')).metadata).not.toHaveProperty('deletionTimestamp');
   });
 
+  it('names the reason why the status of the budget could not be computed', async () => {
+    await running('a');
+    const condition = { type: 'DisruptionAllowed', status: 'False', reason: 'SyncFailed', message: 'no scale' };
+    await budget({ conditions: [{ ...condition, lastTransitionTime: '2026-01-01T00:00:00Z' }] });
+    expect((await rejectionOf(evict('a'))).status.details?.causes).toEqual([
+      {
+        reason: 'DisruptionBudget',
+        message: 'The disruption budget b does not allow evicting pods currently because it failed sync: no scale',
+      },
+    ]);
+  });
+
+  it('sets the condition of the budget to False with its last disruption', async () => {
+    await running('a');
+    const old = { type: 'DisruptionAllowed', reason: 'SufficientPods', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' };
+    await budget({ disruptionsAllowed: 1, currentHealthy: 2, conditions: [{ ...old, status: 'True', observedGeneration: 1 }] });
+    await evict('a');
+    expect(await server.get('poddisruptionbudgets.policy', 'b')).toMatchObject({
+      status: {
+        disruptionsAllowed: 0,
+        conditions: [{ type: 'DisruptionAllowed', status: 'False', reason: 'InsufficientPods', observedGeneration: 1 }],
+      },
+    });
+  });
+
   it('decrements the budget', async () => {
     await running('a');
     await budget({ disruptionsAllowed: 1, currentHealthy: 2 });

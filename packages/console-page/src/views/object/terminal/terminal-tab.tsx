@@ -1,4 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { errorText } from '../../../api/client.ts';
+import { rejectionOf } from '../../../api/exec-protocol.ts';
 import { openExec, type ExecSession } from '../../../api/exec.ts';
 import { useApp } from '../../../app/context.ts';
 import { text } from '../../../text/en.ts';
@@ -38,6 +40,7 @@ export function TerminalTab({ object }: Pick<TabProps, 'object'>) {
   };
   useEffect(() => end, []);
 
+  const toastError = (error: unknown) => toast('error', errorText(error));
   const connect = async () => {
     const element = box.current;
     if (element === null || pod === undefined || container === undefined) return;
@@ -49,8 +52,10 @@ export function TerminalTab({ object }: Pick<TabProps, 'object'>) {
       onLeave: () => disconnectButton.current?.focus(),
     });
     const target = { namespace: pod.metadata.namespace ?? '', pod: pod.metadata.name, container, command: command.split(/\s+/).filter((word) => word !== '') };
+    let isOpen = false;
     const session = openExec(target, {
       onOpen: () => {
+        isOpen = true;
         session.resize(screen.columns, screen.rows);
         screen.focus();
       },
@@ -58,6 +63,7 @@ export function TerminalTab({ object }: Pick<TabProps, 'object'>) {
       onEnd: (reason) => {
         setMessage(reason === '' ? text.terminal.closed : text.terminal.failed(reason));
         setConnected(false);
+        if (!isOpen) rejectionOf(client, target).then((rejection) => rejection !== undefined && setMessage(text.terminal.failed(rejection)), toastError);
       },
     });
     connection.current = { session, screen };
@@ -72,7 +78,7 @@ export function TerminalTab({ object }: Pick<TabProps, 'object'>) {
         class="controls"
         onSubmit={(event) => {
           event.preventDefault();
-          connect().catch((error: unknown) => toast('error', String(error)));
+          connect().catch(toastError);
         }}
       >
         <label>

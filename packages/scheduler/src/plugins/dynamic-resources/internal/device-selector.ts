@@ -1,7 +1,7 @@
 import { parseQuantity } from '@oarlock/api/values/quantity';
 import type { Device, DeviceAttribute, DeviceSelector } from '@oarlock/api/types/resource-v1';
 import { kubernetesEnvironment } from '@oarlock/cel/checker/environment';
-import { compileDeviceSelector } from '@oarlock/cel/device-selector';
+import { compileDeviceSelector, maxSelectorCost } from '@oarlock/cel/device-selector';
 import { QuantityValue } from '@oarlock/cel/libraries/quantity';
 import { compile, type Program } from '@oarlock/cel/program';
 import { string } from '@oarlock/cel/types/type';
@@ -10,8 +10,6 @@ import { LruMap } from '@oarlock/primitives/collections/lru-map';
 
 const versions = compile('semver(text)', kubernetesEnvironment({ variables: { text: string } })).program;
 
-/** Upstream's limit of the CEL cost of one evaluation. */
-const costLimit = 1_000_000;
 const programs = new LruMap<string, Program | Error>(1000);
 const resultsByDevice = new WeakMap<Device, Map<string, boolean | Error>>();
 const values = new WeakMap<Device, Value>();
@@ -19,7 +17,7 @@ const values = new WeakMap<Device, Value>();
 function programOf(expression: string): Program | Error {
   let program = programs.get(expression);
   if (program === undefined) {
-    const compiled = compileDeviceSelector(expression);
+    const compiled = compileDeviceSelector(expression, { stored: true });
     program = compiled.program ?? new Error(`compile error: ${compiled.message}`);
     programs.set(expression, program);
   }
@@ -77,7 +75,7 @@ function matches(device: Device, driver: string, expression: string): boolean | 
     const program = programOf(expression);
     if (program instanceof Error) result = program;
     else {
-      const { value, error } = program.evaluate({ device: valueOf(device, driver) }, costLimit);
+      const { value, error } = program.evaluate({ device: valueOf(device, driver) }, maxSelectorCost);
       result = error === undefined ? value === true : new Error(`runtime error: ${error.message}`);
     }
     results.set(expression, result);
