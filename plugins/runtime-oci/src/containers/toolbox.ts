@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chmodSync, copyFileSync, mkdirSync, realpathSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, realpathSync, renameSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { findProgram } from '@oarlock/process-supervisor/host/host-tools';
@@ -12,10 +12,17 @@ const programs = ['sh', 'env', 'ln', 'mkdir', 'mount', 'rmdir', 'setpriv', 'umou
 
 /**
  * Copies the programs, their libraries and the loader of the machine to a directory, which containers see read-only below /dev: `ld --library-path lib
- * bin/NAME` runs them in any root directory. @throws SupervisorError `FailedPrecondition` if one is missing
+ * bin/NAME` runs them in any root directory. A complete directory stays as it is, because containers of an earlier supervisor have it mounted. @throws SupervisorError `FailedPrecondition` if one is missing
  */
 export async function createToolbox(directory: string): Promise<void> {
-  rmSync(directory, { recursive: true, force: true });
+  if ([...programs.map((name) => join('bin', name)), 'ld'].every((path) => existsSync(join(directory, path)))) return;
+  const copies = `${directory}.new`;
+  for (const path of [copies, directory]) rmSync(path, { recursive: true, force: true });
+  await copyPrograms(copies);
+  renameSync(copies, directory);
+}
+
+async function copyPrograms(directory: string): Promise<void> {
   for (const name of ['', 'bin', 'lib']) mkdirSync(join(directory, name), { recursive: true, mode: 0o755 });
   const ldd = requireProgram('ldd');
   const libraries = new Set<string>();

@@ -1,9 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ContainerStatus } from '@oarlock/spi/runtime';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { missingForRunc, openRuntime, type OciFixture } from '../support/fixture.ts';
+import { missingForRoot, missingForRunc, openRuntime, runcMode, type OciFixture } from '../support/fixture.ts';
 import { containerConfig, podConfig } from '../support/pod.ts';
 
 const patience = { timeout: 60_000, interval: 50 };
@@ -32,12 +33,18 @@ const killAll = (pids: readonly number[]) => {
   for (const pid of pids) process.kill(pid, 'SIGKILL');
 };
 
-describe.skipIf(missingForRunc() !== undefined)('containers of runc', () => {
+const modes = [
+  { name: 'runc', missing: missingForRunc(), mode: runcMode() },
+  { name: 'util-linux', missing: missingForRoot(), mode: { program: 'unshare', user: 'root' } },
+] as const;
+
+describe.each(modes)('containers of $name', ({ missing, mode }) => {
   let fixture: OciFixture;
-  beforeEach(async () => {
-    fixture = await openRuntime();
+  beforeEach(async ({ skip }) => {
+    skip(missing !== undefined, missing);
+    fixture = await openRuntime(mode);
   });
-  afterEach(() => fixture.dispose());
+  afterEach(() => fixture?.dispose());
 
   async function start(program: string): Promise<{ readonly id: string; readonly log: string }> {
     const { driver, dataDir, image } = fixture;
@@ -82,8 +89,10 @@ describe.skipIf(missingForRunc() !== undefined)('containers of runc', () => {
   });
 
   it('keep the exit code of an end that came while there was no supervisor', async () => {
-    const { id } = await start('trap "exit 7" TERM; while :; do sleep 1 & wait $!; done');
-    const container = Number(readFileSync(join(containerDirectory(fixture.dataDir, id), 'pid'), 'latin1'));
+    const token = randomUUID();
+    const { id, log } = await start(`: ${token}; trap "exit 7" TERM; echo one; while :; do sleep 1 & wait $!; done`);
+    await vi.waitFor(async () => expect(await readFile(log, 'utf8')).toContain('one'), patience);
+    const [container = 0] = processesWith(token).filter(isInContainer);
     process.kill(lockHolder(fixture.dataDir).pid, 'SIGKILL');
     process.kill(container, 'SIGTERM');
     expect(await ended(id)).toMatchObject({ exitCode: 7, reason: 'Error' });
@@ -96,10 +105,4 @@ function lockHolder(dataDir: string): { readonly pid: number } {
     .sort((a, b) => Number(a.slice(5)) - Number(b.slice(5)))
     .at(-1);
   return JSON.parse(readFileSync(join(dataDir, name ?? ''), 'utf8')) as { readonly pid: number };
-}
-
-function containerDirectory(dataDir: string, id: string): string {
-  const pods = join(dataDir, 'pods');
-  const sandbox = readdirSync(pods).find((name) => readdirSync(join(pods, name)).includes(id));
-  return join(pods, sandbox ?? '', id);
 }
