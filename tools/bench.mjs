@@ -24,6 +24,7 @@ const benches = {
   watch: outside('watch'),
   workers: outside('workers'),
   'pod-start': outside('pod-start'),
+  'pod-start-oci': outside('pod-start-oci'),
   streaming: outside('streaming'),
   volumes: outside('volumes'),
   scheduler: bundled('packages/scheduler/bench/drain.ts', '1000', '3000'),

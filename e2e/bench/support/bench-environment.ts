@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startContainerd, type RunningContainerd } from '../../fixtures/containerd.ts';
@@ -19,6 +19,7 @@ export class BenchEnvironment {
 
   static async with(work: (stage: BenchEnvironment) => Promise<void>): Promise<void> {
     const base = await mkdtemp(join(tmpdir(), 'oarlock-bench-'));
+    await chmod(base, 0o711); // clusters of other users are below this directory
     const stage = new BenchEnvironment(base);
     const stopped = new Promise<never>((_, reject) => {
       for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => reject(new Error(`stopped by ${signal}`)));
