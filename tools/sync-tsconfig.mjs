@@ -115,22 +115,21 @@ for (const folder of [...exampleNames.map((name) => join(examples, name)), join(
   write(join(root, file), withVersions(file, readFileSync(join(root, file), 'utf8')));
 }
 
-// what programs report as their version
+// what programs report as their version, and the image of the manifests
+const versionOf = /(\b(?:version: |const (?:oarlockV|v)ersion = )'|newTag: )[0-9][^' }]*/;
 for (const file of [
   'packages/cluster/src/process/version.ts',
   'packages/process-supervisor/src/client/supervised-runtime.ts',
   'plugins/csi-hostpath/src/main.ts',
   'plugins/runtime-simulated/src/simulated-runtime.ts',
-]) {
+  'packaging/kubernetes/kustomization.yaml',
+].filter((each) => existsSync(join(root, each)))) {
   const text = readFileSync(join(root, file), 'utf8');
   write(
     join(root, file),
-    text.replace(/(\b(?:version: |const (?:oarlockV|v)ersion = ))'[^']*'/, (_, start) => `${start}'${rootManifest.version}'`),
+    text.replace(versionOf, (_, start) => `${start}${rootManifest.version}`),
   );
 }
-
-const kustomization = join(root, 'packaging', 'kubernetes', 'kustomization.yaml');
-write(kustomization, readFileSync(kustomization, 'utf8').replace(/newTag: \S+/, `newTag: ${rootManifest.version}`));
 
 // `oarlock plugins new` writes these versions into the manifests that it creates
 const ofTemplates = { ...ranges, typescript: ranges['@typescript/native'].replace(/^npm:typescript@/, '') };
