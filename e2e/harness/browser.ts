@@ -99,8 +99,8 @@ export async function documentPage(page: Page, name: string): Promise<void> {
 
 /** Returns the texts that no visible element of the page has, as text or as the value of an input. */
 async function missingTexts(page: Page, texts: readonly string[]): Promise<readonly string[]> {
-  const shown = (await page.evaluate(
+  const pageText = (await page.evaluate(
     `[document.body.innerText, ...[...document.querySelectorAll('input, textarea, select')].map((input) => input.value)].join('\\n')`,
   )) as string;
-  return texts.filter((text) => !shown.includes(text));
+  return texts.filter((text) => !pageText.includes(text));
 }

@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { oarlock } from '../../harness/oarlock.ts';
 import { until } from '../../harness/until.ts';

@@ -31,7 +31,7 @@ export async function readControlPlane(client: Client, signal?: AbortSignal): Pr
   const [checks, text] = await Promise.all([read(client, '/readyz?verbose', signal), read(client, '/metrics', signal)]);
   const failedChecks = [...checks.text.matchAll(/^\[-\](\S+)/gm)].map(([, name = '']) => name);
   const hidden = text.code !== undefined && !text.isOk ? { missing: hiddenBecause('/metrics', text) } : {};
-  // a server that is not ready answers 500 with the failed checks; other rejections tell nothing about the server
+  // a server that is not ready answers 500 with the failed checks; other rejections do not depend on the state of the server
   const readiness = checks.isOk || !isHidden(checks.code) ? { ready: checks.isOk } : {};
   return { ...readiness, failedChecks, ...(text.isOk ? measured(text.text) : hidden) };
 }
