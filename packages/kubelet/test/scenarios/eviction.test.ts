@@ -77,7 +77,7 @@ describe('eviction ranking', () => {
     });
     expect(isCriticalPod(pod(hash))).toBe(true);
     expect(isCriticalPod(pod('0b1c'))).toBe(false);
-    // a user who copies the uid of the pod into its annotation
+    // a copy of the uid of the pod, which users can set
     const uid = '5d1ccd2b-2b5c-4f0e-9d7c-0a4a3c6e9a11';
     expect(isCriticalPod(pod(uid, uid))).toBe(false);
     expect(isCriticalPod(podOf('web', { priority: 2_000_000_000 }))).toBe(true);
