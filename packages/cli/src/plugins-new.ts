@@ -4,6 +4,7 @@ import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defaultPlacements } from '@oarlock/cluster/cluster-file/sections';
 import { CommandError, exitCodes } from './common/command-error.ts';
+import { repositoryFiles } from './plugin-repository.ts';
 import {
   canDevelop,
   dependenciesOf,
@@ -98,7 +99,7 @@ export function packageFiles(template: PluginTemplate, versions: Versions, locat
   return new Map([
     ['package.json', checkout === undefined ? standaloneManifest(template, versions, id) : manifest(template, versions, id)],
     ['tsconfig.json', tsconfig(template, folder, checkout)],
-    ...(checkout === undefined ? [['vitest.config.ts', vitestConfig] as const] : []),
+    ...(checkout === undefined ? [['vitest.config.ts', vitestConfig] as const, ...repositoryFiles(id)] : []),
     ['README.md', fill(readme(template, id, use))],
     ...[...template.files].map(([path, text]): [string, string] => [path, fill(text)]),
   ]);
