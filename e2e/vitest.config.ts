@@ -11,6 +11,7 @@ const long = [
   'ha/failover',
   'conformance/nodes-docker',
   'matrix/containerd',
+  'matrix/oci',
   'matrix/three-nodes-calico',
   'failures/kill-nine',
   'failures/node-chaos',
@@ -36,7 +37,6 @@ const long = [
   'journeys/managers',
   'security/privileges',
   'journeys/volumes.test',
-  'journeys/runtime-oci',
   'ha/roles-apart',
 ];
 

@@ -1,6 +1,7 @@
+import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { Api } from '../harness/api.ts';
+import { Api, openRequest, readAnswer, type CallOptions } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
@@ -14,6 +15,10 @@ const faultCount = Number(process.env['OARLOCK_HA_ROUNDS'] ?? 2);
 const clients = 3;
 const writesBetween = 20;
 
+interface Review {
+  readonly status: { readonly authenticated?: boolean };
+}
+
 describe('an API server with three processes', () => {
   const machine = Machine.use();
   let cluster: Cluster;
@@ -21,8 +26,9 @@ describe('an API server with three processes', () => {
     cluster = await machine.cluster({
       spec: {
         ...composition({ storage: 'embedded', runtime: 'simulated', network: 'host' }),
-        roles: ['apiserver', 'controllers'],
-        settings: { apiserver: { workers: 3 } },
+        roles: ['apiserver', 'controllers', 'scheduler', 'kubelet'],
+        paths: ['console'],
+        settings: { apiserver: { workers: 3 }, kubelet: { port: 0 } },
       },
     });
     await cluster.kubectl.run(['create', 'namespace', 'ha']);
@@ -80,6 +86,48 @@ describe('an API server with three processes', () => {
     const audit = await readFile(`${cluster.dataDir}/plugins/audit-log/audit.log`, 'utf8');
     const lines = audit.split('\n').slice(0, -1);
     expect(lines.map((line) => (JSON.parse(line) as { readonly kind: string }).kind)).toEqual(lines.map(() => 'Event'));
+  });
+
+  it('serves streams, rotated keys and sessions of the console, whichever process has the connection', async () => {
+    const apis = await Promise.all(Array.from({ length: 6 }, () => Api.of(cluster.kubeconfig)));
+    const { kubectl } = cluster;
+    // the container waits for two minutes, longer than any command of the test
+    await kubectl.run(['run', 'streams', '--image=any', '--restart=Never', '--', 'sleep', '100000']);
+    await kubectl.run(['wait', 'pod/streams', '--for=condition=Ready', '--timeout=300s']);
+    const commands = [
+      ['exec', 'streams', '--', 'echo', 'reached'],
+      ['logs', 'streams'],
+    ];
+    const outputs = await Promise.all([...commands, ...commands, ...commands].map((command) => kubectl.run(command)));
+    for (const [index, output] of outputs.entries()) expect(output).toContain(index % 2 === 0 ? 'reached' : 'sleep');
+
+    const token = async () => (await kubectl.run(['create', 'token', 'default'])).trim();
+    const before = await token();
+    const { code, stderr } = await cluster.oarlock('keys', 'rotate');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    for (const each of [before, await token()])
+      for (const api of apis)
+        await until('the process accepts the token', async () => {
+          const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec: { token: each } };
+          const review = await api.json<Review>('POST', '/apis/authentication.k8s.io/v1/tokenreviews', { body });
+          return review.status.authenticated === true;
+        });
+
+    // each request has a connection, and concurrent ones are distributed to the processes
+    const { server, tls } = cluster.api;
+    const call = async (method: string, path: string, options: CallOptions) =>
+      readAnswer(await openRequest(new URL(path, server), options, { method, ca: tls.ca, agent: false }));
+    const page = { 'x-oarlock-console': randomBytes(32).toString('base64url') };
+    const { stdout: link } = await cluster.oarlock('console');
+    const signIn = { body: { link: /sign-in\/([\w-]{43})/.exec(link)?.[1] }, headers: page };
+    const signedIn = await call('POST', '/console/session', signIn);
+    expect(signedIn.status).toBe(201);
+    const session = { headers: { ...page, cookie: signedIn.headers['set-cookie']?.[0]?.split(';')[0] ?? '' } };
+    const statuses = () => Promise.all(apis.map(async () => (await call('GET', '/api/v1/pods', session)).status));
+    expect(await statuses()).toEqual(apis.map(() => 200));
+    expect((await call('DELETE', '/console/session', session)).status).toBe(200);
+    expect(await statuses()).toEqual(apis.map(() => 401));
+    for (const api of apis) api.close();
   });
 
   it(`loses no write and keeps the guarantees of reads and watches when processes are killed (seed ${seed})`, {

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { containerdMissing } from '../fixtures/containerd.ts';
 import { dockerMissing } from '../fixtures/docker.ts';
 import { etcdMissing } from './etcd.ts';
@@ -7,4 +8,5 @@ export const componentMissing = {
   etcd: etcdMissing,
   containerd: containerdMissing,
   docker: dockerMissing,
+  runc: () => (existsSync('/usr/sbin/runc') ? undefined : 'runc is not installed'),
 } satisfies Readonly<Record<string, () => string | undefined | Promise<string | undefined>>>;

@@ -25,7 +25,7 @@ export interface ClusterSpec {
 export type PluginUse = string | { readonly use: string; readonly name?: string; readonly config?: Readonly<Record<string, unknown>> };
 
 export type StorageName = 'memory' | 'embedded' | 'etcd';
-export type RuntimeName = 'containerd' | 'docker' | 'process' | 'simulated';
+export type RuntimeName = 'containerd' | 'docker' | 'oci' | 'process' | 'simulated';
 export type NetworkName = 'bridge' | 'host' | 'calico';
 
 export interface CompositionOptions {
@@ -37,6 +37,8 @@ export interface CompositionOptions {
   readonly etcdPrefix?: string;
   readonly containerd?: { readonly socket: string; readonly cniConfDir: string };
   readonly docker?: { readonly socket: string };
+  /** Configuration of the registries from which runtime-oci pulls. */
+  readonly registryConfigDirectory?: string;
   readonly kubelet?: Readonly<Record<string, unknown>>;
 }
 
@@ -67,6 +69,7 @@ export function composition({
   etcdPrefix,
   containerd,
   docker,
+  registryConfigDirectory,
   kubelet,
 }: CompositionOptions): ClusterSpec & { readonly bridge?: string } {
   const ranges = privateRanges();
@@ -86,9 +89,14 @@ export function composition({
         ? `storage-${storage}`
         : { use: 'storage-etcd', config: { endpoints: [etcd ?? ''], ...(etcdPrefix !== undefined && { prefix: etcdPrefix }) } },
     runtimes: [
-      runtime === 'containerd' || runtime === 'docker'
-        ? { use: `runtime-${runtime}`, config: { socket: (runtime === 'docker' ? docker : containerd)?.socket ?? '' } }
-        : `runtime-${runtime}`,
+      {
+        use: `runtime-${runtime}`,
+        config: {
+          ...(runtime === 'containerd' && { socket: containerd?.socket ?? '' }),
+          ...(runtime === 'docker' && { socket: docker?.socket ?? '' }),
+          ...(runtime === 'oci' && registryConfigDirectory !== undefined && { registryConfigDirectory }),
+        },
+      },
     ],
     ...(!simulated && {
       network: bridged

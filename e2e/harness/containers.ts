@@ -1,4 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { RuntimeName } from './composition.ts';
 import type { RunningDocker } from '../fixtures/docker.ts';
 import type { SharedContainerd } from './machine.ts';
@@ -22,6 +23,7 @@ export interface ContainerPlaces {
 export async function containersOf(runtime: RuntimeName, { dir, containerd, docker }: ContainerPlaces): Promise<Containers> {
   if (runtime === 'simulated') return new Map();
   if (runtime === 'process') return processes(dir);
+  if (runtime === 'oci') return runcContainers(dir);
   return runtime === 'docker' ? engineContainers(docker) : tasks(containerd?.socket ?? '');
 }
 
@@ -44,6 +46,25 @@ async function tasks(socket: string): Promise<Containers> {
     if (born !== undefined) found.set(id, { pid: Number(pid), born });
   }
   return found;
+}
+
+/** Where runtime-oci lets runc keep its state, below the directory of a cluster. */
+const runcState = 'data/plugins/runtime-oci/state';
+
+/** The running containers that runc knows. */
+async function runcContainers(dir: string): Promise<Containers> {
+  const text = await mustRun('/usr/sbin/runc', ['--root', join(dir, runcState), 'list', '--format', 'json']);
+  const found = new Map<string, { pid: number; born: string }>();
+  for (const { id, pid, status } of (JSON.parse(text) ?? []) as readonly RuncContainer[]) {
+    const born = status === 'running' ? await birthOf(pid).catch(() => undefined) : undefined;
+    if (born !== undefined) found.set(id, { pid, born });
+  }
+  return found;
+}
+interface RuncContainer {
+  readonly id: string;
+  readonly pid: number;
+  readonly status: string;
 }
 
 /** The oldest process that carries a container's mark is the container's main process. */
@@ -73,6 +94,7 @@ export async function remains(
         .map((id) => `container ${id}`),
     );
   else if (runtime === 'docker') left.push(...[...((await docker?.containers()) ?? new Map()).keys()].map((id) => `container ${id}`));
+  else if (runtime === 'oci') left.push(...(await readdir(join(dir, runcState)).catch(() => [])).map((id) => `container ${id}`));
   else left.push(...[...(await processes(dir)).keys()].map((id) => `process container ${id}`));
   if (bridge !== undefined) {
     const ports = await readdir(`/sys/class/net/${bridge}/brif`).catch(() => []);

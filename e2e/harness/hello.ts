@@ -10,6 +10,9 @@ interface Manifest {
   readonly spec: { readonly template?: { readonly spec: { readonly containers: { image: string }[] } } };
 }
 
+/** Returns true if containers of a runtime have the file system of an image. */
+export const runsImages = (runtime: RuntimeName): boolean => ['containerd', 'docker', 'oci'].includes(runtime);
+
 /** Returns the example's manifest for a runtime. Runtimes that pull images get the test image. */
 export async function hello(runtime: RuntimeName): Promise<readonly object[]> {
   const file = runtime === 'process' ? 'hello/hello.yaml' : 'hello-image/hello.yaml';

@@ -1,9 +1,11 @@
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import { startContainerd, type RunningContainerd } from '../fixtures/containerd.ts';
 import { startDocker, type RunningDocker } from '../fixtures/docker.ts';
+import { startRegistry } from '../fixtures/registry.ts';
+import { buildTestImages } from '../fixtures/test-image.ts';
 import { Cleanup } from './cleanup.ts';
 import { Cluster, type ClusterOptions } from './cluster.ts';
 import { startEtcd, type RunningEtcd } from './etcd.ts';
@@ -28,6 +30,7 @@ export class Machine {
   #etcd: Promise<RunningEtcd> | undefined;
   #containerd: Promise<SharedContainerd> | undefined;
   #docker: Promise<RunningDocker> | undefined;
+  #registries: Promise<string> | undefined;
 
   /** Call this at the top of a test file or in a `describe`. */
   static use(): Machine {
@@ -115,5 +118,18 @@ export class Machine {
       return docker;
     })();
     return this.#docker;
+  }
+
+  /** Starts the registry `oarlock.test` with the test images. Returns the configuration directory by which runtime-oci finds it. */
+  registries(): Promise<string> {
+    this.#registries ??= (async () => {
+      const registry = await startRegistry(await buildTestImages());
+      this.#cleanup.add('registry', () => registry.stop());
+      const directory = this.path('registries');
+      await mkdir(join(directory, 'oarlock.test'), { recursive: true });
+      await writeFile(join(directory, 'oarlock.test', 'hosts.toml'), `server = "http://${registry.host}"\n`);
+      return directory;
+    })();
+    return this.#registries;
   }
 }

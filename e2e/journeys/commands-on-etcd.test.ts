@@ -1,7 +1,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { Item } from '../harness/api.ts';
+import { ApiError, type Item } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { etcdMissing } from '../harness/etcd.ts';
 import { Machine } from '../harness/machine.ts';
@@ -10,6 +10,32 @@ import type { Finished } from '../harness/programs.ts';
 
 const reason = etcdMissing();
 
+interface Listed {
+  readonly metadata: { readonly resourceVersion: string };
+  readonly items: readonly Item[];
+}
+
+/** Returns the output of a command that succeeded. */
+function expectDone({ code, stdout, stderr }: Finished): string {
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  return stdout;
+}
+
+/** Returns the type of the first event of a watch, or the code of its error. */
+async function firstEvent({ api }: Cluster, path: string, resourceVersion: string): Promise<string | number | undefined> {
+  const stop = new AbortController();
+  try {
+    for await (const { type, object } of api.watch<Item & { readonly code?: number }>(path, resourceVersion, stop.signal))
+      if (type !== 'BOOKMARK') return type === 'ERROR' ? object.code : type;
+    return undefined;
+  } catch (error) {
+    if (error instanceof ApiError) return error.status;
+    throw error;
+  } finally {
+    stop.abort();
+  }
+}
+
 /** The exit code of Node.js for a process whose event loop became empty while the command was awaited. */
 const unsettled = 13;
 
@@ -17,8 +43,6 @@ describe.skipIf(reason !== undefined)(`a command on etcd${reason === undefined ?
   const machine = Machine.use();
   let cluster: Cluster;
   let dir: string;
-  /** What the command printed that wrote the backup of the stopped cluster. */
-  let stoppedBackup: string;
   const file = (name: string) => join(dir, name);
   const spec = (endpoint: string, prefix: string) => ({
     roles: ['apiserver', 'controllers', 'scheduler', 'kubelet'],
@@ -80,31 +104,37 @@ describe.skipIf(reason !== undefined)(`a command on etcd${reason === undefined ?
     const stopped = await cluster.oarlock('backup', '-o', file('stopped.backup'), '-f', cluster.file);
     expect([stopped.code, stopped.stderr]).toEqual([0, '']);
     expect(stopped.stdout).toMatch(/^wrote \d+ entries as of revision \d+ and the keys to /);
-    stoppedBackup = stopped.stdout;
   });
 
-  it('restores into etcd and into storage-embedded, and the restored clusters serve the objects', async () => {
+  it('moves from embedded storage to etcd and back: revisions never go back, and clients of the former cluster list again', async () => {
     const { endpoint } = await machine.etcd();
-    for (const [name, storage] of [
-      ['etcd', { use: 'storage-etcd', config: { endpoints: [endpoint], prefix: '/second' } }],
-      ['embedded', 'storage-embedded'],
-    ] as const) {
-      const restored = await machine.prepare({ spec: { ...spec(endpoint, '/second'), storage } });
-      const before = /as of revision (\d+) /.exec(stoppedBackup)?.[1];
-      const { code, stdout, stderr } = await restored.oarlock('restore', '-i', file('stopped.backup'), '-f', restored.file);
-      expect([name, code, stderr]).toEqual([name, 0, '']);
-      expect(stdout).toMatch(/^restored \d+ entries of /);
-      expect(stdout).not.toContain('restart all clients');
-      await restored.up();
-      const { metadata } = await restored.api.get<Item>('/api/v1/namespaces/default/secrets/kept');
-      expect([name, Number(metadata.resourceVersion) > Number(before)]).toEqual([name, true]);
-      expect(await restored.api.get('/api/v1/namespaces/default/secrets/kept')).toMatchObject({ data: { word: 'b3Blbg==' } });
-      // the same CA: the admin of the first cluster is accepted
-      expect(await readFile(join(restored.dataDir, 'pki', 'ca.crt'), 'utf8')).toBe(
-        await readFile(join(cluster.dataDir, 'pki', 'ca.crt'), 'utf8'),
-      );
-      await restored.stop();
+    const onEtcd = spec(endpoint, '/moved');
+    const onDisk = { ...onEtcd, storage: 'storage-embedded' };
+    const secrets = '/api/v1/namespaces/default/secrets';
+    let former = await machine.cluster({ spec: onDisk });
+    await former.kubectl.apply({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'kept' }, stringData: { word: 'open' } });
+    for (const [name, nextSpec] of Object.entries({ etcd: onEtcd, embedded: onDisk })) {
+      const { metadata: last } = await former.api.get<Listed>(secrets);
+      const ca = await readFile(join(former.dataDir, 'pki', 'ca.crt'), 'utf8');
+      expectDone(await former.oarlock('down'));
+      await former.daemon.exit;
+      expectDone(await former.oarlock('backup', '-f', former.file, '-o', file(`to-${name}.backup`)));
+      const next = await machine.prepare({ spec: nextSpec, args: name === 'etcd' ? ['--init'] : [] });
+      const restored = await next.oarlock('restore', '-f', next.file, '-i', file(`to-${name}.backup`));
+      expect(expectDone(restored)).not.toContain('restart all clients');
+      await next.up();
+      // the same CA: the admin of the former cluster is accepted
+      expect(await readFile(join(next.dataDir, 'pki', 'ca.crt'), 'utf8')).toBe(ca);
+      expect(await next.api.get(`${secrets}/kept`)).toMatchObject({ data: { word: 'b3Blbg==' } });
+      const listed = await next.api.get<Listed>(secrets);
+      expect(listed.items.map(({ metadata }) => Number(metadata.resourceVersion) > Number(last.resourceVersion))).toEqual([true]);
+      expect([name, await firstEvent(next, secrets, last.resourceVersion)]).toEqual([name, 410]);
+      // a watch of the new cluster continues where its list was
+      await next.kubectl.run(['annotate', 'secret', 'kept', `moved=${name}`, '--overwrite']);
+      expect([name, await firstEvent(next, secrets, listed.metadata.resourceVersion)]).toEqual([name, 'MODIFIED']);
+      former = next;
     }
+    await former.stop();
   });
 
   it('finishes with a message while no cluster runs', async () => {

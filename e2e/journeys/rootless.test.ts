@@ -7,6 +7,8 @@ import { dockerRegistryMissing, startDockerRegistry, type DockerRegistry } from 
 import { buildImage, busyboxLayer } from '../fixtures/test-image.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
+import { netnsMissing, otherMachine } from '../harness/netns.ts';
+import { Daemon } from '../harness/programs.ts';
 import { until } from '../harness/until.ts';
 
 interface Pod {
@@ -31,6 +33,23 @@ function namespacesMissing(): string | undefined {
 }
 const missing = namespacesMissing() ?? dockerRegistryMissing();
 const labels = { app: 'web' };
+const port = 8099;
+/** Returns the address of each client: by HTTP, and as the answer to DNS queries for addresses. */
+const addressServer = `
+const typeA = 1;
+require('node:http').createServer((request, response) => response.end(request.socket.remoteAddress)).listen(${port}, '0.0.0.0', () => {
+  const socket = require('node:dgram').createSocket('udp4');
+  socket.on('message', (query, { address, port }) => {
+    const isA = query.readUInt16BE(query.length - 4) === typeA;
+    const response = Buffer.from(query);
+    response.writeUInt16BE(0x8580, 2);
+    response.writeUInt16BE(isA ? 1 : 0, 6);
+    const answer = isA ? Buffer.from([0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, ...address.split('.').map(Number)]) : Buffer.alloc(0);
+    socket.send(Buffer.concat([response, answer]), port, address);
+  });
+  socket.bind(53, () => console.log('listening'));
+});`;
+const noOtherMachine = await netnsMissing();
 
 describe.skipIf(missing !== undefined && !everythingIsNeeded)(
   `a node of an ordinary user${missing === undefined ? '' : ` (${missing})`}`,
@@ -109,6 +128,21 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
         await until(`${host} answers`, async () => (await get(`http://${host}/index.html`)) === 'hello\n');
       expect(await kubectl('exec', 'deployment/web', '--', 'nslookup', 'web.default.svc.cluster.local')).toContain(
         'Name:\tweb.default.svc',
+      );
+    });
+
+    it.skipIf(noOtherMachine !== undefined)('lets pods reach other machines by TCP and UDP, with the address of the host', async () => {
+      const other = await otherMachine();
+      machine.undo('other machine', () => other.remove());
+      const [file, ...args] = other.enter;
+      const server = new Daemon(file, [...args, process.execPath, '-e', addressServer]);
+      machine.undo('server of the other machine', () => server.stop('SIGKILL'));
+      await server.line(/^listening$/);
+      const inPod = (script: string) => kubectl('exec', 'deployment/web', '--', 'sh', '-c', script);
+      // not `wget -T`, with which busybox-static of Debian 12 crashes
+      expect(await inPod(`timeout 60 wget -q -O - http://${other.there}:${port}/`)).toBe(other.here);
+      await until('a datagram is answered', async () =>
+        (await inPod(`nslookup name.test ${other.there} || true`)).includes(`Address: ${other.here}\n`),
       );
     });
 

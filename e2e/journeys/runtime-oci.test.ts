@@ -6,7 +6,6 @@ import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
 import { runOarlock } from '../harness/oarlock.ts';
-import { until } from '../harness/until.ts';
 
 interface PodList {
   readonly items: readonly {
@@ -15,8 +14,6 @@ interface PodList {
       readonly containerStatuses?: readonly {
         readonly containerID?: string;
         readonly imageID: string;
-        readonly restartCount: number;
-        readonly state: { readonly waiting?: { readonly reason: string; readonly message?: string } };
       }[];
     };
   }[];
@@ -65,13 +62,6 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
     afterAll(() => registry.stop());
 
     const pods = async (app: string) => (await cluster.kubectl.json<PodList>(['get', 'pods', '-l', `app=${app}`])).items;
-    const containers = async () =>
-      Object.fromEntries(
-        (await pods('web')).map(({ metadata, status }) => [
-          metadata.name,
-          status.containerStatuses?.map(({ containerID, restartCount }) => ({ containerID, restartCount })),
-        ]),
-      );
     const listedNames = async () => {
       const { code, stdout, stderr } = await cluster.oarlock('image', 'list', '-o', 'json');
       expect([code, stderr]).toEqual([0, '']);
@@ -92,20 +82,6 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       expect(await inPod('cat index.html; tr "\\0" " " < /proc/1/cmdline; hostname')).toBe(`hello\nsleep 3600 ${await firstPod()}\n`);
     });
 
-    it('report why an image cannot be pulled', async () => {
-      await cluster.kubectl.apply(deployment('missing', `${registry.host}/missing:1`, 1));
-      const waiting = await until('the pull fails', async () => {
-        const [pod] = await pods('missing');
-        const found = pod?.status.containerStatuses?.[0]?.state.waiting;
-        return found?.reason === 'ImagePullBackOff' && found;
-      });
-      expect(waiting.message).toContain(`Back-off pulling image "${registry.host}/missing:1"`);
-      expect(waiting.message).toContain('not found');
-      const events = ['get', 'events', '--field-selector=reason=Failed', '-o', 'jsonpath={.items[*].message}'];
-      expect(await cluster.kubectl.run(events)).toContain('Error: ErrImagePull');
-      await cluster.kubectl.run(['delete', 'deployment', 'missing']);
-    });
-
     it('run an image of an archive that was loaded without a registry', async () => {
       const image = buildImage('oarlock.test/loaded:1', await busyboxLayer(), { ...config, Env: ['GREETING=loaded'] });
       const loaded = await runOarlock(['image', 'load', '-', '--data-dir', cluster.dataDir], { input: imageArchive([image]) });
@@ -120,20 +96,6 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       expect(await listedNames()).not.toContainEqual(['oarlock.test/loaded:1']);
       const again = await cluster.oarlock('image', 'remove', 'oarlock.test/loaded:1');
       expect([again.code, again.stderr]).toEqual([1, 'the image "oarlock.test/loaded:1" is not in the store\n']);
-    });
-
-    it('run on when Oarlock is killed and started again, and end when they are deleted', async () => {
-      const before = await containers();
-      await inPod('echo kept > /tmp/file');
-      await cluster.kill9();
-      await cluster.up();
-      await cluster.kubectl.run(['wait', '--for=condition=Ready', 'node', '--all', '--timeout=180s']);
-      await cluster.kubectl.run(['rollout', 'status', 'deployment/web', '--timeout=180s']);
-      expect(await containers()).toEqual(before);
-      expect(await inPod('cat /tmp/file')).toBe('kept\n');
-      await cluster.kubectl.run(['delete', 'deployment', 'web']);
-      await cluster.kubectl.run(['wait', '--for=delete', 'pod', '-l', 'app=web', '--timeout=180s']);
-      expect(await cluster.kubectl.run(['get', 'pods', '-o', 'name'])).toBe('');
     });
 
     it('keep their images, which commands show also without a cluster', async () => {

@@ -1,7 +1,7 @@
 import type { PodItem } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { containersOf, remains, type ContainerPlaces, type Containers } from '../harness/containers.ts';
-import { hello } from '../harness/hello.ts';
+import { hello, runsImages } from '../harness/hello.ts';
 import { untilAnswers } from '../harness/http.ts';
 import { until, untilValue } from '../harness/until.ts';
 import type { Combination } from './combinations.ts';
@@ -38,7 +38,7 @@ export class MatrixApplication {
     return this.combination.runtime === 'simulated';
   }
   get images(): boolean {
-    return this.combination.runtime === 'containerd' || this.combination.runtime === 'docker';
+    return runsImages(this.combination.runtime);
   }
   k(...args: string[]): Promise<string> {
     return this.cluster.kubectl.run(['-n', this.namespace, ...args]);

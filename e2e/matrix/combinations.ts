@@ -15,7 +15,7 @@ export interface Combination {
 }
 
 const storages: readonly StorageName[] = ['memory', 'embedded', 'etcd'];
-const runtimes: readonly RuntimeName[] = ['containerd', 'docker', 'process', 'simulated'];
+const runtimes: readonly RuntimeName[] = ['containerd', 'docker', 'oci', 'process', 'simulated'];
 const networks: readonly (NetworkName | 'none')[] = ['bridge', 'calico', 'host', 'none'];
 
 /** Storage x runtime x network, with the availability that `oarlock plugins list` reports. */
@@ -26,6 +26,8 @@ export async function combinations(): Promise<readonly Combination[]> {
     ['storage-etcd', componentMissing.etcd()],
     ['runtime-containerd', await componentMissing.containerd()],
     ['runtime-docker', await componentMissing.docker()],
+    // with other programs it runs in other modes, which its own tests cover
+    ['runtime-oci', componentMissing.runc()],
   ]);
   const find = (id: string): ListedPlugin | undefined => listed.get(id);
   const all: Combination[] = [];

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
+import { runsImages } from '../harness/hello.ts';
 import { httpGet } from '../harness/http.ts';
 import type { Machine } from '../harness/machine.ts';
 import { Daemon, killPid, runProgram } from '../harness/programs.ts';
@@ -50,6 +51,7 @@ export function journeys(combination: Combination, { machine, results }: Matrix)
     const containerd = runtime === 'containerd' ? await machine.containerd() : undefined;
     if (containerd) await forgetNetworks(containerd.cniConfDir);
     const docker = runtime === 'docker' ? await machine.docker() : undefined;
+    const registryConfigDirectory = runtime === 'oci' ? await machine.registries() : undefined;
     const etcd = storage === 'etcd' ? await machine.etcd() : undefined;
     const spec = composition({
       storage,
@@ -58,6 +60,7 @@ export function journeys(combination: Combination, { machine, results }: Matrix)
       ...(etcd && { etcd: etcd.endpoint, etcdPrefix: `/matrix/${runtime}/${network}` }),
       ...(containerd && { containerd }),
       ...(docker && { docker }),
+      ...(registryConfigDirectory !== undefined && { registryConfigDirectory }),
     });
     const cluster = await machine.cluster({ spec: { ...spec, ...(withClaims && { volumes: ['volume-csi'] }) } });
     stage = new MatrixApplication(combination, cluster, { bridge: spec.bridge, containerd, docker });
@@ -70,7 +73,7 @@ export function journeys(combination: Combination, { machine, results }: Matrix)
   afterEach(({ task }) => results.note(`${combination.name}/${task.name}`, task.result?.state === 'pass'));
 
   const real = it.skipIf(simulated);
-  const images = runtime === 'containerd' || runtime === 'docker';
+  const images = runsImages(runtime);
   const withImages = it.skipIf(!images);
   const first = async () => {
     const [pod] = await stage.pods();

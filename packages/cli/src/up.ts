@@ -15,6 +15,7 @@ import { run, type RunningCluster } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { commandName } from './common/command-name.ts';
 import { adminLink } from './common/console-link.ts';
+import { betterComposition } from './nodes/rootless/better-composition.ts';
 import { fileInside, insideVariable, sendPublishedPorts } from './nodes/rootless/inside-node.ts';
 
 /** Time in milliseconds within which a second signal counts as the same key press, because both the terminal and npm forward Ctrl-C. */
@@ -90,7 +91,7 @@ export async function up(options: UpOptions): Promise<void> {
     console.log('Stopped before it was ready.');
     return;
   }
-  const notices = await imageNotices(running.composition);
+  const notices = [...(await imageNotices(running.composition)), ...(await betterComposition(options))];
   const message = report(running, { dataDir, init: options.init, link: await adminLink(running), notices });
   const stopPublishing = inside === undefined ? undefined : sendPublishedPorts(running, (sent) => process.send?.(sent));
   if (inside === undefined) printReady(message);

@@ -39,17 +39,21 @@ export function typeDeclarations(definitions: readonly CustomResourceDefinition[
   ].join('\n');
 }
 
-/** The names become identifiers, so a manifest with other names must not be able to write code. */
+/** The names become identifiers and comments, so a manifest with other names must not be able to write code. */
 function checkNames({ metadata, spec }: CustomResourceDefinition): void {
   const { kind, plural } = spec.names;
   const names = [
+    // it is in a comment, which a line break would end
+    ['name', metadata?.name ?? '', /^[a-z0-9.-]*$/],
     ['kind', kind, identifier],
     ['plural', plural, /^[a-z][a-z0-9-]*$/],
     ...spec.versions.map(({ name }) => ['version', name, /^[a-z][a-z0-9]*$/] as const),
   ] as const;
   for (const [field, name, pattern] of names)
     if (!pattern.test(name))
-      throw new Error(`${metadata?.name ?? 'the definition'}: the ${field} ${JSON.stringify(name)} cannot be the name of a type`);
+      throw new Error(
+        `${metadata?.name ?? 'the definition'}: the ${field} ${JSON.stringify(name)} cannot be ${field === 'name' ? 'that of a definition' : 'the name of a type'}`,
+      );
 }
 
 function namesOf(

@@ -110,6 +110,11 @@ describe('typeDeclarations', () => {
     expect(() => typeDeclarations([definition('NetPolicy', { plural: 'netpolicies' }), other])).toThrow(
       'netpolicies.example.com and netpolicies.other.com both declare the type NetPolicy',
     );
+    const named = definition('Website', { plural: 'websites' });
+    for (const name of ['a\nevil();', 'a\revil();', 'a\u2028evil();', 'a */ evil();'])
+      expect(() => typeDeclarations([{ ...named, metadata: { name } }])).toThrow(
+        `${name}: the name ${JSON.stringify(name)} cannot be that of a definition`,
+      );
     expect(() => typeDeclarations([definition('X {} evil()', { plural: 'xs' })])).toThrow(
       'xs.example.com: the kind "X {} evil()" cannot be the name of a type',
     );

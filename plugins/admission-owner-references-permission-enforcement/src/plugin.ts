@@ -3,7 +3,14 @@ import { kindOf, parseApiVersion } from '@oarlock/api/kinds';
 import type { OwnerReference } from '@oarlock/api/object';
 import { Admission, allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import { Authz, authorizeChain, type Authorizer } from '@oarlock/spi/authz';
+import { Client } from '@oarlock/spi/client';
 import { z } from 'zod';
+import { discoveredKind } from './discovered-kind.ts';
+
+interface Dependencies {
+  readonly authz: readonly Authorizer[];
+  readonly client: Client;
+}
 
 /** Returns true if the user may delete the object. Setting an ownerReference is equivalent: the garbage collector may then delete the object. */
 async function mayDelete(
@@ -26,12 +33,12 @@ async function mayDelete(
 
 /** Returns true if the user may update the owner's finalizers, because blockOwnerDeletion delays the owner's deletion as a finalizer does. */
 async function mayBlock(
-  authz: readonly Authorizer[],
+  { authz, client }: Dependencies,
   { identity, namespace }: AdmissionRequest,
   { apiVersion, kind, name }: OwnerReference,
 ): Promise<AdmissionDecision> {
   const { group, version } = parseApiVersion(apiVersion);
-  const owner = kindOf({ group, version, kind });
+  const owner = kindOf({ group, version, kind }) ?? (await discoveredKind(client, { group, version, kind }));
   if (owner === undefined)
     return deny(`cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion ${apiVersion} Kind ${kind}`);
   const { decision, reason: because } = await authorizeChain(authz, {
@@ -57,8 +64,8 @@ async function mayBlock(
 export default Admission.plugin({
   id: 'admission-owner-references-permission-enforcement',
   config: z.strictObject({}),
-  needs: { authz: Authz },
-  create: ({ authz }) => ({
+  needs: { authz: Authz, client: Client },
+  create: ({ authz, client }) => ({
     matches: [{ resources: ['*'], operations: ['CREATE', 'UPDATE'] }],
     validate(request): AdmissionDecision | Promise<AdmissionDecision> {
       const { object, old, resource, subresource } = request;
@@ -75,7 +82,7 @@ export default Admission.plugin({
             before.some(({ uid, blockOwnerDeletion }) => uid === owner.uid && blockOwnerDeletion === true)
           )
             continue;
-          const blocks = await mayBlock(authz, request, owner);
+          const blocks = await mayBlock({ authz, client }, request, owner);
           if (!blocks.allowed) return blocks;
         }
         return allow;

@@ -1,8 +1,9 @@
 import type { Clock } from '@oarlock/primitives/clock';
 import { digestOf, newSecret, type SessionUser } from './session-table.ts';
 
-/** The maximum number of unused links. The oldest link becomes invalid when another is created. */
-const maxLinks = 100;
+/** The maximum number of unused links, and of those of one user. The oldest link becomes invalid when another is created. */
+const maxLinks = 1000;
+const maxLinksPerUser = 10;
 
 interface Link {
   readonly user: SessionUser;
@@ -22,8 +23,11 @@ export class SignInLinks {
 
   /** Creates the secret of a link that signs in as this user. */
   create(user: SessionUser): { readonly secret: string; readonly expiresAt: number } {
-    const [oldest] = this.#links.keys();
-    if (this.#links.size >= maxLinks && oldest !== undefined) this.#links.delete(oldest);
+    // a user's links do not end those of others
+    const own = [...this.#links].filter(([, link]) => link.user.identity.name === user.identity.name);
+    const [first] = this.#links.keys();
+    const oldest = own.length >= maxLinksPerUser ? own[0]?.[0] : this.#links.size >= maxLinks ? first : undefined;
+    if (oldest !== undefined) this.#links.delete(oldest);
     const secret = newSecret();
     const expiresAt = Math.min(this.#clock.now() + this.#lifetimeMs, user.notAfter);
     this.#links.set(digestOf(secret), { user, expiresAt });

@@ -31,7 +31,9 @@ import {
 import { asRuntimeResult } from './images/image-errors.ts';
 import { LazyImageStore } from './images/lazy-image-store.ts';
 import type { PreparedContainer } from './spec/prepared-container.ts';
-import { describeMode, limitations, type RuntimeMode } from './runtime-mode.ts';
+import { limitations } from './modes/limitations.ts';
+import { kernelFeatures, minOomScoreAdj } from './modes/kernel-features.ts';
+import { describeMode, type RuntimeMode } from './modes/runtime-mode.ts';
 import type { SupervisorOptions } from './supervisor.ts';
 
 export interface OciRuntimeConfig {
@@ -65,7 +67,7 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
     const options: SupervisorOptions = { dataDir, mode, idleMs: config.idleSeconds * 1000 };
     const program = { entry: programPath('@oarlock/runtime-oci/supervisor', import.meta.url), options };
     const { keepPods, stopGraceSeconds } = config;
-    super({ name: 'oci', program, network, namespaces: true, ipcSysctls: true, keepPods, stopGraceSeconds, clock, log });
+    super({ name: 'oci', program, network, namespaces: true, ipcSysctls: mode.program === 'runc', keepPods, stopGraceSeconds, clock, log });
     this.#services = services;
     this.#required = config.required;
     this.#store = new LazyImageStore(join(dataDir, 'images'), { open: openImages, opened: (store) => this.#removeOrphans(store) });
@@ -117,7 +119,12 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
     if (!(await this.#availability()).available) return [];
     const { mode, clock } = this.#services;
     this.#cgroups ??= CgroupManager.open(clock) !== undefined;
-    return limitations(mode, { cgroups: this.#cgroups, networks: this.networkNamespaces });
+    return limitations(mode, {
+      cgroups: this.#cgroups,
+      networks: this.networkNamespaces,
+      oomScores: minOomScoreAdj() < 0,
+      kernel: kernelFeatures(),
+    });
   }
 
   override async runPodSandbox(config: PodSandboxConfig, handler: string, call: RuntimeCallOptions = {}): Promise<string> {

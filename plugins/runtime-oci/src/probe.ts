@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { available, unavailable, type Availability } from '@oarlock/kernel/plugin';
 import { mappedIds } from '@oarlock/primitives/os/user-namespace';
 import { canMakeNamespaces, findProgram } from '@oarlock/process-supervisor/host/host-tools';
-import type { RuntimeMode } from './runtime-mode.ts';
+import type { RuntimeMode } from './modes/runtime-mode.ts';
 
 const run = promisify(execFile);
 const timeout = 10_000;
@@ -14,8 +14,9 @@ export function chooseMode(): RuntimeMode {
   if (!canMakeNamespaces()) return { program: 'unshare', user: process.getuid?.() === 0 ? 'root' : 'user' };
   // root of a user namespace without other users cannot switch to those of an image
   if (mappedIds() === 'one') return { program: 'unshare', user: 'user' };
+  const mapped = mappedIds() === 'range' ? ({ mapped: true } as const) : {};
   const path = findProgram('runc') ?? findProgram('crun');
-  return path === undefined ? { program: 'unshare', user: 'root' } : { program: 'runc', path, user: 'root' };
+  return path === undefined ? { program: 'unshare', user: 'root', ...mapped } : { program: 'runc', path, user: 'root', ...mapped };
 }
 
 /** Checks whether this machine can run containers, in a user namespace if Oarlock does not run as root. */

@@ -1,6 +1,5 @@
 // The program of the supervisor process: `node supervisor.js OPTIONS`, OPTIONS being JSON of SupervisorOptions. It imports little, because its start
 // delays the first pod.
-import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PipeStock } from '@oarlock/process-supervisor/containers/pipes';
 import { CgroupManager } from '@oarlock/process-supervisor/host/cgroups';
@@ -12,7 +11,9 @@ import { PodResourceManager } from './containers/pod-resources.ts';
 import { Runc } from './containers/runc.ts';
 import { createToolbox } from './containers/toolbox.ts';
 import { Unshare } from './containers/unshare.ts';
-import { describeMode, limitations, type RuntimeMode } from './runtime-mode.ts';
+import { kernelFeatures, minOomScoreAdj } from './modes/kernel-features.ts';
+import { limitations, modeName } from './modes/limitations.ts';
+import { describeMode, type RuntimeMode } from './modes/runtime-mode.ts';
 import { availableCapabilities } from './spec/capabilities.ts';
 
 export interface SupervisorOptions {
@@ -29,10 +30,11 @@ await runSupervisor(options, async ({ dataDir, store, clock, log }) => {
   if (tools.mkfifo === undefined) throw new SupervisorError('FailedPrecondition', 'the program mkfifo is not installed');
   const cgroups = CgroupManager.open(clock);
   const host = { tools, clock, pipes: new PipeStock(join(dataDir, 'pipes'), tools.mkfifo) };
-  const apparmor = '/sys/module/apparmor/parameters/enabled';
   const toolbox = join(dataDir, 'tools');
   if (mode.program === 'unshare') await createToolbox(toolbox);
   const capabilities = availableCapabilities();
+  const kernel = kernelFeatures();
+  const makesDevices = modeName(mode) === 'root with runc';
   const launcher = new OciLauncher({
     host,
     store,
@@ -45,12 +47,15 @@ await runSupervisor(options, async ({ dataDir, store, clock, log }) => {
         ? new Unshare({ mode: mode.user, host, cgroups, toolbox, capabilities })
         : new Runc({ program: mode.path, stateDirectory: join(dataDir, 'state'), host, cgroups }),
     node: {
-      // without an OCI runtime no control group restricts devices
-      capabilities: mode.program === 'unshare' ? capabilities.filter((name) => name !== 'MKNOD') : capabilities,
+      // without an OCI runtime no control group restricts devices, and in a user namespace the kernel makes none
+      capabilities: makesDevices ? capabilities : capabilities.filter((name) => name !== 'MKNOD'),
       cgroups: cgroups?.version,
-      apparmor: mode.program === 'runc' && existsSync(apparmor) && readFileSync(apparmor, 'latin1').startsWith('Y'),
-      seccomp: mode.program === 'runc' && existsSync('/proc/sys/kernel/seccomp/actions_avail'),
+      apparmor: makesDevices && kernel.apparmor,
+      seccomp: mode.program === 'runc' && kernel.seccomp,
       architecture: process.arch,
+      userNamespace: mode.user === 'user' || mode.mapped === true,
+      makesDevices,
+      minOomScoreAdj: minOomScoreAdj(),
     },
   });
   return {
@@ -59,7 +64,12 @@ await runSupervisor(options, async ({ dataDir, store, clock, log }) => {
     launcher,
     info: {
       isolation: { mode: mode.user },
-      notes: [describeMode(mode), ...limitations(mode, { cgroups: cgroups !== undefined, networks: true }).map(({ message }) => message)],
+      notes: [
+        describeMode(mode),
+        ...limitations(mode, { cgroups: cgroups !== undefined, networks: true, kernel, oomScores: minOomScoreAdj() < 0 })
+          .filter(({ onRequest }) => onRequest !== true)
+          .map(({ message }) => message),
+      ],
     },
   };
 });

@@ -10,6 +10,7 @@ import {
   type RangeOptions,
   type Revision,
   type StorageDriver,
+  type StorageErrorCode,
   type Write,
 } from '@oarlock/spi/storage';
 import type { Health } from '@oarlock/spi/role';
@@ -260,7 +261,7 @@ export class EtcdStorage implements StorageDriver {
       } catch (error) {
         if (!isLeaseNotFound(error) || attempt > 0) {
           const storageError = toStorageError(error);
-          if (storageError instanceof StorageError && storageError.code === 'Full') this.#health.recheck();
+          if (storageError instanceof StorageError && hasAlarm.has(storageError.code)) this.#health.recheck();
           throw storageError;
         }
         this.#leases.invalidate();
@@ -274,6 +275,9 @@ export class EtcdStorage implements StorageDriver {
     return { request_put: { key: bytes, value, ...(ttlSeconds !== undefined && { lease: await this.#leases.lease(ttlSeconds) }) } };
   }
 }
+
+/** The errors of commits while a member has an alarm. */
+const hasAlarm: ReadonlySet<string> = new Set<StorageErrorCode>(['Full', 'Corrupt']);
 
 /** etcd interprets revision 0 as the newest. Revision 1 is the empty store, so it is equivalent to 0 here. */
 const at = (revision: Revision | undefined) => (revision === undefined ? {} : { revision: Math.max(1, revision) });

@@ -3,6 +3,7 @@ import type { Identity } from '@oarlock/spi/authn';
 import { remoteRejection } from '../http/errors.ts';
 import { requestHeaders } from './request-header.ts';
 import type { ProxyTarget, ReverseProxy } from '../proxy/reverse-proxy.ts';
+import { countValues, maxRemoteValues } from '../endpoints/request/body-values.ts';
 import { anySignal, readBounded, fetchBuffered } from '../proxy/buffered-response.ts';
 import type { Remote } from './remote.ts';
 
@@ -26,6 +27,7 @@ export interface RemoteRequestsOptions {
 }
 
 const maxResponseBytes = 64 * 1024 * 1024;
+const maxErrorBytes = 3 * 1024 * 1024;
 const responseTimeoutMs = 60_000;
 /** The maximum length of the part of a text response that an error message quotes. */
 const maxMessageLength = 2048;
@@ -52,6 +54,8 @@ export class RemoteRequests {
       const bounds = { limit: maxResponseBytes, timeoutMs: responseTimeoutMs, signals: signal === undefined ? [stop] : [stop, signal] };
       const { code, body: content } = await fetchBuffered(proxy, { target, request: { method, body }, limits: bounds });
       if (code >= 400) throw remoteRejection(code, parsedOrText(content));
+      const values = countValues(content);
+      if (values > maxRemoteValues) throw new Error(`the response has ${values} values, at most ${maxRemoteValues} are read`);
       return { code, value: JSON.parse(content.toString('utf8')) as unknown };
     });
   }
@@ -71,7 +75,7 @@ export class RemoteRequests {
         const response = await proxy.open(target, { method, signal: within.signal });
         response.once('close', () => within.release());
         if ((response.statusCode ?? 0) < 400) return response as AsyncIterable<Buffer>;
-        throw remoteRejection(response.statusCode ?? 0, parsedOrText(await readBounded(response, maxResponseBytes)));
+        throw remoteRejection(response.statusCode ?? 0, parsedOrText(await readBounded(response, maxErrorBytes)));
       } catch (error) {
         within.release();
         throw error;
@@ -101,7 +105,7 @@ async function raceWithAbort<T>(signal: AbortSignal | undefined, work: () => Pro
 
 /** Parses a response as JSON; returns the text if it is not JSON, because an intermediate proxy may have responded. */
 function parsedOrText(content: Buffer): unknown {
-  const text = content.toString('utf8');
+  const text = content.toString('utf8', 0, maxErrorBytes);
   try {
     return JSON.parse(text);
   } catch {

@@ -4,6 +4,7 @@ import { StatusError, type Status } from '@oarlock/api/status';
 import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
 import { DerivedObject } from '../watch-cache/item.ts';
 import { SharedWatchFrame } from '../watch-cache/watch-cache-event.ts';
+import { countValues, maxRemoteValues } from '../endpoints/request/body-values.ts';
 import type { WatchFrame } from '../endpoints/request/response.ts';
 
 const lineBreak = 0x0a;
@@ -43,6 +44,7 @@ export async function* decodeRemoteWatch(body: AsyncIterable<Buffer>): AsyncGene
 }
 
 function decodeFrame(line: Buffer): WatchFrame | StatusError {
+  if (countValues(line) > maxRemoteValues) throw new Error(`the watch event has more than ${maxRemoteValues} values`);
   const event: unknown = JSON.parse(line.toString('utf8'));
   if (!isObject(event)) throw new Error('the watch event is not an object');
   const { type, object } = event;

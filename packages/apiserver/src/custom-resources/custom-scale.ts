@@ -5,7 +5,7 @@ import { schemaOf } from '@oarlock/api/schema/schema';
 import { badRequest, conflict, failure, notFound, objectModified } from '@oarlock/api/status';
 import type { Scale } from '@oarlock/api/types/autoscaling-v1';
 import type { CustomResourceSubresourceScale } from '@oarlock/api/types/apiextensions-v1';
-import { decodeBody } from '../endpoints/request/body.ts';
+import { conformAdmitted, decodeBody } from '../endpoints/request/body.ts';
 import type { RequestContext } from '../endpoints/request/request-context.ts';
 import { applyToScale } from '../endpoints/handlers/managed-fields/scale.ts';
 import { applyPatch, patchTypeOf } from '../endpoints/handlers/patch.ts';
@@ -63,11 +63,18 @@ export async function customScale(scope: RequestScope, paths: CustomResourceSubr
     optionsKind: isPatch ? 'PatchOptions' : 'UpdateOptions',
     allowCreate: false,
     tracksFields: isApply,
+    admissionView: {
+      of: (object) => scaleOfCustom(withReplicas(object, paths), paths),
+      applied(object, view) {
+        const scale: Scale = conformAdmitted(view, object, scaleKind);
+        checkScale(scope, scale, object.metadata?.uid);
+        return withValueAt(object, paths.specReplicasPath, scale.spec?.replicas ?? 0);
+      },
+    },
     newObject(old) {
       if (old === undefined) throw notFound(kind.resource, request.name);
       if (next === undefined) return applyToScale(scope, old, (replicas) => withValueAt({}, paths.specReplicasPath, Number(replicas)));
-      const before = valueAt(old, paths.specReplicasPath) === undefined ? withValueAt(old, paths.specReplicasPath, 0) : old;
-      const scale = next(scaleOfCustom(before, paths));
+      const scale = next(scaleOfCustom(withReplicas(old, paths), paths));
       checkScale(scope, scale, old.metadata?.uid);
       const object = withValueAt(old, paths.specReplicasPath, scale.spec?.replicas ?? 0);
       const { resourceVersion = '' } = scale.metadata ?? {};
@@ -76,6 +83,10 @@ export async function customScale(scope: RequestScope, paths: CustomResourceSubr
   });
   return objectResponse(scaleOfCustom(item.object, paths), context, { code: 200, revision: item.revision });
 }
+
+/** Returns the object with replicas: 0 if it has none, since such an object can be scaled. */
+const withReplicas = (object: KubeObject, { specReplicasPath }: CustomResourceSubresourceScale): KubeObject =>
+  valueAt(object, specReplicasPath) === undefined ? withValueAt(object, specReplicasPath, 0) : object;
 
 /** Validates a new Scale. @throws StatusError Invalid if a field is invalid; Conflict if the Scale has another uid than the object */
 function checkScale({ kind, context }: RequestScope, scale: Scale, ownUid: string | undefined): void {

@@ -4,7 +4,8 @@ import type { CustomResourceDefinition, JSONSchemaProps } from '@oarlock/api/typ
 import { printerFor } from '../../src/endpoints/negotiation/table/printers.ts';
 import { rejectionOf } from '../support/pipeline-fixture.ts';
 import { compileJsonPath } from '../../src/custom-resources/internal/json-path.ts';
-import { custom, definition, definitions, establish, startServer, stopServers } from '../support/custom-resource-definitions.ts';
+import { allow, deny, type AdmissionPlugin } from '@oarlock/spi/admission';
+import { anything, custom, definition, definitions, establish, startServer, stopServers } from '../support/custom-resource-definitions.ts';
 
 afterEach(stopServers);
 
@@ -92,6 +93,82 @@ describe('custom resource scale', () => {
     expect((await rejectionOf(server.patch(widgets, 'a', { spec: { replicas: 10 } }, { subresource: 'scale' }))).code).toBe(422);
     const stale = { ...scale, spec: { replicas: 1 } } as Widget;
     expect((await rejectionOf(server.update(widgets, stale, { subresource: 'scale' }))).code).toBe(409);
+  });
+});
+
+describe('admission of the scale of a custom resource', () => {
+  const scaled = {
+    ...version,
+    subresources: { status: {}, scale: { specReplicasPath: '.spec.size', statusReplicasPath: '.status.size' } },
+  };
+  const open = async (plugin: Omit<AdmissionPlugin, 'matches'>) => {
+    const server = await startServer({
+      admission: [{ matches: [{ resources: ['widgets.example.com/scale'], operations: ['UPDATE'] }], ...plugin }],
+    });
+    const widgets = await establish(
+      server,
+      definition({ schema: anything, version: { ...scaled, schema: { openAPIV3Schema: anything } } }),
+    );
+    await server.create(widgets, custom(widgets, 'a', { spec: { size: 2, color: 'red' } }));
+    return { server, widgets };
+  };
+  interface ScaleLike extends KubeObject {
+    readonly spec?: { readonly replicas?: number };
+  }
+
+  it('decides on Scales, wherever the replicas are in the object', async () => {
+    const seen: unknown[] = [];
+    const { server, widgets } = await open({
+      validate: ({ object, old }) => {
+        seen.push([object, old].map((each) => [each?.apiVersion, each?.kind, (each as ScaleLike).spec?.replicas]));
+        return ((object as ScaleLike).spec?.replicas ?? 0) > 5 ? deny('at most 5') : allow;
+      },
+    });
+    const writes: readonly (() => Promise<unknown>)[] = [
+      () => server.patch(widgets, 'a', { spec: { replicas: 9 } }, { subresource: 'scale' }),
+      () => server.patch(widgets, 'a', [{ op: 'replace', path: '/spec/replicas', value: 9 }], { subresource: 'scale', patchType: 'json' }),
+      () =>
+        server.patch(
+          widgets,
+          'a',
+          { apiVersion: 'autoscaling/v1', kind: 'Scale', metadata: { name: 'a' }, spec: { replicas: 9 } },
+          { subresource: 'scale', patchType: 'apply', query: { fieldManager: 'x', force: 'true' } },
+        ),
+      async () => {
+        const scale = await server.get<ScaleLike>(widgets, 'a', { subresource: 'scale' });
+        await server.update(widgets, { ...scale, spec: { replicas: 9 } } as KubeObject, { subresource: 'scale' });
+      },
+    ];
+    for (const write of writes) expect((await rejectionOf(write())).message).toContain('at most 5');
+    const views = [
+      ['autoscaling/v1', 'Scale', 9],
+      ['autoscaling/v1', 'Scale', 2],
+    ];
+    expect(seen).toEqual(writes.map(() => views));
+    expect((await server.get<Widget>(widgets, 'a')).spec).toEqual({ size: 2, color: 'red' });
+  });
+
+  it('can change the replicas, and nothing else', async () => {
+    const { server, widgets } = await open({
+      mutate: ({ object }) =>
+        ({
+          ...object,
+          metadata: { ...object?.metadata, labels: { attack: 'a' }, finalizers: ['example.com/attack'] },
+          spec: { ...(object as ScaleLike).spec, replicas: 4, color: 'blue', size: 99 },
+        }) as KubeObject,
+    });
+    await server.patch(widgets, 'a', { spec: { replicas: 9 } }, { subresource: 'scale' });
+    const { spec, metadata } = await server.get<Widget>(widgets, 'a');
+    expect([spec, metadata?.labels, metadata?.finalizers]).toEqual([{ size: 4, color: 'red' }, undefined, undefined]);
+  });
+
+  it.each([-1, 'many', {}])('cannot make invalid replicas of them: %j', async (replicas) => {
+    const { server, widgets } = await open({
+      mutate: ({ object }) => ({ ...object, spec: { replicas } }) as KubeObject,
+    });
+    const rejection = await rejectionOf(server.patch(widgets, 'a', { spec: { replicas: 3 } }, { subresource: 'scale' }));
+    expect(rejection.code).toBeGreaterThanOrEqual(422);
+    expect((await server.get<Widget>(widgets, 'a')).spec).toEqual({ size: 2, color: 'red' });
   });
 });
 

@@ -1,3 +1,4 @@
+import { printableLines } from '@oarlock/primitives/printable-text';
 import { Option } from 'commander';
 import { stringify } from 'yaml';
 
@@ -13,7 +14,8 @@ export const output = (format: OutputFormat = 'text') =>
 export function formatFacts<T extends object>(format: OutputFormat, facts: T, text: (facts: T) => string): string {
   if (format === 'json') return `${JSON.stringify(facts, null, 2)}\n`;
   if (format === 'yaml') return stringify(facts, { lineWidth: 0, aliasDuplicateObjects: false });
-  return `${text(facts).replace(/\n+$/, '')}\n`;
+  // facts contain text of clients and nodes
+  return `${printableLines(text(facts)).replace(/\n+$/, '')}\n`;
 }
 
 /** Prints facts in the chosen format. Resolves when the text has left the process, also into a pipe. */

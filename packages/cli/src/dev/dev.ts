@@ -2,6 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { adminKubeconfig } from '@oarlock/cluster/process/process-state';
 import { run, type RunningCluster } from '@oarlock/cluster/run';
+import { printableLines } from '@oarlock/primitives/printable-text';
 import { WiringError } from '@oarlock/kernel/errors';
 import { CommandError, describeError, exitCodes } from '../common/command-error.ts';
 import type { DevOptions, StartOptions } from './dev-options.ts';
@@ -17,7 +18,8 @@ import { colorsFor, type Colors } from './terminal-colors.ts';
 const remoteOptions = { webhookUrl: '--webhook-url', failurePolicy: '--failure-policy', schedulerName: '--scheduler-name' } as const;
 
 const print = (text: string): void => {
-  process.stdout.write(`${text}\n`);
+  // names of objects and users are printed before they are validated
+  process.stdout.write(`${printableLines(text)}\n`);
 };
 
 /**

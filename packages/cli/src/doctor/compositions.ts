@@ -5,7 +5,7 @@ import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file'
 import { readyCompositions, readyComposition } from '@oarlock/cluster/composition/ready-compositions';
 import type { Availability } from '@oarlock/kernel/plugin';
 import { probePlugin } from '../common/probe-plugin.ts';
-import { namespaceProblem } from '../nodes/rootless/node-namespaces.ts';
+import { rootlessProblem } from '../nodes/rootless/rootless-problem.ts';
 
 /** Time in milliseconds for each probe: a daemon under load needs some seconds. */
 const probeLimitMs = 10_000;
@@ -31,7 +31,7 @@ export async function probeCompositions(names: readonly string[] = readyComposit
     const planned = await createPlan(await readClusterFile(readyComposition(name) ?? name));
     checkPlan(planned);
     if (planned.file.spec.rootless) {
-      const reason = process.geteuid?.() === 0 ? 'spec.rootless is for ordinary users' : await namespaceProblem();
+      const reason = await rootlessProblem(planned.file);
       results.push({ name, canRun: reason === undefined, reasons: reason === undefined ? [] : [reason] });
       continue;
     }

@@ -7,6 +7,7 @@ import { openStorage } from '@oarlock/cluster/composition/open-storage';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
 import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
+import { isRunning } from '@oarlock/cluster/servers/long-operation';
 import { defragmentPath, snapshotsPath, type Defragmentation } from '@oarlock/cluster/servers/member-paths';
 import { pluginDirectory, storageMemberName, writeStorageState, type StorageState } from '@oarlock/cluster/servers/storage-state';
 import type { Client } from '@oarlock/spi/client';
@@ -38,16 +39,23 @@ async function withSnapshots<T>({ dataDir }: SnapshotOptions, work: (client: Cli
   }
 }
 
+/** Sends a request, and waits for its result if the server continues the work in the background. */
+async function post(client: Client, path: string, body: object): Promise<unknown> {
+  let result = await client.raw('POST', path, body);
+  while (isRunning(result)) result = await client.raw('GET', `${path}?${new URLSearchParams({ operation: result.operation })}`);
+  return result;
+}
+
 /** Writes a snapshot to the disk of the server. */
 export async function saveSnapshot(name: string | undefined, options: SnapshotOptions & { readonly output: OutputFormat }): Promise<void> {
   const body = name === undefined ? {} : { name };
-  const saved = (await withSnapshots(options, (client) => client.raw('POST', snapshotsPath, body))) as StorageSnapshot;
+  const saved = (await withSnapshots(options, (client) => post(client, snapshotsPath, body))) as StorageSnapshot;
   await printFacts(options.output, saved, ({ path, bytes }) => `wrote ${path} (${bytes} bytes)`);
 }
 
 /** Defragments the members one after the other, and ends the alarms of members whose space quota was reached. */
 export async function defragmentMembers(options: SnapshotOptions & { readonly output: OutputFormat }): Promise<void> {
-  const result = (await withSnapshots(options, (client) => client.raw('POST', defragmentPath, {}))) as Defragmentation;
+  const result = (await withSnapshots(options, (client) => post(client, defragmentPath, {}))) as Defragmentation;
   await printFacts(options.output, result, ({ members, disarmed }) =>
     [
       `defragmented ${members.join(', ')}`,

@@ -5,6 +5,8 @@ import type { Node } from '@oarlock/api/types/core-v1';
 import { pluginHealthUrl, type PluginHealthList } from '@oarlock/cluster/paths/plugin-health-path';
 import { adminKubeconfig, readProcessState, type ProcessState } from '@oarlock/cluster/process/process-state';
 import { remoteAccess } from '@oarlock/cluster/remote-access';
+import type { Client } from '@oarlock/spi/client';
+import { errorText } from '@oarlock/primitives/error-text';
 import { parse, stringify } from 'yaml';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
@@ -57,6 +59,8 @@ export async function status(options: StatusOptions): Promise<void> {
     // also what is known of a process whose API server fails
     await printFacts(options.output, facts, textOf);
   }
+  const failed = facts.apiServer?.checks.flatMap((line) => /^\[-\](\S+)/.exec(line)?.[1] ?? []) ?? [];
+  if (failed.length > 0) throw new CommandError(`the API server is not ready: ${failed.join(', ')} failed`);
 }
 
 async function clusterStatus(kubeconfigFile: string): Promise<ClusterStatus> {
@@ -79,9 +83,7 @@ const processStatus = ({ pid, roles, ready, server, startedAt }: ProcessState): 
 async function apiServerStatus(dataDir: string): Promise<ApiServerStatus> {
   const { client, close } = await remoteAccess(adminKubeconfig(dataDir));
   try {
-    const checks = String(await client.raw('GET', '/readyz?verbose'))
-      .trimEnd()
-      .split('\n');
+    const checks = (await readinessOf(client)).trimEnd().split('\n');
     const { plugins } = (await client.raw('GET', pluginHealthUrl)) as PluginHealthList;
     const nodesWithoutIsolation = (await client.list<Node>(nodes)).items.flatMap(({ metadata, status: nodeStatus }) => {
       const isolation = nodeStatus?.conditions?.find(({ type }) => type === 'PodIsolation');
@@ -90,6 +92,18 @@ async function apiServerStatus(dataDir: string): Promise<ApiServerStatus> {
     return { checks, plugins, nodesWithoutIsolation };
   } finally {
     close();
+  }
+}
+
+/** Returns the response to `/readyz?verbose`, also that of a server that is not ready. */
+async function readinessOf(client: Client): Promise<string> {
+  try {
+    return String(await client.raw('GET', '/readyz?verbose'));
+  } catch (error) {
+    // the client quotes a body that is no Status
+    const [, quoted] = /^an error on the server \((".*")\) has prevented the request from succeeding$/.exec(errorText(error)) ?? [];
+    if (quoted === undefined) throw error;
+    return JSON.parse(quoted) as string;
   }
 }
 

@@ -14,6 +14,12 @@ describe('formatFacts', () => {
     expect(formatFacts('text', facts, ({ name }) => `${name}\n\n`)).toBe('a\n');
   });
 
+  it('prints no control characters of clients and nodes, but colors', () => {
+    expect(formatFacts('text', facts, () => 'a\u001B[2J\u001B]0;x\u0007\rb\n\u001B[31mc\u001B[39m')).toBe(
+      'a\uFFFD[2J\uFFFD]0;x\uFFFD\uFFFDb\n\u001B[31mc\u001B[39m\n',
+    );
+  });
+
   it('ends every format with one line end', () => {
     for (const format of ['text', 'json', 'yaml'] as const) expect(formatFacts(format, facts, () => 'line')).toMatch(/[^\n]\n$/);
   });

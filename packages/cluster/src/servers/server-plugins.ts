@@ -129,17 +129,27 @@ async function removeServer(
   { registry, storage }: { readonly registry: ServerRegistry; readonly storage: StorageDriver },
 ): Promise<PathResponse> {
   const server = (await registry.list()).find((each) => each.name === name);
-  const running = conflict(`the server ${name} is running: stop it first`);
-  if (server?.ready === true) return running;
+  if (server?.ready === true && !(await isCorruptAndEnded(name, storage))) return conflict(`the server ${name} is running: stop it first`);
   try {
     const hadMember = await storage.members?.remove(name);
     const result = await registry.remove(name);
-    if (result === 'running') return running;
+    if (result === 'running')
+      return conflict(
+        hadMember === true
+          ? `the member of ${name} was removed. Run the command again in a minute, when the lease of the server has expired`
+          : `the server ${name} is running: stop it first`,
+      );
     return result || hadMember === true ? answer({}) : { code: 404, body: failure('NotFound', `there is no server ${name}`).status };
   } catch (error) {
     if (error instanceof StorageError) return conflict(error.message);
     throw error;
   }
+}
+
+/** Returns true for a server whose member has the alarm CORRUPT and does not respond: no lease expires while a member has this alarm. */
+async function isCorruptAndEnded(name: string, { members }: StorageDriver): Promise<boolean> {
+  const member = (await members?.list())?.find((each) => each.name === name);
+  return member?.role === 'Unknown' && member.alarms.includes('CORRUPT');
 }
 
 interface OwnRecordOptions {

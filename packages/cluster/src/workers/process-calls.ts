@@ -62,7 +62,7 @@ export class ProcessCalls {
 
   async #answer({ id, method, arg }: Extract<CallMessage, { readonly type: 'call' }>): Promise<void> {
     try {
-      const handler = this.#handlers[method] as ((arg: unknown) => unknown) | undefined;
+      const handler = Object.hasOwn(this.#handlers, method) ? (this.#handlers[method] as (arg: unknown) => unknown) : undefined;
       if (handler === undefined) throw new Error(`unknown method ${method}`);
       this.#send({ type: 'result', id, value: await handler(arg) });
     } catch (error) {

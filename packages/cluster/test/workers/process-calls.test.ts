@@ -21,7 +21,8 @@ describe('ProcessCalls', () => {
       },
     });
     await expect(caller.call('fail')).rejects.toMatchObject({ status: { reason: 'NotFound' } });
-    await expect(caller.call('other')).rejects.toThrow('unknown method other');
+    for (const method of ['other', 'constructor', 'toString', '__proto__'])
+      await expect(caller.call(method)).rejects.toThrow(`unknown method ${method}`);
   });
 
   it('rejects when the argument or the value cannot be copied', async () => {

@@ -202,7 +202,12 @@ describe('HorizontalPodAutoscalerController', () => {
     const { api, clock } = life;
     api.paths.delete(metricsPath);
     await clock.advance(15_000);
-    expect(condition(api, 'ScalingActive')).toMatchObject({ status: 'False', reason: 'FailedGetResourceMetric' });
+    expect(condition(api, 'ScalingActive')).toMatchObject({
+      status: 'False',
+      reason: 'FailedGetResourceMetric',
+      message:
+        'the HPA was unable to compute the replica count: failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)',
+    });
     expect(life.reasons()).toContain('FailedComputeMetricsReplicas');
     expect(status(api)?.currentMetrics).toEqual([{ type: '' }]);
     api.remove(deployments, at('web'));

@@ -46,19 +46,19 @@ const unavailableMetrics: readonly (readonly [metric: unknown, reason: string, m
     { type: 'Resource', resource: cpuOf(percent) },
     'FailedGetResourceMetric',
     'failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)',
-    'cpu resource',
+    'cpu resource metric value',
   ],
   [
     { type: 'ContainerResource', containerResource: { ...cpuOf(average), container: 'c' } },
     'FailedGetContainerResourceMetric',
     'failed to get cpu usage: unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)',
-    'c container',
+    'c container metric value',
   ],
   [
     { type: 'Pods', pods: { metric: { name: 'rate' }, target: average } },
     'FailedGetPodsMetric',
     'unable to get metric rate: unable to fetch metrics from custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered',
-    'pods',
+    'pods metric value',
   ],
   [
     {
@@ -71,16 +71,16 @@ const unavailableMetrics: readonly (readonly [metric: unknown, reason: string, m
     },
     'FailedGetObjectMetric',
     'unable to get metric rate: Service on d s/unable to fetch metrics from custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered',
-    'object',
+    'object metric value',
   ],
   [
     { type: 'External', external: { metric: { name: 'depth', selector: { matchLabels: { q: 'a' } } }, target: average } },
     'FailedGetExternalMetric',
     'unable to get external metric d/depth/&LabelSelector{MatchLabels:map[string]string{q: a,},MatchExpressions:[]LabelSelectorRequirement{},}: unable to fetch metrics from external metrics API: the server could not find the requested resource (get depth.external.metrics.k8s.io)',
-    'depth external',
+    'depth external metric value: failed to get depth external metric',
   ],
 ];
-const metricFailures = unavailableMetrics.flatMap(([metric, reason, message, summary]): EventRow[] => {
+const metricFailures = unavailableMetrics.flatMap(([metric, reason, message, text]): EventRow[] => {
   const row = {
     controller: autoscaler,
     seed: (api: MemoryApi) => {
@@ -90,7 +90,8 @@ const metricFailures = unavailableMetrics.flatMap(([metric, reason, message, sum
     },
   };
   const about = ['horizontal-pod-autoscaler', 'HorizontalPodAutoscaler x', 'Warning'] as const;
-  const invalid = `invalid metrics (1 invalid out of 1), first error is: failed to get ${summary} metric value: ${message}`;
+  const invalid = `invalid metrics (1 invalid out of 1), first error is: failed to get ${text}: ${message}`;
+  const summary = text.slice(0, text.indexOf(' metric value'));
   return [
     { ...row, scenario: `for a ${summary} metric without a metrics API`, expected: [...about, reason, message] },
     { ...row, scenario: `for a ${summary} metric without a metrics API`, expected: [...about, 'FailedComputeMetricsReplicas', invalid] },

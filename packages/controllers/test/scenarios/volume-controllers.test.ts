@@ -250,7 +250,7 @@ controllerPluginContract(ephemeralVolume, [
       expect(named(api.objects(persistentVolumeClaims, 'd'))).toEqual(['p-scratch']);
       expect(got(api, 'p-scratch')?.metadata).toMatchObject({
         labels: { x: 'y' },
-        ownerReferences: [{ kind: 'Pod', name: 'p', controller: true }],
+        ownerReferences: [{ kind: 'Pod', name: 'p', controller: true, blockOwnerDeletion: true }],
       });
     },
   },

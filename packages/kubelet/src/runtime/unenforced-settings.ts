@@ -8,9 +8,10 @@ type LimitedRuntime = Pick<PLEG, 'handler' | 'limitations'>;
 export function unenforcedSettings(runtimes: readonly LimitedRuntime[]): readonly string[] | undefined {
   const reporting = runtimes.filter(({ limitations }) => limitations !== undefined);
   if (reporting.length === 0) return undefined;
-  return reporting.flatMap(({ handler, limitations = [] }) =>
-    limitations.length === 0 ? [] : [`${handler}: ${limitations.map(({ message }) => message).join('; ')}`],
-  );
+  return reporting.flatMap(({ handler, limitations = [] }) => {
+    const messages = limitations.filter(({ onRequest }) => onRequest !== true).map(({ message }) => message);
+    return messages.length === 0 ? [] : [`${handler}: ${messages.join('; ')}`];
+  });
 }
 
 /** Returns what a pod requests and its runtime does not enforce, for an event of the pod; empty if everything is enforced. */
@@ -25,8 +26,12 @@ const isProfile = (profile: { readonly type: string } | undefined) => profile !=
 /** Whether a pod requests a feature. A feature that is absent is on for every pod, and only the node reports it. */
 const requests: Readonly<Partial<Record<LimitedFeature, (pod: Pod) => boolean>>> = {
   resources: (pod) => [pod.spec, ...containersOf(pod)].some((part) => Object.keys(part?.resources?.limits ?? {}).length > 0),
+  'huge-pages': (pod) =>
+    containersOf(pod).some(({ resources }) => Object.keys(resources?.limits ?? {}).some((name) => name.startsWith('hugepages-'))),
   seccomp: (pod) => securityContexts(pod).some((context) => isProfile(context?.seccompProfile)),
   apparmor: (pod) => securityContexts(pod).some((context) => isProfile(context?.appArmorProfile)),
+  selinux: (pod) => securityContexts(pod).some((context) => context?.seLinuxOptions !== undefined),
+  privileged: (pod) => containersOf(pod).some(({ securityContext }) => securityContext?.privileged === true),
   users: (pod) =>
     securityContexts(pod).some((context) => context?.runAsUser !== undefined || context?.runAsGroup !== undefined) ||
     pod.spec?.securityContext?.fsGroup !== undefined ||

@@ -48,8 +48,11 @@ export interface ContainerStatusInputs {
 }
 
 type AnyContainer = Container | EphemeralContainer;
+/** Texts of runtimes are bounded: the API server rejects a pod whose status is too large, and the end of the pod would not be reported. */
+const maxReason = 1024;
+const maxMessage = 8192;
 const waitingFor = (reason: string, message?: string): ContainerState => ({
-  waiting: { reason, ...(message !== undefined && message !== '' && { message }) },
+  waiting: { reason, ...(message !== undefined && message !== '' && { message: message.slice(0, maxMessage) }) },
 });
 const containerStatusUnknown = { reason: 'ContainerStatusUnknown', exitCode: 137 };
 
@@ -84,8 +87,8 @@ function stateOf(status: ContainerStatus, { runtimeName, messages }: ContainerSt
       return {
         terminated: {
           exitCode: status.exitCode ?? 137,
-          reason: status.reason ?? (status.exitCode === 0 ? 'Completed' : 'Error'),
-          ...(message !== '' && { message }),
+          reason: (status.reason ?? (status.exitCode === 0 ? 'Completed' : 'Error')).slice(0, maxReason),
+          ...(message !== '' && { message: message.slice(0, maxMessage) }),
           startedAt: formatTime(status.startedAt ?? 0),
           finishedAt: formatTime(status.finishedAt ?? 0),
           containerID: `${runtimeName}://${status.id}`,

@@ -38,3 +38,34 @@ it('a container whose exit was not observed has no termination time', () => {
     },
   });
 });
+
+it('texts of a runtime of megabytes are bounded', () => {
+  const text = 'x'.repeat(4_000_000);
+  const state = new RuntimePodStatus();
+  const inputs = {
+    before: {},
+    state,
+    probeResults: { startup: () => undefined, readiness: () => undefined, liveness: () => undefined },
+    failures: new Map([['app', { reason: 'CreateContainerError', message: text }]]),
+    messages: new Map([['a', text]]),
+    runtimeName: 'containerd',
+    ended: false,
+  };
+  const status = () => generateContainerStatuses(pod, { kind: 'regular', containers: [container], inputs })[0];
+  expect(status()?.state?.waiting?.message).toHaveLength(8192);
+  const exited = {
+    id: 'a',
+    sandboxId: 's',
+    metadata: { name: 'app', attempt: 0 },
+    image: 'busybox',
+    imageRef: 'i',
+    state: 'EXITED',
+  } as const;
+  state.setContainer({
+    ...exited,
+    ...{ createdAt: 0, labels: {}, annotations: {}, exitCode: 1, reason: text, message: text, mounts: [], logPath: '' },
+  });
+  const { terminated } =
+    generateContainerStatuses(pod, { kind: 'regular', containers: [container], inputs: { ...inputs, ended: true } })[0]?.state ?? {};
+  expect([terminated?.reason?.length, terminated?.message?.length]).toEqual([1024, 8192]);
+});

@@ -29,6 +29,9 @@ export interface CniErrorOptions {
   readonly message: string;
 }
 
+/** Messages of CNI plugins are shown in events of pods and in logs. */
+const maxMessage = 4096;
+
 /** The error object of a CNI plugin (CNI specification, section 5), or a substitute if the plugin exits without an error object. */
 export class CniError extends Error {
   override readonly name = 'CniFault';
@@ -37,7 +40,7 @@ export class CniError extends Error {
   /** Error code of the CNI specification. Codes below 100 are reserved; the CNI plugin defines all others. */
   readonly cniCode: number;
   constructor(plugin: string, { command, cniCode, message }: CniErrorOptions) {
-    super(message);
+    super(message.slice(0, maxMessage));
     this.plugin = plugin;
     this.command = command;
     this.cniCode = cniCode;

@@ -244,6 +244,16 @@ describe('parseResult', () => {
     expect(parse({ address })).toBe(`the result has an invalid address: ${JSON.stringify(address)}`);
   });
 
+  it('quotes of the message of an error as much as an event can hold', () => {
+    const message = 'x'.repeat(1_000_000);
+    expect(toNetworkError(new CniError('first', { command: 'ADD', cniCode: 5, message })).message.length).toBeLessThan(5000);
+  });
+
+  it('has no addresses in the form of older versions', () => {
+    const old = { cniVersion: '0.1.0', ip4: { ip: '10.1.0.5/24' } };
+    expect(toNetworkResult(parseResult('first', old)).ips).toEqual([]);
+  });
+
   it('rejects gateways that are not addresses, and more addresses than a pod can have', () => {
     for (const gateway of ['10.1.0.1/24', 'host', 5, null, {}])
       expect(parse({ address: '10.1.0.5', gateway })).toBe('the result has an invalid gateway');

@@ -42,7 +42,8 @@ const maxErrorBody = 64 * 1024;
 /** Pulls from one repository (OCI distribution specification 1.1, docker registry v2), through its mirrors. */
 export class RegistryClient {
   readonly #options: RegistryClientOptions;
-  readonly #authorizers = new Map<RegistryHost, Authorizer>();
+  /** By the host of the pull, then by the origin that a request is sent to. */
+  readonly #authorizers = new Map<RegistryHost, Map<string, Authorizer>>();
 
   constructor(options: RegistryClientOptions) {
     this.#options = options;
@@ -144,55 +145,58 @@ export class RegistryClient {
     });
   }
 
-  async #authorized(host: RegistryHost, request: HostRequest): Promise<HttpResponse> {
-    const authorizer = this.#authorizer(host);
-    const response = await this.#send(host, request, authorizer.header());
-    if (response.status !== 401) return response;
-    response.body.resume();
-    await authorizer.onUnauthorized(response, request.signal);
-    return this.#send(host, request, authorizer.header());
-  }
-
-  #authorizer(host: RegistryHost): Authorizer {
-    const known = this.#authorizers.get(host);
+  /** Returns the authorizer of a host; of the target of a redirect without the credentials of the host, which are not for that server. */
+  #authorizer(host: RegistryHost, origin: string): Authorizer {
+    const own = new URL(host.baseUrl);
+    const authorizers = this.#authorizers.get(host) ?? new Map<string, Authorizer>();
+    this.#authorizers.set(host, authorizers);
+    const known = authorizers.get(origin);
     if (known) return known;
     const { client, clock, reference, credentialsFor } = this.#options;
-    const credentials = credentialsFor(host.isMirror ? new URL(host.baseUrl).host : reference.host);
+    const credentials = origin === own.origin ? credentialsFor(host.isMirror ? own.host : reference.host) : undefined;
     const authorizer = new Authorizer({ client, clock, host, credentials, repository: reference.repository });
-    this.#authorizers.set(host, authorizer);
+    authorizers.set(origin, authorizer);
     return authorizer;
   }
 
-  async #send(
-    host: RegistryHost,
-    { method, path, headers, signal }: HostRequest,
-    authorization: string | undefined,
-  ): Promise<HttpResponse> {
-    const { client, reference } = this.#options;
-    let url = new URL(`${host.baseUrl}/${reference.repository}/${path}`);
+  /** Sends a request, answers the challenge of each server once, and follows redirects. */
+  async #authorized(host: RegistryHost, request: HostRequest): Promise<HttpResponse> {
+    const { reference } = this.#options;
+    let url = new URL(`${host.baseUrl}/${reference.repository}/${request.path}`);
     if (host.isMirror) url.searchParams.set('ns', reference.host);
     const { origin } = url;
-    for (let redirects = 0; redirects <= maxRedirects; redirects += 1) {
-      // credentials, headers and client certificates of the host are not sent to another origin
-      const isOwn = url.origin === origin;
-      const response = await client.send({
-        url,
-        method,
-        headers: { ...(isOwn && host.headers), ...headers, ...(isOwn && authorization !== undefined && { authorization }) },
-        tls: isOwn ? host.tls : { ...host.tls, certificates: [] },
-        dialTimeoutMs: host.dialTimeoutMs,
-        signal,
-      });
+    const challenged = new Set<Authorizer>();
+    for (let redirects = 0; redirects <= maxRedirects; ) {
+      const authorizer = this.#authorizer(host, url.origin);
+      const response = await this.#send(host, request, { url, isOwn: url.origin === origin, authorization: authorizer.header() });
+      if (response.status === 401 && !challenged.has(authorizer)) {
+        challenged.add(authorizer);
+        response.body.resume();
+        await authorizer.onUnauthorized(response, request.signal);
+        continue;
+      }
       if (![301, 302, 303, 307, 308].includes(response.status)) return response;
       response.body.resume();
-      const next = parseUrl(response.headers.location ?? '', url);
-      if (!next || (next.protocol !== 'https:' && next.protocol !== 'http:') || (next.protocol === 'http:' && url.protocol === 'https:'))
-        throw new OciError('InvalidContent', 'the registry redirects to an address that is not allowed');
-      next.username = '';
-      next.password = '';
-      url = next;
+      url = redirectTarget(response, url);
+      redirects += 1;
     }
     throw new OciError('InvalidContent', `the registry redirects more than ${maxRedirects} times`);
+  }
+
+  /** Sends one request. Headers and client certificates of the host are not sent to another origin. */
+  #send(
+    host: RegistryHost,
+    { method, headers, signal }: HostRequest,
+    { url, isOwn, authorization }: { readonly url: URL; readonly isOwn: boolean; readonly authorization: string | undefined },
+  ): Promise<HttpResponse> {
+    return this.#options.client.send({
+      url,
+      method,
+      headers: { ...(isOwn && host.headers), ...headers, ...(authorization !== undefined && { authorization }) },
+      tls: isOwn ? host.tls : { ...host.tls, certificates: [] },
+      dialTimeoutMs: host.dialTimeoutMs,
+      signal,
+    });
   }
 
   async #retry<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
@@ -248,6 +252,16 @@ class RetriedError extends OciError {
   constructor(cause: OciError) {
     super(cause.code, cause.message, { cause });
   }
+}
+
+/** Returns the address of a redirect. @throws OciError `InvalidContent` if it is not an address that a registry may redirect to */
+function redirectTarget({ headers }: HttpResponse, from: URL): URL {
+  const next = parseUrl(headers.location ?? '', from);
+  if (!next || (next.protocol !== 'https:' && next.protocol !== 'http:') || (next.protocol === 'http:' && from.protocol === 'https:'))
+    throw new OciError('InvalidContent', 'the registry redirects to an address that is not allowed');
+  next.username = '';
+  next.password = '';
+  return next;
 }
 
 /** Returns true if nothing listens, so that a retry within seconds is useless. */

@@ -376,6 +376,38 @@ describe('authorization', () => {
     }
   });
 
+  it.each(['Basic realm="x"', 'Bearer realm="REALM",service="s"'])(
+    'sends no credentials to the host of a redirect that requests them: %s',
+    async (challenge) => {
+      const received: unknown[] = [];
+      const { server, host } = await listen((request, response) => {
+        received.push([request.url?.split('?')[0]?.split('/')[1], request.headers.authorization]);
+        if (request.url?.startsWith('/token') === true) response.end('{"token":"anonymous"}');
+        else if (request.headers.authorization === undefined)
+          response.writeHead(401, { 'www-authenticate': challenge.replace('REALM', `http://${host}/token`) }).end();
+        else response.end(image.layers.find(({ digest }) => request.url?.includes(digest))?.bytes ?? image.config.bytes);
+      });
+      try {
+        registry.intercept = (request, response) => {
+          if (request.headers.authorization !== basic('user', 'secret'))
+            response.writeHead(401, { 'www-authenticate': 'Basic realm="x"' }).end();
+          else if (request.url?.includes('/blobs/') === true) response.writeHead(307, { location: `http://${host}${request.url}` }).end();
+          else return false;
+          return true;
+        };
+        const pulled = store.images.pull({ reference: reference(), credentials: { username: 'user', password: 'secret' } });
+        if (challenge.startsWith('Basic')) await expect(pulled).rejects.toMatchObject({ code: 'Unauthorized' });
+        else await pulled;
+        const credentials = new Set(received.map((each) => JSON.stringify(each)));
+        expect(credentials).toEqual(
+          new Set(challenge.startsWith('Basic') ? ['["v2",null]'] : ['["v2",null]', '["token",null]', '["v2","Bearer anonymous"]']),
+        );
+      } finally {
+        await close(server);
+      }
+    },
+  );
+
   it('takes credentials from config.json and a credential helper', async () => {
     registry.intercept = (request, response) => {
       if (request.headers.authorization === basic('user', 'secret')) return false;

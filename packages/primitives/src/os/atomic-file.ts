@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { open, readFile, rename } from 'node:fs/promises';
+import { open, readFile, rename, rm } from 'node:fs/promises';
 
 export interface WriteAtomicOptions {
   /** File mode; 0600 if absent. */
@@ -13,7 +13,11 @@ export interface WriteAtomicOptions {
   readonly sync?: boolean;
 }
 
-/** Writes a file through a temporary file and a rename, so that a reader sees the old content or the new content, never a part. */
+/**
+ * Writes a file through a temporary file and a rename, so that a reader sees the old content or the new content, never a part. The temporary file is
+ * removed if a step fails: on a full disk it would take the space that another attempt needs.
+ * @throws Error that names the file, with the code of the system error
+ */
 export async function writeAtomic(
   file: string,
   content: string,
@@ -22,12 +26,18 @@ export async function writeAtomic(
   const temporary = fixed ?? `${file}.${randomBytes(4).toString('hex')}.tmp`;
   const handle = await open(temporary, fixed === undefined ? 'wx' : 'w', mode);
   try {
-    await handle.writeFile(content);
-    if (sync) await handle.sync();
-  } finally {
-    await handle.close();
+    try {
+      await handle.writeFile(content);
+      if (sync) await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(temporary, file);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    const { message, code } = error as NodeJS.ErrnoException;
+    throw Object.assign(new Error(`${file} cannot be written: ${message}`, { cause: error }), { code });
   }
-  await rename(temporary, file);
 }
 
 /** Returns the content of a file as UTF-8, or undefined if the file does not exist. */

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
@@ -25,6 +25,17 @@ describe('writeAtomic', () => {
     await writeFile(temporary, 'a partial content that is longer than the new one');
     await writeAtomic(file, 'new', { temporary });
     expect([await readFile(file, 'utf8'), await readdir(directory)]).toEqual(['new', ['a']]);
+  });
+
+  it.skipIf(process.platform !== 'linux')('names the file and leaves no temporary file if the disk is full', async () => {
+    const [file, temporary] = [join(directory, 'a'), join(directory, 'a.next')];
+    // a device on which every write fails with ENOSPC
+    await symlink('/dev/full', temporary);
+    await expect(writeAtomic(file, 'new', { temporary })).rejects.toMatchObject({
+      code: 'ENOSPC',
+      message: expect.stringMatching(/a cannot be written: ENOSPC: no space left on device/),
+    });
+    expect(await readdir(directory)).toEqual([]);
   });
 
   it('keeps the old content if the write fails', async () => {

@@ -279,12 +279,26 @@ export interface ImageSupport {
 }
 
 /** What a pod may request and a runtime may be unable to enforce on a machine. */
-export type LimitedFeature = 'resources' | 'seccomp' | 'apparmor' | 'users' | 'namespaces' | 'capabilities' | 'mounts' | 'network';
+export type LimitedFeature =
+  | 'resources'
+  | 'huge-pages'
+  | 'seccomp'
+  | 'apparmor'
+  | 'selinux'
+  | 'users'
+  | 'namespaces'
+  | 'capabilities'
+  | 'privileged'
+  | 'mounts'
+  | 'network'
+  | 'oom-score';
 /** Something that a runtime does not enforce on this machine. */
 export interface Limitation {
   readonly feature: LimitedFeature;
   /** A clause without a capital letter and a period, such as `seccomp profiles are not applied`. */
   readonly message: string;
+  /** True if only pods that request the feature get to know it, such as a profile of a security module that the kernel lacks. */
+  readonly onRequest?: boolean;
 }
 
 /** Optional features of a runtime. A feature that is not reported is not supported. */

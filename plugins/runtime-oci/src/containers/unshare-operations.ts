@@ -31,7 +31,6 @@ export function rootOperations(spec: RuntimeSpec, context: OperationContext): re
   return [
     ...mounts.flatMap((mount) => mountOperation(mount, own, context)),
     ...devices.flatMap((name) => ['bind', `/dev/${name}`, `/dev/${name}`, '']),
-    ...linux.devices.flatMap(({ path }) => ['bind', path, path, '']),
     ...links.flatMap((link) => ['link', ...link]),
     ...linux.maskedPaths.flatMap((path) => ['mask', path]),
     ...linux.readonlyPaths.flatMap((path) => ['readonly', path]),
@@ -52,8 +51,6 @@ function mountOperation(mount: SpecMount, own: readonly string[], { mode, table,
   if (type === 'cgroup') return cgroupOperations(destination, cgroups);
   // the kernel lets only the owner of the network and IPC namespaces mount these
   if (type === 'sysfs' && mode === 'user') return ['bind', '/sys', destination, `ro,${kernelFlags}`];
-  if (type === 'mqueue' && !own.includes('ipc')) return ['bind', '/dev/mqueue', destination, ''];
-  if (type === 'proc' && !own.includes('pid') && mode === 'user') return ['bind', '/proc', destination, ''];
   const kept = type === 'devpts' && mode === 'user' ? plain.filter((option) => !option.startsWith('gid=')) : plain;
   return ['mount', type, source, destination, kept.join(',')];
 }

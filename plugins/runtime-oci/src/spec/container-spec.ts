@@ -15,7 +15,7 @@ export interface SpecInput extends SandboxContainer {
   readonly user: SpecUser;
   /** The root directory of the container. */
   readonly root: string;
-  readonly mounts: Omit<MountSources, 'privileged'>;
+  readonly mounts: Omit<MountSources, 'privileged' | 'ofNode' | 'devices'>;
   /** Namespaces of the pod that exist already, by type. */
   readonly shared: Readonly<Partial<Record<'ipc' | 'pid', string>>>;
   readonly node: NodeFeatures;
@@ -27,6 +27,12 @@ export interface NodeFeatures {
   readonly cgroups: 1 | 2 | undefined;
   readonly apparmor: boolean;
   readonly seccomp: boolean;
+  /** True if containers are in a user namespace, that of Oarlock or their own. The kernel does not let them mount the processes of the node anew. */
+  readonly userNamespace: boolean;
+  /** False if devices of the node are mounted, because they cannot be made. */
+  readonly makesDevices: boolean;
+  /** The least value of oom_score_adj that this process can give to others. */
+  readonly minOomScoreAdj: number;
   /** `process.arch` */
   readonly architecture: string;
 }
@@ -47,7 +53,7 @@ export function containerSpec(input: SpecInput): RuntimeSpec {
   const args = commandLine(config, prepared.image);
   if (args.length === 0) throw new SupervisorError('InvalidArgument', 'no command specified');
   const capabilities = containerCapabilities({ ...security.capabilities, privileged }, node.capabilities);
-  const { devices, rules } = containerDevices(config.devices ?? [], privileged);
+  const found = containerDevices(config.devices ?? [], privileged);
   const seccomp = privileged || !node.seccomp ? undefined : seccompOf(security.seccomp, capabilities, node.architecture);
   const propagation = rootPropagation(config.mounts);
   const { oomScoreAdj } = resources;
@@ -62,17 +68,26 @@ export function containerSpec(input: SpecInput): RuntimeSpec {
       cwd: config.workingDir !== undefined && config.workingDir !== '' ? config.workingDir : prepared.image.workingDir || '/',
       capabilities: capabilitySets(capabilities),
       noNewPrivileges: security.noNewPrivs === true && !privileged,
-      ...(oomScoreAdj !== undefined && { oomScoreAdj }),
+      // an OCI runtime fails if the kernel denies the value
+      ...(oomScoreAdj !== undefined && { oomScoreAdj: Math.max(oomScoreAdj, node.minOomScoreAdj) }),
       ...(apparmor?.type === 'Localhost' && apparmor.localhostRef !== undefined && { apparmorProfile: apparmor.localhostRef }),
     },
     root: { path: input.root, readonly: security.readonlyRootfs === true },
     ...(security.namespaces.network !== 'NODE' && { hostname: sandbox.config.hostname }),
-    mounts: containerMounts(config, { ...input.mounts, privileged }),
+    mounts: containerMounts(config, {
+      ...input.mounts,
+      privileged,
+      ofNode: {
+        processes: security.namespaces.pid === 'NODE' && node.userNamespace,
+        messageQueues: security.namespaces.ipc === 'NODE' && node.userNamespace,
+      },
+      devices: node.makesDevices ? [] : found.sources,
+    }),
     linux: {
       ...(node.cgroups !== undefined && { cgroupsPath: `/${cgroupPath(input)}` }),
       namespaces: namespaces(input),
-      devices,
-      resources: resourcesOf(resources, rules, node.cgroups),
+      devices: node.makesDevices ? found.devices : [],
+      resources: resourcesOf(resources, found.rules, node.cgroups),
       sysctl: sandbox.config.linux.sysctls ?? {},
       maskedPaths: privileged ? [] : (security.maskedPaths ?? defaultMaskedPaths),
       readonlyPaths: privileged ? [] : (security.readonlyPaths ?? defaultReadonlyPaths),

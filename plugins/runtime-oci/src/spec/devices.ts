@@ -7,14 +7,25 @@ import type { SpecDevice, SpecDeviceRule } from './runtime-spec.ts';
 export interface ContainerDevices {
   readonly devices: readonly SpecDevice[];
   readonly rules: readonly SpecDeviceRule[];
+  /** Where the devices are on the node, for containers that cannot have devices of their own. */
+  readonly sources: readonly DeviceSource[];
+}
+export interface DeviceSource {
+  readonly source: string;
+  readonly destination: string;
 }
 
+/** Devices that every container has, as far as the container may have them at all. */
+const ownDevices = new Set(['console', 'ptmx', 'null', 'zero', 'full', 'random', 'urandom', 'tty']);
 /** Directories below /dev that every container has for itself. */
 const ownDirectories = new Set(['pts', 'shm', 'fd', 'mqueue', '.lxc', '.lxd-mounts', '.udev']);
 
 /** Returns the devices of a container and the rules of its control group: those of the pod, or all of the node for a privileged container. */
 export function containerDevices(requested: readonly Device[], privileged: boolean): ContainerDevices {
-  if (privileged) return { devices: hostDevices('/dev'), rules: [{ allow: true, access: 'rwm' }] };
+  if (privileged) {
+    const devices = hostDevices('/dev');
+    return { devices, rules: [{ allow: true, access: 'rwm' }], sources: devices.map(({ path }) => ({ source: path, destination: path })) };
+  }
   const found = requested.map(({ hostPath, containerPath, permissions }) => {
     const device = deviceAt(hostPath, containerPath);
     if (!device) throw new SupervisorError('InvalidArgument', `not a device: ${hostPath}`);
@@ -29,14 +40,15 @@ export function containerDevices(requested: readonly Device[], privileged: boole
       minor: device.minor,
     }),
   );
-  return { devices: found.map(({ device }) => device), rules: [{ allow: false, access: 'rwm' }, ...rules] };
+  const sources = requested.map(({ hostPath, containerPath }) => ({ source: hostPath, destination: containerPath }));
+  return { devices: found.map(({ device }) => device), rules: [{ allow: false, access: 'rwm' }, ...rules], sources };
 }
 
 function hostDevices(directory: string): readonly SpecDevice[] {
   return readdirSync(directory, { withFileTypes: true }).flatMap((entry) => {
     const path = join(directory, entry.name);
     if (entry.isDirectory()) return directory === '/dev' && ownDirectories.has(entry.name) ? [] : hostDevices(path);
-    if (entry.name === 'console' || (!entry.isCharacterDevice() && !entry.isBlockDevice())) return [];
+    if ((directory === '/dev' && ownDevices.has(entry.name)) || (!entry.isCharacterDevice() && !entry.isBlockDevice())) return [];
     return deviceAt(path, path) ?? [];
   });
 }

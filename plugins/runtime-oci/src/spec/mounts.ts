@@ -1,5 +1,7 @@
+import { existsSync } from 'node:fs';
 import { posix } from 'node:path';
 import type { ContainerConfig, Mount } from '@oarlock/spi/runtime';
+import type { DeviceSource } from './devices.ts';
 import type { SpecMount } from './runtime-spec.ts';
 
 export interface MountSources {
@@ -10,10 +12,16 @@ export interface MountSources {
   /** Directories or files of image volumes, by the index of the mount. */
   readonly volumes: Readonly<Record<string, string>>;
   readonly privileged: boolean;
+  /** Kernel file systems of the node that the container shares and cannot mount anew. */
+  readonly ofNode: { readonly processes: boolean; readonly messageQueues: boolean };
+  /** Devices of the node that the container sees. */
+  readonly devices: readonly DeviceSource[];
 }
 
-const kernelMounts = (privileged: boolean): readonly SpecMount[] => [
-  { destination: '/proc', type: 'proc', source: 'proc', options: ['nosuid', 'noexec', 'nodev'] },
+const kernelMounts = ({ privileged, ofNode }: MountSources): readonly SpecMount[] => [
+  ofNode.processes
+    ? { destination: '/proc', type: 'bind', source: '/proc', options: ['rbind', 'rprivate', 'rw'] }
+    : { destination: '/proc', type: 'proc', source: 'proc', options: ['nosuid', 'noexec', 'nodev'] },
   { destination: '/dev', type: 'tmpfs', source: 'tmpfs', options: ['nosuid', 'strictatime', 'mode=755', 'size=65536k'] },
   {
     destination: '/dev/pts',
@@ -21,7 +29,7 @@ const kernelMounts = (privileged: boolean): readonly SpecMount[] => [
     source: 'devpts',
     options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5'],
   },
-  { destination: '/dev/mqueue', type: 'mqueue', source: 'mqueue', options: ['nosuid', 'noexec', 'nodev'] },
+  ...messageQueues(ofNode.messageQueues),
   { destination: '/sys', type: 'sysfs', source: 'sysfs', options: ['nosuid', 'noexec', 'nodev', privileged ? 'rw' : 'ro'] },
   {
     destination: '/sys/fs/cgroup',
@@ -31,8 +39,16 @@ const kernelMounts = (privileged: boolean): readonly SpecMount[] => [
   },
 ];
 
+/** The node may not have mounted its message queues. */
+function messageQueues(ofNode: boolean): readonly SpecMount[] {
+  const destination = '/dev/mqueue';
+  if (!ofNode) return [{ destination, type: 'mqueue', source: 'mqueue', options: ['nosuid', 'noexec', 'nodev'] }];
+  return existsSync(destination) ? [{ destination, type: 'bind', source: destination, options: ['rbind', 'rprivate', 'rw'] }] : [];
+}
+
 /** Returns the mounts of a container, in the order in which they are made. A mount of the pod replaces a default mount at the same path. */
-export function containerMounts(config: ContainerConfig, { shm, files, volumes, privileged }: MountSources): readonly SpecMount[] {
+export function containerMounts(config: ContainerConfig, sources: MountSources): readonly SpecMount[] {
+  const { shm, files, volumes } = sources;
   const own = config.mounts
     .map((mount, index) => volumeMount(mount, volumes[index]))
     .sort((a, b) => depth(a.destination) - depth(b.destination));
@@ -44,7 +60,10 @@ export function containerMounts(config: ContainerConfig, { shm, files, volumes, 
   const runtimeFiles = Object.entries(files).map(
     ([destination, source]): SpecMount => ({ destination, type: 'bind', source, options: ['bind', 'rprivate', 'rw'] }),
   );
-  const defaults = [...kernelMounts(privileged), memory, ...runtimeFiles].filter(({ destination }) => !replaced.has(destination));
+  const devices = sources.devices.map(
+    ({ destination, source }): SpecMount => ({ destination, type: 'bind', source, options: ['bind', 'rprivate', 'rw'] }),
+  );
+  const defaults = [...kernelMounts(sources), memory, ...devices, ...runtimeFiles].filter(({ destination }) => !replaced.has(destination));
   return [...defaults, ...own];
 }
 

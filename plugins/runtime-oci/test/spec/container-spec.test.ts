@@ -5,6 +5,16 @@ import { containerConfig, namespaces, podConfig } from '../support/pod.ts';
 
 const image = { entrypoint: ['/entry'], cmd: ['default'], env: ['PATH=/image', 'A=image', 'malformed'], user: '', workingDir: '/work' };
 const id = 'a'.repeat(64);
+const node: SpecInput['node'] = {
+  capabilities: ['CHOWN', 'SYS_ADMIN'],
+  cgroups: 2,
+  apparmor: true,
+  seccomp: true,
+  architecture: 'x64',
+  userNamespace: false,
+  makesDevices: true,
+  minOomScoreAdj: -1000,
+};
 
 function specOf(more: Partial<ContainerConfig> = {}, input: Partial<SpecInput> = {}) {
   const container = containerConfig('image', [], more);
@@ -18,7 +28,7 @@ function specOf(more: Partial<ContainerConfig> = {}, input: Partial<SpecInput> =
     root: '/root',
     mounts: { shm: undefined, files: {}, volumes: {} },
     shared: {},
-    node: { capabilities: ['CHOWN', 'SYS_ADMIN'], cgroups: 2, apparmor: true, seccomp: true, architecture: 'x64' },
+    node,
     ...input,
   });
 }
@@ -89,8 +99,27 @@ describe('containerSpec', () => {
   });
 
   it('writes no limits without control groups, because OCI runtimes reject them', () => {
-    const node = { capabilities: [], cgroups: undefined, apparmor: false, seccomp: true, architecture: 'x64' } as const;
-    const { resources } = specOf(linux({}, { memoryLimitBytes: 1000, cpuQuota: 1000 }), { node }).linux;
+    const { resources } = specOf(linux({}, { memoryLimitBytes: 1000, cpuQuota: 1000 }), { node: { ...node, cgroups: undefined } }).linux;
     expect(resources).toEqual({ devices: [{ allow: false, access: 'rwm' }] });
+  });
+
+  it('gives no oom_score_adj that the kernel would deny, because OCI runtimes fail then', () => {
+    const scoreOf = (oomScoreAdj: number, minOomScoreAdj: number) =>
+      specOf(linux({}, { oomScoreAdj }), { node: { ...node, minOomScoreAdj } }).process.oomScoreAdj;
+    expect([scoreOf(-997, -1000), scoreOf(-997, 0), scoreOf(900, 0)]).toEqual([-997, 0, 900]);
+  });
+
+  it('mounts devices, and the processes of the node, where it can make neither', () => {
+    const more = {
+      ...linux({ namespaces: { ...namespaces, pid: 'NODE' } }),
+      devices: [{ hostPath: '/dev/zero', containerPath: '/dev/extra', permissions: 'rw' }],
+    };
+    const ofRoot = specOf(more);
+    expect(ofRoot.linux.devices).toMatchObject([{ path: '/dev/extra', type: 'c', major: 1, minor: 5 }]);
+    expect(ofRoot.mounts).toContainEqual(expect.objectContaining({ destination: '/proc', type: 'proc' }));
+    const ofUser = specOf(more, { node: { ...node, makesDevices: false, userNamespace: true } });
+    expect(ofUser.linux.devices).toEqual([]);
+    expect(ofUser.mounts).toContainEqual(expect.objectContaining({ destination: '/dev/extra', type: 'bind', source: '/dev/zero' }));
+    expect(ofUser.mounts).toContainEqual(expect.objectContaining({ destination: '/proc', type: 'bind', source: '/proc' }));
   });
 });

@@ -2,7 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { containerMounts, rootPropagation, type MountSources } from '../../src/spec/mounts.ts';
 import { containerConfig } from '../support/pod.ts';
 
-const sources: MountSources = { shm: '/pod/shm', files: { '/etc/hostname': '/pod/hostname' }, volumes: {}, privileged: false };
+const sources: MountSources = {
+  shm: '/pod/shm',
+  files: { '/etc/hostname': '/pod/hostname' },
+  volumes: {},
+  privileged: false,
+  ofNode: { processes: false, messageQueues: false },
+  devices: [],
+};
 const configOf = (...mounts: Parameters<typeof rootPropagation>[0]) => containerConfig('image', ['sh'], { mounts });
 
 describe('containerMounts', () => {

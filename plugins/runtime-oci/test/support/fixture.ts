@@ -1,5 +1,6 @@
 import { execFile, spawn, spawnSync } from 'node:child_process';
-import { chmod, chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { once } from 'node:events';
+import { chmod, chown, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -15,12 +16,14 @@ import { startRegistry } from '../../../../e2e/fixtures/registry.ts';
 import { buildImage, busyboxImage, busyboxLayer } from '../../../../e2e/fixtures/test-image.ts';
 import { supervisorArguments } from '@oarlock/process-supervisor/client/supervisor-launch';
 import { OciRuntime, type OciRuntimeConfig } from '../../src/oci-runtime.ts';
-import type { RuntimeMode } from '../../src/runtime-mode.ts';
+import type { RuntimeMode } from '../../src/modes/runtime-mode.ts';
 import type { SupervisorOptions } from '../../src/supervisor.ts';
 
 const run = promisify(execFile);
 /** The user of supervisors that run without root while the tests run as root. */
 const ordinaryUser = 65_534;
+/** The user of this machine that is root in a user namespace with many users, which `newuidmap` makes for an ordinary user. */
+const mappedUser = 100_000;
 
 export const missingForRoot = (): string | undefined => (canMakeNamespaces() ? undefined : 'namespaces need root');
 export function missingForRunc(): string | undefined {
@@ -35,7 +38,18 @@ export function missingForUser(): string | undefined {
   return status === 0 ? undefined : `the kernel denies user namespaces: ${stderr}`;
 }
 
-export const runcMode = (): RuntimeMode => ({ program: 'runc', path: findProgram('runc') ?? '', user: 'root' });
+/** Returns why root cannot make a user namespace with many users here, in which runc runs; undefined if it can. */
+export function missingForMappedUsers(): string | undefined {
+  if (missingForRunc() !== undefined) return missingForRunc();
+  const { status, stderr } = spawnSync('unshare', ['--user', '--mount', '--net', 'true'], { cwd: '/', encoding: 'utf8' });
+  return status === 0 ? undefined : `the kernel denies user namespaces: ${stderr}`;
+}
+
+export const runcMode = (): Extract<RuntimeMode, { readonly program: 'runc' }> => ({
+  program: 'runc',
+  path: findProgram('runc') ?? '',
+  user: 'root',
+});
 
 /** A network plugin that sets up only loopback in the namespace. */
 export function loopbackNetwork(): NetworkDriver {
@@ -56,15 +70,26 @@ export function loopbackNetwork(): NetworkDriver {
 }
 
 export interface OciFixture extends RuntimeFixture {
+  /** Words in front of a command that runs in the namespaces of the supervisor. */
+  readonly enter: readonly string[];
+  /** The user of this machine that is root in containers. */
+  readonly root: number;
   readonly dataDir: string;
   readonly driver: OciRuntime;
   restartClient(): Promise<OciRuntime>;
 }
 
+export interface FixtureOptions {
+  readonly network?: NetworkDriver;
+  readonly config?: Partial<OciRuntimeConfig>;
+  /** Whether containers run in a user namespace with many users. */
+  readonly mapped?: boolean;
+}
+
 /** Opens a runtime with the image `busyboxImage`, and a registry with another image. */
 export async function openRuntime(
   mode: RuntimeMode = runcMode(),
-  { network, config }: { readonly network?: NetworkDriver; readonly config?: Partial<OciRuntimeConfig> } = {},
+  { network, config, mapped = false }: FixtureOptions = {},
 ): Promise<OciFixture> {
   const directory = await mkdtemp(join(tmpdir(), 'runtime-oci-'));
   const dataDir = join(directory, 'data');
@@ -77,10 +102,10 @@ export async function openRuntime(
     ],
     credentials,
   );
-  const asUser = mode.user === 'user' && process.getuid?.() === 0;
+  const owner = mapped ? mappedUser : mode.user === 'user' && process.getuid?.() === 0 ? ordinaryUser : undefined;
   const open = async (path: string) => {
     const opened = await openImageStore({ directory: path, clock: systemClock, log: silentLogger });
-    return asUser ? forOrdinaryUser(opened) : opened;
+    return owner === undefined ? opened : forUser(opened, owner);
   };
   const store = await open(join(dataDir, 'images'));
   const image = await store.images.pull({ reference: `${registry.host}/busybox:1`, credentials });
@@ -96,15 +121,18 @@ export async function openRuntime(
       openImages: open,
     });
     await driver.start();
-    return asUser ? withOwnLogs(driver) : driver;
+    return owner === undefined ? driver : withOwnLogs(driver, owner);
   };
-  if (asUser) {
+  let enter: readonly string[] = [];
+  if (owner !== undefined) {
     await chmod(directory, 0o755);
-    await startSupervisorAsUser({ dataDir, mode, idleMs: 30_000 });
+    enter = await startSupervisorAs(owner, { dataDir, mode, idleMs: 30_000 });
   }
   let driver = await make();
   return {
     driver,
+    enter,
+    root: owner ?? 0,
     dataDir,
     image: image.id,
     command: shellPrograms(),
@@ -128,7 +156,7 @@ export async function openRuntime(
 }
 
 /** Gives the writable layers of snapshots, which the tests make as root, to the supervisor's user. */
-function forOrdinaryUser({ snapshots, ...store }: OpenImageStore): OpenImageStore {
+function forUser({ snapshots, ...store }: OpenImageStore, owner: number): OpenImageStore {
   const prepare: OpenImageStore['snapshots']['prepare'] = async (request, signal) => {
     const root = await snapshots.prepare(request, signal);
     if (root.mount === undefined) return root;
@@ -136,7 +164,7 @@ function forOrdinaryUser({ snapshots, ...store }: OpenImageStore): OpenImageStor
     await run('chmod', ['-R', 'go+rX', directory]);
     for (const option of options) {
       const path = /^(?:upperdir|workdir)=(.*)$/.exec(option)?.[1];
-      if (path !== undefined) await run('chown', ['-R', `${ordinaryUser}`, join(directory, path)]);
+      if (path !== undefined) await run('chown', ['-R', `${owner}`, join(directory, path)]);
     }
     return { mount: { ...root.mount, options: [...options, 'userxattr'] } };
   };
@@ -154,14 +182,17 @@ function forOrdinaryUser({ snapshots, ...store }: OpenImageStore): OpenImageStor
   };
 }
 
-async function startSupervisorAsUser(options: SupervisorOptions): Promise<void> {
-  await chown(options.dataDir, ordinaryUser, ordinaryUser);
+/** Starts a supervisor as a user. Returns the words that enter its namespaces. */
+async function startSupervisorAs(owner: number, options: SupervisorOptions): Promise<readonly string[]> {
+  await chown(options.dataDir, owner, owner);
   const entry = createRequire(import.meta.url).resolve('@oarlock/runtime-oci/supervisor');
-  const child = spawn(process.execPath, supervisorArguments({ entry, options }), {
+  const command = [process.execPath, ...supervisorArguments({ entry, options })];
+  const namespace = owner === mappedUser ? await startUserNamespace() : undefined;
+  const [file = '', ...args] = [...(namespace?.enter ?? []), ...command];
+  const child = spawn(file, args, {
     detached: true,
     cwd: '/',
-    uid: ordinaryUser,
-    gid: ordinaryUser,
+    ...(owner !== mappedUser && { uid: owner, gid: owner }),
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', HOME: '/nonexistent' },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -170,17 +201,33 @@ async function startSupervisorAsUser(options: SupervisorOptions): Promise<void> 
     child.once('exit', (code) => reject(new Error(`the supervisor ended with code ${code}`)));
     child.stdout.once('data', () => resolve());
   });
+  namespace?.release();
   child.removeAllListeners('exit');
   child.stdout.destroy();
   child.unref();
+  return namespace === undefined ? [] : enterUserNamespace(child.pid);
+}
+
+function enterUserNamespace(pid: number | undefined): readonly string[] {
+  return ['nsenter', '--target', String(pid), '--user', '--mount', '--net', '--setuid', '0', '--setgid', '0', '--'];
+}
+
+/** Makes a user, a mount and a network namespace in which `mappedUser` is root. They last as long as a process that entered them. */
+async function startUserNamespace(): Promise<{ readonly enter: readonly string[]; release(): void }> {
+  const holder = spawn('unshare', ['--user', '--mount', '--net', '--', 'sh', '-c', 'echo made; read end'], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  await once(holder.stdout, 'data');
+  for (const map of ['uid_map', 'gid_map']) await writeFile(`/proc/${holder.pid}/${map}`, `0 ${mappedUser} 65536\n`);
+  return { enter: enterUserNamespace(holder.pid), release: () => holder.stdin.end() };
 }
 
 /** Gives the log directories of pods, which the tests create as root, to the supervisor's user. */
-function withOwnLogs(driver: OciRuntime): OciRuntime {
+function withOwnLogs(driver: OciRuntime, owner: number): OciRuntime {
   const runPod = driver.runPodSandbox.bind(driver);
   driver.runPodSandbox = async (config, handler, call) => {
     await mkdir(config.logDirectory, { recursive: true });
-    for (const path of [dirname(config.logDirectory), config.logDirectory]) await chown(path, ordinaryUser, ordinaryUser);
+    for (const path of [dirname(config.logDirectory), config.logDirectory]) await chown(path, owner, owner);
     return runPod(config, handler, call);
   };
   return driver;

@@ -9,6 +9,8 @@ const knownMessages = [
   ['too many operations in txn request', 'TooLarge'],
   ['received message larger than max', 'TooLarge'],
   ['database space exceeded', 'Full'],
+  // all members reject writes while one of them has the alarm CORRUPT
+  ['corrupt cluster', 'Corrupt'],
 ] as const;
 
 /** Converts a GrpcError into a StorageError. With `Unavailable` it is unknown whether the call took effect. */

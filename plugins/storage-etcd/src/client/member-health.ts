@@ -22,6 +22,19 @@ export interface MemberState {
   readonly defragment: boolean;
 }
 
+const remedies = {
+  NOSPACE:
+    'After NOSPACE, free space: delete objects, compact and run `oarlock etcd defragment` (or `etcdctl defrag` and `etcdctl alarm disarm`), or raise the quota.',
+  CORRUPT:
+    'After CORRUPT, the data of the named member differs from that of the others: stop its server, remove it with `oarlock server remove` (or `etcdctl member remove` and `etcdctl alarm disarm`), and join it again with an empty data directory.',
+} as const;
+
+/** Returns what the administrator can do about alarms. */
+const remediesOf = (alarms: readonly string[]): string =>
+  Object.entries(remedies)
+    .flatMap(([name, remedy]) => (alarms.some((alarm) => alarm.includes(name)) ? [remedy] : []))
+    .join(' ');
+
 /** Monitors the size of the database and the alarms of the connected member, and logs changes. */
 export class MemberHealth {
   readonly #connection: Pick<EtcdConnection, 'call'>;
@@ -80,11 +93,7 @@ export class MemberHealth {
     const { bytes, bytesInUse, alarms, defragment } = this.#state;
     if (alarms.join() !== before.alarms.join()) {
       if (alarms.length === 0) this.#log.info({}, 'etcd has no alarms any more');
-      else
-        this.#log.error(
-          { alarms, bytes, bytesInUse },
-          'etcd has alarms. After NOSPACE it rejects writes until space is freed: compact, run `etcdctl defrag` and `etcdctl alarm disarm`, or raise --quota-backend-bytes',
-        );
+      else this.#log.error({ alarms, bytes, bytesInUse }, `etcd has alarms and rejects writes. ${remediesOf(alarms)}`);
     }
     if (defragment && !before.defragment)
       this.#log.warn(

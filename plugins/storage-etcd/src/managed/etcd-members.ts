@@ -11,10 +11,11 @@ import type { RemoteSnapshots } from './remote-snapshots.ts';
 import { Snapshots } from './snapshots.ts';
 
 const statusTimeoutMs = 2_000;
-/** Defragmenting blocks a member while it copies its data. */
-const defragmentTimeoutMs = 10 * 60_000;
+/** Defragmenting blocks a member while it copies its data. The time that it may take grows with the data, at one mebibyte a second. */
+const defragmentTimeoutMs = (databaseBytes: number): number => 10 * 60_000 + Math.round(databaseBytes / 1024 / 1024) * 1000;
 const disarmTimeoutMs = 10_000;
-const alarmName = /alarm:(\w+)/;
+/** `AlarmType` of etcd. */
+const alarmNames: Readonly<Record<number, string>> = { [noSpace]: 'NOSPACE', 2: 'CORRUPT' };
 
 export interface EtcdMembersOptions {
   readonly member: () => ManagedMember;
@@ -44,8 +45,10 @@ export class EtcdMembers implements StorageMembers {
   }
 
   async list(): Promise<readonly StorageMember[]> {
-    const members = await this.#members();
-    const described = await Promise.all(members.map((member) => this.#describe(member)));
+    const [members, alarms] = await Promise.all([this.#members(), this.#alarms()]);
+    const described = await Promise.all(
+      members.map(async (member) => ({ ...(await this.#describe(member)), alarms: alarms.get(member.ID.toString()) ?? [] })),
+    );
     return described.sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
@@ -83,8 +86,10 @@ export class EtcdMembers implements StorageMembers {
     const members = (await this.list()).filter(({ role }) => role !== 'Unknown');
     // the leader last: while it copies its data, the others may elect another one
     const ordered = [...members].sort((a, b) => Number(a.role === 'Leader') - Number(b.role === 'Leader'));
-    for (const { endpoint } of ordered)
-      await this.#with(endpoint, defragmentTimeoutMs, (connection) => connection.call(rpcs.defragment, {}, { repeated: false }));
+    for (const { endpoint, databaseBytes } of ordered)
+      await this.#with(endpoint, defragmentTimeoutMs(databaseBytes), (connection) =>
+        connection.call(rpcs.defragment, {}, { repeated: false }),
+      );
     return ordered.map(({ name }) => name);
   }
 
@@ -101,6 +106,24 @@ export class EtcdMembers implements StorageMembers {
 
   #members(): Promise<readonly EtcdMember[]> {
     return this.#options.member().membership.list();
+  }
+
+  /** Returns the names of the alarms by the ids of their members: each member knows all of them. */
+  async #alarms(): Promise<ReadonlyMap<string, readonly string[]>> {
+    const { alarms } = await this.#options
+      .member()
+      .membership.alarms()
+      .catch((error: unknown) => {
+        // needs a quorum, unlike the rest of the list
+        this.#options.log.debug({ error: errorText(error) }, 'the alarms of the etcd members are unknown');
+        return { alarms: [] };
+      });
+    const byMember = new Map<string, string[]>();
+    for (const { memberID, alarm } of alarms) {
+      const names = byMember.get(memberID.toString()) ?? [];
+      byMember.set(memberID.toString(), [...names, alarmNames[alarm] ?? String(alarm)]);
+    }
+    return byMember;
   }
 
   async #describe({ ID, name, clientURLs, isLearner }: EtcdMember): Promise<StorageMember> {
@@ -125,7 +148,6 @@ export class EtcdMembers implements StorageMembers {
         version: status.version,
         databaseBytes: int(status.dbSize),
         databaseBytesInUse: int(status.dbSizeInUse),
-        alarms: status.errors.map((text) => alarmName.exec(text)?.[1] ?? text),
       };
     } catch (error) {
       this.#options.log.debug({ endpoint, error: String(error) }, 'an etcd member does not respond');

@@ -1,7 +1,7 @@
 import type { Clock } from '@oarlock/primitives/clock';
 import { GrpcError } from '@oarlock/grpc/grpc-error';
 import type { EtcdConnection } from '../client/etcd-connection.ts';
-import { rpcs, type EtcdMember } from '../rpc/etcd-messages.ts';
+import { alarmAction, rpcs, type EtcdAlarm, type EtcdMember } from '../rpc/etcd-messages.ts';
 
 /** A member of this cluster cannot join or leave now. The message is a sentence for the administrator. */
 export class MembershipError extends Error {
@@ -32,6 +32,11 @@ export class Membership {
     return (await this.#connection.call(rpcs.memberList, {}, { repeated: true })).members;
   }
 
+  /** Returns the alarms of all members. */
+  alarms(): Promise<{ readonly alarms: readonly EtcdAlarm[] }> {
+    return this.#connection.call(rpcs.alarm, { action: alarmAction.get }, { repeated: true });
+  }
+
   /**
    * Adds a member as a learner, and returns all members. A former member of the same name or peer URL is removed: its data is gone, because a member with
    * data starts without being added.
@@ -45,8 +50,7 @@ export class Membership {
         const own = members.find((member) => member.peerURLs.includes(peerUrl));
         // added by an earlier attempt that ended before the member started
         if (own !== undefined && own.name === '' && own.isLearner) return members;
-        for (const former of members.filter((member) => member === own || member.name === name))
-          await this.#connection.call(rpcs.memberRemove, { ID: former.ID }, { repeated: false });
+        for (const former of members.filter((member) => member === own || member.name === name)) await this.#removeMember(former);
         return (await this.#connection.call(rpcs.memberAdd, { peerURLs: [peerUrl], isLearner: true }, { repeated: false })).members;
       } catch (error) {
         // rejected for now: another learner, or a member that has not been connected for five seconds
@@ -82,7 +86,7 @@ export class Membership {
     const deadline = this.#clock.monotonic() + removeTimeoutMs;
     for (;;) {
       try {
-        await this.#connection.call(rpcs.memberRemove, { ID: member.ID }, { repeated: false });
+        await this.#removeMember(member);
         return true;
       } catch (error) {
         if (!(error instanceof GrpcError)) throw error;
@@ -92,6 +96,15 @@ export class Membership {
         await this.#clock.sleep(retryMs);
       }
     }
+  }
+
+  /** Removes a member, and its alarms: the other members would reject writes because of them, for as long as the cluster exists. */
+  async #removeMember({ ID }: EtcdMember): Promise<void> {
+    await this.#connection.call(rpcs.memberRemove, { ID }, { repeated: false });
+    const { alarms } = await this.alarms();
+    for (const { memberID, alarm } of alarms)
+      if (memberID.toString() === ID.toString())
+        await this.#connection.call(rpcs.alarm, { action: alarmAction.deactivate, memberID, alarm }, { repeated: true });
   }
 
   /** Changes the peer URL of a member whose server has another address now. */

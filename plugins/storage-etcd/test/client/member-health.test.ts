@@ -58,7 +58,7 @@ describe('member health', () => {
       size,
     ]);
     for (let at = 0; at < 5; at += 1) await health.check();
-    expect(logged).toEqual(['error: etcd has alarms', 'info: etcd has no alarms any more']);
+    expect(logged).toEqual(['error: etcd has alarms and rejects writes', 'info: etcd has no alarms any more']);
     expect(health.state).toMatchObject({ bytes: 10, alarms: [] });
   });
 });

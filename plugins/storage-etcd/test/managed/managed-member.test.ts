@@ -2,10 +2,14 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { systemClock } from '@oarlock/primitives/clock';
+import { silentLogger } from '@oarlock/primitives/logger';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Storage, type StorageDriver } from '@oarlock/spi/storage';
 import { StorageServer, type StorageProcess } from '@oarlock/spi/storage-server';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { EtcdConnection } from '../../src/client/etcd-connection.ts';
+import { rpcs } from '../../src/rpc/etcd-messages.ts';
 import { findProcess } from '../../src/managed/process-table.ts';
 import { MemberFiles, type MemberState } from '../../src/managed/member-state.ts';
 import plugin from '../../src/plugin.ts';
@@ -89,6 +93,21 @@ class Server {
     return (await findProcess(`--data-dir=${this.files.data}`))?.pid;
   }
 }
+/** Raises the alarm that etcd raises when the data of a member differs. */
+async function raiseCorrupt(server: Server, name: string): Promise<void> {
+  const settings = { requestTimeoutMs: 10_000, keepaliveMs: 10_000, dialTimeoutMs: 2000 };
+  const connection = new EtcdConnection({
+    ...{ endpoints: server.storage.members?.endpoints() ?? [], ...tls.server, ...settings },
+    ...{ clock: systemClock, log: silentLogger, random: Math.random },
+  });
+  try {
+    const { members } = await connection.call(rpcs.memberList, {}, { repeated: true });
+    const { ID: memberID } = members.find((member) => member.name === name) ?? {};
+    await connection.call(rpcs.alarm, { action: 1, alarm: 2, ...(memberID && { memberID }) }, { repeated: true });
+  } finally {
+    connection.close();
+  }
+}
 const put = (storage: StorageDriver, key: string) => storage.commit([{ key, value: Buffer.from('x') }], []);
 const rolesOf = async (server: Server) => (await server.storage.members?.list())?.map(({ name, role }) => `${name} ${role}`);
 
@@ -119,6 +138,30 @@ describe.skipIf(missing !== undefined)(`a managed member${missing === undefined 
     expect(await first.storage.members?.remove('second')).toBe(false);
     expect(await rolesOf(first)).toEqual(['first Leader']);
     await put(first.storage, '/b');
+  });
+
+  it('is removed with its alarm CORRUPT, which all members enforce', async () => {
+    const [first, second] = [await Server.create('sound'), await Server.create('corrupt')];
+    await first.start();
+    await second.start({ state: 'joining', endpoints: first.storage.members?.endpoints() ?? [] });
+    await raiseCorrupt(first, 'corrupt');
+    await expect(put(first.storage, '/a')).rejects.toMatchObject({ code: 'Corrupt' });
+    await expect
+      .poll(() => first.storage.checkHealth?.(), { timeout: 60_000 })
+      .toEqual({ healthy: false, reason: expect.stringContaining('CORRUPT') });
+    expect((await first.storage.members?.list())?.map(({ name, alarms }) => [name, alarms])).toEqual([
+      ['corrupt', ['CORRUPT']],
+      ['sound', []],
+    ]);
+    // no command ends this alarm while the member is one of the cluster
+    expect(await first.storage.members?.disarm()).toEqual([]);
+    expect(await first.storage.members?.remove('corrupt')).toBe(true);
+    await put(first.storage, '/a');
+    await expect.poll(() => first.storage.checkHealth?.(), { timeout: 120_000 }).toEqual({ healthy: true });
+    await second.stop();
+    await rm(second.files.directory, { recursive: true });
+    await second.start({ state: 'joining', endpoints: first.storage.members?.endpoints() ?? [] });
+    expect((await second.storage.get('/a')).entry).toBeDefined();
   });
 
   it('restores a snapshot as the only member of a new cluster', async () => {

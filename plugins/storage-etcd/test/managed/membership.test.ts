@@ -16,6 +16,7 @@ function cluster(members: EtcdMember[], rejections: GrpcError[] = []) {
   const connection = {
     async call(rpc: { readonly path: string }, request: unknown): Promise<never> {
       if (rpc.path === rpcs.memberList.path) return { members: [...members] } as never;
+      if (rpc.path === rpcs.alarm.path) return { alarms: [] } as never;
       const rejection = rejections.shift();
       if (rejection !== undefined) throw rejection;
       calls.push(rpc.path.split('/').at(-1) ?? '');

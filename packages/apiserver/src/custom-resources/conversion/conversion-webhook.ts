@@ -3,6 +3,7 @@ import { isIP } from 'node:net';
 import { Agent, request as httpsRequest } from 'node:https';
 import { randomUUID } from 'node:crypto';
 import { isObject } from '@oarlock/api/json/json';
+import { countValues, maxBodyValues } from '../../endpoints/request/body-values.ts';
 import type { KubeObject } from '@oarlock/api/object';
 import type { CustomResourceConversion, WebhookClientConfig } from '@oarlock/api/types/apiextensions-v1';
 import { checkSubjectAlternativeNames, isStaleConnection, rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
@@ -19,15 +20,23 @@ export type ServiceResolver = (namespace: string, name: string, port: number) =>
 
 const timeoutMs = 30_000;
 const maxAnswerBytes = 64 * 1024 * 1024;
+/** An answer may have this many values for each value of the request, and as many more as a request body. */
+const maxAnswerValuesFactor = 4;
+/** The maximum length of the text of a webhook that an error message quotes. */
+const maxMessageLength = 2048;
 const maxSockets = 64;
 const maxAgents = 256;
+
+/** Returns a value of a response as text of bounded length. */
+export const quoted = (value: unknown): string =>
+  (typeof value === 'string' ? value : (JSON.stringify(value) ?? 'undefined')).slice(0, maxMessageLength);
 
 /** Returns the host name without the brackets that surround an IPv6 address in a URL. */
 const withoutBrackets = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1');
 
 interface WebhookCall {
   readonly client: WebhookClientConfig;
-  readonly body: string;
+  readonly body: Buffer;
   readonly signal: AbortSignal | undefined;
   readonly timeout: AbortSignal;
 }
@@ -56,22 +65,28 @@ export class ConversionWebhooks {
       apiVersion: `apiextensions.k8s.io/${version}`,
       request: { uid, desiredAPIVersion, objects },
     };
-    const answer: unknown = parseExact(await this.#post(clientConfig, stringifyExact(review), signal));
+    const body = Buffer.from(stringifyExact(review));
+    const text = await this.#post(clientConfig, body, signal);
+    // parsing takes time on the event loop by the number of values, which a webhook can multiply within any bound of bytes
+    const values = countValues(text);
+    const maxValues = maxBodyValues + maxAnswerValuesFactor * countValues(body);
+    if (values > maxValues) throw new Error(`invalid response: ${values} values, at most ${maxValues} are expected`);
+    const answer: unknown = parseExact(text.toString('utf8'));
     const { response, apiVersion, kind } = (isObject(answer) ? answer : {}) as Readonly<Record<string, unknown>>;
     if (apiVersion !== review.apiVersion || kind !== review.kind)
       throw new Error(
-        `invalid response: expected ${review.apiVersion}, Kind=ConversionReview, got ${String(apiVersion)}, Kind=${String(kind)}`,
+        `invalid response: expected ${review.apiVersion}, Kind=ConversionReview, got ${quoted(apiVersion)}, Kind=${quoted(kind)}`,
       );
     if (!isObject(response)) throw new Error('no response provided');
-    if (response['uid'] !== uid) throw new Error(`expected response.uid="${uid}", got "${String(response['uid'])}"`);
+    if (response['uid'] !== uid) throw new Error(`expected response.uid="${uid}", got "${quoted(response['uid'])}"`);
     const { result, convertedObjects } = response;
     const { status, message } = (isObject(result) ? result : {}) as { readonly status?: unknown; readonly message?: unknown };
     if (status !== 'Success') {
-      if (typeof message === 'string' && message !== '') throw new Error(message);
+      if (typeof message === 'string' && message !== '') throw new Error(quoted(message));
       throw new Error(
         status === undefined || status === ''
           ? 'response.result.status not set'
-          : `response.result.status was '${String(status)}', not 'Success'`,
+          : `response.result.status was '${quoted(status)}', not 'Success'`,
       );
     }
     if (!Array.isArray(convertedObjects)) throw new Error('no converted objects provided');
@@ -83,12 +98,12 @@ export class ConversionWebhooks {
     this.#agents.clear();
   }
 
-  #post(client: WebhookClientConfig, body: string, signal: AbortSignal | undefined): Promise<string> {
+  #post(client: WebhookClientConfig, body: Buffer, signal: AbortSignal | undefined): Promise<Buffer> {
     return this.#attempt({ client, body, signal, timeout: AbortSignal.timeout(timeoutMs) }, false);
   }
 
   /** Sends the request. If a reused connection was closed, sends the request once more on a new connection. */
-  #attempt(call: WebhookCall, onNewConnection: boolean): Promise<string> {
+  #attempt(call: WebhookCall, onNewConnection: boolean): Promise<Buffer> {
     const { client, body, signal, timeout } = call;
     const { url, address } = this.#target(client);
     const agent = this.#agentFor(client, url.hostname);
@@ -111,7 +126,7 @@ export class ConversionWebhooks {
             'content-type': 'application/json',
             accept: 'application/json, */*',
             'user-agent': 'kube-apiserver-admission',
-            'content-length': Buffer.byteLength(body),
+            'content-length': body.length,
           },
           signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
         },
@@ -125,10 +140,10 @@ export class ConversionWebhooks {
           });
           response.once('error', failed);
           response.once('end', () => {
-            const text = Buffer.concat(chunks).toString('utf8');
+            const content = Buffer.concat(chunks);
             const code = response.statusCode ?? 0;
-            if (code === 200) resolve(text);
-            else reject(new Error(`the server responded with status ${code}: ${text.slice(0, 512)}`));
+            if (code === 200) resolve(content);
+            else reject(new Error(`the server responded with status ${code}: ${content.toString('utf8', 0, 512)}`));
           });
         },
       );

@@ -3,7 +3,9 @@ import type { KubeObject } from '@oarlock/api/object';
 import { failure, type StatusError } from '@oarlock/api/status';
 import type { CustomResourceConversion, CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
 import { errorText } from '@oarlock/primitives/error-text';
-import type { ConversionRequest, ConversionWebhooks } from './conversion-webhook.ts';
+import { validateAnnotations, validateLabels } from '@oarlock/api/validation/meta';
+import type { FieldError } from '@oarlock/api/field/field-error';
+import { quoted, type ConversionRequest, type ConversionWebhooks } from './conversion-webhook.ts';
 
 /** Converts the objects of one custom resource between versions. */
 export interface Converter {
@@ -79,10 +81,10 @@ class WebhookConverter implements Converter {
       const { apiVersion: returnedVersion, kind } = object as KubeObject;
       if (returnedVersion !== desiredAPIVersion)
         throw failed(
-          `invalid converted object at index ${i}: invalid groupVersion (was ${String(returnedVersion)}, expected ${desiredAPIVersion})`,
+          `invalid converted object at index ${i}: invalid groupVersion (was ${quoted(returnedVersion)}, expected ${desiredAPIVersion})`,
         );
       if (kind !== source.kind)
-        throw failed(`invalid converted object at index ${i}: invalid kind (was ${String(kind)}, expected ${source.kind ?? ''})`);
+        throw failed(`invalid converted object at index ${i}: invalid kind (was ${quoted(kind)}, expected ${source.kind ?? ''})`);
       return restoreImmutableMetadata(object as KubeObject, source, (why) => failed(`invalid metadata in object at index ${i}: ${why}`));
     });
   }
@@ -99,7 +101,37 @@ function restoreImmutableMetadata(converted: KubeObject, source: KubeObject, fai
     ['namespace', namespace, own.namespace],
     ['UID', uid, own.uid],
   ] as const)
-    if (!jsonEqual(value ?? '', before ?? '')) throw failed(`must have the same ${key}: ${String(before ?? '')} != ${String(value ?? '')}`);
+    if (!jsonEqual(value ?? '', before ?? '')) throw failed(`must have the same ${key}: ${String(before ?? '')} != ${quoted(value ?? '')}`);
   const { labels: _labels, annotations: _annotations, ...rest } = own;
-  return { ...converted, metadata: { ...rest, ...(labels && { labels }), ...(annotations && { annotations }) } };
+  const kept = {
+    labels: checkedMap('labels', labels, { before: own.labels, validate: validateLabels, failed }),
+    annotations: checkedMap('annotations', annotations, { before: own.annotations, validate: validateAnnotations, failed }),
+  };
+  return {
+    ...converted,
+    metadata: { ...rest, ...(kept.labels && { labels: kept.labels }), ...(kept.annotations && { annotations: kept.annotations }) },
+  };
+}
+
+interface MapCheck {
+  /** The map of the source object, which is not validated again. */
+  readonly before: StringMap | undefined;
+  readonly validate: typeof validateLabels;
+  readonly failed: (why: string) => StatusError;
+}
+type StringMap = Readonly<Record<string, string>>;
+
+/** Returns the labels or annotations of a converted object. @throws StatusError InternalError if they are not a map of valid strings */
+function checkedMap(field: 'labels' | 'annotations', value: unknown, { before, validate, failed }: MapCheck): StringMap | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (!isObject(value)) throw failed(`metadata.${field} is not an object`);
+  const wrong = Object.entries(value).find(([, text]) => typeof text !== 'string');
+  if (wrong !== undefined) throw failed(`metadata.${field}[${quoted(wrong[0])}] must be a string`);
+  const map = value as StringMap;
+  if (jsonEqual(map, before ?? {})) return map;
+  const errors: FieldError[] = [];
+  validate(errors, `metadata.${field}`, map);
+  const [first] = errors;
+  if (first !== undefined) throw failed(quoted(`${first.field}: ${first.message}`));
+  return map;
 }

@@ -3,6 +3,7 @@ import { isDns1035Label } from '@oarlock/api/values/names';
 import type { CustomResourceConversion } from '@oarlock/api/types/apiextensions-v1';
 import { errorText } from '@oarlock/primitives/error-text';
 
+import { caBundleError } from './ca-bundle.ts';
 import { hasKnownReviewVersion, type SchemaRequirements } from './schema-requirements.ts';
 
 type Errors = FieldError[];
@@ -11,7 +12,7 @@ type Errors = FieldError[];
 export function validateConversion(
   { strategy, webhook }: CustomResourceConversion,
   path: string,
-  { knownReviewVersion }: Pick<SchemaRequirements, 'knownReviewVersion'>,
+  { knownReviewVersion, validCaBundle }: Pick<SchemaRequirements, 'knownReviewVersion' | 'validCaBundle'>,
 ): readonly FieldError[] {
   const errors: Errors = [];
   const strategies = ['None', 'Webhook'];
@@ -35,6 +36,8 @@ export function validateConversion(
     if (at !== undefined && !at.startsWith('/'))
       errors.push(invalid(`${path}.webhookClientConfig.service.path`, at, "must start with a '/'"));
   }
+  const bundleError = validCaBundle ? caBundleError(client?.caBundle) : undefined;
+  if (bundleError !== undefined) errors.push(invalid(`${path}.webhookClientConfig.caBundle`, client?.caBundle, bundleError));
   const versions = webhook?.conversionReviewVersions ?? [];
   const at = `${path}.conversionReviewVersions`;
   if (versions.length === 0) errors.push(required(at));

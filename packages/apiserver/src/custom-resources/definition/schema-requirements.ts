@@ -1,5 +1,7 @@
 import type { CustomResourceDefinition, JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
 import type { StoredExpressions } from '../cel/compilation.ts';
+import { caBundleError } from './ca-bundle.ts';
+import { isTrue } from './conditions.ts';
 import { atomicSetErrors, mapKeyAndSetItemErrors } from './list-type-validation.ts';
 import { hasUnprunedDefaults } from './schema-defaults.ts';
 import { schemaHas } from './schema-traversal.ts';
@@ -27,6 +29,8 @@ export interface SchemaRequirements {
   readonly mapKeysAndSetItems: boolean;
   /** A conversion webhook takes a version of ConversionReview that this server knows. */
   readonly knownReviewVersion: boolean;
+  /** The certificates of a conversion webhook can be parsed. A definition that is not established may wait for a controller that sets them. */
+  readonly validCaBundle: boolean;
   readonly expressions: StoredExpressions;
 }
 
@@ -38,6 +42,7 @@ export const creationRequirements: SchemaRequirements = {
   atomicSets: true,
   mapKeysAndSetItems: true,
   knownReviewVersion: true,
+  validCaBundle: false,
   expressions: { isStoredRule: () => false, isStoredMessage: () => false },
 };
 
@@ -60,6 +65,7 @@ export function updateRequirements(definition: CustomResourceDefinition, old: Cu
     prunedDefaults: !schemas.some((schema) => validateStructure(schema, '').length === 0 && hasUnprunedDefaults(schema)),
     atomicSets: !anyHas((schema) => atomicSetErrors(schema, '').length > 0),
     mapKeysAndSetItems: !anyHas((schema) => mapKeyAndSetItemErrors(schema, '').length > 0),
+    validCaBundle: isTrue(old, 'Established') && caBundleError(old.spec.conversion?.webhook?.clientConfig?.caBundle) === undefined,
     knownReviewVersion: reviewVersions.length === 0 || hasKnownReviewVersion(reviewVersions),
     expressions: storedExpressions(schemas),
   };

@@ -24,6 +24,7 @@ import {
   newCreateOperation,
   prepareExisting,
   prepareNew,
+  type AdmissionView,
   dryRunResult,
   toServedVersion,
   validateExisting,
@@ -42,6 +43,8 @@ export interface UpdateRequest extends RequestScope {
   readonly allowCreate: boolean;
   /** True if `newObject` updates managedFields itself. */
   readonly tracksFields?: boolean;
+  /** What admission decides on in place of the object, for a subresource of another kind. */
+  readonly admissionView?: AdmissionView | undefined;
 }
 
 /** Handles PUT of an object or of a subresource of the same kind. */
@@ -136,12 +139,15 @@ async function updateExisting(update: UpdateRequest, current: Item): Promise<Upd
   if (context.isLarge) await context.yieldEventLoop();
   const served = toServed(kind, current, request);
   const old = (served instanceof Promise ? await served : served).object;
+  const { admissionView } = update;
+  const options = writeOptions(request.query, update.optionsKind);
   const operation: WriteOperation = {
     registry,
     kind,
     context,
-    attributes: { operation: 'UPDATE', resource: kind.resource, old, options: writeOptions(request.query, update.optionsKind) },
+    attributes: { operation: 'UPDATE', resource: kind.resource, old: admissionView?.of(old) ?? old, options },
     subresource,
+    admissionView,
   };
   // the strategies of custom resources see the version of the request
   const oldStored = kind.customResource === undefined ? current.object : old;

@@ -38,6 +38,15 @@ export interface WriteOperation extends RequestScope {
   readonly attributes: Omit<AdmissionAttributes, 'object'>;
   /** The strategy of the subresource that is written; undefined for the object itself. */
   readonly subresource?: SubresourceStrategy | undefined;
+  /** What admission decides on in place of the object; undefined for the object itself. */
+  readonly admissionView?: AdmissionView | undefined;
+}
+
+/** The object of another kind that a subresource shows of an object: the Scale of a custom resource. */
+export interface AdmissionView {
+  of(object: KubeObject): KubeObject;
+  /** Returns `object` with the fields that the view shows of it. Other changes of the view are ignored. */
+  applied(object: KubeObject, view: KubeObject): KubeObject;
 }
 
 /** Returns the write operation of a request that creates an object. */
@@ -57,11 +66,23 @@ export interface PreparedObject {
 
 /** Runs mutating admission. @throws StatusError of the first plugin that denies the request */
 export function mutate(operation: WriteOperation, submitted: KubeObject): KubeObject | Promise<KubeObject> {
-  const { registry, kind, context, attributes } = operation;
+  const { registry, kind, context, attributes, admissionView } = operation;
+  if (admissionView !== undefined) return mutateView(operation, admissionView, submitted);
   const conform = (mutated: KubeObject) => withoutDuplicateOwners(conformMutated(kind, mutated, submitted), context, true);
   if (!registry.admission.mutates(attributes.operation, kind.resource, context.request.subresource)) return conform(submitted);
   const mutated = registry.admission.mutate(context, { ...attributes, object: submitted });
   return mutated instanceof Promise ? mutated.then(conform) : conform(mutated);
+}
+
+async function mutateView(
+  { registry, kind, context, attributes }: WriteOperation,
+  view: AdmissionView,
+  submitted: KubeObject,
+): Promise<KubeObject> {
+  if (!registry.admission.mutates(attributes.operation, kind.resource, context.request.subresource)) return submitted;
+  const object = view.of(submitted);
+  const mutated = await registry.admission.mutate(context, { ...attributes, object });
+  return mutated === object ? submitted : view.applied(submitted, mutated);
 }
 
 function conformMutated(kind: ServedKind, mutated: KubeObject, submitted: KubeObject): KubeObject {
@@ -174,8 +195,11 @@ export function validateExisting(operation: WriteOperation, prepared: PreparedOb
 }
 
 /** Runs validating admission. @throws StatusError of the first plugin that denies the request */
-export function admit({ registry, context, attributes }: WriteOperation, { returned }: PreparedObject): void | Promise<void> {
-  return registry.admission.validate(context, { ...attributes, object: returned });
+export function admit(
+  { registry, context, attributes, admissionView }: WriteOperation,
+  { returned }: PreparedObject,
+): void | Promise<void> {
+  return registry.admission.validate(context, { ...attributes, object: admissionView?.of(returned) ?? returned });
 }
 
 /** Runs a validation in a trace span. @throws StatusError Invalid if there are errors */

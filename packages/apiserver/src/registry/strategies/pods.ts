@@ -146,6 +146,13 @@ const statusRules: SubresourceStrategy = {
   },
 };
 
+/** Returns the metadata of the old object with the uid and the resourceVersion of the new one, which are validated as preconditions. */
+const withPreconditions = ({ metadata }: KubeObject, { metadata: submitted = {} }: KubeObject): KubeObject['metadata'] => ({
+  ...metadata,
+  ...(submitted.uid && { uid: submitted.uid }),
+  resourceVersion: submitted.resourceVersion ?? '',
+});
+
 /** The strategy of pods/ephemeralcontainers, which changes the ephemeral containers and the metadata that status updates may change. */
 const ephemeralContainers: SubresourceStrategy = {
   prepareForUpdate(object, old) {
@@ -153,7 +160,7 @@ const ephemeralContainers: SubresourceStrategy = {
     return withBumpedGeneration(
       {
         ...old,
-        metadata: { ...old.metadata, resourceVersion: object.metadata?.resourceVersion ?? '' },
+        metadata: withPreconditions(old, object),
         ...{ spec: { ...spec(old), ...(ephemeralContainers && { ephemeralContainers }) } },
       } as KubeObject,
       old,
@@ -189,7 +196,7 @@ const resize: SubresourceStrategy = {
     return withBumpedGeneration(
       {
         ...old,
-        metadata: { ...old.metadata, resourceVersion: object.metadata?.resourceVersion ?? '' },
+        metadata: withPreconditions(old, object),
         ...{
           spec: {
             ...before,

@@ -244,11 +244,126 @@ describe('[sig-api-machinery] CustomResourceConversionWebhook should be able to 
     expect((await server.list(v1)).names).toEqual(['a']);
   });
 
-  it('rejects a conversion that changes names', async () => {
-    const renaming = await webhook((object, desired) => ({ ...object, apiVersion: desired, metadata: { ...object.metadata, name: 'z' } }));
-    const { server, v1, v2 } = await start(renaming.conversion);
+  it('rejects a conversion that changes what a webhook may not change', async () => {
+    const rows: readonly (readonly [string, (object: Widget) => unknown, string])[] = [
+      ['the name', ({ metadata }) => ({ metadata: { ...metadata, name: 'z' } }), 'must have the same name: a != z'],
+      ['the namespace', ({ metadata }) => ({ metadata: { ...metadata, namespace: 'z' } }), 'must have the same namespace: default != z'],
+      ['the uid', ({ metadata }) => ({ metadata: { ...metadata, uid: 'z' } }), 'must have the same UID: '],
+      ['the kind', () => ({ kind: 'Secret' }), 'invalid kind (was Secret, expected Widget)'],
+      ['the kind to an object', () => ({ kind: { toString: 1 } }), 'invalid kind (was {"toString":1}, expected Widget)'],
+      ['the version', () => ({ apiVersion: 'v1' }), 'invalid groupVersion (was v1, expected example.com/v2)'],
+      ['metadata to nothing', () => ({ metadata: undefined }), 'must have the same name: a != '],
+      ['metadata to a list', () => ({ metadata: [] }), 'metadata is not an object'],
+      ['labels to a list', ({ metadata }) => ({ metadata: { ...metadata, labels: ['a'] } }), 'metadata.labels is not an object'],
+      ['labels to numbers', ({ metadata }) => ({ metadata: { ...metadata, labels: { a: 5 } } }), 'metadata.labels[a] must be a string'],
+      ['labels to invalid ones', ({ metadata }) => ({ metadata: { ...metadata, labels: { a: '-' } } }), 'metadata.labels: '],
+      [
+        'annotations to objects',
+        ({ metadata }) => ({ metadata: { ...metadata, annotations: { a: {} } } }),
+        'metadata.annotations[a] must be',
+      ],
+      [
+        'annotations to many',
+        ({ metadata }) => ({ metadata: { ...metadata, annotations: { a: 'x'.repeat(300_000) } } }),
+        'metadata.annotations: ',
+      ],
+    ];
+    let change: (object: Widget) => unknown = (object) => object;
+    const hostile = await webhook((object, desired) => ({ ...object, apiVersion: desired, ...(change(object) as object) }));
+    const { server, v1, v2 } = await start(hostile.conversion);
     await server.create(v1, custom(v1, 'a', { spec: {} }));
-    expect((await rejectionOf(server.get(v2, 'a'))).message).toContain('must have the same name: a != z');
+    for (const [what, attack, message] of rows) {
+      change = attack;
+      const rejection = await rejectionOf(server.get(v2, 'a'));
+      expect([what, rejection.code, rejection.message]).toEqual([what, 500, expect.stringContaining(message)]);
+      expect((await rejectionOf(server.list(v2))).message).toContain(message);
+    }
+  });
+
+  it('keeps the metadata of the object, apart from labels and annotations', async () => {
+    const attack = {
+      labels: { mine: 'l' },
+      annotations: { mine: 'a' },
+      finalizers: ['example.com/attack'],
+      ownerReferences: [{ apiVersion: 'v1', kind: 'ConfigMap', name: 'attack', uid: '1' }],
+      resourceVersion: '77',
+      generation: 77,
+      creationTimestamp: '2001-01-01T00:00:00Z',
+      deletionTimestamp: '2001-01-01T00:00:00Z',
+      managedFields: [{ manager: 'attack', operation: 'Apply' }],
+    };
+    const { conversion } = await webhook((object, desired) => ({
+      ...object,
+      apiVersion: desired,
+      metadata: { ...object.metadata, ...attack },
+    }));
+    const { server, v1, v2 } = await start(conversion);
+    const { metadata } = await server.create(v1, custom(v1, 'a', { spec: {} }));
+    const expected = { ...metadata, labels: attack.labels, annotations: attack.annotations };
+    expect((await server.get(v2, 'a')).metadata).toEqual(expected);
+    // also where the webhook converts what is written
+    const { metadata: patched } = await server.patch(v2, 'a', { spec: { changed: true } });
+    expect([patched?.finalizers, patched?.ownerReferences, patched?.deletionTimestamp, patched?.uid]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      metadata?.uid,
+    ]);
+  });
+
+  it('rejects a conversion that returns other objects than it is sent', async () => {
+    const rows: readonly (readonly [string, (objects: readonly Widget[]) => readonly unknown[], string])[] = [
+      ['fewer objects', (objects) => objects.slice(1), 'returned 1 objects, expected 2'],
+      ['more objects', (objects) => [...objects, ...objects], 'returned 4 objects, expected 2'],
+      ['the objects in another order', (objects) => objects.toReversed(), 'must have the same name: a != b'],
+      ['one object twice', ([first]) => [first, first], 'must have the same name: b != a'],
+      ['null', () => [null, null], 'not an object'],
+    ];
+    let change: (objects: readonly Widget[]) => readonly unknown[] = (objects) => objects;
+    const hostile = await webhook(split, (review) => {
+      const { uid, objects, desiredAPIVersion } = review['request'] as {
+        readonly uid: string;
+        readonly objects: readonly Widget[];
+        readonly desiredAPIVersion: string;
+      };
+      const convertedObjects = change(objects.map((object) => ({ ...object, apiVersion: desiredAPIVersion })));
+      return {
+        apiVersion: review['apiVersion'],
+        kind: 'ConversionReview',
+        response: { uid, result: { status: 'Success' }, convertedObjects },
+      };
+    });
+    const { server, v1, v2 } = await start(hostile.conversion);
+    for (const name of ['a', 'b']) await server.create(v1, custom(v1, name, { spec: {} }));
+    for (const [what, attack, message] of rows) {
+      change = attack;
+      const rejection = await rejectionOf(server.list(v2));
+      expect([what, rejection.code, rejection.message]).toEqual([what, 500, expect.stringContaining(message)]);
+    }
+  });
+
+  it('bounds what it reads and repeats of a response', async () => {
+    const rows: readonly (readonly [string, (uid: string) => object, RegExp])[] = [
+      [
+        'millions of values',
+        (uid) => ({ uid, padding: Array.from({ length: 150_000 }, () => ({})) }),
+        /failed: invalid response: 300\d{3} values, at most 100\d{3} are expected$/,
+      ],
+      ['a long message', (uid) => ({ uid, result: { status: 'Failed', message: 'x'.repeat(100_000) } }), /failed: x{2048}$/],
+      ['a long uid', () => ({ uid: 'x'.repeat(100_000) }), /got "x{2048}"$/],
+    ];
+    let response: (uid: string) => object = () => ({});
+    const hostile = await webhook(split, (review) => ({
+      apiVersion: review['apiVersion'],
+      kind: 'ConversionReview',
+      response: response((review['request'] as { readonly uid: string }).uid),
+    }));
+    const { server, v1, v2 } = await start(hostile.conversion);
+    await server.create(v1, custom(v1, 'a', { spec: {} }));
+    for (const [what, attack, message] of rows) {
+      response = attack;
+      expect((await rejectionOf(server.get(v2, 'a'))).message, what).toMatch(message);
+    }
   });
 
   it('reports an unreachable webhook', async () => {

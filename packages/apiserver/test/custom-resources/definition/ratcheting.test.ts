@@ -125,4 +125,27 @@ describe('schemas that break rules which Kubernetes added later', () => {
     expect(lines(validateDefinitionUpdate(converting('v9'), converting('v1')))).toEqual([message]);
     expect(lines(validateDefinitionUpdate(converting('v9'), converting('v8')))).toEqual([]);
   });
+
+  it('a conversion webhook needs valid certificates only when the definition is established and had no invalid ones', () => {
+    const converting = (text: string, established: boolean): CustomResourceDefinition => {
+      const sketch = withSpec(a);
+      const caBundle = Buffer.from(text).toString('base64');
+      const clientConfig = { url: 'https://example.com', ...(text !== '' && { caBundle }) };
+      const conditions = established ? [{ type: 'Established', status: 'True' }] : [];
+      return {
+        ...sketch,
+        spec: { ...sketch.spec, conversion: { strategy: 'Webhook', webhook: { clientConfig, conversionReviewVersions: ['v1'] } } },
+        status: { ...sketch.status, conditions } as NonNullable<CustomResourceDefinition['status']>,
+      };
+    };
+    const message = `spec.conversion.webhookClientConfig.caBundle: Invalid value: "Tm90aGluZw==": unable to load root certificates: unable to parse bytes as PEM block`;
+    expect(lines(validateDefinition(converting('Nothing', false)))).toEqual([]);
+    expect(lines(validateDefinitionUpdate(converting('Nothing', false), converting('', false)))).toEqual([]);
+    expect(lines(validateDefinitionUpdate(converting('Nothing', true), converting('', true)))).toEqual([message]);
+    expect(lines(validateDefinitionUpdate(converting('Nothing', true), converting('Other', true)))).toEqual([]);
+    const broken = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n';
+    expect(lines(validateDefinitionUpdate(converting(broken, true), converting('', true)))).toEqual([
+      expect.stringContaining('unable to load root certificates: failed to parse certificate: '),
+    ]);
+  });
 });

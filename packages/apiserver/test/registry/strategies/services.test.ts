@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { KubeObject } from '@oarlock/api/object';
 import type { Service } from '@oarlock/api/types/core-v1';
+import type { IPAddress } from '@oarlock/api/types/networking-v1';
 import { parseIPNumber, formatIPNumber } from '@oarlock/api/net/ip-number';
 import { IPRange } from '../../../src/registry/strategies/ip-range.ts';
 import { rejectionOf, TestServer, type ServerOptions } from '../../support/pipeline-fixture.ts';
@@ -27,6 +28,12 @@ const keys = async () => {
 const message = async (call: Promise<unknown>) => (await rejectionOf(call)).message;
 
 describe('cluster IPs', () => {
+  it('are recorded by IPAddresses that refer to the Service without a group', async () => {
+    const created = await create('a');
+    const address = await server.get<IPAddress>('ipaddresses.networking.k8s.io', created.spec?.clusterIP ?? '');
+    expect(address.spec).toEqual({ parentRef: { resource: 'services', namespace: 'default', name: 'a' } });
+  });
+
   it('are allocated from the upper part of the range and kept', async () => {
     const created = await create('a');
     const ip = created.spec?.clusterIP ?? '';

@@ -1,6 +1,7 @@
 import type { Check } from './check.ts';
 import { cgroups } from './cgroups.ts';
 import { clock } from './clock.ts';
+import { cniPlugins } from './cni-plugins.ts';
 import { inotify, openFiles } from './limits.ts';
 import { namespaces } from './namespaces.ts';
 import { nodeVersion } from './node-version.ts';
@@ -19,6 +20,7 @@ export const checks: readonly Check[] = [
   overlay,
   nftables,
   iptables,
+  cniPlugins,
   ociRuntime,
   containerd,
   docker,

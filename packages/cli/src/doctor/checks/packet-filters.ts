@@ -14,7 +14,7 @@ async function tryFilter(machine: Machine, { program, args, debianPackage, affec
   const path = machine.findProgram(program);
   if (path === undefined)
     return { level: 'warn', found: `${program} is not installed`, affects, remedy: `Install the package ${debianPackage}.` };
-  if (!machine.root) return { level: 'warn', found: 'changing packet rules requires root', affects, remedy: 'Run Oarlock as root.' };
+  if (!machine.root) return asUser(machine, { program: path, args, affects });
   const { code, problem } = await machine.run(path, args);
   if (code === 0) return ok(path);
   return {
@@ -23,6 +23,16 @@ async function tryFilter(machine: Machine, { program, args, debianPackage, affec
     affects,
     remedy: `Load the kernel modules of ${program} (in a container: give it the capability NET_ADMIN).`,
   };
+}
+
+/** An ordinary user changes packet rules only in a network namespace. */
+async function asUser(machine: Machine, { program, args, affects }: Pick<PacketFilter, 'program' | 'args' | 'affects'>): Promise<Finding> {
+  const found = 'changing packet rules of this machine requires root';
+  const unshare = machine.findProgram('unshare');
+  const inNamespace = ['--user', '--map-root-user', '--net', '--', program, ...args];
+  const result = unshare === undefined ? undefined : await machine.run(unshare, inNamespace);
+  if (result?.code === 0) return ok(`${program}, in the network of a node without root (composition rootless)`);
+  return { level: 'warn', found, affects, remedy: 'Run Oarlock as root.' };
 }
 
 const check = (filter: PacketFilter): Check => ({ name: filter.name, linux: true, run: ({ machine }) => tryFilter(machine, filter) });

@@ -1,15 +1,16 @@
 import { ok, type Check } from './check.ts';
 
-/** The ids that a rootless daemon maps for the users of its images. */
+/** The ids that are mapped for the users of images. */
 const needed = 65_536;
 
-/** `newuidmap` and ranges in /etc/subuid and /etc/subgid, for daemons that run without root. */
+/** `newuidmap` and ranges in /etc/subuid and /etc/subgid, for nodes and daemons without root. */
 export const subordinateIds: Check = {
   name: 'subordinate ids',
   linux: true,
   async run({ machine }) {
     if (machine.root) return ok('not needed as root');
-    const affects = 'A containerd or docker without root does not run; Oarlock itself maps one user only and does not need the ranges.';
+    const affects =
+      'rootless: images run with one user and without runc, groups and seccomp profiles. A containerd or docker without root does not run.';
     const missing = ['newuidmap', 'newgidmap'].filter((program) => machine.findProgram(program) === undefined);
     if (missing.length > 0)
       return { level: 'warn', found: `${missing.join(' and ')} not installed`, affects, remedy: 'Install the package uidmap.' };

@@ -1,3 +1,4 @@
+import { printable } from '@oarlock/primitives/printable-text';
 import { formatTable } from '../../common/format-table.ts';
 import type { ControlPlaneFacts } from './control-plane.ts';
 import type { NodeFacts, PodFacts, TopFacts } from './top-facts.ts';
@@ -7,8 +8,6 @@ export type SortKey = (typeof sortKeys)[number];
 
 type Row = readonly string[];
 
-/** Replaces control characters, which a server could use to change the terminal. */
-const printable = (text: string): string => text.replace(/[\p{Cc}\p{Bidi_Control}]/gu, '\uFFFD');
 const cpu = (millicores: number | undefined): string => (millicores === undefined ? '<unknown>' : `${millicores}m`);
 const memory = (bytes: number | undefined): string => (bytes === undefined ? '<unknown>' : `${Math.round(bytes / 1024 / 1024)}Mi`);
 const share = (percent: number | undefined): string => (percent === undefined ? '<unknown>' : `${percent}%`);

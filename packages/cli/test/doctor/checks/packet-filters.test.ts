@@ -7,6 +7,9 @@ const find = (machine: FakeMachine) => nftables.run({ machine: fakeMachine(machi
 it('needs the program, root, and a kernel that answers', async () => {
   expect(await find({})).toMatchObject({ level: 'warn', remedy: 'Install the package nftables.' });
   expect(await find({ programs: ['nft'] })).toMatchObject({ level: 'warn', remedy: 'Run Oarlock as root.' });
+  const namespaces = { programs: ['nft', 'unshare'] };
+  expect(await find(namespaces)).toMatchObject({ level: 'ok', found: expect.stringContaining('node without root') });
+  expect(await find({ ...namespaces, run: failing('denied') })).toMatchObject({ level: 'warn', remedy: 'Run Oarlock as root.' });
   expect(await find({ programs: ['nft'], root: true, run: failing('Operation not permitted') })).toMatchObject({
     level: 'warn',
     found: 'nft does not work: Operation not permitted',

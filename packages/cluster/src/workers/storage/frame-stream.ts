@@ -9,6 +9,7 @@ export interface Frame {
 
 export interface FrameStreamOptions {
   readonly stream: Duplex;
+  /** An error that it throws, because the frame is malformed, ends the stream. */
   onFrame(frame: Frame): void;
   /** Called once, when no further frame will arrive. */
   onClose(error: Error | undefined): void;
@@ -119,11 +120,13 @@ export class FrameStream {
       this.#needed = headerBytes + length;
       if (bytes.length - at < this.#needed) break;
       const end = at + this.#needed;
-      this.#options.onFrame({
-        kind: bytes[at + 4] as number,
-        id: bytes.readUInt32LE(at + 5),
-        payload: bytes.subarray(at + headerBytes, end),
-      });
+      const frame = { kind: bytes[at + 4] as number, id: bytes.readUInt32LE(at + 5), payload: bytes.subarray(at + headerBytes, end) };
+      try {
+        this.#options.onFrame(frame);
+      } catch (cause) {
+        this.#options.stream.destroy(new Error(`a malformed message of kind ${frame.kind}`, { cause }));
+        return;
+      }
       at = end;
     }
     const rest = bytes.subarray(at);

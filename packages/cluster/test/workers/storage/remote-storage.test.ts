@@ -10,7 +10,7 @@ import { FakeClock } from '@oarlock/testing/fake-clock';
 import { describe, expect, it, vi } from 'vitest';
 import { RemoteStorage } from '../../../src/workers/storage/remote-storage.ts';
 import { RemoteStorageServer } from '../../../src/workers/storage/remote-storage-server.ts';
-import { watchWindowBytes } from '../../../src/workers/storage/storage-messages.ts';
+import { request, response, watchWindowBytes } from '../../../src/workers/storage/storage-messages.ts';
 
 /** Two connected sockets, as the pipe between two processes. */
 async function socketPair(): Promise<readonly [Socket, Socket]> {
@@ -67,6 +67,65 @@ storageContract(
   },
   { runs: 50 },
 );
+
+/** A frame as `FrameStream` sends it. */
+function frame(kind: number, payload: Buffer, length = payload.length): Buffer {
+  const header = Buffer.alloc(9);
+  header.writeUInt32LE(length, 0);
+  header[4] = kind;
+  header.writeUInt32LE(1, 5);
+  return Buffer.concat([header, payload]);
+}
+const text = (value: string) => Buffer.concat([Buffer.from(new Uint32Array([value.length]).buffer), Buffer.from(value)]);
+
+describe('a process that sends malformed messages', () => {
+  it.each<readonly [string, Buffer]>([
+    ['a watch without a prefix', frame(request.watch, Buffer.alloc(0))],
+    ['a watch whose prefix is longer than the message', frame(request.watch, Buffer.from([255, 255, 255, 255]))],
+    ['a watch without a revision', frame(request.watch, text('/k'))],
+    ['an acknowledgement without a number', frame(request.acknowledge, Buffer.alloc(3))],
+    ['a message of 4 GiB', frame(request.commit, Buffer.alloc(0), 0xffffffff)],
+  ])('loses its connection to the storage, and harms no other: %s', async (_what, bytes) => {
+    const driver = new MemoryStorage({ clock: new FakeClock() });
+    const [client, served] = await socketPair();
+    const server = new RemoteStorageServer(driver, served);
+    const closed = once(client, 'close');
+    client.on('error', () => undefined);
+    client.write(bytes);
+    client.resume();
+    await closed;
+    server.close();
+    expect(await driver.commit([{ key: '/k', value: Buffer.from('x') }], [])).toMatchObject({ ok: true });
+    await driver.stop();
+  });
+
+  it.each<readonly [string, Buffer]>([
+    ['an unknown request', frame(200, Buffer.alloc(0))],
+    ['a commit of four billion writes', frame(request.commit, Buffer.from([255, 255, 255, 255]))],
+    ['a get whose key is longer than the message', frame(request.get, Buffer.from([255, 0, 0, 0, 1]))],
+    ['a range without a limit', frame(request.range, Buffer.concat([text('/k'), Buffer.from([0]), text('')]))],
+  ])('receives an error for a call: %s', async (_what, bytes) => {
+    const driver = new MemoryStorage({ clock: new FakeClock() });
+    const [client, served] = await socketPair();
+    const server = new RemoteStorageServer(driver, served);
+    client.write(bytes);
+    const [answer] = (await once(client, 'data')) as [Buffer];
+    expect(answer[4]).toBe(response.error);
+    client.destroy();
+    server.close();
+    await driver.stop();
+  });
+
+  it('ends the storage of a worker', async () => {
+    const [client, served] = await socketPair();
+    const remote = new RemoteStorage(client, new MemoryStorage({ clock: new FakeClock() }).traits, { skips: false });
+    const waiting = remote.get('/k');
+    served.write(frame(response.health, Buffer.from([255, 255, 255, 255])));
+    await expect(waiting).rejects.toMatchObject({ code: 'Unavailable' });
+    expect(remote.checkHealth()).toMatchObject({ healthy: false });
+    served.destroy();
+  });
+});
 
 describe('RemoteStorage', () => {
   it('returns a range that is larger than a message', async () => {

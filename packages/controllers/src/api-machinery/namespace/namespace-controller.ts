@@ -1,9 +1,10 @@
 import { kinds } from '@oarlock/api/kinds';
 import { namespaces, pods as podResource } from '@oarlock/api/resources';
-import { groupResource, resource, type Resource } from '@oarlock/api/resource';
+import { resource, type Resource } from '@oarlock/api/resource';
 import type { KubeObject } from '@oarlock/api/object';
 import { isStatus } from '@oarlock/api/status';
-import type { Namespace } from '@oarlock/api/types/core-v1';
+import { parseTime } from '@oarlock/api/values/time';
+import type { Namespace, Pod } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import { Client, Informers, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
@@ -77,7 +78,7 @@ export class NamespaceController implements Controller {
       this.#deletionAttempts.delete(name);
       return undefined;
     }
-    const remaining = await this.#deleteAllContent(name, client);
+    const remaining = await this.#deleteAllContent(namespace, client);
     const done = remaining.objects.size === 0 && remaining.failures.length === 0 && remaining.undiscovered.length === 0;
     const conditions = updateDeletionConditions(namespace, remaining, this.#clock.now());
     if (!done) {
@@ -107,27 +108,30 @@ export class NamespaceController implements Controller {
     return undefined;
   }
 
-  async #deleteAllContent(namespace: string, client: Client): Promise<RemainingContent> {
+  async #deleteAllContent({ metadata }: Namespace, client: Client): Promise<RemainingContent> {
     const remainingCounts = new Map<string, number>();
     const finalizers = new Map<string, number>();
     const failures: string[] = [];
     await this.#kinds.whenRead();
     const discovered = this.#kinds.list().filter((each) => each.resource.namespaced && each.verbs.has('delete') && each.verbs.has('list'));
-    const deleteContent = async ({ resource: each, verbs }: Content): Promise<void> => {
-      const name = groupResource(each);
+    const namespace = metadata?.name ?? '';
+    const terminatingMs = this.#clock.now() - (parseTime(metadata?.deletionTimestamp ?? '') ?? 0);
+    const deleteContent = async (content: Content): Promise<void> => {
+      const { resource: each } = content;
       try {
-        const before = await client.list(each, { namespace, ...(verbs.has('deletecollection') && { limit: 1 }) });
-        if (before.items.length === 0) return;
-        if (verbs.has('deletecollection')) await client.deleteCollection(each, { namespace, propagationPolicy: 'Background' });
-        else await Promise.all(before.items.map((item) => deleteOne(each, item, client)));
-        const after = await client.list(each, { namespace });
-        if (after.items.length === 0) return;
-        remainingCounts.set(`${each.resource}.${each.group}`, after.items.length);
-        for (const { metadata } of after.items)
-          for (const each of metadata?.finalizers ?? []) finalizers.set(each, (finalizers.get(each) ?? 0) + 1);
+        const { items, graceMs } = await deleteObjects(content, namespace, client);
+        if (items.length === 0) return;
+        remainingCounts.set(`${each.resource}.${each.group}`, items.length);
+        const held = items.flatMap((item) => item.metadata?.finalizers ?? []);
+        for (const finalizer of held) finalizers.set(finalizer, (finalizers.get(finalizer) ?? 0) + 1);
+        // neither a finalizer nor the grace period of a pod explains why they remain
+        if (held.length === 0 && terminatingMs >= graceMs)
+          failures.push(
+            `unexpected items still remain in namespace: ${namespace} for gvr: ${each.group}/${each.version}, Resource=${each.resource}`,
+          );
       } catch (error) {
         // a resource that the API server does not serve has no objects
-        if (!isStatus(error, 'NotFound', 'MethodNotAllowed')) failures.push(`${name}: ${(error as Error).message}`);
+        if (!isStatus(error, 'NotFound', 'MethodNotAllowed')) failures.push((error as Error).message);
       }
     };
     // pods first: other objects, such as policies, must outlive the pods that rely on them (KEP-5080)
@@ -136,9 +140,30 @@ export class NamespaceController implements Controller {
       await Promise.all(
         [...builtinContents.map((each) => ({ resource: each, verbs: deleteCollectionVerb })), ...discovered].map(deleteContent),
       );
-    return { objects: remainingCounts, finalizers, failures, undiscovered: this.#kinds.failingGroupVersions };
+    return { objects: remainingCounts, finalizers, failures: failures.sort(), undiscovered: this.#kinds.failingGroupVersions };
   }
 }
+
+interface RemainingObjects {
+  readonly items: readonly KubeObject[];
+  /** The longest grace period of a pod that had not ended before the deletion, in milliseconds; 0 for other kinds. */
+  readonly graceMs: number;
+}
+
+/** Deletes the objects of one resource in a namespace, and returns those that remain. */
+async function deleteObjects({ resource: of, verbs }: Content, namespace: string, client: Client): Promise<RemainingObjects> {
+  const isPod = of.group === '' && of.resource === 'pods';
+  const before = await client.list(of, { namespace, ...(verbs.has('deletecollection') && !isPod && { limit: 1 }) });
+  if (before.items.length === 0) return { items: [], graceMs: 0 };
+  if (verbs.has('deletecollection')) await client.deleteCollection(of, { namespace, propagationPolicy: 'Background' });
+  else await Promise.all(before.items.map((item) => deleteOne(of, item, client)));
+  const { items } = await client.list(of, { namespace });
+  const graces = isPod ? (before.items as readonly Pod[]).map(gracePeriodMs) : [];
+  return { items, graceMs: Math.max(0, ...graces) };
+}
+
+const gracePeriodMs = ({ spec, status }: Pod): number =>
+  status?.phase === 'Succeeded' || status?.phase === 'Failed' ? 0 : (spec?.terminationGracePeriodSeconds ?? 0) * 1000;
 
 async function deleteOne(of: Resource, { metadata }: KubeObject, client: Client): Promise<void> {
   const { name = '', namespace = '' } = metadata ?? {};

@@ -135,7 +135,8 @@ export function rolloutConditions(
       );
     }
   }
-  const failure = all
+  // a failure of the new ReplicaSet precedes those of old ones
+  const failure = [...(newSet ? [newSet] : []), ...all]
     .flatMap((set) => set.status?.conditions ?? [])
     .find(({ type, status: value }) => type === 'ReplicaFailure' && value === 'True');
   return failure === undefined

@@ -1,46 +1,82 @@
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
 import { parseTime } from '@oarlock/api/values/time';
-import type { Pod } from '@oarlock/api/types/core-v1';
+import type { ContainerStatus, Pod } from '@oarlock/api/types/core-v1';
 import { conditionOf, isReady } from '../../pods/pod-state.ts';
 
 const phaseRank: Readonly<Record<string, number>> = { Pending: 0, Unknown: 1, Running: 2 };
-const restarts = (pod: Pod) => Math.max(0, ...(pod.status?.containerStatuses ?? []).map(({ restartCount }) => restartCount));
+const most = (statuses: readonly ContainerStatus[] = []) => Math.max(0, ...statuses.map(({ restartCount }) => restartCount));
+const restarts = ({ status }: Pod) => most(status?.containerStatuses);
+function sidecarRestarts({ spec, status }: Pod): number {
+  const sidecars = new Set((spec?.initContainers ?? []).filter(isRestartableInitContainer).map(({ name }) => name));
+  return most(status?.initContainerStatuses?.filter(({ name }) => sidecars.has(name)));
+}
 const costOf = (pod: Pod) => {
   const cost = Number(pod.metadata?.annotations?.['controller.kubernetes.io/pod-deletion-cost'] ?? 0);
   return Number.isInteger(cost) ? cost : 0;
 };
+const uidOf = ({ metadata }: Pod) => metadata?.uid ?? '';
 
-/** Returns a pod's age on a logarithmic scale, so that pods of similar age compare equal and the uid decides (KEP-2185). */
-const ageRank = (since: number | undefined, nowMs: number) =>
-  since === undefined ? -1 : Math.floor(Math.log2(Math.max(1, nowMs - since)));
+/** A pod with what its rank depends on. */
+interface RankedPod {
+  readonly pod: Pod;
+  readonly first: readonly number[];
+  readonly readyAt: number | undefined;
+  readonly restarts: readonly number[];
+  readonly createdAt: number | undefined;
+}
+
+/**
+ * Compares ages on a logarithmic scale (KEP-2185): the younger first. The uid decides between different times of a similar age, 0 is returned for
+ * equal times.
+ */
+function compareAges(
+  a: RankedPod,
+  b: RankedPod,
+  { times, nowMs }: { readonly times: readonly [number | undefined, number | undefined]; readonly nowMs: number },
+): number {
+  const [first, second] = times;
+  if (first === second) return 0;
+  const rank = (since: number | undefined) => (since === undefined ? -1 : Math.floor(Math.log2(Math.max(1, nowMs - since))));
+  return rank(first) - rank(second) || (uidOf(a.pod) < uidOf(b.pod) ? -1 : 1);
+}
+
+function compareNumbers(a: readonly number[], b: readonly number[]): number {
+  for (const [index, value] of a.entries()) {
+    const difference = value - (b[index] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
 
 /**
  * Returns pods in the order in which a scale-down deletes them: unassigned, pending, not ready, lowest deletion cost, most peers on the same
- * node, ready for the shortest time, most restarts, youngest.
+ * node, ready for the shortest time, most restarts of containers and then of sidecars, youngest.
  */
 export function deletionOrder(pods: readonly Pod[], peersOnNode: ReadonlyMap<string, number>, nowMs: number): readonly Pod[] {
-  const rank = pods.map((pod) => {
+  const ranked = pods.map((pod): RankedPod => {
     const node = pod.spec?.nodeName ?? '';
     const ready = isReady(pod);
     return {
       pod,
-      by: [
+      first: [
         node === '' ? 0 : 1,
         phaseRank[pod.status?.phase ?? 'Pending'] ?? 2,
         ready ? 1 : 0,
         costOf(pod),
         -(peersOnNode.get(node) ?? 0),
-        ready ? ageRank(parseTime(conditionOf(pod, 'Ready')?.lastTransitionTime ?? ''), nowMs) : 0,
-        -restarts(pod),
-        ageRank(parseTime(pod.metadata?.creationTimestamp ?? ''), nowMs),
       ],
+      readyAt: ready ? parseTime(conditionOf(pod, 'Ready')?.lastTransitionTime ?? '') : undefined,
+      restarts: [-restarts(pod), -sidecarRestarts(pod)],
+      createdAt: parseTime(pod.metadata?.creationTimestamp ?? ''),
     };
   });
-  rank.sort((a, b) => {
-    for (const [index, value] of a.by.entries()) {
-      const other = b.by[index] ?? 0;
-      if (value !== other) return value - other;
-    }
-    return (a.pod.metadata?.uid ?? '') < (b.pod.metadata?.uid ?? '') ? -1 : 1;
-  });
-  return rank.map(({ pod }) => pod);
+  ranked.sort(
+    (a, b) =>
+      compareNumbers(a.first, b.first) ||
+      compareAges(a, b, { times: [a.readyAt, b.readyAt], nowMs }) ||
+      compareNumbers(a.restarts, b.restarts) ||
+      compareAges(a, b, { times: [a.createdAt, b.createdAt], nowMs }) ||
+      (uidOf(a.pod) < uidOf(b.pod) ? -1 : 1),
+  );
+  return ranked.map(({ pod }) => pod);
 }

@@ -1,4 +1,4 @@
-import { configMaps, endpoints, endpointSlices, namespaces, serviceAccounts, services } from '@oarlock/api/resources';
+import { configMaps, endpoints, endpointSlices, namespaces, pods, serviceAccounts, services } from '@oarlock/api/resources';
 import type { Resource } from '@oarlock/api/resource';
 import { failure } from '@oarlock/api/status';
 import endpointSlice from '@oarlock/controllers/network/endpoint-slice/endpoint-slice-controller';
@@ -8,7 +8,7 @@ import account from '@oarlock/controllers/auth/service-account/service-account-c
 import type { Plugin } from '@oarlock/kernel/plugin';
 import type { MemoryApi } from '@oarlock/testing/memory-api';
 import namespaceController from '@oarlock/controllers/api-machinery/namespace/namespace-controller';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { runControllers } from '../../support/running-controllers.ts';
 
 const metadata = { namespace: 'd', name: 'web' };
@@ -77,4 +77,54 @@ it("namespace-controller reports remaining objects by resource and group in upst
   expect(condition?.message).toBe(
     'Some resources are remaining: configmaps. has 2 resource instances, endpointslices.discovery.k8s.io has 1 resource instances',
   );
+});
+
+describe('namespace-controller', () => {
+  const contentFailure = (api: MemoryApi) =>
+    api.object(namespaces, { name: 'd' })?.status?.conditions?.find(({ type }) => type === 'NamespaceDeletionContentFailure');
+  const terminating = async (seed: (memory: MemoryApi) => void) => {
+    const life = await runControllers([namespaceController], {
+      defaults: false,
+      seed: (memory) => {
+        seed(memory);
+        memory.seed(namespaces, { metadata: { name: 'd' }, spec: { finalizers: ['kubernetes'] } });
+      },
+    });
+    await life.api.client().delete(namespaces, { name: 'd' });
+    await life.clock.settle();
+    return life;
+  };
+
+  it('reports pods that remain after their grace period as unexpected', async () => {
+    const { api, clock } = await terminating((memory) => {
+      memory.seed(pods, {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { namespace: 'd', name: 'p' },
+        spec: { nodeName: 'n', terminationGracePeriodSeconds: 30, containers: [{ name: 'c', image: 'a' }] },
+        status: { phase: 'Running' },
+      });
+    });
+    expect(contentFailure(api)).toMatchObject({ status: 'False', reason: 'ContentDeleted' });
+    await clock.advance(40_000);
+    expect(contentFailure(api)).toMatchObject({
+      status: 'True',
+      reason: 'ContentDeletionFailed',
+      message:
+        'Failed to delete all resource types, 1 remaining: unexpected items still remain in namespace: d for gvr: /v1, Resource=pods',
+    });
+  });
+
+  it('reports errors of the API server without additions, sorted', async () => {
+    const { api } = await terminating((memory) => {
+      const handle = memory.handler.handle.bind(memory.handler);
+      memory.handler.handle = (request, ...rest) => {
+        const { resource } = request.resource;
+        if (request.verb === 'list' && request.namespace === 'd' && ['secrets', 'configmaps'].includes(resource))
+          return Promise.reject(failure('InternalError', `no ${resource}`));
+        return handle(request, ...rest);
+      };
+    });
+    expect(contentFailure(api)?.message).toBe('Failed to delete all resource types, 2 remaining: no configmaps, no secrets');
+  });
 });

@@ -44,7 +44,7 @@ describe('ResourceClaimController', () => {
       metadata: {
         labels: { x: 'y' },
         annotations: { 'resource.kubernetes.io/pod-claim-name': 'device' },
-        ownerReferences: [{ kind: 'Pod', name: 'p', controller: true }],
+        ownerReferences: [{ kind: 'Pod', name: 'p', controller: true, blockOwnerDeletion: true }],
       },
       spec: { devices: { requests: [{ name: 'one' }] } },
     });

@@ -17,10 +17,16 @@ class Driver {
   readonly prepared: string[] = [];
   readonly unprepared: string[] = [];
   failure: string | undefined;
+  /** The number of registrations that the kubelet has confirmed. */
+  registrations = 0;
   readonly #close: (() => Promise<void>)[] = [];
 
-  async start(directory: string): Promise<void> {
-    const endpoint = join(directory, 'dra.sock');
+  /** @param instance distinguishes the sockets of several instances */
+  async start(
+    directory: string,
+    { name = driver, instance = '' }: { readonly name?: string; readonly instance?: string } = {},
+  ): Promise<void> {
+    const endpoint = join(directory, `dra${instance}.sock`);
     const of = (claims: readonly ClaimReference[], answer: (claim: ClaimReference) => object) => ({
       claims: Object.fromEntries(claims.map((claim) => [claim.uid, answer(claim)])),
     });
@@ -45,13 +51,16 @@ class Driver {
       },
     });
     const registration = await serveUnix({
-      socket: join(directory, 'registry', `${driver}-reg.sock`),
+      socket: join(directory, 'registry', `${name}${instance}-reg.sock`),
       table: registrationTable,
       types: { GetInfo: ['InfoRequest', 'PluginInfo'], NotifyRegistrationStatus: ['RegistrationStatus', 'RegistrationStatusResponse'] },
       services: {
         'pluginregistration.Registration': {
-          GetInfo: () => ({ type: 'DRAPlugin', name: driver, endpoint, supportedVersions: ['v1.DRAPlugin'] }),
-          NotifyRegistrationStatus: () => ({}),
+          GetInfo: () => ({ type: 'DRAPlugin', name, endpoint, supportedVersions: ['v1.DRAPlugin'] }),
+          NotifyRegistrationStatus: () => {
+            this.registrations += 1;
+            return {};
+          },
         },
       },
     });
@@ -61,7 +70,7 @@ class Driver {
     );
   }
   async stop(): Promise<void> {
-    for (const close of this.#close) await close();
+    for (const close of this.#close.splice(0)) await close();
   }
 }
 
@@ -145,6 +154,25 @@ describe('DRAManager', () => {
     await eventually(() => phase('web') === 'Running');
     expect(created.map(({ cdiDevices }) => cdiDevices)).toEqual([[`${driver}/gpu=mine-small`]]);
     expect(bench.pod('web')?.status?.extendedResourceClaimStatus?.resourceClaimName).toBe('mine');
+  });
+
+  it('keeps a driver whose former instance is removed after the new one was registered', async () => {
+    await bench.start();
+    const [former, other] = [new Driver(), new Driver()];
+    await former.start(directory, { instance: '-former' });
+    await eventually(() => former.registrations === 1);
+    await plugin.driver.start(directory);
+    await eventually(() => plugin.driver.registrations === 1);
+    await former.stop();
+    // a later registration: the watcher has seen before it that the socket of the former instance is gone
+    await other.start(directory, { name: 'other.example.com', instance: '-other' });
+    await eventually(() => other.registrations === 1);
+    bench.create(wants('web', 'mine'));
+    claim('mine', ['web']);
+    await eventually(() => phase('web') === 'Running');
+    expect([former.prepared, plugin.driver.prepared]).toEqual([[], ['mine']]);
+    await plugin.driver.stop();
+    await other.stop();
   });
 
   it('keeps a pod waiting without a driver, an allocation or a reservation, and while the driver fails', async () => {

@@ -4,7 +4,7 @@ import { badRequest, conflict, notFound, objectModified } from '@oarlock/api/sta
 import { schemaOf } from '@oarlock/api/schema/schema';
 import type { Binding, Pod, PodSpec, PodStatus } from '@oarlock/api/types/core-v1';
 import { validateObject } from '@oarlock/api/validation/validate-object';
-import { decodeBody } from '../../request/body.ts';
+import { conformAdmitted, decodeBody } from '../../request/body.ts';
 import type { RequestContext } from '../../request/request-context.ts';
 import type { RegistryDependencies } from '../../../registry/registry-dependencies.ts';
 import { withRequestNamespace } from '../create.ts';
@@ -32,7 +32,7 @@ export async function createBinding(registry: RegistryDependencies, pods: Served
   const name = request.name === '' ? (binding.metadata?.name ?? '') : request.name;
   const admitted = { operation: 'CREATE' as const, resource, old: undefined, options, name };
   if (admission.mutates('CREATE', resource, request.subresource))
-    binding = (await admission.mutate(context, { ...admitted, object: binding })) as Binding;
+    binding = conformAdmitted(await admission.mutate(context, { ...admitted, object: binding }), binding, { gvk, schema }) as Binding;
   if (name !== (binding.metadata?.name ?? '')) throw badRequest('name in URL does not match name in Binding object');
   const errors = validateObject(gvk, binding);
   if (errors.length > 0) throw plainBadRequest(errors.map(({ field, message }) => `${field}: ${message}`));

@@ -7,7 +7,7 @@ import { badRequest, failure, forbidden, isStatus, notFound, StatusError } from 
 import { formatTime } from '@oarlock/api/values/time';
 import type { Pod, PodStatus } from '@oarlock/api/types/core-v1';
 import type { Eviction, PodDisruptionBudget } from '@oarlock/api/types/policy-v1';
-import { decodeBody } from '../../request/body.ts';
+import { conformAdmitted, decodeBody } from '../../request/body.ts';
 import type { RequestContext } from '../../request/request-context.ts';
 import type { RegistryDependencies } from '../../../registry/registry-dependencies.ts';
 import { checkPreconditions, deleteNamed } from '../delete.ts';
@@ -73,7 +73,7 @@ async function admitEviction({ registry: { admission }, kind: pods, context }: R
     name: request.name,
   };
   const admitted = admission.mutates('CREATE', pods.resource, 'eviction')
-    ? ((await admission.mutate(context, { ...attributes, object: submitted })) as Eviction)
+    ? conformAdmitted<Eviction>(await admission.mutate(context, { ...attributes, object: submitted }), submitted, { gvk, schema })
     : submitted;
   if (request.name !== (admitted.metadata?.name ?? '')) throw badRequest('name in URL does not match name in Eviction object');
   const options = parseDeleteOptions(admitted.deleteOptions ?? {}, request.query);

@@ -6,7 +6,7 @@ import { badRequest, conflict, notFound, objectModified } from '@oarlock/api/sta
 import { schemaOf } from '@oarlock/api/schema/schema';
 import type { Scale } from '@oarlock/api/types/autoscaling-v1';
 import type { LabelSelector } from '@oarlock/api/types/meta-v1';
-import { decodeBody } from '../../request/body.ts';
+import { conformAdmitted, decodeBody } from '../../request/body.ts';
 import type { RequestContext } from '../../request/request-context.ts';
 import type { RegistryDependencies } from '../../../registry/registry-dependencies.ts';
 import type { WriteDecision } from '../../../registry/object-store.ts';
@@ -127,7 +127,7 @@ async function admittedReplicas({ registry, kind, context }: ScaleUpdate, curren
   const options = writeOptions(request.query, 'UpdateOptions');
   const attributes = { operation: 'UPDATE' as const, resource: kind.resource, old, options, name };
   const admitted = admission.mutates('UPDATE', kind.resource, request.subresource)
-    ? ((await admission.mutate(context, { ...attributes, object: submitted })) as Scale)
+    ? conformAdmitted<Scale>(await admission.mutate(context, { ...attributes, object: submitted }), submitted, scaleKind)
     : submitted;
   const replicas = admitted.spec?.replicas ?? 0;
   if (replicas < 0)

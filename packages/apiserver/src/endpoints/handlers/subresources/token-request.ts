@@ -6,7 +6,7 @@ import { badRequest, conflict, isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/values/time';
 import type { BoundObjectReference, TokenRequest } from '@oarlock/api/types/authentication-v1';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { decodeBody } from '../../request/body.ts';
+import { conformAdmitted, decodeBody } from '../../request/body.ts';
 import type { RequestContext } from '../../request/request-context.ts';
 import type { RegistryDependencies } from '../../../registry/registry-dependencies.ts';
 import { checkWriteOptions, writeOptions } from '../../request/request-options.ts';
@@ -18,6 +18,7 @@ import { signServiceAccountToken } from './service-account-token-signer.ts';
 
 const gvk = { group: 'authentication.k8s.io', version: 'v1', kind: 'TokenRequest' } as const;
 const schema = schemaOf(gvk);
+const defaultExpirationSeconds = 60 * 60;
 const minExpirationSeconds = 10 * 60;
 const maxExpirationSeconds = 2 ** 32;
 
@@ -34,17 +35,21 @@ export async function createToken(
   const body = decodeBody<TokenRequest>(request.body, { gvk, schema });
   checkServiceAccount(body, name, namespace);
   const account = (await registry.reader.getLatest(accounts, request)).object;
-  const { audiences = [], expirationSeconds = 3600, boundObjectRef } = body.spec ?? {};
   const submitted: TokenRequest = {
     kind: 'TokenRequest',
     apiVersion: 'authentication.k8s.io/v1',
     metadata: { name, namespace, creationTimestamp: formatTime(now) },
     // admission sees the audiences of the request; default audiences are set after it, as upstream does
-    spec: { audiences, expirationSeconds, ...(boundObjectRef && { boundObjectRef }) },
+    spec: {
+      ...body.spec,
+      audiences: body.spec?.audiences ?? [],
+      expirationSeconds: body.spec?.expirationSeconds ?? defaultExpirationSeconds,
+    },
     status: { token: '', expirationTimestamp: '' },
   };
-  checkExpirationSeconds(expirationSeconds);
   const admitted = await admitTokenRequest(scope, submitted);
+  // what admission has decided on is signed, not what the client sent
+  const { audiences = [], expirationSeconds = defaultExpirationSeconds, boundObjectRef } = admitted.spec ?? {};
   const { issuer } = registry.clusterKeys.serviceAccount;
   const spec = { ...admitted.spec, audiences: audiences.length === 0 ? [issuer] : audiences };
   const bound = boundObjectRef === undefined ? undefined : await resolveBoundObjects(scope, boundObjectRef);
@@ -72,7 +77,7 @@ function checkExpirationSeconds(expirationSeconds: number): void {
   if (expirationSeconds > maxExpirationSeconds) throw rejection('may not specify a duration larger than 2^32 seconds');
 }
 
-/** Runs mutating and validating admission; returns the admitted TokenRequest. */
+/** Runs mutating and validating admission, and validates the mutated TokenRequest in between; returns the admitted TokenRequest. */
 async function admitTokenRequest({ registry, kind, context }: RequestScope, submitted: TokenRequest): Promise<TokenRequest> {
   const { admission } = registry;
   const { request } = context;
@@ -84,8 +89,9 @@ async function admitTokenRequest({ registry, kind, context }: RequestScope, subm
     name: request.name,
   };
   const admitted = admission.mutates('CREATE', kind.resource, 'token')
-    ? ((await admission.mutate(context, { ...attributes, object: submitted })) as TokenRequest)
+    ? conformAdmitted<TokenRequest>(await admission.mutate(context, { ...attributes, object: submitted }), submitted, { gvk, schema })
     : submitted;
+  checkExpirationSeconds(admitted.spec?.expirationSeconds ?? defaultExpirationSeconds);
   await admission.validate(context, { ...attributes, object: admitted });
   return admitted;
 }

@@ -51,6 +51,58 @@ describe('scale', () => {
     });
   });
 
+  const metadata = {
+    labels: { attack: 'a' },
+    annotations: { attack: 'a' },
+    finalizers: ['example.com/attack'],
+    ownerReferences: [{ apiVersion: 'v1', kind: 'ConfigMap', name: 'attack', uid: '1' }],
+    deletionTimestamp: '2026-01-01T00:00:00Z',
+  };
+  const attack = { metadata, spec: { replicas: 7, selector: {}, template: null, paused: true }, status: { replicas: 9, selector: 'a=b' } };
+  it.each<readonly [string, () => Promise<unknown>]>([
+    [
+      'PUT',
+      () => server.update('deployments.apps', { ...scale(7), ...attack, metadata: { name: 'd', ...metadata } }, { subresource: 'scale' }),
+    ],
+    ['merge patch', () => server.patch('deployments.apps', 'd', attack, { subresource: 'scale' })],
+    ['strategic merge patch', () => server.patch('deployments.apps', 'd', attack, { subresource: 'scale', patchType: 'strategic' })],
+    [
+      'JSON patch',
+      () =>
+        server.patch(
+          'deployments.apps',
+          'd',
+          [
+            { op: 'add', path: '/metadata/finalizers', value: metadata.finalizers },
+            { op: 'add', path: '/metadata/ownerReferences', value: metadata.ownerReferences },
+            { op: 'replace', path: '/metadata/name', value: 'other' },
+            { op: 'replace', path: '/metadata/namespace', value: 'other' },
+            { op: 'replace', path: '/spec/replicas', value: 7 },
+          ],
+          { subresource: 'scale', patchType: 'json' },
+        ),
+    ],
+    [
+      'apply',
+      () =>
+        server.patch(
+          'deployments.apps',
+          'd',
+          { ...scale(7), metadata: { name: 'd', labels: metadata.labels, finalizers: metadata.finalizers } },
+          { subresource: 'scale', patchType: 'apply', query: { fieldManager: 'x', force: 'true' } },
+        ),
+    ],
+  ])('changes nothing but the replicas by %s', async (_how, write) => {
+    const own = (object: KubeObject) => ({
+      ...object,
+      metadata: { ...object.metadata, managedFields: [], resourceVersion: '', generation: 0 },
+    });
+    const before = own(await server.get('deployments.apps', 'd'));
+    await write();
+    const after = own(await server.get('deployments.apps', 'd'));
+    expect(after).toEqual({ ...before, spec: { ...(before as { readonly spec?: object }).spec, replicas: 7 } });
+  });
+
   it('is rejected if it is stale or invalid', async () => {
     expect(
       (await rejectionOf(server.update('deployments.apps', scale(5, { resourceVersion: '99' }), { subresource: 'scale' }))).reason,

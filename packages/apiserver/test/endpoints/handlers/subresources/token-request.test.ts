@@ -75,6 +75,38 @@ describe('token', () => {
     );
   });
 
+  it('is what admission has decided on, not what was requested', async () => {
+    const spec = { audiences: ['admitted'], expirationSeconds: 700, boundObjectRef: { kind: 'Secret', apiVersion: 'v1', name: 's' } };
+    let mutated: object = spec;
+    const other = await TestServer.start({
+      admission: [
+        {
+          matches: [{ resources: ['serviceaccounts/token'], operations: ['CREATE'] }],
+          mutate: ({ object }) => ({ ...object, spec: mutated }) as KubeObject,
+        },
+      ],
+    });
+    try {
+      await account(other);
+      const { metadata } = await other.create('secrets', { kind: 'Secret', apiVersion: 'v1', metadata: { name: 's' } });
+      const created = await ask({ audiences: ['requested'], expirationSeconds: 7200 }, other);
+      const { payload } = await verify(created.status.token, other);
+      expect(payload).toMatchObject({ aud: ['admitted'], 'kubernetes.io': { secret: { name: 's', uid: metadata?.uid } } });
+      expect((payload.exp ?? 0) - (payload.iat ?? 0)).toBe(700);
+      expect(created).toMatchObject({ spec, status: { expirationTimestamp: '2026-01-01T00:11:40Z' } });
+      for (const [invalid, code] of [
+        [{ expirationSeconds: 1 }, 422],
+        [{ expirationSeconds: 'long' }, 500],
+        [{ audiences: { a: 'b' } }, 500],
+      ] as const) {
+        mutated = invalid;
+        expect((await rejectionOf(ask({}, other))).code).toBe(code);
+      }
+    } finally {
+      await other.stop();
+    }
+  });
+
   it('lives at least ten minutes', async () => {
     await account();
     expect((await rejectionOf(ask({ expirationSeconds: 10 }))).message).toBe(

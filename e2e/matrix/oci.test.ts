@@ -1,0 +1,3 @@
+import { runtimeSuite } from './runtime-suite.ts';
+
+await runtimeSuite('oci');
