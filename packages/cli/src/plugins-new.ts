@@ -4,7 +4,6 @@ import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defaultPlacements } from '@oarlock/cluster/cluster-file/sections';
 import { CommandError, exitCodes } from './common/command-error.ts';
-import { repositoryFiles } from './plugin-repository.ts';
 import {
   canDevelop,
   dependenciesOf,
@@ -13,6 +12,7 @@ import {
   type PluginTemplate,
   readTemplate,
   readVersions,
+  repositoryFiles,
   standaloneManifest,
   templateSlots,
   type Versions,
