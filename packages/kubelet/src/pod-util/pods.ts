@@ -12,13 +12,16 @@ export const formatPod = ({ metadata }: Pod): string => `${metadata?.name}_${met
 /** Returns true if the phase is Succeeded or Failed. */
 
 export const isTerminalPhase = (phase: string | undefined): boolean => phase === 'Succeeded' || phase === 'Failed';
+/** The uid of a static pod, a hash of its manifest. The API server assigns UUIDs, which have hyphens. */
+const staticPodUid = /^[0-9a-f]{32}$/;
 /** The lowest priority of the system priority classes. */
 const systemCriticalPriority = 2_000_000_000;
 
 /** Returns true if the pod must not be evicted: static pods and pods with a system priority (IsCriticalPod upstream). */
 export function isCriticalPod({ metadata, spec }: Pod): boolean {
-  // users can set annotations, but not the uid
-  const isStatic = metadata?.uid !== undefined && metadata.annotations?.[configHashAnnotation] === metadata.uid;
+  // users can copy the uid of a pod into its annotation, but a uid of the API server is never such a hash
+  const { uid = '', annotations } = metadata ?? {};
+  const isStatic = staticPodUid.test(uid) && annotations?.[configHashAnnotation] === uid;
   return isStatic || (spec?.priority ?? 0) >= systemCriticalPriority;
 }
 

@@ -70,9 +70,16 @@ describe('eviction ranking', () => {
   });
 
   it('spares static pods, but not pods that only have their annotation', () => {
-    const pod = (uid: string) => ({ ...podOf('web'), metadata: { name: 'web', uid, annotations: { 'kubernetes.io/config.hash': 'abc' } } });
-    expect(isCriticalPod(pod('abc'))).toBe(true);
+    const hash = 'd41d8cd98f00b204e9800998ecf8427e';
+    const pod = (uid: string, annotation = hash) => ({
+      ...podOf('web'),
+      metadata: { name: 'web', uid, annotations: { 'kubernetes.io/config.hash': annotation } },
+    });
+    expect(isCriticalPod(pod(hash))).toBe(true);
     expect(isCriticalPod(pod('0b1c'))).toBe(false);
+    // a copy of the uid of the pod, which users can set
+    const uid = '5d1ccd2b-2b5c-4f0e-9d7c-0a4a3c6e9a11';
+    expect(isCriticalPod(pod(uid, uid))).toBe(false);
     expect(isCriticalPod(podOf('web', { priority: 2_000_000_000 }))).toBe(true);
   });
 

@@ -49,6 +49,15 @@ describe('pod lifecycle', () => {
     expect(bench.requests('patch', 'pods', 'status')).toBe(1);
   });
 
+  it('reports the addresses that the pod got, not those of its annotations', async () => {
+    bench.create(podOf('web', {}, { 'oarlock.dev/pod-ips': '10.0.0.99', 'example.com/mine': 'kept' }));
+    const { status } = await bench.ready('web');
+    expect([status?.podIP, status?.podIPs]).toEqual(['10.128.0.1', [{ ip: '10.128.0.1' }]]);
+    const [sandbox] = await bench.runtime.listPodSandbox();
+    expect(sandbox?.annotations).toMatchObject({ 'example.com/mine': 'kept' });
+    expect(sandbox?.annotations).not.toHaveProperty(['oarlock.dev/pod-ips']);
+  });
+
   it('stops a deleted pod within its grace period and removes everything of it', async () => {
     bench.create(podOf('web', {}, { 'simulated.oarlock.dev/stop-delay': '5s' }));
     await bench.ready('web');

@@ -42,7 +42,9 @@ export function containerMetadata(dockerName: string): { readonly name: string; 
 
 function mergeLabels(labels: Labels, annotations: Labels, own: Labels): Labels {
   const encoded = Object.entries(annotations).map(([key, value]) => [annotationPrefix + key, value] as const);
-  return { ...labels, ...Object.fromEntries(encoded), ...own };
+  // a label of a pod with the prefix would be read as an annotation, which the kubelet trusts
+  const plain = Object.entries(labels).filter(([key]) => !key.startsWith(annotationPrefix));
+  return { ...Object.fromEntries([...plain, ...encoded]), ...own };
 }
 export function sandboxLabels({ labels, annotations }: PodSandboxConfig, owner: string, now: number): Labels {
   return mergeLabels(labels, annotations, { [typeLabel]: 'podsandbox', [ownerLabel]: owner, [createdLabel]: String(now) });

@@ -8,7 +8,7 @@ import { containerEnvironment } from '../../pod/environment/container-environmen
 import { expand } from '../../pod-util/expansion.ts';
 import { memoryCapacityOf, type DownwardApiValues } from '../../pod-util/downward-api.ts';
 import { podHostname } from '../../pod/environment/hosts-file.ts';
-import { containerAnnotations, containerLabels, runtimeLabels, sandboxLabels } from '../../runtime/labels.ts';
+import { containerAnnotations, containerLabels, runtimeLabels, type Strings, sandboxLabels } from '../../runtime/labels.ts';
 import { dottedSysctl } from '../../pod-util/sysctls.ts';
 import type { NodeContext, PodRuntime } from '../../pod/node-context.ts';
 import { allContainers, isHostNetwork } from '../../pod-util/pods.ts';
@@ -39,6 +39,12 @@ function portMappings(pod: Pod): readonly PortMapping[] {
     }
   }
   return mappings;
+}
+
+/** Returns the annotations of a sandbox: those of the pod, which cannot set its addresses, and the addresses that the kubelet obtained. */
+function sandboxAnnotations(pod: Pod, podIPs: readonly string[] | undefined): Strings {
+  const { [runtimeLabels.podIPs]: _forged, ...annotations } = pod.metadata?.annotations ?? {};
+  return podIPs === undefined ? annotations : { ...annotations, [runtimeLabels.podIPs]: podIPs.join(',') };
 }
 
 /** The properties of the node that determine the config of a sandbox. */
@@ -73,7 +79,7 @@ export async function generatePodSandboxConfig(
     ...(!runtime.hollow && { dns: await dnsConfigOf(pod, node) }),
     portMappings: isHostNetwork(pod) ? [] : portMappings(pod),
     labels: sandboxLabels(pod, node.owner),
-    annotations: { ...pod.metadata?.annotations, ...(podIPs && { [runtimeLabels.podIPs]: podIPs.join(',') }) },
+    annotations: sandboxAnnotations(pod, podIPs),
     linux: {
       ...(parent !== undefined && { cgroupParent: parent }),
       ...sandboxResources(pod),
