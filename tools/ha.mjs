@@ -6,16 +6,17 @@ import { root, run, setup } from './setup.mjs';
 
 /** The commit before servers kept their identity and keys in the storage. */
 const beforeSharedKeys = 'd5f789f';
-const usage = `npm run ha -- [--rounds N] [--seconds N] [--seed N] [--certificates | --clock | --upgrade [--from COMMIT]]
+const usage = `npm run ha -- [--rounds N] [--seconds N] [--seed N] [--certificates | --clock | --disk | --upgrade [--from COMMIT]]
   --rounds N   number of faults for each kind of cluster; without it, faults are injected for a bounded time
   --seconds N  time in which faults are injected, without --rounds; default 45
   --seed N     seed of the faults and of the requests; default 36
   --certificates  only the renewal of certificates that live ten minutes; takes a quarter of an hour
   --clock      only a server whose clock jumps, by faketime; takes two minutes
+  --disk       only full and slow disks of storage-embedded and of a member of etcd; needs root
   --upgrade    only the upgrade of three servers and three nodes from another commit, one by one under load, and the rollback
   --from COMMIT  the commit of --upgrade, which is built once below .reports; default: ${beforeSharedKeys}, the last one without shared keys of servers`;
 const args = argumentsOf(usage, {
-  flags: ['--certificates', '--clock', '--upgrade'],
+  flags: ['--certificates', '--clock', '--disk', '--upgrade'],
   values: { '--rounds': [], '--seconds': [], '--seed': [], '--from': [] },
 });
 await setup({ system: true });
@@ -27,9 +28,10 @@ const env = {
   ...(args['--seed'] !== undefined && { OARLOCK_SEED: args['--seed'] }),
   ...(args['--certificates'] && { OARLOCK_HA_CERTIFICATES: '1' }),
   ...(args['--clock'] && { OARLOCK_HA_CLOCK: '1' }),
+  ...(args['--disk'] && { OARLOCK_HA_DISK: '1' }),
   ...(args['--upgrade'] && { OARLOCK_HA_UPGRADE_FROM: await checkoutOf(from) }),
 };
-const chosen = ['certificates', 'clock', 'upgrade'].find((name) => args[`--${name}`]);
+const chosen = ['certificates', 'clock', 'disk', 'upgrade'].find((name) => args[`--${name}`]);
 const files = chosen === undefined ? ['ha/faults', 'ha/machines'] : [`ha/${chosen}`];
 const { code } = await run(join(root, 'node_modules', '.bin', 'vitest'), ['run', '--config', 'e2e/vitest.config.ts', ...files], {
   show: true,

@@ -1,10 +1,11 @@
-// `npm run pack [-- --out DIR] [--standalone] [--single-file]`: writes each publishable package as a folder that `npm publish` takes, with its own manifest, LICENSE and
+// `npm run pack [-- --out DIR] [--standalone] [--single-file] [--write-sizes]`: writes each publishable package as a folder that `npm publish` takes, with its own manifest, LICENSE and
 // README. The manifests of the repository serve the workspaces; the published ones name no sources and no tests.
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { argumentsOf } from './arguments.mjs';
 import { bundle } from './bundle.mjs';
+import { writeSizes } from './package-sizes.mjs';
 import { run } from './setup.mjs';
 import { singleFile, standalone } from './standalone.mjs';
 
@@ -105,17 +106,25 @@ const sizeOf = (folder) =>
     .map((name) => statSync(join(folder, name)))
     .reduce((sum, stat) => sum + (stat.isFile() ? stat.size : 0), 0);
 
-const usage = `npm run pack [-- --out DIR] [--standalone] [--single-file]
+const usage = `npm run pack [-- --out DIR] [--standalone] [--single-file] [--write-sizes]
   --out DIR      folder to write to; default .packages
   --standalone   also write a tar archive of the command with this Node, for machines without Node
-  --single-file  also write the command and this Node as one executable file`;
+  --single-file  also write the command and this Node as one executable file
+  --write-sizes  also write docs/package-sizes.md`;
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const args = argumentsOf(usage, { flags: ['--standalone', '--single-file'], values: { '--out': [] } });
+  const args = argumentsOf(usage, { flags: ['--standalone', '--single-file', '--write-sizes'], values: { '--out': [] } });
   const { '--out': out = '.packages' } = args;
   const folders = await pack(resolve(root, out));
   const command = folders.find((folder) => folder.endsWith('/oarlock'));
   console.log(`${folders.length} packages in ${out}; oarlock has ${(sizeOf(command) / 2 ** 20).toFixed(1)} MiB`);
-  if (args['--standalone']) console.log(await standalone(command, resolve(root, out)));
-  if (args['--single-file']) console.log(await singleFile(command, resolve(root, out)));
+  const write = async (flag, make) => {
+    if (!args[flag] && !args['--write-sizes']) return undefined;
+    const file = await make(command, resolve(root, out));
+    console.log(file);
+    return file;
+  };
+  const archive = await write('--standalone', standalone);
+  const program = await write('--single-file', singleFile);
+  if (args['--write-sizes']) writeSizes({ folders, command, archive, program });
 }

@@ -1,13 +1,14 @@
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Api, Item, PodItem } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import type { ClusterSpec } from '../harness/composition.ts';
 import { everyCombination, Machine } from '../harness/machine.ts';
 import { root, runOarlock } from '../harness/oarlock.ts';
 import { until, untilValue } from '../harness/until.ts';
+import { FaultResults } from './support/fault-results.ts';
 
 const fixture = (name: string) => join(root, 'packages', 'testing', 'test', 'support', 'faulty-plugins', `${name}.ts`);
 const core = '/api/v1/namespaces/default';
@@ -230,6 +231,9 @@ beforeAll(async () => {
   cluster = await machine.cluster({ spec: specOf(switches) });
 });
 
+const results = new FaultResults(subjects.map(({ name }) => name));
+afterAll(() => (everyCombination ? results.publish() : undefined));
+
 const turn = (name: string, fault: string) => writeFile(join(switches, name), fault);
 const clear = (name: string) => rm(join(switches, name), { force: true });
 const contextOf = (): Context => ({ api: cluster.api, switches, round: `r${++triggers}` });
@@ -287,7 +291,7 @@ describe('a plugin that hangs', () => {
     const context = contextOf();
     const before = await healthOf(subject.name);
     await turn(subject.name, 'hang');
-    await trigger(subject, context, subject.rejection);
+    const answer = await trigger(subject, context, subject.rejection);
     const { healthy, reason } = await whenCounted(subject.name, 'deadline', before);
     expect({ healthy, reason }).toEqual({
       healthy: false,
@@ -296,6 +300,7 @@ describe('a plugin that hangs', () => {
     await clear(subject.name);
     await subject.done?.(context);
     await expectWorks(subject);
+    results.note('plugin that hangs in a call', subject.name, { answer, counted: 'deadline', reason });
   });
 });
 
@@ -304,11 +309,13 @@ describe('a plugin that throws', () => {
     const context = contextOf();
     const before = await healthOf(subject.name);
     await turn(subject.name, 'throw');
-    await trigger(subject, context, subject.rejection && new RegExp(`^50\\d .*${subject.name} throws`));
-    if (inHost.includes(subject) && subject.name !== 'scheduling-filter') await whenCounted(subject.name, 'error', before);
+    const answer = await trigger(subject, context, subject.rejection && new RegExp(`^50\\d .*${subject.name} throws`));
+    const isCounted = subject.name !== 'scheduling-filter';
+    if (isCounted) await whenCounted(subject.name, 'error', before);
     await clear(subject.name);
     await subject.done?.(context);
     await expectWorks(subject);
+    results.note('plugin that throws in a call', subject.name, { answer, ...(isCounted && { counted: 'error' }) });
   });
 });
 
@@ -317,29 +324,40 @@ describe.each(['reject late', 'throw late'])('a plugin with one missing await or
     const context = contextOf();
     const before = await healthOf(subject.name);
     await turn(subject.name, fault);
-    await trigger(subject, context);
+    const answer = await trigger(subject, context);
     const health = await whenCounted(subject.name, 'late', before);
     expect(health.reason).toContain(`${subject.name} ${fault === 'reject late' ? 'rejects' : 'throws'} late`);
     await subject.done?.(context);
     await expectWorks(subject);
+    results.note(`plugin that ${fault === 'reject late' ? 'rejects' : 'throws'} late, in the process of the cluster`, subject.name, {
+      answer,
+      counted: 'late',
+      reason: health.reason,
+    });
   });
 });
 
-describe.each(['loop', 'leak', 'throw late'])('a plugin in a thread or process of its own: %s', (fault) => {
+const titles = {
+  loop: 'plugin that loops, in a thread or process of its own',
+  leak: 'plugin that leaks, in a thread or process of its own',
+  'throw late': 'plugin that throws late, in a thread or process of its own',
+};
+describe.each(['loop', 'leak', 'throw late'] as const)('a plugin in a thread or process of its own: %s', (fault) => {
   it.concurrent.each(chosen(isolated))('is started again, and $name works afterwards', async (subject) => {
     const context = contextOf();
     const before = await healthOf(subject.name);
     await turn(subject.name, fault);
     // the request that ends the thread fails, unless the error is late
-    await trigger(
+    const answer = await trigger(
       subject,
       context,
       fault !== 'throw late' && subject.rejection ? new RegExp(`^500 .*"${subject.name}" failed`) : undefined,
     );
-    await whenCounted(subject.name, 'ended', before);
+    const health = await whenCounted(subject.name, 'ended', before);
     await clear(subject.name);
     await subject.done?.(context);
     await expectWorks(subject);
+    results.note(titles[fault], subject.name, { answer, counted: 'ended', reason: health.reason });
   });
 });
 

@@ -4,6 +4,10 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
 import { root } from './oarlock.ts';
+import { pictureFault } from './pictures/compare-pictures.ts';
+import { decodePng } from './pictures/picture.ts';
+import { viewContent } from './pictures/view-content.ts';
+import { until } from './until.ts';
 
 const executable = '/usr/bin/chromium';
 
@@ -71,54 +75,32 @@ export async function accessibilityFaults(page: Page): Promise<readonly string[]
   );
 }
 
-/** Blocks of a picture of which the mean color is compared: names, ages and addresses differ in each run, and fonts on each machine. */
-const blocks = { columns: 32, rows: 20 };
-/** The difference of a color channel, of 255, from which a block counts as different. */
-const minBlockDifference = 10;
-/** The part of the blocks that may differ. Another theme, an empty view or a broken layout differs in more. */
-const maxDifferentBlocks = 0.3;
-
-/** Returns the part of the blocks in which two pictures differ. */
-async function pictureDifference(browser: Browser, pictures: readonly Buffer[]): Promise<number> {
-  const context = await browser.newContext();
-  try {
-    const page = await context.newPage();
-    return (await page.evaluate(`(async () => {
-      const { columns, rows } = ${JSON.stringify(blocks)};
-      const colors = async (base64) => {
-        const image = new Image();
-        image.src = 'data:image/png;base64,' + base64;
-        await image.decode();
-        const canvas = new OffscreenCanvas(columns, rows).getContext('2d');
-        canvas.imageSmoothingQuality = 'high';
-        canvas.drawImage(image, 0, 0, columns, rows);
-        return canvas.getImageData(0, 0, columns, rows).data;
-      };
-      const [a, b] = await Promise.all(${JSON.stringify(pictures.map((picture) => picture.toString('base64')))}.map(colors));
-      let different = 0;
-      for (let at = 0; at < a.length; at += 4)
-        if ([0, 1, 2].some((channel) => Math.abs(a[at + channel] - b[at + channel]) > ${minBlockDifference})) different += 1;
-      return different / (columns * rows);
-    })()`)) as number;
-  } finally {
-    await context.close();
-  }
-}
-
 /**
- * Compares the page with its picture in the documentation, within a tolerance. With `OARLOCK_WRITE_SCREENSHOTS=1`, writes the picture instead.
- * @throws Error if the page differs from the picture
+ * Compares the page with its picture in the documentation, within a tolerance, and requires the texts of the view. With `OARLOCK_WRITE_SCREENSHOTS=1`, writes the
+ * picture instead.
+ * @throws Error if the page differs from the picture, or if a text of the view is missing
  */
 export async function documentPage(page: Page, name: string): Promise<void> {
   const path = join(root, 'docs', 'images', `${name}.png`);
   await page.evaluate(`document.querySelectorAll('.toast button').forEach((button) => button.click())`);
+  await until(`the page shows the texts of docs/images/${name}.png`, async () => {
+    const missing = await missingTexts(page, viewContent[name.replace(/-dark$/, '')] ?? []);
+    if (missing.length > 0) throw new Error(`it does not show ${missing.join(', ')}`);
+    return true;
+  });
   const picture = await page.screenshot({ animations: 'disabled' });
   if (process.env['OARLOCK_WRITE_SCREENSHOTS'] === '1') return writeFile(path, picture);
-  const browser = page.context().browser();
-  if (browser === null) throw new Error('the page has no browser');
-  const difference = await pictureDifference(browser, [await readFile(path), picture]);
-  if (difference > maxDifferentBlocks)
+  const fault = pictureFault(decodePng(await readFile(path)), decodePng(picture));
+  if (fault !== undefined)
     throw new Error(
-      `the page differs from docs/images/${name}.png in ${Math.round(100 * difference)} % of its area: if that is intended, run the test with OARLOCK_WRITE_SCREENSHOTS=1`,
+      `the page differs from docs/images/${name}.png: ${fault}. If that is intended, run the test with OARLOCK_WRITE_SCREENSHOTS=1`,
     );
+}
+
+/** Returns the texts that no visible element of the page has, as text or as the value of an input. */
+async function missingTexts(page: Page, texts: readonly string[]): Promise<readonly string[]> {
+  const pageText = (await page.evaluate(
+    `[document.body.innerText, ...[...document.querySelectorAll('input, textarea, select')].map((input) => input.value)].join('\\n')`,
+  )) as string;
+  return texts.filter((text) => !pageText.includes(text));
 }

@@ -3,17 +3,18 @@ import { request } from 'node:https';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { buildContext } from '../fixtures/context-image.ts';
-import { imageArchive } from '../fixtures/test-image.ts';
+import { imageArchive, pauseImage } from '../fixtures/test-image.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
-import { everythingIsNeeded, Machine } from '../harness/machine.ts';
+import { everyCombination, everythingIsNeeded, Machine } from '../harness/machine.ts';
 import { componentMissing } from '../harness/component-availability.ts';
 import { root, runOarlock } from '../harness/oarlock.ts';
 import { freePort } from '../harness/programs.ts';
 import { untilValue } from '../harness/until.ts';
 
 const reason = await componentMissing.containerd();
-const requiredLabels = join(root, 'examples', 'plugins', 'admission-required-labels', 'src', 'plugin.ts');
+const example = (name: string) => join(root, 'examples', 'plugins', name, 'src', 'plugin.ts');
+const copied = { namespace: 'default', name: 'settings', label: 'copy' };
 const guests = `
 import { abstained, Authn, authenticated } from '@oarlock/spi/authn';
 import { z } from 'zod';
@@ -43,7 +44,13 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
     let cluster: Cluster;
     const folders: Record<string, string> = {};
 
-    const exportPlugin = async (name: string, plugin: string, config: object, ...more: string[]) => {
+    interface ExportedPlugin {
+      readonly name: string;
+      readonly plugin: string;
+      readonly config: object;
+      readonly kind?: 'webhook' | 'controller' | 'scheduler';
+    }
+    const exportPlugin = async ({ name, plugin, config, kind = 'webhook' }: ExportedPlugin, ...more: string[]) => {
       const dir = machine.path(name);
       await mkdir(dir, { recursive: true });
       const configFile = join(dir, 'config.json');
@@ -51,7 +58,7 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       const out = join(dir, 'out');
       const image = `oarlock.test/${name}:1`;
       const { code, stderr } = await runOarlock([
-        ...['plugins', 'export', '--webhook', plugin, '-o', out, '--config', configFile, '--image', image],
+        ...['plugins', 'export', `--${kind}`, plugin, '-o', out, '--config', configFile, '--image', image],
         ...more,
       ]);
       expect([code, stderr]).toEqual([0, '']);
@@ -77,9 +84,23 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       await writeFile(files.authz, guestsAuthorizer);
       const [authnPort, authzPort] = [await freePort(), await freePort()];
       const images = [
-        await exportPlugin('required-labels', requiredLabels, { labels: ['owner'], resources: ['secrets'] }),
-        await exportPlugin('authn-guests', files.authn, { token: 'let-me-in' }, '--url', `https://127.0.0.1:${authnPort}`),
-        await exportPlugin('authz-guests', files.authz, {}, '--url', `https://127.0.0.1:${authzPort}`),
+        await exportPlugin({
+          name: 'required-labels',
+          plugin: example('admission-required-labels'),
+          config: { labels: ['owner'], resources: ['secrets'] },
+        }),
+        await exportPlugin(
+          { name: 'authn-guests', plugin: files.authn, config: { token: 'let-me-in' } },
+          '--url',
+          `https://127.0.0.1:${authnPort}`,
+        ),
+        await exportPlugin({ name: 'authz-guests', plugin: files.authz, config: {} }, '--url', `https://127.0.0.1:${authzPort}`),
+        ...(everyCombination
+          ? [
+              await exportPlugin({ name: 'config-copy', plugin: example('controller-config-copy'), config: copied, kind: 'controller' }),
+              await exportPlugin({ name: 'zone-spread', plugin: example('scheduling-zone-spread'), config: {}, kind: 'scheduler' }),
+            ]
+          : []),
       ];
       const containerd = await machine.containerd();
       const archive = machine.path('images.tar');
@@ -127,6 +148,39 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       expect(
         await cluster.kubectl.run(['-n', 'oarlock-webhooks', 'logs', '-l', 'app.kubernetes.io/name=admission-required-labels']),
       ).toContain('"ready"');
+    });
+
+    // existing-clusters.test.ts runs the same programs outside of pods in `npm test`
+    it.runIf(everyCombination)('controller and scheduler work in two replicas each, also after the leader is gone', async () => {
+      const k = (...args: string[]) => cluster.kubectl.run(args);
+      for (const name of ['config-copy', 'zone-spread']) await k('apply', '-f', join(folders[name] ?? '', 'manifests'));
+      for (const name of ['controller-config-copy', 'scheduling-zone-spread'])
+        await k('-n', 'oarlock-components', 'rollout', 'status', `deployment/${name}`, '--timeout=100s');
+      await k('create', 'configmap', copied.name, '--from-literal=color=blue');
+      const expectCopy = async (namespace: string) => {
+        await k('create', 'namespace', namespace);
+        await k('label', 'namespace', namespace, 'copy=yes');
+        await k('-n', namespace, 'wait', '--for=create', `configmap/${copied.name}`, '--timeout=100s');
+      };
+      const expectPlacement = async (name: string) => {
+        const spec = {
+          schedulerName: 'scheduling-zone-spread',
+          terminationGracePeriodSeconds: 0,
+          containers: [{ name: 'main', image: pauseImage }],
+        };
+        await cluster.kubectl.apply({ apiVersion: 'v1', kind: 'Pod', metadata: { name, labels: { app: 'any' } }, spec });
+        await k('wait', '--for=jsonpath={.status.phase}=Running', `pod/${name}`, '--timeout=100s');
+        expect(await k('get', 'events', '--field-selector', `involvedObject.name=${name},reason=Scheduled`, '-o', 'name')).not.toBe('');
+      };
+      await expectCopy('first');
+      await expectPlacement('first');
+      for (const name of ['controller-config-copy', 'scheduling-zone-spread']) {
+        const holder = await k('-n', 'oarlock-components', 'get', 'lease', name, '-o', 'jsonpath={.spec.holderIdentity}');
+        const [pod = ''] = holder.split('_');
+        await k('-n', 'oarlock-components', 'delete', 'pod', pod);
+      }
+      await expectCopy('second');
+      await expectPlacement('second');
     });
   },
 );

@@ -36,13 +36,15 @@ export function table(
 export const list = (heads: readonly string[], rows: readonly (readonly string[])[]): string =>
   [line(heads), line(heads.map(() => '---')), ...rows.map(line)].join('\n');
 
-const page = join(root, 'docs', 'matrix.md');
+/** As `publishIn`, in docs/matrix.md. */
+export const publish = (heading: string, ...tables: readonly string[]): Promise<void> => publishIn('matrix.md', heading, ...tables);
 
 /**
- * Prints tables; with OARLOCK_WRITE_MATRIX=1 they also replace those below a heading of docs/matrix.md. Text before the tables stays.
+ * Prints tables; with OARLOCK_WRITE_MATRIX=1 they also replace those below a heading of a page in docs. Text before the tables stays.
  * @throws Error if the page has no such heading
  */
-export async function publish(heading: string, ...tables: readonly string[]): Promise<void> {
+export async function publishIn(name: string, heading: string, ...tables: readonly string[]): Promise<void> {
+  const page = join(root, 'docs', name);
   const text = tables.join('\n\n');
   console.log(`\n${text.replaceAll('<br>', ' ')}\n`);
   if (process.env['OARLOCK_WRITE_MATRIX'] !== '1') return;

@@ -5,7 +5,7 @@ import { parse, stringify } from 'yaml';
 import { browserMissing, launchBrowser, openPage, type ObservedPage } from '../../harness/browser.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import type { Machine } from '../../harness/machine.ts';
-import { oarlock } from '../../harness/oarlock.ts';
+import { oarlock, runOarlock } from '../../harness/oarlock.ts';
 import { Daemon } from '../../harness/programs.ts';
 
 const missing = browserMissing();
@@ -23,7 +23,15 @@ async function readerKubeconfig(cluster: Cluster, file: string): Promise<void> {
   const token = (await kubectl.run(['create', 'token', 'console-reader'])).trim();
   const config = parse(await readFile(cluster.kubeconfig, 'utf8')) as Kubeconfig;
   const reader = { name: 'reader', context: { ...config.contexts[0]?.context, user: 'reader' } };
-  await writeFile(file, stringify({ ...config, contexts: [...config.contexts, reader], users: [{ name: 'reader', user: { token } }] }));
+  await writeFile(
+    file,
+    stringify({
+      ...config,
+      'current-context': 'reader',
+      contexts: [...config.contexts, reader],
+      users: [{ name: 'reader', user: { token } }],
+    }),
+  );
 }
 
 /**
@@ -61,6 +69,10 @@ export function consoleOfAnyCluster(machine: Machine, cluster: () => Cluster): v
       it('has the rights of the kubeconfig only, and reports what is missing', async () => {
         const file = machine.path('reader.kubeconfig');
         await readerKubeconfig(cluster(), file);
+        const top = await runOarlock(['top', '--kubeconfig', file, '--namespace', 'default']);
+        expect(top).toMatchObject({ code: 0, stdout: expect.stringMatching(/^default +idle +1\/1 +Running/m) });
+        expect(top.stdout).toMatch(/^No nodes: .*cannot list resource "nodes"/m);
+        expect(top.stdout).toMatch(/^No figures of the control plane: .*\/metrics/m);
         await withConsole(['--kubeconfig', file, '--context', 'reader'], async ({ page, context }, origin) => {
           await page.getByText('system:serviceaccount:default:console-reader').first().waitFor();
           expect(await context.cookies()).toMatchObject([{ httpOnly: true, secure: true, sameSite: 'Strict' }]);

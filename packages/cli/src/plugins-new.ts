@@ -12,6 +12,7 @@ import {
   type PluginTemplate,
   readTemplate,
   readVersions,
+  repositoryFiles,
   standaloneManifest,
   templateSlots,
   type Versions,
@@ -98,7 +99,7 @@ export function packageFiles(template: PluginTemplate, versions: Versions, locat
   return new Map([
     ['package.json', checkout === undefined ? standaloneManifest(template, versions, id) : manifest(template, versions, id)],
     ['tsconfig.json', tsconfig(template, folder, checkout)],
-    ...(checkout === undefined ? [['vitest.config.ts', vitestConfig] as const] : []),
+    ...(checkout === undefined ? [['vitest.config.ts', vitestConfig] as const, ...repositoryFiles(id)] : []),
     ['README.md', fill(readme(template, id, use))],
     ...[...template.files].map(([path, text]): [string, string] => [path, fill(text)]),
   ]);

@@ -9,6 +9,10 @@ import { readTemplate, templateSlots } from '../src/plugin-templates.ts';
 import { create } from '../src/plugins-new.ts';
 import { oarlock, runNode } from './support/plugins-command.ts';
 
+interface Launch {
+  readonly configurations: readonly { readonly name: string; readonly program: string }[];
+}
+
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const slots = await templateSlots();
 const skeletons = ['runtime', 'network', 'proxy'];
@@ -178,6 +182,19 @@ describe('oarlock plugins new', () => {
       });
       expect(JSON.stringify(manifest)).not.toContain('"*"');
       const tsconfig = JSON.parse(await readFile(join(elsewhere, 'mine', 'tsconfig.json'), 'utf8')) as Record<string, unknown>;
+      expect(await readFile(join(elsewhere, 'mine', '.gitignore'), 'utf8')).toContain('node_modules/');
+      const workflow = parse(await readFile(join(elsewhere, 'mine', '.github', 'workflows', 'ci.yml'), 'utf8')) as Record<string, unknown>;
+      expect(workflow).toMatchObject({
+        jobs: { test: { steps: expect.arrayContaining([{ run: 'npm test' }, { run: 'npm run build' }]) } },
+      });
+      const launch = JSON.parse(await readFile(join(elsewhere, 'mine', '.vscode', 'launch.json'), 'utf8')) as Launch;
+      expect(launch.configurations.map(({ name }) => name)).toEqual(['Test this file', 'Develop']);
+      for (const { program } of launch.configurations)
+        expect(
+          existsSync(
+            program.replace('${workspaceFolder}/node_modules', join(root, 'node_modules')).replace('oarlock/bin', '@oarlock/cli/bin'),
+          ),
+        ).toBe(true);
       expect(tsconfig).not.toHaveProperty('extends');
       expect(tsconfig).toMatchObject({ compilerOptions: { strict: true, rootDir: 'src' } });
     } finally {

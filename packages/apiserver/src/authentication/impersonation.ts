@@ -2,6 +2,7 @@ import type { StatusError } from '@oarlock/api/status';
 import { isDns1123Subdomain } from '@oarlock/api/values/names';
 import { anonymous, headerValues, type Identity } from '@oarlock/spi/authn';
 import type { Attributes, Authorizer, ResourceAttributes } from '@oarlock/spi/authz';
+import { ownCredentials } from '@oarlock/spi/paths';
 import { authorizationError } from '../authorization/require-authorization.ts';
 import { internalError } from '../http/errors.ts';
 
@@ -196,9 +197,18 @@ function impersonationHeadersOf(rawHeaders: readonly string[]): ImpersonatedUser
   return {
     user: single('impersonate-user'),
     uid: single('impersonate-uid'),
-    groups: headerValues(rawHeaders, 'impersonate-group'),
+    groups: groupsOf(rawHeaders),
     extra: Object.fromEntries(extra),
   };
+}
+
+/**
+ * Returns the impersonated groups, one for each line of the header. Browsers send the lines of a header as one, joined by a comma and a space: the console's
+ * page, which its own header identifies, names several groups in this way. Each group is authorized, however it was sent.
+ */
+function groupsOf(rawHeaders: readonly string[]): readonly string[] {
+  const lines = headerValues(rawHeaders, 'impersonate-group');
+  return headerValues(rawHeaders, ownCredentials.header).length === 0 ? lines : lines.flatMap((line) => line.split(', '));
 }
 
 /** Decodes a percent-encoded key; returns the key unchanged if it is not valid percent-encoding. */

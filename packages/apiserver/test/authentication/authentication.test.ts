@@ -200,7 +200,27 @@ describe('impersonated values', () => {
     });
     expect((await send({ 'impersonate-group': 'cn=devs' })).code).toBe(403);
     expect((await send({ 'impersonate-group': 'ops,cn=devs,o=a' })).code).toBe(403);
+    expect((await send({ 'impersonate-group': 'ops, cn=devs,o=a' })).code).toBe(403);
   });
+
+  it.each(['http1', 'http2'] as const)(
+    'of the page of the console are groups of one line, as browsers send them (%s)',
+    async (protocol) => {
+      await start({ authz: [allowing('impersonate users jane', 'impersonate groups ops', 'impersonate groups cn=devs,o=a')] });
+      const send = (groups: string) => {
+        const headers = {
+          authorization: 'Bearer good',
+          'impersonate-user': 'jane',
+          'impersonate-group': groups,
+          'x-oarlock-console': 'k'.repeat(43),
+        };
+        return server[protocol]('GET', map, { headers });
+      };
+      expect((await send('ops, cn=devs,o=a')).code).toBe(200);
+      expect(server.pipeline.requests.at(-1)?.identity.groups).toEqual(['ops', 'cn=devs,o=a', 'system:authenticated']);
+      expect((await send('ops, system:masters')).code).toBe(403);
+    },
+  );
 });
 
 describe('impersonated extra keys', () => {

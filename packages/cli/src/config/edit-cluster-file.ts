@@ -1,5 +1,5 @@
 import { defaultPlacements, insertionPoints, type Section } from '@oarlock/cluster/cluster-file/sections';
-import { isMap, isScalar, isSeq, parseDocument, type Document, type YAMLMap, type YAMLSeq } from 'yaml';
+import { isMap, isScalar, isSeq, parseDocument, stringify, type Document, type Node, type YAMLMap, type YAMLSeq } from 'yaml';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 
 /** A placement to add: only its name, or its name and config. */
@@ -22,15 +22,19 @@ export function withPlacement(text: string, section: Section, placement: NewPlac
   const { key } = section;
   const present: unknown = spec.get(key, true);
   if (!isList(section)) setOnly(document, { spec, key, present, placement });
-  else if (isSeq(present)) insert(document, present, { key, placement });
-  else {
+  else if (isSeq(present)) {
+    const at = positionIn(present, { key, placement });
+    const lines = before === undefined ? withLines(text, present, { at, placement }) : undefined;
+    if (lines !== undefined) return lines;
+    present.items.splice(at, 0, document.createNode(placement));
+  } else {
     const list = document.createNode([
       ...(isScalar(present) && present.value !== null ? [present.value] : (defaultPlacements[key] ?? [])),
     ]) as YAMLSeq;
     spec.set(key, list);
-    insert(document, list, { key, placement });
+    list.items.splice(positionIn(list, { key, placement }), 0, document.createNode(placement));
   }
-  return document.toString(before);
+  return document.toString(before ?? { indent: 2, lineWidth: 0 });
 }
 
 interface OnlyPlugin {
@@ -53,18 +57,38 @@ function nameOf(node: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-function insert(
-  document: Document,
-  list: YAMLSeq,
-  { key, placement }: { readonly key: Section['key']; readonly placement: NewPlacement },
-): void {
+interface Insertion {
+  readonly key: Section['key'];
+  readonly placement: NewPlacement;
+}
+
+/** Returns the index at which a list gets a placement. @throws CommandError if it has the plugin */
+function positionIn(list: YAMLSeq, { key, placement }: Insertion): number {
   const names = list.items.map(nameOf);
   if (names.includes(useOf(placement))) throw new CommandError(`spec.${key} already has ${useOf(placement)}`, exitCodes.usage);
   const { after, before } = insertionPoints[key] ?? {};
   const afterIndex = after === undefined ? -1 : names.indexOf(after);
   const beforeIndex = before === '' ? 0 : before === undefined ? -1 : names.indexOf(before);
-  const at = afterIndex >= 0 ? afterIndex + 1 : beforeIndex >= 0 ? beforeIndex : names.length;
-  list.items.splice(at, 0, document.createNode(placement));
+  return afterIndex >= 0 ? afterIndex + 1 : beforeIndex >= 0 ? beforeIndex : names.length;
+}
+
+/** Inserts lines into a block list, for texts that the YAML library would format in another way. Undefined for other lists. */
+function withLines(
+  text: string,
+  list: YAMLSeq,
+  { at, placement }: { readonly at: number; readonly placement: NewPlacement },
+): string | undefined {
+  const rangeOf = (index: number) => (list.items[index] as Node | undefined)?.range;
+  const first = rangeOf(0);
+  const previous = at === 0 ? undefined : rangeOf(at - 1);
+  if (list.flow === true || !first || (at > 0 && !previous)) return undefined;
+  const indent = /^ *(?=- )/.exec(text.slice(text.lastIndexOf('\n', first[0] - 1) + 1))?.[0];
+  if (indent === undefined) return undefined;
+  // comments of an item stay before it
+  const lineEnd = previous ? text.indexOf('\n', previous[1] - 1) : -1;
+  const position = previous ? (lineEnd < 0 ? text.length : lineEnd + 1) : text.lastIndexOf('\n', first[0] - 1) + 1;
+  const added = stringify([placement], { lineWidth: 0 }).replace(/^(?=.)/gm, indent);
+  return `${text.slice(0, position)}${previous && lineEnd < 0 ? '\n' : ''}${added}${text.slice(position)}`;
 }
 
 const both = [true, false];
@@ -72,7 +96,5 @@ const formats = both.flatMap((indentSeq) =>
   both.flatMap((flowCollectionPadding) => [2, 4].map((indent) => ({ indent, indentSeq, flowCollectionPadding, lineWidth: 0 }))),
 );
 
-/** Returns the format in which the document is written as it was read, so that an insertion changes no other line. */
-function formatOf(document: Document, text: string) {
-  return formats.find((format) => document.toString(format) === text) ?? { indent: 2, lineWidth: 0 };
-}
+/** Returns the format in which the document is written as it was read, so that an insertion changes no other line; undefined if there is none. */
+const formatOf = (document: Document, text: string) => formats.find((format) => document.toString(format) === text);

@@ -27,6 +27,33 @@ it('inserts a plugin before the quota plugin and changes no other line', () => {
   );
 });
 
+/** The YAML library would move the comment of the list and align the lines. */
+const aligned = `spec:
+  roles:   [apiserver]
+  admission: # in order
+      # first
+      - use:    admission-namespace-lifecycle
+        config: {}
+      # last
+      - admission-resource-quota   # counts`;
+
+it.each([
+  ['in the middle', '', '      # last\n'],
+  ['at the end', '\n', undefined],
+])('changes no line that the YAML library would write in another way: %s', (_, end, before) => {
+  const text = `${before === undefined ? aligned.replace('admission-resource-quota   # counts', 'admission-b # |\n# end') : aligned}${end}`;
+  const added = '      - use: admission-a\n        config:\n          list:\n            - 1\n';
+  const expected = before === undefined ? text.replace('# |\n', `# |\n${added}`) : text.replace(before, `${added}${before}`);
+  expect(withPlacement(text, section('admission'), { use: 'admission-a', config: { list: [1] } })).toBe(expected);
+});
+
+it('adds lines to such a text without an end of line, and before its first item', () => {
+  const text = 'spec:\n  roles:   [apiserver]\n  controllers:\n    - controller-a';
+  expect(withPlacement(text, section('controllers'), 'controller-b')).toBe(`${text}\n    - controller-b\n`);
+  const first = 'spec:\n  roles:   [apiserver]\n  authn:\n  # certificates\n  - authn-client-certificate\n';
+  expect(withPlacement(first, section('authn'), 'authn-a')).toBe(first.replace('  - authn-client', '  - authn-a\n  - authn-client'));
+});
+
 it('writes the config, and keeps the indentation of lists', () => {
   const flat = 'spec:\n  controllers:\n  - controller-a\n';
   expect(withPlacement(flat, section('controllers'), { use: 'controller-b', config: { size: 2 } })).toBe(

@@ -24,6 +24,8 @@ export interface LiveTopOptions {
   readonly terminal: Terminal;
   readonly clock: Clock;
   readonly namespace?: string;
+  /** Why nodes cannot be followed, if they cannot. */
+  readonly nodesMissing?: string | undefined;
   readonly sort: SortKey;
   /** Time between two reads of figures that have no watch. */
   readonly intervalMs: number;
@@ -36,8 +38,18 @@ const enter = '\u001B[?1049h\u001B[?25l';
 const leave = '\u001B[?25h\u001B[?1049l';
 
 /** Shows the tables until the user quits or the signal aborts. Nodes and pods are watched; figures without a watch are read at an interval. */
-export async function liveTop({ client, informers, terminal, clock, namespace, sort, intervalMs, signal }: LiveTopOptions): Promise<void> {
-  const nodeInformer = informers.forResource<Node>(nodes);
+export async function liveTop({
+  client,
+  informers,
+  terminal,
+  clock,
+  namespace,
+  nodesMissing,
+  sort,
+  intervalMs,
+  signal,
+}: LiveTopOptions): Promise<void> {
+  const nodeInformer = nodesMissing === undefined ? informers.forResource<Node>(nodes) : undefined;
   const podInformer = informers.forResource<Pod>(pods, namespace === undefined ? {} : { namespace });
   const quit = new AbortController();
   const ended = AbortSignal.any([signal, quit.signal]);
@@ -47,7 +59,7 @@ export async function liveTop({ client, informers, terminal, clock, namespace, s
   let scheduled: Timer | undefined;
   const draw = () => {
     scheduled = undefined;
-    const facts = topFacts({ nodes: nodeInformer.list(), pods: podInformer.list(), usage, controlPlane });
+    const facts = topFacts({ nodes: nodeInformer?.list() ?? [], pods: podInformer.list(), usage, controlPlane, nodesMissing });
     terminal.write(`\u001B[H${screenLines(facts, state, terminal.size()).join('\u001B[K\r\n')}\u001B[K\u001B[J`);
   };
   const changed = () => {
@@ -66,7 +78,7 @@ export async function liveTop({ client, informers, terminal, clock, namespace, s
   };
   const handler = { onAdd: changed, onUpdate: changed, onDelete: changed };
   const cleanups = [
-    nodeInformer.addEventHandler(handler),
+    ...(nodeInformer === undefined ? [] : [nodeInformer.addEventHandler(handler)]),
     podInformer.addEventHandler(handler),
     terminal.onResize(changed),
     terminal.onKey((key) => {

@@ -34,6 +34,8 @@ export interface TopFacts {
   readonly controlPlane: ControlPlaneFacts;
   /** Why there are no figures of use, if there are none. */
   readonly metricsMissing?: string;
+  /** Why there are no nodes, if the user may not list them. */
+  readonly nodesMissing?: string;
 }
 
 export interface TopSources {
@@ -41,12 +43,13 @@ export interface TopSources {
   readonly pods: readonly Pod[];
   readonly usage: UsageSnapshot;
   readonly controlPlane: ControlPlaneFacts;
+  readonly nodesMissing?: string | undefined;
 }
 
 const percent = (part: number, whole: number): number => (whole <= 0 ? 0 : Math.round((100 * part) / whole));
 
 /** Returns what the tables show. Objects are unsorted. */
-export function topFacts({ nodes, pods, usage, controlPlane }: TopSources): TopFacts {
+export function topFacts({ nodes, pods, usage, controlPlane, nodesMissing }: TopSources): TopFacts {
   const podsOn = new Map<string, number>();
   for (const { spec, status } of pods)
     if (spec?.nodeName !== undefined && status?.phase !== 'Succeeded' && status?.phase !== 'Failed')
@@ -58,6 +61,7 @@ export function topFacts({ nodes, pods, usage, controlPlane }: TopSources): TopF
     pods: pods.map((pod) => podFacts(pod, usage.pods.get(`${pod.metadata?.namespace ?? ''}/${pod.metadata?.name ?? ''}`))),
     controlPlane,
     ...(usage.missing !== undefined && { metricsMissing: usage.missing }),
+    ...(nodesMissing !== undefined && { nodesMissing }),
   };
 }
 

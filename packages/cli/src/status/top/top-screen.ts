@@ -61,10 +61,11 @@ export function screenLines(facts: TopFacts, state: ScreenState, { columns, rows
   ].map((line) => line.slice(0, columns));
 }
 
-function summaryOf({ nodes, pods, controlPlane, metricsMissing }: TopFacts): string {
+function summaryOf({ nodes, pods, controlPlane, metricsMissing, nodesMissing }: TopFacts): string {
   const ready = nodes.filter(({ status }) => status.startsWith('Ready')).length;
   const running = pods.filter(({ status }) => status === 'Running').length;
-  const server = controlPlane.ready ? 'API server ready' : 'API server not ready';
+  const server = controlPlane.ready === undefined ? 'API server answers' : controlPlane.ready ? 'API server ready' : 'API server not ready';
   const usage = metricsMissing === undefined ? '' : ', no figures of use';
-  return `${ready}/${nodes.length} nodes ready, ${running}/${pods.length} pods running, ${server}${usage}`;
+  const nodeText = nodesMissing === undefined ? `${ready}/${nodes.length} nodes ready` : 'no permission to list nodes';
+  return `${nodeText}, ${running}/${pods.length} pods running, ${server}${usage}`;
 }

@@ -52,10 +52,13 @@ const listed = (counts: Readonly<Record<string, number>> | undefined): string =>
 };
 const count = (value: number | undefined): string => (value === undefined ? '<unknown>' : String(value));
 
+const readinessOf = ({ ready, failedChecks }: ControlPlaneFacts): string =>
+  ready === undefined ? '<unknown>' : ready ? 'Ready' : `NotReady ${failedChecks.map(printable).join(',')}`.trimEnd();
+
 /** Returns the rows of the facts about the control plane, with a row of titles. */
 export const controlPlaneTable = (facts: ControlPlaneFacts): readonly Row[] => [
   ['CONTROL PLANE', 'VALUE'],
-  ['API server', facts.ready ? 'Ready' : `NotReady ${facts.failedChecks.map(printable).join(',')}`.trimEnd()],
+  ['API server', readinessOf(facts)],
   ['requests in flight', count(facts.requestsInFlight)],
   ['watches and other long requests', count(facts.longRunningRequests)],
   ['pods in scheduler queues', listed(facts.pendingPods)],
@@ -63,10 +66,14 @@ export const controlPlaneTable = (facts: ControlPlaneFacts): readonly Row[] => [
 ];
 
 /** Returns all tables as text, for output that is not a terminal. */
-export const formatTop = ({ nodes, pods, controlPlane, metricsMissing }: TopFacts): string =>
+export const formatTop = ({ nodes, pods, controlPlane, metricsMissing, nodesMissing }: TopFacts): string =>
   [
     formatTable(controlPlaneTable(controlPlane)),
-    formatTable(nodeTable(nodes)),
+    ...(nodesMissing === undefined ? [formatTable(nodeTable(nodes))] : []),
     formatTable(podTable(pods)),
-    ...(metricsMissing === undefined ? [] : [`No figures of use: ${printable(metricsMissing)}`]),
+    ...[
+      ['No nodes', nodesMissing],
+      ['No figures of use', metricsMissing],
+      ['No figures of the control plane', controlPlane.missing],
+    ].flatMap(([what, reason]) => (reason === undefined ? [] : [`${what}: ${printable(reason)}`])),
   ].join('\n\n');

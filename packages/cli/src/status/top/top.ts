@@ -1,4 +1,5 @@
 import { nodes, pods } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
 import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
 import { systemClock } from '@oarlock/primitives/clock';
@@ -34,14 +35,26 @@ export async function top(options: TopOptions): Promise<void> {
 }
 
 async function readTop(client: Client, { namespace, sort }: TopOptions): Promise<TopFacts> {
-  const [nodeList, podList, usage, controlPlane] = await Promise.all([
-    client.list<Node>(nodes),
+  const [nodesMissing, podList, usage, controlPlane] = await Promise.all([
+    whyNoNodes(client),
     client.list<Pod>(pods, namespace === undefined ? {} : { namespace }),
     readUsage(client, namespace),
     readControlPlane(client),
   ]);
-  const facts = topFacts({ nodes: nodeList.items, pods: podList.items, usage, controlPlane });
+  const nodeItems = nodesMissing === undefined ? (await client.list<Node>(nodes)).items : [];
+  const facts = topFacts({ nodes: nodeItems, pods: podList.items, usage, controlPlane, nodesMissing });
   return { ...facts, nodes: sorted(facts.nodes, sort), pods: sorted(facts.pods, sort) };
+}
+
+/** Returns why the user may not list nodes, for instance a user of one namespace; undefined if the user may. */
+async function whyNoNodes(client: Client): Promise<string | undefined> {
+  try {
+    await client.raw('GET', '/api/v1/nodes?limit=1');
+    return undefined;
+  } catch (error) {
+    if (isStatus(error, 'Forbidden')) return error.message;
+    throw error;
+  }
 }
 
 async function runLive(client: Client, { namespace, sort, interval }: TopOptions): Promise<void> {
@@ -50,12 +63,13 @@ async function runLive(client: Client, { namespace, sort, interval }: TopOptions
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, interrupt);
   const informers = new SharedInformerFactory({ client });
   const { stdin } = process;
+  const nodesMissing = await whyNoNodes(client);
   stdin.setRawMode(true);
   stdin.setEncoding('utf8');
   stdin.resume();
   try {
     const end = liveTop({
-      ...{ client, informers, sort, clock: systemClock, signal: interrupted.signal },
+      ...{ client, informers, sort, nodesMissing, clock: systemClock, signal: interrupted.signal },
       terminal: processTerminal(),
       intervalMs: interval * 1000,
       ...(namespace !== undefined && { namespace }),

@@ -47,22 +47,31 @@ const podUsage = ({ containers = [] }: Metrics): Usage =>
 
 export const noUsage: UsageSnapshot = { nodes: new Map(), pods: new Map() };
 
-/** Reads metrics.k8s.io, which has no watch. Without permission, or without the API, returns the reason instead of figures. */
+/**
+ * Reads metrics.k8s.io, which has no watch. Without permission, or without the API, returns the reason instead of figures. A user of one namespace receives the
+ * figures of its pods, without those of nodes.
+ */
 export async function readUsage(client: Client, namespace: string | undefined, signal?: AbortSignal): Promise<UsageSnapshot> {
-  const options = signal && { signal };
   const scope = namespace === undefined ? '' : `/namespaces/${encodeURIComponent(namespace)}`;
+  const [nodes, pods] = await Promise.all([readMetrics(client, '/nodes', signal), readMetrics(client, `${scope}/pods`, signal)]);
+  const missing = pods.missing ?? nodes.missing;
+  return {
+    nodes: new Map(nodes.items.map(({ metadata, usage = {} }) => [metadata.name, usageOf(usage)])),
+    pods: new Map(pods.items.map((metrics) => [`${metrics.metadata.namespace ?? ''}/${metrics.metadata.name}`, podUsage(metrics)])),
+    ...(missing !== undefined && { missing }),
+  };
+}
+
+async function readMetrics(
+  client: Client,
+  path: string,
+  signal: AbortSignal | undefined,
+): Promise<MetricsList & { readonly missing?: string }> {
   try {
-    const [nodes, pods] = (await Promise.all([
-      client.raw('GET', `${root}/nodes`, undefined, options),
-      client.raw('GET', `${root}${scope}/pods`, undefined, options),
-    ])) as [MetricsList, MetricsList];
-    return {
-      nodes: new Map(nodes.items.map(({ metadata, usage = {} }) => [metadata.name, usageOf(usage)])),
-      pods: new Map(pods.items.map((metrics) => [`${metrics.metadata.namespace ?? ''}/${metrics.metadata.name}`, podUsage(metrics)])),
-    };
+    return (await client.raw('GET', `${root}${path}`, undefined, signal && { signal })) as MetricsList;
   } catch (error) {
-    if (isStatus(error, 'NotFound')) return { ...noUsage, missing: 'the cluster serves no metrics.k8s.io' };
-    if (isStatus(error)) return { ...noUsage, missing: error.message };
+    if (isStatus(error, 'NotFound')) return { items: [], missing: 'the cluster serves no metrics.k8s.io' };
+    if (isStatus(error)) return { items: [], missing: error.message };
     throw error;
   }
 }

@@ -1,3 +1,5 @@
+import { failure } from '@oarlock/api/status';
+import type { Client } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { describe, expect, it } from 'vitest';
@@ -27,8 +29,22 @@ describe('readControlPlane', () => {
     });
   });
 
-  it('reads what another server serves', async () => {
+  it('leaves out what another server does not have: queues of a scheduler or controllers in other processes', async () => {
     const api = memoryApi({ clock: new FakeClock() });
-    expect(await readControlPlane(api.client())).toEqual({ ready: false, failedChecks: [] });
+    api.paths.set('/readyz', 'ok');
+    api.paths.set('/metrics', 'apiserver_current_inflight_requests{request_kind="readOnly"} 2\nworkqueue_depth{name="crd"} 0\n');
+    expect(await readControlPlane(api.client())).toEqual({ ready: true, failedChecks: [], requestsInFlight: 2, queueDepths: {} });
+  });
+
+  it('does not call a server unready that does not show its checks, and returns why there are no figures', async () => {
+    const api = memoryApi({ clock: new FakeClock() });
+    expect(await readControlPlane(api.client())).toEqual({ failedChecks: [], missing: 'the server serves no /metrics' });
+    const forbidden = failure('Forbidden', 'User "ada" cannot get path "/metrics"');
+    const client: Pick<Client, 'raw'> = { raw: () => Promise.reject(forbidden) };
+    expect(await readControlPlane(client as Client)).toEqual({ failedChecks: [], missing: forbidden.message });
+    const unready: Pick<Client, 'raw'> = {
+      raw: (_, path) => (path === '/metrics' ? Promise.resolve('') : Promise.reject(failure('InternalError', '[-]etcd failed'))),
+    };
+    expect(await readControlPlane(unready as Client)).toEqual({ ready: false, failedChecks: ['etcd'] });
   });
 });

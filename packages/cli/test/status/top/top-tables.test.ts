@@ -57,3 +57,21 @@ describe('formatTop', () => {
     );
   });
 });
+
+describe('formatTop', () => {
+  it('reports what the server does not serve, or does not show to the user', () => {
+    const facts = { pods: [pod('web')], nodes: [], controlPlane: { failedChecks: [], missing: 'no permission for /metrics' } };
+    const output = formatTop({
+      ...facts,
+      metricsMissing: 'the cluster serves no metrics.k8s.io',
+      nodesMissing: 'User "ada" cannot list nodes',
+    });
+    expect(output).toMatch(/^API server +<unknown>$/m);
+    expect(output).not.toContain('CPU(%)');
+    expect(output.split('\n\n').slice(-3)).toEqual([
+      'No nodes: User "ada" cannot list nodes',
+      'No figures of use: the cluster serves no metrics.k8s.io',
+      'No figures of the control plane: no permission for /metrics',
+    ]);
+  });
+});

@@ -21,4 +21,13 @@ describe('readUsage', () => {
     const api = memoryApi({ clock: new FakeClock() });
     expect((await readUsage(api.client(), undefined)).missing).toBe('the cluster serves no metrics.k8s.io');
   });
+
+  it('returns the figures of pods to a user who may not read those of nodes', async () => {
+    const api = memoryApi({ clock: new FakeClock() });
+    const item = { metadata: { namespace: 'd', name: 'web' }, containers: [{ usage: { cpu: '5m', memory: '1Mi' } }] };
+    api.paths.set('/apis/metrics.k8s.io/v1beta1/namespaces/d/pods', { items: [item] });
+    const { pods, nodes, missing } = await readUsage(api.client(), 'd');
+    expect(pods.get('d/web')).toEqual({ cpuMillicores: 5, memoryBytes: 2 ** 20 });
+    expect([nodes.size, missing]).toEqual([0, 'the cluster serves no metrics.k8s.io']);
+  });
 });

@@ -10,6 +10,7 @@ import { Cluster, type ClusterFacts } from '@oarlock/spi/cluster';
 import { Audit, type AuditSink } from '@oarlock/spi/audit';
 import { Controllers, type Controller, type ControllerWatch, type ReconcileResult } from '@oarlock/spi/controller';
 import { spanContextOf } from '@oarlock/kernel/tracing';
+import { runningPlugin } from '@oarlock/kernel/plugin-health';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { CallLimits } from './call-limits.ts';
 import type { Where } from '../thread/plugin-child.ts';
@@ -110,6 +111,7 @@ function authzProxy(thread: PluginThread): Authorizer {
 
 /** Does not wait for the plugin: an event that it has not taken is dropped when too many wait. */
 function auditProxy(thread: PluginThread, log: Logger): AuditSink {
+  const health = runningPlugin();
   let pending = 0;
   let dropped = 0;
   return {
@@ -121,7 +123,11 @@ function auditProxy(thread: PluginThread, log: Logger): AuditSink {
       pending += 1;
       void thread
         .call('record', [event])
-        .then(unwrapResult)
+        .then((result) => {
+          // no guard sees the result of a call that returns at once
+          if (result.error !== undefined) health?.report('error', new Error(result.error.message));
+          unwrapResult(result);
+        })
         .catch((error: unknown) => log.error({ err: error }, 'an audit event was lost'))
         .finally(() => {
           pending -= 1;

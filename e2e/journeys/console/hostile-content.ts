@@ -1,0 +1,46 @@
+import { expect, it } from 'vitest';
+import { markup, type ConsoleStage } from './stage.ts';
+
+/** Shows content that tries to change the page. */
+export function hostileContent(stage: () => ConsoleStage): void {
+  it('shows markup and escape sequences of names, annotations, events and logs as text', async () => {
+    const escape = String.raw`\u001b]52;c;ZXZpbA==\u0007\u001b[31mred\u001b[0m\u202e`;
+    const pod = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'hostile', annotations: { markup, script: 'javascript:window.attacked=1' } },
+      spec: {
+        restartPolicy: 'Never',
+        containers: [
+          {
+            name: 'c',
+            image: 'host',
+            command: ['node', '-e', `console.log(${JSON.stringify(markup)} + "${escape}"); setInterval(() => {}, 1e6)`],
+          },
+        ],
+      },
+    };
+    const event = {
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata: { name: 'hostile' },
+      involvedObject: { apiVersion: 'v1', kind: 'Pod', namespace: 'default', name: 'hostile' },
+      type: 'Warning',
+      reason: 'Markup',
+      message: markup,
+      lastTimestamp: new Date().toISOString(),
+    };
+    for (const object of [pod, event]) await stage().cluster.kubectl.run(['create', '-f', '-'], { input: JSON.stringify(object) });
+    await stage().goTo('#/o/core/v1/pods/default/hostile');
+    await stage().page.getByText(markup).first().waitFor();
+    await stage().tab('YAML');
+    await expect.poll(() => stage().page.getByLabel('YAML of the object').inputValue()).toContain('onerror');
+    await stage().tab('Logs');
+    await stage().page.getByRole('log').getByText(markup).waitFor();
+    const line = (await stage().page.getByRole('log').getByText(markup).textContent()) ?? '';
+    expect(line.trim()).toBe(`${markup}red\uFFFD`);
+    await stage().goTo('#/');
+    await stage().page.getByText(markup).first().waitFor();
+    expect(await stage().page.evaluate('window.attacked')).toBeUndefined();
+  });
+}

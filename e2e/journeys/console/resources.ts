@@ -1,0 +1,56 @@
+import { expect, it } from 'vitest';
+import { openPage } from '../../harness/browser.ts';
+import { TcpRelay } from '../../harness/tcp-relay.ts';
+import type { ConsoleStage } from './stage.ts';
+
+/** Edits with a conflict, and loses the connection. */
+export function resources(stage: () => ConsoleStage): void {
+  it('keeps the text of an edit that conflicts, and compares it with the newest version', async () => {
+    await stage().cluster.kubectl.run(['create', 'configmap', 'edited', '--from-literal=a=1']);
+    await stage().goTo('#/o/core/v1/configmaps/default/edited/yaml');
+    await stage().page.getByRole('button', { name: 'Edit' }).click();
+    const editor = stage().page.getByLabel('YAML of the object');
+    await editor.fill((await editor.inputValue()).replace('a: "1"', 'a: "2"'));
+    await stage().cluster.kubectl.run(['label', 'configmap', 'edited', 'other=true']);
+    await stage().page.getByRole('button', { name: 'Review changes' }).click();
+    await stage().page.getByText('The object was changed meanwhile').waitFor();
+    expect(await editor.inputValue()).toContain('a: "2"');
+    await stage().page.getByRole('button', { name: 'Review changes' }).click();
+    await stage().page.locator('.diff-removed').getByText('other: "true"').waitFor();
+    await stage().page.getByRole('button', { name: 'Apply' }).click();
+    await stage().page.getByText('Applied').waitFor();
+    expect(await stage().cluster.kubectl.run(['get', 'configmap', 'edited', '-o', 'jsonpath={.data.a}'])).toBe('2');
+  });
+
+  it('finds objects of all kinds by a part of their name', async () => {
+    await stage().goTo('#/resources');
+    const search = stage().page.locator('.object-search');
+    await search.getByLabel('Search objects of all kinds by name').fill('edited');
+    await search.getByRole('button', { name: 'Search' }).click();
+    await search.getByRole('link', { name: 'ConfigMap default/edited' }).click();
+    await stage().heading(/edited/);
+  });
+
+  it('shows changes of others at once, and resumes without a lost change after the connection was lost', async () => {
+    const line = await TcpRelay.to(stage().cluster.port);
+    const other = await openPage(stage().browser);
+    await other.page.goto((await stage().createLink()).replace(`:${stage().cluster.port}/`, `:${line.port}/`));
+    await other.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+    await other.page.goto(`https://127.0.0.1:${line.port}/console/#/r/core/v1/configmaps?ns=default`);
+    const grid = other.page.getByRole('grid');
+    await grid.getByText('edited').waitFor();
+    await stage().cluster.kubectl.run(['create', 'configmap', 'live']);
+    await grid.getByText('live').waitFor();
+    line.cut();
+    await other.page.getByText(/reconnecting/).waitFor();
+    expect(await grid.getByText('live').count()).toBe(1);
+    await stage().cluster.kubectl.run(['create', 'configmap', 'meanwhile']);
+    await stage().cluster.kubectl.run(['delete', 'configmap', 'live']);
+    line.restore();
+    await grid.getByText('meanwhile').waitFor();
+    await grid.getByText('live').waitFor({ state: 'detached' });
+    await other.page.getByText('Live', { exact: true }).waitFor();
+    await other.context.close();
+    await line.close();
+  });
+}
