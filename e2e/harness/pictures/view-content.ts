@@ -6,7 +6,7 @@ export const viewContent: Readonly<Record<string, readonly string[]>> = {
   'console-create': ['Create from YAML', 'kind: Deployment', 'Check', 'Apply'],
   'console-edit': ['terminationGracePeriodSeconds: 30', 'terminationGracePeriodSeconds: 2', 'Apply'],
   'console-logs': ['Filter lines', 'listens on 127.'],
-  'console-overview': ['Overview', 'Nodes', 'Workloads', 'Capacity', 'Control plane', 'Recent events'],
+  'console-overview': ['Overview', 'Nodes', 'Workloads', 'Capacity', 'Control plane', 'Stored objects', 'Recent events'],
   'console-plugins': ['Plugins', 'console', 'maxSessionsPerUser: 20'],
   'console-resources': ['Resources', 'ConfigMap', 'Search objects'],
   'console-revisions': ['Revision 1', 'Revision 2 (current)', 'Roll back'],

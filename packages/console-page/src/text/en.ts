@@ -403,6 +403,13 @@ export const text = {
     check: 'Check now',
     checkedAt: (time: string) => `Checked at ${time}`,
     first: (count: number) => `The first ${count} are shown`,
+    figures: {
+      leader: (component: string) => `Leader of ${component}`,
+      watches: 'Watches',
+      requests: 'Requests in flight',
+      queues: 'Keys in queues',
+      stored: 'Stored objects',
+    },
   },
   status: { ok: 'OK', warning: 'Warning', error: 'Error', pending: 'Pending', unknown: 'Unknown' },
   errors: {

@@ -1,10 +1,11 @@
-import { isApiError } from '../../api/client.ts';
+import { isApiError, type ApiClient } from '../../api/client.ts';
 import type { ConnectionState } from '../../api/watch.ts';
 import { useApp } from '../../app/context.ts';
-import { useLoaded } from '../../app/hooks.ts';
+import { useLoaded, useObjects } from '../../app/hooks.ts';
 import { ErrorMessage } from '../../components/error-message.tsx';
 import { StatusDot } from '../../components/status-dot.tsx';
 import { text } from '../../text/en.ts';
+import { controlPlaneFigures, leadersOf, type ControlPlaneFigures, type Lease } from './control-plane-figures.ts';
 
 export interface HealthCheck {
   readonly name: string;
@@ -17,16 +18,30 @@ export function healthChecks(verbose: string): readonly HealthCheck[] {
   return [...verbose.matchAll(/^\[([+-])\](\S+) (.*)$/gm)].map(([, sign, name = '', detail = '']) => ({ name, isOk: sign === '+', detail }));
 }
 
-/** The health checks of the API server. They are read when the connection changes, and on request: the server offers no watch of them. */
+/** Reads the figures of the control plane; none where the user may not read them. */
+async function readFigures(client: ApiClient, signal: AbortSignal): Promise<ControlPlaneFigures> {
+  try {
+    return controlPlaneFigures(await client.text('/metrics', { signal }));
+  } catch (error) {
+    if (isApiError(error, 403, 404)) return {};
+    throw error;
+  }
+}
+
+/**
+ * The health checks and figures of the API server. They are read when the connection changes, and on request: the server offers no watch of them. Leaders are
+ * watched.
+ */
 export function ControlPlaneCard({ connection }: { readonly connection: ConnectionState }) {
   const { client, session } = useApp();
   const { value, error, reload } = useLoaded(`readyz ${connection}`, async (signal) => {
     const at = new Date().toLocaleTimeString('en');
+    const figures = await readFigures(client, signal);
     try {
-      return { at, checks: healthChecks(await client.text('/readyz', { query: { verbose: true }, signal })) };
+      return { at, figures, checks: healthChecks(await client.text('/readyz', { query: { verbose: true }, signal })) };
     } catch (failure) {
       // a server that is not ready answers 500 with the same text
-      if (isApiError(failure, 500)) return { at, checks: healthChecks(failure.message) };
+      if (isApiError(failure, 500)) return { at, figures, checks: healthChecks(failure.message) };
       throw failure;
     }
   });
@@ -49,6 +64,7 @@ export function ControlPlaneCard({ connection }: { readonly connection: Connecti
               </li>
             ))}
           </ul>
+          <Figures figures={value.figures} />
           <details>
             <summary>{text.overview.checkedAt(value.at)}</summary>
             <ul class="plain">
@@ -67,5 +83,31 @@ export function ControlPlaneCard({ connection }: { readonly connection: Connecti
         </button>
       </p>
     </section>
+  );
+}
+
+const leasesPath = '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases';
+/** Leases of kube-system: those of components, and one for each API server. */
+const maxLeases = 100;
+
+function Figures({ figures: { watches, requestsInFlight, storedObjects, queues } }: { readonly figures: ControlPlaneFigures }) {
+  const leases = useObjects<Lease>(leasesPath, {}, { maxObjects: maxLeases });
+  const names = text.overview.figures;
+  const facts = [
+    ...leadersOf(leases.items).map(({ component, holder }) => [names.leader(component), holder] as const),
+    [names.watches, watches] as const,
+    [names.requests, requestsInFlight] as const,
+    [names.queues, queues && (queues.map(({ name, depth }) => `${name} ${depth}`).join(', ') || text.object.none)] as const,
+    [names.stored, storedObjects] as const,
+  ].filter(([, value]) => value !== undefined);
+  return (
+    <dl class="facts">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{typeof value === 'number' ? value.toLocaleString('en') : value}</dd>
+        </div>
+      ))}
+    </dl>
   );
 }
