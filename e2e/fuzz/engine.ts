@@ -60,6 +60,12 @@ const processorMs = (): number => {
 /** The number of inputs between two measurements of the memory. */
 const inputsPerBaseline = 500;
 
+/**
+ * The number of inputs between two collections of garbage. Without them the heap of a run of SPDY connections is 67 MiB larger in the end, after
+ * 180,000 connections as after 540,000, and a leak cannot be distinguished from what V8 keeps of garbage that it has not collected for long.
+ */
+const inputsPerCollection = 5000;
+
 class Finding extends Error {}
 
 /** Every target parses so many inputs, also on a busy machine where its share of the time has passed before. */
@@ -73,6 +79,7 @@ export async function fuzz<T>(
   let [rejected, slowestMs, parsed, baseline] = [0, 0, 0, memory()];
   const once = async (input: T): Promise<number> => {
     // measuring memory takes longer than most inputs: garbage of earlier inputs is collected before growth counts
+    if (parsed % inputsPerCollection === inputsPerCollection - 1) collect();
     if (parsed % inputsPerBaseline === 0) baseline = memory();
     parsed += 1;
     const began = processorMs();

@@ -27,7 +27,9 @@ for (const target of chosen) {
   console.log(`${result.failure === undefined ? '✔' : '✖'} ${result.name}: ${counts}`);
   if (result.failure === undefined) continue;
   findings += 1;
-  console.log(`  ${result.failure}\n  saved in ${saveInput(target.name, result.counterexample)}`);
+  // growth over all inputs has no input that caused it
+  const saved = result.counterexample === undefined ? '' : `\n  saved in ${saveInput(target.name, result.counterexample)}`;
+  console.log(`  ${result.failure}${saved}`);
 }
 cleanUp();
 console.log(`${inputs} inputs, ${findings} findings`);

@@ -7,6 +7,7 @@ import { isAbsolute, join, resolve } from 'node:path';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 
 const registryName = /^(?:@[a-z0-9][\w.-]*\/)?[a-z0-9][\w.-]*(?:@[\w.^~<>=*+-]+)?$/;
+const packageName = /^(?:@[a-z0-9][\w.-]*\/)?[a-z0-9][\w.-]*$/;
 const maxOutput = 64 * 1024;
 const manifests = ['package.json', 'package-lock.json'] as const;
 
@@ -24,6 +25,9 @@ export async function packageSpec(text: string): Promise<PackageSpec> {
     if (!existsSync(manifest)) throw new CommandError(`${text} is no folder of a package: ${manifest} does not exist`, exitCodes.usage);
     const { name } = JSON.parse(await readFile(manifest, 'utf8')) as { readonly name?: unknown };
     if (typeof name !== 'string') throw new CommandError(`${manifest} has no name`, exitCodes.usage);
+    // it becomes an argument of npm, the path of an import and a value of the cluster file
+    if (!packageName.test(name))
+      throw new CommandError(`${manifest}: ${JSON.stringify(name)} is no name of an npm package`, exitCodes.usage);
     return { install: resolve(text), name };
   }
   if (!registryName.test(text))

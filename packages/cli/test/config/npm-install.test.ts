@@ -22,6 +22,10 @@ it('takes the name of a folder from its manifest', async () => {
     await expect(packageSpec(folder)).rejects.toThrow('package.json does not exist');
     await writeFile(join(folder, 'package.json'), '{ "name": "admission-a" }');
     expect(await packageSpec(folder)).toEqual({ install: folder, name: 'admission-a' });
+    for (const name of ['--prefix=/', '../../etc/a', '/etc/a', 'a b', 'a\n- use: b', '@acme/../a', '']) {
+      await writeFile(join(folder, 'package.json'), JSON.stringify({ name }));
+      await expect(packageSpec(folder)).rejects.toThrow(`${JSON.stringify(name)} is no name of an npm package`);
+    }
   } finally {
     await rm(folder, { recursive: true });
   }
