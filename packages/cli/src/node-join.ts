@@ -140,12 +140,9 @@ async function enroll(
   // a server that did not answer is now at the end of the list
   const server = servers.preferred;
   const address = await addressTowards(server, AbortSignal.timeout(serverTimeoutMs));
-  const answer = await withClient({ server, servers, ca: signingCa, token }, async (api) => {
-    const { gitVersion } = (await api.raw('GET', '/version')) as { readonly gitVersion: string };
-    const skew = nodeSkew(version, gitVersion);
-    if (skew !== undefined) throw new CommandError(skew);
-    return requestJoin(api, { server, nodeName, addresses: [address] });
-  });
+  const answer = await withClient({ server, servers, ca: signingCa, token }, (api) =>
+    requestJoin(api, { server, nodeName, addresses: [address] }),
+  );
   // all CAs of the cluster, over a connection that the signing CA verifies
   const { ca } = answer;
   await checkFile(options.parsed, answer.cluster);
@@ -164,11 +161,15 @@ async function enroll(
   return facts;
 }
 
+/** Requests to join, unless the versions of the node and of the server are not supported together. @throws CommandError */
 async function requestJoin(
   api: HttpClient,
   { server, nodeName, addresses }: { readonly server: string; readonly nodeName: string; readonly addresses: readonly string[] },
 ): Promise<JoinResponse> {
   try {
+    const { gitVersion } = (await api.raw('GET', '/version')) as { readonly gitVersion: string };
+    const skew = nodeSkew(version, gitVersion);
+    if (skew !== undefined) throw new CommandError(skew);
     return (await api.raw('POST', '/oarlock/v1/join', { nodeName, addresses })) as JoinResponse;
   } catch (error) {
     if (isStatus(error, 'Unauthorized'))

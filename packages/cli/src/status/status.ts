@@ -10,6 +10,7 @@ import { errorText } from '@oarlock/primitives/error-text';
 import { parse, stringify } from 'yaml';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
+import { failedChecks } from './failed-checks.ts';
 import { formatClusterStatus, readClusterStatus, type ClusterStatus } from './cluster-status.ts';
 
 /** The process of a data directory. Without the role `apiserver`, the process knows only itself. */
@@ -59,7 +60,7 @@ export async function status(options: StatusOptions): Promise<void> {
     // also what is known of a process whose API server fails
     await printFacts(options.output, facts, textOf);
   }
-  const failed = facts.apiServer?.checks.flatMap((line) => /^\[-\](\S+)/.exec(line)?.[1] ?? []) ?? [];
+  const failed = failedChecks(facts.apiServer?.checks.join('\n') ?? '');
   if (failed.length > 0) throw new CommandError(`the API server is not ready: ${failed.join(', ')} failed`);
 }
 

@@ -1,6 +1,7 @@
 import { isStatus } from '@oarlock/api/status';
 import { samplesOf } from '@oarlock/primitives/prometheus-text';
 import type { Client } from '@oarlock/spi/client';
+import { failedChecks } from '../failed-checks.ts';
 
 /** The API server that answers, and what the process of this server measures. Absent where the user may not read it, or the server has none. */
 export interface ControlPlaneFacts {
@@ -29,11 +30,10 @@ const metrics = new Set([
 /** Reads `/readyz?verbose` and `/metrics`, which have no watch. */
 export async function readControlPlane(client: Client, signal?: AbortSignal): Promise<ControlPlaneFacts> {
   const [checks, text] = await Promise.all([read(client, '/readyz?verbose', signal), read(client, '/metrics', signal)]);
-  const failedChecks = [...checks.text.matchAll(/^\[-\](\S+)/gm)].map(([, name = '']) => name);
   const hidden = text.code !== undefined && !text.isOk ? { missing: hiddenBecause('/metrics', text) } : {};
   // a server that is not ready answers 500 with the failed checks; other rejections do not depend on the state of the server
   const readiness = checks.isOk || !isHidden(checks.code) ? { ready: checks.isOk } : {};
-  return { ...readiness, failedChecks, ...(text.isOk ? measured(text.text) : hidden) };
+  return { ...readiness, failedChecks: failedChecks(checks.text), ...(text.isOk ? measured(text.text) : hidden) };
 }
 
 const isHidden = (code: number | undefined): boolean => code === 401 || code === 403 || code === 404;
