@@ -4,6 +4,7 @@ import { longestFirst } from '../tools/vitest/longest-first.ts';
 
 /** Files that take more than twenty seconds, longest first. */
 const long = [
+  'journeys/packages',
   'conformance/nodes.test',
   'matrix/docker',
   'journeys/volumes-cut-off',
@@ -20,13 +21,14 @@ const long = [
   'ha/faults',
   'journeys/servers',
   'journeys/kubectl.test',
+  'journeys/console.test',
   'journeys/differ',
   'journeys/keys',
   'conformance/apps',
+  'security/fuzz',
   'journeys/volumes-chaos',
   'journeys/third-party-extensions',
   'journeys/volumes-sidecars',
-  'journeys/packages',
   'matrix/simulated',
   'journeys/commands-on-etcd',
   'conformance/network/network.test',

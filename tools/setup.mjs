@@ -75,13 +75,9 @@ export async function installIn(folder) {
   return result;
 }
 
-async function installPackages() {
-  if (isInstalled(root)) return;
-  await step(
-    'Installing npm packages',
-    () => installIn(root),
-    'Check that the npm registry can be reached (`npm ping`), then run the command again.',
-  );
+async function installPackages(title, folder) {
+  if (isInstalled(folder)) return;
+  await step(title, () => installIn(folder), 'Check that the npm registry can be reached (`npm ping`), then run the command again.');
 }
 
 /** Compiles all packages in the order of their references (unchanged ones are not built again), then bundles them. */
@@ -150,8 +146,12 @@ async function installComponents() {
 
 export async function setup({ system = false } = {}) {
   checkNode();
-  await installPackages();
-  if (system) await installComponents();
+  await installPackages('Installing npm packages', root);
+  if (system) {
+    // tests make the single file where no registry can be reached
+    await installPackages('Installing the npm packages of the single file', join(root, 'packaging', 'single-file'));
+    await installComponents();
+  }
   await build();
 }
 
