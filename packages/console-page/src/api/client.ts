@@ -121,9 +121,12 @@ export class ApiClient {
 
   /** Sends a request before it is needed. The next `json` with the same request uses its response; one response is kept. */
   prefetch(path: string, options: Pick<RequestOptions, 'query' | 'accept'>): void {
-    const value = this.#read(path, options);
-    value.catch(() => undefined); // reported to the caller of `json`, if there is one
-    this.#prefetched = { key: keyOf(path, options), value };
+    const prefetched = { key: keyOf(path, options), value: this.#read(path, options) };
+    this.#prefetched = prefetched;
+    // a request that failed, such as one before the sign-in, is sent again when it is needed
+    prefetched.value.catch(() => {
+      if (this.#prefetched === prefetched) this.#prefetched = undefined;
+    });
   }
 
   async json<T>(path: string, options: RequestOptions = {}): Promise<T> {

@@ -53,6 +53,18 @@ describe('a request', () => {
     await expect(client.json('/api/v1/pods')).rejects.toMatchObject({ code: 403, message: 'no' });
   });
 
+  it('that was sent ahead and has failed is sent again when it is needed', async () => {
+    const { client, requests } = fakeClient([{ json: { message: 'no' }, status: 401 }, { json: 'signed in' }]);
+    const failed = new Promise<void>((resolve) => {
+      client.onUnauthorized = () => resolve();
+    });
+    client.prefetch('/api/v1/pods', {});
+    await failed;
+    await new Promise(setImmediate); // the rejection follows
+    expect(await client.json('/api/v1/pods')).toBe('signed in');
+    expect(requests).toHaveLength(2);
+  });
+
   it('reports a session that has ended', async () => {
     const { client } = fakeClient([{ json: {}, status: 401 }]);
     let ended = false;
