@@ -19,7 +19,10 @@ export function kernelFeatures(): KernelFeatures {
 
 const sysResource = 1n << 24n;
 
-/** Returns the least oom_score_adj that this process may give to others: any with the capability SYS_RESOURCE of the machine, otherwise its own. */
+/**
+ * Returns the lowest oom_score_adj that this process may set for other processes: -1000 with the capability CAP_SYS_RESOURCE in the initial user namespace,
+ * otherwise its own value.
+ */
 export function minOomScoreAdj(): number {
   if (!existsSync('/proc/self/oom_score_adj')) return 0;
   const effective = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[1] ?? '0'}`);

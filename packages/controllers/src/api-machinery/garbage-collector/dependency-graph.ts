@@ -19,7 +19,7 @@ export interface GraphNode {
   readonly isOrphaningDependents: boolean;
 }
 
-/** Returns true if an owner reference with the uid of the object has its group, kind and name. */
+/** Returns true if an owner reference names the group, the kind and the name of the object. The caller compares the uid. */
 export function isReferenceTo({ resource, name }: GraphNode, reference: OwnerReference): boolean {
   return reference.name === name && reference.kind === resource.kind && parseApiVersion(reference.apiVersion).group === resource.group;
 }

@@ -153,7 +153,7 @@ export class GarbageCollector implements Controller {
     this.#absentOwners.add(uid);
   }
 
-  /** An owner whose kind or name the reference does not state correctly is unknown: the object with these coordinates decides, as upstream. */
+  /** If the reference names another kind or name than the object with its uid has, the state is unknown: the object that it names is read, as upstream does. */
   #knownOwnerState(reference: OwnerReference): OwnerState | 'unknown' {
     if (this.#absentOwners.has(reference.uid)) return 'absent';
     const owner = this.#graph.get(reference.uid);
@@ -207,7 +207,7 @@ export class GarbageCollector implements Controller {
     } catch (error) {
       if (!isStatus(error, 'NotFound')) throw error;
     }
-    // the owner exists if only its coordinates are wrong in this reference
+    // an object with this uid exists: only the kind or the name in this reference is wrong
     if (this.#graph.get(owner.uid) === undefined) this.#recordAbsentOwner(owner.uid);
     return 'absent';
   }

@@ -124,7 +124,7 @@ export class NamespaceController implements Controller {
         remainingCounts.set(`${each.resource}.${each.group}`, items.length);
         const held = items.flatMap((item) => item.metadata?.finalizers ?? []);
         for (const finalizer of held) finalizers.set(finalizer, (finalizers.get(finalizer) ?? 0) + 1);
-        // neither a finalizer nor the grace period of a pod explains why they remain
+        // the objects have no finalizers, and the grace periods of pods are over: they should be gone
         if (held.length === 0 && terminatingMs >= graceMs)
           failures.push(
             `unexpected items still remain in namespace: ${namespace} for gvr: ${each.group}/${each.version}, Resource=${each.resource}`,
@@ -146,11 +146,11 @@ export class NamespaceController implements Controller {
 
 interface RemainingObjects {
   readonly items: readonly KubeObject[];
-  /** The longest grace period of a pod that had not ended before the deletion, in milliseconds; 0 for other kinds. */
+  /** The longest grace period of the pods that ran when they were deleted, in milliseconds; 0 for other kinds. */
   readonly graceMs: number;
 }
 
-/** Deletes the objects of one resource in a namespace, and returns those that remain. */
+/** Deletes all objects of one resource in a namespace. Returns the objects that still exist afterwards. */
 async function deleteObjects({ resource: of, verbs }: Content, namespace: string, client: Client): Promise<RemainingObjects> {
   const isPod = of.group === '' && of.resource === 'pods';
   const before = await client.list(of, { namespace, ...(verbs.has('deletecollection') && !isPod && { limit: 1 }) });

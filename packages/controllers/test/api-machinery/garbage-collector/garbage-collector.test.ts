@@ -90,7 +90,7 @@ describe('[sig-api-machinery] Garbage collector', () => {
     expect(left(api)).toEqual(['next', 'taken']);
   });
 
-  it('deletes dependents with the uid of an owner, but another kind or name, and keeps those with the right ones', async () => {
+  it('deletes a dependent whose owner reference has a wrong kind or name, and keeps one whose reference is correct', async () => {
     const { api, clock } = await runControllers([garbageCollector], plain);
     const [owner] = api.seed(configMaps, map('owner'));
     api.seed(

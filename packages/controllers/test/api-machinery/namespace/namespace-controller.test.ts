@@ -115,7 +115,7 @@ describe('namespace-controller', () => {
     });
   });
 
-  it('reports errors of the API server without additions, sorted', async () => {
+  it('reports the messages of the API server unchanged, in alphabetical order', async () => {
     const { api } = await terminating((memory) => {
       const handle = memory.handler.handle.bind(memory.handler);
       memory.handler.handle = (request, ...rest) => {
