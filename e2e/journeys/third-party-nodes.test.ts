@@ -182,8 +182,8 @@ describe('clients of fake nodes', () => {
     await api.json('PATCH', `${nodes}/fake-scaled`, { headers: strategic, body: { spec: { providerID: 'fake://group/fake-scaled' } } });
     await api.untilReady('default', 'burst', 6);
     // scale down: fewer replicas, a candidate taint, a deletion taint, evictions, and the removal of the node
-    const scale = await api.get<{ readonly spec: { readonly replicas: number } }>(`${deployments}/burst/scale`);
-    await api.json('PUT', `${deployments}/burst/scale`, { body: { ...scale, spec: { replicas: 3 } } });
+    const merge = { 'content-type': 'application/merge-patch+json' };
+    await api.json('PATCH', `${deployments}/burst/scale`, { headers: merge, body: { spec: { replicas: 3 } } });
     await api.untilReady('default', 'burst', 3);
     await taint(api, 'fake-scaled', { key: 'DeletionCandidateOfClusterAutoscaler', value: '1', effect: 'PreferNoSchedule' });
     await taint(api, 'fake-scaled', { key: 'ToBeDeletedByClusterAutoscaler', value: '1', effect: 'NoSchedule' });
