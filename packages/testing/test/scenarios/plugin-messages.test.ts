@@ -8,7 +8,8 @@ import { z } from 'zod';
 import { FakeClock } from '../../src/fake-clock.ts';
 import { startCluster } from '../../src/start-cluster.ts';
 
-const limits = { timeout: 60_000 };
+/** The first cluster of a file loads all plugins. */
+const limits = { timeout: 180_000 };
 const lamps: Resource = {
   group: 'example.com',
   version: 'v1',
@@ -62,7 +63,7 @@ it('startCluster prints logs and failures of a controller with its name and its 
   await using cluster = await startCluster({ plugins: [failing], print: (text) => printed.push(text) });
   const metadata = { namespace: 'default', name: 'web', labels: { fail: '' } };
   await cluster.client.create(configMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata });
-  await vi.waitFor(() => expect(printed.length).toBeGreaterThan(1), 50_000);
+  await vi.waitFor(() => expect(printed.length).toBeGreaterThan(1), 150_000);
   expect(printed[0]).toBe('controller-failing about to fail {"key":"web","token":"<redacted>","monkey":"banana"}');
   expect(printed[1]).toMatch(
     /^controller-failing reconcile of web failed; retrying: cannot handle web\n\s+at breakOn \(.*plugin-messages\.test\.ts:\d+:\d+\)/,
@@ -88,7 +89,7 @@ it('warns about a controller that waits for a kind, which runs when the kind is 
   await cluster.client.create(customResourceDefinitions, lampDefinition as never);
   await cluster.whenServed(lamps);
   await cluster.client.create(lamps, { apiVersion: 'example.com/v1', kind: 'Lamp', metadata: { name: 'desk' } });
-  await vi.waitFor(() => expect(printed).toContain('controller-lamps seen {"key":"desk"}'), 50_000);
+  await vi.waitFor(() => expect(printed).toContain('controller-lamps seen {"key":"desk"}'), 150_000);
 });
 
 it('a kind is found by the change of its definition: no interval elapses', limits, async () => {
@@ -96,7 +97,7 @@ it('a kind is found by the change of its definition: no interval elapses', limit
   const clock = new FakeClock(); // nothing advances it
   const discovery = new ResourceDiscovery(cluster.client, clock);
   expect(await discovery.has(lamps)).toBe(false); // fetched again only after an interval or a change
-  const served = discovery.whenServed([lamps], AbortSignal.timeout(50_000));
+  const served = discovery.whenServed([lamps], AbortSignal.timeout(150_000));
   await cluster.client.create(customResourceDefinitions, lampDefinition as never);
   await served;
 });
