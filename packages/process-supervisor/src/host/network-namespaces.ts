@@ -27,7 +27,9 @@ export class NetworkNamespaces {
       await run(unshare, [`--net=${path}`, '--', ip, 'link', 'set', 'lo', 'up'], { timeout });
     } catch (cause) {
       this.#shared = undefined;
-      throw new SupervisorError('Internal', `cannot create the network namespace ${basename(path)}: ${(cause as Error).message}`, { cause });
+      throw new SupervisorError('Internal', `cannot create the network namespace ${basename(path)}: ${(cause as Error).message}`, {
+        cause,
+      });
     }
   }
 }

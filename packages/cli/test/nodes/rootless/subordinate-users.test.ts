@@ -56,7 +56,16 @@ describe.skipIf(missing() !== undefined && process.env['CI'] !== 'true')(
       await chmod(ranges, 0o644);
       const require = createRequire(import.meta.url);
       const loader = pathToFileURL(join(dirname(require.resolve('@oxc-node/core')), 'register.mjs')).href;
-      const node = [process.execPath, '--conditions=@oarlock/source', '--import', loader, '--input-type=module', '--eval', script, directory];
+      const node = [
+        process.execPath,
+        '--conditions=@oarlock/source',
+        '--import',
+        loader,
+        '--input-type=module',
+        '--eval',
+        script,
+        directory,
+      ];
       const words = ['--mount', '--', 'sh', '-c', asUserWithRanges, 'sh', ranges, String(user), ...node];
       const { stdout, stderr, status } = spawnSync('unshare', words, {
         cwd: dirname(module),
