@@ -69,7 +69,7 @@ async function rightsFound(
         const right = `${verb} ${resource.group}/${resource.name}`;
         asked.push(right);
         const { method, path, ...rest } = requestFor(resource, verb, namespace);
-        // priority and fairness may reject a request on a busy machine, which says nothing about the right
+        // a request that priority and fairness rejects on a busy machine does not show whether the right exists
         const { status, body } = await untilValue(
           right,
           () => caller.call(method, path, rest),
