@@ -170,9 +170,9 @@ function on<T extends KubeObject>(kind: string, validator: Validator<T>): void {
   validators.set(kind, validator as unknown as Validator);
 }
 const updatesOnly =
-  <T extends KubeObject>(validator: (errors: Errors, object: T, old: T) => void): Validator<T> =>
-  (errors, object, old) => {
-    if (old !== undefined) validator(errors, object, old);
+  <T extends KubeObject>(validator: (errors: Errors, object: T, old: T, options: ValidationOptions) => void): Validator<T> =>
+  (errors, object, old, options) => {
+    if (old !== undefined) validator(errors, object, old, options);
   };
 
 on<Pod>('v1/Pod', (errors, pod, old) => (old === undefined ? validatePodCreate(errors, pod) : validatePodUpdate(errors, pod, old)));
@@ -257,8 +257,14 @@ on<CSINode>('storage.k8s.io/v1/CSINode', validateCSINode);
 on<VolumeAttachment>('storage.k8s.io/v1/VolumeAttachment', validateVolumeAttachment);
 on<CSIStorageCapacity>('storage.k8s.io/v1/CSIStorageCapacity', validateCSIStorageCapacity);
 on<CertificateSigningRequest>('certificates.k8s.io/v1/CertificateSigningRequest', validateCertificateSigningRequest);
-on<CertificateSigningRequest>('certificates.k8s.io/v1/CertificateSigningRequest/status', validateCertificateSigningRequestStatus);
-on<CertificateSigningRequest>('certificates.k8s.io/v1/CertificateSigningRequest/approval', validateCertificateSigningRequestStatus);
+on<CertificateSigningRequest>(
+  'certificates.k8s.io/v1/CertificateSigningRequest/status',
+  updatesOnly(validateCertificateSigningRequestStatus),
+);
+on<CertificateSigningRequest>(
+  'certificates.k8s.io/v1/CertificateSigningRequest/approval',
+  updatesOnly(validateCertificateSigningRequestStatus),
+);
 on<APIService>('apiregistration.k8s.io/v1/APIService', (errors, object) => validateApiService(errors, object));
 on<APIService>('apiregistration.k8s.io/v1/APIService/status', (errors, object) => validateApiServiceStatus(errors, object));
 on<FlowSchema>('flowcontrol.apiserver.k8s.io/v1/FlowSchema', (errors, object) => validateFlowSchema(errors, object));

@@ -14,7 +14,6 @@ import type {
   CertificateSigningRequestSpec,
   CertificateSigningRequestStatus,
 } from '@oarlock/api/types/certificates-v1';
-import { jsonEqual } from '@oarlock/api/json/json';
 import { sourceAddressAnnotation } from '@oarlock/spi/cluster';
 import { fieldOf, specOf, statusOf, withFields, type Strategy } from '../strategy.ts';
 
@@ -120,7 +119,7 @@ export const persistentVolumes: Strategy = {
 
 const csrSpec = (object: KubeObject) => specOf<CertificateSigningRequestSpec>(object);
 const csrStatus = (object: KubeObject) => statusOf<CertificateSigningRequestStatus>(object);
-const decidedConditionTypes = new Set(['Approved', 'Denied']);
+const approvalConditionTypes = ['Approved', 'Denied'];
 /**
  * Returns a CertificateSigningRequest with the source address annotation, on which the approval of serving certificates relies. Clients cannot set
  * or change the annotation.
@@ -158,16 +157,8 @@ export const certificateSigningRequests: Strategy = {
     }),
   subresources: {
     status: {
-      prepareForUpdate(object, old, { now }) {
-        const next = csrStatus(object);
-        const approvals = (csrStatus(old).conditions ?? []).filter(({ type }) => decidedConditionTypes.has(type));
-        const undecided = (next.conditions ?? []).filter(({ type }) => !decidedConditionTypes.has(type));
-        return withConditionTimes(
-          withFields(object, { spec: fieldOf(old, 'spec'), status: { ...next, conditions: [...approvals, ...undecided] } }),
-          old,
-          now,
-        );
-      },
+      prepareForUpdate: (object, old, { now }) =>
+        withConditionTimes(withFields(withApprovalOf(object, old), { spec: fieldOf(old, 'spec') }), old, now),
     },
     approval: {
       prepareForUpdate: (object, old, { now }) => {
@@ -183,22 +174,31 @@ export const certificateSigningRequests: Strategy = {
   },
 };
 
-/** Returns the object with the timestamps of its conditions set. */
+/**
+ * Returns the object with the Approved and Denied conditions of `old`. Where their number differs, the conditions stay: validation rejects the
+ * update.
+ */
+function withApprovalOf(object: KubeObject, old: KubeObject): KubeObject {
+  let conditions = csrStatus(object).conditions ?? [];
+  for (const approval of approvalConditionTypes) {
+    const before = (csrStatus(old).conditions ?? []).filter(({ type }) => type === approval);
+    if (before.length !== conditions.filter(({ type }) => type === approval).length) continue;
+    const kept = before.values();
+    conditions = conditions.map((condition) => (condition.type === approval ? (kept.next().value ?? condition) : condition));
+  }
+  return csrStatus(object).conditions === undefined ? object : withFields(object, { status: { ...csrStatus(object), conditions } });
+}
+
+/** Returns the object with the missing timestamps of its conditions set. */
 function withConditionTimes(object: KubeObject, old: KubeObject, now: number): KubeObject {
   const at = formatTime(now);
   const before = csrStatus(old).conditions ?? [];
-  const conditions = csrStatus(object).conditions?.map((condition) => {
-    const previous = before.find(({ type }) => type === condition.type);
-    const changed = !jsonEqual(
-      { ...previous, lastUpdateTime: undefined, lastTransitionTime: undefined },
-      { ...condition, lastUpdateTime: undefined, lastTransitionTime: undefined },
-    );
-    return {
-      ...condition,
-      lastUpdateTime: condition.lastUpdateTime ?? (changed ? at : (previous?.lastUpdateTime ?? at)),
-      lastTransitionTime:
-        condition.lastTransitionTime ?? (previous?.status === condition.status ? (previous.lastTransitionTime ?? at) : at),
-    };
-  });
+  const transitionTime = ({ type, status }: { readonly type: string; readonly status: string }) =>
+    before.find((condition) => condition.type === type && condition.status === status && condition.lastTransitionTime)?.lastTransitionTime;
+  const conditions = csrStatus(object).conditions?.map((condition) => ({
+    ...condition,
+    lastUpdateTime: condition.lastUpdateTime ?? at,
+    lastTransitionTime: condition.lastTransitionTime ?? transitionTime(condition) ?? at,
+  }));
   return conditions === undefined ? object : withFields(object, { status: { ...csrStatus(object), conditions } });
 }
