@@ -3,6 +3,7 @@ import { formatTime } from '@oarlock/api/values/time';
 import type {
   Event,
   Node,
+  NodeStatus,
   PersistentVolumeSpec,
   PersistentVolumeStatus,
   PersistentVolumeClaimSpec,
@@ -22,10 +23,29 @@ const text =
   (object: KubeObject) =>
     read(object as T) ?? '';
 
+/** Returns a Node without the fields of the removed dynamic kubelet configuration, unless the stored Node has them. */
+function withoutDynamicConfiguration(object: KubeObject, old?: KubeObject): KubeObject {
+  const { spec } = object as Node;
+  if (spec?.configSource === undefined || (old as Node | undefined)?.spec?.configSource !== undefined) return object;
+  const { configSource: _removed, ...rest } = spec;
+  return withFields(object, { spec: rest });
+}
+
 /** The strategy of Nodes, which keeps the status that the kubelet sends on create. */
 export const nodes: Strategy = {
   fields: { 'spec.unschedulable': (object) => String((object as Node).spec?.unschedulable ?? false) },
   keepsStatusOnCreate: true,
+  prepareForCreate: (object) => withoutDynamicConfiguration(object),
+  prepareForUpdate: withoutDynamicConfiguration,
+  subresources: {
+    status: {
+      prepareForUpdate(object, old) {
+        const { config, ...status } = statusOf<NodeStatus>(object);
+        const isDropped = config !== undefined && statusOf<NodeStatus>(old).config === undefined;
+        return withFields(object, { spec: fieldOf(old, 'spec'), ...(isDropped && { status }) });
+      },
+    },
+  },
 };
 
 /** Returns a Secret with the write-only `stringData` moved to `data`. */
@@ -73,6 +93,16 @@ export const events: Strategy = {
 const claimSpec = (object: KubeObject) => specOf<PersistentVolumeClaimSpec>(object);
 const core = new Set([undefined, '']);
 
+/**
+ * Returns a PersistentVolumeClaim without a dataSourceRef into another namespace, which needs the alpha feature CrossNamespaceVolumeDataSource, unless
+ * the stored claim has a reference.
+ */
+function withoutForeignSource(object: KubeObject, old?: KubeObject): KubeObject {
+  const { dataSourceRef, ...spec } = claimSpec(object);
+  if (!dataSourceRef?.namespace || (old !== undefined && claimSpec(old).dataSourceRef !== undefined)) return object;
+  return withFields(object, { spec });
+}
+
 /** Returns a PersistentVolumeClaim with dataSource and dataSourceRef set to the same object, as far as dataSource can express the reference. */
 function hasSameSource(object: KubeObject): KubeObject {
   const { dataSource, dataSourceRef } = claimSpec(object);
@@ -89,8 +119,8 @@ function hasSameSource(object: KubeObject): KubeObject {
 
 export const persistentVolumeClaims: Strategy = {
   returnsDeletedObject: true,
-  prepareForCreate: (object) => hasSameSource(withFields(object, { status: { phase: 'Pending' } })),
-  prepareForUpdate: hasSameSource,
+  prepareForCreate: (object) => hasSameSource(withoutForeignSource(withFields(object, { status: { phase: 'Pending' } }))),
+  prepareForUpdate: (object, old) => hasSameSource(withoutForeignSource(object, old)),
 };
 
 const volumeStatus = (object: KubeObject) => statusOf<PersistentVolumeStatus>(object);

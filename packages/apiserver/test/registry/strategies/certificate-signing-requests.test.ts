@@ -40,8 +40,11 @@ describe('conditions', () => {
   const times = { lastTransitionTime: '1970-01-01T00:00:00Z', lastUpdateTime: '1970-01-01T00:00:00Z' };
   const withConditions = (...conditions: readonly object[]) => ({ ...csr(serving), status: { conditions } });
   const updated = (subresource: 'status' | 'approval', object: KubeObject, old: KubeObject) =>
-    (certificateSigningRequests.subresources?.[subresource]?.prepareForUpdate(object, old, context) as CertificateSigningRequest).status
-      ?.conditions;
+    (
+      certificateSigningRequests.subresources?.[subresource]?.prepareForUpdate(object, old, context) as
+        | CertificateSigningRequest
+        | undefined
+    )?.status?.conditions;
 
   it('of an approval stay as they are in an update of the status', () => {
     const changed = withConditions({ ...approved, reason: 'New' }, { type: 'Failed', status: 'True' });

@@ -1,4 +1,4 @@
-import { duplicate, fieldForbidden, invalid, notSupported, required } from '../../../field/field-error.ts';
+import { duplicate, fieldForbidden, invalid, required } from '../../../field/field-error.ts';
 import type { CertificateSigningRequest } from '../../../generated/types/certificates-v1.ts';
 import { repeatedIndexes, validateEnum, validateOptionalEnum, type Errors } from '../checks.ts';
 import { validateSignerName } from '../signer-name.ts';
@@ -59,38 +59,44 @@ const finalTypes = ['Approved', 'Denied', 'Failed'];
 /** The types of conditions that only the approval subresource sets. */
 const approvalTypes = ['Approved', 'Denied'];
 const conditionsPath = 'status.conditions';
-const count = (conditions: readonly Condition[], type: string) => conditions.filter((condition) => condition.type === type).length;
+const count = (conditions: readonly Condition[] | undefined, type: string) => conditions?.filter((one) => one.type === type).length ?? 0;
 const hasBoth = (conditions: readonly Condition[]) => approvalTypes.every((type) => count(conditions, type) > 0);
 
-/**
- * Validates an update of the status or approval (validateCertificateSigningRequestUpdate upstream). Faults of conditions that the stored object
- * already has are tolerated.
- */
+/** Validates an update of the status, which must not approve or deny. */
 export function validateCertificateSigningRequestStatus(
   errors: Errors,
   object: CertificateSigningRequest,
   old: CertificateSigningRequest,
-  { subresource }: { readonly subresource?: string },
 ): void {
+  validateUpdate(errors, object, old);
+  for (const type of approvalTypes)
+    if (count(object.status?.conditions, type) > count(old.status?.conditions, type))
+      errors.push(fieldForbidden(conditionsPath, `updates may not add a condition of type ${JSON.stringify(type)}`));
+  if (old.status?.certificate && object.status?.certificate !== old.status.certificate)
+    errors.push(fieldForbidden('status.certificate', 'updates may not modify existing certificate content'));
+}
+
+/** Validates an update of the approval, which keeps the certificate. */
+export function validateCertificateSigningRequestApproval(
+  errors: Errors,
+  object: CertificateSigningRequest,
+  old: CertificateSigningRequest,
+): void {
+  validateUpdate(errors, object, old);
+}
+
+/** Faults of conditions and certificates that the stored object already has are tolerated. */
+function validateUpdate(errors: Errors, object: CertificateSigningRequest, old: CertificateSigningRequest): void {
   validateCertificateSigningRequest(errors, object, old);
-  const conditions = object.status?.conditions ?? [];
-  const oldConditions = old.status?.conditions ?? [];
-  validateConditions(errors, conditions, oldConditions);
-  const certificate = object.status?.certificate ?? '';
-  const oldCertificate = old.status?.certificate ?? '';
-  if (certificate !== oldCertificate && certificateFault(oldCertificate) === undefined) {
+  validateConditions(errors, object.status?.conditions ?? [], old.status?.conditions ?? []);
+  const { certificate } = object.status ?? {};
+  if (certificate !== old.status?.certificate && certificateFault(old.status?.certificate) === undefined) {
     const fault = certificateFault(certificate);
     if (fault !== undefined) errors.push(invalid('status.certificate', '<certificate data>', fault));
   }
   for (const type of finalTypes)
-    if (count(conditions, type) < count(oldConditions, type))
+    if (count(object.status?.conditions, type) < count(old.status?.conditions, type))
       errors.push(fieldForbidden(conditionsPath, `updates may not remove a condition of type ${JSON.stringify(type)}`));
-  if (subresource !== 'approval')
-    for (const type of approvalTypes)
-      if (count(conditions, type) > count(oldConditions, type))
-        errors.push(fieldForbidden(conditionsPath, `updates may not add a condition of type ${JSON.stringify(type)}`));
-  if (certificate !== oldCertificate && oldCertificate !== '')
-    errors.push(fieldForbidden('status.certificate', 'updates may not modify existing certificate content'));
 }
 
 function validateConditions(errors: Errors, conditions: readonly Condition[], old: readonly Condition[]): void {

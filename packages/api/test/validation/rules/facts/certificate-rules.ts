@@ -67,7 +67,12 @@ export const certificateRules: readonly ValidationRule[] = [
     rule: 'certificates.validateConditions: types and statuses',
     kind,
     subresource: 'approval',
-    fields: withConditions({ type: '', status: 'True' }, { type: 'A', status: '' }, { type: 'B', status: 'Maybe' }, { type: 'Failed', status: 'False' }),
+    fields: withConditions(
+      { type: '', status: 'True' },
+      { type: 'A', status: '' },
+      { type: 'B', status: 'Maybe' },
+      { type: 'Failed', status: 'False' },
+    ),
     old: {},
     errors: [
       'status.conditions[0].type: Required value',
