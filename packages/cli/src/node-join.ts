@@ -28,6 +28,7 @@ import type { KeyPair } from '@oarlock/spi/cluster';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { discoverCa, validateJoinTarget, withClient } from './common/join-discovery.ts';
 import type { NodeJoinOptions } from './nodes/node-join-options.ts';
+import { updateServingAddress } from './nodes/serving-address.ts';
 import { up } from './up.ts';
 
 interface NodeFacts {
@@ -46,6 +47,8 @@ interface NodeFiles {
 
 /** Maximum time in milliseconds to wait for the approval of a certificate request, as kubelets wait. */
 const approvalTimeoutMs = 15 * 60_000;
+/** As above, for the certificate of a machine whose address has changed: the node starts without it. */
+const addressApprovalTimeoutMs = 30_000;
 /** Time in milliseconds after which the command reports that an approval is pending. */
 const approvalNoticeMs = 5_000;
 /** Timeout of a connection to the server in milliseconds. The command does not wait for a server that is still starting. */
@@ -117,7 +120,10 @@ async function currentEnrollment(options: NodeJoinOptions, files: NodeFiles): Pr
   const { ca = '' } = (await loadKubeconfig(kubeconfigFile, { environment: {} })).options;
   if (options.caHash !== undefined && !caHashes(ca).includes(options.caHash))
     throw usage(`--ca-hash: ${dataDir} belongs to the cluster ${facts.cluster.name}, which has another CA: join with a new --data-dir`);
-  if (isAccepted) return facts;
+  if (isAccepted) {
+    await updateAddress(facts, files, servers);
+    return facts;
+  }
   if (options.token === undefined)
     throw new CommandError(
       `${servers.preferred} rejects the certificate of the node ${facts.nodeName}, as after \`oarlock node remove\`: join again with a new token from \`oarlock token create\``,
@@ -155,6 +161,23 @@ async function updateAuthorities(kubeconfigFile: string, servers: ServerList): P
     console.error(`could not fetch the cluster CAs: ${errorText(error)}`);
   }
   return true;
+}
+
+/** Requests another serving certificate if the address of the machine has changed. If that fails, the node starts with the former certificate. */
+async function updateAddress({ nodeName }: NodeFacts, files: NodeFiles, servers: ServerList): Promise<void> {
+  const { options } = await loadKubeconfig(files.kubeconfigFile, { environment: {} });
+  const signal = AbortSignal.timeout(addressApprovalTimeoutMs);
+  const request = (names: readonly string[]) =>
+    withClient({ ...options, server: servers.preferred, servers }, (client) =>
+      requestCertificate({ client, purpose: 'serving', subject: { nodeName, names }, signal }),
+    );
+  const keyFile = joinPath(files.dataDir, 'kubelet-serving.key');
+  try {
+    const address = await addressTowards(servers.preferred, AbortSignal.timeout(serverTimeoutMs));
+    await updateServingAddress({ nodeName, address, certificateFile: files.certificateFile, keyFile, request });
+  } catch (error) {
+    console.error(`could not request a serving certificate for the address of this machine: ${errorText(error)}`);
+  }
 }
 
 /** Joins the cluster with a token: verifies the cluster's CA, requests the certificates, and writes them to the data directory. */

@@ -47,7 +47,7 @@ async function nameConflict(client: Client, { nodeName: name, addresses }: JoinR
     throw error;
   });
   const isReady = node?.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
-  const reported = node?.status?.addresses?.map((each) => each.address) ?? [];
+  const reported = (node?.status?.addresses ?? []).filter(({ type }) => type !== 'Hostname').map((each) => each.address);
   if (!isReady || reported.some((each) => addresses.includes(each))) return undefined;
   return `a node ${name} that is ready exists at ${reported.join(', ')}: choose another --node-name, or remove that node first with \`oarlock node remove ${name}\``;
 }
