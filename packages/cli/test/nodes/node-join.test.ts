@@ -54,7 +54,7 @@ describe('a machine that has joined, when the API servers reject its certificate
     await rm(dataDir, { recursive: true });
   });
 
-  it('says that the node was removed and what to do', async () => {
+  it('reports that the node was removed and what to do', async () => {
     await expect(join({ dataDir, detach: false })).rejects.toThrow(
       `${url} rejects the certificate of the node n1, as after \`oarlock node remove\`: join again with a new token`,
     );

@@ -266,9 +266,9 @@ function serverJoinPlugin(): Plugin {
         const parsed = serverJoinSchema.safeParse(body);
         if (!parsed.success) return badRequest(z.prettifyError(parsed.error));
         const { name } = parsed.data;
-        const taken = name === undefined ? undefined : await runningServer(name, new ServerRegistry({ storage, clock, log }));
-        if (taken !== undefined)
-          return conflict(`a server ${taken.name} runs at ${taken.url}: choose another --node-name, or stop that server to replace it`);
+        const running = name === undefined ? undefined : await runningServer(name, new ServerRegistry({ storage, clock, log }));
+        if (running !== undefined)
+          return conflict(`a server ${running.name} runs at ${running.url}: choose another --node-name, or stop that server to replace it`);
         log.info({ by: identity.name, server: name }, 'a server is joining');
         const joined = storage.members && { storage: { plugin: pluginNameOf(storage), endpoints: storage.members.endpoints() } };
         return answer({ sealedClusterKey: sealed, record: stored.text, ...joined } satisfies ServerJoinResponse);
