@@ -28,11 +28,16 @@ export interface LayerRecord extends LayerContent {
 
 /** Limits of one layer. */
 export interface LayerLimits {
+  /** Entries, and directories that their paths imply. */
   readonly maxEntries: number;
   readonly maxBytes: number;
   /** A layer may be this many times larger than its compressed size, once it exceeds `ratioFromBytes`. */
   readonly maxRatio: number;
   readonly ratioFromBytes: number;
+  /** Memory for paths of directories and whiteouts, and for extended attributes. */
+  readonly maxRecordBytes: number;
+  /** Components of paths and records that the extraction looks at. */
+  readonly maxSteps: number;
 }
 
 export const defaultLayerLimits: LayerLimits = {
@@ -40,4 +45,6 @@ export const defaultLayerLimits: LayerLimits = {
   maxBytes: 256 * 1024 ** 3,
   maxRatio: 200,
   ratioFromBytes: 256 * 1024 ** 2,
+  maxRecordBytes: 256 * 1024 ** 2,
+  maxSteps: 20_000_000,
 };
