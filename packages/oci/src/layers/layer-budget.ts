@@ -8,6 +8,7 @@ const recordOverhead = 64;
 export class LayerBudget {
   readonly #limits: LayerLimits;
   #entries = 0;
+  #implied = 0;
   #bytes = 0;
   #memory = 0;
   #steps = 0;
@@ -16,11 +17,18 @@ export class LayerBudget {
     this.#limits = limits;
   }
 
-  /** Counts an entry of the archive, or a directory that the path of an entry implies. */
+  /** Counts an entry of the archive. */
   entry(): void {
     this.#entries += 1;
     const { maxEntries } = this.#limits;
-    if (this.#entries > maxEntries) throw tooLarge(`has more than ${maxEntries} entries and directories`);
+    if (this.#entries > maxEntries) throw tooLarge(`has more than ${maxEntries} entries`);
+  }
+
+  /** Counts a directory that is created for the path of an entry. */
+  implied(): void {
+    this.#implied += 1;
+    const { maxImplied } = this.#limits;
+    if (this.#implied > maxImplied) throw tooLarge(`has more than ${maxImplied} directories without an entry`);
   }
 
   /** Counts the size of a file, holes included: a copy of the file may need it on the disk. */

@@ -28,8 +28,9 @@ export interface LayerRecord extends LayerContent {
 
 /** Limits of one layer. */
 export interface LayerLimits {
-  /** Entries, and directories that their paths imply. */
   readonly maxEntries: number;
+  /** Directories without an entry, which the paths of entries imply: each may cost an inode for two bytes. */
+  readonly maxImplied: number;
   readonly maxBytes: number;
   /** A layer may be this many times larger than its compressed size, once it exceeds `ratioFromBytes`. */
   readonly maxRatio: number;
@@ -42,6 +43,7 @@ export interface LayerLimits {
 
 export const defaultLayerLimits: LayerLimits = {
   maxEntries: 2_000_000,
+  maxImplied: 100_000,
   maxBytes: 256 * 1024 ** 3,
   maxRatio: 200,
   ratioFromBytes: 256 * 1024 ** 2,

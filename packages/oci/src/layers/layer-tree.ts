@@ -119,7 +119,7 @@ export class LayerTree {
       else if (found) throw invalid(path, `${displayPath(next)} is not a directory`);
       else {
         if (!create) return undefined;
-        this.#options.budget.entry();
+        this.#options.budget.implied();
         this.#options.budget.record(next.length);
         fs.mkdirSync(osPath(this.absolute(next)), 0o755);
         this.#options.onImplied(next);

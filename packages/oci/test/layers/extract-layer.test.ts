@@ -162,8 +162,8 @@ describe('extractLayer', () => {
     [
       'directories that a path implies',
       [{ path: 'a/b/c/d/e/f/g/h/i/j/file', bytes: 'x' }],
-      { maxEntries: 10 },
-      'has more than 10 entries and directories',
+      { maxImplied: 9 },
+      'has more than 9 directories without an entry',
     ],
     [
       'holes of several files',
