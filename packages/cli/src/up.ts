@@ -113,12 +113,13 @@ async function upInNamespaces(options: UpOptions, file: ClusterFile, roles: read
 }
 
 function printReady(message: string): void {
-  if (process.send !== undefined) {
-    process.send({ ready: message });
+  if (process.connected) {
+    process.send?.({ ready: message });
     process.disconnect();
   } else {
     console.log(message);
-    console.log('\nStop it with Ctrl-C.');
+    // a detached process continues when the command that waits for it was interrupted
+    if (process.send === undefined) console.log('\nStop it with Ctrl-C.');
   }
 }
 
@@ -126,6 +127,12 @@ function printReady(message: string): void {
 function printWarning(warning: string): void {
   if (process.connected) process.send?.({ warning });
   else console.log(`Warning: ${warning}`);
+}
+
+/** Prints a line before the cluster is ready, also in the process that waits for a detached process. */
+function printNotice(notice: string): void {
+  if (process.connected) process.send?.({ notice });
+  else console.log(notice);
 }
 
 /** Aborts `stop` on the first signal and ends the process on a later one. The promise resolves on the first signal. */
@@ -145,7 +152,7 @@ function onStopSignal(stop: AbortController): Promise<void> {
 async function clusterFileFor({ file }: UpOptions): Promise<ClusterFile> {
   if (file !== undefined) return readClusterFile(file);
   const { file: chosen, reason } = await selectDefaultCluster();
-  if (process.send === undefined) console.log(`Composition ${chosen.name}: ${reason}.`);
+  printNotice(`Composition ${chosen.name}: ${reason}`);
   return chosen;
 }
 
@@ -229,7 +236,8 @@ async function detach(options: UpOptions): Promise<void> {
     stdio: ['ignore', out, out, 'ipc'],
   });
   const result = await new Promise<string | number>((done) => {
-    child.on('message', ({ ready, warning }: { readonly ready?: string; readonly warning?: string }) => {
+    child.on('message', ({ ready, warning, notice }: { readonly ready?: string; readonly warning?: string; readonly notice?: string }) => {
+      if (notice !== undefined) printNotice(notice);
       if (warning !== undefined) printWarning(warning);
       if (ready !== undefined) done(ready);
     });
