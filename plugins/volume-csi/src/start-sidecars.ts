@@ -56,16 +56,14 @@ async function startAll(
 }
 
 function sidecarFactories(options: SidecarsOptions): readonly SidecarFactory[] {
-  const { controllerCapabilities: capabilities, config } = options.driver;
+  const { controllerCapabilities: capabilities } = options.driver;
   return [
     ['attach', () => new Attacher(options)],
     ...(capabilities.has('CREATE_DELETE_VOLUME') ? [['provision', () => new Provisioner(options)] as const] : []),
     ['resize', () => new Resizer(options)],
     ...(capabilities.has('MODIFY_VOLUME') ? [['resize', () => new Modifier(options)] as const] : []),
     ...(capabilities.has('CREATE_DELETE_SNAPSHOT') ? [['snapshot', () => new Snapshotter(options, 'contents')] as const] : []),
-    ...(capabilities.has('GET_CAPACITY') && config.csiDriver?.storageCapacity === true
-      ? [['provision', () => new CapacityReporter(options)] as const]
-      : []),
+    ...(capabilities.has('GET_CAPACITY') ? [['provision', () => new CapacityReporter(options)] as const] : []),
   ];
 }
 

@@ -248,12 +248,12 @@ export class VolumeCsi implements VolumeDriver {
   /**  */
   async #addDriver(driver: CsiDriver, { nodeName, provisions, withRetry }: DriverSetup): Promise<void> {
     const { log, client, informers, events, clock } = this.#options;
-    const { name, controllerCapabilities, config } = driver;
+    const { name, controllerCapabilities, nodeCapabilities, config } = driver;
     try {
       await withRetry(async () => {
         await createDriverObjects(name, {
           driverConfig: config,
-          allowVolumeExpansion: controllerCapabilities.has('CONTROLLER_EXPAND_VOLUME'),
+          allowVolumeExpansion: controllerCapabilities.has('CONTROLLER_EXPAND_VOLUME') || nodeCapabilities.has('NODE_EXPAND_VOLUME'),
           context: this.#registration,
         });
         await installDriver(driver, nodeName, client);

@@ -1,8 +1,8 @@
-import { errorText } from '@oarlock/primitives/error-text';
 import { secretReference } from '@oarlock/api/component-helpers/class-secrets';
 import { exactInteger } from '@oarlock/api/json/exact-json';
 import { formatTime } from '@oarlock/api/values/time';
 import type { CsiSnapshot, Strings } from '@oarlock/csi/csi-types';
+import { callErrorText } from '../volume/call-error-text.ts';
 import { driverParameters, readSecrets } from '../volume/secrets.ts';
 import type { SidecarOptions } from '../sidecars/sidecar.ts';
 import { snapshotContents, type VolumeSnapshotContent } from '../snapshot-api/snapshot-kinds.ts';
@@ -33,7 +33,7 @@ export class ContentSync {
       if (content.metadata?.deletionTimestamp !== undefined) await this.#remove(content);
       else if (content.status?.readyToUse !== true) await this.#make(content);
     } catch (error) {
-      const message = errorText(error);
+      const message = callErrorText(error);
       const deleting = content.metadata?.deletionTimestamp !== undefined;
       const [reason, what] = deleting
         ? ['SnapshotDeleteError', 'Failed to delete snapshot']

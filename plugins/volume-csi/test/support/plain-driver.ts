@@ -1,6 +1,6 @@
 import { cp, mkdir, readdir, rm, symlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { ControllerRpc } from '@oarlock/csi/csi-messages';
+import type { ControllerRpc, NodeRpc } from '@oarlock/csi/csi-messages';
 import { csiTable } from '@oarlock/csi/csi-messages';
 import { GrpcError } from '@oarlock/grpc/grpc-error';
 import { serveUnix, type Methods } from '@oarlock/grpc/unix-server';
@@ -16,7 +16,17 @@ export interface PlainDriverOptions {
   readonly controller?: boolean;
   /** The segments of the node's topology; without them the driver has no topology. */
   readonly topology?: Readonly<Record<string, string>>;
+  /** Capabilities of the controller service besides those to create volumes and snapshots. */
+  readonly controllerCapabilities?: readonly ControllerRpc[];
+  readonly nodeCapabilities?: readonly NodeRpc[];
+  /** Returns the answer to GetCapacity for a topology. */
+  capacity?(segments: Readonly<Record<string, string>>): number;
+  /** Replace the answers of the driver, by method. */
+  readonly answers?: Readonly<Record<string, (answer: Answer, request: Answer) => object | Promise<object>>>;
 }
+/** A message as plain data. */
+// biome-ignore lint/suspicious/noExplicitAny: a test reads any field of any message
+export type Answer = Readonly<Record<string, any>>;
 
 interface Snapshot {
   readonly id: string;
@@ -33,6 +43,8 @@ export class PlainDriver {
   readonly #snapshots = new Map<string, Snapshot>();
   /** The calls that the driver has answered, such as `CreateSnapshot`. */
   readonly calls: string[] = [];
+  /** The requests of the calls, by method. */
+  readonly requests: { readonly method: string; readonly request: Answer }[] = [];
 
   constructor(options: PlainDriverOptions = {}) {
     this.#options = options;
@@ -59,9 +71,11 @@ export class PlainDriver {
     return Object.fromEntries(
       Object.entries(methods).map(([name, method]) => [
         name,
-        (...args: Parameters<typeof method>) => {
+        async (...args: Parameters<typeof method>) => {
           this.calls.push(name);
-          return method(...args);
+          this.requests.push({ method: name, request: args[0] });
+          const answer = await method(...args);
+          return this.#options.answers?.[name]?.(answer, args[0]) ?? answer;
         },
       ]),
     );
@@ -78,11 +92,12 @@ export class PlainDriver {
   }
 
   #volumes(directory: string): Methods {
-    const { listsSnapshots = false, topology } = this.#options;
+    const { listsSnapshots = false, topology, controllerCapabilities = [] } = this.#options;
     const capabilities: readonly ControllerRpc[] = [
       'CREATE_DELETE_VOLUME',
       'CREATE_DELETE_SNAPSHOT',
       ...(listsSnapshots ? (['LIST_SNAPSHOTS'] as const) : []),
+      ...controllerCapabilities,
     ];
     return {
       ControllerGetCapabilities: () => ({ capabilities: capabilities.map((type) => ({ rpc: { type } })) }),
@@ -93,12 +108,16 @@ export class PlainDriver {
       }: {
         readonly name: string;
         readonly capacityRange?: { readonly requiredBytes: number };
-        readonly volumeContentSource?: { readonly snapshot?: { readonly snapshotId: string } };
+        readonly volumeContentSource?: {
+          readonly snapshot?: { readonly snapshotId: string };
+          readonly volume?: { readonly volumeId: string };
+        };
       }) => {
         const path = join(directory, 'volumes', name);
-        const from = volumeContentSource?.snapshot?.snapshotId;
+        const { snapshot, volume } = volumeContentSource ?? {};
         await mkdir(path, { recursive: true });
-        if (from !== undefined) await cp(join(directory, 'snapshots', from), path, { recursive: true });
+        if (snapshot !== undefined) await cp(join(directory, 'snapshots', snapshot.snapshotId), path, { recursive: true });
+        if (volume !== undefined) await cp(join(directory, 'volumes', volume.volumeId), path, { recursive: true });
         return {
           volume: {
             volumeId: name,
@@ -112,6 +131,9 @@ export class PlainDriver {
         await rm(join(directory, 'volumes', volumeId), { recursive: true, force: true });
         return {};
       },
+      GetCapacity: ({ accessibleTopology }: { readonly accessibleTopology?: { readonly segments: Readonly<Record<string, string>> } }) => ({
+        availableCapacity: this.#options.capacity?.(accessibleTopology?.segments ?? {}) ?? 0,
+      }),
     };
   }
 
@@ -150,10 +172,11 @@ export class PlainDriver {
   }
 
   #node(directory: string): Methods {
-    const { maxVolumesPerNode = 0, topology } = this.#options;
+    const { maxVolumesPerNode = 0, topology, nodeCapabilities = [] } = this.#options;
     return {
       NodeGetInfo: () => ({ nodeId: 'plain-node', maxVolumesPerNode, ...(topology && { accessibleTopology: { segments: topology } }) }),
-      NodeGetCapabilities: () => ({ capabilities: [] }),
+      NodeGetCapabilities: () => ({ capabilities: nodeCapabilities.map((type) => ({ rpc: { type } })) }),
+      NodeExpandVolume: () => ({}),
       // a link in place of a mount, so that the tests need no privileges
       NodePublishVolume: async ({ volumeId, targetPath }: { readonly volumeId: string; readonly targetPath: string }) => {
         await mkdir(dirname(targetPath), { recursive: true });
