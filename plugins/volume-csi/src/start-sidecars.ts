@@ -2,6 +2,7 @@ import { leases } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import { Attacher } from './sidecars/attacher.ts';
 import { CapacityReporter } from './sidecars/capacity-reporter.ts';
+import { HealthMonitor } from './sidecars/health-monitor.ts';
 import { LeaseYieldingSidecar, type SidecarRole } from './sidecars/lease-yielding-sidecar.ts';
 import { Modifier } from './sidecars/modifier.ts';
 import type { CsiDriver } from './driver/csi-driver.ts';
@@ -63,6 +64,9 @@ function sidecarFactories(options: SidecarsOptions): readonly SidecarFactory[] {
     ['resize', () => new Resizer(options)],
     ...(capabilities.has('MODIFY_VOLUME') ? [['resize', () => new Modifier(options)] as const] : []),
     ...(capabilities.has('CREATE_DELETE_SNAPSHOT') ? [['snapshot', () => new Snapshotter(options, 'contents')] as const] : []),
+    ...(capabilities.has('CONTROLLER_VOLUME_CONDITION') && (capabilities.has('LIST_VOLUMES') || capabilities.has('GET_VOLUME'))
+      ? [['monitor', () => new HealthMonitor(options)] as const]
+      : []),
     ...(capabilities.has('GET_CAPACITY') ? [['provision', () => new CapacityReporter(options)] as const] : []),
   ];
 }

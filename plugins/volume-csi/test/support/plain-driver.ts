@@ -131,6 +131,9 @@ export class PlainDriver {
         await rm(join(directory, 'volumes', volumeId), { recursive: true, force: true });
         return {};
       },
+      // their answers are those of the options
+      ListVolumes: () => ({}),
+      ControllerGetVolume: () => ({}),
       GetCapacity: ({ accessibleTopology }: { readonly accessibleTopology?: { readonly segments: Readonly<Record<string, string>> } }) => ({
         availableCapacity: this.#options.capacity?.(accessibleTopology?.segments ?? {}) ?? 0,
       }),
