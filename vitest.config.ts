@@ -50,6 +50,8 @@ export default defineConfig({
     pool: 'forks',
     maxWorkers: 4,
     passWithNoTests: false,
+    // `npm run stress -- FILE --yields 0.5`
+    setupFiles: process.env['OARLOCK_RANDOM_YIELDS'] === undefined ? [] : ['tools/vitest/random-yields.ts'],
     sequence: { sequencer: longestFirst(long) },
     // a guard against hanging tests, not a measure: machines are slow and busy
     testTimeout: 300_000,

@@ -56,6 +56,8 @@ export default defineConfig({
     hookTimeout: 900_000,
     teardownTimeout: 60_000,
     slowTestThreshold: 30_000,
+    // the default of a second decides by elapsed time
+    expect: { poll: { timeout: 180_000 } },
     // tests of one cluster mostly wait for it
     maxConcurrency: 14,
   },

@@ -112,6 +112,7 @@ const components = [
   ['bird2', '/usr/sbin/bird'],
   ['conntrack', '/usr/sbin/conntrack'],
   ['util-linux', '/usr/bin/nsenter'],
+  ['uidmap', '/usr/bin/newuidmap'],
   ['procps', '/usr/bin/pgrep'],
   ['openssl', '/usr/bin/openssl'],
   ['prometheus', '/usr/bin/prometheus'],

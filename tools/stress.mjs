@@ -1,4 +1,4 @@
-// `npm run stress -- FILE ... [--rounds N] [--load N] [-t NAME]`: runs test files again and again under load, and counts the failures of each test.
+// `npm run stress -- FILE ... [--rounds N] [--load N] [--yields P] [-t NAME]`: runs test files again and again under load, and counts the failures of each test.
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -6,10 +6,11 @@ import { join } from 'node:path';
 import { argumentsOf } from './arguments.mjs';
 import { root, run, setup } from './setup.mjs';
 
-const usage = `npm run stress -- FILE ... [--rounds N] [--load N] [-t NAME]
+const usage = `npm run stress -- FILE ... [--rounds N] [--load N] [--yields P] [-t NAME]
   FILE        part of the path of a test file; paths that start with e2e/ are end-to-end tests
   --rounds N  number of runs; default 20
   --load N    number of processes that keep a processor core busy; default: one for each core
+  --yields P  long work of unit tests yields to the event loop with this probability instead of after some time, so that caches lag behind
   -t NAME     only tests whose name matches this pattern
 Exits with 1 if a test failed in any round.`;
 
@@ -33,13 +34,17 @@ const spin = () => {
 spin();`;
 
 async function main() {
-  const args = argumentsOf(usage, { values: { '--rounds': [], '--load': [], '-t': [] } });
+  const args = argumentsOf(usage, { values: { '--rounds': [], '--load': [], '--yields': [], '-t': [] } });
   const runs = Number(args['--rounds'] ?? 20);
   const load = Number(args['--load'] ?? availableParallelism());
-  if (args.names.length === 0 || !Number.isInteger(runs) || runs < 1 || !Number.isInteger(load) || load < 0) {
+  const yields = args['--yields'];
+  // with a probability of 1 work would yield forever
+  const isProbability = yields === undefined || (Number(yields) >= 0 && Number(yields) < 1);
+  if (args.names.length === 0 || !Number.isInteger(runs) || runs < 1 || !Number.isInteger(load) || load < 0 || !isProbability) {
     console.error(usage);
     process.exit(2);
   }
+  if (yields !== undefined) process.env.OARLOCK_RANDOM_YIELDS = yields;
   await setup({ system: true });
   const suites = [
     { config: 'vitest.config.ts', files: args.names.filter((name) => !name.startsWith('e2e/')) },

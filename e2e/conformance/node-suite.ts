@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, it } from 'vitest';
+import type { Item } from '../harness/api.ts';
 import { serviceAccountBehaviours } from './auth/service-accounts.ts';
 import { kubectlBehaviours } from './cli/kubectl.ts';
 import { eventBehaviours } from './instrumentation/events.ts';
@@ -39,10 +40,11 @@ export async function nodeBehavioursOn(stage: NodeStageName): Promise<void> {
       await bench.nodes.importImages(archive);
     });
     it('[sig-architecture] Conformance Tests should have at least two untainted nodes', async () => {
-      const { items } = await bench.api.get<{ readonly items: readonly { readonly spec: { readonly taints?: object } }[] }>(
+      await bench.api.until<Item & { readonly spec: { readonly taints?: object } }>(
+        'two untainted nodes',
         '/api/v1/nodes',
+        (nodes) => nodes.filter(({ spec }) => spec.taints === undefined).length === 2,
       );
-      expect(items.filter(({ spec }) => spec.taints === undefined)).toHaveLength(2);
     });
     for (const [group, behaviours] of Object.entries(suites))
       describe(`[${group}]`, { concurrent: true }, () => {

@@ -16,8 +16,8 @@ const roundCount = Number(process.env['OARLOCK_ROUNDS'] ?? 3);
 /** Acknowledged writes between two faults, which show that the cluster works again. */
 const writesBetween = 20;
 const writers = 4;
-/** The limit for the failover of requests, in milliseconds: three times the five seconds of an idle machine, because test machines are busy. */
-const failoverLimitMs = 15_000;
+/** The limit for the failover of requests, in milliseconds: twelve times the five seconds of an idle machine, because test machines are busy. */
+const failoverLimitMs = 60_000;
 
 interface ServerList {
   readonly servers: readonly { readonly name: string; readonly ready: boolean; readonly member?: { readonly role: string } }[];

@@ -113,7 +113,7 @@ describe('a control plane without nodes', () => {
       spec: { ...processNode, policy: 'policy-nftables' },
       servers: [urlOf(cluster)],
     });
-    await cluster.kubectl.run(['wait', '--for=condition=Ready', 'node/node-a', '--timeout=60s']);
+    await cluster.kubectl.run(['wait', '--for=condition=Ready', 'node/node-a', '--timeout=180s']);
     await node.daemon.stop();
   });
 

@@ -81,7 +81,7 @@ export async function expectNothingLeft(before: HostState): Promise<void> {
       left = leftovers(before, await hostState());
       return left.length === 0;
     },
-    { timeoutMs: 60_000, everyMs: 200 },
+    { everyMs: 200 },
   ).catch(() => {
     throw new Error(`left on the machine: ${left.join('; ')}`);
   });

@@ -43,6 +43,15 @@ export function newestKubectl(): KubectlBinary | undefined {
   return file === undefined ? undefined : { version: 'of the PATH', file };
 }
 
+/**
+ * Messages that kubectl writes to stderr and that the server does not cause: client-side throttling, and the empty message with which a server confirms
+ * a stream (as kube-apiserver does), if it arrives before kubectl has created the stream.
+ */
+const ownMessages = [
+  /^I\d{4} .*client-side throttling.*\n?/gm,
+  /^E\d{4} .*websocket\.go:\d+\] Unknown stream id 1, discarding message\n?/gm,
+];
+
 export class Kubectl {
   readonly #binary: KubectlBinary;
   readonly #env: Readonly<Record<string, string>>;
@@ -68,21 +77,17 @@ export class Kubectl {
     return new Kubectl(binary, this.#env['KUBECONFIG'] ?? '', join(this.#home, binary.version));
   }
 
-  /** Runs kubectl and returns its result, also if it fails. */
+  /** Runs kubectl and returns its result, also if it fails, without messages of kubectl that depend on timing. */
   async try(args: readonly string[], options: RunOptions = {}): Promise<Finished> {
     await mkdir(this.#home, { recursive: true });
-    return runProgram(this.#binary.file, args, { ...options, env: { ...this.#env, ...options.env } });
+    const done = await runProgram(this.#binary.file, args, { ...options, env: { ...this.#env, ...options.env } });
+    return { ...done, stderr: ownMessages.reduce((text, pattern) => text.replaceAll(pattern, ''), done.stderr) };
   }
 
   /** Runs kubectl and returns its stdout. @throws Error if it fails or writes to stderr: a warning is a defect of the server */
   async run(args: readonly string[], options: RunOptions = {}): Promise<string> {
     const done = await this.try(args, options);
-    // messages of kubectl that the server does not cause: client-side throttling, and the empty message with which a server announces a stream
-    // (as kube-apiserver does) if it arrives before kubectl has created the stream
-    const complaints = done.stderr
-      .replace(/^I\d{4} .*client-side throttling.*\n?/gm, '')
-      .replace(/^E\d{4} .*websocket\.go:\d+\] Unknown stream id 1, discarding message\n?/gm, '');
-    if (done.code !== 0 || complaints.trim() !== '') {
+    if (done.code !== 0 || done.stderr.trim() !== '') {
       throw new Error(
         `kubectl ${this.version}: ${args.join(' ')} ended with ${done.code} after ${Math.round(done.took)} ms\nstderr: ${done.stderr.slice(-3000)}\nstdout: ${done.stdout.slice(-3000)}`,
       );

@@ -47,7 +47,7 @@ export class SwitchedNode {
       ...this.#join,
       ...own,
     ]);
-    await this.#daemon.line(new RegExp(`^The node ${this.name} is ready at `), 60_000);
+    await this.#daemon.line(new RegExp(`^The node ${this.name} is ready at `));
   }
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     await this.#daemon?.stop(signal);

@@ -155,7 +155,12 @@ describe('custom resources', () => {
       ];
       await send({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'owned', ownerReferences } }, 'create');
       await k('delete', `crontabs.${group}`, 'my', '--cascade=foreground', '--timeout=180s');
-      expect((await kubectl.try(['-n', namespace, 'get', 'configmap', 'owned'])).stderr).toContain('NotFound');
+      // the owner may be gone before the garbage collector has seen a dependent that was created a moment ago
+      await untilValue(
+        'the dependent is deleted',
+        () => kubectl.try(['-n', namespace, 'get', 'configmap', 'owned']),
+        ({ stderr }) => stderr.includes('NotFound'),
+      );
       expect((await send(cronTab({ cronSpec: '* * * * *' }), 'create')).code).toBe(0);
       await kubectl.run(['delete', 'namespace', namespace, '--timeout=180s']);
       const left = await kubectl.try(['get', `crontabs.${group}`, '-A', '-o', 'name']);

@@ -90,22 +90,31 @@ describe.skipIf(!checkout)(
 
 describe('oarlock up without a file', () => {
   const machine = Machine.use();
+  const selected =
+    /^Composition (?:embedded: Pods run without a container daemon\. The composition containerd-bridge cannot run here: \S+: .+\.|containerd-bridge: Pods run on containerd\. .+)$/m;
+  const up = async (dataDir: string) => {
+    const roles = ['--roles', 'apiserver,controllers,scheduler'];
+    return [...oarlock.args, 'up', '--data-dir', dataDir, '--port', String(await freePort()), ...roles];
+  };
+
   it('reports which composition it selected, and why', async () => {
-    const port = await freePort();
-    const dir = machine.path('chosen');
-    const daemon = new Daemon(
-      oarlock.file,
-      [...oarlock.args, 'up', '--data-dir', join(dir, 'data'), '--port', String(port), '--roles', 'apiserver,controllers,scheduler'],
-      { cwd: dirname(dir) },
-    );
+    const dataDir = machine.path('foreground');
+    const daemon = new Daemon(oarlock.file, await up(dataDir), { cwd: dirname(dataDir) });
     try {
-      const [line] = await daemon.line(/^Composition .*$/);
-      expect(line).toMatch(
-        /^Composition (embedded: pods need no daemon, because \S+ is not available: .+|containerd-bridge: .+containerd.+)\.$/,
-      );
+      await daemon.line(selected);
       await daemon.line(/^Oarlock is ready at /);
     } finally {
       expect(await daemon.stop()).toBe(0);
+    }
+  });
+
+  it('reports it also with --detach', async () => {
+    const dataDir = machine.path('detached');
+    const { code, stdout } = await runProgram(oarlock.file, [...(await up(dataDir)), '--detach']);
+    try {
+      expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(selected) as string });
+    } finally {
+      await runProgram(oarlock.file, [...oarlock.args, 'down', '--data-dir', dataDir]);
     }
   });
 });

@@ -19,8 +19,8 @@ interface Pod extends Item {
 const namespace = 'oarlock-components';
 const example = (name: string) => join(root, 'examples', 'plugins', name, 'src', 'plugin.ts');
 const copied = { namespace: 'default', name: 'settings', label: 'copy' };
-/** Short times, so that the test need not wait for upstream's 15 seconds. */
-const election = ['--leader-elect-lease-duration=4s', '--leader-elect-renew-deadline=3s', '--leader-elect-retry-period=500ms'];
+/** Shorter than upstream's 15 seconds, so that the test waits less; long enough that a leader on a busy machine renews its Lease in time. */
+const election = ['--leader-elect-lease-duration=10s', '--leader-elect-renew-deadline=8s', '--leader-elect-retry-period=500ms'];
 
 const guard = (message: string, resources: readonly string[]) => `
 import { Admission, allow, deny } from '@oarlock/spi/admission';
@@ -162,7 +162,11 @@ describe('plugins outside the cluster', () => {
     await failOver({ name, start }, place('first'), place('second'));
     expect(await cluster.kubectl.run(['get', 'pod', 'other', '-o', 'jsonpath={.spec.nodeName}'])).toBe('');
     const ofSecond = '--field-selector=reason=Scheduled,involvedObject.name=second';
-    expect(await cluster.kubectl.run(['get', 'events', ofSecond, '-o', 'jsonpath={.items[*].reportingComponent}'])).toBe(name);
+    await untilValue(
+      'the placement is reported',
+      () => cluster.kubectl.run(['get', 'events', ofSecond, '-o', 'jsonpath={.items[*].reportingComponent}']),
+      (component) => component === name,
+    );
   });
 
   it.concurrent('oarlock dev runs the plugins of a folder, reloads them, and leaves no webhook behind, also after SIGKILL', async () => {

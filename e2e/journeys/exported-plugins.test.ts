@@ -121,7 +121,7 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       for (const name of ['authn-guests', 'authz-guests'])
         await cluster.kubectl.run(['apply', '-f', join(folders[name] ?? '', 'manifests')]);
       for (const name of ['authn-guests', 'authz-guests'])
-        await cluster.kubectl.run(['-n', 'oarlock-control-plane', 'rollout', 'status', `daemonset/${name}`, '--timeout=100s']);
+        await cluster.kubectl.run(['-n', 'oarlock-control-plane', 'rollout', 'status', `daemonset/${name}`, '--timeout=180s']);
       await untilValue(
         'guests are authenticated',
         () => asGuest('/api/v1/namespaces'),
@@ -132,7 +132,7 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
 
     it('admission plugin rejects objects through its Service', async () => {
       await cluster.kubectl.run(['apply', '-f', join(folders['required-labels'] ?? '', 'manifests')]);
-      await cluster.kubectl.run(['-n', 'oarlock-webhooks', 'rollout', 'status', 'deployment', '--timeout=100s']);
+      await cluster.kubectl.run(['-n', 'oarlock-webhooks', 'rollout', 'status', 'deployment', '--timeout=180s']);
       const create = (name: string) => cluster.kubectl.try(['create', 'secret', 'generic', name, '--dry-run=server']);
       const rejection = await untilValue(
         'the API server calls the webhook',
@@ -155,12 +155,12 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       const k = (...args: string[]) => cluster.kubectl.run(args);
       for (const name of ['config-copy', 'zone-spread']) await k('apply', '-f', join(folders[name] ?? '', 'manifests'));
       for (const name of ['controller-config-copy', 'scheduling-zone-spread'])
-        await k('-n', 'oarlock-components', 'rollout', 'status', `deployment/${name}`, '--timeout=100s');
+        await k('-n', 'oarlock-components', 'rollout', 'status', `deployment/${name}`, '--timeout=180s');
       await k('create', 'configmap', copied.name, '--from-literal=color=blue');
       const expectCopy = async (namespace: string) => {
         await k('create', 'namespace', namespace);
         await k('label', 'namespace', namespace, 'copy=yes');
-        await k('-n', namespace, 'wait', '--for=create', `configmap/${copied.name}`, '--timeout=100s');
+        await k('-n', namespace, 'wait', '--for=create', `configmap/${copied.name}`, '--timeout=180s');
       };
       const expectPlacement = async (name: string) => {
         const spec = {
@@ -169,7 +169,7 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
           containers: [{ name: 'main', image: pauseImage }],
         };
         await cluster.kubectl.apply({ apiVersion: 'v1', kind: 'Pod', metadata: { name, labels: { app: 'any' } }, spec });
-        await k('wait', '--for=jsonpath={.status.phase}=Running', `pod/${name}`, '--timeout=100s');
+        await k('wait', '--for=jsonpath={.status.phase}=Running', `pod/${name}`, '--timeout=180s');
         expect(await k('get', 'events', '--field-selector', `involvedObject.name=${name},reason=Scheduled`, '-o', 'name')).not.toBe('');
       };
       await expectCopy('first');

@@ -9,7 +9,7 @@ import type { Cluster } from '../harness/cluster.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
 import { root } from '../harness/oarlock.ts';
 import { Daemon } from '../harness/programs.ts';
-import { until } from '../harness/until.ts';
+import { until, untilValue } from '../harness/until.ts';
 
 interface Pod {
   readonly metadata: { readonly name: string };
@@ -190,7 +190,11 @@ describe.each(modes)('images in the default composition $title', ({ user, mode, 
           '-o',
           'jsonpath={.items[*].message}',
         ];
-        expect(await kubectl(...events)).toContain('Error: ErrImagePull');
+        await untilValue(
+          'an event of the pull',
+          () => kubectl(...events),
+          (text) => text.includes('Error: ErrImagePull'),
+        );
       }
     });
 

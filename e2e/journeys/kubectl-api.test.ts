@@ -196,7 +196,11 @@ describe('kubectl and the API', () => {
       };
       expect(await reconcile('get')).toContain('reconciliation required create');
       expect(await reconcile('list')).toMatch(/extra rules removed:\s+\{Verbs:\[get\]/);
-      expect(await k('auth', 'can-i', 'list', 'pods', '--as=joe')).toBe('yes\n');
+      await untilValue(
+        'the change of the role is effective',
+        () => tried('auth', 'can-i', 'list', 'pods', '--as=joe'),
+        ({ stdout }) => stdout === 'yes\n',
+      );
       expect(await tried('auth', 'can-i', 'get', 'pods', '--as=joe')).toMatchObject({ code: 1, stdout: 'no\n' });
       expect(await k('auth', 'can-i', '--list', '--as=joe')).toMatch(/^pods\s+\[\]\s+\[\]\s+\[list\]$/m);
       expect(await k('auth', 'whoami', '--as=joe', '--as-group=a', '-o', 'jsonpath={.status.userInfo.username}')).toBe('joe');

@@ -104,10 +104,10 @@ describe('components in separate processes, with the permissions of the Kubernet
       );
     await web(3);
     await kubectl.run(['set', 'env', 'deployment/web', '-n', 'work', 'A=1']);
-    await kubectl.run(['rollout', 'status', 'deployment/web', '-n', 'work', '--timeout=120s']);
+    await kubectl.run(['rollout', 'status', 'deployment/web', '-n', 'work', '--timeout=180s']);
     await kubectl.run(['delete', 'deployment', 'web', '-n', 'work', '--cascade=foreground']);
     await web(0);
-    await kubectl.run(['delete', 'namespace', 'work', '--timeout=120s']);
+    await kubectl.run(['delete', 'namespace', 'work', '--timeout=180s']);
 
     const events = (await readFile(audit, 'utf8'))
       .split('\n')

@@ -106,7 +106,7 @@ describe('the published packages', () => {
     (...words: readonly string[]) =>
       runProgram('/usr/bin/env', ['-i', `PATH=${join(folder, 'path')}`, `HOME=${user.home}`, join(folder, 'path', 'oarlock'), ...words], {
         cwd: folder,
-        timeoutMs: 120_000,
+        timeoutMs: 300_000,
         ...asUser,
       });
 

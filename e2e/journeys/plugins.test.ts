@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { createServer, type Server } from 'node:http';
 import { request } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -231,13 +232,12 @@ describe('an example', () => {
 
     const api = await started('webhooks', before);
     await Promise.all(asked.map(({ plugin, config }) => exported(api, plugin, config())));
-    expect(
-      await untilValue(
-        'the API server calls the webhooks',
-        () => answersOf(api),
-        (answers) => answers.filter((each) => (each as { status: number }).status === 403).length === 4,
-      ),
-    ).toEqual(inProcess);
+    // the API server calls each webhook a moment after its configuration was written
+    await untilValue(
+      'the same results from the webhooks',
+      () => answersOf(api),
+      (answers) => isDeepStrictEqual(answers, inProcess),
+    );
   });
 
   /** Exports a plugin, runs the contents of its image, and registers it at an address of this machine. */

@@ -149,7 +149,7 @@ describe.skipIf(process.getuid?.() !== 0)('files of a pod of the embedded compos
         containers: [{ name: 'main', image: 'host', command: ['sh', '-c', 'echo -n goodbye > /dev/termination-log'] }],
       },
     });
-    await cluster.kubectl.run(['wait', '--for=jsonpath={.status.phase}=Succeeded', 'pod/last-words', '--timeout=120s']);
+    await cluster.kubectl.run(['wait', '--for=jsonpath={.status.phase}=Succeeded', 'pod/last-words', '--timeout=180s']);
     const path = 'jsonpath={.status.containerStatuses[0].state.terminated.message}';
     expect(await cluster.kubectl.run(['get', 'pod', 'last-words', '-o', path])).toBe('goodbye');
   });
@@ -164,7 +164,7 @@ describe.skipIf(process.getuid?.() !== 0)('files of a pod of the embedded compos
         containers: [{ name: 'main', image: 'host', command: ['sleep', '3600'], securityContext: { privileged: true } }],
       },
     });
-    await cluster.kubectl.run(['wait', '--for=condition=Ready', 'pod/privileged', '--timeout=120s']);
+    await cluster.kubectl.run(['wait', '--for=condition=Ready', 'pod/privileged', '--timeout=180s']);
     const account = '/var/run/secrets/kubernetes.io/serviceaccount';
     expect(await cluster.kubectl.run(['exec', 'privileged', '--', 'cat', `${account}/namespace`])).toBe('default');
     expect(existsSync(dirname(account))).toBe(false);

@@ -141,10 +141,10 @@ describe.skipIf(reason !== undefined)(`three servers${reason === undefined ? '' 
   });
 
   it('accept the credentials and tokens of one another', async () => {
-    await until('the service account exists', async () => {
-      const { items } = await server('server-a').api.get<{ readonly items: readonly Item[] }>('/api/v1/namespaces/default/serviceaccounts');
-      return items.length > 0;
-    });
+    for (const name of names)
+      await until(`the service account exists on ${name}`, () =>
+        server(name).api.get('/api/v1/namespaces/default/serviceaccounts/default'),
+      );
     for (const issuer of names) {
       const created = await server(issuer).api.call('POST', '/api/v1/namespaces/default/serviceaccounts/default/token', {
         body: { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} },
@@ -307,7 +307,10 @@ describe.skipIf(reason !== undefined)(`three servers${reason === undefined ? '' 
     const { items } = await server('server-b').api.get<{ readonly items: readonly Item[] }>('/api/v1/secrets');
     for (const { metadata } of items) {
       const path = `/api/v1/namespaces/${metadata.namespace}/secrets/${metadata.name}`;
-      await server('server-b').api.call('PUT', path, { body: await server('server-b').api.get(path) });
+      // a controller may change it between the two requests
+      await until(`${path} is written`, async () =>
+        server('server-b').api.json('PUT', path, { body: await server('server-b').api.get(path) }),
+      );
     }
     expect(await run('end')).toBe('0 ');
     for (const name of names) {

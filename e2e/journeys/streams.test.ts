@@ -20,11 +20,6 @@ const newest = newestKubectl();
 const binaries = kubectlBinaries().length > 0 ? kubectlBinaries() : newest ? [newest] : [];
 /** The environment that makes clients since 1.31, which stream over WebSockets, use SPDY as earlier ones do. */
 const overSpdy = { KUBECTL_REMOTE_COMMAND_WEBSOCKETS: 'false', KUBECTL_PORT_FORWARD_WEBSOCKETS: 'false' };
-/**
- * The warning that clients print for the empty message with which servers, upstream's included, confirm the connection, if it arrives before
- * they have created their streams. No data is lost.
- */
-const greeting = /^E\d{4} .* websocket\.go:\d+\] Unknown stream id 1, discarding message\n/gm;
 interface Client {
   readonly name: string;
   readonly binary: KubectlBinary;
@@ -72,10 +67,7 @@ describe('streams', () => {
 
   describe.each(clients)('with kubectl $name', ({ name, binary, env }) => {
     const kubectl = () => cluster.kubectl.with(binary);
-    const k = async (args: readonly string[], input?: string) => {
-      const done = await kubectl().try(args, { env, ...(input !== undefined && { input }) });
-      return { ...done, stderr: done.stderr.replace(greeting, '') };
-    };
+    const k = (args: readonly string[], input?: string) => kubectl().try(args, { env, ...(input !== undefined && { input }) });
     const forward = async <T>(target: string, use: (port: number) => Promise<T>): Promise<T> => {
       const daemon = new Daemon(binary.file, ['port-forward', target, ':8080'], { env: { ...kubectl().env, ...env } });
       try {

@@ -6,6 +6,7 @@ import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
 import { TokenClient } from '../harness/token-client.ts';
+import { until, untilValue } from '../harness/until.ts';
 
 interface Condition {
   readonly type: string;
@@ -141,7 +142,12 @@ describe('metrics-server', () => {
     };
     await api.json('POST', apiServices, { body: { metadata: { name: 'v1beta1.metrics.k8s.io' }, spec } });
     expect(await untilAvailable('v1beta1.metrics.k8s.io', 'True')).toMatchObject({ reason: 'Passed', message: 'all checks passed' });
-    expect(await cluster.kubectl.run(['top', 'nodes'])).toMatch(new RegExp(`^NAME .*CPU.*\n${cluster.nodeName} +100m +\\d+% +\\d+Mi`));
+    // the API server proxies a moment after the condition was written
+    await untilValue(
+      'kubectl top nodes',
+      () => cluster.kubectl.run(['top', 'nodes']),
+      (output) => new RegExp(`^NAME .*CPU.*\n${cluster.nodeName} +100m +\\d+% +\\d+Mi`).test(output),
+    );
     expect(server.users).toContain('kubernetes-admin');
     // its role is part of view by aggregation
     const labels = Object.fromEntries(['view', 'edit', 'admin'].map((each) => [`rbac.authorization.k8s.io/aggregate-to-${each}`, 'true']));
@@ -198,8 +204,8 @@ describe('OLM', () => {
     expect((await api.call('GET', '/apis/packages.operators.coreos.com/v1')).status).toBe(503);
     await publish('packageserver-service', server.port);
     await untilAvailable(name, 'True', 'Passed');
-    const list = await api.get<{ readonly items: readonly Item[] }>(
-      '/apis/packages.operators.coreos.com/v1/namespaces/default/packagemanifests',
+    const list = await until('the list is proxied', () =>
+      api.get<{ readonly items: readonly Item[] }>('/apis/packages.operators.coreos.com/v1/namespaces/default/packagemanifests'),
     );
     expect(list.items.map(({ metadata }) => metadata.name)).toEqual(['etcd']);
     expect(await cluster.kubectl.run(['get', 'packagemanifests', '-o', 'name'])).toBe(
@@ -216,6 +222,10 @@ describe('OLM', () => {
     await server.stop();
     expect((await untilAvailable(name, 'False', 'FailedDiscoveryCheck')).message).toContain('failing or missing response from https://');
     await api.json('DELETE', `${apiServices}/${name}`);
-    expect((await api.call('GET', '/apis/packages.operators.coreos.com/v1')).status).toBe(404);
+    await untilValue(
+      'the group is no longer served',
+      async () => (await api.call('GET', '/apis/packages.operators.coreos.com/v1')).status,
+      (status) => status === 404,
+    );
   });
 });

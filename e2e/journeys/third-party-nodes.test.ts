@@ -1,3 +1,4 @@
+import { setInterval } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Api, Item, PodItem } from '../harness/api.ts';
 import { Machine } from '../harness/machine.ts';
@@ -12,9 +13,13 @@ interface Taint {
   readonly effect: string;
 }
 
+const merge = { 'content-type': 'application/merge-patch+json' };
 const strategic = { 'content-type': 'application/strategic-merge-patch+json' };
 const nodes = '/api/v1/nodes';
 const leases = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
+/** As the kubelet: a quarter of the duration of its lease. */
+const renewIntervalMs = 10_000;
+const microTime = () => new Date().toISOString().replace(/Z$/, '000Z');
 const capacity = { cpu: '4', memory: '8Gi', pods: '110', 'ephemeral-storage': '100Gi' };
 
 /**
@@ -24,7 +29,8 @@ const capacity = { cpu: '4', memory: '8Gi', pods: '110', 'ephemeral-storage': '1
 class FakeKubelets {
   readonly #api: Api;
   readonly #stop = new AbortController();
-  #work: Promise<void> = Promise.resolve();
+  readonly #nodeNames: string[] = [];
+  #work: Promise<unknown> = Promise.resolve();
 
   constructor(api: Api) {
     this.#api = api;
@@ -38,7 +44,8 @@ class FakeKubelets {
       annotations: { 'kwok.x-k8s.io/node': 'fake', 'node.alpha.kubernetes.io/ttl': '0' },
     };
     const node = await this.#api.json<NodeItem>('POST', nodes, { body: { apiVersion: 'v1', kind: 'Node', metadata } });
-    await this.renewLease(name, node.metadata.uid ?? '');
+    await this.#createLease(name, node.metadata.uid ?? '');
+    this.#nodeNames.push(name);
     const now = new Date().toISOString().replace(/\.\d+/, '');
     const condition = (type: string, status: string, reason: string) => ({
       type,
@@ -59,8 +66,8 @@ class FakeKubelets {
     await this.#api.json('PATCH', `${nodes}/${name}/status`, { headers: strategic, body: { status } });
   }
 
-  async renewLease(name: string, uid: string): Promise<void> {
-    const renewTime = new Date().toISOString().replace(/Z$/, '000Z');
+  async #createLease(name: string, uid: string): Promise<void> {
+    const renewTime = microTime();
     await this.#api.json('POST', leases, {
       body: {
         apiVersion: 'coordination.k8s.io/v1',
@@ -71,14 +78,27 @@ class FakeKubelets {
     });
   }
 
-  /** Plays the pods of all nodes until `stop`. */
+  /** Renews the leases of all nodes and plays their pods until `stop`. */
   start(): void {
-    this.#work = this.#play();
+    this.#work = Promise.all([this.#play(), this.#renewLeases()]);
   }
 
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#work;
+  }
+
+  /** Without it the nodes become unreachable when the grace period ends. A node that was removed has no lease. */
+  async #renewLeases(): Promise<void> {
+    const { signal } = this.#stop;
+    try {
+      for await (const names of setInterval(renewIntervalMs, this.#nodeNames, { signal })) {
+        const body = { spec: { renewTime: microTime() } };
+        for (const name of names) await this.#api.call('PATCH', `${leases}/${name}`, { headers: merge, body });
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
   }
 
   async #play(): Promise<void> {
@@ -182,7 +202,6 @@ describe('clients of fake nodes', () => {
     await api.json('PATCH', `${nodes}/fake-scaled`, { headers: strategic, body: { spec: { providerID: 'fake://group/fake-scaled' } } });
     await api.untilReady('default', 'burst', 6);
     // scale down: fewer replicas, a candidate taint, a deletion taint, evictions, and the removal of the node
-    const merge = { 'content-type': 'application/merge-patch+json' };
     await api.json('PATCH', `${deployments}/burst/scale`, { headers: merge, body: { spec: { replicas: 3 } } });
     await api.untilReady('default', 'burst', 3);
     await taint(api, 'fake-scaled', { key: 'DeletionCandidateOfClusterAutoscaler', value: '1', effect: 'PreferNoSchedule' });
@@ -237,7 +256,7 @@ describe('clients of fake nodes', () => {
       },
     });
     await api.json('PATCH', `${budgets}/budget`, {
-      headers: { 'content-type': 'application/merge-patch+json' },
+      headers: merge,
       body: { spec: { minAvailable: 1 } },
     });
     type Allowance = Item & { readonly status?: { readonly disruptionsAllowed?: number } };

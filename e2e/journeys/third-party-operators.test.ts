@@ -3,6 +3,7 @@ import type { Api, Item } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { Machine } from '../harness/machine.ts';
 import { TokenClient } from '../harness/token-client.ts';
+import { until, untilValue } from '../harness/until.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -66,6 +67,7 @@ describe('kube-state-metrics', () => {
     ]);
     const token = (await kubectl.run(['create', 'token', 'kube-state-metrics', '-n', 'kube-system'])).trim();
     client = new TokenClient({ server: api.server, ca: api.tls.ca, token });
+    await until('the role is effective', async () => (await client.call('GET', '/api/v1/pods?limit=1')).status === 200);
   });
 
   it.concurrent.each(listed)('lists and watches %s/%s with its role, and nothing more', async (version, resource) => {
@@ -310,6 +312,11 @@ describe('prometheus-operator', () => {
       status: { replicas: 1, selector: 'app=prometheus' },
     });
     expect((await cluster.kubectl.try(['scale', 'prometheus/main', '--replicas=9'])).stderr).toContain('at most five replicas');
-    expect(await cluster.kubectl.run(['explain', 'prometheus.spec.retention'])).toContain('FIELD: retention <string>');
+    // the OpenAPI documents include the kind shortly after it is established
+    await untilValue(
+      'the field is explained',
+      () => cluster.kubectl.run(['explain', 'prometheus.spec.retention']),
+      (output) => output.includes('FIELD: retention <string>'),
+    );
   });
 });

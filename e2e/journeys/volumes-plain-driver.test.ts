@@ -6,6 +6,7 @@ import { PlainDriver, plainDriverName } from '../../plugins/volume-csi/test/supp
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
+import { until } from '../harness/until.ts';
 
 const claim = (name: string, more: object = {}) => ({
   apiVersion: 'v1',
@@ -71,7 +72,7 @@ describe.skipIf(process.getuid?.() !== 0)('a CSI driver without attachment and s
     });
   const crdsServed = ({ kubectl }: Cluster) =>
     kubectl
-      .run(['wait', '--for=create', 'crd/volumesnapshots.snapshot.storage.k8s.io', '--timeout=120s'])
+      .run(['wait', '--for=create', 'crd/volumesnapshots.snapshot.storage.k8s.io', '--timeout=180s'])
       .then(() =>
         kubectl.run([
           'wait',
@@ -79,34 +80,34 @@ describe.skipIf(process.getuid?.() !== 0)('a CSI driver without attachment and s
           'crd/volumesnapshots.snapshot.storage.k8s.io',
           'crd/volumesnapshotclasses.snapshot.storage.k8s.io',
           'crd/volumesnapshotcontents.snapshot.storage.k8s.io',
-          '--timeout=120s',
+          '--timeout=180s',
         ]),
       );
   const isReady = ({ kubectl }: Cluster) =>
-    kubectl.run(['wait', '--for=jsonpath={.status.readyToUse}=true', 'volumesnapshot/taken', '--timeout=120s']);
+    kubectl.run(['wait', '--for=jsonpath={.status.readyToUse}=true', 'volumesnapshot/taken', '--timeout=180s']);
 
   it('keeps data, is limited, and is restored from a snapshot', async () => {
     const cluster = await start(true);
     const { kubectl } = cluster;
     await crdsServed(cluster);
     await kubectl.apply([claim('data'), pod('writer', 'data'), snapshotClass]);
-    await kubectl.run(['wait', '--for=condition=Ready', 'pod/writer', '--timeout=120s']);
+    await kubectl.run(['wait', '--for=condition=Ready', 'pod/writer', '--timeout=180s']);
     await kubectl.run(['exec', 'writer', '--', 'sh', '-c', 'echo before > /data/file']);
     await kubectl.apply([snapshot]);
     await isReady(cluster);
     expect(driver.snapshotIds).toHaveLength(1);
     await kubectl.run(['exec', 'writer', '--', 'sh', '-c', 'echo after > /data/file']);
     await kubectl.apply([claim('copy', fromSnapshot), pod('reader', 'copy')]);
-    await kubectl.run(['wait', '--for=condition=Ready', 'pod/reader', '--timeout=120s']);
+    await kubectl.run(['wait', '--for=condition=Ready', 'pod/reader', '--timeout=180s']);
     expect(await kubectl.run(['exec', 'reader', '--', 'cat', '/data/file'])).toBe('before\n');
     // the driver allows two volumes on a node
     await kubectl.apply([claim('third'), pod('third', 'third')]);
     const condition = '{.status.conditions[?(@.type=="PodScheduled")].reason}';
-    await kubectl.run(['wait', `--for=jsonpath=${condition}=Unschedulable`, 'pod/third', '--timeout=120s']);
-    await kubectl.run(['delete', 'pod/reader', 'pvc/copy', '--timeout=120s']);
-    await kubectl.run(['wait', '--for=condition=Ready', 'pod/third', '--timeout=120s']);
-    await kubectl.run(['delete', 'volumesnapshot/taken', '--timeout=120s']);
-    expect(driver.snapshotIds).toEqual([]);
+    await kubectl.run(['wait', `--for=jsonpath=${condition}=Unschedulable`, 'pod/third', '--timeout=180s']);
+    await kubectl.run(['delete', 'pod/reader', 'pvc/copy', '--timeout=180s']);
+    await kubectl.run(['wait', '--for=condition=Ready', 'pod/third', '--timeout=180s']);
+    await kubectl.run(['delete', 'volumesnapshot/taken', '--timeout=180s']);
+    await until('the driver has deleted it', () => driver.snapshotIds.length === 0);
     expect(driver.calls.filter((call) => /Stage|ControllerPublish|Expand/.test(call))).toEqual([]);
     await cluster.stop();
   });
@@ -130,10 +131,10 @@ describe.skipIf(process.getuid?.() !== 0)('a CSI driver without attachment and s
       },
       claim('data', { storageClassName: '', volumeName: 'made' }),
     ]);
-    await kubectl.run(['wait', '--for=jsonpath={.status.phase}=Bound', 'pvc/data', '--timeout=120s']);
+    await kubectl.run(['wait', '--for=jsonpath={.status.phase}=Bound', 'pvc/data', '--timeout=180s']);
     await kubectl.apply([snapshot]);
     const name = '{.status.boundVolumeSnapshotContentName}';
-    await kubectl.run(['wait', `--for=jsonpath=${name}`, 'volumesnapshot/taken', '--timeout=120s']);
+    await kubectl.run(['wait', `--for=jsonpath=${name}`, 'volumesnapshot/taken', '--timeout=180s']);
     const content = await kubectl.run(['get', 'volumesnapshot', 'taken', '-o', `jsonpath=${name}`]);
     // what external-snapshotter reports
     const status = {

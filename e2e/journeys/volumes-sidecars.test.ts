@@ -37,7 +37,7 @@ import { composition } from '../harness/composition.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
 import { root } from '../harness/oarlock.ts';
 import { Daemon, mustRun } from '../harness/programs.ts';
-import { untilValue } from '../harness/until.ts';
+import { until, untilValue } from '../harness/until.ts';
 
 const reason = everythingIsNeeded || process.getuid?.() === 0 ? undefined : 'mounts need root';
 describe.skipIf(reason !== undefined)(
@@ -65,16 +65,24 @@ describe.skipIf(reason !== undefined)(
       const now = new Date().toISOString().replace('Z', '000Z');
       const spec = { holderIdentity, leaseDurationSeconds: 3600, acquireTime: now, renewTime: now, leaseTransitions: 0 };
       const path = `${leasesPath}/${leases[name]}`;
-      const { status, body } = await our.api.call('GET', path);
-      if (status === 404)
+      if ((await our.api.call('GET', path)).status === 404)
         await as(name).post(leasesPath, {
           apiVersion: 'coordination.k8s.io/v1',
           kind: 'Lease',
           metadata: { name: leases[name], namespace },
           spec,
         });
-      else await as(name).put(path, { ...(JSON.parse(body) as Fields), spec });
+      else await edit<Item>(name, path, (lease) => ({ ...lease, spec }));
     };
+    /** Replaces an object by a change of it, again after a conflict with a controller. */
+    const edit = <T extends Item>(name: SidecarName, path: string, change: (object: T) => Fields) =>
+      until(`${name} writes ${path}`, async () => as(name).put(path, change(await as(name).get<T>(path))));
+    /** Replaces the finalizers of the claim `first`. */
+    const editFinalizers = (change: (finalizers: readonly string[]) => readonly string[]) =>
+      edit<Claim & { metadata: { finalizers?: readonly string[] } }>('snapshot-controller', `${claimsPath}/first`, (source) => ({
+        ...source,
+        metadata: { ...source.metadata, finalizers: change(source.metadata.finalizers ?? []) },
+      }));
 
     beforeAll(async () => {
       const kubeletDir = machine.path('k');
@@ -200,12 +208,8 @@ describe.skipIf(reason !== undefined)(
       const contentName = `snapcontent-${uid}`;
       const held = [`${protection}/volumesnapshot-as-source-protection`, `${protection}/volumesnapshot-bound-protection`];
       await controller.json(`${snapshotsPath}/taken`, [{ op: 'add', path: '/metadata/finalizers', value: held }]);
-      const source = await controller.get<Claim & { metadata: { finalizers?: readonly string[] } }>(`${claimsPath}/first`);
-      const sourceHeld = {
-        ...source.metadata,
-        finalizers: [...(source.metadata.finalizers ?? []), `${protection}/pvc-as-source-protection`],
-      };
-      await controller.put(`${claimsPath}/first`, { ...source, metadata: sourceHeld });
+      const sourceProtection = `${protection}/pvc-as-source-protection`;
+      await editFinalizers((finalizers) => [...finalizers, sourceProtection]);
       // rejected if another snapshotter created it first
       await controller.post(contentsPath, contentFor(contentName, uid, volume.spec.csi.volumeHandle));
       await snapshotter.json(`${contentsPath}/${contentName}`, [
@@ -238,10 +242,7 @@ describe.skipIf(reason !== undefined)(
       };
       await controller.json(`${snapshotsPath}/taken/status`, [{ op: 'add', path: '/status', value: status }]);
       expect(await our.kubectl.run(['get', 'volumesnapshot', 'taken', '-o', 'jsonpath={.status.readyToUse}'])).toBe('true');
-      await controller.put(`${claimsPath}/first`, {
-        ...(await controller.get<Claim>(`${claimsPath}/first`)),
-        metadata: { ...(await controller.get<Claim>(`${claimsPath}/first`)).metadata, finalizers: source.metadata.finalizers },
-      });
+      await editFinalizers((finalizers) => finalizers.filter((each) => each !== sourceProtection));
       await our.kubectl.run(['delete', 'volumesnapshot', 'taken', '--wait=false']);
       await controller.json(`${contentsPath}/${contentName}`, [
         { op: 'add', path: '/metadata/annotations', value: { [`${protection}/volumesnapshot-being-deleted`]: 'yes' } },

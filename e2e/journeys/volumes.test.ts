@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -215,7 +216,7 @@ describe.each([['containerd', 'bridge'] as const, ['process', 'host'] as const])
       await cluster.kubectl.run(['delete', 'pvc', '-l', 'app=reader', '--wait=true']);
       await cluster.kubectl.run(['delete', 'volumesnapshot', 'taken', '--wait=true']);
       const contents = '/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents';
-      expect((await cluster.api.get<{ items: readonly unknown[] }>(contents)).items).toEqual([]);
+      await cluster.api.until('the content is deleted', contents, (items) => items.length === 0);
     });
 
     it.runIf(runtime === 'containerd')('survive kill -9 of their driver, and leave no resources on the machine', async () => {
@@ -249,8 +250,12 @@ describe.each([['containerd', 'bridge'] as const, ['process', 'host'] as const])
       await killDriver();
       await until('the pods are gone', async () => (await listed(cluster.api.pods('default', 'victim'))).length === 0);
       await until('the volumes are gone', async () => (await listed(volumes)).length === before);
-      expect(await left()).toEqual(leftBefore);
-      expect(await readdir(join(driver, 'data', 'content'))).toHaveLength(before);
+      await untilValue('nothing else is left', left, (now) => isDeepStrictEqual(now, leftBefore));
+      await untilValue(
+        'the volumes in the driver',
+        () => readdir(join(driver, 'data', 'content')),
+        ({ length }) => length === before,
+      );
     });
 
     it('are deleted, and their volumes with them', async () => {

@@ -121,7 +121,7 @@ const controls: Readonly<Record<string, () => Promise<void>>> = {
   },
   '1.1.20': async () => {
     expect((await stat(cluster.dataDir)).mode & 0o777).toBe(0o700);
-    expect(await opened(cluster.dataDir)).toEqual([]);
+    expect(await until('the modes of all files', () => opened(cluster.dataDir))).toEqual([]);
     for (const directory of ['kubelet', 'runtime-process']) expect((await stat(data('plugins', directory))).mode & 0o777).toBe(0o700);
   },
   '1.2.1': async () => {
@@ -197,7 +197,8 @@ const controls: Readonly<Record<string, () => Promise<void>>> = {
     caller.close();
   },
   '1.2.27': async () => {
-    const stored = await storedBytes(data('plugins', 'storage-embedded'));
+    // a file may be replaced between its listing and its reading
+    const stored = await until('the files of the storage', () => storedBytes(data('plugins', 'storage-embedded')));
     expect(stored.includes('k8s:enc:aesgcm:v1:generated:')).toBe(true);
     for (const plain of ['findmeinthestore', Buffer.from('findmeinthestore').toString('base64')])
       expect(stored.includes(plain)).toBe(false);

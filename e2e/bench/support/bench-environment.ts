@@ -70,6 +70,12 @@ export async function residentMiB(pid: number): Promise<number> {
   return Number(kib ?? 0) / 1024;
 }
 
+/** Returns the memory of a process that no other process shares, in MiB. The text of Node.js is shared by all of its processes. */
+export async function privateMiB(pid: number): Promise<number> {
+  const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8');
+  return [...rollup.matchAll(/^Private_\w+:\s+(\d+)/gm)].reduce((sum, [, kib]) => sum + Number(kib), 0) / 1024;
+}
+
 /** Returns the processor time of a process in seconds. */
 export async function cpuSeconds(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8');

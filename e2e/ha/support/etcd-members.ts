@@ -90,7 +90,7 @@ export async function startEtcdCluster(dir: string, size = 3): Promise<EtcdClust
   await Promise.all(members.map((member) => member.serving()));
   const endpoints = members.map(({ endpoint }) => endpoint);
   const etcdctl = (...args: string[]) =>
-    mustRun('etcdctl', ['--endpoints', endpoints.join(','), '--command-timeout', '5s', ...args], { env: { ETCDCTL_API: '3' } });
+    mustRun('etcdctl', ['--endpoints', endpoints.join(','), '--command-timeout', '60s', ...args], { env: { ETCDCTL_API: '3' } });
   return {
     members,
     endpoints,

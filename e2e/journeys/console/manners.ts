@@ -5,9 +5,7 @@ import type { ConsoleStage } from './stage.ts';
 /** Uses the keyboard alone, and another user. */
 export function manners(stage: () => ConsoleStage): void {
   it('is used with the keyboard alone', async () => {
-    await stage().page.keyboard.press('g');
-    await stage().page.keyboard.press('p');
-    await stage().heading('Pod');
+    await stage().keys('g', 'p', 'Pod');
     await stage().page.getByRole('grid').getByText('hostile').waitFor();
     await stage().page.keyboard.press('f');
     await stage().page.keyboard.type('hostile');

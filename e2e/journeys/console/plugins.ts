@@ -5,9 +5,7 @@ import type { ConsoleStage } from './stage.ts';
 /** Shows the composition. */
 export function plugins(stage: () => ConsoleStage): void {
   it('shows the composition, with the config, health and latency of each plugin', async () => {
-    await stage().page.keyboard.press('g');
-    await stage().page.keyboard.press('u');
-    await stage().heading('Plugins');
+    await stage().keys('g', 'u', 'Plugins');
     await stage().page.getByRole('region', { name: 'Path of a request' }).getByRole('link', { name: 'admission-limit-ranger' }).click();
     const card = stage().page.getByRole('region', { name: 'admission-limit-ranger' });
     await card.getByText(/calls · mean .* · p50 ≤ .* · p99 ≤/).waitFor();

@@ -1,6 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { launchBrowser, openPage, type ObservedPage } from '../../harness/browser.ts';
 import type { Cluster } from '../../harness/cluster.ts';
+import { until } from '../../harness/until.ts';
 
 /** The one cluster and the signed-in page that all steps of the journey use, one after the other. */
 export class ConsoleStage {
@@ -35,6 +36,18 @@ export class ConsoleStage {
   /** Opens a tab of an object. */
   tab(name: string): Promise<void> {
     return this.page.locator('nav.tabs').getByRole('link', { name, exact: true }).click();
+  }
+
+  /** Presses two keys of a sequence, again if the browser was too slow for its time limit, until the heading of a view appears. */
+  async keys(first: string, second: string, heading: string): Promise<void> {
+    await until(`${first} ${second} shows ${heading}`, async () => {
+      await this.page.keyboard.press(first);
+      await this.page.keyboard.press(second);
+      return this.page
+        .getByRole('heading', { level: 1, name: heading })
+        .waitFor({ timeout: 5_000 })
+        .then(() => true);
+    });
   }
 
   heading(name: string | RegExp): Promise<void> {

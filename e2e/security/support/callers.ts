@@ -85,7 +85,7 @@ export class Caller {
       socket.setTimeout(60_000, () => socket.destroy(new Error('no response in time')));
       socket.on('data', (chunk) => chunks.push(chunk));
       socket.once('error', (error: NodeJS.ErrnoException) =>
-        error.code === 'ECONNRESET' ? resolve({ status: 0, body: '' }) : reject(error),
+        error.code === 'ECONNRESET' || error.code === 'EPIPE' ? resolve({ status: 0, body: '' }) : reject(error),
       );
       socket.once('close', () => {
         const text = Buffer.concat(chunks).toString('latin1');

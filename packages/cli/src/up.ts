@@ -128,6 +128,12 @@ function printWarning(warning: string): void {
   else console.log(`Warning: ${warning}`);
 }
 
+/** Prints a line before the cluster is ready, also in the process that waits for a detached process. */
+function printNotice(notice: string): void {
+  if (process.connected) process.send?.({ notice });
+  else console.log(notice);
+}
+
 /** Aborts `stop` on the first signal and ends the process on a later one. The promise resolves on the first signal. */
 function onStopSignal(stop: AbortController): Promise<void> {
   return new Promise<void>((resolveStop) => {
@@ -145,7 +151,7 @@ function onStopSignal(stop: AbortController): Promise<void> {
 async function clusterFileFor({ file }: UpOptions): Promise<ClusterFile> {
   if (file !== undefined) return readClusterFile(file);
   const { file: chosen, reason } = await selectDefaultCluster();
-  if (process.send === undefined) console.log(`Composition ${chosen.name}: ${reason}.`);
+  printNotice(`Composition ${chosen.name}: ${reason}`);
   return chosen;
 }
 
@@ -229,7 +235,8 @@ async function detach(options: UpOptions): Promise<void> {
     stdio: ['ignore', out, out, 'ipc'],
   });
   const result = await new Promise<string | number>((done) => {
-    child.on('message', ({ ready, warning }: { readonly ready?: string; readonly warning?: string }) => {
+    child.on('message', ({ ready, warning, notice }: { readonly ready?: string; readonly warning?: string; readonly notice?: string }) => {
+      if (notice !== undefined) printNotice(notice);
       if (warning !== undefined) printWarning(warning);
       if (ready !== undefined) done(ready);
     });

@@ -13,6 +13,7 @@ function fileOf(name: string): string {
 
 export interface DefaultCluster {
   readonly file: ClusterFile;
+  /** The reason for the choice: one or more sentences. */
   readonly reason: string;
 }
 
@@ -36,8 +37,8 @@ export async function selectDefaultCluster(): Promise<DefaultCluster> {
     if (availability.available) continue;
     return {
       file: read('embedded'),
-      reason: `pods need no daemon, because ${placement.use} is not available: ${availability.reason.replace(/[.?!]$/, '')}`,
+      reason: `Pods run without a container daemon. The composition containerd-bridge cannot run here: ${placement.use}: ${availability.reason.replace(/\.$/, '')}.`,
     };
   }
-  return { file: containers, reason: 'pods run on containerd, because its socket answers and the requirements of its network are met' };
+  return { file: containers, reason: 'Pods run on containerd. (To run them without a container daemon: -f embedded.)' };
 }

@@ -13,7 +13,7 @@ export async function probeSocket(socket: string, timeoutMs = probeTimeoutMs): P
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR')
-      return unavailable(`there is no socket at ${socket}: is containerd installed and running?`);
+      return unavailable(`there is no socket at ${socket} (containerd is not installed, or does not run)`);
     if (code === 'EACCES') return unavailable(`no permission to access ${socket}: run as root, or as a member of the socket's group`);
     throw error;
   }

@@ -41,7 +41,7 @@ describe('probeSocket', () => {
   it('reports a missing socket and a file that is not a socket', async () => {
     expect(await probe(join(dir, 'none'))).toMatchObject({
       available: false,
-      reason: expect.stringMatching(/no socket at .*installed and running/),
+      reason: expect.stringMatching(/no socket at .*not installed, or does not run/),
     });
     await writeFile(join(dir, 'file'), '');
     expect(await probe(join(dir, 'file'))).toMatchObject({ reason: expect.stringContaining('is not a socket') });

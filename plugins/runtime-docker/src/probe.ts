@@ -12,7 +12,8 @@ export async function probeSocket(socket: string, timeoutMs = probeTimeoutMs): P
     if (!(await stat(socket)).isSocket()) return unavailable(`${socket} is not a socket`);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT' || code === 'ENOTDIR') return unavailable(`there is no socket at ${socket}: is docker installed and running?`);
+    if (code === 'ENOENT' || code === 'ENOTDIR')
+      return unavailable(`there is no socket at ${socket} (docker is not installed, or does not run)`);
     if (code === 'EACCES') return unavailable(`no permission to access ${socket}: run as root, or as a member of the socket's group`);
     throw error;
   }

@@ -1,4 +1,4 @@
-export type ParseErrorCode = 'quantity' | 'label-selector' | 'field-selector' | 'duration' | 'int-or-string';
+export type ParseErrorCode = 'quantity' | 'label-selector' | 'field-selector' | 'duration' | 'int-or-string' | 'cron';
 
 const brand = Symbol.for('oarlock:ParseError');
 

@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { applyDefaults } from '../../src/defaulting/apply-defaults.ts';
 import { gvkOf } from '../../src/kinds.ts';
 import type { KubeObject } from '../../src/object.ts';
-import { cronScheduleError } from '../../src/validation/internal/batch/cron-schedule.ts';
 import { validateObject } from '../../src/validation/validate-object.ts';
 
 const lines = (object: Record<string, unknown>, old?: Record<string, unknown>): string[] => {
@@ -218,20 +217,5 @@ describe('what is wrong with', () => {
     });
     expect(lines(job({ nodeSelector: { a: 'b' } }), job({}))).toEqual([]);
     expect(lines(job({}, 'other'), job({}))).toEqual([expect.stringMatching(/^spec\.template: Invalid value: .*: field is immutable$/)]);
-  });
-});
-
-describe('schedules', () => {
-  it.each([
-    ['*/5 0-6 1,15 JAN-MAR mon', undefined],
-    ['@every 1h30m', undefined],
-    ['? ? ? ? ?', undefined],
-    ['* * * *', 'expected exactly 5 fields, found 4: [* * * *]'],
-    ['@noon', 'unrecognized descriptor: @noon'],
-    ['5-1 * * * *', 'beginning of range (5) beyond end of range (1): 5-1'],
-    ['*/0 * * * *', 'step of range should be a positive number: */0'],
-    ['x * * * *', 'failed to parse int from x: strconv.Atoi: parsing "x": invalid syntax'],
-  ])('%s', (schedule, fault) => {
-    expect(cronScheduleError(schedule)).toBe(fault);
   });
 });

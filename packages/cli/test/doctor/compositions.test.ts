@@ -27,6 +27,10 @@ spec:
   expect(results).toEqual([
     { name: 'embedded', canRun: true, reasons: [] },
     { name: 'simulated-1000', canRun: true, reasons: [] },
-    { name: file, canRun: false, reasons: [`runtime-containerd: there is no socket at ${socket}: is containerd installed and running?`] },
+    {
+      name: file,
+      canRun: false,
+      reasons: [`runtime-containerd: there is no socket at ${socket} (containerd is not installed, or does not run)`],
+    },
   ]);
 });

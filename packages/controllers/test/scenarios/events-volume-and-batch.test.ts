@@ -127,7 +127,12 @@ testEventRows([
   {
     controller: attachDetach,
     scenario: 'if a volume is attached to another node',
-    seed: (api) => attaching(api, 'other', { attached: true }),
+    seed: (api) => {
+      // a node that reports the volume in use: otherwise it may be detached before node n is reconciled
+      const status = { volumesInUse: [`kubernetes.io/csi/${volume.spec?.csi?.driver}^${volume.spec?.csi?.volumeHandle}`] };
+      api.seed(nodes, newObject(nodes, {}, { metadata: { name: 'other' }, status }));
+      attaching(api, 'other', { attached: true });
+    },
     expected: [
       'attachdetach-controller',
       'Pod x',

@@ -86,9 +86,10 @@ export class CgroupfsManager implements CgroupManager {
     if (this.version === 2) {
       await mkdir(join(this.#root, path), { recursive: true });
       await this.#enableControllers(dirname(path));
-    } else
-      for (const controller of podControllers)
-        if (this.#hierarchies.includes(join(this.#root, controller))) await mkdir(join(this.#root, controller, path), { recursive: true });
+    } else {
+      const controllers = podControllers.filter((controller) => this.#hierarchies.includes(join(this.#root, controller)));
+      await Promise.all(controllers.map((controller) => mkdir(join(this.#root, controller, path), { recursive: true })));
+    }
     await this.update(path, bounds);
   }
 

@@ -62,8 +62,10 @@ export async function createSandbox(pass: SyncPass, attempt: number, listener: P
   if (!runtime) throw new Error('the pod has no runtime');
   const podIPs = await podIPsFor(pass, attempt);
   try {
-    await node.containerManager.podContainerManager(runtime)?.ensureExists(pod);
-    const config = await generatePodSandboxConfig({ pod, node, runtime, handler }, attempt, podIPs);
+    const [config] = await Promise.all([
+      generatePodSandboxConfig({ pod, node, runtime, handler }, attempt, podIPs),
+      node.containerManager.podContainerManager(runtime)?.ensureExists(pod),
+    ]);
     const id = await pass.step('RunPodSandbox', (call) => runtime.pleg.driver.runPodSandbox(config, handler, call), {
       'oarlock.runtime': runtime.pleg.name,
     });

@@ -76,8 +76,8 @@ async function startPod(pass: SyncPass, actions: PodActions, listener: PodLifecy
     return;
   if (!runtime.hollow) {
     await mkdir(node.paths.pod(record.uid), { recursive: true, mode: 0o750 });
-    for (const { container } of allContainers(pod))
-      await mkdir(join(node.paths.podLogs(pod), container.name), { recursive: true, mode: 0o755 });
+    const logs = [...allContainers(pod)].map(({ container }) => join(node.paths.podLogs(pod), container.name));
+    await Promise.all(logs.map((directory) => mkdir(directory, { recursive: true, mode: 0o755 })));
   }
   let sandbox: PodSandboxConfig;
   if (actions.createSandbox) {

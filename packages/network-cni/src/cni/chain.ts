@@ -60,7 +60,7 @@ export class CniChain {
   }
 
   /**
-   * Runs ADD of each CNI plugin in order, with the result of the previous plugin as input. Runs the loopback plugin concurrently.
+   * Runs ADD of each CNI plugin in order, with the result of the previous plugin as input. Runs the loopback plugin concurrently, unless `lo` is up.
    * @throws CniError if a plugin fails; the caller then calls `del`
    */
   async add(list: NetworkList, attachment: Attachment, signal?: AbortSignal): Promise<CniResult> {
@@ -89,7 +89,7 @@ export class CniChain {
   }
 
   async #loopback(list: NetworkList, attachment: Attachment): Promise<void> {
-    if (!this.#withLoopback) return;
+    if (!this.#withLoopback || attachment.loopbackUp === true) return;
     await this.#plugins.run(
       'loopback',
       'ADD',

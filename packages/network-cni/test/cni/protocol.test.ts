@@ -87,6 +87,13 @@ describe('CNI chain', () => {
       runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp', hostIP: '192.0.2.7' }] },
     });
   });
+  it('runs the loopback plugin unless the interface is up', async () => {
+    const commands = async () => (await calls()).map(({ type, CNI_IFNAME }) => `${type} ${CNI_IFNAME}`);
+    await chain().add(list, { ...attachment, loopbackUp: true });
+    expect(await commands()).not.toContain('loopback lo');
+    await chain().add(list, attachment);
+    expect(await commands()).toContain('loopback lo');
+  });
   it('runs DEL in reverse order, also after a plugin failed', async () => {
     await fake('second', 'console.log(JSON.stringify({ cniVersion: "1.1.0", code: 5, msg: "disk" })); process.exit(1);');
     await expect(chain().del(list, { attachment, of: 'anyone', result })).rejects.toMatchObject({ cniCode: 5, plugin: 'second' });

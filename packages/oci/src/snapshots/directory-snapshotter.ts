@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { Clock } from '@oarlock/primitives/clock';
 import { KeyedLock } from '@oarlock/primitives/concurrency/keyed-lock';
 import type { Logger } from '@oarlock/primitives/logger';
@@ -149,7 +148,8 @@ export class DirectorySnapshotter implements Snapshotter {
     await mkdir(ingest, { mode: 0o711 });
     try {
       await driver.create({ ...this.#driverSnapshot(record), folder: ingest }, signal);
-      await writeAtomic(join(ingest, 'snapshot.json'), JSON.stringify(record), { sync: true });
+      // not synchronized: `open` removes a snapshot without a readable record, and no container survives a power failure
+      await writeFile(join(ingest, 'snapshot.json'), JSON.stringify(record));
       await rename(ingest, this.#folder(record.key));
       this.#records.set(record.key, record);
       this.#usage = undefined;

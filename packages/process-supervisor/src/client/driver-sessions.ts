@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 import type { Clock } from '@oarlock/primitives/clock';
 import { RuntimeError, type RuntimeCallOptions, type Streams } from '@oarlock/spi/runtime';
 import { forwardedStream, runSession } from './client-sessions.ts';
-import { collectedOutput } from './collected-output.ts';
+import { collectedOutput } from '@oarlock/primitives/collected-output';
 import type { SandboxRecord } from '../protocol/supervisor-protocol.ts';
 import { toRuntimeError } from './runtime-error.ts';
 import { dial } from '../supervisor/server-sessions.ts';

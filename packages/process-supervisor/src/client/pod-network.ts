@@ -11,7 +11,7 @@ const timeout = 10_000;
 /** Where `ip netns` keeps network namespaces. */
 const directory = '/run/netns';
 
-/** Creates the network namespaces of sandboxes, named after the sandbox id, and connects them with the network plugin. */
+/** Connects the network namespaces of sandboxes, which are named after the sandbox id, with the network plugin, and removes them. */
 export class PodNetwork {
   readonly #network: NetworkDriver;
   constructor(network: NetworkDriver) {
@@ -23,7 +23,7 @@ export class PodNetwork {
   }
 
   /**
-   * Creates and connects the network namespace of a sandbox. After an error, `disconnect` removes what the call created.
+   * Connects the network namespace of a sandbox, which the supervisor created. After an error, `disconnect` removes both.
    * @throws RuntimeError if the network plugin fails
    */
   async connect(sandboxId: string, config: PodSandboxConfig, { signal, spanContext }: RuntimeCallOptions): Promise<readonly string[]> {
@@ -34,7 +34,6 @@ export class PodNetwork {
         'Unsupported',
         `sysctl ${JSON.stringify(foreign[0])} cannot be set for pods of this runtime: it applies to the whole node`,
       );
-    await this.#ip('add', sandboxId);
     if (sysctls.length > 0) await this.#sysctls(sandboxId, sysctls);
     return (await this.#network.add(this.#attachment(sandboxId, config), { ...(signal && { signal }), spanContext })).ips;
   }
@@ -48,7 +47,7 @@ export class PodNetwork {
         () => false,
       )
     )
-      await this.#ip('del', sandboxId);
+      await this.#remove(sandboxId);
   }
 
   #attachment(sandboxId: string, { metadata: { namespace, name, uid }, portMappings, annotations }: PodSandboxConfig): Attachment {
@@ -58,6 +57,7 @@ export class PodNetwork {
       containerId: sandboxId,
       ifName: 'eth0',
       netns: PodNetwork.pathOf(sandboxId),
+      loopbackUp: true,
       pod: { namespace, name, uid },
       portMappings,
       annotations,
@@ -82,18 +82,15 @@ export class PodNetwork {
     }
   }
 
-  async #ip(verb: 'add' | 'del', sandboxId: string): Promise<void> {
+  async #remove(sandboxId: string): Promise<void> {
     const ip = findProgram('ip');
     if (ip === undefined)
       throw new RuntimeError('FailedPrecondition', 'network namespaces need the program ip (iproute2), which is not installed');
     try {
-      await run(ip, ['netns', verb, PodNetwork.pathOf(sandboxId).slice(directory.length + 1)], { timeout });
+      await run(ip, ['netns', 'del', PodNetwork.pathOf(sandboxId).slice(directory.length + 1)], { timeout });
     } catch (cause) {
-      throw new RuntimeError(
-        'Internal',
-        `cannot ${verb === 'add' ? 'create' : 'remove'} the network namespace of sandbox ${sandboxId}: ${(cause as Error).message}`,
-        { cause },
-      );
+      const message = `cannot remove the network namespace of sandbox ${sandboxId}: ${(cause as Error).message}`;
+      throw new RuntimeError('Internal', message, { cause });
     }
   }
 }

@@ -123,8 +123,8 @@ export abstract class SupervisedRuntime {
       return id;
     }
     // the record is written first, not ready: after a crash it shows that there may be a namespace to remove
-    await this.supervisor.call('sandbox.create', { id, config, ips: [], netns: PodNetwork.pathOf(id), ready: false }, signal);
     try {
+      await this.supervisor.call('sandbox.create', { id, config, ips: [], netns: PodNetwork.pathOf(id), ready: false }, signal);
       const ips = await this.#network.connect(
         id,
         { ...config, linux: { ...config.linux, sysctls: this.#sysctlsOutsideIpc(config) } },

@@ -44,6 +44,8 @@ export interface ContainerLauncher {
   ended(container: SandboxContainer, cgroup: Cgroup | undefined): Promise<void>;
   /** Removes the rest, before the record. */
   removed(record: ContainerRecord): Promise<void>;
+  /** Begins to prepare what the containers of a new sandbox will share, while its network is connected. A failure is reported by `start`. */
+  sandboxCreated(sandbox: SandboxRecord): void;
   /** Removes what the containers of a sandbox share. No process runs or will run in the sandbox. */
   sandboxStopped(sandbox: SandboxRecord): Promise<void>;
 }

@@ -244,6 +244,11 @@ export class Containers {
     this.#emit('DELETED', entry.record);
   }
 
+  /** Prepares what the containers of a new sandbox will share. */
+  sandboxCreated(sandbox: SandboxRecord): void {
+    this.#services.launcher.sandboxCreated(sandbox);
+  }
+
   /** Removes what the containers of a sandbox share. Called when no process runs or will run in the sandbox. */
   async sandboxStopped(sandbox: SandboxRecord): Promise<void> {
     await Promise.all([...(this.#bySandbox.get(sandbox.id)?.values() ?? [])].map((id) => this.#entries.get(id)?.cleaned));

@@ -15,7 +15,7 @@ import type { Isolation } from './isolation.ts';
  * a `Welcome`. A control connection continues with JSON, one line per message: each request is answered once, in any order, with
  * events in between. A session (exec, attach, port-forward) continues with frames (session-frames.ts) and ends with its connection.
  */
-export const protocolVersion = 1;
+export const protocolVersion = 2;
 /** Name of the socket in the data directory of the supervisor. */
 export const socketName = 'supervisor.sock';
 

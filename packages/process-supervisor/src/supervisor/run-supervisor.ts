@@ -8,6 +8,7 @@ import { Containers } from '../containers/containers.ts';
 import { PodStore, type StoredPod } from '../containers/pod-store.ts';
 import type { HostServices } from '../containers/process-group.ts';
 import type { CgroupManager } from '../host/cgroups.ts';
+import { NetworkNamespaces } from '../host/network-namespaces.ts';
 import { bootId } from '../host/process-table.ts';
 import { protocolVersion, socketName, type SupervisorInfo } from '../protocol/supervisor-protocol.ts';
 import { takeLock } from './generation-lock.ts';
@@ -54,7 +55,7 @@ export async function runSupervisor(
   let server: SupervisorServer | undefined;
   const emit = (event: RuntimeEvent) => server?.emit(event);
   const containers = new Containers({ host, launcher, cgroups, store, log, emit, sandbox: (id) => sandboxes.get(id) });
-  const sandboxes = new Sandboxes(store, { clock, containers, emit });
+  const sandboxes = new Sandboxes(store, { clock, containers, networkNamespaces: new NetworkNamespaces(), emit });
   adoptPods(pods, sandboxes, containers);
   server = new SupervisorServer({
     containers,

@@ -2,6 +2,7 @@ import type { PodSandboxConfig, RuntimeEvent } from '@oarlock/spi/runtime';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Containers } from '../containers/containers.ts';
 import type { PodStore } from '../containers/pod-store.ts';
+import type { NetworkNamespaces } from '../host/network-namespaces.ts';
 import { bootId } from '../host/process-table.ts';
 import { SupervisorError, type SandboxRecord } from '../protocol/supervisor-protocol.ts';
 
@@ -17,6 +18,7 @@ export interface NewSandbox {
 export interface SandboxesOptions {
   readonly clock: Clock;
   readonly containers: Containers;
+  readonly networkNamespaces: NetworkNamespaces;
   readonly emit: (event: RuntimeEvent) => void;
 }
 
@@ -25,14 +27,16 @@ export class Sandboxes {
   readonly #store: PodStore;
   readonly #clock: Clock;
   readonly #containers: Containers;
+  readonly #networkNamespaces: NetworkNamespaces;
   readonly #emitEvent: (event: RuntimeEvent) => void;
   readonly #records = new Map<string, SandboxRecord>();
   readonly #names = new Map<string, string>();
 
-  constructor(store: PodStore, { clock, containers, emit }: SandboxesOptions) {
+  constructor(store: PodStore, { clock, containers, networkNamespaces, emit }: SandboxesOptions) {
     this.#store = store;
     this.#clock = clock;
     this.#containers = containers;
+    this.#networkNamespaces = networkNamespaces;
     this.#emitEvent = emit;
   }
 
@@ -54,7 +58,8 @@ export class Sandboxes {
     return [...this.#records.values()];
   }
 
-  create({ id, config, ips, netns, ready }: NewSandbox): SandboxRecord {
+  /** Creates a sandbox, and its network namespace at the path `netns`. If the namespace cannot be created, the sandbox stays, not ready. */
+  async create({ id, config, ips, netns, ready }: NewSandbox): Promise<SandboxRecord> {
     const name = nameOf(config);
     if (!/^[0-9a-f]{64}$/.test(id)) throw new SupervisorError('InvalidArgument', `not a sandbox id: ${JSON.stringify(id)}`);
     if (this.#records.has(id) || this.#names.has(name))
@@ -76,6 +81,8 @@ export class Sandboxes {
     this.#records.set(id, record);
     this.#names.set(name, id);
     this.#emit('CREATED', id);
+    this.#containers.sandboxCreated(record);
+    if (netns !== undefined) await this.#networkNamespaces.create(netns);
     if (ready) this.#emit('STARTED', id);
     return record;
   }

@@ -19,6 +19,8 @@ export interface Attachment {
   readonly ifName: string;
   /** Path of the network namespace; absent if the sandbox uses the node's network. */
   readonly netns?: string;
+  /** True if the interface `lo` of the namespace is up, so that no plugin has to do it. */
+  readonly loopbackUp?: boolean;
   readonly pod: { readonly namespace: string; readonly name: string; readonly uid: string };
   readonly portMappings: readonly PortMapping[];
   readonly bandwidth?: { readonly ingressBits?: number; readonly egressBits?: number };

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '@oarlock/primitives/clock';
 import { RuntimeError, type RuntimeCallOptions, type Streams } from '@oarlock/spi/runtime';
-import { collectedOutput } from './collected-output.ts';
+import { collectedOutput } from '@oarlock/primitives/collected-output';
 import type { EngineClient, HijackedConnection } from '../engine/engine-client.ts';
 import { hasCode } from '../engine/engine-errors.ts';
 import type { EventBroadcaster } from '../events/event-broadcaster.ts';

@@ -131,6 +131,10 @@ export class OciLauncher implements ContainerLauncher {
     await this.#unmount(record);
   }
 
+  sandboxCreated(sandbox: SandboxRecord): void {
+    this.#options.pods.open(sandbox).catch(() => {}); // the first container repeats it and gets the error
+  }
+
   async sandboxStopped({ id }: SandboxRecord): Promise<void> {
     await this.#options.pods.close(id);
   }

@@ -2,8 +2,8 @@ import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { unmountRoot } from '@oarlock/oci/snapshots/mount-root';
-import { findProgram, type Tools } from '@oarlock/process-supervisor/host/host-tools';
+import { isMounted, unmountRoot } from '@oarlock/oci/snapshots/mount-root';
+import type { Tools } from '@oarlock/process-supervisor/host/host-tools';
 import { childrenOf, startTime } from '@oarlock/process-supervisor/host/process-table';
 import { SupervisorError, type SandboxRecord } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
 import type { PodSandboxConfig } from '@oarlock/spi/runtime';
@@ -23,10 +23,7 @@ interface Holder {
   readonly started: string;
 }
 
-/** Makes the shared memory and the IPC namespace of a pod, which stay without a process. MOUNT UNSHARE TRUE SHM IPC */
-const makeIpc = `set -e; [ -e "$5" ] || : > "$5"; mkdir -p "$4"
-"$1" -n -t tmpfs -o nosuid,nodev,noexec,mode=1777,size=65536k shm "$4"
-exec "$2" "--ipc=$5" "$3"`;
+const sharedMemory = ['-n', '-t', 'tmpfs', '-o', 'nosuid,nodev,noexec,mode=1777,size=65536k', 'shm'];
 /** The first process of a pod's shared process namespace: it reaps orphans and ends on SIGTERM. */
 const reaper = "trap 'exit 0' TERM INT; echo ready; exec >&-; while :; do sleep 86400 & wait $!; done";
 
@@ -56,6 +53,7 @@ export class PodResourceManager {
 
   /** Ends and unmounts the resources of a pod. Succeeds if there are none. */
   async close(sandboxId: string): Promise<void> {
+    await this.#opened.get(sandboxId)?.catch(() => {}); // what it made is removed below
     this.#opened.delete(sandboxId);
     const directory = this.#directoryOf(sandboxId);
     const holder = readHolder(join(directory, 'reaper'));
@@ -92,12 +90,19 @@ export class PodResourceManager {
     return { shm: memoryDirectory(id), shared: {} };
   }
 
+  /** Makes the shared memory and the IPC namespace of a pod, which stay without a process. */
   async #makeIpc(directory: string): Promise<string> {
     const [shm, ipc] = [join(directory, 'shm'), join(directory, 'ipc')];
-    if (existsSync(ipc)) return ipc; // of an earlier supervisor
-    const { shell, mount = '', unshare = '' } = this.#tools;
+    if (existsSync(ipc)) {
+      if (isMounted(ipc) && isMounted(shm)) return ipc; // of an earlier supervisor
+      for (const path of [shm, ipc]) await unmountRoot(path); // that supervisor was killed between the two
+    }
+    const { mount = '', unshare = '' } = this.#tools;
     try {
-      await run(shell, ['-c', makeIpc, 'oarlock', mount, unshare, findProgram('true') ?? '', shm, ipc], { timeout });
+      mkdirSync(shm, { recursive: true });
+      writeFileSync(ipc, '');
+      // in this mount namespace and the new IPC namespace
+      await run(unshare, [`--ipc=${ipc}`, '--', mount, ...sharedMemory, shm], { timeout });
     } catch (cause) {
       rmSync(ipc, { force: true });
       throw new SupervisorError('Internal', `cannot create the IPC namespace of the pod: ${(cause as Error).message}`, { cause });

@@ -4,7 +4,15 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ContainerStatus } from '@oarlock/spi/runtime';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { missingForRoot, missingForRunc, openRuntime, runcMode, type OciFixture } from '../support/fixture.ts';
+import {
+  missingForMappedUsers,
+  missingForRoot,
+  missingForRunc,
+  missingForUser,
+  openRuntime,
+  runcMode,
+  type OciFixture,
+} from '../support/fixture.ts';
 import { containerConfig, podConfig } from '../support/pod.ts';
 
 const patience = { timeout: 60_000, interval: 50 };
@@ -34,15 +42,17 @@ const killAll = (pids: readonly number[]) => {
 };
 
 const modes = [
-  { name: 'runc', missing: missingForRunc(), mode: runcMode() },
-  { name: 'util-linux', missing: missingForRoot(), mode: { program: 'unshare', user: 'root' } },
+  { name: 'root with runc', missing: missingForRunc(), mode: runcMode(), mapped: false },
+  { name: 'root without', missing: missingForRoot(), mode: { program: 'unshare', user: 'root' }, mapped: false },
+  { name: 'user with newuidmap', missing: missingForMappedUsers(), mode: { ...runcMode(), mapped: true }, mapped: true },
+  { name: 'user without', missing: missingForUser(), mode: { program: 'unshare', user: 'user' }, mapped: false },
 ] as const;
 
-describe.each(modes)('containers of $name', ({ missing, mode }) => {
+describe.each(modes)('containers in the mode $name', ({ missing, mode, mapped }) => {
   let fixture: OciFixture;
   beforeEach(async ({ skip }) => {
     skip(missing !== undefined, missing);
-    fixture = await openRuntime(mode);
+    fixture = await openRuntime(mode, { mapped });
   });
   afterEach(() => fixture?.dispose());
 
@@ -53,6 +63,17 @@ describe.each(modes)('containers of $name', ({ missing, mode }) => {
     const id = await driver.createContainer(sandbox, containerConfig(image, ['/bin/sh', '-c', program]), pod);
     await driver.startContainer(id);
     return { id, log: (await driver.containerStatus(id)).logPath };
+  }
+  /** Kills the supervisor and whatever else `meanwhile` kills, after which the driver, or the fixture for an ordinary user, starts the next one. */
+  async function killSupervisor(meanwhile: () => void = () => {}): Promise<void> {
+    const { startSupervisor, driver, restartClient, dataDir } = fixture;
+    if (startSupervisor) await driver.stop(); // otherwise it would start a supervisor as root
+    const { pid } = lockHolder(dataDir);
+    process.kill(pid, 'SIGKILL');
+    meanwhile();
+    if (!startSupervisor) return;
+    await startSupervisor();
+    fixture = { ...fixture, driver: await restartClient() };
   }
   async function ended(id: string): Promise<ContainerStatus> {
     return vi.waitFor(async () => {
@@ -66,7 +87,7 @@ describe.each(modes)('containers of $name', ({ missing, mode }) => {
     const { id, log } = await start('trap "echo stopped; exit 3" TERM; echo one; while :; do sleep 1 & wait $!; done');
     await vi.waitFor(async () => expect(await readFile(log, 'utf8')).toContain('one'), patience);
     const { pid } = lockHolder(fixture.dataDir);
-    process.kill(pid, 'SIGKILL');
+    await killSupervisor();
     await vi.waitFor(async () => expect((await fixture.driver.containerStatus(id)).state).toBe('RUNNING'), patience);
     expect(lockHolder(fixture.dataDir).pid).not.toBe(pid);
     const { stdout } = await fixture.driver.execSync(id, ['/bin/echo', 'in'], 30);
@@ -76,13 +97,11 @@ describe.each(modes)('containers of $name', ({ missing, mode }) => {
     expect(await readFile(log, 'utf8')).toContain('stopped');
   });
 
-  it('run on after everything else is killed, and their end is reported without an exit code', async () => {
+  it('run on after everything else is killed, and their end is reported without an exit code', async ({ skip }) => {
+    skip(mode.program === 'unshare' && mode.user === 'root', 'an ordinary user has the same launcher with more namespaces');
     const { id } = await start('while :; do sleep 1; echo tick; done');
-    killAll([
-      lockHolder(fixture.dataDir).pid,
-      ...processesWith(fixture.dataDir).filter((pid) => pid !== process.pid && !isInContainer(pid)),
-    ]);
-    fixture = { ...fixture, driver: await fixture.restartClient() };
+    await killSupervisor(() => killAll(processesWith(fixture.dataDir).filter((pid) => pid !== process.pid && !isInContainer(pid))));
+    if (!fixture.startSupervisor) fixture = { ...fixture, driver: await fixture.restartClient() };
     expect((await fixture.driver.containerStatus(id)).state).toBe('RUNNING');
     await fixture.driver.stopContainer(id, 0);
     expect(await ended(id)).toMatchObject({ exitCode: 255, reason: 'Unknown' });
@@ -93,8 +112,7 @@ describe.each(modes)('containers of $name', ({ missing, mode }) => {
     const { id, log } = await start(`: ${token}; trap "exit 7" TERM; echo one; while :; do sleep 1 & wait $!; done`);
     await vi.waitFor(async () => expect(await readFile(log, 'utf8')).toContain('one'), patience);
     const [container = 0] = processesWith(token).filter(isInContainer);
-    process.kill(lockHolder(fixture.dataDir).pid, 'SIGKILL');
-    process.kill(container, 'SIGTERM');
+    await killSupervisor(() => process.kill(container, 'SIGTERM'));
     expect(await ended(id)).toMatchObject({ exitCode: 7, reason: 'Error' });
   });
 });

@@ -51,14 +51,15 @@ export const runcMode = (): Extract<RuntimeMode, { readonly program: 'runc' }> =
   user: 'root',
 });
 
-/** A network plugin that sets up only loopback in the namespace. */
+/** A network plugin that leaves the namespace as it is: the supervisor has set up loopback. */
 export function loopbackNetwork(): NetworkDriver {
   let last = 1;
   return {
     traits: { namespace: 'pod', podCIDR: '192.0.2.0/24', serviceCIDR: '198.51.100.0/24' },
     setup: async () => {},
     async add({ netns = '' }) {
-      await run('nsenter', [`--net=${netns}`, 'ip', 'link', 'set', 'lo', 'up']);
+      const { stdout } = await run('nsenter', [`--net=${netns}`, 'ip', '-o', 'address', 'show', 'dev', 'lo']);
+      if (!stdout.includes('127.0.0.1/8')) throw new Error(`lo is not up in ${netns}`);
       last = (last % 250) + 1;
       return { ips: [`192.0.2.${last}`] };
     },
@@ -77,6 +78,8 @@ export interface OciFixture extends RuntimeFixture {
   readonly dataDir: string;
   readonly driver: OciRuntime;
   restartClient(): Promise<OciRuntime>;
+  /** Starts the next supervisor after the first was killed, as its user. Undefined if the driver does it. */
+  readonly startSupervisor: (() => Promise<void>) | undefined;
 }
 
 export interface FixtureOptions {
@@ -123,11 +126,11 @@ export async function openRuntime(
     await driver.start();
     return owner === undefined ? driver : withOwnLogs(driver, owner);
   };
-  let enter: readonly string[] = [];
-  if (owner !== undefined) {
-    await chmod(directory, 0o755);
-    enter = await startSupervisorAs(owner, { dataDir, mode, idleMs: 30_000 });
-  }
+  if (owner !== undefined) await chmod(directory, 0o755);
+  const namespace = mapped ? await startUserNamespace() : undefined;
+  const enter = namespace?.enter ?? [];
+  const startSupervisor = owner === undefined ? undefined : () => startSupervisorAs(owner, { dataDir, mode, idleMs: 30_000 }, enter);
+  await startSupervisor?.();
   let driver = await make();
   return {
     driver,
@@ -141,6 +144,7 @@ export async function openRuntime(
       ...(!driver.traits.networkNamespaces && { addresses: "sandboxes share the host's network; the kubelet gets their addresses" }),
       ...(mode.user === 'user' && { updateResources: 'limits need root and control groups', oom: 'limits need root and control groups' }),
     },
+    startSupervisor,
     async restartClient() {
       await driver.stop();
       driver = await make();
@@ -149,6 +153,7 @@ export async function openRuntime(
     async dispose() {
       await driver.stop();
       await (await make({ keepPods: false })).stop();
+      namespace?.release();
       await registry.stop();
       await rm(directory, { recursive: true, force: true });
     },
@@ -182,13 +187,12 @@ function forUser({ snapshots, ...store }: OpenImageStore, owner: number): OpenIm
   };
 }
 
-/** Starts a supervisor as a user. Returns the words that enter its namespaces. */
-async function startSupervisorAs(owner: number, options: SupervisorOptions): Promise<readonly string[]> {
+/** Starts a supervisor as a user. `enter` are the words that enter its namespaces. */
+async function startSupervisorAs(owner: number, options: SupervisorOptions, enter: readonly string[]): Promise<void> {
   await chown(options.dataDir, owner, owner);
   const entry = createRequire(import.meta.url).resolve('@oarlock/runtime-oci/supervisor');
   const command = [process.execPath, ...supervisorArguments({ entry, options })];
-  const namespace = owner === mappedUser ? await startUserNamespace() : undefined;
-  const [file = '', ...args] = [...(namespace?.enter ?? []), ...command];
+  const [file = '', ...args] = [...enter, ...command];
   const child = spawn(file, args, {
     detached: true,
     cwd: '/',
@@ -201,25 +205,20 @@ async function startSupervisorAs(owner: number, options: SupervisorOptions): Pro
     child.once('exit', (code) => reject(new Error(`the supervisor ended with code ${code}`)));
     child.stdout.once('data', () => resolve());
   });
-  namespace?.release();
   child.removeAllListeners('exit');
   child.stdout.destroy();
   child.unref();
-  return namespace === undefined ? [] : enterUserNamespace(child.pid);
 }
 
-function enterUserNamespace(pid: number | undefined): readonly string[] {
-  return ['nsenter', '--target', String(pid), '--user', '--mount', '--net', '--setuid', '0', '--setgid', '0', '--'];
-}
-
-/** Makes a user, a mount and a network namespace in which `mappedUser` is root. They last as long as a process that entered them. */
+/** Makes a user, a mount and a network namespace in which `mappedUser` is root. They last until the release. */
 async function startUserNamespace(): Promise<{ readonly enter: readonly string[]; release(): void }> {
   const holder = spawn('unshare', ['--user', '--mount', '--net', '--', 'sh', '-c', 'echo made; read end'], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   await once(holder.stdout, 'data');
   for (const map of ['uid_map', 'gid_map']) await writeFile(`/proc/${holder.pid}/${map}`, `0 ${mappedUser} 65536\n`);
-  return { enter: enterUserNamespace(holder.pid), release: () => holder.stdin.end() };
+  const enter = ['nsenter', '--target', String(holder.pid), '--user', '--mount', '--net', '--setuid', '0', '--setgid', '0', '--'];
+  return { enter, release: () => holder.stdin.end() };
 }
 
 /** Gives the log directories of pods, which the tests create as root, to the supervisor's user. */

@@ -107,5 +107,6 @@ export class ProcessLauncher implements ContainerLauncher {
   }
 
   async removed(): Promise<void> {}
+  sandboxCreated(): void {}
   async sandboxStopped(): Promise<void> {}
 }

@@ -18,7 +18,8 @@ describe('watchFrames', () => {
     const names = Array.from({ length: 100 }, (_, n) => `o${n}`);
     const batches = await read(chunks(names.map((name) => line(name)).join(''), `\n${line('last')}`));
     expect(batches.flat().map(({ object }) => object.metadata?.name)).toEqual([...names, 'last']);
-    expect(batches.length).toBeLessThan(20); // two, unless the machine is busy
+    // two; a busy machine decodes in several turns of the event loop, but a batch per event would be one for each
+    expect(batches.length).toBeLessThan(names.length);
     expect(Object.isFrozen(batches[0]?.[0]?.object.metadata)).toBe(true);
   });
 

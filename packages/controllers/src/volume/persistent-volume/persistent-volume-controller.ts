@@ -257,8 +257,10 @@ export class PersistentVolumeController implements Controller {
     )
       return;
     const message = missingDeleterText(volume);
-    if (volume.status?.phase !== 'Failed') this.#options.recorder.event(volume, 'Warning', 'VolumeFailedDelete', message);
-    await setPhase(volume, { phase: 'Failed', client, message });
+    // recorded after the write, as by the recycler
+    const failed = await setPhase(volume, { phase: 'Failed', client, message });
+    if (failed !== undefined && volume.status?.phase !== 'Failed')
+      this.#options.recorder.event(failed, 'Warning', 'VolumeFailedDelete', message);
   }
 }
 

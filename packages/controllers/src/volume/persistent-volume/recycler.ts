@@ -86,8 +86,10 @@ export class Recycler {
   }
 
   async #fail(volume: PersistentVolume, message: string, client: Client): Promise<void> {
-    if (volume.status?.phase !== 'Failed') this.#options.recorder.event(volume, 'Warning', 'VolumeFailedRecycle', message);
-    await setPhase(volume, { phase: 'Failed', client, message: volume.status?.phase === 'Failed' ? volume.status.message : message });
+    if (volume.status?.phase === 'Failed') return;
+    // recorded after the write: a reconcile of an outdated volume fails with a conflict, and must not record the event again
+    const failed = await setPhase(volume, { phase: 'Failed', client, message });
+    if (failed !== undefined) this.#options.recorder.event(failed, 'Warning', 'VolumeFailedRecycle', message);
   }
 }
 

@@ -1,6 +1,7 @@
 import { persistentVolumeClaims, persistentVolumes, pods } from '@oarlock/api/resources';
 import type { PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
 import persistentVolume from '@oarlock/controllers/volume/persistent-volume/persistent-volume-controller';
+import { Recycler } from '@oarlock/controllers/volume/persistent-volume/recycler';
 import { controllerPluginContract } from '@oarlock/testing/controller-contract';
 import type { MemoryApi } from '@oarlock/testing/memory-api';
 import { describe, expect, it } from 'vitest';
@@ -97,6 +98,21 @@ describe('Recycler', () => {
     await other.clock.settle();
     expect(phase(other.api)).toBe('Failed');
     expect(other.messages('VolumeFailedRecycle')).toEqual(['No recycler plugin found for the volume!']);
+  });
+
+  it('reports a failure once if it reconciles an outdated volume again', async () => {
+    const { api } = await runControllers([], { defaults: false });
+    const reasons: string[] = [];
+    const [released] = api.seed(persistentVolumes, {
+      ...volume({ csi: { driver: 'x', volumeHandle: 'y' } }),
+      status: { phase: 'Released' },
+    });
+    if (released === undefined) throw new Error('no volume is stored');
+    const recorder = { event: (_about: unknown, _type: string, reason: string) => void reasons.push(reason) };
+    const recycler = new Recycler({ pods: api.informers.forResource(pods), recorder, image: 'i' });
+    await recycler.step(released, api.client());
+    await expect(recycler.step(released, api.client())).rejects.toMatchObject({ reason: 'Conflict' });
+    expect(reasons).toEqual(['VolumeFailedRecycle']);
   });
 });
 

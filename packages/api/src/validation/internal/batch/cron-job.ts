@@ -1,7 +1,8 @@
 import { invalid, notSupported, required } from '../../../field/field-error.ts';
 import type { CronJob } from '../../../generated/types/batch-v1.ts';
 import { validateEnum, validateNonNegative, type Errors } from '../checks.ts';
-import { cronScheduleError } from './cron-schedule.ts';
+import { parseCronExpression } from '../../../values/cron-expression.ts';
+import { ParseError } from '../../../values/parse-error.ts';
 import { validateJobSpec } from './job.ts';
 
 export function validateCronJob(errors: Errors, { spec }: CronJob, old?: CronJob): void {
@@ -29,12 +30,22 @@ function validateSchedule(
   { schedule, timeZone }: { readonly schedule: string; readonly timeZone: string | undefined },
   allowTimeZone: boolean,
 ): void {
-  const fault = cronScheduleError(schedule.replace(/^(?:CRON_)?TZ=\S*\s*/, ''));
+  const fault = cronFault(schedule.replace(/^(?:CRON_)?TZ=\S*\s*/, ''));
   if (fault !== undefined) errors.push(invalid('spec.schedule', schedule, fault));
   if (!schedule.includes('TZ')) return;
   if (!allowTimeZone) errors.push(invalid('spec.schedule', schedule, 'cannot use TZ or CRON_TZ in schedule, use timeZone field instead'));
   else if (timeZone !== undefined)
     errors.push(invalid('spec.schedule', schedule, 'cannot use both timeZone field and TZ or CRON_TZ in schedule'));
+}
+
+function cronFault(expression: string): string | undefined {
+  try {
+    parseCronExpression(expression);
+    return undefined;
+  } catch (error) {
+    if (error instanceof ParseError) return error.message;
+    throw error;
+  }
 }
 
 const timeZonePart = /^[A-Za-z.\-_0-9+]{1,14}$/;
