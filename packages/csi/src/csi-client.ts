@@ -190,6 +190,7 @@ export class CsiClient {
     checks.count('group_snapshot.snapshots', group.snapshots.length, sources.size);
     for (const [at, { sourceVolumeId }] of group.snapshots.entries())
       checks.oneOf(`group_snapshot.snapshots[${at}].source_volume_id`, sourceVolumeId, sources);
+    checks.complete('group_snapshot.snapshots', new Set(group.snapshots.map(({ sourceVolumeId }) => sourceVolumeId)), sources);
     return group;
   }
   async getVolumeGroupSnapshot(request: GroupSnapshotRequest, call: CsiCallOptions = {}): Promise<CsiGroupSnapshot> {

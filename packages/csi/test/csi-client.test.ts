@@ -56,8 +56,8 @@ const list = async (client: CsiClient) => {
   return ids;
 };
 
-type Case = readonly [method: string, answer: object, call: (client: CsiClient) => Promise<unknown>, refusal: string];
-const refused: readonly Case[] = [
+type Case = readonly [method: string, answer: object, call: (client: CsiClient) => Promise<unknown>, rejection: string];
+const rejected: readonly Case[] = [
   [
     'GetPluginInfo',
     { name: '../../etc' },
@@ -140,6 +140,7 @@ const refused: readonly Case[] = [
     takeGroup,
     'group_snapshot.snapshots 3 must have at most 2 entries',
   ],
+  ['CreateVolumeGroupSnapshot', group(), takeGroup, 'group_snapshot.snapshots "w" is requested and missing'],
   [
     'GetVolumeGroupSnapshot',
     group({ groupSnapshotId: 'other' }),
@@ -168,22 +169,22 @@ describe('the answer of a hostile driver', () => {
   let driver: HostileDriver;
   afterEach(() => driver[Symbol.asyncDispose]());
 
-  it.each(refused)('%s is refused: %o', async (method, answer, call, refusal) => {
+  it.each(rejected)('%s is rejected: %o', async (method, answer, call, rejection) => {
     driver = await HostileDriver.answering(method, answer);
     await expect(call(driver.client)).rejects.toMatchObject({
       name: 'GrpcError',
       code: 'INTERNAL',
-      message: `the driver's answer to ${method} is invalid: ${refusal}`,
+      message: `the driver's answer to ${method} is invalid: ${rejection}`,
     });
   });
 
-  it('is refused if its pages do not end', async () => {
+  it('is rejected if its pages do not end', async () => {
     let page = 0;
     driver = await HostileDriver.answering('ListVolumes', () => ({ entries: [], nextToken: `page-${page++}` }));
     await expect(list(driver.client)).rejects.toThrow('pages 1001 must have at most 1000 entries');
   });
 
-  it('is refused if it is larger than a message of gRPC may be', async () => {
+  it('is rejected if it is larger than a message of gRPC may be', async () => {
     const answer = volume({ volumeContext: { key: 'x'.repeat(5 * 2 ** 20) } });
     driver = await HostileDriver.answering('CreateVolume', answer);
     await expect(create(driver.client)).rejects.toMatchObject({ name: 'GrpcError', code: 'RESOURCE_EXHAUSTED' });

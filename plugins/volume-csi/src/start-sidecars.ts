@@ -1,5 +1,7 @@
 import { leases } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
+import { GroupSnapshotter } from './group-snapshots/group-snapshotter.ts';
+import { groupSnapshots } from './snapshot-api/group-kinds.ts';
 import { Attacher } from './sidecars/attacher.ts';
 import { CapacityReporter } from './sidecars/capacity-reporter.ts';
 import { HealthMonitor } from './sidecars/health-monitor.ts';
@@ -42,6 +44,38 @@ type SidecarFactory = readonly [SidecarRole, () => Sidecar];
 
 const snapshotController = (options: SidecarOptions): readonly SidecarFactory[] =>
   maySnapshot(options.driver) ? [['bind-snapshots', () => new Snapshotter(options, 'snapshots')]] : [];
+
+/** What the controllers of groups of snapshots are started with. */
+export interface GroupControllersOptions extends SidecarOptions {
+  readonly provisions: boolean;
+  /** Creates the CustomResourceDefinitions of groups, and waits until they are served. */
+  define(): Promise<void>;
+}
+
+/**
+ * Starts the work of the snapshot-controller and, with `provisions`, of external-snapshotter for groups of snapshots. A driver with its own sidecars,
+ * whose controller service may run on another node, has them only if the kinds are served already. @throws StatusError if a request fails
+ */
+export async function startGroupControllers({ define, provisions, ...options }: GroupControllersOptions): Promise<readonly Sidecar[]> {
+  const { driver, client } = options;
+  const canGroup = driver.groupCapabilities.has('CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT');
+  if (!canGroup && (provisions || driver.controllerCapabilities.size > 0)) return [];
+  if (canGroup) await define();
+  const served = await client.list(groupSnapshots, { limit: 1 }).then(
+    () => true,
+    (error: unknown) => {
+      // a node that joined may not read the kinds
+      if (isStatus(error, 'Forbidden', 'NotFound')) return false;
+      throw error;
+    },
+  );
+  if (!served) return [];
+  const factories: readonly SidecarFactory[] = [
+    ['bind-snapshots', () => new GroupSnapshotter(options, 'groups')],
+    ...(provisions ? [['snapshot', () => new GroupSnapshotter(options, 'contents')] as const] : []),
+  ];
+  return startAll(factories, options);
+}
 
 async function startAll(
   factories: readonly SidecarFactory[],

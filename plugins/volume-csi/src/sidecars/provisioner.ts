@@ -63,7 +63,7 @@ export class Provisioner implements Sidecar {
       ],
       reconcile: (key) => {
         const [kind, name = ''] = key.split(' ');
-        if (kind === 'source') return releaseCloneSource(options.client, name, driver, { claims: this.#claims, volumes: this.#volumes });
+        if (kind === 'source') return releaseCloneSource(options.client, name, { driver, claims: this.#claims, volumes: this.#volumes });
         return kind === 'claim' ? this.#claim(name) : this.#volume(name);
       },
     });

@@ -138,7 +138,7 @@ describe('a clone', () => {
     await until(() => (claimOf('data')?.metadata?.finalizers?.includes(cloneFinalizer) === true ? undefined : true));
   });
 
-  it('is refused by a driver that cannot clone', async () => {
+  it('is rejected by a driver that cannot clone', async () => {
     await open();
     await world.bind(await world.claim('data'));
     await world.claim('clone', fromClaim);

@@ -97,7 +97,7 @@ describe.each<readonly [string, ControllerRpc, number]>([
     volume('free', 'Available');
     conditions.set('good', condition(false, 'fine'));
     conditions.set('bad', condition(true, 'a disk is lost'));
-    conditions.set('free', condition(true, 'nobody uses it'));
+    conditions.set('free', condition(true, 'without a claim'));
     conditions.set('unknown', condition(true, 'no PersistentVolume has it'));
     const perCheck = method === 'ListVolumes' ? 2 : 3;
     monitor.start();

@@ -21,11 +21,13 @@ export interface PlainDriverOptions {
   readonly nodeCapabilities?: readonly NodeRpc[];
   /** Returns the answer to GetCapacity for a topology. */
   capacity?(segments: Readonly<Record<string, string>>): number;
+  /** True if the driver takes groups of snapshots. */
+  readonly groups?: boolean;
   /** Replace the answers of the driver, by method. */
   readonly answers?: Readonly<Record<string, (answer: Answer, request: Answer) => object | Promise<object>>>;
 }
 /** A message as plain data. */
-// biome-ignore lint/suspicious/noExplicitAny: a test reads any field of any message
+// oxlint-disable-next-line typescript/no-explicit-any -- a test reads any field of any message
 export type Answer = Readonly<Record<string, any>>;
 
 interface Snapshot {
@@ -62,6 +64,7 @@ export class PlainDriver {
       services: {
         'csi.v1.Identity': this.#identity(controller),
         ...(controller && { 'csi.v1.Controller': this.#recorded({ ...this.#volumes(directory), ...this.#snapshotMethods(directory) }) }),
+        ...(this.#options.groups === true && { 'csi.v1.GroupController': this.#recorded(this.#groupMethods(directory)) }),
         'csi.v1.Node': this.#recorded(this.#node(directory)),
       },
     });
@@ -82,8 +85,12 @@ export class PlainDriver {
   }
 
   #identity(controller: boolean): Methods {
-    const { topology } = this.#options;
-    const services = [...(controller ? ['CONTROLLER_SERVICE'] : []), ...(topology ? ['VOLUME_ACCESSIBILITY_CONSTRAINTS'] : [])];
+    const { topology, groups = false } = this.#options;
+    const services = [
+      ...(groups ? ['GROUP_CONTROLLER_SERVICE'] : []),
+      ...(controller ? ['CONTROLLER_SERVICE'] : []),
+      ...(topology ? ['VOLUME_ACCESSIBILITY_CONSTRAINTS'] : []),
+    ];
     return {
       GetPluginInfo: () => ({ name: plainDriverName, vendorVersion: '1' }),
       GetPluginCapabilities: () => ({ capabilities: services.map((type) => ({ service: { type } })) }),
@@ -140,28 +147,65 @@ export class PlainDriver {
     };
   }
 
-  #snapshotMethods(directory: string): Methods {
-    const { callsUntilReady = 0, listsSnapshots = false } = this.#options;
-    const message = (snapshot: Snapshot) => ({
+  #message(snapshot: Snapshot) {
+    const { callsUntilReady = 0 } = this.#options;
+    return {
       snapshotId: snapshot.id,
       sourceVolumeId: snapshot.volumeId,
       sizeBytes: 2 ** 20,
       creationTime: { seconds: 1_700_000_000, nanos: 1 },
       readyToUse: snapshot.calls++ >= callsUntilReady,
+    };
+  }
+  async #take(directory: string, name: string, volumeId: string): Promise<Snapshot> {
+    const existing = this.#snapshots.get(name);
+    if (existing) return existing;
+    const volume = join(directory, 'volumes', volumeId);
+    await readdir(volume).catch(() => {
+      throw new GrpcError('NOT_FOUND', `no volume ${volumeId}`);
     });
+    const created: Snapshot = { id: `id-of-${name}`, volumeId, calls: 0 };
+    await cp(volume, join(directory, 'snapshots', created.id), { recursive: true });
+    this.#snapshots.set(name, created);
+    return created;
+  }
+
+  #groupMethods(directory: string): Methods {
+    const message = (groupSnapshotId: string) => {
+      const snapshots = [...this.#snapshots]
+        .filter(([name]) => name.startsWith(`${groupSnapshotId}/`))
+        .map(([, each]) => this.#message(each));
+      if (snapshots.length === 0) throw new GrpcError('NOT_FOUND', `no group ${groupSnapshotId}`);
+      const readyToUse = snapshots.every((each) => each.readyToUse);
+      return { groupSnapshot: { groupSnapshotId, snapshots, creationTime: { seconds: 1_700_000_000, nanos: 0 }, readyToUse } };
+    };
     return {
-      CreateSnapshot: async ({ name, sourceVolumeId }: { readonly name: string; readonly sourceVolumeId: string }) => {
-        const existing = this.#snapshots.get(name);
-        if (existing) return { snapshot: message(existing) };
-        const volume = join(directory, 'volumes', sourceVolumeId);
-        await readdir(volume).catch(() => {
-          throw new GrpcError('NOT_FOUND', `no volume ${sourceVolumeId}`);
-        });
-        const created: Snapshot = { id: `id-of-${name}`, volumeId: sourceVolumeId, calls: 0 };
-        await cp(volume, join(directory, 'snapshots', created.id), { recursive: true });
-        this.#snapshots.set(name, created);
-        return { snapshot: message(created) };
+      GroupControllerGetCapabilities: () => ({ capabilities: [{ rpc: { type: 'CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT' } }] }),
+      CreateVolumeGroupSnapshot: async ({
+        name,
+        sourceVolumeIds,
+      }: {
+        readonly name: string;
+        readonly sourceVolumeIds: readonly string[];
+      }) => {
+        for (const id of sourceVolumeIds) await this.#take(directory, `${name}/${id}`, id);
+        return message(name);
       },
+      GetVolumeGroupSnapshot: ({ groupSnapshotId }: { readonly groupSnapshotId: string }) => message(groupSnapshotId),
+      DeleteVolumeGroupSnapshot: ({ groupSnapshotId }: { readonly groupSnapshotId: string }) => {
+        for (const name of this.#snapshots.keys()) if (name.startsWith(`${groupSnapshotId}/`)) this.#snapshots.delete(name);
+        return {};
+      },
+    };
+  }
+
+  #snapshotMethods(directory: string): Methods {
+    const { listsSnapshots = false } = this.#options;
+    const message = (snapshot: Snapshot) => this.#message(snapshot);
+    return {
+      CreateSnapshot: async ({ name, sourceVolumeId }: { readonly name: string; readonly sourceVolumeId: string }) => ({
+        snapshot: message(await this.#take(directory, name, sourceVolumeId)),
+      }),
       DeleteSnapshot: ({ snapshotId }: { readonly snapshotId: string }) => {
         for (const [name, { id }] of this.#snapshots) if (id === snapshotId) this.#snapshots.delete(name);
         return {};

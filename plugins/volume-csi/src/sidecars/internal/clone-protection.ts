@@ -26,17 +26,13 @@ export async function protectCloneSource(client: Client, key: ObjectKey): Promis
 
 /** What `releaseCloneSource` reads. */
 export interface CloneCaches {
+  readonly driver: CsiDriver;
   readonly claims: Lister<PersistentVolumeClaim>;
   readonly volumes: Lister<PersistentVolume>;
 }
 
 /** Removes the finalizer of a claim when no claim that waits for its volume is a clone of it. */
-export async function releaseCloneSource(
-  client: Client,
-  key: ObjectKey,
-  driver: CsiDriver,
-  { claims, volumes }: CloneCaches,
-): Promise<void> {
+export async function releaseCloneSource(client: Client, key: ObjectKey, { driver, claims, volumes }: CloneCaches): Promise<void> {
   const source = claims.get(key);
   if (source?.metadata?.finalizers?.includes(cloneFinalizer) !== true) return;
   const volume = volumes.get(source.spec?.volumeName ?? '');
