@@ -37,6 +37,22 @@ const snapshot = {
   metadata: { name: 'taken' },
   spec: { source: { persistentVolumeClaimName: 'data' } },
 };
+const groupVersion = 'groupsnapshot.storage.k8s.io/v1';
+const group = [
+  {
+    apiVersion: groupVersion,
+    kind: 'VolumeGroupSnapshotClass',
+    metadata: { name: 'plain', annotations: { 'groupsnapshot.storage.kubernetes.io/is-default-class': 'true' } },
+    driver: plainDriverName,
+    deletionPolicy: 'Delete',
+  },
+  {
+    apiVersion: groupVersion,
+    kind: 'VolumeGroupSnapshot',
+    metadata: { name: 'both' },
+    spec: { source: { selector: { matchLabels: { group: 'both' } } } },
+  },
+];
 const fromSnapshot = { dataSource: { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name: 'taken' } };
 
 describe.skipIf(process.getuid?.() !== 0)('a CSI driver without attachment and staging, whose snapshots become ready later', () => {
@@ -46,7 +62,7 @@ describe.skipIf(process.getuid?.() !== 0)('a CSI driver without attachment and s
   let server: { close(): Promise<void> };
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), 'plain-'));
-    driver = new PlainDriver({ callsUntilReady: 2, maxVolumesPerNode: 2 });
+    driver = new PlainDriver({ callsUntilReady: 2, maxVolumesPerNode: 2, groups: true });
     server = await driver.serve(join(directory, 'csi.sock'), join(directory, 'driver'));
   });
   afterEach(async () => {
@@ -86,7 +102,7 @@ describe.skipIf(process.getuid?.() !== 0)('a CSI driver without attachment and s
   const isReady = ({ kubectl }: Cluster) =>
     kubectl.run(['wait', '--for=jsonpath={.status.readyToUse}=true', 'volumesnapshot/taken', '--timeout=180s']);
 
-  it('keeps data, is limited, and is restored from a snapshot', async () => {
+  it('keeps data, is limited, and is restored from a snapshot and grouped', async () => {
     const cluster = await start(true);
     const { kubectl } = cluster;
     await crdsServed(cluster);
@@ -108,6 +124,14 @@ describe.skipIf(process.getuid?.() !== 0)('a CSI driver without attachment and s
     await kubectl.run(['wait', '--for=condition=Ready', 'pod/third', '--timeout=180s']);
     await kubectl.run(['delete', 'volumesnapshot/taken', '--timeout=180s']);
     await until('the driver has deleted it', () => driver.snapshotIds.length === 0);
+    await kubectl.run(['label', 'pvc', 'data', 'third', 'group=both']);
+    await kubectl.run(['wait', '--for=condition=Established', 'crd/volumegroupsnapshots.groupsnapshot.storage.k8s.io', '--timeout=180s']);
+    await kubectl.apply(group);
+    await kubectl.run(['wait', '--for=jsonpath={.status.readyToUse}=true', 'volumegroupsnapshot/both', '--timeout=180s']);
+    await kubectl.run(['wait', '--for=jsonpath={.status.readyToUse}=true', 'volumesnapshot', '--all', '--timeout=180s']);
+    expect(driver.snapshotIds).toHaveLength(2);
+    await kubectl.run(['delete', 'volumegroupsnapshot/both', '--timeout=180s']);
+    await until('the driver has deleted the group', () => driver.snapshotIds.length === 0);
     expect(driver.calls.filter((call) => /Stage|ControllerPublish|Expand/.test(call))).toEqual([]);
     await cluster.stop();
   });

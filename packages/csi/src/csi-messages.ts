@@ -38,6 +38,7 @@ const enums = {
     'CONTROLLER_SINGLE_NODE_MULTI_WRITER',
     'MODIFY_VOLUME',
   ],
+  GroupControllerRpc: ['UNKNOWN_GROUP_CONTROLLER_RPC', 'CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT'],
   NodeRpc: [
     'UNKNOWN_NODE_RPC',
     'STAGE_UNSTAGE_VOLUME',
@@ -139,6 +140,7 @@ const messages: Messages = {
     sourceVolumeId: '3 string',
     creationTime: '4 Timestamp',
     readyToUse: '5 bool',
+    groupSnapshotId: '6 string',
   },
   DeleteSnapshotRequest: { snapshotId: '1 string', secrets: `2 ${strings}` },
   DeleteSnapshotResponse: {},
@@ -158,6 +160,28 @@ const messages: Messages = {
     volumeCapability: '4 VolumeCapability',
   },
   ControllerExpandVolumeResponse: { capacityBytes: '1 int64', nodeExpansionRequired: '2 bool' },
+
+  GroupControllerGetCapabilitiesRequest: {},
+  GroupControllerGetCapabilitiesResponse: { capabilities: '1 repeated GroupControllerCapability' },
+  GroupControllerCapability: { rpc: '1 GroupControllerCapabilityRpc' },
+  GroupControllerCapabilityRpc: { type: '1 GroupControllerRpc' },
+  CreateVolumeGroupSnapshotRequest: {
+    name: '1 string',
+    sourceVolumeIds: '2 repeated string',
+    secrets: `3 ${strings}`,
+    parameters: `4 ${strings}`,
+  },
+  CreateVolumeGroupSnapshotResponse: { groupSnapshot: '1 VolumeGroupSnapshot' },
+  VolumeGroupSnapshot: {
+    groupSnapshotId: '1 string',
+    snapshots: '2 repeated Snapshot',
+    creationTime: '3 Timestamp',
+    readyToUse: '4 bool',
+  },
+  DeleteVolumeGroupSnapshotRequest: { groupSnapshotId: '1 string', snapshotIds: '2 repeated string', secrets: `3 ${strings}` },
+  DeleteVolumeGroupSnapshotResponse: {},
+  GetVolumeGroupSnapshotRequest: { groupSnapshotId: '1 string', snapshotIds: '2 repeated string', secrets: `3 ${strings}` },
+  GetVolumeGroupSnapshotResponse: { groupSnapshot: '1 VolumeGroupSnapshot' },
 
   NodeStageVolumeRequest: {
     volumeId: '1 string',
@@ -209,3 +233,4 @@ export type PluginExpansion = (typeof enums.PluginExpansion)[number];
 export type AccessMode = (typeof enums.AccessMode)[number];
 export type ControllerRpc = (typeof enums.ControllerRpc)[number];
 export type NodeRpc = (typeof enums.NodeRpc)[number];
+export type GroupControllerRpc = (typeof enums.GroupControllerRpc)[number];

@@ -1,4 +1,4 @@
-import type { AccessMode, ControllerRpc, NodeRpc, PluginExpansion, PluginService } from './csi-messages.ts';
+import type { AccessMode, ControllerRpc, GroupControllerRpc, NodeRpc, PluginExpansion, PluginService } from './csi-messages.ts';
 
 // The messages of csi.v1 that are used. A field left out of a request has its zero value; in a decoded message only fields of message type can
 // be absent.
@@ -38,6 +38,24 @@ export interface CsiSnapshot {
   readonly sourceVolumeId: string;
   readonly creationTime?: { readonly seconds: number; readonly nanos: number };
   readonly readyToUse: boolean;
+  /** The group that the snapshot belongs to; empty if it belongs to none. */
+  readonly groupSnapshotId?: string;
+}
+
+/** The snapshots of several volumes, taken at the same point in time. */
+export interface CsiGroupSnapshot {
+  readonly groupSnapshotId: string;
+  readonly snapshots: readonly CsiSnapshot[];
+  readonly creationTime?: { readonly seconds: number; readonly nanos: number };
+  readonly readyToUse: boolean;
+}
+export interface VolumeCondition {
+  readonly abnormal: boolean;
+  readonly message: string;
+}
+export interface ListedVolume {
+  readonly volume: CsiVolume;
+  readonly status: { readonly publishedNodeIds?: readonly string[]; readonly volumeCondition?: VolumeCondition };
 }
 
 export interface PluginInfo {
@@ -78,6 +96,17 @@ export interface CreateSnapshotRequest {
   readonly secrets?: Strings;
   readonly parameters?: Strings;
 }
+export interface CreateVolumeGroupSnapshotRequest {
+  readonly name: string;
+  readonly sourceVolumeIds: readonly string[];
+  readonly secrets?: Strings;
+  readonly parameters?: Strings;
+}
+export interface GroupSnapshotRequest {
+  readonly groupSnapshotId: string;
+  readonly snapshotIds: readonly string[];
+  readonly secrets?: Strings;
+}
 export interface Capacity {
   readonly availableCapacity: number;
   readonly maximumVolumeSize?: { readonly value: number };
@@ -90,7 +119,7 @@ export interface VolumeUsage {
 }
 export interface NodeVolumeStats {
   readonly usage: readonly VolumeUsage[];
-  readonly volumeCondition?: { readonly abnormal: boolean; readonly message: string };
+  readonly volumeCondition?: VolumeCondition;
 }
 export interface NodeInfo {
   readonly nodeId: string;
@@ -99,6 +128,9 @@ export interface NodeInfo {
 }
 export interface ControllerServiceCapability {
   readonly rpc?: { readonly type: ControllerRpc };
+}
+export interface GroupControllerServiceCapability {
+  readonly rpc?: { readonly type: GroupControllerRpc };
 }
 export interface NodeServiceCapability {
   readonly rpc?: { readonly type: NodeRpc };

@@ -27,6 +27,24 @@ const codes = new Map(Object.entries(grpcStatus).map(([code, status]) => [status
 /** Returns the name of a gRPC status code; `UNKNOWN` for an unknown code. */
 export const grpcCode = (status: number): GrpcCode => codes.get(status) ?? 'UNKNOWN';
 
+const goNames = Object.fromEntries(
+  Object.entries(grpcStatus).map(([code, status]) => [
+    status,
+    code === 'OK'
+      ? code
+      : code
+          .split('_')
+          .map((word) => `${word.charAt(0)}${word.slice(1).toLowerCase()}`)
+          .join(''),
+  ]),
+);
+// grpc-go spells this code in American English
+goNames[grpcStatus.CANCELLED] = 'Canceled';
+
+/** Returns the text of a failed call as programs in Go print it, which events and conditions of Kubernetes contain. */
+export const rpcErrorText = (status: number, description: string): string =>
+  `rpc error: code = ${goNames[status] ?? `Code(${status})`} desc = ${description}`;
+
 /** A gRPC call that ended with a status other than OK. `code` is the name of the status. */
 export class GrpcError extends Error {
   override readonly name = 'GrpcError';
@@ -37,5 +55,10 @@ export class GrpcError extends Error {
     super(message, options);
     this.code = code;
     this.notSent = notSent;
+  }
+
+  /** The error as `rpc error: code = NotFound desc = ...`. */
+  get rpcText(): string {
+    return rpcErrorText(grpcStatus[this.code], this.message);
   }
 }

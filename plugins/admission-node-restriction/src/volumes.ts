@@ -40,14 +40,14 @@ export async function admitPersistentVolume(
   return deny(`node ${quoted(node)} can only update the capacity, the attributes class and the metadata of PersistentVolumes`);
 }
 /**
- * Allows a node to clear the selected node of a PersistentVolumeClaim that the node cannot provision, and to set the snapshot finalizer. The
+ * Allows a node to clear the selected node of a PersistentVolumeClaim that the node cannot provision, and to set the finalizers of sources. The
  * spec must not change.
  */
 export function admitPersistentVolumeClaim(node: string, { operation, object, old }: AdmissionRequest): AdmissionDecision {
   if (operation !== 'UPDATE') return deny(`unexpected operation ${quoted(operation)}`);
   const rest = ({ metadata, ...others }: KubeObject) => {
     const { [selectedNode]: _free, ...annotations } = metadata?.annotations ?? {};
-    const finalizers = (metadata?.finalizers ?? []).filter((each) => each !== sourceFinalizer);
+    const finalizers = (metadata?.finalizers ?? []).filter((each) => !sourceFinalizers.has(each));
     return { ...others, metadata: { ...metadata, annotations, finalizers, managedFields: undefined, resourceVersion: undefined } };
   };
   const chosen = (claim: KubeObject | undefined) => claim?.metadata?.annotations?.[selectedNode];
@@ -56,7 +56,11 @@ export function admitPersistentVolumeClaim(node: string, { operation, object, ol
   return same && lets ? allow : deny(`node ${quoted(node)} is not allowed to change PersistentVolumeClaims`);
 }
 const selectedNode = 'volume.kubernetes.io/selected-node';
-const sourceFinalizer = 'snapshot.storage.kubernetes.io/pvc-as-source-protection';
+/** The finalizers of a claim whose volume is the source of a snapshot or of a clone. */
+const sourceFinalizers: ReadonlySet<string> = new Set([
+  'snapshot.storage.kubernetes.io/pvc-as-source-protection',
+  'provisioner.storage.kubernetes.io/cloning-protection',
+]);
 const plain = (value: object): unknown => JSON.parse(JSON.stringify(value));
 
 export function admitVolumeAttachment(node: string, { object, old }: AdmissionRequest): AdmissionDecision {

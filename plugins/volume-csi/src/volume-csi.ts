@@ -25,8 +25,10 @@ import {
   type RegistrationContext,
 } from './registration/registration.ts';
 import type { Sidecar } from './sidecars/sidecar.ts';
-import { maySnapshot, startClusterControllers, startSidecars } from './start-sidecars.ts';
-import { defineSnapshots } from './snapshot-api/snapshot-definitions.ts';
+import { maySnapshot, startClusterControllers, startGroupControllers, startSidecars } from './start-sidecars.ts';
+import { defineKinds } from './snapshot-api/define-kinds.ts';
+import { groupDefinitions } from './snapshot-api/group-definitions.ts';
+import { populatorDefinition, snapshotDefinitions } from './snapshot-api/snapshot-definitions.ts';
 import { Staging } from './node/staging.ts';
 import { volumeUsage } from './node/volume-usage.ts';
 import { VolumesInUse } from './node/volumes-in-use.ts';
@@ -75,6 +77,7 @@ export class VolumeCsi implements VolumeDriver {
   #nodeName: string | undefined;
   #pluginWatcher: PluginWatcher | undefined;
   #snapshotDefinitions: Promise<void> | undefined;
+  #groupDefinitions: Promise<void> | undefined;
   #provisionPermission: Promise<boolean> | undefined;
 
   constructor(options: VolumeCsiOptions) {
@@ -245,15 +248,15 @@ export class VolumeCsi implements VolumeDriver {
     await this.#addDriver(driver, { nodeName, provisions: provision, withRetry: (work) => work() });
   }
 
-  /**  */
+  /** Registers a connected driver in the API and starts the work for it. */
   async #addDriver(driver: CsiDriver, { nodeName, provisions, withRetry }: DriverSetup): Promise<void> {
     const { log, client, informers, events, clock } = this.#options;
-    const { name, controllerCapabilities, config } = driver;
+    const { name, controllerCapabilities, nodeCapabilities, config } = driver;
     try {
       await withRetry(async () => {
         await createDriverObjects(name, {
           driverConfig: config,
-          allowVolumeExpansion: controllerCapabilities.has('CONTROLLER_EXPAND_VOLUME'),
+          allowVolumeExpansion: controllerCapabilities.has('CONTROLLER_EXPAND_VOLUME') || nodeCapabilities.has('NODE_EXPAND_VOLUME'),
           context: this.#registration,
         });
         await installDriver(driver, nodeName, client);
@@ -266,10 +269,15 @@ export class VolumeCsi implements VolumeDriver {
     const limits = new NodeLimits({ driver, nodeName, client, informers, clock, log });
     this.#limits.set(name, limits);
     limits.start();
-    let sidecars: readonly Sidecar[] = [];
+    const sidecars: Sidecar[] = [];
     let removed = false;
     const stopSidecars = async () => {
-      for (const sidecar of sidecars.toReversed()) await sidecar.stop();
+      for (const sidecar of sidecars.splice(0).toReversed()) await sidecar.stop();
+    };
+    const keep = async (started: readonly Sidecar[]) => {
+      sidecars.push(...started);
+      // the driver may have been removed in the meantime
+      if (removed) await stopSidecars();
     };
     this.#removers.set(name, async () => {
       removed = true;
@@ -283,20 +291,34 @@ export class VolumeCsi implements VolumeDriver {
     if (!(await this.#canProvision())) return;
     if (maySnapshot(driver)) this.#track('cannot create the snapshot CRDs', () => this.#defineSnapshots());
     const options = { driver, nodeName, client, informers, recorder: events.recorder(name), clock, log };
-    sidecars = await withRetry(() =>
-      provisions
-        ? startSidecars({ ...options, staging: this.#staging, expansion: this.#expansion })
-        : startClusterControllers({ ...options, recorder: events.recorder('snapshot-controller') }),
+    const recorder = provisions ? options.recorder : events.recorder('snapshot-controller');
+    const groups = { ...options, recorder, provisions, define: () => this.#defineGroups() };
+    this.#track('cannot start the controllers of group snapshots', async () =>
+      keep(await this.#retry(() => startGroupControllers(groups))),
     );
-    // the driver may have been removed in the meantime
-    if (removed) await stopSidecars();
+    await keep(
+      await withRetry(() =>
+        provisions
+          ? startSidecars({ ...options, staging: this.#staging, expansion: this.#expansion })
+          : startClusterControllers({ ...options, recorder }),
+      ),
+    );
   }
 
   /** Creates the snapshot CustomResourceDefinitions once for all drivers. */
   #defineSnapshots(): Promise<void> {
     const { client, informers } = this.#options;
-    this.#snapshotDefinitions ??= this.#retry(() => defineSnapshots(client, informers, this.#stop.signal));
+    const { signal } = this.#stop;
+    const definitions = [...snapshotDefinitions, populatorDefinition];
+    this.#snapshotDefinitions ??= this.#retry(() => defineKinds(definitions, { client, informers, signal }));
     return this.#snapshotDefinitions;
+  }
+  async #defineGroups(): Promise<void> {
+    const { client, informers } = this.#options;
+    const { signal } = this.#stop;
+    await this.#defineSnapshots();
+    this.#groupDefinitions ??= this.#retry(() => defineKinds(groupDefinitions, { client, informers, signal }));
+    await this.#groupDefinitions;
   }
 
   /** Runs work and retries it until it succeeds or the node stops. */

@@ -3,7 +3,7 @@ import type { PersistentVolumeClaim, SecretReference } from '../generated/types/
 type Strings = Readonly<Record<string, string>>;
 
 /**
- * The purposes for which parameters of a StorageClass or VolumeSnapshotClass name a Secret: `csi.storage.k8s.io/<use>-secret-name` and `-namespace`.
+ * The purposes for which parameters of a StorageClass, VolumeSnapshotClass or VolumeGroupSnapshotClass name a Secret: `csi.storage.k8s.io/<use>-secret-name` and `-namespace`.
  */
 export type SecretUse =
   | 'provisioner'
@@ -13,7 +13,8 @@ export type SecretUse =
   | 'node-publish'
   | 'node-expand'
   | 'snapshotter'
-  | 'snapshotter-list';
+  | 'snapshotter-list'
+  | 'group-snapshotter';
 /** The prefix of class parameters that are meant for CSI sidecars and are not passed to the driver. */
 export const parameterPrefix = 'csi.storage.k8s.io/';
 

@@ -1,4 +1,5 @@
 import { status as grpc, type ServiceError } from '@grpc/grpc-js';
+import { rpcErrorText } from '@oarlock/grpc/grpc-error';
 import { RuntimeError, type RuntimeErrorCode } from '@oarlock/spi/runtime';
 
 const byCode: Readonly<Partial<Record<grpc, RuntimeErrorCode>>> = {
@@ -31,30 +32,9 @@ const byMessage: readonly (readonly [RegExp, RuntimeErrorCode])[] = [
   [/\bno runtime for "[^"]*" is configured\b/, 'InvalidArgument'],
 ];
 
-/** The names of the gRPC codes in Go. */
-const goNames: Readonly<Record<number, string>> = {
-  0: 'OK',
-  1: 'Canceled',
-  2: 'Unknown',
-  3: 'InvalidArgument',
-  4: 'DeadlineExceeded',
-  5: 'NotFound',
-  6: 'AlreadyExists',
-  7: 'PermissionDenied',
-  8: 'ResourceExhausted',
-  9: 'FailedPrecondition',
-  10: 'Aborted',
-  11: 'OutOfRange',
-  12: 'Unimplemented',
-  13: 'Internal',
-  14: 'Unavailable',
-  15: 'DataLoss',
-  16: 'Unauthenticated',
-};
-
 /** Converts a gRPC error to a RuntimeError. The message has the text that upstream's kubelet reports, because pod events contain it. */
 export function toRuntimeError(error: ServiceError): RuntimeError {
-  const message = `rpc error: code = ${goNames[error.code] ?? error.code} desc = ${error.details}`;
+  const message = rpcErrorText(error.code, error.details);
   // containerd 2.x reports a reserved name as FailedPrecondition
   const unclear = error.code === grpc.UNKNOWN || error.code === grpc.INTERNAL || error.code === grpc.FAILED_PRECONDITION;
   const code = (unclear ? byMessage.find(([pattern]) => pattern.test(error.details))?.[1] : undefined) ?? byCode[error.code] ?? 'Internal';

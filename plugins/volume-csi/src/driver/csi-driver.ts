@@ -1,5 +1,5 @@
 import { CsiClient } from '@oarlock/csi/csi-client';
-import type { ControllerRpc, NodeRpc } from '@oarlock/csi/csi-messages';
+import type { ControllerRpc, GroupControllerRpc, NodeRpc } from '@oarlock/csi/csi-messages';
 import type { NodeInfo } from '@oarlock/csi/csi-types';
 import { Backoff } from '@oarlock/primitives/backoff';
 import type { Clock } from '@oarlock/primitives/clock';
@@ -14,6 +14,7 @@ export interface CsiDriver {
   readonly node: NodeInfo;
   readonly nodeCapabilities: ReadonlySet<NodeRpc>;
   readonly controllerCapabilities: ReadonlySet<ControllerRpc>;
+  readonly groupCapabilities: ReadonlySet<GroupControllerRpc>;
 }
 
 /** Connects to a CSI driver, and retries until the driver answers. Rejects when the signal aborts. */
@@ -54,7 +55,10 @@ async function describeDriver(client: CsiClient, { socket, config, clock, log, s
         const controllerCapabilities = services.has('CONTROLLER_SERVICE')
           ? await client.controllerGetCapabilities(call)
           : new Set<ControllerRpc>();
-        return { name, client, config, node, nodeCapabilities, controllerCapabilities };
+        const groupCapabilities = services.has('GROUP_CONTROLLER_SERVICE')
+          ? await client.groupControllerGetCapabilities(call)
+          : new Set<GroupControllerRpc>();
+        return { name, client, config, node, nodeCapabilities, controllerCapabilities, groupCapabilities };
       }
     } catch (error) {
       signal.throwIfAborted();

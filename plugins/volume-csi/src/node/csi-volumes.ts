@@ -262,12 +262,8 @@ async function asVolumeError(operation: string, volume: string, work: () => Prom
     await work();
   } catch (error) {
     if (!(error instanceof GrpcError)) throw error;
-    throw new VolumeError(
-      'Failed',
-      `${operation} failed for volume "${volume}" : rpc error: code = ${error.code} desc = ${error.message}`,
-      {
-        cause: error,
-      },
-    );
+    throw new VolumeError('Failed', `${operation} failed for volume "${volume}" : ${error.rpcText}`, {
+      cause: error,
+    });
   }
 }

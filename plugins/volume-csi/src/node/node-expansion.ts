@@ -108,7 +108,7 @@ export class NodeExpansion {
       signal,
     }: { readonly claim: PersistentVolumeClaim; readonly error: GrpcError; readonly signal: AbortSignal | undefined },
   ): Promise<void> {
-    const message = `NodeExpandVolume failed for volume "${volume.metadata?.name}" : ${error.message}`;
+    const message = `NodeExpandVolume failed for volume "${volume.metadata?.name}" : ${error.rpcText}`;
     this.#recorder.event(claim, 'Warning', 'VolumeResizeFailed', message);
     if (!infeasible.has(error.code)) return;
     await this.#patchStatus(claim, { allocatedResourceStatuses: { storage: nodeResize.infeasible } }, signal);

@@ -24,13 +24,9 @@ export async function volumeUsage(
     return usageOf(stats, driver.nodeCapabilities.has('NODE_VOLUME_CONDITION'));
   } catch (error) {
     if (!(error instanceof GrpcError)) throw error;
-    throw new VolumeError(
-      'Failed',
-      `NodeGetVolumeStats failed for volume "${volumeHandle}" : rpc error: code = ${error.code} desc = ${error.message}`,
-      {
-        cause: error,
-      },
-    );
+    throw new VolumeError('Failed', `NodeGetVolumeStats failed for volume "${volumeHandle}" : ${error.rpcText}`, {
+      cause: error,
+    });
   }
 }
 

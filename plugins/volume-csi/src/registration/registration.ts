@@ -98,6 +98,9 @@ export async function createSnapshotClass(name: string, { storageClass }: Driver
   });
 }
 
+/** The largest value of `allocatable.count`, an int32. Kubernetes' kubelet uses it for drivers with a greater limit. */
+const maxCount = 2 ** 31 - 1;
+
 /** Registers the driver on the node: in its CSINode and, if the driver has topology, in its labels. */
 export async function installDriver({ name, node }: CsiDriver, nodeName: string, client: Client): Promise<void> {
   const segments = node.accessibleTopology?.segments ?? {};
@@ -112,7 +115,7 @@ export async function installDriver({ name, node }: CsiDriver, nodeName: string,
     name,
     nodeID: node.nodeId,
     topologyKeys: Object.keys(segments).sort(),
-    ...(node.maxVolumesPerNode > 0 && { allocatable: { count: node.maxVolumesPerNode } }),
+    ...(node.maxVolumesPerNode > 0 && { allocatable: { count: Math.min(node.maxVolumesPerNode, maxCount) } }),
   };
   await changeDrivers(changed, client, async (present) => {
     const others = present.spec.drivers.filter((other) => other.name !== name);

@@ -1,4 +1,3 @@
-import { errorText } from '@oarlock/primitives/error-text';
 import { csiNodes, persistentVolumes, volumeAttachments } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/values/time';
@@ -8,11 +7,14 @@ import type { Strings } from '@oarlock/csi/csi-types';
 import { GrpcError, grpcStatus as status } from '@oarlock/grpc/grpc-error';
 import type { Informer } from '@oarlock/spi/client';
 import { capability } from '../volume/capability.ts';
+import { callErrorText } from '../volume/call-error-text.ts';
 import { readSecrets } from '../volume/secrets.ts';
 import type { Sidecar, SidecarOptions } from './sidecar.ts';
 import { WorkqueueController } from './workqueue-controller.ts';
 
 const nodeIdAnnotation = 'csi.alpha.kubernetes.io/node-id';
+/** The maximum length of the message of a VolumeError in the API. */
+const maxErrorLength = 1024;
 /** Returns the finalizer that external-attacher sets on VolumeAttachments and on attached PersistentVolumes. */
 const finalizerOf = (driver: string) => `external-attacher/${driver.replaceAll('.', '-')}`;
 
@@ -230,7 +232,7 @@ export class Attacher implements Sidecar {
   #volumeError(error: unknown): VolumeErrorStatus {
     const code = error instanceof GrpcError ? status[error.code] : undefined;
     return {
-      message: errorText(error),
+      message: callErrorText(error).slice(0, maxErrorLength),
       time: formatTime(this.#options.clock.now()),
       ...(code !== undefined && { errorCode: code }),
     };

@@ -6,7 +6,7 @@ import type { Informers } from '@oarlock/spi/client';
 import type { Sidecar } from './sidecar.ts';
 
 /** The work of one Kubernetes CSI sidecar for a driver. */
-export type SidecarRole = 'attach' | 'provision' | 'resize' | 'snapshot' | 'bind-snapshots';
+export type SidecarRole = 'attach' | 'provision' | 'resize' | 'snapshot' | 'bind-snapshots' | 'monitor';
 
 /** Sanitizes a Lease name as the sidecars do (csi-lib-utils, leaderelection). */
 const leaseName = (text: string) => text.replaceAll(/[^a-zA-Z0-9-]/g, '-').replace(/-$/, '-X');
@@ -15,6 +15,7 @@ const leaders: Readonly<Record<SidecarRole, (driver: string) => string>> = {
   provision: (driver) => driver,
   resize: (driver) => `external-resizer-${driver}`,
   snapshot: (driver) => `external-snapshotter-leader-${driver}`,
+  monitor: (driver) => `external-health-monitor-leader-${driver}`,
   // one controller for all drivers
   'bind-snapshots': () => 'snapshot-controller-leader',
 };

@@ -1,4 +1,3 @@
-import { errorText } from '@oarlock/primitives/error-text';
 import { objectKey, splitKey } from '@oarlock/api/object';
 import { persistentVolumeClaims, persistentVolumes, volumeAttributesClasses } from '@oarlock/api/resources';
 import { formatTime } from '@oarlock/api/values/time';
@@ -8,6 +7,7 @@ import { GrpcError } from '@oarlock/grpc/grpc-error';
 import type { Informer } from '@oarlock/spi/client';
 import { conditionsPatch } from '../volume/claim-conditions.ts';
 import { isHere } from '../volume/provisioned-volume.ts';
+import { callErrorText } from '../volume/call-error-text.ts';
 import { readSecrets } from '../volume/secrets.ts';
 import type { Sidecar, SidecarOptions } from './sidecar.ts';
 import { WorkqueueController } from './workqueue-controller.ts';
@@ -99,7 +99,7 @@ export class Modifier implements Sidecar {
     } catch (error) {
       const status = error instanceof GrpcError && infeasible.has(error.code) ? 'Infeasible' : 'InProgress';
       if (!wasInfeasible || status !== 'Infeasible') await this.#recordStatus(claim, target, status);
-      recorder.event(claim, 'Warning', 'VolumeModifyFailed', errorText(error));
+      recorder.event(claim, 'Warning', 'VolumeModifyFailed', callErrorText(error));
       throw error;
     }
     await client.patch(persistentVolumes, { name: volume.metadata?.name ?? '' }, 'merge', { spec: { volumeAttributesClassName: target } });

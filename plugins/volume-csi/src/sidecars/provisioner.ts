@@ -1,4 +1,3 @@
-import { errorText } from '@oarlock/primitives/error-text';
 import { claimTokens, secretReference } from '@oarlock/api/component-helpers/class-secrets';
 import { objectKey, splitKey, type ObjectKey } from '@oarlock/api/object';
 import { quantityValue } from '@oarlock/api/values/quantity';
@@ -17,6 +16,8 @@ import type { CSINode, StorageClass, VolumeAttachment, VolumeAttributesClass } f
 import type { CsiVolume, Strings } from '@oarlock/csi/csi-types';
 import { GrpcError } from '@oarlock/grpc/grpc-error';
 import type { Informer } from '@oarlock/spi/client';
+import { callErrorText } from '../volume/call-error-text.ts';
+import { cloneFinalizer, cloneSourceOf, protectCloneSource, releaseCloneSource } from './internal/clone-protection.ts';
 import { fillingOf } from './internal/content-source.ts';
 import { annotations, capabilityOf, finalizer, isHere, provisionerOf, volumeFor } from '../volume/provisioned-volume.ts';
 import { driverParameters, readSecrets } from '../volume/secrets.ts';
@@ -36,7 +37,7 @@ export class Provisioner implements Sidecar {
   readonly #attributes: Informer<VolumeAttributesClass>;
   readonly #attachments: Informer<VolumeAttachment>;
   readonly #places: { readonly nodes: Informer<Node>; readonly csiNodes: Informer<CSINode> };
-  /** The workqueue, with the keys `claim NAMESPACE/NAME` and `volume NAME`. */
+  /** The workqueue, with the keys `claim NAMESPACE/NAME`, `source NAMESPACE/NAME` (of a clone) and `volume NAME`. */
   readonly #loop: WorkqueueController;
 
   constructor(options: SidecarOptions) {
@@ -62,16 +63,24 @@ export class Provisioner implements Sidecar {
       ],
       reconcile: (key) => {
         const [kind, name = ''] = key.split(' ');
+        if (kind === 'source') return releaseCloneSource(options.client, name, { driver, claims: this.#claims, volumes: this.#volumes });
         return kind === 'claim' ? this.#claim(name) : this.#volume(name);
       },
     });
   }
 
   start(): void {
-    const claim = (object: PersistentVolumeClaim) => this.#loop.add(`claim ${objectKey(object)}`);
+    const source = (object: PersistentVolumeClaim) => {
+      const key = object.metadata?.finalizers?.includes(cloneFinalizer) === true ? objectKey(object) : cloneSourceOf(object);
+      if (key !== undefined) this.#loop.add(`source ${key}`);
+    };
+    const claim = (object: PersistentVolumeClaim) => {
+      this.#loop.add(`claim ${objectKey(object)}`);
+      source(object);
+    };
     const volume = (object: PersistentVolume) => this.#loop.add(`volume ${object.metadata?.name}`);
     this.#loop.start(
-      this.#claims.addEventHandler({ onAdd: claim, onUpdate: claim }),
+      this.#claims.addEventHandler({ onAdd: claim, onUpdate: claim, onDelete: source }),
       this.#volumes.addEventHandler({ onAdd: volume, onUpdate: volume }),
       // a class may be created after the claims that name it
       this.#classes.addEventHandler({
@@ -134,7 +143,7 @@ export class Provisioner implements Sidecar {
   async #make(claim: PersistentVolumeClaim, storageClass: StorageClass, name: string): Promise<CsiVolume | undefined> {
     const { driver, client, recorder } = this.#options;
     const { metadata, spec } = claim;
-    const filling = await fillingOf(claim, { driver: driver.name, client, volumes: this.#volumes });
+    const filling = await fillingOf(claim, { driver, client, volumes: this.#volumes });
     if (filling === 'foreign') {
       recorder.event(claim, 'Normal', 'Provisioning', 'Assuming an external populator will provision the volume');
       return undefined;
@@ -143,6 +152,8 @@ export class Provisioner implements Sidecar {
     const requiredBytes = quantityValue(spec?.resources?.requests?.['storage'] ?? '0');
     if (filling !== undefined && requiredBytes < filling.leastBytes)
       throw new Error(`requested volume size ${requiredBytes} is less than the size ${filling.leastBytes} for the source snapshot`);
+    const cloned = cloneSourceOf(claim);
+    if (cloned !== undefined) await protectCloneSource(client, cloned);
     const limit = spec?.resources?.limits?.['storage'];
     const selected = metadata?.annotations?.[annotations.selectedNode];
     const accessibilityRequirements = requirementOf(claim, {
@@ -152,16 +163,38 @@ export class Provisioner implements Sidecar {
       sources: this.#places,
     });
     const secret = secretReference(storageClass.parameters, 'provisioner', claimTokens(name, claim));
-    return driver.client.createVolume({
+    const secrets = await readSecrets(client, secret);
+    const volume = await driver.client.createVolume({
       name,
       capacityRange: { requiredBytes, ...(limit !== undefined && { limitBytes: quantityValue(limit) }) },
       volumeCapabilities: [capabilityOf(claim, storageClass, driver)],
       parameters: driverParameters(storageClass.parameters),
-      secrets: await readSecrets(client, secret),
+      secrets,
       ...this.#mutable(claim),
       ...(filling && { volumeContentSource: filling.source }),
       ...(accessibilityRequirements && { accessibilityRequirements }),
     });
+    const problem = problemOf(volume, { requiredBytes, fromSource: filling !== undefined });
+    if (problem === undefined) return volume;
+    throw new Error(await this.#removeUnusable(volume, { name, problem, secrets }));
+  }
+
+  /**
+   * Deletes a volume that is not what was requested. A volume with a PersistentVolume is kept: the driver answers a repeated call with less than the
+   * first, and claims use the volume. Returns the problem, and why the volume could not be deleted.
+   */
+  async #removeUnusable(
+    { volumeId }: CsiVolume,
+    { name, problem, secrets }: { readonly name: string; readonly problem: string; readonly secrets: Strings },
+  ): Promise<string> {
+    const { driver, client } = this.#options;
+    try {
+      const used = await client.get(persistentVolumes, { name }).catch(ignoreNotFound);
+      if (used === undefined) await driver.client.deleteVolume(volumeId, secrets);
+      return problem;
+    } catch (error) {
+      return `${problem}. Cleanup of volume ${name} failed, volume is orphaned: ${callErrorText(error)}`;
+    }
   }
 
   /** Returns the parameters of the claim's VolumeAttributesClass. @throws Error if the class does not exist or belongs to another driver */
@@ -170,7 +203,7 @@ export class Provisioner implements Sidecar {
     const { driver } = this.#options;
     if (!name) return {};
     if (!driver.controllerCapabilities.has('MODIFY_VOLUME'))
-      throw new Error(`the driver ${driver.name} knows no volume attributes classes`);
+      throw new Error('CSI driver does not support VolumeAttributesClass: controller MODIFY_VOLUME capability is not reported');
     const found = this.#attributes.get(name);
     if (found === undefined) throw new Error(`failed to get VolumeAttributesClass ${name}`);
     if (found.driverName !== driver.name) throw new Error(`VolumeAttributesClass ${name} is of the driver ${found.driverName}`);
@@ -179,12 +212,11 @@ export class Provisioner implements Sidecar {
 
   async #failed(claim: PersistentVolumeClaim, error: unknown): Promise<void> {
     const { client, recorder, driver } = this.#options;
-    const why = error instanceof GrpcError ? `rpc error: code = ${error.code} desc = ${error.message}` : String(error);
     recorder.event(
       claim,
       'Warning',
       'ProvisioningFailed',
-      `failed to provision volume with StorageClass "${claim.spec?.storageClassName}": ${why}`,
+      `failed to provision volume with StorageClass "${claim.spec?.storageClassName}": ${callErrorText(error)}`,
     );
     if (!(error instanceof GrpcError) || claim.metadata?.annotations?.[annotations.selectedNode] === undefined) return;
     // another node may have enough capacity, or the source of the content
@@ -210,7 +242,7 @@ export class Provisioner implements Sidecar {
       const ref = secret && namespace ? { name: secret, namespace } : undefined;
       await driver.client.deleteVolume(volume.spec.csi.volumeHandle, await readSecrets(client, ref));
     } catch (error) {
-      recorder.event(volume, 'Warning', 'VolumeFailedDelete', errorText(error));
+      recorder.event(volume, 'Warning', 'VolumeFailedDelete', callErrorText(error));
       throw error;
     }
     if (volume.metadata.deletionTimestamp === undefined) await client.delete(persistentVolumes, { name }).catch(ignoreNotFound);
@@ -221,6 +253,16 @@ export class Provisioner implements Sidecar {
         metadata: { ...left.metadata, finalizers: left.metadata.finalizers.filter((each) => each !== finalizer) },
       });
   }
+}
+
+/** Returns why a created volume cannot be used, in external-provisioner's words; undefined if it can. */
+function problemOf(
+  { capacityBytes, contentSource }: CsiVolume,
+  { requiredBytes, fromSource }: { readonly requiredBytes: number; readonly fromSource: boolean },
+): string | undefined {
+  if (capacityBytes > 0 && capacityBytes < requiredBytes)
+    return `created volume capacity ${capacityBytes} less than requested capacity ${requiredBytes}`;
+  return fromSource && contentSource === undefined ? 'volume content source missing' : undefined;
 }
 
 const nameOf = (claim: PersistentVolumeClaim) => {

@@ -1,4 +1,3 @@
-import { errorText } from '@oarlock/primitives/error-text';
 import { objectKey, splitKey } from '@oarlock/api/object';
 import { compareQuantity, quantityValue } from '@oarlock/api/values/quantity';
 import { persistentVolumeClaims, persistentVolumes } from '@oarlock/api/resources';
@@ -10,6 +9,7 @@ import { capability } from '../volume/capability.ts';
 import { conditionsPatch } from '../volume/claim-conditions.ts';
 import { needsNodeExpansion, nodeResize, resizeConditions, type NodeExpansion } from '../node/node-expansion.ts';
 import { isHere, quantityOf } from '../volume/provisioned-volume.ts';
+import { callErrorText } from '../volume/call-error-text.ts';
 import { readSecrets } from '../volume/secrets.ts';
 import type { Sidecar, SidecarOptions } from './sidecar.ts';
 import type { Staging } from '../node/staging.ts';
@@ -70,29 +70,45 @@ export class Resizer implements Sidecar {
     if (!isHere(volume, driver)) return;
     if (needsNodeExpansion(claim) && compareQuantity(volume.spec.capacity?.['storage'] ?? '0', requestedStorage(claim)) >= 0)
       await this.#expandOnNode(claim, volume);
-    else if (needsExpansion(claim) && driver.controllerCapabilities.has('CONTROLLER_EXPAND_VOLUME')) await this.#expand(claim, volume);
+    else if (needsExpansion(claim) && this.#canExpand) await this.#expand(claim, volume);
+  }
+
+  get #canExpand(): boolean {
+    const { controllerCapabilities, nodeCapabilities } = this.#options.driver;
+    return controllerCapabilities.has('CONTROLLER_EXPAND_VOLUME') || nodeCapabilities.has('NODE_EXPAND_VOLUME');
+  }
+
+  /** Expands a volume in the driver's controller service. A driver that expands volumes on nodes only has nothing to do there. */
+  async #expandInController(
+    { spec = {} }: PersistentVolume,
+    requiredBytes: number,
+  ): Promise<{ readonly capacityBytes: number; readonly nodeExpansionRequired: boolean }> {
+    const { driver, client } = this.#options;
+    const { csi, accessModes, volumeMode, mountOptions } = spec;
+    if (!driver.controllerCapabilities.has('CONTROLLER_EXPAND_VOLUME'))
+      return { capacityBytes: requiredBytes, nodeExpansionRequired: true };
+    return driver.client.controllerExpandVolume({
+      volumeId: csi?.volumeHandle ?? '',
+      capacityRange: { requiredBytes },
+      secrets: await readSecrets(client, csi?.controllerExpandSecretRef),
+      volumeCapability: capability(
+        { accessModes, volumeMode, mountOptions, fsType: csi?.fsType },
+        driver.controllerCapabilities.has('CONTROLLER_SINGLE_NODE_MULTI_WRITER'),
+      ),
+    });
   }
 
   async #expand(claim: PersistentVolumeClaim, volume: PersistentVolume): Promise<void> {
     const { driver, client, recorder, clock } = this.#options;
     const volumeName = volume.metadata?.name ?? '';
-    const { csi, accessModes, volumeMode, mountOptions } = volume.spec ?? {};
     const size = requestedStorage(claim);
     recorder.event(claim, 'Normal', 'Resizing', `External resizer is resizing volume ${volumeName}`);
     let bytes: number;
     let nodeExpansionRequired: boolean;
     try {
-      ({ capacityBytes: bytes, nodeExpansionRequired } = await driver.client.controllerExpandVolume({
-        volumeId: csi?.volumeHandle ?? '',
-        capacityRange: { requiredBytes: quantityValue(size) },
-        secrets: await readSecrets(client, csi?.controllerExpandSecretRef),
-        volumeCapability: capability(
-          { accessModes, volumeMode, mountOptions, fsType: csi?.fsType },
-          driver.controllerCapabilities.has('CONTROLLER_SINGLE_NODE_MULTI_WRITER'),
-        ),
-      }));
+      ({ capacityBytes: bytes, nodeExpansionRequired } = await this.#expandInController(volume, quantityValue(size)));
     } catch (error) {
-      const message = errorText(error);
+      const message = callErrorText(error);
       recorder.event(
         claim,
         'Warning',

@@ -1,24 +1,6 @@
-import { customResourceDefinitions } from '@oarlock/api/resources';
-import { isStatus } from '@oarlock/api/status';
 import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
-import type { Client, Informers } from '@oarlock/spi/client';
+import { age, definitionOf, either, error, fixed, object, policy, rule, text, typeFields, yes, type Kind } from './internal/definition.ts';
 import { snapshotGroup } from './snapshot-kinds.ts';
-
-type Schema = Readonly<Record<string, unknown>>;
-
-const text = { type: 'string' };
-const yes = { type: 'boolean' };
-const object = (properties: Schema, more: Schema = {}): Schema => ({ type: 'object', properties, ...more });
-const rule = (check: string, message: string) => ({ rule: check, message });
-const error = object({ message: text, time: { type: 'string', format: 'date-time' } });
-const policy = { type: 'string', enum: ['Delete', 'Retain'] };
-const typeFields = { apiVersion: text, kind: text, metadata: { type: 'object' } };
-const either = (one: string, other: string) => [
-  rule(`has(self.${one}) != has(self.${other})`, `exactly one of ${one} and ${other} must be set`),
-  rule(`!has(oldSelf.${one}) || has(self.${one})`, `${one} is required once set`),
-  rule(`!has(oldSelf.${other}) || has(self.${other})`, `${other} is required once set`),
-];
-const fixed = (what: string) => [rule('self == oldSelf', `${what} is immutable`)];
 
 const snapshot = object(
   {
@@ -41,6 +23,7 @@ const snapshot = object(
     ),
     status: object({
       boundVolumeSnapshotContentName: text,
+      volumeGroupSnapshotName: text,
       creationTime: { type: 'string', format: 'date-time' },
       readyToUse: yes,
       restoreSize: {
@@ -89,6 +72,7 @@ const content = object(
       readyToUse: yes,
       restoreSize: { type: 'integer', format: 'int64', minimum: 0 },
       snapshotHandle: text,
+      volumeGroupSnapshotHandle: text,
       error,
     }),
   },
@@ -100,17 +84,7 @@ const snapshotClass = object(
   { required: ['driver', 'deletionPolicy'] },
 );
 
-interface Kind {
-  readonly kind: string;
-  readonly plural: string;
-  readonly short: readonly string[];
-  readonly namespaced: boolean;
-  readonly status: boolean;
-  readonly schema: Schema;
-  readonly columns: readonly (readonly [name: string, type: string, path: string])[];
-}
-const age = ['Age', 'date', '.metadata.creationTimestamp'] as const;
-const kinds: readonly Kind[] = [
+const kinds: readonly Omit<Kind, 'group' | 'versions' | 'approval'>[] = [
   {
     kind: 'VolumeSnapshot',
     plural: 'volumesnapshots',
@@ -159,33 +133,12 @@ const kinds: readonly Kind[] = [
 ];
 
 /** The CustomResourceDefinitions of snapshots, as in Kubernetes' external-snapshotter. */
-export const snapshotDefinitions: readonly CustomResourceDefinition[] = kinds.map(
-  ({ kind, plural, short, namespaced, status, schema, columns }) => ({
-    metadata: {
-      name: `${plural}.${snapshotGroup}`,
-      // the API server rejects CRDs in groups of k8s.io without this annotation
-      annotations: { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-csi/external-snapshotter/pull/814' },
-    },
-    spec: {
-      group: snapshotGroup,
-      scope: namespaced ? 'Namespaced' : 'Cluster',
-      names: { kind, listKind: `${kind}List`, plural, singular: kind.toLowerCase(), shortNames: short },
-      versions: [
-        {
-          name: 'v1',
-          served: true,
-          storage: true,
-          schema: { openAPIV3Schema: schema },
-          ...(status && { subresources: { status: {} } }),
-          additionalPrinterColumns: columns.map(([name, type, jsonPath]) => ({ name, type, jsonPath })),
-        },
-      ],
-    },
-  }),
+export const snapshotDefinitions: readonly CustomResourceDefinition[] = kinds.map((kind) =>
+  definitionOf({ ...kind, group: snapshotGroup, versions: ['v1'], approval: '814' }),
 );
 
 /** The CustomResourceDefinition of VolumePopulator, as in Kubernetes' volume-data-source-validator. */
-const populatorDefinition: CustomResourceDefinition = {
+export const populatorDefinition: CustomResourceDefinition = {
   metadata: {
     name: 'volumepopulators.populator.storage.k8s.io',
     annotations: { 'api-approved.kubernetes.io': 'https://github.com/kubernetes/enhancements/pull/2934' },
@@ -210,33 +163,3 @@ const populatorDefinition: CustomResourceDefinition = {
     ],
   },
 };
-
-/**
- * Creates the snapshot CustomResourceDefinitions and waits until they are served. Existing ones are not changed; on a node that may not create them,
- * only waits.
- */
-export async function defineSnapshots(client: Client, informers: Informers, signal: AbortSignal): Promise<void> {
-  for (const definition of [...snapshotDefinitions, populatorDefinition])
-    await client.create(customResourceDefinitions, definition, { signal }).catch((error: unknown) => {
-      if (!isStatus(error, 'AlreadyExists', 'Forbidden')) throw error;
-    });
-  const waited = new Set(snapshotDefinitions.map(({ metadata }) => metadata?.name ?? ''));
-  const informer = informers.forResource(customResourceDefinitions);
-  await new Promise<void>((resolve, reject) => {
-    let off: (() => void) | undefined;
-    const abort = () => {
-      off?.();
-      reject(signal.reason as Error);
-    };
-    const see = ({ metadata, status }: CustomResourceDefinition) => {
-      const is = status?.conditions?.some(({ type, status: now }) => type === 'Established' && now === 'True') === true;
-      if (!is || !waited.delete(metadata?.name ?? '') || waited.size > 0) return;
-      signal.removeEventListener('abort', abort);
-      off?.();
-      resolve();
-    };
-    signal.addEventListener('abort', abort, { once: true });
-    off = informer.addEventHandler({ onAdd: see, onUpdate: see });
-    if (waited.size === 0) off();
-  });
-}

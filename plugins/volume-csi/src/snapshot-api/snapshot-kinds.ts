@@ -25,6 +25,8 @@ export interface VolumeSnapshot extends KubeObject {
     /** The minimum size of a volume that is restored from the snapshot, as a quantity. */
     readonly restoreSize?: string;
     readonly error?: SnapshotError;
+    /** The VolumeGroupSnapshot that the snapshot belongs to. */
+    readonly volumeGroupSnapshotName?: string;
   };
 }
 
@@ -47,6 +49,7 @@ export interface VolumeSnapshotContent extends KubeObject {
   };
   readonly status?: {
     readonly snapshotHandle?: string;
+    readonly volumeGroupSnapshotHandle?: string;
     /** The creation time in nanoseconds since the epoch. */
     readonly creationTime?: number | bigint;
     readonly readyToUse?: boolean;

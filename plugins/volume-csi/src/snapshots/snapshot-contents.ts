@@ -1,13 +1,14 @@
-import { errorText } from '@oarlock/primitives/error-text';
 import { secretReference } from '@oarlock/api/component-helpers/class-secrets';
-import { exactInteger } from '@oarlock/api/json/exact-json';
 import { formatTime } from '@oarlock/api/values/time';
 import type { CsiSnapshot, Strings } from '@oarlock/csi/csi-types';
+import { callErrorText } from '../volume/call-error-text.ts';
 import { driverParameters, readSecrets } from '../volume/secrets.ts';
 import type { SidecarOptions } from '../sidecars/sidecar.ts';
 import { snapshotContents, type VolumeSnapshotContent } from '../snapshot-api/snapshot-kinds.ts';
 import { finalizers, ignoreNotFound, notes, setFinalizers } from '../snapshot-api/snapshot-names.ts';
+import { isInGroup } from '../snapshot-api/group-names.ts';
 import type { SnapshotCaches } from './snapshot-caches.ts';
+import { nanosecondsOf } from './snapshot-status.ts';
 
 /** How often the driver is queried for a snapshot that is not ready yet. Milliseconds. */
 const askAgainMs = 1_000;
@@ -31,9 +32,10 @@ export class ContentSync {
     if (content?.spec.driver !== driver.name || !this.#isHere(content)) return;
     try {
       if (content.metadata?.deletionTimestamp !== undefined) await this.#remove(content);
-      else if (content.status?.readyToUse !== true) await this.#make(content);
+      // the driver takes a snapshot of a group with the group
+      else if (content.status?.readyToUse !== true && !isInGroup(content)) await this.#make(content);
     } catch (error) {
-      const message = errorText(error);
+      const message = callErrorText(error);
       const deleting = content.metadata?.deletionTimestamp !== undefined;
       const [reason, what] = deleting
         ? ['SnapshotDeleteError', 'Failed to delete snapshot']
@@ -95,7 +97,7 @@ export class ContentSync {
         status: {
           snapshotHandle: snapshotId,
           readyToUse,
-          ...(creationTime && { creationTime: nanoseconds(creationTime) }),
+          ...(creationTime && { creationTime: nanosecondsOf(creationTime) }),
           ...(sizeBytes !== undefined && { restoreSize: sizeBytes }),
           error: null,
         },
@@ -114,7 +116,8 @@ export class ContentSync {
     if (bound !== undefined && bound.metadata?.uid === spec.volumeSnapshotRef.uid && metadata.annotations?.[notes.beingDeleted] !== 'yes')
       return;
     const handle = status?.snapshotHandle ?? spec.source.snapshotHandle;
-    if (spec.deletionPolicy === 'Delete') {
+    // the driver deletes a snapshot of a group with the group
+    if (spec.deletionPolicy === 'Delete' && !isInGroup(content)) {
       if (handle !== undefined) await driver.client.deleteSnapshot(handle, await this.#secrets(content));
       // the response of an earlier call may have been lost: the same name returns the same snapshot
       else if (spec.source.volumeHandle !== undefined && this.#has(spec.source.volumeHandle)) {
@@ -149,10 +152,4 @@ export class ContentSync {
       }),
     );
   }
-}
-
-/** Converts a time to nanoseconds without loss, because the value exceeds the precision of a double. */
-function nanoseconds({ seconds, nanos }: NonNullable<CsiSnapshot['creationTime']>): number | bigint {
-  const sum = BigInt(seconds) * 1_000_000_000n + BigInt(nanos);
-  return exactInteger(sum) ?? Number(sum);
 }

@@ -14,30 +14,38 @@ import {
   type VolumeSnapshotContent,
 } from '../snapshot-api/snapshot-kinds.ts';
 import { finalizers, ignoreNotFound, notes, setFinalizers } from '../snapshot-api/snapshot-names.ts';
+import { groupKeyOf } from '../snapshot-api/group-names.ts';
 import type { SnapshotCaches } from './snapshot-caches.ts';
+import { SnapshotRelease } from './snapshot-release.ts';
 import { same, SnapshotProblem } from './snapshot-status.ts';
 
 /** Binds each VolumeSnapshot to a VolumeSnapshotContent, which this class creates or which already exists. */
 export class SnapshotSync {
   readonly #options: SidecarOptions;
   readonly #caches: SnapshotCaches;
+  readonly #release: SnapshotRelease;
 
   constructor(options: SidecarOptions, caches: SnapshotCaches) {
     this.#options = options;
     this.#caches = caches;
+    this.#release = new SnapshotRelease(options, caches);
   }
 
   async look(key: string): Promise<void> {
     const { client } = this.#options;
     const { namespace = '', name } = splitKey(key);
     if (this.#caches.snapshots.get(key) === undefined) {
-      await this.#freeClaims(namespace);
+      await this.#release.claims(namespace);
       return;
     }
     const snapshot = await client.get(volumeSnapshots, { namespace, name }).catch(ignoreNotFound);
     if (snapshot === undefined) return;
     if (snapshot.metadata?.deletionTimestamp !== undefined) {
-      await this.#leave(snapshot);
+      await this.#release.snapshot(snapshot);
+      return;
+    }
+    if (groupKeyOf(snapshot) !== undefined) {
+      await this.#member(snapshot);
       return;
     }
     try {
@@ -48,6 +56,14 @@ export class SnapshotSync {
       await this.#fail(snapshot, error);
       throw error;
     }
+  }
+
+  /** Copies the status of a snapshot that belongs to a group. GroupSync creates and binds it. */
+  async #member(snapshot: VolumeSnapshot): Promise<void> {
+    const { client, driver } = this.#options;
+    const name = snapshot.status?.boundVolumeSnapshotContentName;
+    const content = name === undefined ? undefined : await client.get(snapshotContents, { name }).catch(ignoreNotFound);
+    if (content?.spec.driver === driver.name) await this.#report(snapshot, content);
   }
 
   async #dynamic(snapshot: VolumeSnapshot): Promise<void> {
@@ -154,68 +170,7 @@ export class SnapshotSync {
         recorder.event(snapshot, 'Normal', 'SnapshotReady', `Snapshot ${namespace}/${name} is ready to use.`);
       }
     }
-    if (ready) await this.#freeClaims(namespace);
-  }
-
-  /** Removes a deleted VolumeSnapshot when its content is gone (deletionPolicy Delete) or at once (Retain), but not while a claim is filled from it. */
-  async #leave(snapshot: VolumeSnapshot): Promise<void> {
-    const { client, driver, recorder } = this.#options;
-    const { namespace = '', name = '', uid = '' } = snapshot.metadata ?? {};
-    const contentName =
-      snapshot.status?.boundVolumeSnapshotContentName ?? snapshot.spec.source.volumeSnapshotContentName ?? `snapcontent-${uid}`;
-    const content = await client.get(snapshotContents, { name: contentName }).catch(ignoreNotFound);
-    if (content === undefined ? !this.#mayBeOurs(snapshot) : content.spec.driver !== driver.name) return;
-    const filling = this.#caches.claims.list(namespace).find(({ spec, status }) => {
-      const source = spec?.dataSource ?? spec?.dataSourceRef;
-      return source?.kind === 'VolumeSnapshot' && source.name === name && status?.phase === 'Pending';
-    });
-    if (filling !== undefined) {
-      recorder.event(snapshot, 'Warning', 'SnapshotDeletePending', 'Snapshot is being used to restore a PVC');
-      return;
-    }
-    const isBound = content?.spec.volumeSnapshotRef.uid === uid;
-    if (content !== undefined && isBound) {
-      if (content.metadata?.annotations?.[notes.beingDeleted] !== 'yes')
-        await client.patch(snapshotContents, { name: contentName }, 'merge', {
-          metadata: { annotations: { [notes.beingDeleted]: 'yes' } },
-        });
-      if (content.spec.deletionPolicy === 'Delete') {
-        if (content.metadata?.deletionTimestamp === undefined)
-          await client.delete(snapshotContents, { name: contentName }).catch(ignoreNotFound);
-        if ((await client.get(snapshotContents, { name: contentName }).catch(ignoreNotFound)) !== undefined) return; // its deletion adds the key again
-      } else await setFinalizers(client, { resource: snapshotContents, object: content }, { remove: [finalizers.content] }).catch(conflict);
-    }
-    await setFinalizers(client, { resource: volumeSnapshots, object: snapshot }, { remove: [finalizers.source, finalizers.bound] });
-    await this.#freeClaims(namespace);
-  }
-
-  /** Returns true if the VolumeSnapshot may belong to this driver, according to its volume or, if the volume is unknown, its VolumeSnapshotClass. */
-  #mayBeOurs(snapshot: VolumeSnapshot): boolean {
-    const { namespace = '' } = snapshot.metadata ?? {};
-    const claim = this.#caches.claims.get(`${namespace}/${snapshot.spec.source.persistentVolumeClaimName}`);
-    const volume = this.#caches.volumes.get(claim?.spec?.volumeName ?? '');
-    if (volume !== undefined) return volume.spec?.csi?.driver === this.#options.driver.name;
-    const named = this.#caches.classes.get(snapshot.spec.volumeSnapshotClassName ?? '');
-    return named === undefined || named.driver === this.#options.driver.name;
-  }
-
-  /** Removes the finalizer of the namespace's PersistentVolumeClaims of which no snapshot is being taken any more. */
-  async #freeClaims(namespace: string): Promise<void> {
-    const { client } = this.#options;
-    const { claims, snapshots } = this.#caches;
-    for (const claim of claims.list(namespace)) {
-      if (claim.metadata?.finalizers?.includes(finalizers.claim) !== true) continue;
-      const taking = await Promise.all(
-        snapshots
-          .list(namespace)
-          .filter(({ spec }) => spec.source.persistentVolumeClaimName === claim.metadata?.name)
-          // the cache may not show the latest write yet
-          .map(({ metadata }) => client.get(volumeSnapshots, { namespace, name: metadata?.name ?? '' }).catch(ignoreNotFound)),
-      );
-      if (taking.some((each) => each !== undefined && each.metadata?.deletionTimestamp === undefined && each.status?.readyToUse !== true))
-        continue;
-      await setFinalizers(client, { resource: persistentVolumeClaims, object: claim }, { remove: [finalizers.claim] });
-    }
+    if (ready) await this.#release.claims(namespace);
   }
 
   /**
@@ -289,10 +244,4 @@ export class SnapshotSync {
       { subresource: 'status' },
     );
   }
-}
-
-/** Ignores conflicts, because the event of the other client's write adds the key again. */
-function conflict(error: unknown): undefined {
-  if (isStatus(error, 'Conflict')) return undefined;
-  throw error;
 }

@@ -1,3 +1,5 @@
+import { exactInteger } from '@oarlock/api/json/exact-json';
+import type { CsiSnapshot } from '@oarlock/csi/csi-types';
 import type { VolumeSnapshot } from '../snapshot-api/snapshot-kinds.ts';
 
 /** The reason why a snapshot cannot be created. `reason` is the reason of the event. */
@@ -18,4 +20,10 @@ export function same(one: VolumeSnapshot['status'], other: NonNullable<VolumeSna
     one?.restoreSize === other.restoreSize &&
     one?.error?.message === other.error?.message
   );
+}
+
+/** Converts a time to nanoseconds without loss, because the value exceeds the precision of a double. */
+export function nanosecondsOf({ seconds, nanos }: NonNullable<CsiSnapshot['creationTime']>): number | bigint {
+  const sum = BigInt(seconds) * 1_000_000_000n + BigInt(nanos);
+  return exactInteger(sum) ?? Number(sum);
 }

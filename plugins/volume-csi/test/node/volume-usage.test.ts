@@ -55,7 +55,7 @@ describe('volumeUsage', () => {
     await expect(plugin.usage(target)).rejects.toMatchObject({
       name: 'VolumeError',
       code: 'Failed',
-      message: expect.stringMatching(/^NodeGetVolumeStats failed for volume ".+" : rpc error: code = INTERNAL desc = /),
+      message: expect.stringMatching(/^NodeGetVolumeStats failed for volume ".+" : rpc error: code = Internal desc = /),
     });
     expect(await plugin.usage(target)).toHaveProperty('capacityBytes');
   });

@@ -31,13 +31,16 @@ describe('LeaseYieldingSidecar', () => {
 
   it('watches the leases of the Kubernetes sidecars', () => {
     expect(
-      (['attach', 'provision', 'resize', 'snapshot', 'bind-snapshots'] as const).map((each) => leaseOf(each, 'Hostpath.csi/k8s.io')),
+      (['attach', 'provision', 'resize', 'snapshot', 'bind-snapshots', 'monitor'] as const).map((each) =>
+        leaseOf(each, 'Hostpath.csi/k8s.io'),
+      ),
     ).toEqual([
       'external-attacher-leader-Hostpath-csi-k8s-io',
       'Hostpath-csi-k8s-io',
       'external-resizer-Hostpath-csi-k8s-io',
       'external-snapshotter-leader-Hostpath-csi-k8s-io',
       'snapshot-controller-leader',
+      'external-health-monitor-leader-Hostpath-csi-k8s-io',
     ]);
   });
 

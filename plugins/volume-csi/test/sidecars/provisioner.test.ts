@@ -78,7 +78,7 @@ describe('Provisioner', () => {
   it('reports why a volume cannot be created, and removes the selected node if its capacity is exhausted', async () => {
     await world.claim('large', { resources: { requests: { storage: '11Gi' } } });
     await messages(
-      /Warning ProvisioningFailed failed to provision volume with StorageClass "standard": rpc error: code = RESOURCE_EXHAUSTED/,
+      /Warning ProvisioningFailed failed to provision volume with StorageClass "standard": rpc error: code = ResourceExhausted/,
     );
     await vi.waitFor(
       () =>
@@ -140,7 +140,7 @@ describe('Provisioner', () => {
   it('waits for a driver that is down', async () => {
     await world.stopDriver();
     const claim = await world.claim('data');
-    await messages(/Warning ProvisioningFailed .*code = UNAVAILABLE/);
+    await messages(/Warning ProvisioningFailed .*code = Unavailable/);
     await world.startDriver();
     await volumeOf(claim);
   });

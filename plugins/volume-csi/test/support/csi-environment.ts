@@ -18,7 +18,8 @@ import { memoryApi, type MemoryApi } from '@oarlock/testing/memory-api';
 import { vi } from 'vitest';
 import { volumeCsiConfig } from '../../src/driver/config.ts';
 import type { VolumeRequest } from '@oarlock/spi/volume';
-import { snapshotDefinitions } from '../../src/snapshot-api/snapshot-definitions.ts';
+import { groupDefinitions } from '../../src/snapshot-api/group-definitions.ts';
+import { populatorDefinition, snapshotDefinitions } from '../../src/snapshot-api/snapshot-definitions.ts';
 import { VolumeCsi } from '../../src/volume-csi.ts';
 
 export const driverName = 'hostpath.csi.oarlock.dev';
@@ -52,7 +53,7 @@ export class World implements AsyncDisposable {
     const world = new World(await mkdtemp(join(tmpdir(), 'volume-csi-')), options);
     world.api.seed(nodes, { metadata: { name: 'here' } });
     // the snapshot kinds, as served by an API server
-    for (const definition of options.servesSnapshots === false ? [] : snapshotDefinitions)
+    for (const definition of options.servesSnapshots === false ? [] : [...snapshotDefinitions, populatorDefinition, ...groupDefinitions])
       world.api.seed(customResourceDefinitions, {
         ...definition,
         status: { conditions: [{ type: 'Established', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' }] },

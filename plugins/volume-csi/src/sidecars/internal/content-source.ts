@@ -3,6 +3,7 @@ import { persistentVolumeClaims } from '@oarlock/api/resources';
 import type { PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
 import type { VolumeContentSource } from '@oarlock/csi/csi-types';
 import type { Client, Lister } from '@oarlock/spi/client';
+import type { CsiDriver } from '../../driver/csi-driver.ts';
 import { snapshotContents, snapshotGroup, volumeSnapshots } from '../../snapshot-api/snapshot-kinds.ts';
 
 /** The source from which the volume of a claim is filled, and the minimum size of the volume. */
@@ -13,7 +14,7 @@ export interface Filling {
 
 /** How the source of a volume is looked up. */
 export interface ContentSourceLookup {
-  readonly driver: string;
+  readonly driver: CsiDriver;
   readonly client: Client;
   readonly volumes: Lister<PersistentVolume>;
 }
@@ -24,13 +25,15 @@ export interface ContentSourceLookup {
  */
 export async function fillingOf(
   { metadata, spec }: PersistentVolumeClaim,
-  { driver, client, volumes }: ContentSourceLookup,
+  { driver: { name: driver, controllerCapabilities }, client, volumes }: ContentSourceLookup,
 ): Promise<Filling | 'foreign' | undefined> {
   const source = spec?.dataSource ?? spec?.dataSourceRef;
   if (source === undefined) return undefined;
   const namespace = metadata?.namespace ?? '';
   const { kind, name, apiGroup = '' } = source;
   if (kind === 'PersistentVolumeClaim' && apiGroup === '') {
+    if (!controllerCapabilities.has('CLONE_VOLUME'))
+      throw new Error('CSI driver does not support clone operations: controller CLONE_VOLUME capability is not reported');
     const from = await client.get(persistentVolumeClaims, { namespace, name });
     if (from.status?.phase !== 'Bound')
       throw new Error(`the PVC ${name} is in ${from.status?.phase ?? 'no'} phase and cannot be a data source`);
@@ -47,6 +50,8 @@ export async function fillingOf(
     return { source: { volume: { volumeId: volume.spec.csi.volumeHandle } }, leastBytes: 0 };
   }
   if (kind !== 'VolumeSnapshot' || apiGroup !== snapshotGroup) return 'foreign';
+  if (!controllerCapabilities.has('CREATE_DELETE_SNAPSHOT'))
+    throw new Error('CSI driver does not support snapshot restore: controller CREATE_DELETE_SNAPSHOT capability is not reported');
   const snapshot = await client.get(volumeSnapshots, { namespace, name });
   const { readyToUse, boundVolumeSnapshotContentName } = snapshot.status ?? {};
   if (snapshot.metadata?.deletionTimestamp !== undefined) throw new Error(`snapshot ${name} is being deleted`);

@@ -9,7 +9,8 @@ export interface TopologySources {
   readonly csiNodes: Lister<CSINode>;
 }
 
-const text = ({ segments }: Topology) => JSON.stringify(Object.entries(segments).sort());
+/** Returns a text that is the same for equal topologies. */
+export const topologyText = ({ segments }: Topology): string => JSON.stringify(Object.entries(segments).sort());
 
 /** Returns the topology of a node for a driver; undefined if the driver is not on the node or has no topology. */
 function topologyOf(nodeName: string, driver: string, { nodes, csiNodes }: TopologySources): Topology | undefined {
@@ -17,6 +18,16 @@ function topologyOf(nodeName: string, driver: string, { nodes, csiNodes }: Topol
   const labels = nodes.get(nodeName)?.metadata?.labels ?? {};
   if (keys.length === 0 || keys.some((key) => labels[key] === undefined)) return undefined;
   return { segments: Object.fromEntries(keys.map((key) => [key, labels[key] ?? ''])) };
+}
+
+/** Returns the distinct topologies of all nodes that have the driver, keyed by their text. */
+export function topologiesOf(driver: string, sources: TopologySources): ReadonlyMap<string, Topology> {
+  const topologies = new Map<string, Topology>();
+  for (const { metadata } of sources.csiNodes.list()) {
+    const topology = topologyOf(metadata?.name ?? '', driver, sources);
+    if (topology !== undefined) topologies.set(topologyText(topology), topology);
+  }
+  return topologies;
 }
 
 const allowed = ({ allowedTopologies = [] }: StorageClass, { segments }: Topology) =>
@@ -44,18 +55,16 @@ export function requirementOf(
   const own = node.accessibleTopology;
   if (own === undefined) return undefined;
   if (!config.central) return { requisite: [own], preferred: [own] };
-  const topologies = new Map<string, Topology>();
-  for (const { metadata: nodeMetadata } of sources.csiNodes.list()) {
-    const topology = topologyOf(nodeMetadata?.name ?? '', name, sources);
-    if (topology !== undefined && allowed(storageClass, topology)) topologies.set(text(topology), topology);
-  }
-  const requisite = [...topologies.entries()].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, topology]) => topology);
+  const requisite = [...topologiesOf(name, sources)]
+    .filter(([, topology]) => allowed(storageClass, topology))
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([, topology]) => topology);
   if (requisite.length === 0) throw new Error('no topology key found on CSINode that the class allows');
   const selected = selectedNode === undefined ? undefined : topologyOf(selectedNode, name, sources);
   const first =
     selected === undefined
       ? hashToIndex(metadata?.uid ?? '', requisite.length)
-      : requisite.findIndex((topology) => text(topology) === text(selected));
+      : requisite.findIndex((topology) => topologyText(topology) === topologyText(selected));
   if (first < 0) throw new Error(`the class does not allow volumes in the topology of node ${selectedNode}`);
   return { requisite, preferred: [...requisite.slice(first), ...requisite.slice(0, first)] };
 }
