@@ -2,7 +2,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
-import type { Item } from '../harness/api.ts';
+import { openRequest, readAnswer, type Item } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { Machine } from '../harness/machine.ts';
 import { oarlock, root, runOarlock } from '../harness/oarlock.ts';
@@ -14,6 +14,9 @@ interface Lease extends Item {
 }
 interface Pod extends Item {
   readonly spec: { readonly nodeName?: string };
+}
+interface WebhookConfiguration extends Item {
+  readonly webhooks: readonly { readonly clientConfig: { readonly url: string; readonly caBundle: string } }[];
 }
 
 const namespace = 'oarlock-components';
@@ -196,6 +199,17 @@ describe('plugins outside the cluster', () => {
     const configurations = async () =>
       (await cluster.kubectl.run(['get', 'validatingwebhookconfigurations,mutatingwebhookconfigurations', '-o', 'name'])).trim();
 
+    /** Sends an empty review to the webhook, with and without the secret in the path of its URL. */
+    const statuses = async () => {
+      const path = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations';
+      const { items } = await cluster.api.get<{ readonly items: readonly WebhookConfiguration[] }>(path);
+      const { url = '', caBundle = '' } = items[0]?.webhooks[0]?.clientConfig ?? {};
+      const withoutSecret = url.replace(/^(https:\/\/[^/]+)\/[\w-]{32}\//, '$1/');
+      const options = { method: 'POST', ca: Buffer.from(caBundle, 'base64'), agent: false };
+      const answers = [url, withoutSecret].map(async (each) => readAnswer(await openRequest(new URL(each), { body: {} }, options)));
+      return (await Promise.all(answers)).map(({ status }) => status);
+    };
+
     const unreachable = await runOarlock([...args, '--webhook-url', 'https://127.0.0.9:1', '--port', String(await freePort()), file]);
     expect([unreachable.code, unreachable.stderr]).toEqual([1, expect.stringContaining('cannot reach the plugins at https://127.0.0.9:1')]);
     expect(await configurations()).toBe('');
@@ -203,6 +217,7 @@ describe('plugins outside the cluster', () => {
     const first = develop();
     await first.line(/plugins run against/);
     await denied('ConfigMap', 'first version');
+    expect(await statuses()).toEqual([400, 404]);
     await first.line(/CREATE configmaps default\/a by kubernetes-admin/);
     await cluster.kubectl.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'noted', labels: { annotate: '' } } });
     await first.line(/controller-annotate annotated/);

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { isIP } from 'node:net';
 import { groupResource } from '@oarlock/api/resource';
@@ -18,6 +19,7 @@ import { pathOf, phases, probePath, WebhookRegistration, type Reachability, type
 const certificateDays = 90;
 /** Time in milliseconds for the removal of the webhooks at the end. */
 const removalMs = 10_000;
+const secretBytes = 24;
 
 export interface WebhookHostOptions {
   readonly access: RemoteAccess;
@@ -69,10 +71,12 @@ export async function openWebhookHost(reviewers: Reviewers, options: WebhookHost
     usages: ['server'],
     days: certificateDays,
   });
+  // API servers have no client certificate by default: only they know this part of the path, from the configurations
+  const secret = `/${randomBytes(secretBytes).toString('base64url')}`;
   let wasCalled = false;
   const handlers = new Map<string, (review: unknown) => Promise<object>>([
     [
-      probePath,
+      `${secret}${probePath}`,
       (review) => {
         wasCalled = true;
         return reviewAdmission(anyRequest, 'validate', review);
@@ -80,7 +84,7 @@ export async function openWebhookHost(reviewers: Reviewers, options: WebhookHost
     ],
   ]);
   for (const [name, plugin] of reviewers)
-    for (const phase of phases) handlers.set(pathOf(name, phase), (review) => reviewAdmission(plugin, phase, review));
+    for (const phase of phases) handlers.set(`${secret}${pathOf(name, phase)}`, (review) => reviewAdmission(plugin, phase, review));
   const server = new ReviewServer({
     port: endpoint.port,
     address: endpoint.address,
@@ -91,7 +95,10 @@ export async function openWebhookHost(reviewers: Reviewers, options: WebhookHost
   });
   const url = endpoint.urlOf(await server.start());
   const id = await openSession(dataDir, access.server);
-  const registration = new WebhookRegistration({ client, clock: systemClock, id, url, ca: keys.caBundle, failurePolicy });
+  const registration = new WebhookRegistration({
+    ...{ client, clock: systemClock, id, ca: keys.caBundle, failurePolicy },
+    url: `${url}${secret}`,
+  });
   const close = async () => {
     await closeSession(dataDir, id, { client, signal: AbortSignal.timeout(removalMs) }).catch((error: unknown) =>
       print(paint.red(`The webhooks were not removed (${errorText(error)}). The next start removes them, or: ${removalCommand(id)}`)),
