@@ -15,6 +15,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startTime } from '@oarlock/process-supervisor/host/process-table';
 import plugin from '../../src/plugin.ts';
 import { ProcessRuntime, type ProcessRuntimeConfig } from '../../src/process-runtime.ts';
+import { protocolVersion } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
 import { takeLock } from '@oarlock/process-supervisor/supervisor/generation-lock';
 import { ended, podConfig, startPod } from '../support/pod.ts';
 
@@ -257,11 +258,11 @@ describe('the supervisor', { timeout: 300_000 }, () => {
       await once(socket, 'close');
       return answer;
     };
-    expect(await talk('{"protocol":99,"role":"control"}\n')).toContain('uses protocol version 1');
+    expect(await talk('{"protocol":99,"role":"control"}\n')).toContain(`uses protocol version ${protocolVersion}`);
     expect(await talk('GET / HTTP/1.1\r\n\r\n')).toBe('');
-    expect(await talk('{"protocol":1,"role":"control"}\nnonsense\n')).toContain('welcome');
+    expect(await talk(`{"protocol":${protocolVersion},"role":"control"}\nnonsense\n`)).toContain('welcome');
     const unknown = connect(join(dataDir, 'supervisor.sock'));
-    unknown.write('{"protocol":1,"role":"control"}\n{"id":1,"call":"constructor","args":{}}\n');
+    unknown.write(`{"protocol":${protocolVersion},"role":"control"}\n{"id":1,"call":"constructor","args":{}}\n`);
     let received = '';
     for await (const chunk of unknown) {
       received += String(chunk);
