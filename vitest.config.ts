@@ -11,6 +11,21 @@ const inPackages = (names: string) => [`**/${names}/test/**/*.test.ts`];
 const measured = inPackage('{request-bombs,cost-estimate,rule-validation,leaks,large-bodies,list-turns,workqueue}', 'primary-address');
 /** They mainly start daemons, clusters and processes. */
 const withProcesses = inPackages('{cli,cluster,csi-hostpath,network-bridge,runtime-*,storage-etcd,storage-embedded,testing,volume-csi}');
+/** Tests of those packages that start nothing. Loading the modules of the packages is most of their cost, so they share a process. */
+const withoutProcesses = [
+  'cli/test/{completion,doctor,explain,status}/**/*',
+  'cli/test/common/{admin-access,command-error,command-name,output}',
+  'cli/test/config/{config,edit-cluster-file,npm-install}',
+  'cli/test/export/{component-manifests,required-rules}',
+  'cluster/test/{configuration,hosting/internal,identity,paths,servers}/*',
+  'cluster/test/pki/!(keys)',
+  'cluster/test/composition/!(controller-rules|match-warnings)',
+  'cluster/test/workers/{process-calls,remote-audit,remote-paths}',
+  'runtime-oci/test/{spec,images,containers,modes}/*',
+  'storage-etcd/test/{client,s3}/*',
+  'storage-etcd/test/managed/{maintenance,member-program,membership}',
+  'volume-csi/test/{node,registration,sidecars}/*',
+].map((path) => `**/${path}.test.ts`);
 /** They change rules and routes of the kernel. */
 const inNetworks = [
   ...inPackage('node-routes', 'forwarding', 'nft'),
@@ -67,7 +82,11 @@ export default defineConfig({
           isolate: false,
         },
       },
-      { extends: true, test: { name: 'alone', include: [...measured, ...withProcesses], exclude: ['**/node_modules/**'] } },
+      { extends: true, test: { name: 'parts', include: withoutProcesses, exclude: ['**/node_modules/**'], isolate: false } },
+      {
+        extends: true,
+        test: { name: 'alone', include: [...measured, ...withProcesses], exclude: [...withoutProcesses, '**/node_modules/**'] },
+      },
       {
         extends: true,
         test: {

@@ -24,7 +24,7 @@ const from = args['--from'] ?? beforeSharedKeys;
 const env = {
   ...process.env,
   ...(args['--rounds'] !== undefined && { OARLOCK_HA_ROUNDS: args['--rounds'], OARLOCK_ROUNDS: args['--rounds'] }),
-  ...(args['--seconds'] !== undefined && { OARLOCK_HA_SECONDS: args['--seconds'] }),
+  ...(args['--rounds'] === undefined && { OARLOCK_HA_SECONDS: args['--seconds'] ?? '45' }),
   ...(args['--seed'] !== undefined && { OARLOCK_SEED: args['--seed'] }),
   ...(args['--certificates'] && { OARLOCK_HA_CERTIFICATES: '1' }),
   ...(args['--clock'] && { OARLOCK_HA_CLOCK: '1' }),

@@ -116,12 +116,13 @@ for (const folder of [...exampleNames.map((name) => join(examples, name)), join(
 }
 
 // what programs report as their version, and the image of the manifests
-const versionOf = /(\b(?:version: |const (?:oarlockV|v)ersion = )'|newTag: )[0-9][^' }]*/;
+const versionOf = /(\b(?:version: |const (?:oarlockV|v)ersion = )'|newTag: |^(?:v|appV)ersion: )[0-9][^' }\n]*/gm;
 for (const file of [
   'packages/cluster/src/process/version.ts',
   'packages/process-supervisor/src/client/supervised-runtime.ts',
   'plugins/csi-hostpath/src/main.ts',
   'plugins/runtime-simulated/src/simulated-runtime.ts',
+  'packaging/helm/oarlock/Chart.yaml',
   'packaging/kubernetes/kustomization.yaml',
 ].filter((each) => existsSync(join(root, each)))) {
   const text = readFileSync(join(root, file), 'utf8');

@@ -27,13 +27,16 @@ const bare = (title: string) =>
     .trim();
 const escaped = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
-/** Returns the full names of all tests of these folders, as vitest collects them, without running any. */
+/** Returns the full names of all tests of these folders, as vitest collects them in one process, without running any. */
 async function collected(): Promise<readonly string[]> {
   const directory = await mkdtemp(join(tmpdir(), 'oarlock-titles-'));
   try {
     const file = join(directory, 'titles.json');
     const vitest = join(root, 'node_modules/.bin/vitest');
-    await promisify(execFile)(vitest, ['list', 'conformance/', 'journeys/proxies', `--json=${file}`], { cwd: e2e, timeout: 300_000 });
+    await promisify(execFile)(vitest, ['list', 'conformance/', 'journeys/proxies', '--pool=threads', '--no-isolate', `--json=${file}`], {
+      cwd: e2e,
+      timeout: 300_000,
+    });
     const tests = JSON.parse(await readFile(file, 'utf8')) as readonly { readonly name: string }[];
     return tests.map(({ name }) => bare(name.replaceAll(' > ', ' ')));
   } finally {

@@ -55,6 +55,11 @@ const podOf = (name: string, more: Readonly<Record<string, unknown>> = {}) => ({
   spec: { containers: [{ name: 'main', image: 'any' }], terminationGracePeriodSeconds: 0, ...more },
 });
 
+const volumeOf = (driver: string) => ({
+  containers: [{ name: 'main', image: 'any', volumeMounts: [{ name: 'data', mountPath: '/data' }] }],
+  volumes: [{ name: 'data', csi: { driver } }],
+});
+
 /** Creates an object again. */
 async function recreate(api: Api, resource: string, body: { readonly metadata: { readonly name: string } }): Promise<string> {
   const { name } = body.metadata;
@@ -125,6 +130,35 @@ const audit = (placement: string): Subject => ({
   trigger: async ({ api }) => statusOf(await api.call('POST', `${core}/configmaps?dryRun=All`, { body: configMap(`audit-${placement}`) })),
 });
 
+/** A plugin that takes part in the start of a pod of its name. */
+const onNode = (name: string): Subject => ({
+  name,
+  file: name,
+  section: name,
+  trigger: ({ api }) => recreate(api, 'pods', podOf(name)),
+  done: podRuns(name),
+});
+
+/** A plugin that receives the Services of the cluster. */
+const applied = (name: 'proxy' | 'dns'): Subject => ({
+  name,
+  file: name,
+  section: name,
+  trigger: ({ api, round }) =>
+    recreate(api, 'services', {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name: `${name}-${round}` },
+      spec: { ports: [{ port: 80 }] },
+    } as never),
+  done: ({ switches, round }) =>
+    untilValue(
+      `${name} has applied the Service`,
+      async () => (existsSync(join(switches, `${name}-applied`)) ? readFile(join(switches, `${name}-applied`), 'utf8') : ''),
+      (text) => text.includes(`${name}-${round}`),
+    ),
+});
+
 const subjects: readonly Subject[] = [
   ...['host', 'thread', 'process'].flatMap((placement) => [admission(placement), controller(placement), audit(placement)]),
   {
@@ -176,24 +210,16 @@ const subjects: readonly Subject[] = [
         ({ status }) => status.loadBalancer?.ingress !== undefined,
       ),
   },
+  ...['network', 'policy'].map((name): Subject => onNode(name)),
   {
-    name: 'proxy',
-    file: 'proxy',
-    section: 'proxy',
-    trigger: ({ api, round }) =>
-      recreate(api, 'services', {
-        apiVersion: 'v1',
-        kind: 'Service',
-        metadata: { name: `proxy-${round}` },
-        spec: { ports: [{ port: 80 }] },
-      } as never),
-    done: ({ switches, round }) =>
-      untilValue(
-        'the proxy has applied the Service',
-        async () => (existsSync(join(switches, 'proxy-applied')) ? readFile(join(switches, 'proxy-applied'), 'utf8') : ''),
-        (text) => text.includes(`proxy-${round}`),
-      ),
+    name: 'volume',
+    file: 'volume',
+    section: 'volumes',
+    trigger: ({ api }) => recreate(api, 'pods', podOf('volume', volumeOf('volume'))),
+    done: podRuns('volume'),
   },
+  applied('proxy'),
+  applied('dns'),
 ];
 
 /** The placements of all subjects, in the sections of a cluster.yaml. */
@@ -205,7 +231,7 @@ function specOf(switches: string): ClusterSpec {
     ...options,
     config: { switches, name, ...config },
   });
-  const single = new Set(['storage', 'cloud', 'proxy']);
+  const single = new Set(['storage', 'cloud', 'network', 'policy', 'proxy', 'dns']);
   const sections: Record<string, unknown> = {};
   for (const subject of subjects) {
     const { section } = subject;

@@ -97,6 +97,7 @@ describe.skipIf(missing !== undefined)(title('a full disk', missing), () => {
 });
 
 const slowMissing = missing ?? noThrottle;
+const writesPerSecond = 10;
 describe.skipIf(slowMissing !== undefined)(title('a disk with ten writes a second', slowMissing), () => {
   it.each(Object.keys(storages) as (keyof typeof storages)[])('of %s loses no write, also with SIGKILL', async (storage) => {
     const [image, mount, group] = [machine.path('image'), machine.path('slow'), join(throttles, `oarlock-${process.pid}-${storage}`)];
@@ -112,11 +113,21 @@ describe.skipIf(slowMissing !== undefined)(title('a disk with ten writes a secon
     const { cluster, recorder, untilWritten } = await startOn(mount, storage);
     // as the kernel encodes the numbers of a device
     const device = `${(dev >> 8) & 0xfff}:${(dev & 0xff) | ((dev >> 12) & 0xfff00)}`;
-    await writeFile(join(group, 'blkio.throttle.write_iops_device'), `${device} 10`);
-    for (const pid of await processesBelow(cluster.dir)) await writeFile(join(group, 'cgroup.procs'), String(pid));
+    await writeFile(join(group, 'blkio.throttle.write_iops_device'), `${device} ${writesPerSecond}`);
+    const limited = await processesBelow(cluster.dir);
+    for (const pid of limited) await writeFile(join(group, 'cgroup.procs'), String(pid));
+    if (storage === 'storage-etcd')
+      expect(await Promise.all(limited.map((pid) => readFile(`/proc/${pid}/comm`, 'utf8')))).toContain('etcd\n');
+    const startedAt = performance.now();
     await untilWritten('slow', 60);
-    // the writes of the storage were those that the group limits
-    expect(await readFile(join(group, 'blkio.throttle.io_serviced'), 'utf8')).toMatch(new RegExp(`^${device} Write [1-9]`, 'm'));
+    const writes = Number(
+      (await readFile(join(group, 'blkio.throttle.io_serviced'), 'utf8')).match(new RegExp(`^${device} Write (\\d+)`, 'm'))?.[1],
+    );
+    const seconds = (performance.now() - startedAt) / 1000;
+    console.log(`${storage}: ${writes} writes to the disk in ${seconds.toFixed(1)} s`);
+    // the group limited the writes of the storage: a slow machine makes fewer, and without the limit there are more in less time
+    expect(writes).toBeGreaterThan(0);
+    expect(writes).toBeLessThanOrEqual(writesPerSecond * (seconds + 2));
     expect((await cluster.api.call('GET', '/readyz')).status).toBe(200);
     await cluster.kill9();
     await cluster.up();

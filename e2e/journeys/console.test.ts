@@ -11,7 +11,7 @@ import { ConsoleStage } from './console/stage.ts';
 import { top } from './console/top.ts';
 import { trace, traces } from './console/traces.ts';
 import { why } from './console/why.ts';
-import { changeWorkload, deleteWorkload, deploy } from './console/workload.ts';
+import { changeWorkload, deleteWorkload, deploy, operateWorkload } from './console/workload.ts';
 
 const missing = browserMissing();
 
@@ -39,7 +39,7 @@ describe.skipIf(missing !== undefined)(
 
     // in the order in which each step needs the results of earlier ones
     for (const steps of [
-      ...[signIn, deploy, trace, why, top, changeWorkload, traces, plugins, resources],
+      ...[signIn, deploy, trace, why, top, changeWorkload, operateWorkload, traces, plugins, resources],
       ...[restart, hostileContent, manners, deleteWorkload, everyView],
     ])
       steps(stage);

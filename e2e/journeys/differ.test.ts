@@ -12,7 +12,7 @@ const isSkipped = missing !== undefined && !everythingIsNeeded;
 /** Runs `npm run differ` without the installation that precedes it. */
 function differ(...args: readonly string[]): Promise<Finished> {
   const source = ['--conditions=@oarlock/source', '--import', import.meta.resolve('@oxc-node/core/register')];
-  return runProgram(process.execPath, [...source, 'e2e/differ/main.ts', ...args], { cwd: root });
+  return runProgram(process.execPath, [...source, 'e2e/differ/main.ts', ...args], { cwd: root, timeoutMs: 800_000 });
 }
 
 const apiServer = { roles: ['apiserver'], server: { address: '127.0.0.1' } };
@@ -20,20 +20,21 @@ const apiServer = { roles: ['apiserver'], server: { address: '127.0.0.1' } };
 const part = ['create/pods/m', 'create/deployments.apps/m', 'accept/', 'content-type/', 'columns/', '/configmaps', '/pods'].flatMap(
   (name) => ['--only', name],
 );
-const bounds = ['--max-requests', '900', '--seconds', '100'];
+/** The number of requests decides what is compared; the time only ends a run that hangs. */
+const limit = ['--seconds', '600'];
+const bounds = ['--max-requests', '900', ...limit];
 
 describe('npm run differ', () => {
   const machine = Machine.use();
 
   it('finds no difference between answers of one API server', async () => {
-    const { code, stdout, stderr, took } = await differ('--seconds', '50', '--max-requests', '9000');
+    const { code, stdout, stderr } = await differ(...limit, '--max-requests', '9000');
     console.log(stdout);
     expect([code, code === 0 ? '' : `${stdout}\n${stderr}`]).toEqual([0, '']);
     const [, comparisons = '0', kinds = '0'] = /(\d+) comparisons of (\d+) kinds, 0 differences/.exec(stdout) ?? [];
     expect(Number(kinds)).toBeGreaterThanOrEqual(89);
     // each check has compared each kind
     expect(Number(comparisons)).toBeGreaterThan(3000);
-    expect(took).toBeLessThan(600_000);
   });
 
   it.each([

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Api, type Answer } from '../harness/api.ts';
 import { Machine } from '../harness/machine.ts';
 import { oarlock, root, runOarlock } from '../harness/oarlock.ts';
+import { buildPackage } from '../harness/plugin-package.ts';
 import { Daemon, freePort } from '../harness/programs.ts';
 import { untilValue } from '../harness/until.ts';
 
@@ -114,6 +115,111 @@ export const labelled = (object: KubeObject, more: Record<string, string>): Kube
       async () => labelsOf(await create()),
       (seen) => seen?.['before'] === 'six' && seen['third'] === '',
     );
+  });
+});
+
+describe('messages for the author of a plugin', () => {
+  const machine = Machine.use();
+  const failing = `import { configMaps } from '@oarlock/api/resources';
+import { Informers } from '@oarlock/spi/client';
+import { Controllers, watch } from '@oarlock/spi/controller';
+import { z } from 'zod';
+
+interface Removed { readonly only: 'types' }
+
+export default Controllers.plugin({
+  id: 'controller-failing',
+  config: z.strictObject({}),
+  needs: { informers: Informers },
+  create({ informers }) {
+    const all = informers.forResource(configMaps);
+    return {
+      name: 'failing',
+      watches: [watch(all, ({ metadata }) => (metadata?.labels?.['fail'] === undefined ? [] : [metadata.name ?? '']))],
+      async reconcile(key, { log }) {
+        log.info({ key, token: 'abc', monkey: 'banana' }, 'reconciles');
+        if (key === 'throw') throw new Error('thrown');
+        if (key === 'reject') void rejectLater();
+        if (key === 'timer') setTimeout(() => { throw new Error('of a timer'); });
+      },
+    };
+  },
+});
+
+async function rejectLater(): Promise<void> {
+  await Promise.resolve();
+  throw new Error('rejected');
+}
+`;
+  const lineOf = (text: string) => failing.split('\n').findIndex((line) => line.includes(text)) + 1;
+  const matching = (resource: string, operation: string) => `import { Admission, allow } from '@oarlock/spi/admission';
+import { z } from 'zod';
+export default Admission.plugin({
+  id: 'admission-matching',
+  config: z.strictObject({}),
+  create: () => ({ matches: [{ resources: ['${resource}'], operations: ['${operation}' as never] }], validate: () => allow }),
+});
+`;
+
+  it('name the plugin and the line of its source, and report which rules match nothing and which changes need a restart', async () => {
+    const folder = machine.path('messages');
+    const installed = join(folder, 'node_modules', 'controller-installed');
+    await mkdir(join(installed, 'src'), { recursive: true });
+    await writeFile(join(folder, 'failing.ts'), failing);
+    await writeFile(join(folder, 'matching.ts'), matching('deployments', 'CREAT'));
+    // as an author builds and publishes it
+    await writeFile(join(installed, 'src', 'plugin.ts'), failing.replaceAll('failing', 'installed'));
+    await buildPackage(installed);
+    const write = (placement: object) =>
+      writeFile(
+        join(folder, 'cluster.yaml'),
+        JSON.stringify({
+          apiVersion: 'oarlock.dev/v1',
+          kind: 'Cluster',
+          spec: {
+            roles: ['apiserver', 'controllers'],
+            storage: 'storage-memory',
+            controllers: [{ use: './failing.ts', ...placement }, { use: 'controller-installed' }],
+          },
+        }),
+      );
+    await write({});
+    const { daemon, api } = await develop(machine, folder, '-f', 'cluster.yaml', './matching.ts');
+    expect(daemon.output).toContain('the API server does not serve "deployments": did you mean deployments.apps?');
+    expect(daemon.output).toContain('unknown operation "CREAT": did you mean CREATE?');
+
+    const own = (text: string) =>
+      new RegExp(`^controller-failing .*${text}\\n +at [^\\n]*failing\\.ts:${lineOf(`new Error('${text}')`)}:`, 'm');
+    for (const [name, text] of [
+      ['throw', 'thrown'],
+      ['reject', 'rejected'],
+      ['timer', 'of a timer'],
+    ] as const) {
+      const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, labels: { fail: '' } } };
+      expect(await api.call('POST', maps, { body })).toMatchObject({ status: 201 });
+      await untilValue(
+        text,
+        async () => daemon.output,
+        (output) => own(text).test(output),
+      );
+    }
+    expect(daemon.output).toContain('controller-failing reconciles {"key":"throw","token":"<redacted>","monkey":"banana"}');
+    const log = await untilValue(
+      'the log has the errors of the installed package',
+      () => readFile(join(folder, 'data', 'oarlock.log'), 'utf8'),
+      (text) => ['thrown', 'rejected', 'of a timer'].every((each) => text.includes(`Error: ${each}\\n    at `)),
+    );
+    for (const each of ['thrown', 'rejected', 'of a timer'])
+      expect(log).toMatch(
+        new RegExp(`"(?:plugin|controller)":"(?:controller-)?installed".*Error: ${each}[^"]*controller-installed/src/plugin\\.ts:`),
+      );
+    expect(log).toMatch(/"controller":"installed","key":"throw","token":"<redacted>","monkey":"banana"/);
+
+    await writeFile(join(folder, 'matching.ts'), matching('statefulset.apps', 'CREATE'));
+    await daemon.line(/Warning: admission-matching: .*"statefulset\.apps": did you mean statefulsets\.apps\?/);
+    await write({ deadlineMs: 5_000, placement: 'thread' });
+    await daemon.line(/controller-failing: restart oarlock dev to apply the changed (?:deadlineMs, placement|placement, deadlineMs)/);
+    expect(await daemon.stop()).toBe(0);
   });
 });
 

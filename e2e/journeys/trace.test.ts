@@ -102,7 +102,7 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
           /^create pods$/,
           below(set).filter(({ attributes }) => attributes['oarlock.object'] === `pods/default/${name}`),
         );
-        expect(one(/^admission admission-service-account$/, children(create)).attributes['oarlock.changed']).toContain(
+        expect(one(/^admission admission-service-account$/, children(create)).attributes['oarlock.added']).toContain(
           'spec.serviceAccountName',
         );
         const path = below(create);

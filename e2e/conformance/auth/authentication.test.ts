@@ -16,6 +16,16 @@ describe('authentication', () => {
   let cluster: Cluster;
   let issuer: JsonService;
   const is = async (credentials: Shown) => whoIs(cluster.api, credentials);
+  /** Returns the user of the session of the console that these credentials begin, or the status code. */
+  const inConsole = async (credentials: Shown): Promise<string> => {
+    const key = { 'x-oarlock-console': 'k'.repeat(43) };
+    const { status, headers } = await send(cluster.api, 'POST', '/console/session', {
+      ...credentials,
+      headers: { ...credentials.headers, ...key },
+    });
+    const [cookie = ''] = (headers['set-cookie'] ?? []).map((each) => each.slice(0, each.indexOf(';')));
+    return status === 201 ? is({ headers: { cookie, ...key } }) : String(status);
+  };
   const basic = (text: string): Shown => ({ headers: { authorization: `Basic ${Buffer.from(text).toString('base64')}` } });
 
   beforeAll(async () => {
@@ -45,6 +55,7 @@ describe('authentication', () => {
       spec: {
         ...composition({ storage: 'memory', runtime: 'simulated', network: 'host' }),
         roles: ['apiserver', 'controllers'],
+        paths: ['console'],
         ...{
           authn: [
             { use: 'authn-request-header', config: { allowedNames: ['front-proxy'] } },
@@ -68,6 +79,7 @@ describe('authentication', () => {
   it('authenticates holders of a client certificate of the CA', async () => {
     const { cert, key } = cluster.api.tls;
     expect(await is({ cert, key })).toBe('kubernetes-admin [system:masters system:authenticated]');
+    expect(await inConsole({ cert, key })).toBe('kubernetes-admin [system:masters system:authenticated]');
     expect(await is(await certificateOf(cluster.api, 'ada', 'O=devs,CN=ada'))).toBe('ada [devs system:authenticated]');
   });
 
@@ -124,6 +136,8 @@ describe('authentication', () => {
     expect(await is(bearer(await token({})))).toBe('olga@example.com [oidc:devs system:authenticated]');
     expect(await is(bearer(await token({ email_verified: false })))).toBe('401');
     expect(await is(bearer(await token({}, 'elsewhere')))).toBe('401');
+    expect(await inConsole(bearer(await token({})))).toBe('olga@example.com [oidc:devs system:authenticated]');
+    expect(await inConsole(bearer(await token({ email_verified: false })))).toBe('401');
   });
 
   it('authenticates users through a webhook', async () => {

@@ -74,6 +74,8 @@ export function everyView(stage: () => ConsoleStage): void {
       ['logs', '#/o/core/v1/pods/default/hostile/logs', '1 lines', undefined],
       ['managed fields', '#/o/core/v1/pods/default/hostile/fields', 'spec.', undefined],
       ['the topology', '#/topology', 'What if this node is lost?', undefined],
+      ['the flow of Services', '#/topology/services', 'ClusterIP', undefined],
+      ['changes', '#/o/core/v1/pods/default/hostile/changes', 'The object was created', undefined],
       ['why a request is denied', '#/why/access?verb=list&target=pods', 'Rules of the user', undefined],
       ['why traffic is denied', '#/why/traffic', 'Who may connect to whom', undefined],
       ['traces', '#/traces', 'Slowest of the last 100 rollouts', undefined],

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { openPage } from '../../harness/browser.ts';
+import { accessibilityFaults, documentPage, openPage } from '../../harness/browser.ts';
 import { TcpRelay } from '../../harness/tcp-relay.ts';
 import type { ConsoleStage } from './stage.ts';
 
@@ -20,6 +20,29 @@ export function resources(stage: () => ConsoleStage): void {
     await stage().page.getByRole('button', { name: 'Apply' }).click();
     await stage().page.getByText('Applied').waitFor();
     expect(await stage().cluster.kubectl.run(['get', 'configmap', 'edited', '-o', 'jsonpath={.data.a}'])).toBe('2');
+  });
+
+  it('shows what changed the object: user, field manager, and the values before and after', async () => {
+    await stage().tab('Changes');
+    const change = stage()
+      .page.getByRole('listitem')
+      .filter({ has: stage().page.getByText('data.a', { exact: true }) });
+    await change.getByRole('row', { name: 'data.a "1" "2" oarlock-console (Update)' }).waitFor();
+    await change.getByText('User: kubernetes-admin').waitFor();
+    await stage().page.getByText('The object was created').waitFor();
+    await documentPage(stage().page, 'console-changes');
+    expect(await accessibilityFaults(stage().page)).toEqual([]);
+  });
+
+  it('shows why an object that is being deleted is still here', async () => {
+    const held = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'held', finalizers: ['widgets.example.com/cleanup'] } };
+    await stage().cluster.kubectl.run(['create', '-f', '-'], { input: JSON.stringify(held) });
+    await stage().cluster.kubectl.run(['delete', 'configmap', 'held', '--wait=false']);
+    await stage().goTo('#/o/core/v1/configmaps/default/held');
+    await stage().page.getByText('removed by the component that owns widgets.example.com').waitFor();
+    expect(await accessibilityFaults(stage().page)).toEqual([]);
+    await stage().cluster.kubectl.run(['patch', 'configmap', 'held', '--type=merge', '-p', '{"metadata":{"finalizers":null}}']);
+    await stage().page.getByText('The object does not exist, or was deleted').waitFor();
   });
 
   it('finds objects of all kinds by a part of their name', async () => {

@@ -13,10 +13,20 @@ export function trace(stage: () => ConsoleStage): void {
       .waitFor();
     expect(await steps.getByText('deployments.apps/default/hello').count()).toBeGreaterThan(0);
     const all = await steps.getByRole('row').count();
+    const changes = steps.getByRole('row', { name: 'admission admission-priority' }).first();
+    await changes.getByText('Changed 2 fields').click();
+    await changes.getByText('+ spec.priority: 0').waitFor();
+    await changes.getByText('Changed 2 fields').click();
     await stage().page.getByLabel('Only the critical path and failed steps').check();
     await expect.poll(() => steps.getByRole('row').count()).toBeLessThan(all);
     await documentPage(stage().page, 'console-trace');
     expect(await accessibilityFaults(stage().page)).toEqual([]);
+    await stage().tab('Events');
+    await stage().page.getByRole('link', { name: 'Trace of deployments.apps/default/hello' }).first().click();
+    await stage()
+      .page.getByText(/^The latest recorded change of deployments.apps\/default\/hello before the event/)
+      .waitFor();
+    await steps.getByRole('rowheader', { name: 'patch deployments.apps' }).first().waitFor();
   });
 }
 

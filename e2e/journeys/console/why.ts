@@ -42,6 +42,21 @@ export function why(stage: () => ConsoleStage): void {
       .toBe(3);
     expect(await accessibilityFaults(stage().page)).toEqual([]);
     await stage().page.keyboard.press('Escape');
+    await stage().page.getByRole('region', { name: 'node-a' }).getByRole('heading').dragTo(stage().page.getByText('Drag a node here'));
+    await loss.waitFor();
+    await stage().page.keyboard.press('Escape');
+    await stage().tab('Services');
+    const services = stage().page.getByRole('region', { name: 'Services', exact: true });
+    await expect
+      .poll(() =>
+        services
+          .getByRole('row', { name: /default\/hello/ })
+          .getByRole('link', { name: /^hello-/ })
+          .count(),
+      )
+      .toBe(3);
+    await documentPage(stage().page, 'console-services');
+    expect(await accessibilityFaults(stage().page)).toEqual([]);
     await stage().cluster.kubectl.run(['delete', 'pod', 'large']);
     await stage().goTo('#/o/apps/v1/deployments/default/hello/summary');
   });

@@ -10,9 +10,23 @@ export function deploy(stage: () => ConsoleStage): void {
   it('deploys the example from pasted YAML, and shows that it becomes ready', async () => {
     await stage().page.keyboard.press('c');
     await stage().heading('Create from YAML');
-    await stage()
-      .page.getByLabel('YAML documents')
-      .fill(await readFile(join(root, 'examples', 'hello', 'hello.yaml'), 'utf8'));
+    const editor = stage().page.getByLabel('YAML documents');
+    await editor.click();
+    await stage().page.keyboard.type('apiVersion: apps/v1\nkind: Deployment\nspec:\nsel');
+    const options = stage().page.getByRole('listbox', { name: 'Suggestions' });
+    await options.getByRole('option', { name: 'selector LabelSelector required' }).waitFor();
+    await stage().page.keyboard.press('ArrowDown');
+    await documentPage(stage().page, 'console-completion');
+    expect(await accessibilityFaults(stage().page)).toEqual([]);
+    await stage().page.keyboard.press('Enter');
+    await stage().page.keyboard.press('Control+Space');
+    await expect
+      .poll(() => options.getByRole('option').allTextContents())
+      .toEqual([expect.stringMatching(/^matchExpressions/), expect.stringMatching(/^matchLabels/)]);
+    await stage().page.keyboard.press('ArrowUp');
+    await stage().page.keyboard.press('Enter');
+    expect(await editor.inputValue()).toBe('apiVersion: apps/v1\nkind: Deployment\nspec:\n  selector:\n    matchLabels:\n      ');
+    await editor.fill(await readFile(join(root, 'examples', 'hello', 'hello.yaml'), 'utf8'));
     await documentPage(stage().page, 'console-create');
     await stage().page.getByRole('button', { name: 'Check' }).click();
     await stage().page.getByText('created').first().waitFor();
@@ -38,6 +52,12 @@ export function deploy(stage: () => ConsoleStage): void {
     await stage().page.getByLabel('Filter lines').fill('no such line');
     await stage().page.getByText('0 lines').waitFor();
     await stage().page.getByLabel('Filter lines').fill('');
+    await stage().page.getByLabel('Previous instance').check();
+    await stage()
+      .page.getByText(/previous terminated container .* not found/)
+      .waitFor();
+    await stage().page.getByLabel('Previous instance').uncheck();
+    await stage().page.getByText('3 lines').waitFor();
     await documentPage(stage().page, 'console-logs');
   });
 }
@@ -85,6 +105,38 @@ export function changeWorkload(stage: () => ConsoleStage): void {
     await stage().page.getByText('The rollout is complete').waitFor();
     const grace = ['get', 'deployment', 'hello', '-o', 'jsonpath={.spec.template.spec.terminationGracePeriodSeconds}'];
     expect(await stage().cluster.kubectl.run(grace)).toBe('30');
+  });
+}
+
+/** Adds a debug container, and scales and restarts the Deployment. */
+export function operateWorkload(stage: () => ConsoleStage): void {
+  it('adds a debug container to a pod, and shows how to forward a port', async () => {
+    const [pod = ''] = (
+      await stage().cluster.kubectl.run(['get', 'pods', '-l', 'app=hello', '-o', 'jsonpath={.items[*].metadata.name}'])
+    ).split(' ');
+    await stage().goTo(`#/o/core/v1/pods/default/${pod}`);
+    await stage().page.getByRole('button', { name: 'Port forward' }).click();
+    await stage().page.getByText(`kubectl port-forward -n default pod/${pod} 8080:8080`).waitFor();
+    await stage().page.keyboard.press('Escape');
+    await stage().page.getByRole('button', { name: 'Debug container' }).click();
+    await stage().page.getByLabel('Image').fill('host');
+    await stage().page.getByRole('button', { name: 'Add', exact: true }).click();
+    await stage().page.getByRole('button', { name: 'Connect' }).waitFor();
+    const images = ['get', 'pod', pod, '-o', 'jsonpath={.spec.ephemeralContainers[*].image}'];
+    expect(await stage().cluster.kubectl.run(images)).toBe('host');
+  });
+
+  it('scales and restarts a workload', async () => {
+    await stage().goTo('#/o/apps/v1/deployments/default/hello/summary');
+    await stage().page.getByRole('button', { name: 'Scale' }).click();
+    const dialog = stage().page.getByRole('dialog', { name: 'Scale hello' });
+    await dialog.getByLabel('Replicas').fill('2');
+    await dialog.getByRole('button', { name: 'Scale' }).click();
+    await stage().page.getByText('2 of 2 ready').waitFor();
+    await stage().page.getByRole('button', { name: 'Restart' }).click();
+    await stage().page.getByText('The rollout has been restarted').waitFor();
+    await stage().tab('Revisions');
+    await stage().page.getByText('Revision 4 (current)').waitFor();
   });
 }
 

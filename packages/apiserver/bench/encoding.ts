@@ -8,7 +8,7 @@ import { encodingFor } from '../src/endpoints/negotiation/encoding.ts';
 import { loadCodec } from '../src/endpoints/negotiation/protobuf-codec.ts';
 import { decodeProtobuf } from '../src/endpoints/negotiation/protobuf-decoder.ts';
 import type { ResponseEncoding } from '../src/endpoints/negotiation/response-encoding.ts';
-import type { EncodedObject } from '../src/endpoints/request/response.ts';
+import type { ByteSink, EncodedObject } from '../src/endpoints/request/response.ts';
 import { Codec } from '../src/watch-cache/item.ts';
 
 const [count = 5000] = process.argv.slice(2).map(Number);
@@ -85,13 +85,16 @@ const encodings: Readonly<Record<string, ResponseEncoding>> = {
 };
 
 function list(encoding: ResponseEncoding, all: readonly EncodedObject[]): Buffer {
-  const parts: Buffer[] = [];
+  const parts: Uint8Array[] = [];
   let length = 0;
   if (encoding.itemLength !== undefined) for (const item of all) length += encoding.itemLength(item);
   parts.push(encoding.listHead({ resourceVersion: '1' }, length));
   let first = true;
-  // the opening of an item is written into a buffer that is used again
-  const sink = { add: (bytes: Buffer) => parts.push(bytes.length <= 10 ? Buffer.from(bytes) : bytes) };
+  const sink: ByteSink = {
+    // short parts are written into buffers that are used again
+    add: (bytes, start = 0) => parts.push(bytes.length <= 10 ? bytes.slice(start) : bytes.subarray(start)),
+    addDecimal: (value) => parts.push(Buffer.from(String(value))),
+  };
   for (const item of all) {
     encoding.listItem(item, first, sink);
     first = false;

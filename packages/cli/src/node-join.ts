@@ -13,6 +13,7 @@ import { errorText } from '@oarlock/primitives/error-text';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { nodeNameForm, type JoinResponse } from '@oarlock/cluster/paths/join-path';
 import { readDiscoveredServers } from '@oarlock/cluster/process/server-discovery';
+import { caHashes } from '@oarlock/cluster/pki/ca-hash';
 import { kubeconfig } from '@oarlock/cluster/pki/kubeconfig';
 import { bearerToken, parseJoinToken } from '@oarlock/cluster/servers/join-token';
 import { nodeSkew } from '@oarlock/cluster/servers/version-skew';
@@ -27,6 +28,7 @@ import type { KeyPair } from '@oarlock/spi/cluster';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { discoverCa, validateJoinTarget, withClient } from './common/join-discovery.ts';
 import type { NodeJoinOptions } from './nodes/node-join-options.ts';
+import { updateServingAddress } from './nodes/serving-address.ts';
 import { up } from './up.ts';
 
 interface NodeFacts {
@@ -37,8 +39,16 @@ interface NodeFacts {
   readonly cluster: JoinResponse['cluster'];
 }
 
+interface NodeFiles {
+  readonly dataDir: string;
+  readonly kubeconfigFile: string;
+  readonly certificateFile: string;
+}
+
 /** Maximum time in milliseconds to wait for the approval of a certificate request, as kubelets wait. */
 const approvalTimeoutMs = 15 * 60_000;
+/** As above, for the certificate of a machine whose address has changed: the node starts without it. */
+const addressApprovalTimeoutMs = 30_000;
 /** Time in milliseconds after which the command reports that an approval is pending. */
 const approvalNoticeMs = 5_000;
 /** Timeout of a connection to the server in milliseconds. The command does not wait for a server that is still starting. */
@@ -51,8 +61,7 @@ export async function join(options: NodeJoinOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   const kubeconfigFile = joinPath(dataDir, 'kubelet.kubeconfig');
   const certificateFile = joinPath(dataDir, 'kubelet-serving.crt');
-  const previous = await readEnrollment(options, dataDir, certificateFile);
-  if (previous !== undefined) await updateAuthorities(kubeconfigFile, await serverList(options.server ?? serversOf(previous), dataDir));
+  const previous = await currentEnrollment(options, { dataDir, kubeconfigFile, certificateFile });
   const file = options.file === undefined ? (await selectDefaultCluster()).file : await readClusterFile(options.file);
   if (previous !== undefined) await checkFile(file, previous.cluster);
   const facts = previous ?? (await enroll({ ...options, parsed: file }, { dataDir, kubeconfigFile, certificateFile }));
@@ -98,6 +107,30 @@ async function readEnrollment(
   return undefined;
 }
 
+/**
+ * Returns the result of an earlier enrollment if it is still valid and the API servers accept it, otherwise undefined.
+ * @throws CommandError if the data directory belongs to another node or cluster, or if the enrollment is not valid and no token is given
+ */
+async function currentEnrollment(options: NodeJoinOptions, files: NodeFiles): Promise<NodeFacts | undefined> {
+  const { dataDir, kubeconfigFile } = files;
+  const facts = await readEnrollment(options, dataDir, files.certificateFile);
+  if (facts === undefined) return undefined;
+  const servers = await serverList(options.server ?? serversOf(facts), dataDir);
+  const isAccepted = await updateAuthorities(kubeconfigFile, servers);
+  const { ca = '' } = (await loadKubeconfig(kubeconfigFile, { environment: {} })).options;
+  if (options.caHash !== undefined && !caHashes(ca).includes(options.caHash))
+    throw usage(`--ca-hash: ${dataDir} belongs to the cluster ${facts.cluster.name}, which has another CA: join with a new --data-dir`);
+  if (isAccepted) {
+    await updateAddress(facts, files, servers);
+    return facts;
+  }
+  if (options.token === undefined)
+    throw new CommandError(
+      `${servers.preferred} rejects the certificate of the node ${facts.nodeName}, as after \`oarlock node remove\`: join again with a new token from \`oarlock token create\``,
+    );
+  return undefined;
+}
+
 /** @throws CommandError if the node's file contradicts the configuration of the cluster, with a sentence for each field */
 async function checkFile(file: ClusterFile, cluster: JoinResponse['cluster']): Promise<void> {
   const { components, dnsServiceIP } = cluster;
@@ -113,26 +146,44 @@ async function checkFile(file: ClusterFile, cluster: JoinResponse['cluster']): P
   if (conflicts.length > 0) throw new CommandError(conflicts.join('\n'));
 }
 
-/** Updates the CAs in the kubeconfig, which may have changed. If the server cannot be reached, the running node tries again later. */
-async function updateAuthorities(kubeconfigFile: string, servers: ServerList): Promise<void> {
+/**
+ * Updates the CAs in the kubeconfig, which may have changed. If the server cannot be reached, the running node tries again later. Returns false if a server
+ * rejects the certificate of the node.
+ */
+async function updateAuthorities(kubeconfigFile: string, servers: ServerList): Promise<boolean> {
   const { options } = await loadKubeconfig(kubeconfigFile, { environment: {} });
   try {
     await withClient({ ...options, server: servers.preferred, servers }, (api) =>
       takeUpAuthorities(kubeconfigFile, api, AbortSignal.timeout(serverTimeoutMs)),
     );
   } catch (error) {
+    if (isStatus(error, 'Unauthorized')) return false;
     console.error(`could not fetch the cluster CAs: ${errorText(error)}`);
+  }
+  return true;
+}
+
+/** Requests another serving certificate if the address of the machine has changed. If that fails, the node starts with the former certificate. */
+async function updateAddress({ nodeName }: NodeFacts, files: NodeFiles, servers: ServerList): Promise<void> {
+  const { options } = await loadKubeconfig(files.kubeconfigFile, { environment: {} });
+  const signal = AbortSignal.timeout(addressApprovalTimeoutMs);
+  const request = (names: readonly string[]) =>
+    withClient({ ...options, server: servers.preferred, servers }, (client) =>
+      requestCertificate({ client, purpose: 'serving', subject: { nodeName, names }, signal }),
+    );
+  const keyFile = joinPath(files.dataDir, 'kubelet-serving.key');
+  try {
+    const address = await addressTowards(servers.preferred, AbortSignal.timeout(serverTimeoutMs));
+    await updateServingAddress({ nodeName, address, certificateFile: files.certificateFile, keyFile, request });
+  } catch (error) {
+    console.error(`could not request a serving certificate for the address of this machine: ${errorText(error)}`);
   }
 }
 
 /** Joins the cluster with a token: verifies the cluster's CA, requests the certificates, and writes them to the data directory. */
 async function enroll(
   options: NodeJoinOptions & { readonly parsed: ClusterFile },
-  {
-    dataDir,
-    kubeconfigFile,
-    certificateFile,
-  }: { readonly dataDir: string; readonly kubeconfigFile: string; readonly certificateFile: string },
+  { dataDir, kubeconfigFile, certificateFile }: NodeFiles,
 ): Promise<NodeFacts> {
   const { servers: urls, token, expectedCaHash, nodeName } = validateOptions(options);
   const servers = new ServerList(urls, { random: Math.random });

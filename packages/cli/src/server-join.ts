@@ -1,4 +1,5 @@
 import { mkdir, readFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { join as joinPath, resolve } from 'node:path';
 import { isStatus, StatusError } from '@oarlock/api/status';
 import { clusterSchema } from '@oarlock/cluster/cluster-file/cluster-schema';
@@ -9,7 +10,7 @@ import { version } from '@oarlock/cluster/process/version';
 import { openRecord, parseRecord, type ClusterRecord } from '@oarlock/cluster/servers/cluster-record';
 import { bearerToken, parseJoinToken, unsealClusterKey, type JoinToken } from '@oarlock/cluster/servers/join-token';
 import { hasKeys, pkiDirectory, writeKeyFiles } from '@oarlock/cluster/servers/key-files';
-import { serverJoinPath, type ServerJoinResponse } from '@oarlock/cluster/servers/server-plugins';
+import { serverJoinPath, type ServerJoinRequest, type ServerJoinResponse } from '@oarlock/cluster/servers/server-plugins';
 import { serverSkew } from '@oarlock/cluster/servers/version-skew';
 import { writeStorageState } from '@oarlock/cluster/servers/storage-state';
 import { writeClusterKey } from '@oarlock/cluster/servers/shared-keys';
@@ -59,7 +60,7 @@ async function enroll(options: ServerJoinOptions, dataDir: string): Promise<void
   const { url, token, hash } = validateOptions(options);
   await requireEmpty(dataDir);
   const ca = await discoverCa(new ServerList([url], { random: Math.random }), { expectedHash: hash, option: hashOption });
-  const answer = await requestKeys(url, ca, token);
+  const answer = await requestKeys(url, ca, { token, name: options.nodeName ?? hostname().toLowerCase() });
   const record = parseRecord(answer.record);
   if (!record.identity.ca.includes(caHashes(ca)[0] ?? '')) throw new CommandError(`the keys of ${url} are not those of its CA`);
   const skew = serverSkew(version, record.version);
@@ -88,10 +89,14 @@ async function requireEmpty(dataDir: string): Promise<void> {
   if (hasKeys(dataDir)) throw usage(`${dataDir} has keys of a cluster: join with a new --data-dir`);
 }
 
-async function requestKeys(server: string, ca: string, token: JoinToken): Promise<ServerJoinResponse> {
+async function requestKeys(
+  server: string,
+  ca: string,
+  { token, name }: { readonly token: JoinToken; readonly name: string },
+): Promise<ServerJoinResponse> {
   try {
     return (await withClient({ server, ca, token: bearerToken(token) }, (api) =>
-      api.raw('POST', serverJoinPath, {}),
+      api.raw('POST', serverJoinPath, { name } satisfies ServerJoinRequest),
     )) as ServerJoinResponse;
   } catch (error) {
     if (isStatus(error, 'Unauthorized'))

@@ -113,12 +113,13 @@ async function upInNamespaces(options: UpOptions, file: ClusterFile, roles: read
 }
 
 function printReady(message: string): void {
-  if (process.send !== undefined) {
-    process.send({ ready: message });
+  if (process.connected) {
+    process.send?.({ ready: message });
     process.disconnect();
   } else {
     console.log(message);
-    console.log('\nStop it with Ctrl-C.');
+    // a detached process continues when the command that waits for it was interrupted
+    if (process.send === undefined) console.log('\nStop it with Ctrl-C.');
   }
 }
 

@@ -29,7 +29,7 @@ import { guardProcess } from './hosting/guard-process.ts';
 import { pluginHealthEvents } from './hosting/plugin-health-events.ts';
 import { isolationWarnings } from './composition/runtime-reports.ts';
 import { planWarnings } from './composition/check-plan.ts';
-import { matchWarnings } from './composition/match-warnings.ts';
+import { kindWarnings, matchWarnings } from './composition/match-warnings.ts';
 import { serverPlugins } from './servers/server-plugins.ts';
 import { ProcessStorageServer } from './pki/storage-server.ts';
 import { prepareSharedKeys, type SharedKeys } from './servers/shared-keys.ts';
@@ -124,7 +124,9 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
       composition = composed;
     });
     await lock.ready();
-    warn([...allocation.notices, ...(await isolationWarnings(composition)), ...(await matchWarnings(composition))]);
+    const running = composition;
+    const ofPlugins = await Promise.all([isolationWarnings, matchWarnings, kindWarnings].map((check) => check(running)));
+    warn([...allocation.notices, ...ofPlugins.flat()]);
     log.info({ roles: planned.roles, ms: Math.round(performance.now() - startedAt) }, 'ready');
     return {
       plan: planned,

@@ -1,4 +1,5 @@
 import { describeConfigIssues } from './config-issue.ts';
+import type { Logger } from '@oarlock/primitives/logger';
 import type { Fault, SourcePosition } from './errors.ts';
 import type { Lifecycle, Plugin, PluginContext } from './plugin.ts';
 import type { PluginHealth } from './plugin-health.ts';
@@ -17,6 +18,8 @@ export interface Placement {
   locateConfig?(path: readonly PropertyKey[]): SourcePosition | undefined;
   /** Wraps each instance that the plugin creates, for example in a guard. The host still calls `start` and `stop` on the instance itself. */
   decorate?(instance: Lifecycle, context: PluginContext, health: PluginHealth): object;
+  /** Returns the log of the plugin, which also receives its late errors. */
+  decorateLog?(log: Logger): Logger;
   /** Limits for a plugin that the host does not trust to be correct. Its late errors are attributed to it. */
   readonly limits?: LifecycleLimits;
   /** Returns the object that consumers hold instead of the plugin's first instance, so that `PluginHost.replace` can exchange the instance. */

@@ -26,7 +26,7 @@ export interface PluginHealthView {
 export const unhealthyForMs = 60_000;
 /** A plugin with more late errors than this within `unhealthyForMs` is suspended for as long. */
 export const maxLateErrors = 10;
-/** Interval in milliseconds at which repeated late errors of one plugin are logged. */
+/** Interval in milliseconds at which late errors of one plugin are logged after the first `maxLateErrors`. */
 const logEveryMs = 10_000;
 
 const scope = new AsyncLocalStorage<PluginHealth>();
@@ -113,7 +113,7 @@ export class PluginHealth {
     };
   }
 
-  /** Records a fault. The caller logs faults of calls; late errors are logged here, repeated ones at intervals. */
+  /** Records a fault. The caller logs faults of calls; late errors are logged here, many of them at intervals. */
   report(kind: PluginFaultKind, error: unknown): void {
     this.#faults[kind] += 1;
     if (error instanceof Error) owners.set(error, this);
@@ -150,7 +150,7 @@ export class PluginHealth {
       this.#lateErrors = 0;
     }
     this.#lateErrors += 1;
-    if (this.#loggedAt !== undefined && now - this.#loggedAt < logEveryMs) return;
+    if (this.#lateErrors > maxLateErrors && this.#loggedAt !== undefined && now - this.#loggedAt < logEveryMs) return;
     this.#loggedAt = now;
     this.#options.log.error({ err: error, count: this.#faults.late }, 'the plugin has an error that it does not handle');
   }

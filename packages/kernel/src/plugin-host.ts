@@ -126,7 +126,7 @@ export class PluginHost {
       name,
       plugin,
       placement,
-      health: this.#healthOf(name, plugin),
+      health: this.#healthOf(name, placement),
       current: { plugin, config: checked.config, abort: new AbortController(), metrics: new Registry() },
       ...(at && { at }),
       ...(path !== undefined && { path }),
@@ -306,27 +306,32 @@ export class PluginHost {
     }
   }
 
-  #contextOf({ name }: HostedPlugin, { metrics, abort }: PluginInstance): PluginContext {
-    const { clock, log, tracer, dataDir } = this.#options;
+  #contextOf({ name, placement }: HostedPlugin, { metrics, abort }: PluginInstance): PluginContext {
+    const { clock, tracer, dataDir } = this.#options;
     return {
       name,
       clock,
       metrics,
       signal: abort.signal,
-      log: log.child({ plugin: name }),
+      log: this.#logOf(name, placement),
       tracer: tracer(name),
       dataDir: join(dataDir, name),
     };
   }
 
-  #healthOf(name: string, plugin: Plugin): PluginHealth {
-    const { clock, log, onHealthChange } = this.#options;
+  #logOf(name: string, placement: Placement): Logger {
+    const log = this.#options.log.child({ plugin: name });
+    return placement.decorateLog?.(log) ?? log;
+  }
+
+  #healthOf(name: string, placement: Placement): PluginHealth {
+    const { clock, onHealthChange } = this.#options;
     const { signal: stopping } = this.#stopping;
     return new PluginHealth({
       name,
-      slot: plugin.provides.id,
+      slot: placement.plugin.provides.id,
       clock,
-      log: log.child({ plugin: name }),
+      log: this.#logOf(name, placement),
       stopping,
       onChange: onHealthChange,
     });

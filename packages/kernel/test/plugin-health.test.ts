@@ -23,14 +23,14 @@ class ManualClock implements Clock {
   }
 }
 
-function start() {
+function start(log = silentLogger) {
   const clock = new ManualClock();
   const changes: PluginHealthView[] = [];
   const health = new PluginHealth({
     name: 'admission-mine',
     slot: 'admission/v1',
     clock,
-    log: silentLogger,
+    log,
     stopping: new AbortController().signal,
     onChange: (view) => changes.push(view),
   });
@@ -68,6 +68,18 @@ describe('health of a plugin', () => {
     });
     clock.advance(unhealthyForMs);
     expect(health.view()).toMatchObject({ healthy: true, suspended: false });
+  });
+
+  it('logs the first late errors, also if they follow at once, and later ones at intervals', () => {
+    const logged: unknown[] = [];
+    const { health, clock } = start({ ...silentLogger, error: ({ count }) => void logged.push(count) });
+    for (let count = 0; count < maxLateErrors; count++) health.report('late', new Error('again'));
+    expect(logged).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    for (let count = 0; count < 100; count++) health.report('late', new Error('again'));
+    expect(logged.length).toBeLessThan(14);
+    clock.advance(10_000);
+    health.report('late', new Error('again'));
+    expect(logged.at(-1)).toBe(111);
   });
 
   it('is good again when another version of the plugin runs', () => {

@@ -39,7 +39,7 @@ export default Roles.plugin({
       services && new ProxyHealthServer({ services, mode: proxy?.mode, registry, clock, healthzBindAddress, metricsBindAddress });
     const names = dns && {
       loop: new ClusterDnsController({ informers, dns, minSyncMs, clock, log }),
-      service: new DnsService({ client, dns, serviceIP: facts.dnsServiceIP, nodeName, clock, log }),
+      service: new DnsService({ client, informers, dns, serviceIP: facts.dnsServiceIP, nodeName, clock, log }),
     };
     return {
       name: 'proxy',

@@ -2,6 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Resource } from '@oarlock/api/resource';
+import { printLogs } from '@oarlock/cli/dev/observe-planned';
+import { colorsFor } from '@oarlock/cli/dev/terminal-colors';
 import { ResourceDiscovery } from '@oarlock/client/resource-discovery';
 import { sectionOf, insertPlugin } from '@oarlock/cluster/cluster-file/insert-plugin';
 import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
@@ -29,6 +31,8 @@ export interface StartClusterOptions {
   readonly spec?: ClusterDocument['spec'];
   readonly roles?: readonly RoleName[];
   readonly clock?: Clock;
+  /** Receives the logs of `plugins` and the failed reconciles of their controllers, with the plugin's name. Default: stderr. */
+  print?(text: string): void;
 }
 
 export interface TestCluster extends AsyncDisposable {
@@ -53,13 +57,19 @@ const rolesByDefault: readonly RoleName[] = ['apiserver', 'controllers', 'schedu
 
 /** Starts a cluster as `startCluster` does, with the modules from which this module was loaded. */
 export async function startTestCluster(options: StartClusterOptions = {}): Promise<TestCluster> {
-  const { plugins = [], nodes = 0, roles = rolesByDefault, clock } = options;
+  const { plugins = [], nodes = 0, roles = rolesByDefault, clock, print = console.error } = options;
   const testPlugins = plugins.map((each): TestPlugin => ('plugin' in each ? each : { plugin: each }));
   const file = fileOf(options, nodes > 0 ? [...roles, 'kubelet'] : roles, testPlugins);
   const dataDir = await mkdtemp(join(tmpdir(), 'oarlock-test-'));
   try {
     const known = new Map(testPlugins.map(({ plugin }) => [plugin.id, plugin]));
-    const running = await run({ dataDir, port: 0, file, knownPlugins: known, ...(clock && { clock }) });
+    const running = await run({
+      ...{ dataDir, port: 0, file, knownPlugins: known },
+      ...(known.size > 0 && {
+        mapPlugin: (planned) => (known.has(planned.plugin.id) ? printLogs(planned, { paint: colorsFor(false), print }) : planned),
+      }),
+      ...(clock && { clock }),
+    });
     const { host } = running.composition;
     const stop = async () => {
       await running.stop();

@@ -34,7 +34,7 @@ const body = z.object({ spans: z.array(spanSchema).max(maxSpans) });
 
 /**
  * Serves `GET /oarlock/v1/traces`. With `object=pods/default/a`, returns the spans of the object's latest change (with `all`: of every trace that
- * contains a span of the object); with `trace=ID`, those of one trace; with `rollouts=N`, the latest N rollouts, the slowest first.
+ * contains a span of the object; with `writes`: of none, only the spans of the object itself in `about`); with `trace=ID`, those of one trace; with `rollouts=N`, the latest N rollouts, the slowest first.
  */
 export const traceQueryHandler = Paths.plugin({
   id: 'trace-query',
@@ -57,6 +57,7 @@ export const traceQueryHandler = Paths.plugin({
         return { code: 200, body: { rollouts: slowestRollouts(spans, count) } };
       }
       const about = spans.forObject(query['object'] ?? '');
+      if (query['writes'] !== undefined) return { code: 200, body: { about, spans: [] } };
       return {
         code: 200,
         body: { about, spans: [...selectTraces(about, query['all'] !== undefined)].flatMap((traceId) => spans.trace(traceId)) },

@@ -62,6 +62,12 @@ describe('GET /oarlock/v1/traces', () => {
     expect(await query('pods/d/a', { all: '1' })).toEqual(['old', 'applied', 'effect', 'later', 'looked']);
   });
 
+  it('returns only the spans of the object on request', async () => {
+    const { body } = await traces({ object: 'pods/d/a', writes: '' });
+    expect((body as { about: RecordedSpan[] }).about.map(({ name }) => name)).toEqual(['old', 'applied', 'later', 'looked']);
+    expect(await query('pods/d/a', { writes: '' })).toEqual([]);
+  });
+
   it('returns the last span if no request is recorded', async () => {
     store = new MemorySpanStore(10);
     store.add([span('effect', { parentId: spanId('gone'), attributes: about })]);

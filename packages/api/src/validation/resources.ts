@@ -43,12 +43,12 @@ const countedResources = new Set([
   'services.loadbalancers',
 ]);
 /** Returns true for names in the domain kubernetes.io or without a domain. */
-const isNative = (name: string) => !name.includes('/') || name.includes('kubernetes.io/');
+export const isNativeResource = (name: string) => !name.includes('/') || name.includes('kubernetes.io/');
 export function isExtendedResource(name: string): boolean {
-  return !isNative(name) && !name.startsWith('requests.') && isQualifiedName(`requests.${name}`).length === 0;
+  return !isNativeResource(name) && !name.startsWith('requests.') && isQualifiedName(`requests.${name}`).length === 0;
 }
 /** Returns true for resources whose limits may exceed their requests (IsOvercommitAllowed). */
-export const overcommitAllowed = (name: string) => isNative(name) && !isHugePages(name);
+export const overcommitAllowed = (name: string) => isNativeResource(name) && !isHugePages(name);
 const isInteger = (name: string) => countedResources.has(name) || isExtendedResource(name);
 
 const validateResourceName: NameCheck = (errors, path, name) => {
@@ -68,7 +68,7 @@ const validateContainerResourceName: NameCheck = (errors, path, name) => {
   validateResourceName(errors, path, name);
   if (!name.includes('/')) {
     if (!containerResources.has(name) && !isHugePages(name)) errors.push(invalid(path, name, 'must be a standard resource for containers'));
-  } else if (!isNative(name) && !isExtendedResource(name))
+  } else if (!isNativeResource(name) && !isExtendedResource(name))
     errors.push(invalid(path, name, "doesn't follow extended resource name standard"));
 };
 const validatePodResourceName: NameCheck = (errors, path, name) => {

@@ -24,26 +24,22 @@ import {
   validateSecret,
 } from './internal/core/core.ts';
 import { validateObjectMeta, validateObjectMetaUpdate } from './meta.ts';
-import { validatePodTemplate } from './internal/core/pod-spec.ts';
-import {
-  validateBinding,
-  validateEphemeralContainersUpdate,
-  validatePodCreate,
-  validatePodStatusUpdate,
-  validatePodUpdate,
-} from './internal/core/pod.ts';
-import { validateResizeUpdate } from './internal/core/pod-resize.ts';
+import { validatePodTemplate } from './internal/core/pods/pod-spec.ts';
+import { validateBinding, validateEphemeralContainersUpdate, validatePodCreate, validatePodUpdate } from './internal/core/pods/pod.ts';
+import { validatePodStatusUpdate } from './internal/core/pods/pod-status.ts';
+import { validateResizeUpdate } from './internal/core/pods/pod-resize.ts';
 import { validateRequiredFields } from './internal/required-fields.ts';
 import { validateLoadBalancerStatus, validateService, validateServiceUpdate } from './internal/core/service.ts';
-import { validatePersistentVolume, validatePersistentVolumeClaim } from './internal/core/persistent-volumes.ts';
+import { validatePersistentVolumeClaim, validatePersistentVolumeClaimStatus } from './internal/core/persistent-volume-claims.ts';
+import { validatePersistentVolume } from './internal/core/persistent-volumes.ts';
 import {
   validateDaemonSet,
   validateDeployment,
   validateReplicaSet,
-  validateReplicaStatus,
   validateReplicationController,
   validateStatefulSet,
 } from './internal/apps.ts';
+import { validateDaemonSetStatus, validateReplicaStatus } from './internal/workload-status.ts';
 import { validateRole, validateRoleBinding } from './internal/rbac.ts';
 import {
   validateHorizontalPodAutoscaler,
@@ -77,6 +73,7 @@ import {
 } from './internal/networking.ts';
 import {
   validateCertificateSigningRequest,
+  validateCertificateSigningRequestApproval,
   validateCertificateSigningRequestStatus,
 } from './internal/certificates/certificate-signing-request.ts';
 import {
@@ -200,6 +197,7 @@ on<Node>('v1/Node/status', validateNode);
 on<KubeObject>('v1/ServiceAccount', () => undefined);
 on<Endpoints>('v1/Endpoints', (errors, object, _, { allowLoopback = false }) => validateEndpoints(errors, object, allowLoopback));
 on<PersistentVolumeClaim>('v1/PersistentVolumeClaim', validatePersistentVolumeClaim);
+on<PersistentVolumeClaim>('v1/PersistentVolumeClaim/status', validatePersistentVolumeClaimStatus);
 on<PersistentVolume>('v1/PersistentVolume', validatePersistentVolume);
 on<LimitRange>('v1/LimitRange', (errors, object) => {
   validateLimitRangeNames(errors, object);
@@ -208,15 +206,23 @@ on<LimitRange>('v1/LimitRange', (errors, object) => {
 on<Event>('v1/Event', (errors, object) => event(errors, object));
 on<ReplicationController>('v1/ReplicationController', (errors, object) => validateReplicationController(errors, object));
 on<ReplicationController>('v1/ReplicationController/status', (errors, object, old) =>
-  validateReplicaStatus(errors, object.status, old?.status),
+  validateReplicaStatus(errors, { status: object.status, old: old?.status }),
 );
 on<EventV1>('events.k8s.io/v1/Event', validateEventV1);
 on<Deployment>('apps/v1/Deployment', validateDeployment);
-on<Deployment>('apps/v1/Deployment/status', (errors, object, old) => validateReplicaStatus(errors, object.status, old?.status));
+on<Deployment>('apps/v1/Deployment/status', (errors, object, old) =>
+  validateReplicaStatus(errors, { status: object.status, old: old?.status }),
+);
 on<ReplicaSet>('apps/v1/ReplicaSet', validateReplicaSet);
-on<ReplicaSet>('apps/v1/ReplicaSet/status', (errors, object, old) => validateReplicaStatus(errors, object.status, old?.status));
+on<ReplicaSet>('apps/v1/ReplicaSet/status', (errors, object, old) =>
+  validateReplicaStatus(errors, { status: object.status, old: old?.status }),
+);
 on<DaemonSet>('apps/v1/DaemonSet', validateDaemonSet);
+on<DaemonSet>('apps/v1/DaemonSet/status', updatesOnly(validateDaemonSetStatus));
 on<StatefulSet>('apps/v1/StatefulSet', validateStatefulSet);
+on<StatefulSet>('apps/v1/StatefulSet/status', (errors, object, old) =>
+  validateReplicaStatus(errors, { status: object.status, old: old?.status, ready: 'status.readyReplicas' }),
+);
 on<Scale>('autoscaling/v1/Scale', (errors, object) => validateNonNegative(errors, 'spec.replicas', object.spec?.replicas));
 on<Lease>('coordination.k8s.io/v1/Lease', (errors, object) => validateLease(errors, object));
 on<EndpointSlice>('discovery.k8s.io/v1/EndpointSlice', (errors, object, old, { allowLoopback = false }) =>
@@ -257,8 +263,14 @@ on<CSINode>('storage.k8s.io/v1/CSINode', validateCSINode);
 on<VolumeAttachment>('storage.k8s.io/v1/VolumeAttachment', validateVolumeAttachment);
 on<CSIStorageCapacity>('storage.k8s.io/v1/CSIStorageCapacity', validateCSIStorageCapacity);
 on<CertificateSigningRequest>('certificates.k8s.io/v1/CertificateSigningRequest', validateCertificateSigningRequest);
-on<CertificateSigningRequest>('certificates.k8s.io/v1/CertificateSigningRequest/status', validateCertificateSigningRequestStatus);
-on<CertificateSigningRequest>('certificates.k8s.io/v1/CertificateSigningRequest/approval', validateCertificateSigningRequestStatus);
+on<CertificateSigningRequest>(
+  'certificates.k8s.io/v1/CertificateSigningRequest/status',
+  updatesOnly(validateCertificateSigningRequestStatus),
+);
+on<CertificateSigningRequest>(
+  'certificates.k8s.io/v1/CertificateSigningRequest/approval',
+  updatesOnly(validateCertificateSigningRequestApproval),
+);
 on<APIService>('apiregistration.k8s.io/v1/APIService', (errors, object) => validateApiService(errors, object));
 on<APIService>('apiregistration.k8s.io/v1/APIService/status', (errors, object) => validateApiServiceStatus(errors, object));
 on<FlowSchema>('flowcontrol.apiserver.k8s.io/v1/FlowSchema', (errors, object) => validateFlowSchema(errors, object));

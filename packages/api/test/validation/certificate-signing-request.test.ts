@@ -32,7 +32,7 @@ it('CertificateSigningRequests may only get PEM certificates in the status', () 
     return validateObject(gvkOf(object), object, old, { subresource: 'status' }).map(({ field, message }) => `${field}: ${message}`);
   };
   const invalid = 'status.certificate: Invalid value: "<certificate data>": ';
-  expect(faults(Buffer.from('text').toString('base64'))).toEqual([`${invalid}must contain one or more CERTIFICATE PEM blocks`]);
+  expect(faults(Buffer.from('text').toString('base64'))).toEqual([`${invalid}must contain at least one CERTIFICATE PEM block`]);
   expect(faults(certificateRequest)).toEqual([`${invalid}only CERTIFICATE PEM blocks are allowed, found "CERTIFICATE REQUEST"`]);
   const broken = Buffer.from('-----BEGIN CERTIFICATE-----\neA==\n-----END CERTIFICATE-----\n').toString('base64');
   expect(faults(broken)).toEqual([`${invalid}x509: malformed certificate`]);

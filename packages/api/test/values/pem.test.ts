@@ -13,3 +13,11 @@ it('finds the well-formed blocks of a PEM file', () => {
   expect(blocks('-----BEGIN A-----\neA==\n')).toEqual([]);
   expect(pemBlocks(undefined)).toEqual([]);
 });
+
+it('separates headers from the content of a block', () => {
+  const text = '-----BEGIN A-----\nkey: value\n\neA==\n-----END A-----\n-----BEGIN A-----\neA==\n-----END A-----\n';
+  expect(pemBlocks(Buffer.from(text).toString('base64')).map(({ hasHeaders, bytes }) => [hasHeaders, bytes.toString()])).toEqual([
+    [true, 'x'],
+    [false, 'x'],
+  ]);
+});

@@ -35,22 +35,37 @@ export function applyMutation(
     return before;
   }
   // names of fields are part of a body: keys of data, labels and annotations
-  if (!context.isConfidential) span?.setAttribute('oarlock.changed', changedPaths(before, result));
+  if (span !== undefined && !context.isConfidential)
+    for (const [kind, paths] of Object.entries(changedPaths(before, result)))
+      if (paths.length > 0) span.setAttribute(`oarlock.${kind}`, paths);
   return result;
 }
 
-/** Returns the JSON paths at which two objects differ, such as `spec.containers[0].image`, for spans. */
-export function changedPaths(before: unknown, after: unknown): string[] {
-  const paths: string[] = [];
+const memberPath = (path: string, key: string): string =>
+  /^[\w$-]+$/.test(key) ? (path === '' ? key : `${path}.${key}`) : `${path}[${JSON.stringify(key)}]`;
+
+export interface ChangedPaths {
+  readonly added: readonly string[];
+  readonly changed: readonly string[];
+  readonly removed: readonly string[];
+}
+
+/** Returns the JSON paths at which two objects differ, such as `spec.containers[0].image`, for spans: spans carry no values, which may be confidential. */
+export function changedPaths(before: unknown, after: unknown): ChangedPaths {
+  const paths = { added: [] as string[], changed: [] as string[], removed: [] as string[] };
+  let left = maxChangedPaths;
   const visit = (a: unknown, b: unknown, path: string): void => {
-    if (paths.length >= maxChangedPaths || a === b) return;
+    if (left <= 0 || a === b) return;
     if (Array.isArray(a) && Array.isArray(b)) {
       for (let i = 0; i < Math.max(a.length, b.length); i++) visit(a[i], b[i], `${path}[${i}]`);
     } else if (isObject(a) && isObject(b)) {
       // plugins copy what they change and share the rest
-      for (const key in a) if (a[key] !== b[key]) visit(a[key], b[key], path === '' ? key : `${path}.${key}`);
-      for (const key in b) if (!Object.hasOwn(a, key)) visit(undefined, b[key], path === '' ? key : `${path}.${key}`);
-    } else if (!jsonEqual(a, b)) paths.push(path);
+      for (const key in a) if (a[key] !== b[key]) visit(a[key], b[key], memberPath(path, key));
+      for (const key in b) if (!Object.hasOwn(a, key)) visit(undefined, b[key], memberPath(path, key));
+    } else if (!jsonEqual(a, b)) {
+      left -= 1;
+      paths[a === undefined ? 'added' : b === undefined ? 'removed' : 'changed'].push(path);
+    }
   };
   visit(before, after, '');
   return paths;

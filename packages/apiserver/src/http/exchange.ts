@@ -48,7 +48,7 @@ export interface Exchange {
 export interface ResponseStream {
   /**
    * Writes the chunks together. Returns false if the caller should wait for `waitForDrain` before the next write. The chunks are not copied and must
-   * not change.
+   * not change until `waitForDrain` has resolved after a write that returned false.
    */
   write(chunks: readonly Buffer[]): boolean;
   /** True if each chunk is delivered as one message, so that the caller must not split chunks. Default: false. */

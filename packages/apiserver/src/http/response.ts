@@ -147,7 +147,7 @@ async function sendList(
   if (encoding.itemLength !== undefined) {
     for (const item of items) {
       length += encoding.itemLength(item);
-      if (body.mustFlush) await body.flush();
+      if (body.mustFlush()) await body.flush();
     }
   }
   body.add(encoding.listHead(metadata, length));
@@ -155,7 +155,7 @@ async function sendList(
   for (const item of items) {
     encoding.listItem(item, first, body);
     first = false;
-    if (!body.mustFlush) continue;
+    if (!body.mustFlush()) continue;
     await body.flush();
     if (body.closed) return;
   }

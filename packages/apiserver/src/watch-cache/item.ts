@@ -2,7 +2,7 @@ import { copyFields } from '@oarlock/api/json/copy-fields';
 import { parseExact, stringifyExact } from '@oarlock/api/json/exact-json';
 import { managersText, sharedManagers } from '@oarlock/api/managed-fields/managers';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
-import type { EncodedObject, ProtobufCodec } from '../endpoints/request/response.ts';
+import type { ByteSink, EncodedObject, ProtobufCodec } from '../endpoints/request/response.ts';
 import { ValueSlab } from './internal/value-slab.ts';
 
 /**
@@ -145,12 +145,18 @@ export class Item implements EncodedObject {
     return new Item({ codec, key, object: withRevisionFrozen(this.object, revision), value, revision });
   }
 
-  pieces(): readonly Buffer[] {
+  writeJson(sink: ByteSink, typeMeta?: Buffer): void {
     const { opening } = this.codec;
     const { value } = this;
-    if (!startsWith(value, opening)) return [Buffer.from(stringifyExact(this.object))];
-    const rest = Buffer.from(value.buffer, value.byteOffset + opening.length, value.byteLength - opening.length);
-    return [opening, Buffer.from(this.#version(), 'latin1'), rest];
+    if (!startsWith(value, opening)) {
+      writeReplaced(sink, Buffer.from(stringifyExact(this.object)), typeMeta);
+      return;
+    }
+    writeReplaced(sink, opening, typeMeta);
+    sink.add(versionField);
+    sink.addDecimal(this.revision);
+    sink.add(value[opening.length] === closingBrace ? quote : quoteComma);
+    sink.add(value, opening.length);
   }
 
   json(before = '', after = ''): Buffer {
@@ -175,6 +181,19 @@ export class Item implements EncodedObject {
 }
 
 const closingBrace = 0x7d;
+const openingBrace = Buffer.from('{');
+const versionField = Buffer.from('"resourceVersion":"');
+const quote = Buffer.from('"');
+const quoteComma = Buffer.from('",');
+
+/** Adds a JSON text to a sink, with an opening brace in place of `typeMeta` if it begins with that. */
+function writeReplaced(sink: ByteSink, json: Buffer, typeMeta: Buffer | undefined): void {
+  if (typeMeta === undefined || !startsWith(json, typeMeta)) sink.add(json);
+  else {
+    sink.add(openingBrace);
+    sink.add(json, typeMeta.length);
+  }
+}
 
 function startsWith(value: Uint8Array, opening: Buffer): boolean {
   if (value.length < opening.length) return false;
@@ -195,8 +214,8 @@ export class DerivedObject implements EncodedObject {
   json(before = '', after = ''): Buffer {
     return Buffer.concat([Buffer.from(before), this.#whole(), Buffer.from(after)]);
   }
-  pieces(): readonly Buffer[] {
-    return [this.#whole()];
+  writeJson(sink: ByteSink, typeMeta?: Buffer): void {
+    writeReplaced(sink, this.#whole(), typeMeta);
   }
   protobuf(codec: ProtobufCodec): Buffer {
     this.#protobuf ??= codec.message(this.object);

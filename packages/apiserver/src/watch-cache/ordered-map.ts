@@ -1,32 +1,43 @@
 /** The number of keys in a chunk after a split. A chunk is split when it has twice as many. */
 const chunkSize = 256;
 
+interface OrderedEntry<V> {
+  readonly key: string;
+  value: V;
+}
+
 /**
  * A map with ordered keys that iterates from any key and counts ranges without iteration. Insertion, deletion and search take logarithmic time and a
  * move within one chunk. Keys are ordered by UTF-16 code units, which equals the order of storage for names that Kubernetes allows.
  */
 export class OrderedMap<V> {
-  readonly #values = new Map<string, V>();
-  /** The chunks of sorted keys, in order. No chunk is empty. */
-  readonly #chunks: string[][] = [];
+  readonly #entries = new Map<string, OrderedEntry<V>>();
+  /** The chunks of sorted entries, in order. No chunk is empty. A scan reads them without a lookup for each key. */
+  readonly #chunks: OrderedEntry<V>[][] = [];
 
   get size(): number {
-    return this.#values.size;
+    return this.#entries.size;
   }
   get(key: string): V | undefined {
-    return this.#values.get(key);
+    return this.#entries.get(key)?.value;
   }
   has(key: string): boolean {
-    return this.#values.has(key);
+    return this.#entries.has(key);
   }
 
   set(key: string, value: V): void {
-    if (!this.#values.has(key)) this.#insert(key);
-    this.#values.set(key, value);
+    const known = this.#entries.get(key);
+    if (known !== undefined) {
+      known.value = value;
+      return;
+    }
+    const entry = { key, value };
+    this.#entries.set(key, entry);
+    this.#insert(entry);
   }
 
   delete(key: string): boolean {
-    if (!this.#values.delete(key)) return false;
+    if (!this.#entries.delete(key)) return false;
     const at = this.#chunkOf(key);
     const chunk = this.#chunks[at];
     if (chunk === undefined) return true;
@@ -36,7 +47,7 @@ export class OrderedMap<V> {
   }
 
   clear(): void {
-    this.#values.clear();
+    this.#entries.clear();
     this.#chunks.length = 0;
   }
 
@@ -47,15 +58,15 @@ export class OrderedMap<V> {
     const from = after >= prefix ? after : prefix;
     for (let c = this.#chunkOf(from); c < this.#chunks.length; c++) {
       const chunk = this.#chunks[c] ?? [];
-      for (let i = (chunk[0] ?? '') > from ? 0 : lowerBound(chunk, from); i < chunk.length; i++) {
-        const key = chunk[i] ?? '';
-        if (!key.startsWith(prefix)) {
-          if (key > prefix) return;
-          continue;
-        }
-        if (after !== '' && key <= after) continue;
-        if (!visit(key, this.#values.get(key) as V)) return;
+      // the keys with the prefix follow each other
+      const isWhole = chunk.at(-1)?.key.startsWith(prefix) === true;
+      const end = isWhole ? chunk.length : lowerBound(chunk, `${prefix}\uffff`);
+      for (let i = (chunk[0]?.key ?? '') > from ? 0 : lowerBound(chunk, from); i < end; i++) {
+        const { key, value } = chunk[i] as OrderedEntry<V>;
+        if (key === after) continue;
+        if (!visit(key, value)) return;
       }
+      if (!isWhole) return;
     }
   }
 
@@ -73,17 +84,18 @@ export class OrderedMap<V> {
     const chunk = this.#chunks[at];
     if (chunk === undefined) return rank;
     const index = lowerBound(chunk, key);
-    return rank + index + (inclusive && chunk[index] === key ? 1 : 0);
+    return rank + index + (inclusive && chunk[index]?.key === key ? 1 : 0);
   }
 
-  #insert(key: string): void {
+  #insert(entry: OrderedEntry<V>): void {
+    const { key } = entry;
     if (this.#chunks.length === 0) {
-      this.#chunks.push([key]);
+      this.#chunks.push([entry]);
       return;
     }
     const at = Math.min(this.#chunkOf(key), this.#chunks.length - 1);
     const chunk = this.#chunks[at] ?? [];
-    chunk.splice(lowerBound(chunk, key), 0, key);
+    chunk.splice(lowerBound(chunk, key), 0, entry);
     if (chunk.length >= 2 * chunkSize) this.#chunks.splice(at + 1, 0, chunk.splice(chunkSize));
   }
 
@@ -96,19 +108,19 @@ export class OrderedMap<V> {
     let high = this.#chunks.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if ((this.#chunks[middle]?.at(-1) ?? '') < key) low = middle + 1;
+      if ((this.#chunks[middle]?.at(-1)?.key ?? '') < key) low = middle + 1;
       else high = middle;
     }
     return low;
   }
 }
 
-function lowerBound(keys: readonly string[], key: string): number {
+function lowerBound(entries: readonly OrderedEntry<unknown>[], key: string): number {
   let low = 0;
-  let high = keys.length;
+  let high = entries.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((keys[middle] ?? '') < key) low = middle + 1;
+    if ((entries[middle]?.key ?? '') < key) low = middle + 1;
     else high = middle;
   }
   return low;

@@ -3,6 +3,7 @@ import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
 import { afterEach, describe, expect, it } from 'vitest';
 import { decodeCustomObject } from '../../src/custom-resources/custom-object-decoding.ts';
 import { encodingFor } from '../../src/endpoints/negotiation/encoding.ts';
+import type { ByteSink } from '../../src/endpoints/request/response.ts';
 import { rejectionOf } from '../support/pipeline-fixture.ts';
 import { Codec } from '../../src/watch-cache/item.ts';
 import { anything, definition, definitions, establish, startServer, stopServers } from '../support/custom-resource-definitions.ts';
@@ -82,12 +83,16 @@ describe("custom resource requests, as upstream's apiextensions server handles t
     const widgets = await establish(server, definition());
     await server.create(widgets, widget('a'));
     const answer = await server.list(widgets);
-    const chunks: Buffer[] = [];
+    const chunks: Uint8Array[] = [];
+    const sink: ByteSink = {
+      add: (bytes, start = 0) => chunks.push(bytes.subarray(start)),
+      addDecimal: (value) => chunks.push(Buffer.from(String(value))),
+    };
     const encoding = encodingFor({ format: 'json', transform: undefined, version: 'v1', pretty: false }, 'list', widgets, {
       includeObject: 'None',
       now: Date.now,
     });
-    for (const item of answer.items) encoding.listItem(item, true, { add: (bytes) => chunks.push(bytes) });
+    for (const item of answer.items) encoding.listItem(item, true, sink);
     expect(JSON.parse(Buffer.concat(chunks).toString())).toMatchObject({ kind: 'Widget', apiVersion: 'example.com/v1' });
   });
 

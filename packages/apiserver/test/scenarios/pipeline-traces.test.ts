@@ -71,7 +71,10 @@ describe('traces', () => {
       tracer,
       names: { authz: ['authz-test'], admission: ['admission-label'] },
       admission: [
-        plugin(['configmaps'], ['CREATE'], { mutate: ({ object }) => ({ ...object, ...{ data: { x: 'y' } } }), validate: () => allow }),
+        plugin(['configmaps'], ['CREATE'], {
+          mutate: ({ object }) => ({ ...object, ...{ data: { x: 'y' } }, metadata: { ...object?.metadata, labels: { 'a.b/c': 'd' } } }),
+          validate: () => allow,
+        }),
       ],
     });
     await server.create('configmaps', configMap('a'));
@@ -91,7 +94,10 @@ describe('traces', () => {
       'http.response.status_code': 201,
     });
     expect(spans[1]?.attributes).toEqual({ 'oarlock.decision': 'allow', 'oarlock.plugin': 'authz-test' });
-    expect(spans[2]?.attributes).toEqual({ 'oarlock.phase': 'mutate', 'oarlock.changed': ['data'] });
+    expect(spans[2]?.attributes).toEqual({
+      'oarlock.phase': 'mutate',
+      'oarlock.added': ['metadata.labels', 'data'],
+    });
     expect(spans[5]?.attributes).toEqual({ 'oarlock.revision': 1 });
     expect(spans.every(({ ended }) => ended)).toBe(true);
   });

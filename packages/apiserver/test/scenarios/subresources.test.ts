@@ -1,5 +1,10 @@
+import type { KubeObject } from '@oarlock/api/object';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { configMap, pod, rejectionOf, TestServer } from '../support/pipeline-fixture.ts';
+
+interface ObjectWithSpec extends KubeObject {
+  readonly spec: Readonly<Record<string, unknown>>;
+}
 
 let server: TestServer;
 beforeEach(async () => {
@@ -120,4 +125,58 @@ it('return NotFound for unknown subresources', async () => {
     'resize',
     'status',
   ]);
+});
+
+describe('updates that leave fields out', () => {
+  it('may not remove ephemeral containers', async () => {
+    const created = await server.create<ObjectWithSpec>('pods', pod('p'));
+    const debugged = await server.update<ObjectWithSpec>(
+      'pods',
+      { ...created, spec: { ...created.spec, ephemeralContainers: [{ name: 'debug', image: 'i' }] } } as KubeObject,
+      { subresource: 'ephemeralcontainers' },
+    );
+    const { ephemeralContainers: _removed, ...spec } = debugged.spec;
+    const rejection = await rejectionOf(server.update('pods', { ...debugged, spec } as KubeObject, { subresource: 'ephemeralcontainers' }));
+    expect(rejection.message).toContain('existing ephemeral containers "debug" may not be removed');
+  });
+
+  it('may not remove resources of containers', async () => {
+    const resources = { requests: { cpu: '1' } };
+    const created = await server.create<ObjectWithSpec>('pods', pod('p', { containers: [{ name: 'c', image: 'i', resources }] }));
+    const containers = (created.spec['containers'] as readonly { resources?: unknown }[]).map(({ resources: _removed, ...rest }) => rest);
+    const rejection = await rejectionOf(
+      server.update('pods', { ...created, spec: { ...created.spec, containers } } as KubeObject, { subresource: 'resize' }),
+    );
+    expect(rejection.message).toContain('resource requests cannot be removed');
+  });
+});
+
+describe('fields of disabled features', () => {
+  it('are not stored', async () => {
+    const configSource = { configMap: { name: 'c', namespace: 'd', kubeletConfigKey: 'k' } };
+    const node = { kind: 'Node', apiVersion: 'v1', metadata: { name: 'n' }, spec: { configSource, unschedulable: true } };
+    const created = await server.create('nodes', node as KubeObject);
+    expect((created as ObjectWithSpec).spec).toMatchObject({ unschedulable: true });
+    expect((created as ObjectWithSpec).spec).not.toHaveProperty('configSource');
+    expect((await server.update('nodes', { ...created, spec: { configSource } } as KubeObject)) as ObjectWithSpec).toMatchObject({
+      spec: {},
+    });
+    const config = { status: { config: { error: 'e' }, phase: 'Running' } };
+    const { status } = (await server.patch('nodes', 'n', config, { subresource: 'status' })) as KubeObject & { status: object };
+    expect(status).toMatchObject({ phase: 'Running' });
+    expect(status).not.toHaveProperty('config');
+    const claim = {
+      kind: 'PersistentVolumeClaim',
+      apiVersion: 'v1',
+      metadata: { name: 'c' },
+      spec: {
+        accessModes: ['ReadWriteOnce'],
+        resources: { requests: { storage: '1Gi' } },
+        dataSourceRef: { kind: 'PersistentVolumeClaim', name: 'a', namespace: 'other' },
+      },
+    };
+    expect(((await server.create('persistentvolumeclaims', claim as KubeObject)) as ObjectWithSpec).spec).not.toHaveProperty(
+      'dataSourceRef',
+    );
+  });
 });

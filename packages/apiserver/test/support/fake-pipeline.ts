@@ -13,17 +13,21 @@ export function encoded(
 ): EncodedObject & { encodings: number } {
   let json: Buffer | undefined;
   let protobuf: Buffer | undefined;
+  const whole = () => {
+    if (json === undefined) {
+      item.encodings += 1;
+      json = Buffer.from(JSON.stringify(object));
+    }
+    return json;
+  };
   const item: EncodedObject & { encodings: number } = {
     object: deepFreeze(object),
     revision,
     encodings: 0,
-    json: (before = '', after = '') => Buffer.concat([Buffer.from(before), ...item.pieces(), Buffer.from(after)]),
-    pieces() {
-      if (json === undefined) {
-        item.encodings += 1;
-        json = Buffer.from(JSON.stringify(object));
-      }
-      return [json];
+    json: (before = '', after = '') => Buffer.concat([Buffer.from(before), whole(), Buffer.from(after)]),
+    writeJson(sink, typeMeta) {
+      const typed = typeMeta !== undefined && whole().subarray(0, typeMeta.length).equals(typeMeta);
+      sink.add(typed ? Buffer.concat([Buffer.from('{'), whole().subarray(typeMeta.length)]) : whole());
     },
     protobuf(codec) {
       if (protobuf === undefined) {

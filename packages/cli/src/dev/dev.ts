@@ -4,7 +4,9 @@ import { adminKubeconfig } from '@oarlock/cluster/process/process-state';
 import { run, type RunningCluster } from '@oarlock/cluster/run';
 import { printableLines } from '@oarlock/primitives/printable-text';
 import { WiringError } from '@oarlock/kernel/errors';
+import { Client } from '@oarlock/spi/client';
 import { CommandError, describeError, exitCodes } from '../common/command-error.ts';
+import { AdmissionVersions, printMatchWarnings } from './admission-versions.ts';
 import type { DevOptions, StartOptions } from './dev-options.ts';
 import { devFile, followConfig } from './dev-file.ts';
 import { FileWatch } from './file-watch.ts';
@@ -97,21 +99,31 @@ async function startCluster(plugins: readonly string[], { options, paint, signal
   const log = new RequestLog({ paint, print, own, all: options.all });
   const dataDir = resolve(options.dataDir);
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  const versions = new AdmissionVersions();
   const running = await run({
+    ownsProcess: true,
     file,
     dataDir,
     signal,
     port: options.port ?? 0,
     onSpan: (span) => log.span(span),
     onWarning: (warning) => print(paint.yellow(`Warning: ${warning}`)),
-    mapPlugin: (planned) => observePlugin(planned, { own, paint, print, onCall: ({ spanContext }, call) => log.step(spanContext, call) }),
+    mapPlugin: (planned) =>
+      observePlugin(planned.origin?.source === undefined ? planned : versions.record(planned), {
+        own,
+        paint,
+        print,
+        onCall: ({ spanContext }, call) => log.step(spanContext, call),
+      }),
   });
+  const client = running.composition.host.get(Client);
   const reloader = new Reloader({
     host: running.composition.host,
     plugins: running.composition.plan.plugins,
     reloaded: (name, ms) => {
       log.renew();
       print(paint.green(`${paint.bold(name)} was reloaded in ${Math.round(ms)} ms`));
+      void printMatchWarnings(client, versions.adopt(name), { paint, print });
     },
     rejected: (name, message) =>
       print(`${paint.red(`${paint.bold(name)} was not reloaded; the previous version keeps running:`)}\n${message}`),
@@ -119,6 +131,7 @@ async function startCluster(plugins: readonly string[], { options, paint, signal
   });
   const configs = followConfig(options.file, { plugins, reloader, paint, print, running: file.spec });
   await reloader.warm();
+  await printMatchWarnings(client, versions.adopt(), { paint, print });
   print(banner(running, { dataDir, names: reloader.names, paint }));
   log.renew();
   return {

@@ -3,7 +3,6 @@ import { resolve } from 'node:path';
 import { EventBroadcaster } from '@oarlock/client/events/event-broadcaster';
 import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
 import { placePlugins } from '@oarlock/cluster/composition/create-plan';
-import { unmatchedRules } from '@oarlock/cluster/composition/match-warnings';
 import type { PlannedPlugin } from '@oarlock/cluster/composition/plan';
 import { guardProcess } from '@oarlock/cluster/hosting/guard-process';
 import { openLog } from '@oarlock/cluster/process/log';
@@ -17,11 +16,12 @@ import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
 import scheduler from '@oarlock/scheduler/plugin';
 import { builtin } from '@oarlock/scheduler/plugins/registry';
-import { Admission, type AdmissionPlugin } from '@oarlock/spi/admission';
+import { Admission } from '@oarlock/spi/admission';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Controllers } from '@oarlock/spi/controller';
 import { Scheduling } from '@oarlock/spi/scheduling';
 import { CommandError } from '../common/command-error.ts';
+import { AdmissionVersions, printMatchWarnings } from './admission-versions.ts';
 import type { StartOptions } from './dev-options.ts';
 import { devFile, followConfig } from './dev-file.ts';
 import { observePlugin } from './observe-planned.ts';
@@ -35,11 +35,6 @@ const defaultSchedulerName = 'oarlock-dev';
 /** Time in seconds in which running calls end after the first signal. */
 const drainSeconds = 2;
 type Cleanups = (() => Promise<void> | void)[];
-/** The rules and phases of admission plugins: `created` of the latest instance, `current` of the one in use. */
-interface AdmissionVersions {
-  readonly created: Map<string, AdmissionPlugin>;
-  readonly current: Map<string, AdmissionPlugin>;
-}
 const ofSlot = (plugins: readonly PlannedPlugin[], slot: { readonly token: symbol }) =>
   plugins.filter(({ plugin }) => plugin.provides.token === slot.token);
 
@@ -75,19 +70,19 @@ async function runRemote(paths: readonly string[], start: StartOptions, cleanups
   if (notice !== undefined) print(paint.yellow(notice));
 
   const own = new Set<string>();
-  const versions: AdmissionVersions = { created: new Map(), current: new Map() };
+  const versions = new AdmissionVersions();
   const onCall: Parameters<typeof observePlugin>[1]['onCall'] = (request, call) =>
     print([requestLine(request, paint), ...stepLines(call, { paint, own })].join('\n'));
-  const observed = plugins.map((planned) => observePlugin(withVersions(planned, versions), { own, paint, print, onCall, isRemote: true }));
+  const observed = plugins.map((planned) => observePlugin(versions.record(planned), { own, paint, print, onCall, isRemote: true }));
   const schedulerName = options.schedulerName ?? defaultSchedulerName;
   const host = hostOf({ file, plugins: observed }, { access, log, schedulerName, cleanups });
   cleanups.push(guardProcess({ planned: observed, hosted: () => host.plugins, log, signal, drainSeconds }));
   await host.start(signal);
   cleanups.push(() => host.stop());
-  for (const [name, plugin] of versions.created) versions.current.set(name, plugin);
+  versions.adopt();
   const webhooks = await registerWebhooks(host, { start, access, dataDir, log, versions, plugins: observed });
   if (webhooks !== undefined) cleanups.push(() => webhooks.close());
-  const reloader = followPlugins(host, { plugins: observed, start, versions, webhooks });
+  const reloader = followPlugins(host, { access, plugins: observed, start, versions, webhooks });
   const configs = followConfig(options.file, { plugins: paths, reloader, paint, print, running: file.spec });
   cleanups.push(
     () => reloader.close(),
@@ -109,18 +104,6 @@ async function connect(kubeconfig: string, signal: AbortSignal): Promise<RemoteA
     access.close();
     throw new CommandError(`the API server at ${access.server} does not answer: ${errorText(cause)}`, 1, { cause });
   }
-}
-
-/** Records the instances of an admission plugin, whose rules the front of reloads hides. */
-function withVersions(planned: PlannedPlugin, { created }: AdmissionVersions): PlannedPlugin {
-  if (planned.plugin.provides.token !== Admission.token) return planned;
-  return {
-    ...planned,
-    decorate(instance, context, health) {
-      created.set(planned.name, instance as AdmissionPlugin);
-      return planned.decorate?.(instance, context, health) ?? instance;
-    },
-  };
 }
 
 interface HostParts {
@@ -151,6 +134,7 @@ function hostOf(composition: Parameters<typeof placePlugins>[1], { access, log, 
 }
 
 interface RunningParts {
+  readonly access: RemoteAccess;
   readonly start: StartOptions;
   readonly versions: AdmissionVersions;
   readonly plugins: readonly PlannedPlugin[];
@@ -165,7 +149,7 @@ async function registerWebhooks(
     log,
     versions,
     plugins,
-  }: RunningParts & { readonly access: RemoteAccess; readonly dataDir: string; readonly log: Logger },
+  }: RunningParts & { readonly dataDir: string; readonly log: Logger },
 ): Promise<WebhookHost | undefined> {
   const instances = host.get(Admission);
   const reviewers = new Map(
@@ -175,13 +159,12 @@ async function registerWebhooks(
     }),
   );
   if (reviewers.size === 0) return undefined;
-  const matches = [...versions.current].map(([name, plugin]) => ({ name, matches: plugin.matches }));
-  for (const warning of await unmatchedRules(access.client, matches)) print(paint.yellow(`Warning: ${warning}`));
+  await printMatchWarnings(access.client, versions.running, { paint, print });
   const { webhookUrl, port } = options;
   const failurePolicy = options.failurePolicy === 'Fail' ? 'Fail' : 'Ignore';
   const webhooks = await openWebhookHost(reviewers, { access, dataDir, webhookUrl, port, failurePolicy, log, paint, print, signal });
   try {
-    await webhooks.apply(registered(versions));
+    await webhooks.apply(versions.running);
   } catch (error) {
     await webhooks.close();
     throw error;
@@ -189,24 +172,21 @@ async function registerWebhooks(
   return webhooks;
 }
 
-const registered = ({ current }: AdmissionVersions) => [...current].map(([name, plugin]) => ({ name, plugin }));
-
 function followPlugins(
   host: PluginHost,
-  { plugins, start: { paint, print }, versions, webhooks }: RunningParts & { readonly webhooks: WebhookHost | undefined },
+  { access, plugins, start: { paint, print }, versions, webhooks }: RunningParts & { readonly webhooks: WebhookHost | undefined },
 ): Reloader {
-  const { created, current } = versions;
   return new Reloader({
     host,
     plugins,
     isRemote: true,
     reloaded(name, ms) {
       print(paint.green(`${paint.bold(name)} was reloaded in ${Math.round(ms)} ms`));
-      const latest = created.get(name);
-      if (latest === undefined) return;
-      current.set(name, latest);
+      const adopted = versions.adopt(name);
+      if (adopted.length === 0) return;
+      void printMatchWarnings(access.client, adopted, { paint, print });
       webhooks
-        ?.apply(registered(versions))
+        ?.apply(versions.running)
         .catch((error: unknown) => print(paint.red(`${paint.bold(name)}: its rules in the cluster were not updated: ${errorText(error)}`)));
     },
     rejected: (name, message) =>

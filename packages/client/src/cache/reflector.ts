@@ -176,6 +176,7 @@ export class Reflector<T extends KubeObject> {
     this.#version = undefined;
     if (!this.#hasListed) await callStore(store.replace([]));
     await discovery.whenServed([resource], signal);
+    this.#log.info({ group: resource.group, version: resource.version }, 'the server serves this kind now');
   }
 
   /**

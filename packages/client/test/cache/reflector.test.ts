@@ -231,7 +231,7 @@ describe('Reflector', () => {
       { watch: [[bookmark(1, true)], 2000] },
     ]));
 
-  it('waits for a resource that the server does not have, with one log message', async () => {
+  it('waits for a resource that the server does not have, with one log message before and after', async () => {
     const missing = () => failure('NotFound', 'the server could not find the requested resource');
     const logged: string[] = [];
     const log = {
@@ -252,7 +252,7 @@ describe('Reflector', () => {
       },
     );
     expect(asked).toEqual(['lacks configmaps', 'when configmaps', 'lacks configmaps']);
-    expect(logged).toEqual(['the server does not serve this kind; waiting until it does']);
+    expect(logged).toEqual(['the server does not serve this kind; waiting until it does', 'the server serves this kind now']);
     // the store is empty until the resource is served
     expect(transcriptText.match(/ {3}replace.*/g)).toEqual(['   replace ', '   replace a@3']);
   });

@@ -250,7 +250,7 @@ export function placePlugins(host: PluginHost, planned: Pick<Plan, 'file' | 'plu
 function placePlugin(
   host: PluginHost,
   file: ClusterFile,
-  { plugin, name, config, path, segments, decorate, limits, makeSwappable }: PlannedPlugin,
+  { plugin, name, config, path, segments, decorate, decorateLog, limits, makeSwappable }: PlannedPlugin,
 ): void {
   const at = file.locate(segments);
   const configKey = plugin.provides.token === Roles.token ? [] : ['config'];
@@ -262,6 +262,7 @@ function placePlugin(
     configPath: [path, ...configKey].join('.'),
     ...(at && { at }),
     ...(decorate && { decorate }),
+    ...(decorateLog && { decorateLog }),
     ...(limits && { limits }),
     ...(makeSwappable && { makeSwappable }),
     locateConfig: (keys) => file.locate([...segments, ...configKey, ...keys]),

@@ -1,6 +1,11 @@
+import { customResourceDefinitions } from '@oarlock/api/resources';
+import { apiVersionOf } from '@oarlock/api/resource';
+import { ResourceDiscovery } from '@oarlock/client/resource-discovery';
+import type { Plugin, Slot } from '@oarlock/kernel/plugin';
 import { closestWord } from '@oarlock/kernel/known-keys';
 import { Admission, type AdmissionRule } from '@oarlock/spi/admission';
 import { Client } from '@oarlock/spi/client';
+import { Controllers } from '@oarlock/spi/controller';
 import type { Composition } from './compose.ts';
 
 const operations = ['CREATE', 'UPDATE', 'DELETE', 'CONNECT', '*'];
@@ -15,12 +20,46 @@ interface ResourceList {
 /** Returns a warning for each resource or operation in the rules of other authors' admission plugins that no request has. */
 export async function matchWarnings({ plan, host }: Pick<Composition, 'plan' | 'host'>): Promise<readonly string[]> {
   if (!plan.roles.includes('apiserver')) return [];
-  const planned = plan.plugins.filter(({ plugin }) => plugin.provides.token === Admission.token);
-  const foreign = host.get(Admission).flatMap(({ matches }, index) => {
-    const { name, limits } = planned[index] ?? {};
-    return name === undefined || limits === undefined ? [] : [{ name, matches }];
+  const foreign = ofOtherAuthors(plan, Admission, host.get(Admission));
+  return unmatchedRules(
+    host.get(Client),
+    foreign.map(({ name, instance: { matches } }) => ({ name, matches })),
+  );
+}
+
+/**
+ * Returns a warning for each controller of another author that waits for a kind which the API server does not serve. Controllers that may write
+ * definitions are not checked: they install the definition themselves.
+ */
+export async function kindWarnings({ plan, host }: Pick<Composition, 'plan' | 'host'>): Promise<readonly string[]> {
+  if (!plan.roles.includes('controllers')) return [];
+  const discovery = new ResourceDiscovery(host.get(Client));
+  const foreign = ofOtherAuthors(plan, Controllers, host.get(Controllers)).filter(
+    ({ declares }) => !String(declares?.['rules'] ?? '').includes(customResourceDefinitions.resource),
+  );
+  const warnings = await Promise.all(
+    foreign.map(async ({ name, instance: { watches } }) => {
+      const missing = await discovery.missing(new Set(watches.map(({ informer }) => informer.resource)));
+      return missing.map(
+        (resource) =>
+          `${name} waits until the API server serves ${resource.resource} of ${apiVersionOf(resource)}: apply their CustomResourceDefinition, or correct the resource`,
+      );
+    }),
+  );
+  return warnings.flat();
+}
+
+/** Returns the plugins of a chain that have limits, with their names. */
+function ofOtherAuthors<T>(
+  { plugins }: Composition['plan'],
+  slot: Slot<unknown>,
+  instances: readonly T[],
+): readonly { readonly name: string; readonly instance: T; readonly declares: Plugin['declares'] }[] {
+  const planned = plugins.filter(({ plugin }) => plugin.provides.token === slot.token);
+  return instances.flatMap((instance, index) => {
+    const { name, limits, plugin } = planned[index] ?? {};
+    return name === undefined || limits === undefined ? [] : [{ name, instance, declares: plugin?.declares }];
   });
-  return unmatchedRules(host.get(Client), foreign);
 }
 
 /** Returns the warnings of `ruleWarnings` for the rules of plugins and the resources of an API server. */

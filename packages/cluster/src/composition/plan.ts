@@ -14,7 +14,7 @@ export interface Plan {
   readonly plugins: readonly PlannedPlugin[];
 }
 
-export interface PlannedPlugin extends Pick<Placement, 'decorate' | 'limits' | 'makeSwappable'> {
+export interface PlannedPlugin extends Pick<Placement, 'decorate' | 'decorateLog' | 'limits' | 'makeSwappable'> {
   readonly plugin: Plugin;
   readonly name: string;
   readonly config: unknown;

@@ -1,3 +1,4 @@
+import { url as inspectorUrl } from 'node:inspector';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Placement } from '@oarlock/kernel/placement';
 import { handleLateErrors } from './late-errors.ts';
@@ -14,7 +15,7 @@ export interface GuardProcessOptions extends StopLimitOptions {
 
 /**
  * Keeps the process alive when a plugin of another author has an error that nothing handles, and ends it when such a plugin blocks it or does not
- * stop. Does nothing in a composition without such plugins. Returns a function that ends this.
+ * stop. A process under a debugger is not ended: a breakpoint blocks it. Does nothing in a composition without such plugins. Returns a function that ends this.
  */
 export function guardProcess({ planned, log, ...stopLimit }: GuardProcessOptions): () => void {
   const foreign = planned.filter(({ limits }) => limits !== undefined);
@@ -25,7 +26,7 @@ export function guardProcess({ planned, log, ...stopLimit }: GuardProcessOptions
   const plugins = () => stopLimit.hosted().flatMap(({ name, health }) => (health ? [{ health, files: filesOf.get(name) ?? [] }] : []));
   const removeHandlers = handleLateErrors({ plugins, onUnattributed: (error) => endProcess(error, log) });
   limitStop(stopLimit);
-  const stopWatchdog = startWatchdog();
+  const stopWatchdog = inspectorUrl() === undefined ? startWatchdog() : () => {};
   return () => {
     stopWatchdog();
     removeHandlers();

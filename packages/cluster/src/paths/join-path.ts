@@ -1,4 +1,4 @@
-import { configMaps } from '@oarlock/api/resources';
+import { configMaps, nodes } from '@oarlock/api/resources';
 import { failure, isStatus } from '@oarlock/api/status';
 import { Client } from '@oarlock/spi/client';
 import { apiServerNames, Cluster, Keys, type ClusterFacts } from '@oarlock/spi/cluster';
@@ -35,6 +35,21 @@ export interface JoinResponse {
  */
 function claim(facts: ClusterFacts, name: string, addresses: readonly string[]): string | undefined {
   return apiServerNames(facts).includes(name) ? name : addresses.find((address) => address === facts.kubernetesServiceIP);
+}
+
+/**
+ * Returns why a machine may not join under the name of an existing node, or undefined. A ready node at another address is another machine: two kubelets
+ * would run the pods of one node.
+ */
+async function nameConflict(client: Client, { nodeName: name, addresses }: JoinRequest): Promise<string | undefined> {
+  const node = await client.get(nodes, { name }).catch((error: unknown) => {
+    if (isStatus(error, 'NotFound')) return undefined;
+    throw error;
+  });
+  const isReady = node?.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
+  const reported = (node?.status?.addresses ?? []).filter(({ type }) => type !== 'Hostname').map((each) => each.address);
+  if (!isReady || reported.some((each) => addresses.includes(each))) return undefined;
+  return `a node ${name} that is ready exists at ${reported.join(', ')}: choose another --node-name, or remove that node first with \`oarlock node remove ${name}\``;
 }
 
 /** Returns the configuration in the cluster's ConfigMap, which is the same for all servers, or undefined if none is stored yet. */
@@ -78,6 +93,8 @@ export const joinPath = Paths.plugin({
       const claimed = claim(facts, name, addresses);
       if (claimed !== undefined)
         return { code: 403, body: failure('Forbidden', `${claimed} belongs to the API server; a node must not serve under it`).status };
+      const conflict = await nameConflict(client, parsed.data);
+      if (conflict !== undefined) return { code: 409, body: failure('Conflict', conflict).status };
       log.info({ node: name, by: identity.name }, 'a node is joining');
       const answer: JoinResponse = { ca: keys.caBundle, cluster: (await storedConfiguration(client)) ?? ownConfiguration(facts) };
       return { code: 200, body: answer };

@@ -64,6 +64,7 @@ export async function loadPlugin(use: string, baseFile: string | undefined, wher
     if (file === undefined) continue;
     if (typescript.has(extname(file))) return loadPluginFile(new PluginCompiler(file), { file, where, once: true });
     try {
+      process.setSourceMapsEnabled(true); // a package may contain source maps
       return pluginFromModule(await importModule(pathToFileURL(file).href), { use, where, module: pathToFileURL(file).href });
     } catch (error) {
       return brokenPlugin(use, error, where);

@@ -1,4 +1,5 @@
 import type { Logger } from '@oarlock/primitives/logger';
+import { redactLogFields, redactLogText } from '@oarlock/primitives/redact-secrets';
 import type { Health } from '@oarlock/spi/role';
 import { pino, destination } from 'pino';
 
@@ -25,9 +26,11 @@ export function openLog(file: string, level: 'debug' | 'info' | 'warn' | 'error'
       level,
       base: null,
       serializers: { err: describe },
-      redact: {
-        paths: ['token', '*.token', 'authorization', '*.authorization', 'key', '*.key', 'password', '*.password'],
-        censor: (value, path) => (path.at(-1) === 'key' && isObjectKey(value) ? value : '[redacted]'),
+      formatters: { log: redactLogFields },
+      hooks: {
+        logMethod([fields, message], method) {
+          method.apply(this, [fields, redactLogText(message ?? '')]);
+        },
       },
     },
     out,
@@ -43,10 +46,6 @@ export function openLog(file: string, level: 'debug' | 'info' | 'warn' | 'error'
   };
 }
 
-/** Returns true for the key of an object, `namespace/name` or `name`, and false for a cryptographic key in hexadecimal or base64. */
-const isObjectKey = (value: unknown): boolean =>
-  typeof value === 'string' && value.length <= 317 && /^[a-z0-9.:-]+(?:\/[a-z0-9.:-]+)?$/.test(value) && !/[0-9a-f]{32,}/.test(value);
-
 const maxCauseDepth = 5;
 
 /**
@@ -54,9 +53,9 @@ const maxCauseDepth = 5;
  * objects such as the Status of an API error.
  */
 function describe(error: unknown): unknown {
-  if (!(error instanceof Error)) return error;
+  if (!(error instanceof Error)) return error; // the fields were redacted before
   const messages: string[] = [];
   for (let at: unknown = error, depth = 0; at instanceof Error && depth < maxCauseDepth; at = at.cause, depth += 1)
     messages.push(at.message);
-  return { type: error.name, message: messages.join(': '), stack: error.stack };
+  return { type: error.name, message: redactLogText(messages.join(': ')), stack: redactLogText(error.stack ?? '') };
 }

@@ -17,11 +17,16 @@ import { sealedKeyField, serversGroup, tokenIdOf } from './join-token.ts';
 import { ServerRegistry, type ListedServer, type ServerRecord } from './server-registry.ts';
 import type { SharedKeys } from './shared-keys.ts';
 import { answer, badRequest } from './path-answers.ts';
+import { runningServer } from './running-server.ts';
 import { defragmentPlugin, snapshotsPlugin } from './member-paths.ts';
 
 export const serversPath = '/oarlock/v1/servers';
 export const serverJoinPath = '/oarlock/v1/server-join';
 export const keysPath = '/oarlock/v1/keys';
+
+const serverJoinSchema = z.strictObject({ name: z.string().min(1).max(253).optional() });
+/** `name` is that of the joining server; earlier versions do not send it. */
+export type ServerJoinRequest = z.output<typeof serverJoinSchema>;
 
 /** The answer to a joining server. Only the holder of the whole token can open it. */
 export interface ServerJoinResponse {
@@ -244,10 +249,10 @@ function serverJoinPlugin(): Plugin {
     id: 'server-join',
     config: z.strictObject({}),
     needs: { storage: Storage, client: Client },
-    create: ({ storage, client }, { log }) => ({
+    create: ({ storage, client }, { clock, log }) => ({
       path: serverJoinPath,
       methods: ['POST'],
-      async handle({ identity }) {
+      async handle({ identity, body }) {
         const id = tokenIdOf(identity.name);
         if (id === undefined || !identity.groups.includes(serversGroup))
           return {
@@ -258,7 +263,13 @@ function serverJoinPlugin(): Plugin {
         const sealed = await sealedClusterKey(client, id);
         if (stored === undefined || sealed === undefined)
           return { code: 403, body: failure('Forbidden', 'the token is not one of `oarlock token create --role server`').status };
-        log.info({ by: identity.name }, 'a server is joining');
+        const parsed = serverJoinSchema.safeParse(body);
+        if (!parsed.success) return badRequest(z.prettifyError(parsed.error));
+        const { name } = parsed.data;
+        const running = name === undefined ? undefined : await runningServer(name, new ServerRegistry({ storage, clock, log }));
+        if (running !== undefined)
+          return conflict(`a server ${running.name} runs at ${running.url}: choose another --node-name, or stop that server to replace it`);
+        log.info({ by: identity.name, server: name }, 'a server is joining');
         const joined = storage.members && { storage: { plugin: pluginNameOf(storage), endpoints: storage.members.endpoints() } };
         return answer({ sealedClusterKey: sealed, record: stored.text, ...joined } satisfies ServerJoinResponse);
       },

@@ -39,6 +39,7 @@ export interface ServerRegistryOptions {
 export class ServerRegistry {
   readonly #options: ServerRegistryOptions;
   #own: ServerRecord | undefined;
+  #isRegistered = false;
   #timer: Timer | undefined;
   #renewal: Promise<void> = Promise.resolve();
   #stopped = false;
@@ -47,11 +48,14 @@ export class ServerRegistry {
     this.#options = options;
   }
 
-  /** Writes the record and the lease of this server, and renews the lease until `stop`. */
+  /**
+   * Writes the record and the lease of this server, and renews the lease until `stop`. If the storage rejects writes, the record is written later: a server
+   * must start over a full storage, because the commands that free space need it.
+   */
   async register(record: ServerRecord): Promise<void> {
-    const { storage } = this.#options;
     this.#own = record;
-    await storage.commit([{ key: `${serverRoot}${record.name}`, value: Buffer.from(JSON.stringify(record)) }, leaseOf(record)], []);
+    this.#isRegistered = false;
+    await this.#renew();
     this.#schedule();
   }
 
@@ -105,11 +109,14 @@ export class ServerRegistry {
 
   async #renew(): Promise<void> {
     const { storage, log } = this.#options;
-    if (this.#own === undefined) return;
+    const own = this.#own;
+    if (own === undefined) return;
+    const record = { key: `${serverRoot}${own.name}`, value: Buffer.from(JSON.stringify(own)) };
     try {
-      await storage.commit([leaseOf(this.#own)], []);
+      await storage.commit([...(this.#isRegistered ? [] : [record]), leaseOf(own)], []);
+      if (own === this.#own) this.#isRegistered = true;
     } catch (error) {
-      log.warn({ error: String(error) }, 'the lease of this server could not be renewed');
+      log.warn({ error: String(error) }, 'the record or the lease of this server could not be written');
     }
   }
 }

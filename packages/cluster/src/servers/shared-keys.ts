@@ -77,6 +77,7 @@ export async function prepareSharedKeys(options: SharedKeysOptions): Promise<Sha
   if (!plan.roles.includes('apiserver')) return undefined;
   if (!usesSharedStorage(plan.plugins)) {
     if (init) throw new ClusterIdentityError(initNeedsSharedStorage(plan));
+    await rejectEmptyStorage(options);
     return undefined;
   }
   const { driver, close } = await startStorage(plan, { dataDir, server, signal, ...(log && { log }) });
@@ -88,9 +89,31 @@ export async function prepareSharedKeys(options: SharedKeysOptions): Promise<Sha
   }
 }
 
-function initNeedsSharedStorage({ plugins }: Plan): string {
-  const storage = plugins.find(({ plugin }) => plugin.provides.token === Storage.token)?.name ?? 'the storage';
-  return `--init: ${storage} serves one API server only: configure a storage that servers can share, such as storage-etcd, or run \`oarlock up\` without --init`;
+const storageName = ({ plugins }: Plan): string =>
+  plugins.find(({ plugin }) => plugin.provides.token === Storage.token)?.name ?? 'the storage';
+
+/**
+ * Rejects a storage of one server that is empty, in the data directory of a server of a shared storage: it would be an empty cluster with the keys of the
+ * other one. `oarlock up` without the cluster file of the server selects such a storage.
+ */
+async function rejectEmptyStorage({ plan, dataDir, storageServer: server, log, signal }: SharedKeysOptions): Promise<void> {
+  if ((await readClusterKey(dataDir)) === undefined) return;
+  const { driver, close } = await startStorage(plan, { dataDir, server, signal, ...(log && { log }) });
+  try {
+    if ((await driver.range({ prefix: '/', limit: 1 })).entries.length > 0) return;
+  } finally {
+    await close();
+  }
+  throw new ClusterIdentityError(
+    [
+      `${dataDir} is the data directory of a server of a shared storage, and ${storageName(plan)} is empty: the cluster would have no objects.`,
+      `Start the server with its cluster file (-f), which is ${join(dataDir, 'cluster.yaml')} if it has joined, or move the cluster with \`oarlock backup\` and \`oarlock restore\`.`,
+    ].join('\n'),
+  );
+}
+
+function initNeedsSharedStorage(plan: Plan): string {
+  return `--init: ${storageName(plan)} serves one API server only: configure a storage that servers can share, such as storage-etcd, or run \`oarlock up\` without --init`;
 }
 
 /** Records the keys of this server as those of the cluster. Creates keys if the data directory has none. */

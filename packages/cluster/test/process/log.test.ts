@@ -33,6 +33,7 @@ it('redacts cryptographic keys, and not the keys of objects', async () => {
     'default/web',
     'node-1',
     'kube-system/system:leader',
+    '/registry/secrets/default/a',
     'a'.repeat(64),
     'dGhlIGtleSBvZiBBRVM/+w==',
     '-----BEGIN PRIVATE KEY-----',
@@ -44,7 +45,13 @@ it('redacts cryptographic keys, and not the keys of objects', async () => {
     return all.map((line) => (JSON.parse(line) as { readonly key: string }).key);
   }, 20_000);
   close();
-  expect(lines).toEqual(['default/web', 'node-1', 'kube-system/system:leader', '[redacted]', '[redacted]', '[redacted]']);
+  expect(lines).toEqual([
+    'default/web',
+    'node-1',
+    'kube-system/system:leader',
+    '/registry/secrets/default/a',
+    ...Array<string>(3).fill('<redacted>'),
+  ]);
   await rm(directory, { recursive: true });
 });
 

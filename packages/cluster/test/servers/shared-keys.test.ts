@@ -65,6 +65,17 @@ describe('the first server of a shared storage', () => {
     expect((await readRecord(storage))?.record.generation).toBe(1);
   });
 
+  it('does not start an empty cluster on a storage of its own', async () => {
+    await prepare('a', { init: true });
+    storage = sharedStorage();
+    await expect(prepare('a', { shared: false })).rejects.toThrow(/data directory of a server of a shared storage, and \S+ is empty/);
+    // a restored backup brings the cluster key and objects
+    await storage.commit([{ key: '/registry/namespaces/default', value: Buffer.from('{}') }], []);
+    expect(await prepare('a', { shared: false })).toBeUndefined();
+    storage = sharedStorage();
+    expect(await prepare('b', { shared: false })).toBeUndefined();
+  });
+
   it('is one of several that start at the same time', async () => {
     const outcomes = await Promise.allSettled(['a', 'b', 'c'].map((name) => prepare(name)));
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);

@@ -84,7 +84,12 @@ export function Frame({ onSignedOut }: { readonly onSignedOut: () => void }) {
   );
 }
 
-const isCurrent = (href: string, { path }: Location): boolean => parseLocation(href).path === path;
+/** Returns true for the address of a link and those below it; for a table, also for the pages of its objects. */
+function isCurrent(href: string, { path }: Location): boolean {
+  const table = path.replace(/^\/o\/([^/]+\/[^/]+\/[^/]+)\/.*/, '/r/$1');
+  const target = parseLocation(href).path;
+  return table === target || (target !== '/' && path.startsWith(`${target}/`));
+}
 
 function focusMain(event: Event): void {
   event.preventDefault();

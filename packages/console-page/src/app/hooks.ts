@@ -86,3 +86,15 @@ export function useLatest<A extends readonly unknown[], R>(work: (...args: A) =>
     [],
   );
 }
+
+/** Counts the periods in which the page was visible, for values that the server offers no watch of. */
+export function useVisiblePeriods(periodMs: number): number {
+  const [count, setCount] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (document.visibilityState === 'visible') setCount((last) => last + 1);
+    }, periodMs);
+    return () => clearInterval(timer);
+  }, [periodMs]);
+  return count;
+}

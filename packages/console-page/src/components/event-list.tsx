@@ -3,7 +3,9 @@ import { resourceOfKind } from '../api/resources.ts';
 import { useApp } from '../app/context.ts';
 import { useClock } from '../app/hooks.ts';
 import { objectLink } from '../app/links.ts';
+import { link } from '../app/router.ts';
 import { text } from '../text/en.ts';
+import { tracedObject } from '../views/object/trace/traced-object.ts';
 import { ageOf } from './age.ts';
 import { StatusDot } from './status-dot.tsx';
 
@@ -30,11 +32,20 @@ export interface EventListProps {
   readonly label?: string;
 }
 
+/** A link to the trace of the object's latest write before the event. */
+export function TraceLink({ object, event, children }: { readonly object: string; readonly event: Event; readonly children?: string }) {
+  return (
+    <a href={link(['traces'], { object, at: timeOf(event) })} aria-label={text.events.traceOf(object)}>
+      {children ?? text.events.trace}
+    </a>
+  );
+}
+
 /** Events, the newest first. */
 export function EventList({ events, limit = 200, empty = text.events.empty, label = text.object.tabs.events }: EventListProps) {
-  const { resources } = useApp();
+  const { resources, features } = useApp();
   const now = useClock();
-  const sorted = events.toSorted((a, b) => (timeOf(a) < timeOf(b) ? 1 : -1)).slice(0, limit);
+  const sorted = events.toSorted((a, b) => Date.parse(timeOf(b)) - Date.parse(timeOf(a))).slice(0, limit);
   if (sorted.length === 0) return <p class="empty">{empty}</p>;
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={label}>
@@ -46,6 +57,7 @@ export function EventList({ events, limit = 200, empty = text.events.empty, labe
             <th scope="col">{text.events.reason}</th>
             <th scope="col">{text.events.object}</th>
             <th scope="col">{text.events.message}</th>
+            {features.isOarlock && <th scope="col">{text.events.trace}</th>}
           </tr>
         </thead>
         <tbody>
@@ -65,6 +77,7 @@ export function EventList({ events, limit = 200, empty = text.events.empty, labe
                 </td>
                 <td>{known ? <a href={objectLink(known, { namespace: known.namespaced ? namespace : undefined, name })}>{`${kind} ${name}`}</a> : `${kind} ${name}`}</td>
                 <td class="message">{event.message}</td>
+                {features.isOarlock && <td>{known && <TraceLink object={tracedObject(known, { namespace: known.namespaced ? namespace : undefined, name })} event={event} />}</td>}
               </tr>
             );
           })}

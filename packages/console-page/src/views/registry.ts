@@ -29,7 +29,7 @@ export const views: readonly View[] = [
   { id: 'why', path: '/why/:question?', load: () => import('./why/why.tsx') },
   { id: 'traces', path: '/traces', onlyOarlock: true, load: () => import('./traces/traces.tsx') },
   { id: 'plugins', path: '/plugins/:slot?/:name?', onlyOarlock: true, load: () => import('./plugins/plugins.tsx') },
-  { id: 'topology', path: '/topology', load: () => import('./topology/topology.tsx') },
+  { id: 'topology', path: '/topology/:part?', load: () => import('./topology/topology.tsx') },
   { id: 'create', path: '/create', load: () => import('./create/create.tsx') },
 ];
 

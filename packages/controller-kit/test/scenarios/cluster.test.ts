@@ -31,6 +31,7 @@ describe('a controller of the kit in a cluster', { timeout: 180_000 }, () => {
 
   beforeAll(async () => {
     cluster = await startCluster({ plugins: [websiteController, lampController, conversionPlugin('paths-lamp-conversion', Lamp)] });
+    expect(cluster.warnings).toEqual([]);
     await Promise.all([cluster.whenServed(Website.resource), cluster.whenServed(Lamp.resource)]);
   }, 180_000);
   afterAll(() => cluster.stop());

@@ -1,9 +1,10 @@
+import { restartsAfterExit } from '@oarlock/api/component-helpers/container-restart';
 import type { Container, EphemeralContainer, Pod } from '@oarlock/api/types/core-v1';
 import type { ContainerStatus } from '@oarlock/spi/runtime';
 import { containerHash, runtimeLabels } from '../runtime/labels.ts';
 import type { ProbeResults } from '../probes/probe-result.ts';
 import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
-import { isHostNetwork, restartPolicyOf, restartsAfterExit, shouldContainerBeStarted, type SpecContainer } from '../pod-util/pods.ts';
+import { isHostNetwork, restartPolicyOf, shouldContainerBeStarted, type SpecContainer } from '../pod-util/pods.ts';
 import type { RuntimePodStatus } from '../runtime/runtime-pod-status.ts';
 
 export type ContainerKillReason = 'Resize' | 'StartupProbe' | 'LivenessProbe' | 'Unknown' | 'Changed' | 'FailedPostStart' | 'Pod';
@@ -213,7 +214,7 @@ function computeInitContainerActions(
     } else if (sidecar) restart(status.state === 'UNKNOWN' ? 'is in "unknown" state, try killing it before restart' : undefined, 'Unknown');
     else if (status.state === 'EXITED' && succeeded(status)) onCompleted();
     else {
-      if (!restartsAfterExit(pod, container, status.exitCode ?? 1)) {
+      if (!restartsAfterExit(pod.spec?.restartPolicy, container, status.exitCode ?? 1)) {
         actions.killPod = true;
         actions.initContainersToStart = [];
         return false;

@@ -1,3 +1,4 @@
+import { restartsAfterExit } from '@oarlock/api/component-helpers/container-restart';
 import type { ContainerStatus as RuntimeContainerStatus } from '@oarlock/spi/runtime';
 import { configHashAnnotation } from './config-source.ts';
 import type { Container, ContainerStatus, EphemeralContainer, Pod, PodStatus } from '@oarlock/api/types/core-v1';
@@ -66,28 +67,6 @@ export function restartPolicyOf(pod: Pod, container: Pick<Container, 'restartPol
   return container.restartPolicy ?? pod.spec?.restartPolicy ?? 'Always';
 }
 
-/** Returns the action of the first restartPolicyRule that matches the exit code (KEP-5307, KEP-5532); undefined if no rule matches. */
-export function matchingRestartRule(
-  { restartPolicyRules = [] }: Pick<Container, 'restartPolicyRules'>,
-  exitCode: number,
-): string | undefined {
-  return restartPolicyRules.find(
-    ({ exitCodes }) => exitCodes !== undefined && (exitCodes.values?.includes(exitCode) === true) === (exitCodes.operator === 'In'),
-  )?.action;
-}
-/** Returns true if a restartPolicyRule of any container has the action RestartAllContainers. */
-export function hasRestartAllContainersRule({ spec }: Pod): boolean {
-  const asks = ({ restartPolicyRules }: Container) => restartPolicyRules?.some(({ action }) => action === 'RestartAllContainers') === true;
-  return spec?.containers.some(asks) === true || spec?.initContainers?.some(asks) === true;
-}
-
-/** Returns true if a container that exited with this code is restarted. */
-export function restartsAfterExit(pod: Pod, container: Pick<Container, 'restartPolicy' | 'restartPolicyRules'>, exitCode: number): boolean {
-  if (matchingRestartRule(container, exitCode) !== undefined) return true;
-  const policy = restartPolicyOf(pod, container);
-  return policy === 'Always' || (policy === 'OnFailure' && exitCode !== 0);
-}
-
 /** Returns true if the kubelet should start a container that is missing, not finished or exited (ShouldContainerBeRestarted upstream). */
 export function shouldContainerBeStarted(
   pod: Pod,
@@ -98,7 +77,7 @@ export function shouldContainerBeStarted(
   if (status === undefined) return true;
   if (status.state === 'RUNNING') return false;
   if (status.state !== 'EXITED') return true;
-  return restartsAfterExit(pod, container, status.exitCode ?? 0);
+  return restartsAfterExit(pod.spec?.restartPolicy, container, status.exitCode ?? 0);
 }
 
 /** Returns a port number, resolving the name of one of the container's ports. @throws Error if the container has no port of that name */

@@ -1,7 +1,8 @@
+import { hasRestartAllContainersRule } from '@oarlock/api/component-helpers/container-restart';
 import type { ContainerStatus, Pod, PodCondition } from '@oarlock/api/types/core-v1';
 import type { Time } from '@oarlock/api/object';
 import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
-import { hasRestartAllContainersRule, findContainerStatus } from '../pod-util/pods.ts';
+import { findContainerStatus } from '../pod-util/pods.ts';
 import type { PodPhase } from './pod-phase.ts';
 import type { ResizeStatus } from '../pod-util/resize-status.ts';
 
@@ -101,7 +102,7 @@ function resizing({ pending, progress }: Partial<ResizeStatus> = {}): readonly (
 export const allContainersRestartingCondition = 'AllContainersRestarting';
 
 function restartingAll(pod: Pod, phase: PodPhase, restarting: boolean): readonly (readonly [string, ConditionStatus])[] {
-  if (!hasRestartAllContainersRule(pod)) return [];
+  if (!hasRestartAllContainersRule(pod.spec)) return [];
   const started: ConditionStatus = {
     status: 'True',
     reason: 'RestartAllContainersStarted',

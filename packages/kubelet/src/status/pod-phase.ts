@@ -1,6 +1,7 @@
 import type { ContainerStatus, Pod } from '@oarlock/api/types/core-v1';
+import { hasRestartAllContainersRule, restartsAfterExit } from '@oarlock/api/component-helpers/container-restart';
 import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
-import { hasRestartAllContainersRule, restartPolicyOf, restartsAfterExit, findContainerStatus } from '../pod-util/pods.ts';
+import { restartPolicyOf, findContainerStatus } from '../pod-util/pods.ts';
 
 export type PodPhase = 'Pending' | 'Running' | 'Succeeded' | 'Failed';
 
@@ -33,9 +34,10 @@ export function computePodPhase(pod: Pod, { init, regular, ended }: ContainerSta
       }
       continue;
     }
-    const terminated = state?.terminated ?? (state?.waiting && !hasRestartAllContainersRule(pod) ? lastState?.terminated : undefined);
+    const terminated = state?.terminated ?? (state?.waiting && !hasRestartAllContainersRule(pod.spec) ? lastState?.terminated : undefined);
     if (!terminated) initPending += 1;
-    else if (terminated.exitCode !== 0 && (ended || !restartsAfterExit(pod, container, terminated.exitCode))) return 'Failed';
+    else if (terminated.exitCode !== 0 && (ended || !restartsAfterExit(pod.spec?.restartPolicy, container, terminated.exitCode)))
+      return 'Failed';
     else if (terminated.exitCode !== 0) initPending += 1;
   }
   let willRestart = false;
@@ -45,11 +47,11 @@ export function computePodPhase(pod: Pod, { init, regular, ended }: ContainerSta
     else if (state?.terminated) {
       stopped += 1;
       if (state.terminated.exitCode === 0) succeeded += 1;
-      if (restartsAfterExit(pod, container, state.terminated.exitCode)) willRestart = true;
+      if (restartsAfterExit(pod.spec?.restartPolicy, container, state.terminated.exitCode)) willRestart = true;
     } else if (state?.waiting) {
       if (lastState?.terminated) {
         // a container that waits after a restart of all containers is going to start, whatever its restart policy
-        if (restartPolicyOf(pod, container) === 'Never' && hasRestartAllContainersRule(pod)) waiting += 1;
+        if (restartPolicyOf(pod, container) === 'Never' && hasRestartAllContainersRule(pod.spec)) waiting += 1;
         else stopped += 1;
         willRestart ||= restartPolicyOf(pod, container) !== 'Never';
       } else waiting += 1;

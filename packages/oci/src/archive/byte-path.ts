@@ -13,5 +13,7 @@ export const osPath = (path: BytePath): string | Buffer => {
 /** Converts a path of this process, which is UTF-8. */
 export const bytePath = (path: string): BytePath => Buffer.from(path, 'utf8').toString('latin1');
 
-/** Returns the path as text for messages. */
-export const displayPath = (path: BytePath): string => Buffer.from(path, 'latin1').toString('utf8');
+const longestDisplay = 256;
+/** Returns the path as text for messages, cut at 256 bytes. */
+export const displayPath = (path: BytePath): string =>
+  `${Buffer.from(path.slice(0, longestDisplay), 'latin1').toString('utf8')}${path.length > longestDisplay ? '...' : ''}`;

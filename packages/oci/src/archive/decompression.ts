@@ -6,6 +6,11 @@ import { ZstdFrames } from './zstd-frames.ts';
 
 export type Compression = 'none' | 'gzip' | 'zstd';
 const outputChunk = 256 * 1024;
+/**
+ * Bytes that the decoder in JavaScript gets at once: it returns all that they expand to, at most 32 MiB, in blocks of four bytes for 128 KiB. The reader of
+ * the stream holds it back between pieces.
+ */
+const zstdPiece = 1024;
 /** Bytes that determine the compression. */
 const headerBytes = 4;
 
@@ -18,10 +23,18 @@ export function compressionOf(start: Buffer): Compression {
   return 'none';
 }
 
+const hasZstd = 'createZstdDecompress' in zlib;
+
+async function* piecesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  for await (const chunk of chunks) for (let at = 0; at < chunk.length; at += zstdPiece) yield chunk.subarray(at, at + zstdPiece);
+}
+
 /** Node has zstd from 22.15 on; older versions use a decoder in JavaScript. */
 function zstdDecoder(): Transform {
-  if ('createZstdDecompress' in zlib)
-    return (zlib as { createZstdDecompress(options: { chunkSize: number }): Transform }).createZstdDecompress({ chunkSize: outputChunk });
+  if (hasZstd)
+    return (zlib as unknown as { createZstdDecompress(options: { chunkSize: number }): Transform }).createZstdDecompress({
+      chunkSize: outputChunk,
+    });
   const frames = new ZstdFrames();
   const decoder = new Decompress((data) => transform.push(Buffer.from(data.buffer, data.byteOffset, data.byteLength)));
   const attempt = (work: () => void, done: (error?: Error | null) => void) => {
@@ -69,15 +82,16 @@ export async function* decompressed(source: AsyncIterable<Buffer>): AsyncGenerat
     isEnded = done;
     if (!done) first = Buffer.concat([first, value as Buffer]);
   }
+  const compression = compressionOf(first);
   async function* all(): AsyncGenerator<Buffer> {
     yield first;
     for (let next = await chunks.next(); next.done !== true; next = await chunks.next()) yield next.value;
   }
   try {
-    const decoder = decoderOf(compressionOf(first));
+    const decoder = decoderOf(compression);
     if (!decoder) yield* all();
     else {
-      const input = Readable.from(all());
+      const input = Readable.from(compression === 'zstd' && !hasZstd ? piecesOf(all()) : all());
       // the reader of the decoder receives the errors
       pipeline(input, decoder, () => {});
       for await (const chunk of decoder) yield chunk as Buffer;

@@ -32,6 +32,7 @@ const types: Readonly<Record<string, TarEntryType>> = {
 /** Sizes in bytes of an extended header, and of a path. Linux limits paths to 4096. */
 const maxExtendedHeader = 1024 * 1024;
 const maxPath = 4096;
+const maxGlobals = 64;
 const xattrPrefix = 'SCHILY.xattr.';
 
 type State =
@@ -54,6 +55,9 @@ export class TarParser {
   #zeroBlocks = 0;
   readonly #globals: PaxRecords = new Map();
   #records: PaxRecords = new Map();
+  /** Bytes of the extended headers of the next entry, and of all global headers. */
+  #extendedBytes = 0;
+  #globalBytes = 0;
   #recordList: (readonly [string, Buffer])[] = [];
   #longPath: string | undefined;
   #longLink: string | undefined;
@@ -126,7 +130,10 @@ export class TarParser {
     if (this.#zeroBlocks > 0) throw invalid('a header follows the end of the archive');
     const raw = parseHeader(block);
     if (raw.type === 'x' || raw.type === 'g' || raw.type === 'L' || raw.type === 'K') {
-      if (raw.size > maxExtendedHeader) throw invalid(`an extended header has more than ${maxExtendedHeader} bytes`);
+      if (raw.type === 'g') this.#globalBytes += raw.size;
+      else this.#extendedBytes += raw.size;
+      if (this.#extendedBytes > maxExtendedHeader || this.#globalBytes > maxExtendedHeader)
+        throw invalid(`the extended headers of an entry have more than ${maxExtendedHeader} bytes`);
       this.#padding = (blockSize - (raw.size % blockSize)) % blockSize;
       this.#state = { name: 'extended', type: raw.type, parts: [], left: raw.size };
       if (raw.size === 0) this.#onExtendedHeader(raw.type, Buffer.alloc(0));
@@ -145,7 +152,7 @@ export class TarParser {
     }
     const list = parsePax(body);
     for (const [key, value] of list) (type === 'g' ? this.#globals : this.#records).set(key, Buffer.from(value));
-    if (type === 'g' && this.#globals.size > 1000) throw invalid('too many global records');
+    if (type === 'g' && this.#globals.size > maxGlobals) throw invalid(`more than ${maxGlobals} global records`);
     if (type === 'x') this.#recordList = [...list];
   }
 
@@ -205,6 +212,7 @@ export class TarParser {
     this.#handler.entry(this.#entryOf(raw, type, type === 'file' ? size : 0));
     this.#padding = (blockSize - (contentSize % blockSize)) % blockSize;
     this.#records = new Map();
+    this.#extendedBytes = 0;
     this.#recordList = [];
     this.#longPath = undefined;
     this.#longLink = undefined;

@@ -27,7 +27,7 @@ export async function extractLayer({ blob, root, staging, diffId, limits, privil
   const { size } = await stat(blob);
   const maxBytes = Math.min(limits.maxBytes, Math.max(limits.ratioFromBytes, size * limits.maxRatio));
   mkdirSync(root, { mode: 0o755 });
-  const extractor = new LayerExtractor({ root, staging, limits, privileged });
+  const extractor = new LayerExtractor({ root, staging, limits: { ...limits, maxBytes }, privileged });
   const source = createReadStream(blob, { highWaterMark: inputChunk });
   try {
     const parser = new TarParser(extractor);

@@ -3,13 +3,17 @@ import { bytePath, displayPath, osPath, type BytePath } from '../archive/byte-pa
 import type { TarEntry } from '../archive/tar-header.ts';
 import type { TarHandler } from '../archive/tar-parser.ts';
 import { OciError } from '../oci-error.ts';
+import { LayerBudget } from './layer-budget.ts';
 import type { LayerContent, LayerLimits } from './layer-record.ts';
 import { LayerTree, pathComponents } from './layer-tree.ts';
 import { isImageXattr, makeSpecialFile, setXattrs, type SpecialFile } from './special-files.ts';
+import { treeUsage } from './tree-usage.ts';
 
 const whiteoutPrefix = '.wh.';
 const opaqueName = '.wh..wh..opq';
 const maxSpecialFiles = 4096;
+/** Limits of Linux in bytes (xattr(7)). */
+const [maxXattrName, maxXattrValue] = [255, 65_536];
 const maxId = 2 ** 32 - 2;
 const { O_CREAT, O_EXCL, O_WRONLY, O_NOFOLLOW } = fs.constants;
 
@@ -48,23 +52,22 @@ export class LayerExtractor implements TarHandler {
   readonly #opaques = new Set<BytePath>();
   readonly #implied = new Set<BytePath>(['']);
   readonly #directories = new Map<BytePath, Metadata>();
-  readonly #special: { readonly path: BytePath; readonly file: SpecialFile; readonly metadata: Metadata }[] = [];
+  readonly #special = new Map<BytePath, { readonly file: SpecialFile; readonly metadata: Metadata }>();
   readonly #xattrs = new Map<BytePath, Map<string, Buffer>>();
+  readonly #budget: LayerBudget;
   #open: OpenFile | undefined;
-  #entries = 0;
   #unmappedOwners = 0;
   #skippedXattrs = 0;
   #notes: string[] = [];
 
   constructor(options: ExtractorOptions) {
     this.#options = options;
-    this.#tree = new LayerTree(bytePath(options.root), (path) => this.#implied.add(path));
+    this.#budget = new LayerBudget(options.limits);
+    this.#tree = new LayerTree(bytePath(options.root), { budget: this.#budget, onImplied: (path) => this.#implied.add(path) });
   }
 
   entry(entry: TarEntry): void {
-    this.#entries += 1;
-    if (this.#entries > this.#options.limits.maxEntries)
-      throw new OciError('TooLarge', `the layer has more than ${this.#options.limits.maxEntries} entries`);
+    this.#budget.entry();
     if (entry.uid > maxId || entry.gid > maxId || entry.uid < 0 || entry.gid < 0) throw this.#invalid(entry, 'the owner is out of range');
     const components = pathComponents(entry.path);
     const name = components.at(-1) ?? '';
@@ -143,6 +146,7 @@ export class LayerExtractor implements TarHandler {
     if (name.startsWith('.wh..wh.')) return;
     const hidden = name.slice(whiteoutPrefix.length);
     if (hidden === '' || hidden === '.' || hidden === '..') throw this.#invalid(entry, 'the whiteout has no name');
+    this.#budget.record(entry.path.length);
     this.#whiteouts.add(this.#tree.locate([...components.slice(0, -1), hidden]));
   }
 
@@ -150,6 +154,7 @@ export class LayerExtractor implements TarHandler {
     const metadata: Metadata = entry;
     if (entry.type === 'directory') {
       this.#makeDirectory(path);
+      this.#budget.record(path.length);
       this.#implied.delete(path);
       this.#directories.delete(path);
       this.#directories.set(path, metadata);
@@ -163,7 +168,7 @@ export class LayerExtractor implements TarHandler {
     this.#forget(path);
     const absolute = osPath(this.#tree.absolute(path));
     if (entry.type === 'file') {
-      if (entry.size > this.#options.limits.maxBytes) throw new OciError('TooLarge', `the file ${displayPath(path)} is too large`);
+      this.#budget.file(entry.size);
       const descriptor = fs.openSync(absolute, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW, 0o600);
       this.#open = { descriptor, path, entry, end: 0 };
       this.#recordXattrs(path, entry);
@@ -172,9 +177,8 @@ export class LayerExtractor implements TarHandler {
       this.#own(() => fs.lchownSync(absolute, entry.uid, entry.gid));
       fs.lutimesSync(absolute, entry.mtime, entry.mtime);
     } else {
-      if (this.#special.length >= maxSpecialFiles)
-        throw new OciError('TooLarge', `the layer has more than ${maxSpecialFiles} special files`);
-      this.#special.push({ path, file: { type: entry.type, major: entry.deviceMajor, minor: entry.deviceMinor }, metadata });
+      if (this.#special.size >= maxSpecialFiles) throw new OciError('TooLarge', `the layer has more than ${maxSpecialFiles} special files`);
+      this.#special.set(path, { file: { type: entry.type, major: entry.deviceMajor, minor: entry.deviceMinor }, metadata });
     }
   }
 
@@ -197,22 +201,26 @@ export class LayerExtractor implements TarHandler {
 
   /** Removes an earlier entry of the same path, with what is recorded about it. */
   #forget(path: BytePath): void {
-    const queued = this.#special.findIndex((special) => special.path === path);
-    if (queued >= 0) this.#special.splice(queued, 1);
+    this.#special.delete(path);
     this.#xattrs.delete(path);
     if (!this.#tree.stat(path)) return;
     const isDirectory = this.#tree.stat(path)?.isDirectory() === true;
     this.#tree.clear(path);
     if (!isDirectory) return;
     const below = `${path}/`;
-    for (const map of [this.#directories, this.#xattrs, this.#implied])
-      for (const key of map.keys()) if (key === path || key.startsWith(below)) map.delete(key);
+    const recorded = [this.#directories, this.#xattrs, this.#implied];
+    this.#budget.work(recorded.reduce((sum, { size }) => sum + size, 0));
+    for (const map of recorded) for (const key of map.keys()) if (key === path || key.startsWith(below)) map.delete(key);
   }
 
   #recordXattrs(path: BytePath, { xattrs }: TarEntry): void {
     for (const [name, value] of xattrs) {
-      if (!isImageXattr(name)) this.#skippedXattrs += 1;
-      else this.#xattrs.set(path, (this.#xattrs.get(path) ?? new Map<string, Buffer>()).set(name, value));
+      if (!isImageXattr(name) || name.length > maxXattrName || value.length > maxXattrValue) {
+        this.#skippedXattrs += 1;
+        continue;
+      }
+      this.#budget.record(path.length, name.length, value.length);
+      this.#xattrs.set(path, (this.#xattrs.get(path) ?? new Map<string, Buffer>()).set(name, value));
     }
   }
 
@@ -228,7 +236,7 @@ export class LayerExtractor implements TarHandler {
   }
 
   #makeSpecialFiles(): void {
-    for (const { path, file, metadata } of this.#special) {
+    for (const [path, { file, metadata }] of this.#special) {
       if (this.#tree.stat(path)) continue;
       const parent = path.slice(0, Math.max(0, path.lastIndexOf('/')));
       if (this.#tree.stat(parent)?.isDirectory() !== true) continue;
@@ -269,29 +277,4 @@ export class LayerExtractor implements TarHandler {
     }
     return { whiteouts, opaques: [...this.#opaques].filter((path) => this.#tree.stat(path)?.isDirectory() === true) };
   }
-}
-
-/** Returns the disk usage of a tree in bytes and inodes; files with several hard links count once. */
-export function treeUsage(root: BytePath): { readonly usedBytes: number; readonly inodes: number } {
-  let usedBytes = 0;
-  let inodes = 0;
-  const linked = new Set<number>();
-  const pending = [root];
-  for (let directory = pending.pop(); directory !== undefined; directory = pending.pop()) {
-    usedBytes += fs.lstatSync(osPath(directory)).blocks * 512;
-    inodes += 1;
-    for (const name of fs.readdirSync(osPath(directory), { encoding: 'latin1' })) {
-      const path = `${directory}/${name}`;
-      const stats = fs.lstatSync(osPath(path));
-      if (stats.isDirectory()) {
-        pending.push(path);
-        continue;
-      }
-      if (stats.nlink > 1 && linked.has(stats.ino)) continue;
-      if (stats.nlink > 1) linked.add(stats.ino);
-      usedBytes += stats.blocks * 512;
-      inodes += 1;
-    }
-  }
-  return { usedBytes, inodes };
 }

@@ -29,15 +29,24 @@ export interface LayerRecord extends LayerContent {
 /** Limits of one layer. */
 export interface LayerLimits {
   readonly maxEntries: number;
+  /** Directories without an entry, which the paths of entries imply: each may cost an inode for two bytes. */
+  readonly maxImplied: number;
   readonly maxBytes: number;
   /** A layer may be this many times larger than its compressed size, once it exceeds `ratioFromBytes`. */
   readonly maxRatio: number;
   readonly ratioFromBytes: number;
+  /** Memory for paths of directories and whiteouts, and for extended attributes. */
+  readonly maxRecordBytes: number;
+  /** Components of paths and records that the extraction looks at. */
+  readonly maxSteps: number;
 }
 
 export const defaultLayerLimits: LayerLimits = {
   maxEntries: 2_000_000,
+  maxImplied: 100_000,
   maxBytes: 256 * 1024 ** 3,
   maxRatio: 200,
   ratioFromBytes: 256 * 1024 ** 2,
+  maxRecordBytes: 256 * 1024 ** 2,
+  maxSteps: 20_000_000,
 };

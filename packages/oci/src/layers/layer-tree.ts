@@ -1,9 +1,12 @@
 import * as fs from 'node:fs';
 import { displayPath, osPath, type BytePath } from '../archive/byte-path.ts';
 import { OciError } from '../oci-error.ts';
+import type { LayerBudget } from './layer-budget.ts';
 
-const maxLinks = 255;
+/** As Linux, which returns ELOOP. */
+const maxLinks = 40;
 const maxName = 255;
+const maxDepth = 512;
 const invalid = (path: BytePath, reason: string) => new OciError('InvalidContent', `invalid layer: ${displayPath(path)}: ${reason}`);
 
 /** Splits a path of an archive into its components. `..` at the root is rejected. @throws OciError `InvalidContent` */
@@ -15,11 +18,18 @@ export function pathComponents(path: BytePath): readonly string[] {
       if (components.pop() === undefined) throw invalid(path, 'the path leaves the root');
     } else if (component.length > maxName) throw invalid(path, `a name has more than ${maxName} bytes`);
     else components.push(component);
+    if (components.length > maxDepth) throw invalid(path, `it is deeper than ${maxDepth} directories`);
   }
   return components;
 }
 
 const lstat = (path: BytePath): fs.Stats | undefined => fs.lstatSync(osPath(path), { throwIfNoEntry: false });
+
+export interface LayerTreeOptions {
+  readonly budget: LayerBudget;
+  /** Called with each directory that the archive implies, without an entry. */
+  onImplied(path: BytePath): void;
+}
 
 /**
  * The directory into which a layer is extracted. No other program writes to it.
@@ -31,12 +41,11 @@ export class LayerTree {
   readonly #root: BytePath;
   /** Directories that were found, from the path in the archive to the path without links. */
   readonly #directories = new Map<string, BytePath>();
-  /** Called with each directory that the archive implies, without an entry. */
-  readonly #onImplied: (path: BytePath) => void;
+  readonly #options: LayerTreeOptions;
 
-  constructor(root: BytePath, onImplied: (path: BytePath) => void) {
+  constructor(root: BytePath, options: LayerTreeOptions) {
     this.#root = root;
-    this.#onImplied = onImplied;
+    this.#options = options;
   }
 
   absolute(path: BytePath): BytePath {
@@ -81,7 +90,9 @@ export class LayerTree {
     const known = this.#directories.get(key);
     if (known !== undefined) return known;
     const path = this.#resolve(key, [...components].reverse(), create);
-    if (path !== undefined) this.#directories.set(key, path);
+    if (path === undefined) return undefined;
+    this.#options.budget.record(key.length);
+    this.#directories.set(key, path);
     return path;
   }
 
@@ -90,6 +101,7 @@ export class LayerTree {
     let at: string[] = [];
     let links = 0;
     for (let name = pending.pop(); name !== undefined; name = pending.pop()) {
+      this.#options.budget.work(1);
       if (name === '' || name === '.') continue;
       if (name === '..') {
         at.pop();
@@ -107,8 +119,10 @@ export class LayerTree {
       else if (found) throw invalid(path, `${displayPath(next)} is not a directory`);
       else {
         if (!create) return undefined;
+        this.#options.budget.implied();
+        this.#options.budget.record(next.length);
         fs.mkdirSync(osPath(this.absolute(next)), 0o755);
-        this.#onImplied(next);
+        this.#options.onImplied(next);
         at.push(name);
       }
     }

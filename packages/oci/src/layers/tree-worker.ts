@@ -2,7 +2,7 @@ import { parentPort } from 'node:worker_threads';
 import { bytePath } from '../archive/byte-path.ts';
 import { copyLayers, type CopyLayersRequest } from './copy-layers.ts';
 import { extractLayer, type ExtractLayerRequest } from './extract-layer.ts';
-import { treeUsage } from './layer-extractor.ts';
+import { treeUsage } from './tree-usage.ts';
 import { removeTree } from './remove-tree.ts';
 import type { TreeWork, TreeWorkAnswer, TreeWorkKind, TreeWorkMessage } from './worker-protocol.ts';
 import { OciError } from '../oci-error.ts';

@@ -20,6 +20,18 @@ function parse(archive: Buffer, chunkSize = archive.length): readonly Read[] {
   parser.end();
   return read;
 }
+/** An archive with extended headers of a type before its only entry. */
+function repeated(type: 'g' | 'x', pax: Readonly<Record<string, string>>, times: number): Buffer {
+  const header = layerTar([{ path: 'a', pax }], { end: false }).subarray(0, -512);
+  if (type === 'g') setType(header, 'g');
+  return Buffer.concat([...Array.from({ length: times }, () => header), layerTar([{ path: 'a' }])]);
+}
+/** Changes the type of the first header, and its checksum by the same amount. */
+function setType(archive: Buffer, type: string): void {
+  const sum = Number.parseInt(archive.toString('latin1', 148, 154), 8) + type.charCodeAt(0) - (archive[156] ?? 0);
+  archive.write(type, 156, 'latin1');
+  archive.write(sum.toString(8).padStart(6, '0'), 148, 'latin1');
+}
 const invalid = expect.objectContaining({ name: 'OciError', code: 'InvalidContent' });
 
 describe('TarParser', () => {
@@ -103,6 +115,9 @@ describe('TarParser', () => {
     ],
     ['a zero byte in a name', layerTar([{ path: 'a', pax: { path: 'a\u0000b' } }])],
     ['a header after the end', Buffer.concat([layerTar([], { end: false }), Buffer.alloc(512), layerTar([{ path: 'a' }])])],
+    ['extended headers of one entry that are too long together', repeated('x', { comment: 'x'.repeat(600_000) }, 2)],
+    ['global headers that are too long together', repeated('g', { comment: 'x'.repeat(600_000) }, 2)],
+    ['many global records', repeated('g', Object.fromEntries(Array.from({ length: 65 }, (_entry, index) => [`k${index}`, 'v'])), 1)],
     ['no archive at all', Buffer.from('this is not an archive'.repeat(100))],
   ])('rejects %s', (_, archive) => {
     expect(() => parse(archive)).toThrow(invalid);

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { decompressed } from '../../src/archive/decompression.ts';
 import { ZstdFrames } from '../../src/archive/zstd-frames.ts';
@@ -48,6 +49,20 @@ describe('frames of zstd', () => {
 
   it('are rejected before the decoder allocates the window', async () => {
     await expect(decode(Buffer.concat([frame(0, 'x'), frame(20, 'x')]))).rejects.toThrow();
+  });
+
+  it('are decoded no further than the reader reads', async () => {
+    // each block of 4 bytes expands to 128 KiB
+    const runLength = Buffer.from([2 | 0, 0, 16, 0]);
+    const bytes = Buffer.concat([magic, Buffer.from([0, 7 << 3]), ...Array.from({ length: 4000 }, () => runLength)]);
+    const before = process.memoryUsage().arrayBuffers;
+    let first = 0;
+    for await (const part of decompressed(Readable.from([bytes]))) {
+      first = part.length;
+      break;
+    }
+    expect(first).toBeGreaterThan(0);
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(300 * 1024 ** 2);
   });
 
   it('are rejected if they have many small blocks', () => {

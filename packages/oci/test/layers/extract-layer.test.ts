@@ -131,6 +131,7 @@ describe('extractLayer', () => {
     ['a whiteout without a name', [{ path: 'a/.wh.' }]],
     ['a whiteout of a parent', [{ path: '.wh...' }]],
     ['an owner out of range', [{ path: 'a', pax: { uid: '4294967295' } }]],
+    ['a path of more than 512 directories', [{ path: 'a', pax: { path: `${'a/'.repeat(512)}file` } }]],
     ['a name of more than 255 bytes', [{ path: 'a', pax: { path: 'n'.repeat(256) } }]],
     ['a file as the root', [{ path: './', type: '1', target: 'a' }]],
   ])('rejects %s and leaves nothing', async (_, entries) => {
@@ -153,6 +154,64 @@ describe('extractLayer', () => {
     const huge = layerTar([{ path: 'sparse', pax: { 'GNU.sparse.map': '0,1', 'GNU.sparse.size': `${2 ** 50}` }, bytes: 'x' }]);
     await expect(extractBytes(huge, { diffId: sha256(huge) })).rejects.toEqual(rejection('TooLarge'));
     expect(existsSync(join(directory, 'root'))).toBe(false);
+  });
+
+  const steps = { maxSteps: 100 };
+  const detour = 'd/../'.repeat(20);
+  it.each<[string, readonly RawEntry[], Partial<LayerLimits>, string]>([
+    [
+      'directories that a path implies',
+      [{ path: 'a/b/c/d/e/f/g/h/i/j/file', bytes: 'x' }],
+      { maxImplied: 9 },
+      'has more than 9 directories without an entry',
+    ],
+    [
+      'holes of several files',
+      ['a', 'b'].map((path) => ({ path, pax: { 'GNU.sparse.map': '0,1', 'GNU.sparse.size': '6000000' }, bytes: 'x' })),
+      { maxBytes: 10_000_000 },
+      'has files of more than 10000000 bytes, holes included',
+    ],
+    [
+      'whiteouts',
+      Array.from({ length: 20 }, (_, index) => ({ path: `.wh.${index}` })),
+      { maxRecordBytes: 1000 },
+      'has directories, whiteouts and extended attributes of more than 1000 bytes',
+    ],
+    [
+      'extended attributes',
+      ['a', 'b'].map((path) => ({ path, pax: { 'SCHILY.xattr.user.x': 'x'.repeat(600) } })),
+      { maxRecordBytes: 1000 },
+      'has directories, whiteouts and extended attributes of more than 1000 bytes',
+    ],
+    [
+      'links with detours',
+      [
+        { path: 'd/', type: '5' },
+        { path: 'l', type: '2', target: detour.slice(0, 95) },
+        ...['1', '2', '3'].map((name) => ({ path: `l/${name}/file` })),
+      ],
+      steps,
+      'needs more than 100 steps, because of deep paths, links, or directories that are replaced',
+    ],
+    [
+      'directories that are replaced',
+      [
+        ...Array.from({ length: 30 }, (_, index) => ({ path: `${index}/`, type: '5' })),
+        ...Array.from({ length: 10 }, (_, index) => ({ path: 'x', type: index % 2 === 0 ? '5' : '0' })),
+      ],
+      steps,
+      'needs more than 100 steps, because of deep paths, links, or directories that are replaced',
+    ],
+  ])('bounds %s', async (_, entries, limits, text) => {
+    const layer = layerTar(entries);
+    const request = { diffId: sha256(layer), limits: { ...defaultLayerLimits, ...limits } };
+    await expect(extractBytes(layer, request)).rejects.toMatchObject({ code: 'TooLarge', message: `the layer ${text}` });
+    expect(existsSync(join(directory, 'root'))).toBe(false);
+  });
+
+  it('leaves out extended attributes that Linux does not take', async () => {
+    const { xattrs, notes } = await extract([{ path: 'a', pax: { 'SCHILY.xattr.user.x': 'x'.repeat(65_537) } }]);
+    expect({ xattrs, notes }).toEqual({ xattrs: {}, notes: ['1 extended attributes were not set.'] });
   });
 
   it('decompresses zstd', async () => {

@@ -1,16 +1,18 @@
 import { isIPv6 } from 'node:net';
 import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
-import { endpointSlices, services } from '@oarlock/api/resources';
+import { endpointSlices, nodes, services } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
+import type { Node } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
-import type { Client } from '@oarlock/spi/client';
+import type { Client, Informer, Informers } from '@oarlock/spi/client';
 import { clusterDnsName, clusterDnsService, type DnsServer } from '@oarlock/spi/dns';
 
 export interface DnsServiceOptions {
   readonly client: Client;
+  readonly informers: Informers;
   readonly dns: DnsServer;
   /** The cluster IP of the DNS Service, which pods use as nameserver in resolv.conf. */
   readonly serviceIP: string;
@@ -26,21 +28,38 @@ const maxRetryMs = 30_000;
 /**
  * Maintains the Service of the cluster DNS and the EndpointSlice for the DNS server of this node. A DNS server that runs in pods has a Service
  * of its own with a selector instead.
+ *
+ * A node that fails leaves its EndpointSlice. Pods of other nodes are not affected, because the hints of the endpoint name its own node. The slice
+ * belongs to the Node object and is deleted with it.
  */
 export class DnsService {
   readonly #options: DnsServiceOptions;
+  readonly #nodes: Informer<Node>;
   readonly #stop = new AbortController();
-  #running: Promise<void> | undefined;
+  #unsubscribe: (() => void) | undefined;
+  #running: Promise<void> = Promise.resolve();
 
   constructor(options: DnsServiceOptions) {
     this.#options = options;
+    this.#nodes = options.informers.forResource(nodes, { fieldSelector: `metadata.name=${options.nodeName}` });
   }
 
   start(): void {
-    this.#running = this.#retryUntilDone();
+    const ensure = () => {
+      this.#running = this.#running.then(() => this.#retryUntilDone());
+    };
+    ensure();
+    // the Node of a machine can be deleted and registered again while its DNS server runs
+    this.#unsubscribe = this.#nodes.addEventHandler({
+      onAdd: ensure,
+      onUpdate: (node, old) => {
+        if (node.metadata?.uid !== old.metadata?.uid) ensure();
+      },
+    });
   }
 
   async stop(): Promise<void> {
+    this.#unsubscribe?.();
     this.#stop.abort();
     await this.#running;
     const { log } = this.#options;
@@ -84,32 +103,17 @@ export class DnsService {
   }
 
   async #ensure(): Promise<void> {
-    const { client, dns, serviceIP, nodeName, log } = this.#options;
+    const { client, serviceIP, log } = this.#options;
     const service = await createIfMissing(client, services, clusterDnsService(serviceIP));
     if (Object.keys(service.spec?.selector ?? {}).length > 0) {
       log.info({ service: `${namespace}/${name}` }, 'the Service has a selector and is left to its pods');
       await this.#removeEndpoints();
       return;
     }
-    const port = dns.port ?? 53;
-    const desired: EndpointSlice = {
-      apiVersion: 'discovery.k8s.io/v1',
-      kind: 'EndpointSlice',
-      metadata: {
-        name: this.#sliceName,
-        namespace,
-        labels: { 'kubernetes.io/service-name': name, 'endpointslice.kubernetes.io/managed-by': 'dns.oarlock.dev' },
-      },
-      addressType: isIPv6(dns.address) ? 'IPv6' : 'IPv4',
-      endpoints: [{ addresses: [dns.address], conditions: { ready: true }, nodeName }],
-      ports: [
-        { name: 'dns', protocol: 'UDP', port },
-        { name: 'dns-tcp', protocol: 'TCP', port },
-      ],
-    };
+    const desired = this.#slice();
     const present = await createIfMissing(client, endpointSlices, desired);
     // left by a server that was killed
-    if (JSON.stringify([present.endpoints ?? [], present.ports ?? []]) !== JSON.stringify([desired.endpoints ?? [], desired.ports ?? []])) {
+    if (contentOf(present) !== contentOf(desired)) {
       const resourceVersion = present.metadata?.resourceVersion;
       await client.update(endpointSlices, {
         ...desired,
@@ -117,6 +121,34 @@ export class DnsService {
       });
     }
   }
+
+  #slice(): EndpointSlice {
+    const { dns, nodeName } = this.#options;
+    const port = dns.port ?? 53;
+    const uid = this.#nodes.get(nodeName)?.metadata?.uid;
+    return {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: {
+        name: this.#sliceName,
+        namespace,
+        labels: { 'kubernetes.io/service-name': name, 'endpointslice.kubernetes.io/managed-by': 'dns.oarlock.dev' },
+        ...(uid !== undefined && { ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: nodeName, uid }] }),
+      },
+      addressType: isIPv6(dns.address) ? 'IPv6' : 'IPv4',
+      endpoints: [{ addresses: [dns.address], conditions: { ready: true }, hints: { forNodes: [{ name: nodeName }] }, nodeName }],
+      ports: [
+        { name: 'dns', protocol: 'UDP', port },
+        { name: 'dns-tcp', protocol: 'TCP', port },
+      ],
+    };
+  }
+}
+
+/** Returns the fields of a slice that its DNS server determines, as text. */
+function contentOf({ metadata, endpoints = [], ports = [] }: EndpointSlice): string {
+  const owners = (metadata?.ownerReferences ?? []).map(({ uid }) => uid);
+  return JSON.stringify([owners, endpoints, ports]);
 }
 
 /** Returns the existing object, or creates it. A node may read the Service but not create it. */

@@ -1,4 +1,4 @@
-import { endpointSlices, services } from '@oarlock/api/resources';
+import { endpointSlices, nodes, services } from '@oarlock/api/resources';
 import { forbidden } from '@oarlock/api/status';
 import type { Service } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
@@ -114,6 +114,20 @@ describe('cluster DNS of the proxy role', () => {
     await clock.advance(20);
     expect((await dnsSlice(api)).ports).toMatchObject([{ port: 10_053 }, { port: 10_053 }]);
     await again.stop();
+  });
+
+  it('is used by the pods of its node only, and is deleted with the Node', async () => {
+    await host.start();
+    await clock.advance(20);
+    expect(await dnsSlice(api)).toMatchObject({ endpoints: [{ hints: { forNodes: [{ name: 'n1' }] } }] });
+    const owner = async () => (await dnsSlice(api)).metadata?.ownerReferences;
+    expect(await owner()).toBeUndefined();
+    // the kubelet registers the node later, and again after an administrator has deleted it
+    for (const uid of ['first', 'second']) {
+      api.seed(nodes, { metadata: { name: 'n1', uid } });
+      await clock.advance(20);
+      expect(await owner()).toEqual([{ apiVersion: 'v1', kind: 'Node', name: 'n1', uid }]);
+    }
   });
 
   it('leaves the Service to a DNS that runs in pods', async () => {

@@ -8,7 +8,7 @@ import { isPercent } from '../../values/names.ts';
 import { ParseError } from '../../values/parse-error.ts';
 import { validateDNSLabel, validateOptionalEnum, validateImmutable, addInvalid, validateNonNegative, type Errors } from './checks.ts';
 import { validateLabelSelector } from '../meta.ts';
-import { validatePodTemplate } from './core/pod-spec.ts';
+import { validatePodTemplate } from './core/pods/pod-spec.ts';
 
 /** Validates a selector; returns undefined if it is invalid. */
 function validateSelectorOf(errors: Errors, selector: LabelSelector | undefined, owner: string): Selector | undefined {
@@ -187,39 +187,4 @@ export function validateStatefulSet(errors: Errors, { spec }: StatefulSet, old?:
       ),
     );
   }
-}
-
-interface Counts {
-  readonly replicas?: number;
-  readonly fullyLabeledReplicas?: number;
-  readonly updatedReplicas?: number;
-  readonly readyReplicas?: number;
-  readonly availableReplicas?: number;
-  readonly unavailableReplicas?: number;
-  readonly observedGeneration?: number;
-  readonly collisionCount?: number;
-}
-
-/** Validates the status of Deployments, ReplicaSets and ReplicationControllers. */
-export function validateReplicaStatus(errors: Errors, status: Counts | undefined, old: Counts | undefined): void {
-  if (status === undefined) return;
-  for (const key of [
-    'observedGeneration',
-    'replicas',
-    'fullyLabeledReplicas',
-    'updatedReplicas',
-    'readyReplicas',
-    'availableReplicas',
-    'unavailableReplicas',
-    'collisionCount',
-  ] as const)
-    validateNonNegative(errors, `status.${key}`, status[key]);
-  const replicas = status.replicas ?? 0;
-  for (const key of ['fullyLabeledReplicas', 'updatedReplicas', 'readyReplicas', 'availableReplicas'] as const) {
-    if ((status[key] ?? 0) > replicas) errors.push(invalid(`status.${key}`, status[key], 'cannot be greater than status.replicas'));
-  }
-  if ((status.availableReplicas ?? 0) > (status.readyReplicas ?? 0))
-    errors.push(invalid('status.availableReplicas', status.availableReplicas, 'cannot be greater than readyReplicas'));
-  if (old?.collisionCount !== undefined && (status.collisionCount === undefined || status.collisionCount < old.collisionCount))
-    errors.push(invalid('status.collisionCount', status.collisionCount, 'cannot be decremented'));
 }

@@ -56,7 +56,6 @@ export const acceptedFields: Readonly<Record<string, readonly string[]>> = {
   '/v1/PersistentVolumeClaim': [
     'spec.dataSource.name',
     'spec.dataSourceRef.name',
-    'spec.dataSourceRef.namespace',
     'spec.resources.limits.Bad Key!',
     'spec.resources.requests.Bad Key!',
     'spec.volumeName',
@@ -268,7 +267,6 @@ export const acceptedFields: Readonly<Record<string, readonly string[]>> = {
     'spec.volumes[0].emptyDir.medium',
     'spec.volumes[0].ephemeral.volumeClaimTemplate.spec.dataSource.name',
     'spec.volumes[0].ephemeral.volumeClaimTemplate.spec.dataSourceRef.name',
-    'spec.volumes[0].ephemeral.volumeClaimTemplate.spec.dataSourceRef.namespace',
     'spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources.limits.Bad Key!',
     'spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources.requests.Bad Key!',
     'spec.volumes[0].ephemeral.volumeClaimTemplate.spec.volumeName',

@@ -11,15 +11,14 @@ import { notAcceptable, protobufType } from './negotiation.ts';
 import { ProtobufEncoding, ProtobufMetadataEncoding } from './internal/protobuf-encoding.ts';
 import { loadedCodec } from './protobuf-codec.ts';
 import { toYaml, YamlEncoding } from './internal/yaml-encoding.ts';
-import type { EncodedObject, WatchFrame } from '../request/response.ts';
-import type { ByteSink, ResponseEncoding, ResponseEncodingOptions } from './response-encoding.ts';
+import { CollectedBytes } from './internal/collected-bytes.ts';
+import type { ByteSink, EncodedObject, WatchFrame } from '../request/response.ts';
+import type { ResponseEncoding, ResponseEncodingOptions } from './response-encoding.ts';
 import { TableEncoding } from './table-encoding.ts';
 import { partialMetadataJson, metaApiVersion } from './internal/partial-object-metadata.ts';
 
 const lineBreak = Buffer.from('\n');
 const comma = Buffer.from(',');
-const commaBrace = Buffer.from(',{');
-const brace = Buffer.from('{');
 
 /**
  * Returns the encoding of a response.
@@ -70,18 +69,17 @@ function plainEncodingOf(resource: Resource): PlainEncoding {
 class PlainEncoding implements ResponseEncoding {
   readonly contentType = 'application/json';
   readonly streamType = 'application/json';
-  readonly #isTyped: boolean;
-  readonly #opening: Buffer;
+  /** The type metadata that the items of a list omit; undefined for resources without registered type, whose items include it. */
+  readonly #typeMeta: Buffer | undefined;
   readonly #head: (metadata: ListMeta) => string;
-  #last: { readonly begins: Buffer; readonly untyped: Buffer | undefined } | undefined;
 
   constructor(resource: Resource) {
     const apiVersion = apiVersionOf(resource);
-    this.#isTyped = schemaOf(resource) !== undefined;
-    this.#opening = Buffer.from(`{"kind":${JSON.stringify(resource.kind)},"apiVersion":${JSON.stringify(apiVersion)},`);
+    const isTyped = schemaOf(resource) !== undefined;
+    if (isTyped) this.#typeMeta = Buffer.from(`{"kind":${JSON.stringify(resource.kind)},"apiVersion":${JSON.stringify(apiVersion)},`);
     // lists of resources without registered type always contain `continue`
     this.#head = (metadata) =>
-      `{"kind":${JSON.stringify(`${resource.kind}List`)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":${JSON.stringify(this.#isTyped ? metadata : { continue: '', ...metadata })},"items":[`;
+      `{"kind":${JSON.stringify(`${resource.kind}List`)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":${JSON.stringify(isTyped ? metadata : { continue: '', ...metadata })},"items":[`;
   }
 
   item(item: EncodedObject): Buffer {
@@ -91,34 +89,10 @@ class PlainEncoding implements ResponseEncoding {
     return Buffer.from(this.#head(metadata));
   }
 
-  /** Writes an item of a list. Items of a typed list omit apiVersion and kind; items of an untyped list include them. */
   listItem(item: EncodedObject, first: boolean, sink: ByteSink): void {
-    const [begins, ...rest] = item.pieces();
-    if (begins === undefined) return;
-    const untyped = this.#isTyped ? this.#withoutType(begins) : undefined;
-    if (untyped === undefined) {
-      if (!first) sink.add(comma);
-      sink.add(begins);
-    } else {
-      sink.add(first ? brace : commaBrace);
-      sink.add(untyped);
-    }
-    for (const piece of rest) sink.add(piece);
+    if (!first) sink.add(comma);
+    item.writeJson(sink, this.#typeMeta);
   }
-
-  /**
-   * Returns the JSON of an object without its type metadata, which `begins` contains; undefined if the object does not begin with it. Returns the
-   * same buffer on each call for a stored object.
-   */
-  #withoutType(begins: Buffer): Buffer | undefined {
-    if (begins === this.#last?.begins) return this.#last.untyped;
-    const opening = this.#opening;
-    const typed = begins.length > opening.length && opening.compare(begins, 0, opening.length) === 0;
-    const untyped = typed ? begins.subarray(opening.length) : undefined;
-    this.#last = { begins, untyped };
-    return untyped;
-  }
-
   listTail(_metadata: ListMeta): Buffer {
     return Buffer.from(']}\n');
   }
@@ -183,13 +157,9 @@ class PrettyEncoding implements ResponseEncoding {
     return Buffer.from(text.slice(0, text.lastIndexOf('[]') + 1));
   }
   listItem(item: EncodedObject, first: boolean, sink: ByteSink): void {
-    const bytes: Buffer[] = [];
-    this.#inner.listItem(item, true, {
-      add: (part) => {
-        bytes.push(part);
-      },
-    });
-    const text = stringifyExact(parseExact(Buffer.concat(bytes).toString('utf8')), 2);
+    const bytes = new CollectedBytes();
+    this.#inner.listItem(item, true, bytes);
+    const text = stringifyExact(parseExact(bytes.text), 2);
     this.#hasItems = true;
     sink.add(Buffer.from(`${first ? '' : ','}\n    ${text.replaceAll('\n', '\n    ')}`));
   }

@@ -1,14 +1,9 @@
 import type { ListMeta } from '@oarlock/api/object';
 import type { Status } from '@oarlock/api/status';
-import type { EncodedObject, WatchFrame } from '../request/response.ts';
+import type { ByteSink, EncodedObject, WatchFrame } from '../request/response.ts';
 
 /** The content of the `object` field of a table row (`includeObject` of TableOptions): nothing, the `PartialObjectMetadata`, or the whole object. */
 export type IncludeObject = 'None' | 'Metadata' | 'Object';
-
-/** Receives the bytes of a list in several parts. */
-export interface ByteSink {
-  add(bytes: Buffer): void;
-}
 
 /** The encoding of one response in its negotiated format. */
 export interface ResponseEncoding {

@@ -2,9 +2,9 @@ import { stringifyExact } from '@oarlock/api/json/exact-json';
 import type { ListMeta } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import type { Status } from '@oarlock/api/status';
-import type { ByteSink, IncludeObject, ResponseEncoding } from './response-encoding.ts';
+import type { IncludeObject, ResponseEncoding } from './response-encoding.ts';
 import { errorEventLine } from './internal/error-event.ts';
-import type { EncodedObject, WatchFrame } from '../request/response.ts';
+import type { ByteSink, EncodedObject, WatchFrame } from '../request/response.ts';
 import { partialMetadataJson, metaApiVersion, type MetaVersion } from './internal/partial-object-metadata.ts';
 import { printerFor } from './table/printers.ts';
 import type { Printer } from './table/printer.ts';
@@ -85,7 +85,7 @@ export class TableEncoding implements ResponseEncoding {
       case 'Metadata':
         return [Buffer.from(`${cells},"object":`), partialMetadataJson(item, this.#version), closing];
       case 'Object':
-        return [Buffer.from(`${cells},"object":`), ...item.pieces(), closing];
+        return [Buffer.from(`${cells},"object":`), item.json('', '}')];
     }
   }
 }

@@ -20,6 +20,14 @@ export interface ProtobufCodec {
   watchEvent(type: string, apiVersion: string, kind: string, message: Buffer): Buffer;
 }
 
+/** Receives bytes in several parts. */
+export interface ByteSink {
+  /** Adds the bytes from the offset `start` on, by default all. The sink copies them. */
+  add(bytes: Uint8Array, start?: number): void;
+  /** Adds the digits of an integer that is not negative. */
+  addDecimal(value: number): void;
+}
+
 /** One version of an object, encoded at most once per format. A stored object is already encoded as JSON. */
 export interface EncodedObject {
   /** The object: deeply frozen, with `apiVersion`, `kind` and `metadata.resourceVersion`. */
@@ -27,8 +35,8 @@ export interface EncodedObject {
   readonly revision: number;
   /** Returns the JSON of the object in a new buffer, between the texts `before` and `after`. */
   json(before?: string, after?: string): Buffer;
-  /** Returns buffers that together contain the JSON of the object. The buffers are shared and must not be modified. */
-  pieces(): readonly Buffer[];
+  /** Adds the JSON of the object to a sink. If the JSON begins with the bytes `typeMeta`, an opening brace is added in place of them. */
+  writeJson(sink: ByteSink, typeMeta?: Buffer): void;
   /** Returns the protobuf message of the object, the same buffer on every call. The codec must know the kind. */
   protobuf(codec: ProtobufCodec): Buffer;
 }

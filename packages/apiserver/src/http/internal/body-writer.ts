@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { constants, createGzip, type Gzip } from 'node:zlib';
+import type { ByteSink } from '../../endpoints/request/response.ts';
 import type { Exchange, ResponseStream } from '../exchange.ts';
 import { waitForDrain } from './drain.ts';
 
@@ -8,12 +9,17 @@ export const minGzipBytes = 128 * 1024;
 const flushBytes = 2 * minGzipBytes;
 /** The time of synchronous encoding after which `flush` yields to the event loop, in milliseconds. */
 const maxTurnMs = 5;
+/** The number of encoded items between two readings of the clock, which costs as much as copying a small item. */
+const itemsPerClockReading = 16;
+/** The number of digits of the largest safe integer. */
+const maxDigits = 16;
+const zeroDigit = 0x30;
 
 /**
  * Writes a response body that is encoded in pieces. A small body is sent at once with its length. A larger body is streamed, compressed if `gzip` is
  * set; the writer yields to the event loop between pieces and waits for a slow client.
  */
-export class BodyWriter {
+export class BodyWriter implements ByteSink {
   readonly #exchange: Exchange;
   readonly #code: number;
   readonly #gzip: boolean;
@@ -21,6 +27,7 @@ export class BodyWriter {
   #used = 0;
   #stream: ResponseStream | undefined;
   #turnStartedAt = performance.now();
+  #itemsUntilReading = itemsPerClockReading;
 
   constructor(exchange: Exchange, code: number, { gzip }: { readonly gzip: boolean }) {
     this.#exchange = exchange;
@@ -32,23 +39,45 @@ export class BodyWriter {
   get closed(): boolean {
     return this.#stream?.closed ?? false;
   }
-  /** True if the caller must call `flush`: a piece can be sent, or encoding has blocked the event loop for `maxTurnMs`. */
-  get mustFlush(): boolean {
-    return this.#used >= minGzipBytes || performance.now() - this.#turnStartedAt > maxTurnMs;
+  /**
+   * Called after each item. Returns true if the caller must call `flush`: a piece can be sent, or encoding has blocked the event loop for `maxTurnMs`.
+   */
+  mustFlush(): boolean {
+    if (this.#used >= minGzipBytes) return true;
+    if (--this.#itemsUntilReading > 0) return false;
+    this.#itemsUntilReading = itemsPerClockReading;
+    return performance.now() - this.#turnStartedAt > maxTurnMs;
   }
 
-  add(bytes: Buffer): void {
-    const end = this.#used + bytes.length;
+  add(bytes: Uint8Array, start = 0): void {
+    const end = this.#used + bytes.length - start;
     if (end > this.#piece.length) this.#grow(end);
-    bytes.copy(this.#piece, this.#used);
+    // a view of Node's class Buffer takes longer to create
+    this.#piece.set(start === 0 ? bytes : new Uint8Array(bytes.buffer, bytes.byteOffset + start, bytes.length - start), this.#used);
     this.#used = end;
+  }
+
+  addDecimal(value: number): void {
+    if (this.#used + maxDigits > this.#piece.length) this.#grow(this.#used + maxDigits);
+    let end = this.#used;
+    for (let rest = value; rest > 9; rest = Math.floor(rest / 10)) end++;
+    this.#used = end + 1;
+    for (let rest = value; end >= 0; end--) {
+      this.#piece[end] = zeroDigit + (rest % 10);
+      rest = Math.floor(rest / 10);
+      if (rest === 0) break;
+    }
   }
 
   /** Sends the buffered bytes if they exceed the threshold. The caller must await it whenever `mustFlush` is true. */
   async flush(): Promise<void> {
     if (this.#used > minGzipBytes) {
       this.#stream ??= this.#open();
-      if (!this.#stream.write([this.#takePiece()])) await this.#stream.waitForDrain();
+      const accepted = this.#stream.write([this.#piece.subarray(0, this.#used)]);
+      this.#used = 0;
+      // after the stream has drained, the piece is sent and is filled again: new pieces would cause full garbage collections
+      if (accepted) this.#piece = Buffer.allocUnsafeSlow(flushBytes);
+      else await this.#stream.waitForDrain();
     }
     if (performance.now() - this.#turnStartedAt > maxTurnMs) await setImmediate();
     this.#turnStartedAt = performance.now();
@@ -57,18 +86,11 @@ export class BodyWriter {
   async end(): Promise<void> {
     if (this.#used > minGzipBytes) await this.flush();
     if (this.#stream === undefined) {
-      this.#exchange.send(this.#code, this.#takePiece());
+      this.#exchange.send(this.#code, this.#piece.subarray(0, this.#used));
       return;
     }
-    if (this.#used > 0) this.#stream.write([this.#takePiece()]);
+    if (this.#used > 0) this.#stream.write([this.#piece.subarray(0, this.#used)]);
     this.#stream.end();
-  }
-
-  #takePiece(): Buffer {
-    const piece = this.#piece.subarray(0, this.#used);
-    this.#piece = Buffer.allocUnsafeSlow(this.#stream === undefined ? 0 : flushBytes);
-    this.#used = 0;
-    return piece;
   }
 
   #grow(needed: number): void {

@@ -3,6 +3,7 @@ import { formatTime } from '@oarlock/api/values/time';
 import type {
   Event,
   Node,
+  NodeStatus,
   PersistentVolumeSpec,
   PersistentVolumeStatus,
   PersistentVolumeClaimSpec,
@@ -14,7 +15,6 @@ import type {
   CertificateSigningRequestSpec,
   CertificateSigningRequestStatus,
 } from '@oarlock/api/types/certificates-v1';
-import { jsonEqual } from '@oarlock/api/json/json';
 import { sourceAddressAnnotation } from '@oarlock/spi/cluster';
 import { fieldOf, specOf, statusOf, withFields, type Strategy } from '../strategy.ts';
 
@@ -23,10 +23,29 @@ const text =
   (object: KubeObject) =>
     read(object as T) ?? '';
 
+/** Returns a Node without the fields of the removed dynamic kubelet configuration, unless the stored Node has them. */
+function withoutDynamicConfiguration(object: KubeObject, old?: KubeObject): KubeObject {
+  const { spec } = object as Node;
+  if (spec?.configSource === undefined || (old as Node | undefined)?.spec?.configSource !== undefined) return object;
+  const { configSource: _removed, ...rest } = spec;
+  return withFields(object, { spec: rest });
+}
+
 /** The strategy of Nodes, which keeps the status that the kubelet sends on create. */
 export const nodes: Strategy = {
   fields: { 'spec.unschedulable': (object) => String((object as Node).spec?.unschedulable ?? false) },
   keepsStatusOnCreate: true,
+  prepareForCreate: (object) => withoutDynamicConfiguration(object),
+  prepareForUpdate: withoutDynamicConfiguration,
+  subresources: {
+    status: {
+      prepareForUpdate(object, old) {
+        const { config, ...status } = statusOf<NodeStatus>(object);
+        const isDropped = config !== undefined && statusOf<NodeStatus>(old).config === undefined;
+        return withFields(object, { spec: fieldOf(old, 'spec'), ...(isDropped && { status }) });
+      },
+    },
+  },
 };
 
 /** Returns a Secret with the write-only `stringData` moved to `data`. */
@@ -74,6 +93,16 @@ export const events: Strategy = {
 const claimSpec = (object: KubeObject) => specOf<PersistentVolumeClaimSpec>(object);
 const core = new Set([undefined, '']);
 
+/**
+ * Returns a PersistentVolumeClaim without a dataSourceRef into another namespace, which needs the alpha feature CrossNamespaceVolumeDataSource, unless
+ * the stored claim has a reference.
+ */
+function withoutForeignSource(object: KubeObject, old?: KubeObject): KubeObject {
+  const { dataSourceRef, ...spec } = claimSpec(object);
+  if (!dataSourceRef?.namespace || (old !== undefined && claimSpec(old).dataSourceRef !== undefined)) return object;
+  return withFields(object, { spec });
+}
+
 /** Returns a PersistentVolumeClaim with dataSource and dataSourceRef set to the same object, as far as dataSource can express the reference. */
 function hasSameSource(object: KubeObject): KubeObject {
   const { dataSource, dataSourceRef } = claimSpec(object);
@@ -90,8 +119,8 @@ function hasSameSource(object: KubeObject): KubeObject {
 
 export const persistentVolumeClaims: Strategy = {
   returnsDeletedObject: true,
-  prepareForCreate: (object) => hasSameSource(withFields(object, { status: { phase: 'Pending' } })),
-  prepareForUpdate: hasSameSource,
+  prepareForCreate: (object) => hasSameSource(withoutForeignSource(withFields(object, { status: { phase: 'Pending' } }))),
+  prepareForUpdate: (object, old) => hasSameSource(withoutForeignSource(object, old)),
 };
 
 const volumeStatus = (object: KubeObject) => statusOf<PersistentVolumeStatus>(object);
@@ -120,7 +149,7 @@ export const persistentVolumes: Strategy = {
 
 const csrSpec = (object: KubeObject) => specOf<CertificateSigningRequestSpec>(object);
 const csrStatus = (object: KubeObject) => statusOf<CertificateSigningRequestStatus>(object);
-const decidedConditionTypes = new Set(['Approved', 'Denied']);
+const approvalConditionTypes = ['Approved', 'Denied'];
 /**
  * Returns a CertificateSigningRequest with the source address annotation, on which the approval of serving certificates relies. Clients cannot set
  * or change the annotation.
@@ -158,16 +187,8 @@ export const certificateSigningRequests: Strategy = {
     }),
   subresources: {
     status: {
-      prepareForUpdate(object, old, { now }) {
-        const next = csrStatus(object);
-        const approvals = (csrStatus(old).conditions ?? []).filter(({ type }) => decidedConditionTypes.has(type));
-        const undecided = (next.conditions ?? []).filter(({ type }) => !decidedConditionTypes.has(type));
-        return withConditionTimes(
-          withFields(object, { spec: fieldOf(old, 'spec'), status: { ...next, conditions: [...approvals, ...undecided] } }),
-          old,
-          now,
-        );
-      },
+      prepareForUpdate: (object, old, { now }) =>
+        withConditionTimes(withFields(withApprovalOf(object, old), { spec: fieldOf(old, 'spec') }), old, now),
     },
     approval: {
       prepareForUpdate: (object, old, { now }) => {
@@ -183,22 +204,31 @@ export const certificateSigningRequests: Strategy = {
   },
 };
 
-/** Returns the object with the timestamps of its conditions set. */
+/**
+ * Returns the object with the Approved and Denied conditions of `old`. Where their number differs, the conditions stay: validation rejects the
+ * update.
+ */
+function withApprovalOf(object: KubeObject, old: KubeObject): KubeObject {
+  let conditions = csrStatus(object).conditions ?? [];
+  for (const approval of approvalConditionTypes) {
+    const before = (csrStatus(old).conditions ?? []).filter(({ type }) => type === approval);
+    if (before.length !== conditions.filter(({ type }) => type === approval).length) continue;
+    const kept = before.values();
+    conditions = conditions.map((condition) => (condition.type === approval ? (kept.next().value ?? condition) : condition));
+  }
+  return csrStatus(object).conditions === undefined ? object : withFields(object, { status: { ...csrStatus(object), conditions } });
+}
+
+/** Returns the object with the missing timestamps of its conditions set. */
 function withConditionTimes(object: KubeObject, old: KubeObject, now: number): KubeObject {
   const at = formatTime(now);
   const before = csrStatus(old).conditions ?? [];
-  const conditions = csrStatus(object).conditions?.map((condition) => {
-    const previous = before.find(({ type }) => type === condition.type);
-    const changed = !jsonEqual(
-      { ...previous, lastUpdateTime: undefined, lastTransitionTime: undefined },
-      { ...condition, lastUpdateTime: undefined, lastTransitionTime: undefined },
-    );
-    return {
-      ...condition,
-      lastUpdateTime: condition.lastUpdateTime ?? (changed ? at : (previous?.lastUpdateTime ?? at)),
-      lastTransitionTime:
-        condition.lastTransitionTime ?? (previous?.status === condition.status ? (previous.lastTransitionTime ?? at) : at),
-    };
-  });
+  const transitionTime = ({ type, status }: { readonly type: string; readonly status: string }) =>
+    before.find((condition) => condition.type === type && condition.status === status && condition.lastTransitionTime)?.lastTransitionTime;
+  const conditions = csrStatus(object).conditions?.map((condition) => ({
+    ...condition,
+    lastUpdateTime: condition.lastUpdateTime ?? at,
+    lastTransitionTime: condition.lastTransitionTime ?? transitionTime(condition) ?? at,
+  }));
   return conditions === undefined ? object : withFields(object, { status: { ...csrStatus(object), conditions } });
 }

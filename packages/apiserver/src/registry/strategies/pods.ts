@@ -157,11 +157,12 @@ const withPreconditions = ({ metadata }: KubeObject, { metadata: submitted = {} 
 const ephemeralContainers: SubresourceStrategy = {
   prepareForUpdate(object, old) {
     const { ephemeralContainers } = spec(object);
+    const { ephemeralContainers: _before, ...rest } = spec(old);
     return withBumpedGeneration(
       {
         ...old,
         metadata: withPreconditions(old, object),
-        ...{ spec: { ...spec(old), ...(ephemeralContainers && { ephemeralContainers }) } },
+        ...{ spec: { ...rest, ...(ephemeralContainers && { ephemeralContainers }) } },
       } as KubeObject,
       old,
     );
@@ -175,8 +176,9 @@ const resizedContainers = (
   if (next === undefined || old === undefined || next.length !== old.length || next.some(({ name }, i) => name !== old[i]?.name))
     return undefined;
   return old.map((container, i) => {
+    const { resources: _resources, resizePolicy: _policy, ...rest } = container;
     const { resources, resizePolicy } = next[i] ?? {};
-    return { ...container, ...(resources && { resources }), ...(resizePolicy && { resizePolicy }) };
+    return { ...rest, ...(resources && { resources }), ...(resizePolicy && { resizePolicy }) };
   });
 };
 

@@ -92,7 +92,9 @@ export class HostRelay {
   }
 
   /** The gateway stands for the host itself: for its name server, and for its loopback address. */
-  #resolve(target: Target): Target {
+  #resolve(target: Target): Target | undefined {
+    // the packet rules of the router drop these; the kernel takes 0.0.0.0 for the loopback address
+    if (/^(?:0|127|22[4-9]|2[345]\d)\./.test(target.address)) return undefined;
     if (target.address !== gatewayAddress) return target;
     return { ...target, address: target.port === dnsPort ? this.#nameServer : '127.0.0.1' };
   }

@@ -1,7 +1,11 @@
 import { gatewayAddress, nodeAddress, relayPort, uplinkNamespace } from './node-address.ts';
 import { relayTable } from './relay/original-destinations.ts';
 
-/** Packet rules of the uplink namespace: what the node sends is redirected to the relay, which finds the destination in the map. */
+/**
+ * Packet rules of the uplink namespace: what the node sends is redirected to the relay, which finds the destination in the map. The relay knows a flow of
+ * datagrams by its source, and pods share the source address of the node. So a source has one destination until the relay has ended its flow, after a
+ * minute; datagrams to others are dropped, because the relay would send them to the first, which another pod may have chosen.
+ */
 const relayRules = `
 table ip ${relayTable} {
   map destinations {
@@ -9,6 +13,27 @@ table ip ${relayTable} {
     size 65536
     flags dynamic,timeout
     timeout 1m
+  }
+  set sources {
+    type ipv4_addr . inet_service
+    size 65536
+    flags dynamic,timeout
+    timeout 70s
+  }
+  set flows {
+    type ipv4_addr . inet_service . ipv4_addr . inet_service
+    size 65536
+    flags dynamic,timeout
+    timeout 70s
+  }
+  chain datagrams {
+    type filter hook prerouting priority mangle; policy accept;
+    iifname "node0" meta l4proto udp jump datagram
+  }
+  chain datagram {
+    ip saddr . udp sport @sources ip saddr . udp sport . ip daddr . udp dport != @flows drop
+    update @sources { ip saddr . udp sport }
+    update @flows { ip saddr . udp sport . ip daddr . udp dport }
   }
   chain prerouting {
     type nat hook prerouting priority dstnat; policy accept;

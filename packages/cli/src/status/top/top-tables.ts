@@ -63,6 +63,8 @@ export const controlPlaneTable = (facts: ControlPlaneFacts): readonly Row[] => [
   ['watches and other long requests', count(facts.longRunningRequests)],
   ['pods in scheduler queues', listed(facts.pendingPods)],
   ['keys in controller queues', listed(facts.queueDepths)],
+  ['stored objects', count(facts.storedObjects)],
+  ['storage size', memory(facts.storageBytes)],
 ];
 
 /** Returns all tables as text, for output that is not a terminal. */

@@ -65,14 +65,22 @@ it('publishes exactly the ports of the Services, and reports those that are in u
   await expect(read(port)).rejects.toThrow('ECONNREFUSED');
 });
 
-it('connects the node to the host, whose loopback address is the gateway', async () => {
-  const port = await greeter('from the host');
+/** Returns what the node reads from a port of the host at an address. */
+async function readFromNode(address: string, port: number): Promise<string> {
   const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) =>
-    relayConnection(client, { path: join(directory, 'host.sock'), target: { protocol: 'tcp', address: gatewayAddress, port } }),
+    relayConnection(client, { path: join(directory, 'host.sock'), target: { protocol: 'tcp', address, port } }),
   ).listen(0, '127.0.0.1');
   await once(server, 'listening');
   cleanups.push(() => server.close());
-  expect(await read((server.address() as AddressInfo).port)).toBe('from the host');
+  return read((server.address() as AddressInfo).port);
+}
+
+it('connects the node to the host, whose loopback address is the gateway', async () => {
+  expect(await readFromNode(gatewayAddress, await greeter('from the host'))).toBe('from the host');
+});
+
+it.each(['127.0.0.1', '127.1.2.3', '0.0.0.0', '224.0.0.1'])('does not connect the node to %s', async (address) => {
+  await expect(readFromNode(address, await greeter('from the host'))).rejects.toThrow('ECONNRESET');
 });
 
 it('takes the first IPv4 name server', () => {

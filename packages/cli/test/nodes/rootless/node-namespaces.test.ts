@@ -3,13 +3,37 @@ import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { gatewayAddress, nodeAddress } from '../../../src/nodes/rootless/node-address.ts';
+import { gatewayAddress, nodeAddress, relayPort } from '../../../src/nodes/rootless/node-address.ts';
 import { namespaceProblem, openNodeNamespaces, releaseNodeNamespaces } from '../../../src/nodes/rootless/node-namespaces.ts';
 
 const run = promisify(execFile);
 const problem = await namespaceProblem();
+/** Prints the datagrams that reach the relay until the last one. */
+const listen = `
+const socket = require('node:dgram').createSocket('udp4');
+socket.on('message', (text) => {
+  console.log(String(text));
+  if (String(text) === 'end') socket.close();
+});
+socket.bind(${relayPort}, '${gatewayAddress}', () => console.log('listening'));`;
+const send = `
+const { createSocket } = require('node:dgram');
+const sockets = new Map();
+const send = async (text, from, address) => {
+  if (!sockets.has(from)) await new Promise((bound) => sockets.set(from, createSocket('udp4').bind(from, bound)));
+  await new Promise((sent, failed) => sockets.get(from).send(text, 53, address, (error) => (error ? failed(error) : sent())));
+};
+(async () => {
+  await send('first of 5000', 5000, '203.0.113.1');
+  await send('to another', 5000, '203.0.113.2');
+  await send('second of 5000', 5000, '203.0.113.1');
+  await send('first of 5001', 5001, '203.0.113.2');
+  await send('end', 5002, '203.0.113.3');
+  for (const socket of sockets.values()) socket.close();
+})();`;
 
 describe.skipIf(problem !== undefined && process.env['CI'] !== 'true')(
   `namespaces of a node${problem === undefined ? '' : ` (${problem})`}`,
@@ -44,6 +68,20 @@ describe.skipIf(problem !== undefined && process.env['CI'] !== 'true')(
       const net = await inside(enterNode, ['readlink', '/proc/self/ns/net']);
       const again = await openNodeNamespaces(directory);
       expect(await inside(again.enterNode, ['readlink', '/proc/self/ns/net'])).toBe(net);
+    });
+
+    it('relay datagrams of one source to one destination, and drop those to others', async () => {
+      const { enterNode, enterUplink } = await openNodeNamespaces(directory);
+      const [file = '', ...words] = enterUplink;
+      const listener = spawn(file, [...words, process.execPath, '-e', listen], { stdio: ['ignore', 'pipe', 'inherit'] });
+      const exited = once(listener, 'exit');
+      const lines = createInterface({ input: listener.stdout })[Symbol.asyncIterator]();
+      expect((await lines.next()).value).toBe('listening');
+      await inside(enterNode, [process.execPath, '-e', send]);
+      await exited;
+      const received: string[] = [];
+      for (let line = await lines.next(); line.done !== true; line = await lines.next()) received.push(line.value);
+      expect(received).toEqual(['first of 5000', 'second of 5000', 'first of 5001', 'end']);
     });
 
     it('are found again after the end of their holder by another program of the node, and otherwise created', async () => {

@@ -26,6 +26,7 @@ describe('readControlPlane', () => {
       pendingPods: { active: 2 },
       requestsInFlight: 3,
       longRunningRequests: 30,
+      watches: 30,
     });
   });
 

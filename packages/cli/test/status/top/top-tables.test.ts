@@ -33,13 +33,22 @@ describe('podTable', () => {
 
 describe('controlPlaneTable', () => {
   it('lists queues with the longest first, and what is not served as unknown', () => {
-    const facts = { ready: false, failedChecks: ['etcd'], requestsInFlight: 2, pendingPods: { active: 0, backoff: 3 }, queueDepths: {} };
+    const facts = {
+      ready: false,
+      failedChecks: ['etcd'],
+      requestsInFlight: 2,
+      storageBytes: 5 * 2 ** 20,
+      pendingPods: { active: 0, backoff: 3 },
+      queueDepths: {},
+    };
     expect(controlPlaneTable(facts).slice(1)).toEqual([
       ['API server', 'NotReady etcd'],
       ['requests in flight', '2'],
       ['watches and other long requests', '<unknown>'],
       ['pods in scheduler queues', 'backoff=3 active=0'],
       ['keys in controller queues', '<none>'],
+      ['stored objects', '<unknown>'],
+      ['storage size', '5Mi'],
     ]);
   });
 });

@@ -88,6 +88,7 @@ export async function runPluginThread(load: (module: string) => Promise<unknown>
     .provide(Events, new EventBroadcaster({ client, log, clock: systemClock, random: Math.random }))
     .provide(Cluster, facts);
   try {
+    process.setSourceMapsEnabled(true); // stack traces name lines of the source
     const { default: plugin } = (await load(module)) as { readonly default: Plugin };
     host.add({ plugin, name, config });
     const slotValue: unknown = host.get(plugin.provides);

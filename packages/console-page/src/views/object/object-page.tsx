@@ -11,6 +11,8 @@ import { Tabs } from '../../components/tabs.tsx';
 import { text } from '../../text/en.ts';
 import type { ViewProps } from '../registry.ts';
 import { Actions } from './actions.tsx';
+import { ChangesTab } from './changes/changes-tab.tsx';
+import { DeletionCard } from './deletion/deletion-card.tsx';
 import { EventsTab } from './events-tab.tsx';
 import { FieldsTab } from './fields-tab.tsx';
 import { LogsTab } from './logs/logs-tab.tsx';
@@ -48,6 +50,7 @@ const tabs: readonly ObjectTab[] = [
   { id: 'logs', label: names.logs, Component: LogsTab, isShown: isWorkload },
   { id: 'terminal', label: names.terminal, Component: TerminalTab, isShown: isWorkload },
   { id: 'revisions', label: names.revisions, Component: RevisionsTab, isShown: ({ kind }: ApiResource) => revisioned.has(kind) },
+  { id: 'changes', label: names.changes, Component: ChangesTab, isShown: ({ verbs }: ApiResource) => verbs.includes('list') },
   { id: 'fields', label: names.fields, Component: FieldsTab, isShown: () => true },
 ];
 
@@ -81,11 +84,7 @@ export function View({ params }: ViewProps) {
         <span class="grow" />
         {object && <Actions resource={resource} object={object} />}
       </header>
-      {object?.metadata.deletionTimestamp !== undefined && (
-        <p class="error-message" role="status">
-          {text.object.deleting(object.metadata.deletionTimestamp)}
-        </p>
-      )}
+      {object?.metadata.deletionTimestamp !== undefined && <DeletionCard object={object} />}
       <Tabs
         label={resource.kind}
         current={current?.id ?? ''}

@@ -1,9 +1,9 @@
-import { useEffect, useState } from 'preact/hooks';
 import { isApiError, type ApiClient, type ObjectList } from '../../api/client.ts';
 import { useApp } from '../../app/context.ts';
-import { useLoaded } from '../../app/hooks.ts';
+import { useLoaded, useVisiblePeriods } from '../../app/hooks.ts';
 import { formatBytes, formatCores, quantity } from '../../components/quantity.ts';
-import { plottedMs, Sparkline, type Sample } from '../../components/sparkline.tsx';
+import { historyOf, type Sample } from '../../components/sample-history.ts';
+import { Sparkline } from '../../components/sparkline.tsx';
 import { text } from '../../text/en.ts';
 import type { PodSpec } from '../object/workload-kinds.ts';
 import type { Node } from './nodes.ts';
@@ -27,32 +27,18 @@ const maxPods = 2_000;
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-/** Samples the use of all nodes while the page is visible. Keeps the samples of the last hour. Undefined if the server has no metrics.k8s.io. */
+/** Samples the use of all nodes while the page is visible. Undefined until there is a sample, or if the server has no metrics.k8s.io. */
 function useNodeUse(client: ApiClient, isServed: boolean): Use | undefined {
-  const [use, setUse] = useState<Use>();
-  useEffect(() => {
+  const history = historyOf(client);
+  const period = useVisiblePeriods(samplePeriodMs);
+  // a sample that fails is a gap in the plot
+  useLoaded(`use ${isServed} ${period}`, async (signal) => {
     if (!isServed) return;
-    const abort = new AbortController();
-    const sample = async () => {
-      if (document.visibilityState === 'hidden') return;
-      const { items } = await client.json<ObjectList<NodeMetrics>>('/apis/metrics.k8s.io/v1beta1/nodes', { signal: abort.signal });
-      const at = Date.now();
-      const add = (samples: readonly Sample[] = [], value: number) => [...samples.filter((each) => at - each.at < plottedMs), { at, value }];
-      setUse((last) => ({
-        cpu: add(last?.cpu, sum(items.map(({ usage }) => quantity(usage?.cpu)))),
-        memory: add(last?.memory, sum(items.map(({ usage }) => quantity(usage?.memory)))),
-      }));
-    };
-    // a sample that fails is a gap in the plot
-    const attempt = () => void sample().catch(() => undefined);
-    attempt();
-    const timer = setInterval(attempt, samplePeriodMs);
-    return () => {
-      clearInterval(timer);
-      abort.abort();
-    };
-  }, [client, isServed]);
-  return use;
+    const { items } = await client.json<ObjectList<NodeMetrics>>('/apis/metrics.k8s.io/v1beta1/nodes', { signal });
+    for (const name of ['cpu', 'memory'] as const) history.add(name, Date.now(), sum(items.map(({ usage }) => quantity(usage?.[name]))));
+  });
+  const use = { cpu: history.of('cpu'), memory: history.of('memory') };
+  return use.cpu.length === 0 ? undefined : use;
 }
 
 /** Returns the sum of the requests of all pods, and their number; the requests are absent in a cluster with too many pods to read them all. */
@@ -111,7 +97,7 @@ function Usage({ name, total, requested, samples, format }: UsageProps) {
       <div>
         <meter min={0} max={Math.max(total, 1)} value={used ?? requested ?? 0} aria-label={`${name}: ${words}`} />
         <div class="quiet-text">{words}</div>
-        {samples !== undefined && samples.length > 1 && <Sparkline samples={samples} max={total} label={`${name}: ${words}`} />}
+        {samples !== undefined && samples.length > 2 && <Sparkline samples={samples} max={total} label={`${name}: ${words}`} />}
       </div>
     </>
   );

@@ -1,11 +1,17 @@
+import { controlPlaneFigures, controlPlaneMetrics, type ControlPlaneFigures } from '@oarlock/api/component-helpers/control-plane-figures';
+import { samplesOf } from '@oarlock/primitives/prometheus-text';
+import type { ComponentChildren } from 'preact';
 import { isApiError, type ApiClient } from '../../api/client.ts';
 import type { ConnectionState } from '../../api/watch.ts';
 import { useApp } from '../../app/context.ts';
-import { useLoaded, useObjects } from '../../app/hooks.ts';
+import { useLoaded, useObjects, useVisiblePeriods } from '../../app/hooks.ts';
 import { ErrorMessage } from '../../components/error-message.tsx';
+import { formatBytes } from '../../components/quantity.ts';
+import { historyOf } from '../../components/sample-history.ts';
+import { Sparkline } from '../../components/sparkline.tsx';
 import { StatusDot } from '../../components/status-dot.tsx';
 import { text } from '../../text/en.ts';
-import { controlPlaneFigures, leadersOf, type ControlPlaneFigures, type Lease } from './control-plane-figures.ts';
+import { leadersOf, type Lease } from './leaders.ts';
 
 export interface HealthCheck {
   readonly name: string;
@@ -18,10 +24,33 @@ export function healthChecks(verbose: string): readonly HealthCheck[] {
   return [...verbose.matchAll(/^\[([+-])\](\S+) (.*)$/gm)].map(([, sign, name = '', detail = '']) => ({ name, isOk: sign === '+', detail }));
 }
 
+const names = text.overview.figures;
+
+/** The figures whose last hour is plotted. */
+const plots = [
+  { id: 'watches', name: names.watches, format: (value: number) => value.toLocaleString('en') },
+  { id: 'requestsInFlight', name: names.requests, format: (value: number) => value.toLocaleString('en') },
+  { id: 'storedObjects', name: names.stored, format: (value: number) => value.toLocaleString('en') },
+  { id: 'storageBytes', name: names.storage, format: formatBytes },
+] as const;
+
+/** A plot of fewer samples shows nothing, and a line at the top of its box is hard to see. */
+const minSamples = 3;
+const headroom = 1.1;
+
+/** The server offers no watch of its metrics. */
+const samplePeriodMs = 60_000;
+
 /** Reads the figures of the control plane; none where the user may not read them. */
 async function readFigures(client: ApiClient, signal: AbortSignal): Promise<ControlPlaneFigures> {
   try {
-    return controlPlaneFigures(await client.text('/metrics', { signal }));
+    const metrics = await client.text('/metrics', { signal });
+    const figures = controlPlaneFigures(samplesOf(metrics, (name) => controlPlaneMetrics.has(name)));
+    for (const { id } of plots) {
+      const value = figures[id];
+      if (value !== undefined) historyOf(client).add(id, Date.now(), value);
+    }
+    return figures;
   } catch (error) {
     if (isApiError(error, 403, 404)) return {};
     throw error;
@@ -29,12 +58,13 @@ async function readFigures(client: ApiClient, signal: AbortSignal): Promise<Cont
 }
 
 /**
- * The health checks and figures of the API server. They are read when the connection changes, and on request: the server offers no watch of them. Leaders are
- * watched.
+ * The health checks and figures of the API server. They are read when the connection changes, each minute while the page is visible, and on request: the server
+ * offers no watch of them. Leaders are watched.
  */
 export function ControlPlaneCard({ connection }: { readonly connection: ConnectionState }) {
   const { client, session } = useApp();
-  const { value, error, reload } = useLoaded(`readyz ${connection}`, async (signal) => {
+  const period = useVisiblePeriods(samplePeriodMs);
+  const { value, error, reload } = useLoaded(`readyz ${connection} ${period}`, async (signal) => {
     const at = new Date().toLocaleTimeString('en');
     const figures = await readFigures(client, signal);
     try {
@@ -48,7 +78,7 @@ export function ControlPlaneCard({ connection }: { readonly connection: Connecti
   const ok = value?.checks.filter(({ isOk }) => isOk).length ?? 0;
   const failed = value?.checks.filter(({ isOk }) => !isOk) ?? [];
   return (
-    <section class="card" aria-labelledby="control-plane">
+    <section class="card broad" aria-labelledby="control-plane">
       <h2 id="control-plane">{text.overview.controlPlane}</h2>
       <p>{session.cluster?.version}</p>
       {error !== undefined && <ErrorMessage error={error} />}
@@ -90,24 +120,49 @@ const leasesPath = '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases';
 /** Leases of kube-system: those of components, and one for each API server. */
 const maxLeases = 100;
 
-function Figures({ figures: { watches, requestsInFlight, storedObjects, queues } }: { readonly figures: ControlPlaneFigures }) {
+function Figures({ figures }: { readonly figures: ControlPlaneFigures }) {
+  const { client } = useApp();
   const leases = useObjects<Lease>(leasesPath, {}, { maxObjects: maxLeases });
-  const names = text.overview.figures;
-  const facts = [
-    ...leadersOf(leases.items).map(({ component, holder }) => [names.leader(component), holder] as const),
-    [names.watches, watches] as const,
-    [names.requests, requestsInFlight] as const,
-    [names.queues, queues && (queues.map(({ name, depth }) => `${name} ${depth}`).join(', ') || text.object.none)] as const,
-    [names.stored, storedObjects] as const,
-  ].filter(([, value]) => value !== undefined);
+  const queues = queuesOf(figures);
   return (
-    <dl class="facts">
-      {facts.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{typeof value === 'number' ? value.toLocaleString('en') : value}</dd>
-        </div>
+    <dl class="facts figures">
+      {leadersOf(leases.items).map(({ component, holder }) => (
+        <Fact key={component} name={names.leader(component)}>
+          {holder}
+        </Fact>
       ))}
+      {plots.map(({ id, name, format }) => {
+        const value = figures[id];
+        if (value === undefined) return null;
+        const samples = historyOf(client).of(id);
+        const words = `${name}: ${format(value)}`;
+        return (
+          <Fact key={id} name={name}>
+            {format(value)}
+            {samples.length >= minSamples && <Sparkline samples={samples} max={headroom * Math.max(...samples.map((sample) => sample.value))} label={words} />}
+          </Fact>
+        );
+      })}
+      {queues !== undefined && (
+        <Fact name={names.queues}>{queues.map(({ name, depth }) => `${name} ${depth.toLocaleString('en')}`).join(', ') || text.object.none}</Fact>
+      )}
     </dl>
   );
+}
+
+function Fact({ name, children }: { readonly name: string; readonly children: ComponentChildren }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** Returns the queues of the scheduler and of controllers that are not empty, the longest first; undefined where the server has no such metrics. */
+function queuesOf({ pendingPods, queueDepths }: ControlPlaneFigures): readonly { readonly name: string; readonly depth: number }[] | undefined {
+  if (pendingPods === undefined && queueDepths === undefined) return undefined;
+  const pending = Object.entries(pendingPods ?? {}).map(([queue, depth]) => ({ name: `scheduler: ${queue}`, depth }));
+  const keys = Object.entries(queueDepths ?? {}).map(([name, depth]) => ({ name, depth }));
+  return [...pending, ...keys].filter(({ depth }) => depth > 0).toSorted((a, b) => b.depth - a.depth);
 }

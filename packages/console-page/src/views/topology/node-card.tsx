@@ -10,6 +10,9 @@ import type { NodePlacement } from './placement.ts';
 const nodesResource = { group: '', version: 'v1', resource: 'nodes' };
 const podsResource = { group: '', version: 'v1', resource: 'pods' };
 
+/** The type of the data of a dragged node: its name. */
+export const draggedNode = 'application/x-oarlock-node';
+
 interface NodeCardProps {
   readonly placement: NodePlacement;
   /** The namespace whose pods are emphasized; '' for all. */
@@ -26,7 +29,14 @@ export function NodeCard({ placement, namespace, onLose }: NodeCardProps) {
   const health = ready === 0 ? 'error' : cordoned.length > 0 ? 'warning' : 'ok';
   const label = ready === 0 ? text.overview.notReady : cordoned.length > 0 ? text.overview.unschedulable : text.overview.ready;
   return (
-    <section class="card" aria-label={name}>
+    <section
+      class="card"
+      aria-label={name}
+      {...(onLose !== undefined && {
+        draggable: true,
+        onDragStart: ({ dataTransfer }: DragEvent) => dataTransfer?.setData(draggedNode, name),
+      })}
+    >
       <h3>
         <a href={objectLink(nodesResource, { name })}>{name}</a> <StatusDot health={health} label={label} />
       </h3>

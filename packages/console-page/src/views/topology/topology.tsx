@@ -1,50 +1,25 @@
-import { useMemo, useState } from 'preact/hooks';
-import { useApp } from '../../app/context.ts';
-import { useObjects } from '../../app/hooks.ts';
-import { Connection } from '../../components/connection.tsx';
+import { link } from '../../app/router.ts';
+import { Tabs } from '../../components/tabs.tsx';
 import { text } from '../../text/en.ts';
-import type { Pod } from '../object/workload-kinds.ts';
-import type { Node } from '../overview/nodes.ts';
-import { NodeCard, PodSigns } from './node-card.tsx';
-import { NodeLossDialog } from './node-loss-dialog.tsx';
-import { topologyOf, type NodePlacement } from './placement.ts';
+import type { ViewProps } from '../registry.ts';
+import { Nodes } from './nodes.tsx';
+import { Services } from './services.tsx';
 
-/** Bounds of what is followed, so that the view stays fast in large clusters. */
-const maxNodes = 500;
-const maxPods = 5000;
+const parts = [
+  { id: 'nodes', label: text.topology.nodesTab, Component: Nodes },
+  { id: 'services', label: text.topology.services.title, Component: Services },
+] as const;
 
-/** The pods on each node, by zone, with requests and capacity. */
-export function View() {
-  const { namespace, features } = useApp();
-  const nodes = useObjects<Node>('/api/v1/nodes', {}, { maxObjects: maxNodes });
-  const pods = useObjects<Pod>('/api/v1/pods', {}, { maxObjects: maxPods });
-  const [lost, setLost] = useState<NodePlacement>();
-  const topology = useMemo(() => topologyOf(nodes.items, pods.items), [nodes.items, pods.items]);
-  const isCut = nodes.items.length >= maxNodes || pods.items.length >= maxPods;
+/** Where pods run, and where Services send to. */
+export function View({ params }: ViewProps) {
+  const current = parts.find(({ id }) => id === params['part']) ?? parts[0];
   return (
     <section>
       <header class="view-head">
         <h1>{text.topology.title}</h1>
-        <Connection state={pods.state} reason={pods.reason} />
       </header>
-      {isCut && <p class="quiet-text">{text.topology.cut(maxNodes, maxPods)}</p>}
-      {topology.pending.length > 0 && (
-        <section class="card" aria-labelledby="pending">
-          <h2 id="pending">{text.topology.pending(topology.pending.length)}</h2>
-          <PodSigns pods={topology.pending} namespace={namespace} {...(features.isOarlock && { tab: 'scheduling' })} />
-        </section>
-      )}
-      {topology.zones.map(({ name, nodes: members }) => (
-        <section key={name} aria-label={name === '' ? text.topology.noZone : text.topology.zone(name)}>
-          {name !== '' && <h2>{text.topology.zone(name)}</h2>}
-          <div class="cards">
-            {members.map((placement) => (
-              <NodeCard key={placement.node.metadata.uid} placement={placement} namespace={namespace} onLose={features.isOarlock ? () => setLost(placement) : undefined} />
-            ))}
-          </div>
-        </section>
-      ))}
-      {lost !== undefined && <NodeLossDialog placement={lost} onClose={() => setLost(undefined)} />}
+      <Tabs label={text.topology.title} current={current.id} tabs={parts.map(({ id, label }) => ({ id, label, href: link(['topology', id]) }))} />
+      <current.Component />
     </section>
   );
 }

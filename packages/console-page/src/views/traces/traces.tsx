@@ -1,4 +1,4 @@
-import { buildTrees, type TreeNode } from '@oarlock/tracing/trace-tree';
+import { buildTrees } from '@oarlock/tracing/trace-tree';
 import { isApiError, type ApiClient } from '../../api/client.ts';
 import { useApp } from '../../app/context.ts';
 import { useClock, useLoaded } from '../../app/hooks.ts';
@@ -8,8 +8,10 @@ import { ErrorMessage } from '../../components/error-message.tsx';
 import { StatusDot } from '../../components/status-dot.tsx';
 import { text } from '../../text/en.ts';
 import { formatMs, traceOf, type Trace } from '../object/trace/trace-rows.ts';
+import { tracesPath, type TraceResponse } from '../object/trace/traced-object.ts';
 import { TraceView } from '../object/trace/trace-view.tsx';
 import type { ViewProps } from '../registry.ts';
+import { traceBefore } from './trace-before.ts';
 import { compareTraces } from './compare-traces.ts';
 
 interface Rollout {
@@ -21,25 +23,54 @@ interface Rollout {
   readonly failed: number;
 }
 
-const path = '/oarlock/v1/traces';
 const shownRollouts = 100;
 
 const loadTrace = async (client: ApiClient, id: string, signal: AbortSignal): Promise<Trace | undefined> => {
-  const { spans } = await client.json<{ readonly spans: readonly TreeNode['span'][] }>(path, { query: { trace: id }, signal });
+  const { spans } = await client.json<TraceResponse>(tracesPath, { query: { trace: id }, signal });
   return buildTrees(spans).map(traceOf)[0];
 };
 
-/** The slowest of the latest rollouts, and two traces side by side. */
+/** The slowest of the latest rollouts, one trace, and two traces side by side. */
 export function View({ query }: ViewProps) {
-  const { a = '', b = '' } = query;
+  const { a = '', b = '', object = '', at = '' } = query;
   return (
     <section>
       <header class="view-head">
         <h1>{text.traces.title}</h1>
       </header>
+      {object !== '' && <TraceOfEvent object={object} at={at} />}
+      {a !== '' && b === '' && <OneTrace id={a} />}
       {a !== '' && b !== '' && <Comparison a={a} b={b} />}
       <Rollouts a={a} b={b} />
     </section>
+  );
+}
+
+function OneTrace({ id }: { readonly id: string }) {
+  const { client } = useApp();
+  const { value, error, isLoading } = useLoaded(id, (signal) => loadTrace(client, id, signal));
+  if (error !== undefined) return <ErrorMessage error={error} />;
+  if (value === undefined) return <p role="status">{isLoading ? text.connection.connecting : text.traces.gone}</p>;
+  return <TraceView trace={value} onlyCritical={false} />;
+}
+
+/**
+ * The trace to which an event belongs. An event does not name its cause: the latest recorded write of its object before the event is shown, with a text
+ * that describes this choice.
+ */
+function TraceOfEvent({ object, at }: { readonly object: string; readonly at: string }) {
+  const { client } = useApp();
+  const { value, error, isLoading } = useLoaded(`${object} ${at}`, async (signal) => {
+    const { about } = await client.json<TraceResponse>(tracesPath, { query: { object, writes: true }, signal });
+    return traceBefore(about, at);
+  });
+  if (error !== undefined) return <ErrorMessage error={error} />;
+  if (value === undefined) return <p role="status">{isLoading ? text.connection.connecting : text.trace.empty}</p>;
+  return (
+    <>
+      <p>{at === '' ? text.traces.ofObject(object) : text.traces.beforeEvent(object, at)}</p>
+      <OneTrace id={value} />
+    </>
   );
 }
 
@@ -107,7 +138,7 @@ function Rollouts({ a, b }: { readonly a: string; readonly b: string }) {
   const { client } = useApp();
   const now = useClock();
   const { value, error, reload } = useLoaded('rollouts', (signal) =>
-    client.json<{ readonly rollouts: readonly Rollout[] }>(path, { query: { rollouts: shownRollouts }, signal }),
+    client.json<{ readonly rollouts: readonly Rollout[] }>(tracesPath, { query: { rollouts: shownRollouts }, signal }),
   );
   if (error !== undefined) return isApiError(error, 404) ? <p class="empty">{text.trace.notServed}</p> : <ErrorMessage error={error} onRetry={reload} />;
   const rollouts = value?.rollouts ?? [];

@@ -14,7 +14,7 @@ import {
 } from '../checks.ts';
 import { parseIndexes } from './indexes.ts';
 import { validateLabelSelector } from '../../meta.ts';
-import { validatePodTemplate } from '../core/pod-spec.ts';
+import { validatePodTemplate } from '../core/pods/pod-spec.ts';
 
 const maxIndexedParallelism = 100_000;
 const maxFailedIndexesLimit = 100_000;

@@ -1,6 +1,6 @@
-import { duplicate, fieldForbidden, invalid, notSupported, required } from '../../../field/field-error.ts';
+import { duplicate, fieldForbidden, invalid, required } from '../../../field/field-error.ts';
 import type { CertificateSigningRequest } from '../../../generated/types/certificates-v1.ts';
-import { repeatedIndexes, validateOptionalEnum, type Errors } from '../checks.ts';
+import { repeatedIndexes, validateEnum, validateOptionalEnum, type Errors } from '../checks.ts';
 import { validateSignerName } from '../signer-name.ts';
 import { certificateFault } from './certificate.ts';
 import { certificateRequestFault } from './certificate-request.ts';
@@ -46,38 +46,71 @@ export function validateCertificateSigningRequest(
     errors.push(invalid('spec.signerName', signerName, 'the legacy signerName is not allowed via this API version'));
   else validateSignerName(errors, 'spec.signerName', signerName);
   if (old === undefined) for (const [i, usage] of usages.entries()) validateOptionalEnum(errors, `spec.usages[${i}]`, usage, keyUsages);
-  for (const i of repeatedIndexes(usages)) errors.push(duplicate(`spec.usages[${i}]`, usages[i]));
+  if (repeatedIndexes(old?.spec?.usages ?? []).length === 0)
+    for (const i of repeatedIndexes(usages)) errors.push(duplicate(`spec.usages[${i}]`, usages[i]));
   if (expirationSeconds !== undefined && expirationSeconds < 600)
     errors.push(invalid('spec.expirationSeconds', expirationSeconds, 'may not specify a duration less than 600 seconds (10 minutes)'));
 }
 
-/** Rules for writes to the status or approval: a decision is final. */
+type Condition = NonNullable<NonNullable<CertificateSigningRequest['status']>['conditions']>[number];
+
+/** Types of conditions that are only ever true, and that no update removes. */
+const finalTypes = ['Approved', 'Denied', 'Failed'];
+/** The types of conditions that only the approval subresource sets. */
+const approvalTypes = ['Approved', 'Denied'];
+const conditionsPath = 'status.conditions';
+const count = (conditions: readonly Condition[] | undefined, type: string) => conditions?.filter((one) => one.type === type).length ?? 0;
+const hasBoth = (conditions: readonly Condition[]) => approvalTypes.every((type) => count(conditions, type) > 0);
+
+/** Validates an update of the status, which must not approve or deny. */
 export function validateCertificateSigningRequestStatus(
   errors: Errors,
-  { status }: CertificateSigningRequest,
-  old?: CertificateSigningRequest,
+  object: CertificateSigningRequest,
+  old: CertificateSigningRequest,
 ): void {
-  const list = status?.conditions ?? [];
-  const types = new Set<string>();
-  for (const [i, { type = '', status: is }] of list.entries()) {
-    const at = `status.conditions[${i}]`;
-    if (type === '') errors.push(required(`${at}.type`));
-    if (types.has(type)) errors.push(duplicate(`${at}.type`, type));
-    types.add(type);
-    if ((type === 'Approved' && types.has('Denied')) || (type === 'Denied' && types.has('Approved')))
-      errors.push(invalid(`${at}.type`, type, 'Approved and Denied conditions are mutually exclusive'));
-    if (['Approved', 'Denied', 'Failed'].includes(type)) {
-      if (is !== 'True') errors.push(notSupported(`${at}.status`, is ?? '', ['True']));
-    } else if (!['True', 'False', 'Unknown'].includes(is ?? ''))
-      errors.push(notSupported(`${at}.status`, is ?? '', ['False', 'True', 'Unknown']));
-  }
-  for (const type of ['Approved', 'Denied', 'Failed'])
-    if (old?.status?.conditions?.some((condition) => condition.type === type) === true && !types.has(type))
-      errors.push(fieldForbidden('status.conditions', `updates may not remove a condition of type ${JSON.stringify(type)}`));
-  if (status?.certificate !== old?.status?.certificate) {
-    const fault = certificateFault(status?.certificate);
+  validateUpdate(errors, object, old);
+  for (const type of approvalTypes)
+    if (count(object.status?.conditions, type) > count(old.status?.conditions, type))
+      errors.push(fieldForbidden(conditionsPath, `updates may not add a condition of type ${JSON.stringify(type)}`));
+  if (old.status?.certificate && object.status?.certificate !== old.status.certificate)
+    errors.push(fieldForbidden('status.certificate', 'updates may not modify existing certificate content'));
+}
+
+/** Validates an update of the approval, which keeps the certificate. */
+export function validateCertificateSigningRequestApproval(
+  errors: Errors,
+  object: CertificateSigningRequest,
+  old: CertificateSigningRequest,
+): void {
+  validateUpdate(errors, object, old);
+}
+
+/** Faults of conditions and certificates that the stored object already has are tolerated. */
+function validateUpdate(errors: Errors, object: CertificateSigningRequest, old: CertificateSigningRequest): void {
+  validateCertificateSigningRequest(errors, object, old);
+  validateConditions(errors, object.status?.conditions ?? [], old.status?.conditions ?? []);
+  const { certificate } = object.status ?? {};
+  if (certificate !== old.status?.certificate && certificateFault(old.status?.certificate) === undefined) {
+    const fault = certificateFault(certificate);
     if (fault !== undefined) errors.push(invalid('status.certificate', '<certificate data>', fault));
   }
-  if (old?.status?.certificate && status?.certificate !== old.status.certificate)
-    errors.push(invalid('status.certificate', status?.certificate ?? '', 'field is immutable'));
+  for (const type of finalTypes)
+    if (count(object.status?.conditions, type) < count(old.status?.conditions, type))
+      errors.push(fieldForbidden(conditionsPath, `updates may not remove a condition of type ${JSON.stringify(type)}`));
+}
+
+function validateConditions(errors: Errors, conditions: readonly Condition[], old: readonly Condition[]): void {
+  const repeated = new Set(repeatedIndexes(conditions, ({ type }) => type));
+  const allowsDuplicates = repeatedIndexes(old, ({ type }) => type).length > 0;
+  const allowsEmptyType = old.some(({ type }) => type === '');
+  const allowsBoth = hasBoth(old);
+  const seen = new Set<string>();
+  for (const [i, { type = '', status = '' }] of conditions.entries()) {
+    if (type === '' && !allowsEmptyType) errors.push(required(`${conditionsPath}[${i}].type`));
+    validateEnum(errors, `${conditionsPath}[${i}].status`, status, finalTypes.includes(type) ? ['True'] : ['False', 'True', 'Unknown']);
+    seen.add(type);
+    if (!allowsBoth && approvalTypes.includes(type) && approvalTypes.every((other) => seen.has(other)))
+      errors.push(invalid(conditionsPath, type, 'Approved and Denied conditions are mutually exclusive'));
+    if (repeated.has(i) && !allowsDuplicates) errors.push(duplicate(`${conditionsPath}[${i}].type`, type));
+  }
 }

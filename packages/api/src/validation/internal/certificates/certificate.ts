@@ -5,9 +5,10 @@ import { pemBlocks } from '../../../values/pem.ts';
 export function certificateFault(data: string | undefined): string | undefined {
   if (!data) return undefined;
   const blocks = pemBlocks(data);
-  if (blocks.length === 0) return 'must contain one or more CERTIFICATE PEM blocks';
-  for (const { type, text } of blocks) {
+  if (blocks.length === 0) return 'must contain at least one CERTIFICATE PEM block';
+  for (const { type, text, hasHeaders } of blocks) {
     if (type !== 'CERTIFICATE') return `only CERTIFICATE PEM blocks are allowed, found ${JSON.stringify(type)}`;
+    if (hasHeaders) return 'no PEM block headers are permitted';
     try {
       void new X509Certificate(text);
     } catch {

@@ -2,60 +2,17 @@ import { fieldForbidden, invalid, required } from '../../../field/field-error.ts
 import type {
   CSIPersistentVolumeSource,
   PersistentVolume,
-  PersistentVolumeClaim,
-  PersistentVolumeClaimSpec,
   PersistentVolumeSpec,
   VolumeNodeAffinity,
 } from '../../../generated/types/core-v1.ts';
 import { jsonEqual } from '../../../json/json.ts';
-import { compareQuantity, parseQuantity } from '../../../values/quantity.ts';
+import { parseQuantity } from '../../../values/quantity.ts';
 import { validateNodeSelector } from './affinity.ts';
 import { validateDNSSubdomain, validateOptionalEnum, validateImmutable, isNotPositive, validateNonEmpty, type Errors } from '../checks.ts';
-import { validateAccessModeSet, validateClaimSpec } from './claim-spec.ts';
-import { claimSpecDiff, volumeSourceDiff } from '../spec-diff/spec-diff.ts';
+import { validateAccessModeSet } from './claim-spec.ts';
+import { volumeSourceDiff } from '../spec-diff/spec-diff.ts';
 import { validateSecretReference, validateVolumeSource } from './volume-sources.ts';
 import { validateCSIDriverName } from './volumes.ts';
-
-/** Returns the spec of a bound claim with the old values of the fields that may change. */
-function withMutableFields(spec: PersistentVolumeClaimSpec, old: PersistentVolumeClaimSpec): PersistentVolumeClaimSpec {
-  const { volumeAttributesClassName: _, ...rest } = spec;
-  const storage = old.resources?.requests?.['storage'];
-  return {
-    ...rest,
-    resources: { ...spec.resources, requests: { ...spec.resources?.requests, ...(storage !== undefined && { storage }) } },
-    ...(old.volumeAttributesClassName !== undefined && { volumeAttributesClassName: old.volumeAttributesClassName }),
-  };
-}
-
-export function validatePersistentVolumeClaim(errors: Errors, claim: PersistentVolumeClaim, old?: PersistentVolumeClaim): void {
-  validateClaimSpec(errors, 'spec', claim.spec ?? {});
-  if (old === undefined) return;
-  const strip = ({ spec = {} }: PersistentVolumeClaim, bound: boolean) => {
-    const { volumeName: _, resources = {}, volumeAttributesClassName, storageClassName, ...rest } = spec;
-    const { storage: _storage, ...requests } = resources.requests ?? {};
-    return {
-      ...rest,
-      resources: { ...resources, requests: bound ? requests : (resources.requests ?? {}) },
-      ...(!bound && volumeAttributesClassName !== undefined && { volumeAttributesClassName }),
-      ...(old.spec?.storageClassName !== undefined && { storageClassName }),
-      ...(old.spec?.volumeName && { volumeName: spec.volumeName }),
-    };
-  };
-  const bound = claim.status?.phase === 'Bound';
-  if (!jsonEqual(strip(claim, bound), strip(old, bound))) {
-    const masked = bound ? withMutableFields(claim.spec ?? {}, old.spec ?? {}) : (claim.spec ?? {});
-    errors.push(
-      fieldForbidden(
-        'spec',
-        `spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n${claimSpecDiff(old.spec ?? {}, masked)}`,
-      ),
-    );
-  }
-  const [size, before] = [claim.spec?.resources?.requests?.['storage'] ?? '0', old.spec?.resources?.requests?.['storage'] ?? '0'];
-  if (compareQuantity(size, before) < 0 && compareQuantity(size, old.status?.capacity?.['storage'] ?? '0') <= 0) {
-    errors.push(fieldForbidden('spec.resources.requests.storage', 'field can not be less than status.capacity'));
-  }
-}
 
 /** The sources in the order in which upstream validates them. Only the first one that is set is validated. */
 const sourceOrder = [

@@ -134,7 +134,7 @@ function validateClaimTemplate(errors: Errors, at: string, template: NonNullable
   validateLabels(errors, `${at}.metadata.labels`, template.metadata?.labels);
   for (const key of Object.keys(template.metadata ?? {}))
     if (key !== 'labels' && key !== 'annotations') errors.push(fieldForbidden(`${at}.metadata.${key}`, 'cannot be set'));
-  validateClaimSpec(errors, `${at}.spec`, template.spec ?? {});
+  validateClaimSpec(errors, `${at}.spec`, { spec: template.spec ?? {} });
 }
 
 function validateEphemeralClaimName(errors: Errors, path: string, volumeName: string, podName: string): void {

@@ -1,9 +1,9 @@
 import type { ListMeta } from '@oarlock/api/object';
 import { apiVersionOf, type Resource } from '@oarlock/api/resource';
 import type { Status } from '@oarlock/api/status';
-import type { ResponseEncoding, ByteSink } from '../response-encoding.ts';
+import type { ResponseEncoding } from '../response-encoding.ts';
 import { protobufType } from '../negotiation.ts';
-import type { EncodedObject, ProtobufCodec, WatchFrame } from '../../request/response.ts';
+import type { ByteSink, EncodedObject, ProtobufCodec, WatchFrame } from '../../request/response.ts';
 import { partialMetadataProtobuf, metaApiVersion, type MetaVersion } from './partial-object-metadata.ts';
 
 /** The tag of the field `items`, which has number 2 in every list. */

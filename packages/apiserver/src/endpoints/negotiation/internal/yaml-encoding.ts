@@ -2,8 +2,9 @@ import { parseExact } from '@oarlock/api/json/exact-json';
 import type { ListMeta } from '@oarlock/api/object';
 import type { Status } from '@oarlock/api/status';
 import { Document, isScalar, visit, type Pair, type ScalarTag, type Tags } from 'yaml';
-import type { ResponseEncoding, ByteSink } from '../response-encoding.ts';
-import type { EncodedObject, WatchFrame } from '../../request/response.ts';
+import { CollectedBytes } from './collected-bytes.ts';
+import type { ResponseEncoding } from '../response-encoding.ts';
+import type { ByteSink, EncodedObject, WatchFrame } from '../../request/response.ts';
 
 /** Matches strings that YAML 1.1 would parse as another type. Go's encoder writes them in double quotes. */
 const ambiguousScalars =
@@ -97,15 +98,11 @@ export class YamlEncoding implements ResponseEncoding {
   }
 
   listItem(item: EncodedObject, first: boolean, sink: ByteSink): void {
-    const bytes: Buffer[] = [];
-    this.#inner.listItem(item, true, {
-      add: (part) => {
-        bytes.push(part);
-      },
-    });
+    const bytes = new CollectedBytes();
+    this.#inner.listItem(item, true, bytes);
     if (first) sink.add(Buffer.from(`${this.#items}:\n`));
     this.#hasItems = true;
-    sink.add(Buffer.from(toYaml([parseExact(Buffer.concat(bytes).toString('utf8'))])));
+    sink.add(Buffer.from(toYaml([parseExact(bytes.text)])));
   }
 
   listTail(_metadata: ListMeta): Buffer {

@@ -12,6 +12,8 @@ export interface TraceRow {
   readonly watchMs: number;
   readonly queueMs: number;
   readonly isCritical: boolean;
+  /** The write of which the span is a part; undefined outside of writes. */
+  readonly write: Span | undefined;
 }
 
 export interface TraceStep {
@@ -29,6 +31,9 @@ export interface Trace {
   readonly omitted: number;
 }
 
+const isWrite = ({ attributes }: Span): boolean =>
+  attributes['oarlock.object'] !== undefined && attributes['oarlock.revision'] !== undefined;
+
 const maxRows = 2000;
 const shownStepMs = 0.05;
 
@@ -39,7 +44,8 @@ export function traceOf(tree: TreeNode): Trace {
   const rows: TraceRow[] = [];
   let end = tree.span.end;
   let count = 0;
-  const add = ({ span, wait, children }: TreeNode, depth: number): void => {
+  const add = ({ span, wait, children }: TreeNode, depth: number, outer: Span | undefined): void => {
+    const write = isWrite(span) ? span : outer;
     count += 1;
     end = Math.max(end, span.end);
     if (rows.length < maxRows)
@@ -51,10 +57,11 @@ export function traceOf(tree: TreeNode): Trace {
         watchMs: wait?.watchMs ?? 0,
         queueMs: wait?.queueMs ?? 0,
         isCritical: critical.has(span.spanId),
+        write,
       });
-    for (const child of children) add(child, depth + 1);
+    for (const child of children) add(child, depth + 1, write);
   };
-  add(tree, 0);
+  add(tree, 0, undefined);
   return {
     root: tree.span,
     rows,
@@ -67,7 +74,14 @@ export function traceOf(tree: TreeNode): Trace {
 /** Attributes whose meaning is clear without their name. */
 const plainAttributes = new Set(['oarlock.object', 'oarlock.key']);
 /** Attributes that the times of the row show already, or that only programs use. */
-const hiddenAttributes = new Set(['oarlock.enqueued_at', 'oarlock.sender', 'oarlock.verb']);
+const hiddenAttributes = new Set([
+  'oarlock.enqueued_at',
+  'oarlock.sender',
+  'oarlock.verb',
+  'oarlock.added',
+  'oarlock.changed',
+  'oarlock.removed',
+]);
 
 /** Returns the attributes of a span as text. */
 export const attributesOf = ({ attributes }: Span): string =>

@@ -1,30 +1,29 @@
-import { buildTrees, type TreeNode } from '@oarlock/tracing/trace-tree';
+import { buildTrees } from '@oarlock/tracing/trace-tree';
 import { useMemo, useState } from 'preact/hooks';
 import { errorText, isApiError } from '../../../api/client.ts';
+import { resourceOfKind } from '../../../api/resources.ts';
 import { useApp } from '../../../app/context.ts';
 import { useLoaded } from '../../../app/hooks.ts';
 import { link } from '../../../app/router.ts';
+import { TraceLink, type Event } from '../../../components/event-list.tsx';
 import { text } from '../../../text/en.ts';
 import type { TabProps } from '../object-page.tsx';
 import { traceOf } from './trace-rows.ts';
+import { tracedObject, tracesPath, type TraceResponse } from './traced-object.ts';
 import { TraceView } from './trace-view.tsx';
-
-interface TraceResponse {
-  readonly spans: readonly TreeNode['span'][];
-}
 
 /** The steps between the latest write of the object and its effects: who waited for whom, and which chain of steps ended last. */
 export function TraceTab({ resource, object }: TabProps) {
   const { client } = useApp();
   const [onlyCritical, setOnlyCritical] = useState(false);
-  const { group, resource: plural } = resource;
-  const { namespace, name, resourceVersion } = object.metadata;
-  const about = [group === '' ? plural : `${plural}.${group}`, ...(namespace === undefined ? [] : [namespace]), name].join('/');
+  const { resourceVersion } = object.metadata;
+  const about = tracedObject(resource, object.metadata);
   // the object is watched: a change of it loads its traces again
   const { value, error, isLoading, reload } = useLoaded(`${about} ${resourceVersion}`, (signal) =>
-    client.json<TraceResponse>('/oarlock/v1/traces', { query: { object: about }, signal }),
+    client.json<TraceResponse>(tracesPath, { query: { object: about }, signal }),
   );
   const traces = useMemo(() => buildTrees(value?.spans ?? []).map(traceOf), [value]);
+  const cause = object.kind === 'Event' ? <TraceOfCause event={object as Event} /> : null;
   if (error !== undefined)
     return <p class="empty">{isApiError(error, 404) ? text.trace.notServed : `${text.trace.notServed} ${errorText(error)}`}</p>;
   if (traces.length === 0)
@@ -35,6 +34,7 @@ export function TraceTab({ resource, object }: TabProps) {
     );
   return (
     <div class="tab-body">
+      {cause}
       <div class="controls">
         <label class="check">
           <input type="checkbox" checked={onlyCritical} onChange={() => setOnlyCritical(!onlyCritical)} />
@@ -53,5 +53,21 @@ export function TraceTab({ resource, object }: TabProps) {
         </div>
       ))}
     </div>
+  );
+}
+
+/** A link from the page of an event, whose own trace is only its write, to the trace of the object that it is about. */
+function TraceOfCause({ event }: { readonly event: Event }) {
+  const { resources } = useApp();
+  const { apiVersion = '', kind = '', namespace, name = '' } = event.involvedObject ?? {};
+  const known = resourceOfKind(resources, apiVersion, kind);
+  if (known === undefined) return null;
+  const about = tracedObject(known, { namespace: known.namespaced ? namespace : undefined, name });
+  return (
+    <p>
+      <TraceLink object={about} event={event}>
+        {text.events.traceOf(about)}
+      </TraceLink>
+    </p>
   );
 }

@@ -1,4 +1,5 @@
 import { text } from '../../../text/en.ts';
+import { AdmissionChanges } from './admission-changes.tsx';
 import { attributesOf, formatMs, type Trace, type TraceRow } from './trace-rows.ts';
 
 export interface TraceViewProps {
@@ -62,6 +63,7 @@ function Row({ row, totalMs }: { readonly row: TraceRow; readonly totalMs: numbe
       </td>
       <td class="message">
         {attributesOf(span)} {waited !== '' && <span class="quiet-text">{waited}</span>}
+        <AdmissionChanges span={span} write={row.write} />
         {span.error !== undefined && <div class="status-error">{span.error}</div>}
       </td>
     </tr>

@@ -3,6 +3,7 @@ import type { PolicyRules } from '@oarlock/network-policy/policy-rules';
 import { trafficGraph, type TrafficEdge, type TrafficGroup } from '@oarlock/network-policy/traffic-graph';
 import type { TrafficPort } from '@oarlock/network-policy/traffic-port';
 import { useMemo, useState } from 'preact/hooks';
+import { FlowDrawing } from '../../../components/flow-drawing.tsx';
 import { text } from '../../../text/en.ts';
 import { groupsOf, type Peer } from './peers.ts';
 import type { TrafficQuery } from './traffic-question.tsx';
@@ -56,57 +57,30 @@ export function TrafficGraphView({ peers, question, port, rules, namespaces }: T
   );
 }
 
-const width = 760;
-const boxWidth = 250;
-const rowHeight = 30;
-const boxHeight = 24;
-const maxLabel = 34;
-const shorten = (label: string): string => (label.length <= maxLabel ? label : `${label.slice(0, maxLabel - 1)}…`);
-
 interface DrawingProps {
   readonly groups: readonly TrafficGroup[];
   readonly edges: readonly TrafficEdge[];
   readonly questioned: { readonly from: string; readonly to: string };
 }
 
-function Drawing({ groups, edges, questioned }: DrawingProps) {
-  const rowOf = new Map(groups.map(({ id }, index) => [id, index * rowHeight + rowHeight / 2]));
-  const isQuestioned = ({ from, to }: TrafficEdge) => from === questioned.from && to === questioned.to;
-  // a denied connection is drawn only if it is the one in question
-  const drawn = edges.filter((edge) => edge.reach !== 'none' || isQuestioned(edge)).toSorted((a, b) => Number(isQuestioned(a)) - Number(isQuestioned(b)));
-  return (
-    <svg class="graph" viewBox={`0 0 ${width} ${groups.length * rowHeight}`} role="img" aria-label={traffic.graph}>
-      {drawn.map((edge) => {
-        const [y1 = 0, y2 = 0] = [rowOf.get(edge.from), rowOf.get(edge.to)];
-        const middle = width / 2;
-        return (
-          <path
-            key={`${edge.from} ${edge.to}`}
-            class={`edge edge-${edge.reach}${isQuestioned(edge) ? ' questioned' : ''}`}
-            d={`M${boxWidth} ${y1} C${middle} ${y1} ${middle} ${y2} ${width - boxWidth} ${y2}`}
-          />
-        );
-      })}
-      {groups.flatMap(({ id }) => {
-        const y = rowOf.get(id) ?? 0;
-        return [
-          <Box key={`from ${id}`} x={0} y={y} id={id} isQuestioned={id === questioned.from} />,
-          <Box key={`to ${id}`} x={width - boxWidth} y={y} id={id} isQuestioned={id === questioned.to} />,
-        ];
-      })}
-    </svg>
-  );
-}
+/** A workload is a sender in the left column and a receiver in the right one. */
+const sender = (id: string): string => `from ${id}`;
+const receiver = (id: string): string => `to ${id}`;
 
-function Box({ x, y, id, isQuestioned }: { readonly x: number; readonly y: number; readonly id: string; readonly isQuestioned: boolean }) {
+function Drawing({ groups, edges, questioned }: DrawingProps) {
+  const isQuestioned = ({ from, to }: TrafficEdge) => from === questioned.from && to === questioned.to;
   return (
-    <g class={`graph-box${isQuestioned ? ' questioned' : ''}`}>
-      <title>{id}</title>
-      <rect x={x + 1} y={y - boxHeight / 2} width={boxWidth - 2} height={boxHeight} rx={4} />
-      <text x={x + 8} y={y + 4}>
-        {shorten(id)}
-      </text>
-    </g>
+    <FlowDrawing
+      label={traffic.graph}
+      columns={[
+        groups.map(({ id }) => ({ id: sender(id), label: id, isQuestioned: id === questioned.from })),
+        groups.map(({ id }) => ({ id: receiver(id), label: id, isQuestioned: id === questioned.to })),
+      ]}
+      // a denied connection is drawn only if it is the one in question
+      edges={edges
+        .filter((edge) => edge.reach !== 'none' || isQuestioned(edge))
+        .map((edge) => ({ from: sender(edge.from), to: receiver(edge.to), reach: edge.reach, isQuestioned: isQuestioned(edge) }))}
+    />
   );
 }
 

@@ -50,4 +50,23 @@ describe('LogStore', () => {
     await vi.waitFor(() => expect(store.lines.map(({ text }) => text)).toEqual(['first', 'second']));
     expect(urls).toHaveLength(2);
   });
+
+  it.each([
+    [
+      { follow: false, previous: true, sinceSeconds: '' },
+      { follow: 'false', previous: 'true', tailLines: '2000' },
+    ],
+    [
+      { follow: true, previous: false, sinceSeconds: '600' },
+      { follow: 'true', previous: 'false', tailLines: '2000', sinceSeconds: '600' },
+    ],
+  ])('requests the log with %j', async (chosen, expected) => {
+    const { client, urls } = clientOf('2026-01-02T03:04:05Z first\n');
+    const store = new LogStore(client, chosen);
+    store.setSources([source('one')]);
+    await vi.waitFor(() => expect(store.notices.get('p/c')).toBe('ended'));
+    const { pathname, searchParams } = new URL(urls[0] ?? '', 'https://cluster');
+    expect(pathname).toBe('/api/v1/namespaces/n/pods/p/log');
+    expect(Object.fromEntries(searchParams)).toEqual({ container: 'c', timestamps: 'true', ...expected });
+  });
 });

@@ -1,10 +1,11 @@
+import { hasRestartAllContainersRule, matchingRestartRule } from '@oarlock/api/component-helpers/container-restart';
 import type { ContainerStatus as ApiStatus, Pod, PodStatus } from '@oarlock/api/types/core-v1';
 import { isInCrashLoopBackOff } from '../../../kuberuntime/container-start.ts';
 import { allContainersRestartingCondition } from '../../../status/pod-conditions.ts';
 import type { PodRecord } from '../../pod-record.ts';
 import type { PodStatusReporter } from './pod-status-reporter.ts';
 import type { RuntimePodStatus } from '../../../runtime/runtime-pod-status.ts';
-import { allContainers, hasRestartAllContainersRule, fieldPath, matchingRestartRule, type SpecContainer } from '../../../pod-util/pods.ts';
+import { allContainers, fieldPath, type SpecContainer } from '../../../pod-util/pods.ts';
 import type { SyncPass } from '../../sync-pass.ts';
 
 /** Returns the containers whose exit matches a restart rule with the action RestartAllContainers. */
@@ -17,7 +18,7 @@ function containersRequestingRestart(pod: Pod, state: RuntimePodStatus): readonl
 
 /** Returns true if a container requested the restart of all containers, or if an earlier such restart is not complete (KEP-5532). */
 export function shouldRestartAllContainers({ pod, state, status }: PodRecord): boolean {
-  if (!hasRestartAllContainersRule(pod)) return false;
+  if (!hasRestartAllContainersRule(pod.spec)) return false;
   const inProgress = (status ?? pod.status)?.conditions?.some(
     ({ type, status: is }) => type === allContainersRestartingCondition && is === 'True',
   );

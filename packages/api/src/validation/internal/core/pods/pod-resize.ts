@@ -1,9 +1,10 @@
-import { fieldForbidden, invalid } from '../../../field/field-error.ts';
-import type { Container, Pod, PodSpec, ResourceRequirements } from '../../../generated/types/core-v1.ts';
-import { jsonEqual } from '../../../json/json.ts';
-import { qosClass } from '../../../component-helpers/qos-class.ts';
-import type { Errors } from '../checks.ts';
-import { mirrorPodAnnotation, validatePod, specOf } from './pod.ts';
+import { fieldForbidden, invalid } from '../../../../field/field-error.ts';
+import type { Container, Pod, PodSpec, ResourceRequirements } from '../../../../generated/types/core-v1.ts';
+import { jsonEqual } from '../../../../json/json.ts';
+import { qosClass } from '../../../../component-helpers/qos-class.ts';
+import type { Errors } from '../../checks.ts';
+import { mirrorPodAnnotation } from './pod-annotations.ts';
+import { validatePod, specOf } from './pod.ts';
 
 /**
  * Validates an update through `pods/resize`, which may change cpu and memory of containers, of sidecars, and of the pod if it had pod-level
@@ -14,7 +15,7 @@ export function validateResizeUpdate(errors: Errors, pod: Pod, old: Pod): void {
     errors.push(fieldForbidden('', 'static pods cannot be resized'));
     return;
   }
-  validatePod(errors, pod);
+  validatePod(errors, pod, old);
   const [spec, before] = [specOf(pod), specOf(old)];
   if (before.os?.name === 'windows') errors.push(fieldForbidden('', 'windows pods cannot be resized'));
   const { qosClass: qos = qosClass(before) } = old.status ?? {};

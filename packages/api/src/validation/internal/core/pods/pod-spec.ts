@@ -1,8 +1,8 @@
-import { duplicate, fieldForbidden, invalid, required } from '../../../field/field-error.ts';
-import type { PodDNSConfig, PodSpec, PodTemplateSpec } from '../../../generated/types/core-v1.ts';
-import { inclusiveRangeError, isDns1123Subdomain } from '../../../values/names.ts';
-import type { ObjectMeta } from '../../../object.ts';
-import { validateAffinity, validateTolerations, validateTopologySpread } from './affinity.ts';
+import { duplicate, fieldForbidden, invalid, required } from '../../../../field/field-error.ts';
+import type { PodDNSConfig, PodSpec, PodTemplateSpec } from '../../../../generated/types/core-v1.ts';
+import { inclusiveRangeError, isDns1123Subdomain } from '../../../../values/names.ts';
+import type { ObjectMeta } from '../../../../object.ts';
+import { validateAffinity, validateTolerations, validateTopologySpread } from '../affinity.ts';
 import {
   validateDNSLabel,
   validateDNSSubdomain,
@@ -12,13 +12,14 @@ import {
   validateQualifiedName,
   type Errors,
   repeatedIndexes,
-} from '../checks.ts';
-import { validateContainers, validateEphemeralContainers, validateInitContainers, type PodContext } from './containers.ts';
-import { validateAnnotations, validateLabels } from '../../meta.ts';
-import { validateContainerRequirements, validatePodRequirements } from '../../resources.ts';
-import { validateOperatingSystem, validatePodSecurity } from './security-context.ts';
-import { validateVolumes } from './volumes.ts';
-import { validateHostProcess } from './windows-options.ts';
+} from '../../checks.ts';
+import { validateContainers, validateEphemeralContainers, validateInitContainers, type PodContext } from '../containers.ts';
+import { validateAnnotations, validateLabels } from '../../../meta.ts';
+import { validateContainerRequirements, validatePodRequirements } from '../../../resources.ts';
+import { validatePodAnnotations } from './pod-annotations.ts';
+import { validateOperatingSystem, validatePodSecurity } from '../security-context.ts';
+import { validateVolumes } from '../volumes.ts';
+import { validateHostProcess } from '../windows-options.ts';
 
 const maxInt32 = 2 ** 31 - 1;
 
@@ -176,7 +177,9 @@ function validateDnsConfig(errors: Errors, path: string, config: PodDNSConfig | 
 export function validatePodTemplate(errors: Errors, path: string, template: PodTemplateSpec): void {
   validateLabels(errors, `${path}.labels`, template.metadata?.labels);
   validateAnnotations(errors, `${path}.annotations`, template.metadata?.annotations);
-  validatePodSpec(errors, `${path}.spec`, template.spec ?? { containers: [] });
+  const spec = template.spec ?? { containers: [] };
+  validatePodAnnotations(errors, `${path}.annotations`, { annotations: template.metadata?.annotations, spec });
+  validatePodSpec(errors, `${path}.spec`, spec);
   if ((template.spec?.ephemeralContainers ?? []).length > 0)
     errors.push(fieldForbidden(`${path}.spec.ephemeralContainers`, 'ephemeral containers not allowed in pod template'));
 }

@@ -1,6 +1,6 @@
-import { fieldForbidden } from '../../../field/field-error.ts';
-import type { AppArmorProfile, Container, Pod, PodSpec, SeccompProfile } from '../../../generated/types/core-v1.ts';
-import type { Errors } from '../checks.ts';
+import { fieldForbidden } from '../../../../field/field-error.ts';
+import type { AppArmorProfile, Container, Pod, PodSpec, SeccompProfile } from '../../../../generated/types/core-v1.ts';
+import type { Errors } from '../../checks.ts';
 
 /** The deprecated annotations of a kind of profile, which a field must not contradict. */
 interface ProfileKind {

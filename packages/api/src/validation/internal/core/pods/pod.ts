@@ -1,33 +1,20 @@
-import { fieldForbidden, invalid, notSupported, required } from '../../../field/field-error.ts';
-import type { Binding, Container, ContainerStatus, NodeSelectorTerm, Pod, PodSpec, Toleration } from '../../../generated/types/core-v1.ts';
-import { ipFamily } from '../../../net/ip.ts';
-import { jsonEqual } from '../../../json/json.ts';
-import { inclusiveRangeError } from '../../../values/names.ts';
-import { validateTolerations } from './affinity.ts';
-import { validateDNSSubdomain, validateDualStack, validateImmutable, validateIP, validateQualifiedName, type Errors } from '../checks.ts';
-import { ephemeralContainerDiff, podSpecDiff } from '../spec-diff/spec-diff.ts';
+import { fieldForbidden, invalid, notSupported, required } from '../../../../field/field-error.ts';
+import type { Binding, NodeSelectorTerm, Pod, PodSpec, Toleration } from '../../../../generated/types/core-v1.ts';
+import { jsonEqual } from '../../../../json/json.ts';
+import { inclusiveRangeError } from '../../../../values/names.ts';
+import { validateTolerations } from '../affinity.ts';
+import type { Errors } from '../../checks.ts';
+import { ephemeralContainerDiff, podSpecDiff } from '../../spec-diff/spec-diff.ts';
+import { mirrorPodAnnotation, validatePodAnnotations, validatePodAnnotationUpdates } from './pod-annotations.ts';
 import { validatePodSpec } from './pod-spec.ts';
 import { validateProfileAnnotations } from './profile-annotations.ts';
 
-export const mirrorPodAnnotation = 'kubernetes.io/config.mirror';
 export const specOf = (pod: Pod): PodSpec => pod.spec ?? { containers: [] };
 
 /** Validates the spec of a pod with the rules that apply on create and on update. */
-export function validatePod(errors: Errors, pod: Pod): void {
+export function validatePod(errors: Errors, pod: Pod, old?: Pod): void {
   const spec = specOf(pod);
-  const annotations = pod.metadata?.annotations ?? {};
-  if (Object.hasOwn(annotations, mirrorPodAnnotation) && !spec.nodeName)
-    errors.push(
-      invalid(
-        `metadata.annotations[${mirrorPodAnnotation}]`,
-        annotations[mirrorPodAnnotation],
-        'must set spec.nodeName if mirror pod annotation is set',
-      ),
-    );
-  const cost = annotations['controller.kubernetes.io/pod-deletion-cost'];
-  if (cost !== undefined && !(/^(0|-?[1-9][0-9]{0,9})$/.test(cost) && Math.abs(Number(cost)) <= 2 ** 31 - 1)) {
-    errors.push(invalid('metadata.annotations[controller.kubernetes.io/pod-deletion-cost]', cost, 'must be a 32bit integer'));
-  }
+  validatePodAnnotations(errors, 'metadata.annotations', { annotations: pod.metadata?.annotations, old: old?.metadata?.annotations, spec });
   validatePodSpec(errors, 'spec', spec, pod.metadata ?? {});
   if (spec.serviceAccountName) return;
   for (const [i, volume] of (spec.volumes ?? []).entries()) {
@@ -61,8 +48,8 @@ const updatable = [
 ].join(',');
 
 export function validatePodUpdate(errors: Errors, pod: Pod, old: Pod): void {
-  validatePod(errors, pod);
-  validateMirrorAnnotation(errors, pod, old);
+  validatePod(errors, pod, old);
+  validatePodAnnotationUpdates(errors, pod, old);
   const [spec, before] = [specOf(pod), specOf(old)];
   for (const list of ['containers', 'initContainers'] as const) {
     if ((spec[list] ?? []).length === (before[list] ?? []).length) continue;
@@ -82,17 +69,6 @@ export function validatePodUpdate(errors: Errors, pod: Pod, old: Pod): void {
   const masked = maskMutableFields(errors, spec, before);
   if (!jsonEqual(masked, before))
     errors.push(fieldForbidden('spec', `pod updates may not change fields other than ${updatable}\n${podSpecDiff(before, masked)}`));
-}
-
-function validateMirrorAnnotation(errors: Errors, pod: Pod, old: Pod): void {
-  const [now, before] = [pod.metadata?.annotations?.[mirrorPodAnnotation], old.metadata?.annotations?.[mirrorPodAnnotation]];
-  if (now === before) return;
-  errors.push(
-    fieldForbidden(
-      `metadata.annotations[${mirrorPodAnnotation}]`,
-      before === undefined ? 'may not add mirror pod annotation' : 'may not remove or update mirror pod annotation',
-    ),
-  );
 }
 
 /**
@@ -180,88 +156,14 @@ function extendsTerm(now: NodeSelectorTerm, old: NodeSelectorTerm): boolean {
   );
 }
 
-/** Rejects a restart of a container that has terminated for good. */
-function validateTransitions(
-  errors: Errors,
-  path: string,
-  {
-    now,
-    before,
-    policyOf,
-  }: { readonly now: readonly ContainerStatus[]; readonly before: readonly ContainerStatus[]; readonly policyOf: (name: string) => string },
-): void {
-  const notTerminated = new Set(now.flatMap(({ name, state }) => (state?.terminated === undefined ? [name] : [])));
-  for (const [i, old] of before.entries()) {
-    const policy = policyOf(old.name);
-    if (old.state?.terminated === undefined || policy === 'Always' || (policy === 'OnFailure' && old.state.terminated.exitCode !== 0))
-      continue;
-    if (notTerminated.has(old.name)) errors.push(fieldForbidden(`${path}[${i}].state`, 'may not be transitioned to non-terminated state'));
-  }
-}
-
-export function validatePodStatusUpdate(errors: Errors, pod: Pod, old: Pod): void {
-  validateMirrorAnnotation(errors, pod, old);
-  const [status, before] = [pod.status ?? {}, old.status ?? {}];
-  const spec = specOf(old);
-  for (const [i, { type = '' }] of (status.conditions ?? []).entries()) {
-    if (!['PodScheduled', 'Ready', 'Initialized'].includes(type)) validateQualifiedName(errors, `metadata.conditions[${i}].Type`, type);
-  }
-  if ((pod.spec?.nodeName ?? '') !== (spec.nodeName ?? '')) errors.push(fieldForbidden('status.nodeName', 'may not be changed directly'));
-  if (status.nominatedNodeName && status.nominatedNodeName !== before.nominatedNodeName)
-    validateDNSSubdomain(errors, 'status.nominatedNodeName', status.nominatedNodeName);
-  if (before.qosClass !== undefined) validateImmutable(errors, 'status.qosClass', status.qosClass, before.qosClass);
-  const all: readonly Container[] = [...(spec.containers ?? []), ...(spec.initContainers ?? [])];
-  // one container's exit can restart all, whatever their policies (KEP-5532)
-  const anew = all.some(({ restartPolicyRules }) => restartPolicyRules?.some(({ action }) => action === 'RestartAllContainers'));
-  const podPolicy = anew ? 'Always' : (spec.restartPolicy ?? 'Always');
-  const policies = new Map(
-    all.map((container) => [
-      container.name,
-      anew || container.restartPolicyRules?.length ? 'Always' : (container.restartPolicy ?? podPolicy),
-    ]),
-  );
-  const policyOf = (name: string) => policies.get(name) ?? podPolicy;
-  validateTransitions(errors, 'status.containerStatuses', {
-    now: status.containerStatuses ?? [],
-    before: before.containerStatuses ?? [],
-    policyOf,
-  });
-  validateTransitions(errors, 'status.initContainerStatuses', {
-    now: status.initContainerStatuses ?? [],
-    before: before.initContainerStatuses ?? [],
-    policyOf: (name) => (podPolicy === 'Always' ? 'Always' : policyOf(name)),
-  });
-  validateTransitions(errors, 'status.ephemeralContainerStatuses', {
-    now: status.ephemeralContainerStatuses ?? [],
-    before: before.ephemeralContainerStatuses ?? [],
-    policyOf: () => 'Never',
-  });
-  validateAddresses(
-    errors,
-    'status.podIPs',
-    (status.podIPs ?? []).map((entry) => entry.ip ?? ''),
-  );
-  validateAddresses(
-    errors,
-    'status.hostIPs',
-    (status.hostIPs ?? []).map((entry) => entry.ip ?? ''),
-  );
-  const first = status.hostIPs?.[0]?.ip;
-  if (first !== undefined && first !== status.hostIP) errors.push(invalid('status.hostIPs[0].ip', first, 'must be equal to `hostIP`'));
-}
-
-function validateAddresses(errors: Errors, path: string, list: readonly string[]): void {
-  const valid = list.filter((value, i) => validateIP(errors, `${path}[${i}]`, value));
-  if (valid.length === list.length) validateDualStack(errors, path, { values: list, family: ipFamily, what: 'IP' });
-}
-
 /** Validates an update through `pods/ephemeralcontainers`, which may add containers but not change or remove them. */
 export function validateEphemeralContainersUpdate(errors: Errors, pod: Pod, old: Pod): void {
   if (old.metadata?.annotations?.[mirrorPodAnnotation] !== undefined) {
     errors.push(fieldForbidden('', 'static pods do not support ephemeral containers'));
     return;
   }
-  validatePod(errors, pod);
+  validatePod(errors, pod, old);
+  validatePodAnnotationUpdates(errors, pod, old);
   const now = new Map((specOf(pod).ephemeralContainers ?? []).map((container) => [container.name, container]));
   for (const before of specOf(old).ephemeralContainers ?? []) {
     const container = now.get(before.name);

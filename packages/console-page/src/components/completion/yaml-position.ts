@@ -1,0 +1,133 @@
+/** Where the caret is in a YAML document of block style. */
+export interface YamlPosition {
+  /** The keys from the root to the mapping or list that contains the caret; `[]` stands for an item of a list. */
+  readonly path: readonly string[];
+  /** The key before the caret on its line, if the caret is at its value. */
+  readonly key: string | undefined;
+  /** The text between `from` and the caret. A completion replaces the text from `from` to `to`. */
+  readonly prefix: string;
+  readonly from: number;
+  readonly to: number;
+  /** The column of the keys of the mapping. */
+  readonly column: number;
+  /** The other keys of the mapping. */
+  readonly siblings: readonly string[];
+  /** The type of the document. */
+  readonly apiVersion: string;
+  readonly kind: string;
+}
+
+interface Line {
+  /** The columns of the dashes of list items that begin on the line. */
+  readonly dashes: readonly number[];
+  /** The column after indentation and dashes. */
+  readonly column: number;
+  readonly key: string | undefined;
+  readonly value: string;
+}
+
+const keyPattern = /^("(?:[^"\\]|\\.)*"|'[^']*'|[^\s#:{["'][^:#]*?)\s*:(?:\s+(.*)|)$/;
+const separator = /^(---|\.\.\.)(\s|$)/;
+const unquote = (key: string): string => (/^["']/.test(key) ? key.slice(1, -1) : key);
+
+/** Parses a line; undefined for an empty line and a comment. */
+function parseLine(text: string): Line | undefined {
+  const [lead = ''] = /^ *(?:- +|-$)*/.exec(text) ?? [];
+  const content = text.slice(lead.length);
+  if ((content === '' && !lead.includes('-')) || content.startsWith('#')) return undefined;
+  const dashes = [...lead].flatMap((letter, index) => (letter === '-' ? [index] : []));
+  const [, key, value = ''] = keyPattern.exec(content) ?? [];
+  return {
+    dashes,
+    column: lead.length,
+    key: key === undefined ? undefined : unquote(key),
+    value: key === undefined ? content : value.replace(/\s*#.*$/, ''),
+  };
+}
+
+/**
+ * Returns where the caret is; undefined where nothing can be completed: in comments, text blocks and values in flow style. Works on text that is not valid
+ * YAML yet, by the indentation of lines.
+ */
+export function positionAt(text: string, caret: number): YamlPosition | undefined {
+  const lines = text.split('\n');
+  const row = text.slice(0, caret).split('\n').length - 1;
+  const lineStart = text.lastIndexOf('\n', caret - 1) + 1;
+  const before = text.slice(lineStart, caret);
+  const first = lines.findLastIndex((line, index) => index < row && separator.test(line)) + 1;
+  const next = lines.findIndex((line, index) => index > row && separator.test(line));
+  const [lead = ''] = /^ *(?:- +)*/.exec(before) ?? [];
+  const typed = before.slice(lead.length);
+  if (typed.startsWith('#') || separator.test(before)) return undefined;
+  const [, quotedKey, value] = /^("(?:[^"\\]|\\.)*"|'[^']*'|[^\s#:{["'][^:#]*?)\s*:\s+(.*)$/.exec(typed) ?? [];
+  const prefix = value ?? typed;
+  if (/[{["'#&*|>]/.test(prefix) || (quotedKey === undefined && /[\s:]/.test(prefix))) return undefined;
+  const context = { lines: lines.slice(first, next < 0 ? undefined : next).map(parseLine), row: row - first };
+  const path = pathTo(context, lead);
+  if (path === undefined) return undefined;
+  const from = caret - prefix.length;
+  const [rest = ''] = /^[^\s#]*/.exec(text.slice(caret)) ?? [];
+  return {
+    path,
+    key: quotedKey === undefined ? undefined : unquote(quotedKey),
+    prefix,
+    from,
+    to: caret + rest.replace(/:$/, '').length,
+    column: lead.length,
+    siblings: siblingsOf(context, lead),
+    ...typeOf(context.lines),
+  };
+}
+
+interface Context {
+  /** The lines of the document. */
+  readonly lines: readonly (Line | undefined)[];
+  /** The line of the caret. */
+  readonly row: number;
+}
+
+function typeOf(lines: readonly (Line | undefined)[]): { readonly apiVersion: string; readonly kind: string } {
+  const valueOf = (name: string) => lines.find((line) => line?.key === name && line.column === 0)?.value.replace(/^["']|["']$/g, '') ?? '';
+  return { apiVersion: valueOf('apiVersion'), kind: valueOf('kind') };
+}
+
+/** Returns the keys above the line of the caret, whose indentation and dashes are `lead`. */
+function pathTo({ lines, row }: Context, lead: string): readonly string[] | undefined {
+  const path: string[] = [];
+  let column = lead.length;
+  /** The column of the dash, while the list is known but not yet its key. */
+  let list: number | undefined;
+  const enterLists = (dashes: readonly number[]) => {
+    path.unshift(...dashes.map(() => '[]'));
+    list = dashes[0];
+  };
+  enterLists([...lead].flatMap((letter, index) => (letter === '-' ? [index] : [])));
+  for (let index = row - 1; index >= 0 && (list !== undefined || column > 0); index -= 1) {
+    const line = lines[index];
+    if (line === undefined) continue;
+    const isParent = list === undefined ? line.column < column : line.column <= list && !line.dashes.includes(list);
+    if (isParent) {
+      if (line.key === undefined || line.value !== '') return undefined;
+      path.unshift(line.key);
+      column = line.column;
+      list = undefined;
+    } else if (list !== undefined || line.column !== column) continue;
+    if (line.dashes.length > 0) enterLists(line.dashes);
+  }
+  return list === undefined && column === 0 ? path : undefined;
+}
+
+/** Returns the keys of the mapping that contains the caret, without the key on its line. */
+function siblingsOf({ lines, row }: Context, lead: string): readonly string[] {
+  const keys: string[] = [];
+  const collect = (index: number, isAbove: boolean): boolean => {
+    const line = lines[index];
+    if (line === undefined || line.column > lead.length) return true;
+    if (line.column < lead.length || (!isAbove && line.dashes.length > 0)) return false;
+    if (line.key !== undefined) keys.push(line.key);
+    return line.dashes.length === 0;
+  };
+  if (!lead.includes('-')) for (let index = row - 1; index >= 0 && collect(index, true); index -= 1);
+  for (let index = row + 1; index < lines.length && collect(index, false); index += 1);
+  return keys;
+}

@@ -1,0 +1,74 @@
+import { useMemo, useState } from 'preact/hooks';
+import { useApp } from '../../app/context.ts';
+import { useObjects } from '../../app/hooks.ts';
+import { Connection } from '../../components/connection.tsx';
+import { text } from '../../text/en.ts';
+import type { Pod } from '../object/workload-kinds.ts';
+import type { Node } from '../overview/nodes.ts';
+import { draggedNode, NodeCard, PodSigns } from './node-card.tsx';
+import { NodeLossDialog } from './node-loss-dialog.tsx';
+import { topologyOf, type NodePlacement } from './placement.ts';
+
+/** Bounds of what is followed, so that the view stays fast in large clusters. */
+const maxNodes = 500;
+const maxPods = 5000;
+
+/** The pods on each node, by zone, with requests and capacity. */
+export function Nodes() {
+  const { namespace, features } = useApp();
+  const nodes = useObjects<Node>('/api/v1/nodes', {}, { maxObjects: maxNodes });
+  const pods = useObjects<Pod>('/api/v1/pods', {}, { maxObjects: maxPods });
+  const [lost, setLost] = useState<NodePlacement>();
+  const topology = useMemo(() => topologyOf(nodes.items, pods.items), [nodes.items, pods.items]);
+  const placements = topology.zones.flatMap(({ nodes: members }) => members);
+  const isCut = nodes.items.length >= maxNodes || pods.items.length >= maxPods;
+  return (
+    <>
+      <p>
+        <Connection state={pods.state} reason={pods.reason} />
+      </p>
+      {features.isOarlock && <DropTarget onDrop={(name) => setLost(placements.find(({ node }) => node.metadata.name === name))} />}
+      {isCut && <p class="quiet-text">{text.topology.cut(maxNodes, maxPods)}</p>}
+      {topology.pending.length > 0 && (
+        <section class="card" aria-labelledby="pending">
+          <h2 id="pending">{text.topology.pending(topology.pending.length)}</h2>
+          <PodSigns pods={topology.pending} namespace={namespace} {...(features.isOarlock && { tab: 'scheduling' })} />
+        </section>
+      )}
+      {topology.zones.map(({ name, nodes: members }) => (
+        <section key={name} aria-label={name === '' ? text.topology.noZone : text.topology.zone(name)}>
+          {name !== '' && <h2>{text.topology.zone(name)}</h2>}
+          <div class="cards">
+            {members.map((placement) => (
+              <NodeCard key={placement.node.metadata.uid} placement={placement} namespace={namespace} onLose={features.isOarlock ? () => setLost(placement) : undefined} />
+            ))}
+          </div>
+        </section>
+      ))}
+      {lost !== undefined && <NodeLossDialog placement={lost} onClose={() => setLost(undefined)} />}
+    </>
+  );
+}
+
+/** Where a node is dropped for the question what would happen without it. */
+function DropTarget({ onDrop }: { readonly onDrop: (node: string) => void }) {
+  const [isOver, setIsOver] = useState(false);
+  return (
+    <p
+      class={`drop-target${isOver ? ' over' : ''}`}
+      onDragOver={(event) => {
+        if (event.dataTransfer?.types.includes(draggedNode) !== true) return;
+        event.preventDefault(); // accepts the drop
+        setIsOver(true);
+      }}
+      onDragLeave={() => setIsOver(false)}
+      onDrop={(event) => {
+        event.preventDefault();
+        setIsOver(false);
+        onDrop(event.dataTransfer?.getData(draggedNode) ?? '');
+      }}
+    >
+      {text.topology.dropHere}
+    </p>
+  );
+}
