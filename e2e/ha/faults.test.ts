@@ -11,7 +11,7 @@ import { startThreeServers, type ThreeServers } from './support/three-servers.ts
 
 const missing = componentMissing.etcd();
 /** Number of faults, or the time in which they are injected. If both are absent, each fault is injected once. */
-const { OARLOCK_HA_ROUNDS: rounds, OARLOCK_HA_SECONDS: seconds } = process.env;
+const { OARLOCK_HA_ROUNDS: maxFaults, OARLOCK_HA_SECONDS: seconds } = process.env;
 const writers = 6;
 /** Acknowledged writes between two faults, which show that the cluster works again. */
 const writesBetween = 30;
@@ -42,9 +42,9 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       const startedAt = performance.now();
       let round = 0;
       const isOver = () =>
-        rounds === undefined && seconds !== undefined
+        maxFaults === undefined && seconds !== undefined
           ? performance.now() - startedAt > Number(seconds) * 1000
-          : round >= Number(rounds ?? faults.length);
+          : round >= Number(maxFaults ?? faults.length);
       while (!isOver()) {
         // every fault once, in the order of the list, then at random
         const fault = faults[round < faults.length ? round : Math.floor(random() * faults.length)];

@@ -13,7 +13,7 @@ interface ExecState {
   readonly Pid: number;
 }
 
-/** The key sequence that detaches from a session. The engine requires one although CRI has none This sequence is unlikely to be typed by accident. */
+/** The key sequence that detaches from a session. The engine requires one although CRI has none. This sequence is unlikely to be typed by accident. */
 const detachKeys = 'ctrl-@,ctrl-_,ctrl-@,ctrl-_,ctrl-@,ctrl-_';
 const initialPollDelayMs = 10;
 const maxPollDelayMs = 1_000;

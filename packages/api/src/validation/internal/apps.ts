@@ -6,7 +6,15 @@ import { jsonEqual } from '../../json/json.ts';
 import { selectorFromLabels, selectorFromLabelSelector, type Selector } from '../../selectors/label-selector.ts';
 import { isPercent } from '../../values/names.ts';
 import { ParseError } from '../../values/parse-error.ts';
-import { validateDNSLabel, validateOptionalEnum, validateImmutable, addInvalid, validateNonNegative, type Errors } from './checks.ts';
+import {
+  sortedMap,
+  validateDNSLabel,
+  validateOptionalEnum,
+  validateImmutable,
+  addInvalid,
+  validateNonNegative,
+  type Errors,
+} from './checks.ts';
 import { validateLabelSelector } from '../meta.ts';
 import { validatePodTemplate } from './core/pods/pod-spec.ts';
 
@@ -36,7 +44,9 @@ function validateTemplate(errors: Errors, value: PodTemplateSpec | undefined, se
     return;
   }
   if (selector !== undefined && !selector.empty && !selector.matches(value.metadata?.labels)) {
-    errors.push(invalid('spec.template.metadata.labels', value.metadata?.labels ?? {}, '`selector` does not match template `labels`'));
+    errors.push(
+      invalid('spec.template.metadata.labels', sortedMap(value.metadata?.labels ?? {}), '`selector` does not match template `labels`'),
+    );
   }
   validatePodTemplate(errors, 'spec.template', value);
   if (value.spec?.restartPolicy !== 'Always')

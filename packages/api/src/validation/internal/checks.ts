@@ -132,6 +132,10 @@ export function repeatedIndexes<T>(values: readonly T[], keyOf: (value: T) => un
   });
 }
 
+/** Returns the map with its keys in order, as error messages print maps. */
+export const sortedMap = <T>(map: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
+  Object.fromEntries(Object.entries(map).sort(([a], [b]) => (a < b ? -1 : 1)));
+
 /** Requires a relative path without `..`. */
 export function validateDescendingPath(errors: Errors, path: string, value: string): void {
   if (value.startsWith('/')) errors.push(invalid(path, value, 'must be a relative path'));

@@ -45,18 +45,21 @@ export const daemonSets: Strategy = {
 const jobUid = 'batch.kubernetes.io/controller-uid';
 const jobName = 'batch.kubernetes.io/job-name';
 
-/** Returns a Job with the generated selector, which matches the uid of the Job, unless manualSelector is set. */
+/**
+ * Returns a Job with the generated labels and selector, which match the uid of the Job, unless manualSelector is set. Values that the client set stay,
+ * and validation rejects them if they differ.
+ */
 function withJobSelector(object: KubeObject): KubeObject {
   const spec = specOf<JobSpec>(object) as JobSpec;
   if (spec.manualSelector === true) return object;
   const { uid = '', name = '' } = object.metadata ?? {};
-  const labels = { ...spec.template?.metadata?.labels, 'controller-uid': uid, [jobUid]: uid, 'job-name': name, [jobName]: name };
+  const labels = { 'controller-uid': uid, [jobUid]: uid, 'job-name': name, [jobName]: name, ...spec.template?.metadata?.labels };
   // upstream's defaulting copies the template's labels to a Job without labels
   const withLabels = Object.keys(object.metadata?.labels ?? {}).length === 0 ? withMetadata(object, { labels }) : object;
   return withFields(withLabels, {
     spec: {
       ...spec,
-      selector: { ...spec.selector, matchLabels: { ...spec.selector?.matchLabels, [jobUid]: uid } },
+      selector: { ...spec.selector, matchLabels: { [jobUid]: uid, ...spec.selector?.matchLabels } },
       template: { ...spec.template, metadata: { ...spec.template?.metadata, labels } },
     },
   });

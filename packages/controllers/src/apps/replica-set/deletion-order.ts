@@ -26,16 +26,17 @@ interface RankedPod {
 }
 
 /**
- * Compares ages on a logarithmic scale (KEP-2185): the younger first. The uid decides between different times of a similar age, 0 is returned for
- * equal times.
+ * Compares ages: the younger first, unknown ages before all. With `nowMs` the scale is logarithmic (KEP-2185), and the uid decides between different
+ * times of a similar age. Returns 0 for equal times.
  */
 function compareAges(
   a: RankedPod,
   b: RankedPod,
-  { times, nowMs }: { readonly times: readonly [number | undefined, number | undefined]; readonly nowMs: number },
+  { times, nowMs }: { readonly times: readonly [number | undefined, number | undefined]; readonly nowMs: number | undefined },
 ): number {
   const [first, second] = times;
   if (first === second) return 0;
+  if (nowMs === undefined) return first === undefined ? -1 : second === undefined ? 1 : second - first;
   const rank = (since: number | undefined) => (since === undefined ? -1 : Math.floor(Math.log2(Math.max(1, nowMs - since))));
   return rank(first) - rank(second) || (uidOf(a.pod) < uidOf(b.pod) ? -1 : 1);
 }
@@ -48,11 +49,19 @@ function compareNumbers(a: readonly number[], b: readonly number[]): number {
   return 0;
 }
 
+/** The numbers of pods by node, and the time in milliseconds, by which a ReplicaSet ranks its pods. */
+export interface PodRanking {
+  readonly peersOnNode: ReadonlyMap<string, number>;
+  readonly nowMs: number;
+}
+
 /**
  * Returns pods in the order in which a scale-down deletes them: unassigned, pending, not ready, lowest deletion cost, most peers on the same
- * node, ready for the shortest time, most restarts of containers and then of sidecars, youngest.
+ * node, ready for the shortest time, most restarts of containers and then of sidecars, youngest. The cost and the peers count with a ranking only:
+ * ReplicaSets have one (ActivePodsWithRanks upstream), Jobs do not (ActivePods).
  */
-export function deletionOrder(pods: readonly Pod[], peersOnNode: ReadonlyMap<string, number>, nowMs: number): readonly Pod[] {
+export function deletionOrder(pods: readonly Pod[], ranking?: PodRanking): readonly Pod[] {
+  const nowMs = ranking?.nowMs;
   const ranked = pods.map((pod): RankedPod => {
     const node = pod.spec?.nodeName ?? '';
     const ready = isReady(pod);
@@ -62,8 +71,8 @@ export function deletionOrder(pods: readonly Pod[], peersOnNode: ReadonlyMap<str
         node === '' ? 0 : 1,
         phaseRank[pod.status?.phase ?? 'Pending'] ?? 2,
         ready ? 1 : 0,
-        costOf(pod),
-        -(peersOnNode.get(node) ?? 0),
+        ranking === undefined ? 0 : costOf(pod),
+        -(ranking?.peersOnNode.get(node) ?? 0),
       ],
       readyAt: ready ? parseTime(conditionOf(pod, 'Ready')?.lastTransitionTime ?? '') : undefined,
       restarts: [-restarts(pod), -sidecarRestarts(pod)],

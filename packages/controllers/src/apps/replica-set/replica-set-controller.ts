@@ -210,7 +210,7 @@ export class ReplicaController<T extends ReplicaSetLike> implements Controller {
     for (const sibling of siblings)
       for (const pod of controlledBy(this.#pods, sibling.metadata?.uid ?? ''))
         if (isActive(pod)) peers.set(pod.spec?.nodeName ?? '', (peers.get(pod.spec?.nodeName ?? '') ?? 0) + 1);
-    const podsToDelete = deletionOrder(active, peers, this.#clock.now()).slice(0, count);
+    const podsToDelete = deletionOrder(active, { peersOnNode: peers, nowMs: this.#clock.now() }).slice(0, count);
     return this.#control.delete({ key, owner: withTypeMeta(this.#kind.resource, set), client }, podsToDelete);
   }
 

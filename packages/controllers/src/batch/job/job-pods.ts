@@ -81,7 +81,7 @@ export function nextPodActions(syncContext: SyncJobContext, nowMs: number, limit
         ? active.length
         : parallelism
       : Math.max(0, Math.min(parallelism, completions - succeeded - (failedIndexes?.size ?? 0)));
-  const remove = podsToRemove(syncContext, Math.max(0, active.length - desiredActive), nowMs).slice(0, limit);
+  const remove = podsToRemove(syncContext, Math.max(0, active.length - desiredActive)).slice(0, limit);
   if (remove.length > 0) return { remove, create: [] };
   const missing = Math.min(desiredActive - active.length - (replacesFailedOnly(job) ? terminating : 0), limit);
   if (missing <= 0) return noActions;
@@ -117,8 +117,8 @@ function createIndexes(syncContext: SyncJobContext, missing: number, nowMs: numb
 }
 
 /** Returns the pods to delete: pods whose index is completed, duplicate or out of range, then other pods up to `excess`. */
-function podsToRemove({ job, active, indexes }: SyncJobContext, excess: number, nowMs: number): readonly Pod[] {
-  const ranked = excess === 0 && !isIndexed(job) ? [] : deletionOrder(active, new Map(), nowMs);
+function podsToRemove({ job, active, indexes }: SyncJobContext, excess: number): readonly Pod[] {
+  const ranked = excess === 0 && !isIndexed(job) ? [] : deletionOrder(active);
   if (!isIndexed(job)) return ranked.slice(0, excess);
   const seen = new Set<number>();
   const valid: Pod[] = [];

@@ -32,7 +32,9 @@ const pod = (
 });
 /** Returns the uids of pods in the order of their deletion. */
 const order = (first: Traits, second: Traits, peers: Readonly<Record<string, number>> = {}) =>
-  deletionOrder([pod('b', first), pod('a', second)], new Map(Object.entries(peers)), now).map(({ metadata }) => metadata?.uid);
+  deletionOrder([pod('b', first), pod('a', second)], { peersOnNode: new Map(Object.entries(peers)), nowMs: now }).map(
+    ({ metadata }) => metadata?.uid,
+  );
 
 describe('deletionOrder', () => {
   // the first pod of each row is deleted first
@@ -55,5 +57,13 @@ describe('deletionOrder', () => {
 
   it('ignores a deletion cost that is not a number', () => {
     expect(order({ cost: 'x', restarts: 1 }, { cost: '0' })).toEqual(['b', 'a']);
+  });
+
+  it.each<[string, Traits, Traits]>([
+    ['ignores the deletion cost', { readySince: 10, cost: '1' }, { readySince: 20 }],
+    ['compares similar times of readiness', { readySince: 5000 }, { readySince: 5001 }],
+    ['compares similar ages', { age: 5000 }, { age: 5001 }],
+  ])('of a Job %s', (_, first, second) => {
+    expect(deletionOrder([pod('b', first), pod('a', second)]).map(({ metadata }) => metadata?.uid)).toEqual(['b', 'a']);
   });
 });

@@ -1,5 +1,7 @@
 import { duplicate, invalid, invalidOmittingValue, notSupportedInOrder, required, tooLong, tooMany } from '../../../field/field-error.ts';
 import type { Job, JobSpec, PodFailurePolicyOnExitCodesRequirement } from '../../../generated/types/batch-v1.ts';
+import type { Container } from '../../../generated/types/core-v1.ts';
+import type { LabelSelector, ObjectMeta } from '../../../generated/types/meta-v1.ts';
 import { jsonEqual } from '../../../json/json.ts';
 import { selectorFromLabelSelector } from '../../../selectors/label-selector.ts';
 import { isDns1123Label } from '../../../values/names.ts';
@@ -8,6 +10,7 @@ import {
   validateOptionalEnum,
   validateImmutable,
   validateNonNegative,
+  sortedMap,
   validateDomainPrefixedPath,
   validateQualifiedName,
   type Errors,
@@ -28,7 +31,9 @@ const maxPolicyRules = 20;
 const maxExitCodes = 255;
 type ExitCodes = PodFailurePolicyOnExitCodesRequirement;
 const controllerUid = 'batch.kubernetes.io/controller-uid';
+const jobName = 'batch.kubernetes.io/job-name';
 const noMatch = '`selector` does not match template `labels`';
+const templateLabels = 'spec.template.metadata.labels';
 
 /** Validates the spec of a Job or of the template of a CronJob, except the selector. */
 export function validateJobSpec(errors: Errors, path: string, spec: JobSpec): void {
@@ -198,8 +203,8 @@ function withoutMutableFields(spec: JobSpec): unknown {
     ...pod
   } = spec.template?.spec ?? { containers: [] };
   const { nodeAffinity: _nodeAffinity, ...podAffinity } = affinity ?? {};
-  const containers = (pod.containers ?? []).map(({ resources: _resources, ...container }) => container);
-  return { ...pod, containers, podAffinity };
+  const withoutResources = (list: readonly Container[] = []) => list.map(({ resources: _resources, ...container }) => container);
+  return { ...pod, containers: withoutResources(pod.containers), initContainers: withoutResources(pod.initContainers), podAffinity };
 }
 
 /** Reports names to which the controller cannot append the index of a pod. */
@@ -210,11 +215,38 @@ function validateIndexedName(errors: Errors, name: string, { completionMode, com
     errors.push(invalid('metadata.name', name, `will not able to create pod with invalid DNS label: ${hostname}`));
 }
 
+/** Requires the labels and the selector that the API server generates for a Job without manualSelector. */
+function validateGeneratedSelector(
+  errors: Errors,
+  { manualSelector, selector, template }: JobSpec,
+  { uid = '', name = '' }: ObjectMeta = {},
+): void {
+  if (manualSelector === true || selector === undefined) return;
+  if (uid === '') errors.push(required('metadata.uid'));
+  const labels = template?.metadata?.labels ?? {};
+  const generated = { 'controller-uid': uid, 'job-name': name, [controllerUid]: uid, [jobName]: name };
+  for (const [key, value] of Object.entries(generated))
+    if (!Object.hasOwn(labels, key)) errors.push(required(`${templateLabels}[${key}]`, `must be '${value}'`));
+    else if (labels[key] !== value) errors.push(invalid(`${templateLabels}[${key}]`, sortedMap(labels), `must be '${value}'`));
+  if (matches(selector, generated) === false) errors.push(invalid('spec.selector', selector, '`selector` not auto-generated'));
+}
+
+/** Returns undefined for an invalid selector, which other rules report. */
+function matches(selector: LabelSelector, labels: Readonly<Record<string, string>>): boolean | undefined {
+  try {
+    return selectorFromLabelSelector(selector).matches(labels);
+  } catch (error) {
+    if (!(error instanceof ParseError)) throw error;
+    return undefined;
+  }
+}
+
 export function validateJob(errors: Errors, { metadata, spec, status }: Job, old?: Job): void {
   if (spec === undefined) {
     errors.push(required('spec'));
     return;
   }
+  if (old === undefined) validateGeneratedSelector(errors, spec, metadata);
   validateJobSpec(errors, 'spec', spec);
   if (old === undefined) validateIndexedName(errors, metadata?.name ?? '', spec);
   const { selector } = spec;
@@ -222,17 +254,7 @@ export function validateJob(errors: Errors, { metadata, spec, status }: Job, old
   else {
     validateLabelSelector(errors, 'spec.selector', selector);
     const labels = spec.template?.metadata?.labels ?? {};
-    try {
-      if (!selectorFromLabelSelector(selector).matches(labels)) errors.push(invalid('spec.template.metadata.labels', labels, noMatch));
-    } catch (error) {
-      if (!(error instanceof ParseError)) throw error; // reported by validateLabelSelector
-    }
-    if (
-      old === undefined &&
-      spec.manualSelector !== true &&
-      Object.keys(selector.matchLabels ?? {}).some((key) => key !== controllerUid && key !== 'controller-uid')
-    )
-      errors.push(invalid('spec.selector', selector, '`selector` not auto-generated'));
+    if (matches(selector, labels) === false) errors.push(invalid(templateLabels, sortedMap(labels), noMatch));
   }
   const before = old?.spec;
   if (before === undefined) return;
