@@ -115,6 +115,8 @@ const components = [
   ['uidmap', '/usr/bin/newuidmap'],
   ['procps', '/usr/bin/pgrep'],
   ['openssl', '/usr/bin/openssl'],
+  ['zsh', '/usr/bin/zsh'],
+  ['fish', '/usr/bin/fish'],
   ['prometheus', '/usr/bin/prometheus'],
   ['chromium', '/usr/bin/chromium'],
   ['python3-kubernetes', '/usr/lib/python3/dist-packages/kubernetes/__init__.py'],

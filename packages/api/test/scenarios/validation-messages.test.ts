@@ -24,6 +24,7 @@ const job = (onExitCodes: object) => ({
   kind: 'Job',
   spec: {
     selector: {},
+    manualSelector: true,
     template: { spec: { restartPolicy: 'Never', containers } },
     podFailurePolicy: { rules: [{ action: 'FailJob', onExitCodes }] },
   },

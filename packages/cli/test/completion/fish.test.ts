@@ -25,7 +25,7 @@ describe('the script for fish', () => {
     ['status -o ', ['json', 'text', 'yaml']],
     ['completion z', ['zsh']],
   ])('completes %j', async (words, expected) => {
-    const running = promisify(execFile)('fish', ['--no-config', '-c', `source /dev/stdin; complete -C 'oarlock ${words}'`]);
+    const running = promisify(execFile)('fish', ['--no-config', '-c', `cat | source; complete -C 'oarlock ${words}'`]);
     running.child.stdin?.end(script);
     const { stdout } = await running;
     expect(

@@ -20,10 +20,11 @@ describe('the script for zsh', () => {
 
   // the completion system needs a terminal: its functions print what they are given
   const completeWords = `
-compdef() { } compset() { }
+compdef() { :; }
+compset() { :; }
 _describe() { print -rl -- \${(P)@[-1]} }
 _files() { print -r -- "files $@" }
-source /dev/stdin
+eval "$(cat)"
 words=("$@") CURRENT=$#words
 _oarlock
 `;
