@@ -62,9 +62,10 @@ export async function mediaTypesAgree(probe: Probe): Promise<void> {
     probe.send({ method: 'POST', path: `${probe.list}?dryRun=All`, headers: { 'content-type': contentType }, body: bytes });
   probe.expectSame('create from YAML', asJson, await send('application/yaml', yamlOf(body)));
   if (probe.kind.isCustom) return;
-  // a dry run answers with an object that the server accepts in a create
+  // a dry run answers with an object that the server accepts in a create, except for a Job: its labels have the uid of the object
   const encoded = await probe.send({ method: 'POST', path: `${probe.list}?dryRun=All`, headers: { accept: protobuf }, body });
   probe.expectEqual('create as protobuf', encoded.request, [withoutNulls(asJson.body), encoded.body]);
+  if (probe.kind.id === 'jobs.batch') return;
   probe.expectSame('create from protobuf', asJson, await send(protobuf, encoded.answer.body), { metadata: ['managedFields'] });
 }
 

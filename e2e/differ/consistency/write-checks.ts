@@ -137,11 +137,19 @@ const uniqueFields = (object: Fields, fields: Fields): Fields =>
     ? { spec: { ...(fields['spec'] as Fields), group: valueAt(object, 'spec.group') } }
     : {};
 
-/** Removes what the server allocates to one object only. */
+/** Fields that the server sets to values of one object only, by kind. */
+const allocatedFields: Readonly<Record<string, readonly string[]>> = {
+  Service: ['spec.clusterIP', 'spec.clusterIPs'],
+  Job: ['spec.selector', 'spec.template.metadata'],
+};
+
 function withoutAllocated(object: Fields): Fields {
-  if (object['kind'] !== 'Service') return object;
-  const { clusterIP: _, clusterIPs: __, ...spec } = object['spec'] as Fields;
-  return { ...object, spec };
+  return (allocatedFields[String(object['kind'])] ?? []).reduce((rest, path) => withoutField(rest, path.split('.')), object);
+}
+
+function withoutField(object: Fields, [key = '', ...rest]: readonly string[]): Fields {
+  const { [key]: value, ...others } = object;
+  return rest.length === 0 || !isFields(value) ? others : { ...others, [key]: withoutField(value, rest) };
 }
 
 /** An unknown field is an error with Strict, a warning of the same text with Warn, and nothing with Ignore. */
