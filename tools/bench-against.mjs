@@ -8,7 +8,7 @@ import { fail, root, run } from './setup.mjs';
 const page = join(root, 'docs', 'benchmarks.md');
 export const generatedMark = '<!-- figures: written by `npm run bench -- all --against COMMIT --write` -->';
 /** A line that a bench prints for a figure: a description, a value and a unit. Two spaces or the end follow the unit, one in a description does not count. */
-export const figureLine = /^(\S.*?) +(\d+(?:\.\d+)?) (\/s|us|ms|s|MiB|%|KB|MB\/s|GB\/s)(?: {2}|$)/;
+const figureLine = /^(\S.*?) +(\d+(?:\.\d+)?) (\/s|us|ms|s|MiB|%|KB|MB\/s|GB\/s)(?: {2}|$)/;
 
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 const formatted = (value) => (value >= 100 ? String(Math.round(value)) : value.toFixed(value >= 10 ? 1 : 2));
@@ -18,11 +18,18 @@ async function figuresOf(dir, name) {
   const { code, output } = await run(process.execPath, ['tools/bench.mjs', name], { cwd: dir, timeoutMs: 3_600_000 });
   if (code !== 0) console.log(`  ${name} failed in ${dir}:\n${output.split('\n').slice(-10).join('\n')}`);
   const figures = new Map();
-  for (const line of output.split('\n')) {
-    const [, what, value, unit] = figureLine.exec(line) ?? [];
-    if (what !== undefined && Number(value) > 0) figures.set(what, { value: Number(value), unit });
-  }
+  for (const line of output.split('\n')) for (const [what, figure] of figuresOfLine(line)) figures.set(what, figure);
   return figures;
+}
+
+/** Returns the figures of a line: one, or those of a JSON object, whose names contain the unit. */
+export function figuresOfLine(line) {
+  const [, what, value, unit] = figureLine.exec(line) ?? [];
+  const figures = line.startsWith('{"')
+    ? Object.entries(JSON.parse(line)).map(([name, number]) => [name, { value: number, unit: '' }])
+    : [];
+  if (what !== undefined) figures.push([what, { value: Number(value), unit }]);
+  return figures.filter(([, figure]) => typeof figure.value === 'number' && figure.value > 0);
 }
 
 /** Returns one row per figure that both builds print: the medians, and the median and the extremes of the ratios of the pairs. */

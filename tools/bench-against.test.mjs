@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { figureLine, rowsOf } from './bench-against.mjs';
+import { figuresOfLine, rowsOf } from './bench-against.mjs';
 
 const figures = (value) => new Map([['create', { value, unit: 'us' }]]);
 
@@ -20,14 +20,25 @@ describe('bench against a commit', () => {
   it.each([
     [
       'creates of a Pod per second                        1789 /s  (1.20 x with etcd: 1491 /s)',
-      ['creates of a Pod per second', '1789', '/s'],
+      [['creates of a Pod per second', { value: 1789, unit: '/s' }]],
     ],
-    ['creates of a ConfigMap of 1 KB per second           2211 /s', ['creates of a ConfigMap of 1 KB per second', '2211', '/s']],
+    [
+      'creates of a ConfigMap of 1 KB per second           2211 /s',
+      [['creates of a ConfigMap of 1 KB per second', { value: 2211, unit: '/s' }]],
+    ],
     [
       'creates of a ConfigMap of 1 KB, processor time of the server      440 us',
-      ['creates of a ConfigMap of 1 KB, processor time of the server', '440', 'us'],
+      [['creates of a ConfigMap of 1 KB, processor time of the server', { value: 440, unit: 'us' }]],
     ],
-  ])('reads the figure of %s', (line, figure) => {
-    expect(figureLine.exec(line)?.slice(1)).toEqual(figure);
+    [
+      '{"podsPerSecond":4500,"cpuMicrosPerPod":210,"errors":0,"storage":"memory"}',
+      [
+        ['podsPerSecond', { value: 4500, unit: '' }],
+        ['cpuMicrosPerPod', { value: 210, unit: '' }],
+      ],
+    ],
+    ['the figures of the second run follow', []],
+  ])('reads the figures of %s', (line, figures) => {
+    expect(figuresOfLine(line)).toEqual(figures);
   });
 });
