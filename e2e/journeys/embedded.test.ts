@@ -117,6 +117,23 @@ describe('oarlock up without a file', () => {
       await runProgram(oarlock.file, [...oarlock.args, 'down', '--data-dir', dataDir]);
     }
   });
+
+  it('continues with --detach if the waiting command is killed', async () => {
+    const dataDir = machine.path('waiting');
+    const waiting = new Daemon(oarlock.file, [...(await up(dataDir)), '--detach'], { cwd: dirname(dataDir) });
+    // the detached process prints this line through the waiting one, before it is ready
+    await waiting.line(selected);
+    await waiting.stop('SIGKILL');
+    const status = () => runProgram(oarlock.file, [...oarlock.args, 'status', '--data-dir', dataDir]);
+    try {
+      await untilValue('the detached process is ready', status, ({ code }) => code === 0);
+      // the crash came after readiness, with the message to the waiting process
+      expect(await readFile(join(dataDir, 'oarlock.log.out'), 'utf8')).toContain('Oarlock is ready at ');
+      expect((await status()).code).toBe(0);
+    } finally {
+      await runProgram(oarlock.file, [...oarlock.args, 'down', '--data-dir', dataDir]);
+    }
+  });
 });
 
 describe('two clusters of one host, without a port', () => {
