@@ -115,7 +115,7 @@ export class CapacityReporter implements Sidecar {
     return name;
   }
 
-  /** Deletes the objects of a class whose topology no node has any more; all that this process published if it does not report for the class. */
+  /** Deletes the objects of a class that are not in `names`: those that this process published, and with a central driver those of all processes. */
   async #removeOthers(className: string, names: ReadonlySet<string>): Promise<void> {
     const { driver, client } = this.#options;
     const stale = new Set(this.#published.get(className));

@@ -26,9 +26,13 @@ export interface PlainDriverOptions {
   /** Replace the answers of the driver, by method. */
   readonly answers?: Readonly<Record<string, (answer: Answer, request: Answer) => object | Promise<object>>>;
 }
-/** A message as plain data. */
-// oxlint-disable-next-line typescript/no-explicit-any -- a test reads any field of any message
-export type Answer = Readonly<Record<string, any>>;
+/** A message as plain data, with the types of the fields that tests change. A message has only the fields of its kind. */
+export interface Answer {
+  readonly volume: { readonly volumeId: string };
+  readonly groupSnapshot: { readonly snapshots: readonly object[] };
+  readonly volumeId: string;
+  readonly [field: string]: unknown;
+}
 
 interface Snapshot {
   readonly id: string;
@@ -76,9 +80,9 @@ export class PlainDriver {
         name,
         async (...args: Parameters<typeof method>) => {
           this.calls.push(name);
-          this.requests.push({ method: name, request: args[0] });
+          this.requests.push({ method: name, request: args[0] as Answer });
           const answer = await method(...args);
-          return this.#options.answers?.[name]?.(answer, args[0]) ?? answer;
+          return this.#options.answers?.[name]?.(answer as Answer, args[0] as Answer) ?? answer;
         },
       ]),
     );

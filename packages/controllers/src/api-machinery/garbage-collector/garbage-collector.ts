@@ -153,7 +153,10 @@ export class GarbageCollector implements Controller {
     this.#absentOwners.add(uid);
   }
 
-  /** If the reference names another kind or name than the object with its uid has, the state is unknown: the object that it names is read, as upstream does. */
+  /**
+   * The state is unknown if the object with the uid has another kind or name than the reference: the controller reads the object of that kind and name, as
+   * upstream does.
+   */
   #knownOwnerState(reference: OwnerReference): OwnerState | 'unknown' {
     if (this.#absentOwners.has(reference.uid)) return 'absent';
     const owner = this.#graph.get(reference.uid);
