@@ -43,11 +43,11 @@ export default Storage.plugin({
 
 it('prints what the storage waits for, and ends its start when a signal ends the command', async () => {
   const file = await readClusterFile(await waitingStorage());
-  let said: (message: string) => void = () => {};
+  let report: (message: string) => void = () => {};
   const warned = new Promise<string>((resolve) => {
-    said = resolve;
+    report = resolve;
   });
-  const log = { ...silentLogger, warn: (_: object, message: string) => said(message), child: () => log };
+  const log = { ...silentLogger, warn: (_: object, message: string) => report(message), child: () => log };
   const opening = openStoppedStorage(file, join(dir, 'data'), { log });
   const rejection = expect(opening).rejects.toThrow(/interrupted by SIGTERM/);
   expect(await Promise.race([warned, opening.then(() => 'opened')])).toBe('waits for the other members');
