@@ -29,7 +29,7 @@ describe('clusterReport', () => {
     }
   }, 60_000);
 
-  it('says why the composition is unknown', async () => {
+  it('reports why the composition is unknown', async () => {
     expect(await clusterReport(directory)).toEqual({ composition: expect.stringContaining('unknown: no cluster has run in'), log: [] });
   });
 });
