@@ -1,6 +1,7 @@
 import type { ListMeta } from '@oarlock/api/object';
 import { expired, failure, notFound, StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/primitives/clock';
+import { continueWith } from '@oarlock/primitives/concurrency/continue-with';
 import { StorageError, type StorageDriver } from '@oarlock/spi/storage';
 import { convertWatch, filterConverted, splitFieldSelector } from './converted-reads.ts';
 import {
@@ -68,14 +69,22 @@ export class Reader {
   }
 
   /**
-   * Returns an object in the served version, at least as new as the requested resourceVersion.
+   * Returns an object in the served version, at least as new as the requested resourceVersion. Returns a promise only if it has to wait.
    * @throws StatusError NotFound if the object does not exist
    */
-  async get(kind: ServedKind, request: ApiRequest): Promise<EncodedObject> {
-    const { namespace, name, query } = request;
-    const revision = parseResourceVersion(query['resourceVersion'] ?? '');
-    if (revision === undefined) await this.#cache.waitUntilFresh(request);
-    else if (revision > this.#cache.revision) await this.#waitForRevision(revision, request);
+  get(kind: ServedKind, request: ApiRequest): EncodedObject | Promise<EncodedObject> {
+    const revision = parseResourceVersion(request.query['resourceVersion'] ?? '');
+    const fresh =
+      revision === undefined
+        ? this.#cache.waitUntilFresh(request)
+        : revision > this.#cache.revision
+          ? this.#waitForRevision(revision, request)
+          : undefined;
+    return continueWith<unknown, EncodedObject>(fresh, () => this.#getCached(kind, request));
+  }
+
+  #getCached(kind: ServedKind, request: ApiRequest): EncodedObject | Promise<EncodedObject> {
+    const { namespace, name } = request;
     const item = kind.cache.get(kind.namespaced ? `${namespace}/${name}` : name);
     if (item === undefined) throw notFound(kind.resource, name);
     return toServed(kind, item, request);
