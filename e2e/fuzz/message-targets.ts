@@ -51,7 +51,7 @@ const server = createServer({ maxHeaderSize: 96 * 1024 }, (request: IncomingMess
   };
   try {
     credentialsOf({ headers, rawHeaders, connection } as never, '/');
-    impersonate(rawHeaders, identity, [], { kind: 'path', identity, verb: 'get', path: '/' }).catch(fail);
+    Promise.resolve(impersonate(rawHeaders, identity, [], { kind: 'path', identity, verb: 'get', path: '/' })).catch(fail);
   } catch (error) {
     fail(error);
   }

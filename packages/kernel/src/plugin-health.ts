@@ -5,9 +5,10 @@ import type { Logger } from '@oarlock/primitives/logger';
 
 /**
  * What went wrong in a plugin: `error`, a call threw or rejected; `deadline`, a call had no result in time; `late`, an error that no call
- * returned, such as a rejection that nothing awaits; `ended`, the thread or process of the plugin ended.
+ * returned, such as a rejection that nothing awaits; `ended`, the thread or process of the plugin ended; `denied`, the API server rejected a request of the
+ * plugin because the plugin does not declare the permission.
  */
-export type PluginFaultKind = 'error' | 'deadline' | 'late' | 'ended';
+export type PluginFaultKind = 'error' | 'deadline' | 'late' | 'ended' | 'denied';
 
 /** The health of one plugin at one time. */
 export interface PluginHealthView {
@@ -68,7 +69,7 @@ export interface PluginHealthOptions {
 export class PluginHealth {
   readonly stopping: AbortSignal;
   readonly #options: PluginHealthOptions;
-  readonly #faults: Record<PluginFaultKind, number> = { error: 0, deadline: 0, late: 0, ended: 0 };
+  readonly #faults: Record<PluginFaultKind, number> = { error: 0, deadline: 0, late: 0, ended: 0, denied: 0 };
   #reason = '';
   #lastFaultAt: number | undefined;
   #suspendedAt: number | undefined;

@@ -75,6 +75,11 @@ export class MvccStore {
   get revision(): Revision {
     return this.#revision;
   }
+  /** Returns the newest revision. @throws StorageError the failure of the store */
+  currentRevision(): Revision {
+    this.checkRunning();
+    return this.#revision;
+  }
   /** The oldest revision that can be read. */
   get compacted(): Revision {
     return this.#past.compacted;

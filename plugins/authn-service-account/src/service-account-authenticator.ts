@@ -34,6 +34,8 @@ export class ServiceAccountAuthenticator implements Authenticator {
   readonly #boundTokens: BoundTokens;
   readonly #legacyTokens: LegacyTokens;
   #cache: ExpiringCache<string, AuthnResult>;
+  /** The last token of each open connection, and its key in the cache. */
+  readonly #lastTokens = new WeakMap<object, { readonly token: string; readonly key: string }>();
 
   constructor({ keys: clusterKeys, audiences, cacheMs, client, clock, log }: ServiceAccountAuthenticatorOptions) {
     const { issuer } = clusterKeys.serviceAccount;
@@ -51,12 +53,23 @@ export class ServiceAccountAuthenticator implements Authenticator {
   }
 
   /** Returns a promise only if the token is not in the cache: a promise per request costs more than the lookup. */
-  authenticate({ bearerToken, audiences: requested = [] }: Credentials): AuthnResult | Promise<AuthnResult> {
-    if (bearerToken === undefined || bearerToken.length > maxTokenLength || !compactJws.test(bearerToken)) return abstained;
+  authenticate({ bearerToken, connection, audiences: requested = [] }: Credentials): AuthnResult | Promise<AuthnResult> {
+    if (bearerToken === undefined) return abstained;
     const audiences = requested.length > 0 ? requested : this.#audiences;
-    const key = hash('sha256', audiences === this.#audiences ? bearerToken : bearerToken + JSON.stringify(audiences), 'base64');
+    const key = audiences === this.#audiences ? this.#keyOf(bearerToken, connection) : cacheKey(bearerToken, JSON.stringify(audiences));
+    if (key === undefined) return abstained;
     this.#keys.current(); // empties the cache after a rotation
     return this.#cache.get(key) ?? this.#verify(bearerToken, audiences, key);
+  }
+
+  /** Returns the key of a token in the cache. It is hashed once per connection, because clients send the same token with all requests. */
+  #keyOf(token: string, connection: object | undefined): string | undefined {
+    if (connection === undefined) return cacheKey(token);
+    const last = this.#lastTokens.get(connection);
+    if (last?.token === token) return last.key;
+    const key = cacheKey(token);
+    if (key !== undefined) this.#lastTokens.set(connection, { token, key });
+    return key;
   }
 
   async #verify(bearerToken: string, audiences: readonly string[], key: string): Promise<AuthnResult> {
@@ -75,6 +88,10 @@ export class ServiceAccountAuthenticator implements Authenticator {
     return new ExpiringCache({ max: maxCachedTokens, clock: this.#clock });
   }
 }
+
+/** Returns the key of a token in the cache: a hash of the token and of the requested audiences; undefined if the token is not a JWT. */
+const cacheKey = (token: string, audiences = ''): string | undefined =>
+  token.length > maxTokenLength || !compactJws.test(token) ? undefined : hash('sha256', token + audiences, 'base64');
 
 /** Returns the claims of a token without verifying the token; undefined if the token is not a JWT. */
 function claimsOf(token: string): JWTPayload | undefined {

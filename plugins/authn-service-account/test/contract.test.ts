@@ -290,6 +290,46 @@ it('accepts tokens of new keys at once and rejects cached tokens of removed keys
   expect(await authenticator.authenticate(bearerCredentials(fresh))).toMatchObject({ outcome: 'authenticated' });
 });
 
+describe('tokens of one connection', () => {
+  const requestOn = (connection: object, bearerToken: string) => ({ ...bearerCredentials(bearerToken), connection });
+
+  it('authenticate each request by its own token', async () => {
+    const { api, authenticator } = open();
+    api.seed(serviceAccounts, { metadata: { namespace: 'd', name: 'other', uid: 'sa-2' } });
+    const bound = { serviceaccount: { name: 'other', uid: 'sa-2' } };
+    const [first, second] = [await token(), await token({ bound, claims: { sub: 'system:serviceaccount:d:other' } })];
+    const connection = {};
+    for (const [used, name] of [
+      [first, 'system:serviceaccount:d:robot'],
+      [second, 'system:serviceaccount:d:other'],
+      [second, 'system:serviceaccount:d:other'],
+      [first, 'system:serviceaccount:d:robot'],
+    ] as const)
+      expect(await authenticator.authenticate(requestOn(connection, used))).toMatchObject({ identity: { name } });
+    expect(await authenticator.authenticate(requestOn(connection, `${first}x`))).toMatchObject({ outcome: 'rejected' });
+  });
+
+  it('are rejected on an open connection when their key is removed', async () => {
+    const { authenticator, rotate } = open();
+    const request = requestOn({}, await token());
+    for (let again = 0; again < 2; again++) expect(await authenticator.authenticate(request)).toMatchObject({ outcome: 'authenticated' });
+    rotate([publicOf(foreign)]);
+    expect(await authenticator.authenticate(request)).toMatchObject({ outcome: 'rejected' });
+  });
+
+  it('are rejected on an open connection when they expire, and when their pod was deleted', async () => {
+    const { api, authenticator, clock } = open();
+    const short = requestOn({}, await token({ claims: { exp: now + 5 } }));
+    const bound = requestOn({}, await token({ bound: { pod: { name: 'p', uid: 'pod-1' } } }));
+    for (const request of [short, bound]) expect(await authenticator.authenticate(request)).toMatchObject({ outcome: 'authenticated' });
+    await clock.advance(5_001);
+    expect(await authenticator.authenticate(short)).toMatchObject({ outcome: 'rejected' });
+    api.remove(pods, { namespace: 'd', name: 'p' });
+    await clock.advance(5_000);
+    expect(await authenticator.authenticate(bound)).toMatchObject({ outcome: 'rejected' });
+  });
+});
+
 it('rejects a token one minute after the deletion of its pod should have ended', async () => {
   const { authenticator, api, clock } = open();
   const bound = await token({ bound: { pod: { name: 'p', uid: 'pod-1' } } });

@@ -175,6 +175,9 @@ export class EmbeddedStorage implements StorageDriver {
   async requestProgress(): Promise<Revision> {
     return this.#store.progress();
   }
+  currentRevision(): Revision {
+    return this.#store.currentRevision();
+  }
 
   async compact(revision: Revision): Promise<void> {
     this.#checkOpen();

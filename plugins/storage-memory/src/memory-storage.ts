@@ -69,6 +69,9 @@ export class MemoryStorage implements StorageDriver {
   async requestProgress(): Promise<Revision> {
     return this.#store.progress();
   }
+  currentRevision(): Revision {
+    return this.#store.currentRevision();
+  }
 
   async compact(revision: Revision): Promise<void> {
     if (this.#store.compactable(revision)) await this.#store.compact(revision);

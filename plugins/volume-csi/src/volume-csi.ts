@@ -13,6 +13,7 @@ import { CsiVolumes } from './node/csi-volumes.ts';
 import { runDriver } from './driver/driver-process.ts';
 import { waitForFirstUse } from './registration/wait-for-first-use.ts';
 import { NodeExpansion } from './node/node-expansion.ts';
+import { containerFileContext } from './node/selinux-mount.ts';
 import { NodeLimits } from './registration/node-limits.ts';
 import { OnlineExpansion } from './node/online-expansion.ts';
 import { PluginWatcher } from '@oarlock/grpc/plugin-watcher';
@@ -41,6 +42,8 @@ export interface VolumeCsiOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly dataDir: string;
+  /** Returns the SELinux context of files of containers on this machine; undefined without SELinux. */
+  readonly fileContext?: () => Promise<string | undefined>;
 }
 
 const retryDelayMs = 1_000;
@@ -95,6 +98,7 @@ export class VolumeCsi implements VolumeDriver {
       drivers: this.#drivers,
       expansion,
       growth: this.#growth,
+      fileContext: options.fileContext ?? containerFileContext,
       inUse: () => {
         if (this.#inUse === undefined) throw new VolumeError('NotReady', 'the node is not known yet');
         return this.#inUse;

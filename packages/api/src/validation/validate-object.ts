@@ -14,6 +14,7 @@ import type { KubeObject } from '../object.ts';
 import { schemaOf } from '../schema/schema.ts';
 import { validateNonNegative, type Errors } from './internal/checks.ts';
 import { validateEndpointSlice, event, validateEventV1, validateLease } from './internal/coordination.ts';
+import { validateSELinuxChangePolicy } from './internal/core/selinux-change-policy.ts';
 import { validateLimitRange } from './internal/core/limit-range.ts';
 import {
   validateConfigMap,
@@ -357,6 +358,7 @@ export function validateObject<T extends KubeObject>(
     const key = `${gvk.group === '' ? '' : `${gvk.group}/`}${gvk.version}/${gvk.kind}`;
     const validator = validators.get(options.subresource === undefined ? key : `${key}/${options.subresource}`);
     validator?.(errors, object, old, options);
+    if (options.subresource === undefined) validateSELinuxChangePolicy(errors, `${gvk.group}/${gvk.kind}`, { object, old });
     if (schema !== undefined && options.subresource === undefined && (validator === undefined || subresourceValidators.has(key)))
       validateRequiredFields(errors, schema, object);
   });

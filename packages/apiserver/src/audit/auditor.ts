@@ -140,13 +140,14 @@ function callSink(sink: AuditSink, event: AuditEvent): void | Promise<void> {
   }
 }
 
-/** Records the stage RequestReceived. @throws StatusError InternalError if a strict sink failed to record the event */
-export async function recordReceived(trail: AuditTrail): Promise<void> {
-  try {
-    await trail.recordReceived();
-  } catch (error) {
+/**
+ * Records the stage RequestReceived. Returns a promise only if a sink applies back pressure.
+ * @throws StatusError InternalError if a strict sink failed to record the event
+ */
+export function recordReceived(trail: AuditTrail): void | Promise<void> {
+  return trail.recordReceived()?.catch((error: unknown) => {
     throw internalError('the request cannot be audited', error);
-  }
+  });
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { StatusError } from '@oarlock/api/status';
+import { continueWith } from '@oarlock/primitives/concurrency/continue-with';
 import { anonymous, rejected, type Authenticator, type AuthnResult, type Credentials, type Identity } from '@oarlock/spi/authn';
 import { unauthorized } from '../http/errors.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -14,6 +15,7 @@ export function credentialsOf(exchange: Pick<Exchange, 'headers' | 'rawHeaders' 
     headers,
     rawHeaders,
     path,
+    connection: connection.cacheKey,
     ...(bearerToken !== undefined && { bearerToken }),
     ...(certificate !== undefined && { certificate }),
     ...(frontProxyCertificate !== undefined && { frontProxyCertificate }),
@@ -52,25 +54,36 @@ const noWarnings: readonly string[] = [];
 /**
  * Calls the authenticators in order until one authenticates the user. Invalid credentials are rejected, never downgraded to anonymous:
  * after a rejection or an error, an anonymous result counts as unauthorized. After an error the next authenticator is called, as in
- * upstream's union.
+ * upstream's union. Returns a promise only if an authenticator does.
  */
-export async function authenticate(
+export function authenticate(
   chain: readonly Authenticator[],
   credentials: Credentials,
   onError: (error: unknown) => void,
-): Promise<AuthenticatedRequest | StatusError> {
-  let rejectedBefore = false;
-  for (const authenticator of chain) {
-    const pending = tryAuthenticator(authenticator, credentials, onError);
-    const result = pending instanceof Promise ? await pending : pending;
-    if (result.outcome === 'rejected') rejectedBefore = true;
-    else if (result.outcome === 'authenticated') {
-      if (rejectedBefore && result.identity.name === anonymous.name) break;
-      const { annotations = noAnnotations, warnings = noWarnings } = result;
-      return { identity: withAuthenticatedGroup(result.identity), annotations, warnings };
-    }
-  }
-  return unauthorized();
+): AuthenticatedRequest | StatusError | Promise<AuthenticatedRequest | StatusError> {
+  return authenticateFrom(0, false, { chain, credentials, onError });
+}
+
+interface AuthenticationAttempt {
+  readonly chain: readonly Authenticator[];
+  readonly credentials: Credentials;
+  readonly onError: (error: unknown) => void;
+}
+
+/** Calls the authenticators from the index `first` on. `rejectedBefore`: an earlier one rejected the credentials. */
+function authenticateFrom(
+  first: number,
+  rejectedBefore: boolean,
+  attempt: AuthenticationAttempt,
+): AuthenticatedRequest | StatusError | Promise<AuthenticatedRequest | StatusError> {
+  const authenticator = attempt.chain[first];
+  if (authenticator === undefined) return unauthorized();
+  return continueWith(tryAuthenticator(authenticator, attempt.credentials, attempt.onError), (result) => {
+    if (result.outcome !== 'authenticated') return authenticateFrom(first + 1, rejectedBefore || result.outcome === 'rejected', attempt);
+    if (rejectedBefore && result.identity.name === anonymous.name) return unauthorized();
+    const { annotations = noAnnotations, warnings = noWarnings } = result;
+    return { identity: withAuthenticatedGroup(result.identity), annotations, warnings };
+  });
 }
 
 /** Calls an authenticator. An exception of the authenticator counts as a rejection. */

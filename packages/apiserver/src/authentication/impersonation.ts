@@ -37,14 +37,14 @@ export interface ImpersonationResult {
  * Returns the user of the request: the authenticated user, or the impersonated user of the `Impersonate-*` headers. The authenticated user
  * needs permission for each part of the impersonated user, either for this request only (constrained impersonation, KEP-5284) or for all
  * requests. Each line of a repeated header is one value, which is authorized separately and may contain commas. The limit of header lines bounds
- * the number of values.
+ * the number of values. Returns a promise only for a request with such headers.
  */
-export async function impersonate(
+export function impersonate(
   rawHeaders: readonly string[],
   sender: Identity,
   chain: readonly Authorizer[],
   request: Attributes,
-): Promise<ImpersonationResult | StatusError> {
+): ImpersonationResult | StatusError | Promise<ImpersonationResult | StatusError> {
   const requested = impersonationHeadersOf(rawHeaders);
   if (requested === undefined) return { identity: sender };
   const { user } = requested;

@@ -11,6 +11,8 @@ export interface FlowSchemaMatcher {
   readonly uid: string;
   readonly level: string;
   readonly by: 'user' | 'namespace' | undefined;
+  /** Returns true if the subjects of a rule include the user: `matches` is false for all requests of other users. */
+  includes(identity: Identity): boolean;
   matches(info: RequestInfo, identity: Identity): boolean;
 }
 
@@ -50,7 +52,7 @@ function subjectMatcher(list: Rule['subjects']): (identity: Identity) => boolean
       ));
 }
 
-function compileRule({ subjects, resourceRules = [], nonResourceRules = [] }: Rule): FlowSchemaMatcher['matches'] {
+function compileRule({ subjects, resourceRules = [], nonResourceRules = [] }: Rule): Pick<FlowSchemaMatcher, 'includes' | 'matches'> {
   const bySubject = subjectMatcher(subjects);
   const resources = resourceRules.map((rule) => ({
     verbs: nameMatcher(rule.verbs),
@@ -60,7 +62,7 @@ function compileRule({ subjects, resourceRules = [], nonResourceRules = [] }: Ru
     clusterScope: rule.clusterScope === true,
   }));
   const paths = nonResourceRules.map((rule) => ({ verbs: nameMatcher(rule.verbs), urls: urlMatcher(rule.nonResourceURLs) }));
-  return (info, identity) => {
+  const matches = (info: RequestInfo, identity: Identity) => {
     if (info.kind === 'path') return paths.some((rule) => rule.verbs(info.verb) && rule.urls(info.path)) && bySubject(identity);
     const { verb, group, resource, subresource, namespace } = info;
     const what = subresource === '' ? resource : `${resource}/${subresource}`;
@@ -74,6 +76,7 @@ function compileRule({ subjects, resourceRules = [], nonResourceRules = [] }: Ru
       ) && bySubject(identity)
     );
   };
+  return { includes: bySubject, matches };
 }
 
 /** Compiles FlowSchemas and sorts them in matching order: by matchingPrecedence, then by name. */
@@ -90,7 +93,8 @@ export function flowSchemaMatchers(schemas: Iterable<FlowSchema>): readonly Flow
         uid: schema.metadata?.uid ?? '',
         level: schema.spec?.priorityLevelConfiguration?.name ?? '',
         by: by === 'ByUser' ? 'user' : by === 'ByNamespace' ? 'namespace' : undefined,
-        matches: (info, identity) => rules.some((rule) => rule(info, identity)),
+        includes: (identity) => rules.some((rule) => rule.includes(identity)),
+        matches: (info, identity) => rules.some((rule) => rule.matches(info, identity)),
       };
     });
 }

@@ -26,6 +26,12 @@ export interface FlowCounters {
   readonly rejected: Map<Rejection, number>;
 }
 
+/** A FlowSchema, and the counters of the requests that match it. */
+interface Flow {
+  readonly matcher: FlowSchemaMatcher;
+  readonly counts: FlowCounters;
+}
+
 export interface FlowControlRequest {
   readonly info: RequestInfo;
   readonly identity: Identity;
@@ -49,7 +55,9 @@ export class PriorityAndFairness {
   readonly #clock: Clock;
   readonly #seats: number;
   readonly #waitMs: number;
-  #matchers: readonly (readonly [FlowSchemaMatcher, FlowCounters])[] = [];
+  #flows: readonly Flow[] = [];
+  /** The flows whose subjects include a user. Authenticators return the same object for the requests with the same credentials. */
+  #flowsOfUser = new WeakMap<Identity, readonly Flow[]>();
   #levels = new Map<string, PriorityLevel>();
   readonly #counts = new Map<string, FlowCounters>();
   #timer: Timer | undefined;
@@ -91,10 +99,11 @@ export class PriorityAndFairness {
     // a removed level still dispatches the requests in its queues
     for (const [name, level] of before) if (!this.#levels.has(name)) level.setCurrentLimit(Math.max(1, level.currentLimit));
     const named = new Map([...mandatoryFlowSchemas, ...schemas].map((schema) => [schema.metadata?.name ?? '', schema]));
-    this.#matchers = flowSchemaMatchers(named.values()).flatMap((matcher) => {
+    this.#flows = flowSchemaMatchers(named.values()).flatMap((matcher) => {
       const level = this.#levels.get(matcher.level);
-      return level === undefined ? [] : [[matcher, this.#countsOf(level, matcher.name)] as const];
+      return level === undefined ? [] : [{ matcher, counts: this.#countsOf(level, matcher.name) }];
     });
+    this.#flowsOfUser = new WeakMap();
   }
 
   start(): void {
@@ -113,9 +122,16 @@ export class PriorityAndFairness {
    */
   acquire(request: FlowControlRequest): ExecutionSeat | Promise<ExecutionSeat> {
     const { info, identity } = request;
-    for (const [matcher, counts] of this.#matchers) if (matcher.matches(info, identity)) return this.#acquireFrom(matcher, counts, request);
+    for (const { matcher, counts } of this.#flowsOf(identity))
+      if (matcher.matches(info, identity)) return this.#acquireFrom(matcher, counts, request);
     // every user is in a group of the schema catch-all, so that only an identity without groups gets here
     throw tooManyRequests();
+  }
+
+  #flowsOf(identity: Identity): readonly Flow[] {
+    let flows = this.#flowsOfUser.get(identity);
+    if (flows === undefined) this.#flowsOfUser.set(identity, (flows = this.#flows.filter(({ matcher }) => matcher.includes(identity))));
+    return flows;
   }
 
   #acquireFrom(

@@ -1,13 +1,15 @@
 import type { Kind } from '@oarlock/api/kinds';
 import { StatusError } from '@oarlock/api/status';
 import type { Timer } from '@oarlock/primitives/clock';
+import { continueWith, withCleanup } from '@oarlock/primitives/concurrency/continue-with';
 import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
+import type { Identity } from '@oarlock/spi/authn';
 import type { Aggregator } from '../aggregation/aggregator.ts';
 import type { Remote } from '../aggregation/remote.ts';
 import { plainNotFound, shuttingDown, statusOf, timedOut } from '../http/errors.ts';
 import type { Exchange, UpgradeRequest } from '../http/exchange.ts';
 import { parseTarget } from '../http/path.ts';
-import { requestInfo } from '../http/request-info.ts';
+import { requestInfo, type NonResourceInfo } from '../http/request-info.ts';
 import { reportedVerb, type RequestMetrics } from '../http/request-metrics.ts';
 import { addWarnings, preloadStatusEncoding, sendStatus, sendText } from '../http/response.ts';
 import { isLongRunning, Routes, type Route } from '../http/routes.ts';
@@ -18,7 +20,7 @@ import type { InFlightRequest, ParsedRequest } from './in-flight-request.ts';
 import type { PathEndpoints } from './path-endpoints.ts';
 import { auditIdOf, RequestFilters, type RequestFilterOptions } from './request-filters.ts';
 import { requestDeadlineMs } from './request-timeout.ts';
-import { ResourceHandler, type ResourceHandlerOptions } from './resource-handler.ts';
+import { ResourceHandler, type ResourceHandlerOptions, type ResourceRequest } from './resource-handler.ts';
 
 export interface HttpHandlerOptions extends RequestFilterOptions, ResourceHandlerOptions {
   readonly pipeline: HttpPipeline;
@@ -49,38 +51,50 @@ export class HttpHandler {
     this.#deadlines = new DeadlineQueue(options.clock, options.requestTimeoutMs);
   }
 
-  /** Handles a request. Never rejects, because errors are sent to the client. */
-  async handle(exchange: Exchange, upgrade?: UpgradeRequest): Promise<void> {
-    const { clock, metrics } = this.#options;
+  /** Handles a request. Never throws or rejects, because errors are sent to the client. Returns a promise only if a step has to wait. */
+  handle(exchange: Exchange, upgrade?: UpgradeRequest): void | Promise<void> {
+    const { clock } = this.#options;
     const startedAt = clock.monotonic();
     const auditId = auditIdOf(exchange);
-    const state: InFlightRequest = { auditId, receivedAt: clock.now(), warnings: [] };
+    const state: InFlightRequest = { auditId, startedAt, receivedAt: clock.now(), warnings: [] };
     this.#active.add(exchange);
     exchange.setHeader('Audit-Id', auditId);
     exchange.setHeader('Cache-Control', 'no-cache, private');
     try {
       if (this.#draining) throw shuttingDown();
-      await this.#handleWithDeadline(this.#parse(exchange, state, upgrade));
+      const handling = this.#handleWithDeadline(this.#parse(exchange, state, upgrade));
+      if (handling !== undefined)
+        return handling.catch((error: unknown) => this.#reject(exchange, error, state)).finally(() => this.#end(exchange, state));
     } catch (error) {
-      await preloadStatusEncoding(exchange);
-      this.#sendError(exchange, error, state);
-    } finally {
-      state.release?.();
-      exchange.releaseBody();
-      this.#active.delete(exchange);
-      this.#longRunning.delete(exchange);
-      const { route, target } = state;
-      state.audit?.recordResponseComplete(exchange.statusCode);
-      metrics.observeRequest({
-        verb: reportedVerb(exchange.method, route),
-        route,
-        isDryRun: target?.query.first['dryRun'] === 'All',
-        code: exchange.statusCode,
-        seconds: (clock.monotonic() - startedAt) / 1000,
-        bytes: exchange.bytesSent,
-      });
-      if (this.#draining && this.#active.size === 0) this.#onDrained?.();
+      return this.#reject(exchange, error, state).finally(() => this.#end(exchange, state));
     }
+    this.#end(exchange, state);
+    return undefined;
+  }
+
+  async #reject(exchange: Exchange, error: unknown, state: InFlightRequest): Promise<void> {
+    await preloadStatusEncoding(exchange);
+    this.#sendError(exchange, error, state);
+  }
+
+  /** Releases what the request holds, and records its audit event and its metrics. */
+  #end(exchange: Exchange, state: InFlightRequest): void {
+    const { clock, metrics } = this.#options;
+    state.release?.();
+    exchange.releaseBody();
+    this.#active.delete(exchange);
+    if (this.#longRunning.size > 0) this.#longRunning.delete(exchange);
+    const { route, target } = state;
+    state.audit?.recordResponseComplete(exchange.statusCode);
+    metrics.observeRequest({
+      verb: reportedVerb(exchange.method, route),
+      route,
+      isDryRun: target?.query.first['dryRun'] === 'All',
+      code: exchange.statusCode,
+      seconds: (clock.monotonic() - state.startedAt) / 1000,
+      bytes: exchange.bytesSent,
+    });
+    if (this.#draining && this.#active.size === 0) this.#onDrained?.();
   }
 
   /** The number of requests in progress. */
@@ -104,35 +118,29 @@ export class HttpHandler {
     state.target = target;
     const info = requestInfo(exchange.method, target);
     const found = info.kind === 'resource' ? this.#currentRoutes().find(exchange.method, info) : undefined;
-    if (found !== undefined && !(found instanceof StatusError)) state.route = found;
-    return { exchange, upgrade, state, target, info, found };
+    const pathError = found instanceof StatusError ? found : undefined;
+    if (!(found instanceof StatusError)) state.route = found;
+    return { exchange, upgrade, state, target, info, pathError };
   }
 
-  async #handleWithDeadline(request: ParsedRequest): Promise<void> {
+  #handleWithDeadline(request: ParsedRequest): void | Promise<void> {
     const { exchange, state, target } = request;
     const remote = this.#options.aggregator?.find(target.segments);
-    if (remote !== undefined) {
-      await this.#handleAggregated(request, remote);
-      return;
-    }
+    if (remote !== undefined) return this.#handleAggregated(request, remote);
     if (state.route?.longRunning === true) {
       this.#longRunning.add(exchange);
       const onEnd = this.#options.metrics.countLongRunning(reportedVerb(exchange.method, state.route), state.route);
-      try {
-        await this.#authenticateAndHandle(request);
-      } finally {
-        onEnd();
-      }
-      return;
+      return withCleanup(() => this.#authenticateAndHandle(request), onEnd);
     }
     const timer = this.#startDeadline(request);
     const removeWaiter = eventLoop.addWaiter();
-    try {
-      await this.#authenticateAndHandle(request);
-    } finally {
-      timer.cancel();
-      removeWaiter();
-    }
+    return withCleanup(
+      () => this.#authenticateAndHandle(request),
+      () => {
+        timer.cancel();
+        removeWaiter();
+      },
+    );
   }
 
   /**
@@ -150,36 +158,42 @@ export class HttpHandler {
     return limit === requestTimeoutMs ? this.#deadlines.set(expire) : clock.after(limit, expire);
   }
 
-  async #authenticateAndHandle(request: ParsedRequest): Promise<void> {
-    const { exchange, upgrade, state, target, info, found } = request;
-    const { clock, paths, aggregator } = this.#options;
+  #authenticateAndHandle(request: ParsedRequest): void | Promise<void> {
+    const { clock } = this.#options;
     const from = clock.now();
     const startedAt = clock.monotonic();
-    const identity = await this.#filters.authenticate(request);
-    // streams would hold a seat until they end; watches hold one until they have begun
-    const needsSeat = state.route?.longRunning !== true || state.route.verb === 'watch';
-    if (needsSeat) await this.#filters.admitToFlowControl(request, identity);
-    if (info.kind === 'path') {
-      await this.#filters.authorize(state, info, identity);
-      const document = aggregator?.findDocument(target.path);
-      if (document !== undefined && aggregator !== undefined) await aggregator.serve(document, { exchange, identity, upgrade });
-      else await paths.send(exchange, target, identity);
-      return;
-    }
-    if (found === undefined || found instanceof StatusError) {
-      // authorization first, so that callers without permission do not learn what exists
-      await this.#filters.authorize(state, info, identity);
-      if (found !== undefined) throw found;
-      sendText(exchange, 404, plainNotFound);
-      return;
-    }
-    await this.#resources.handle({
-      request,
-      route: found,
-      identity,
-      authentication: { from, to: from + clock.monotonic() - startedAt },
-      statusOf: (error) => this.#statusOf(exchange, error, found),
+    return continueWith(this.#filters.authenticate(request), (identity) => {
+      const { route } = request.state;
+      // streams would hold a seat until they end; watches hold one until they have begun
+      const needsSeat = route?.longRunning !== true || route.verb === 'watch';
+      const admitted = needsSeat ? this.#filters.admitToFlowControl(request, identity) : undefined;
+      return continueWith(admitted, () => {
+        if (request.info.kind === 'path') return this.#handlePath(request, request.info, identity);
+        return this.#handleResource(request, identity, { from, to: from + clock.monotonic() - startedAt });
+      });
     });
+  }
+
+  async #handlePath({ exchange, upgrade, state, target }: ParsedRequest, info: NonResourceInfo, identity: Identity): Promise<void> {
+    const { paths, aggregator } = this.#options;
+    await this.#filters.authorize(state, info, identity);
+    const document = aggregator?.findDocument(target.path);
+    if (document !== undefined && aggregator !== undefined) await aggregator.serve(document, { exchange, identity, upgrade });
+    else await paths.send(exchange, target, identity);
+  }
+
+  #handleResource(request: ParsedRequest, identity: Identity, authentication: ResourceRequest['authentication']): void | Promise<void> {
+    const { route } = request.state;
+    if (route === undefined) return this.#handleNotFound(request, identity);
+    const statusOf = (error: unknown) => this.#statusOf(request.exchange, error, route);
+    return this.#resources.handle({ request, route, identity, authentication, statusOf });
+  }
+
+  async #handleNotFound({ exchange, state, info, pathError }: ParsedRequest, identity: Identity): Promise<void> {
+    // authorization first, so that callers without permission do not learn what exists
+    await this.#filters.authorize(state, info, identity);
+    if (pathError !== undefined) throw pathError;
+    sendText(exchange, 404, plainNotFound);
   }
 
   /** Forwards a request to an extension API server after authentication and authorization. Watches have no deadline. */

@@ -4,7 +4,7 @@ import type { PipelineResponse } from '../endpoints/request/response.ts';
 
 /** The methods of the pipeline that the HTTP handler calls. */
 export interface HttpPipeline {
-  handle(request: ApiRequest): Promise<PipelineResponse>;
+  handle(request: ApiRequest): PipelineResponse | Promise<PipelineResponse>;
   /** Returns the served kinds; the same array until they change. */
   servedKinds(): readonly Kind[];
   /** Returns the number of stored objects, from which the cost of a list is estimated. */

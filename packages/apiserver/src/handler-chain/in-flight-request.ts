@@ -8,11 +8,14 @@ import type { Route } from '../http/routes.ts';
 /** The state of one request in the handler chain. */
 export interface InFlightRequest {
   readonly auditId: string;
+  /** The time of arrival in milliseconds of the monotonic clock. */
+  readonly startedAt: number;
   /** The time of arrival in milliseconds since the Unix epoch. */
   readonly receivedAt: number;
   audit?: AuditTrail | undefined;
   target?: RequestTarget;
-  route?: Route;
+  /** The route of the resource at the path, if a resource is served there. */
+  route?: Route | undefined;
   readonly warnings: string[];
   /** Releases the request's seat in API Priority and Fairness. */
   release?: () => void;
@@ -26,6 +29,6 @@ export interface ParsedRequest {
   readonly state: InFlightRequest;
   readonly target: RequestTarget;
   readonly info: RequestInfo;
-  /** The route of a resource path, or the error if no resource is served at the path; undefined for non-resource paths. */
-  readonly found: Route | StatusError | undefined;
+  /** The error of a resource path at which no resource is served; undefined if upstream responds with a plain 404 page. */
+  readonly pathError: StatusError | undefined;
 }

@@ -1,16 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { StatusError } from '@oarlock/api/status';
+import type { StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/primitives/clock';
+import { continueWith } from '@oarlock/primitives/concurrency/continue-with';
 import type { Logger } from '@oarlock/primitives/logger';
 import { anonymous, type Authenticator, type Identity } from '@oarlock/spi/authn';
-import type { Authorizer } from '@oarlock/spi/authz';
+import type { Attributes, Authorizer } from '@oarlock/spi/authz';
 import type { AuthMetrics } from '../authorization/access-metrics.ts';
 import { recordReceived, sourceIPs, type Auditor } from '../audit/auditor.ts';
-import type { AuditSubject, AuditTrail } from '../audit/audit-trail.ts';
+import type { AuditSubject } from '../audit/audit-trail.ts';
 import { annotateAuthorizationDecision, runAuthorizers, forbiddenError } from '../authorization/authorization.ts';
 import type { ExecutionSeat, PriorityAndFairness } from '../flowcontrol/priority-and-fairness.ts';
 import { estimateListWork } from '../flowcontrol/work-estimator.ts';
-import { credentialsOf, authenticate } from '../authentication/authentication.ts';
+import { credentialsOf, authenticate, type AuthenticatedRequest } from '../authentication/authentication.ts';
 import { clientClassOf } from '../http/client-class.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { impersonate } from '../authentication/impersonation.ts';
@@ -41,74 +42,92 @@ export class RequestFilters {
   }
 
   /**
-   * Authenticates the request, begins its audit trail, and returns the impersonated user, or the authenticated user without impersonation.
+   * Authenticates the request, begins its audit trail, and returns the impersonated user, or the authenticated user without impersonation. Returns a
+   * promise only if a step has to wait.
    * @throws StatusError `Unauthorized` if the credentials are invalid; `Forbidden` if the impersonation is not allowed
    */
-  async authenticate(request: ParsedRequest): Promise<Identity> {
-    const { exchange, state, target, info } = request;
-    const { authn, authz, auditor, log, access, clock } = this.#options;
+  authenticate(request: ParsedRequest): Identity | Promise<Identity> {
+    const { exchange, state, target } = request;
+    const { authn, log, access, clock } = this.#options;
     const startedAt = clock.monotonic();
     const credentials = credentialsOf(exchange, target.path);
     if (credentials.certificate !== undefined) access?.observeClientCertificate(credentials.certificate, clock.now());
-    const result = await authenticate(authn, credentials, (err) =>
+    const result = authenticate(authn, credentials, (err) =>
       log.error({ err, auditId: state.auditId, path: target.path }, 'unable to authenticate the request'),
     );
-    const rejected = result instanceof StatusError;
-    access?.observeAuthentication(rejected ? undefined : result.identity.name, (clock.monotonic() - startedAt) / 1000);
-    if (rejected) {
-      auditor?.recordUnauthenticated(exchange, {
-        subject: () => auditSubjectOf(request),
-        attributes: attributesOf(info, anonymous),
-        code: result.code,
+    return continueWith(result, (authenticated) => {
+      const identity = 'identity' in authenticated ? authenticated.identity : undefined;
+      access?.observeAuthentication(identity?.name, (clock.monotonic() - startedAt) / 1000);
+      if (!('identity' in authenticated)) throw this.#rejectUnauthenticated(request, authenticated);
+      return this.#acceptSender(request, authenticated);
+    });
+  }
+
+  /** Records the audit event of a request whose authentication failed, and returns the error of the request. */
+  #rejectUnauthenticated(request: ParsedRequest, error: StatusError): StatusError {
+    this.#options.auditor?.recordUnauthenticated(request.exchange, {
+      subject: () => auditSubjectOf(request),
+      attributes: attributesOf(request.info, anonymous),
+      code: error.code,
+    });
+    return error;
+  }
+
+  /** Begins the audit trail of an authenticated request, and returns its user. */
+  #acceptSender(request: ParsedRequest, { identity: sender, annotations, warnings }: AuthenticatedRequest): Identity | Promise<Identity> {
+    const { exchange, state, info } = request;
+    const { connection } = exchange;
+    if (connection.clientClass !== 'system') connection.raiseClass(clientClassOf(sender));
+    const attributes = attributesOf(info, sender);
+    return continueWith(this.#beginAudit(request, attributes, annotations), () => {
+      for (const warning of warnings) state.warnings.push(warning);
+      return continueWith(impersonate(exchange.rawHeaders, sender, this.#options.authz, attributes), (user) => {
+        if (!('identity' in user)) throw user;
+        if (user.identity !== sender) state.audit?.setImpersonatedUser(user);
+        return user.identity;
       });
-      throw result;
-    }
-    const sender = result.identity;
-    if (exchange.connection.clientClass !== 'system') exchange.connection.raiseClass(clientClassOf(sender));
-    if (auditor !== undefined) {
-      const pending = auditor.waitForBackPressure();
-      if (pending !== undefined) await pending;
-      const trail = auditor.trail(() => auditSubjectOf(request), attributesOf(info, sender));
-      if (trail !== undefined) await this.#beginAudit(trail, state, result.annotations);
-    }
-    state.warnings.push(...result.warnings);
-    const user = await impersonate(exchange.rawHeaders, sender, authz, attributesOf(info, sender));
-    if (user instanceof StatusError) throw user;
-    if (user.identity !== sender) state.audit?.setImpersonatedUser(user);
-    return user.identity;
+    });
   }
 
-  async #beginAudit(trail: AuditTrail, state: InFlightRequest, annotations: Readonly<Record<string, string>>): Promise<void> {
-    state.audit = trail;
-    await recordReceived(trail);
-    for (const [key, value] of Object.entries(annotations)) trail.annotate(key, value);
+  #beginAudit(request: ParsedRequest, attributes: Attributes, annotations: AuthenticatedRequest['annotations']): unknown {
+    const { auditor } = this.#options;
+    if (auditor === undefined) return undefined;
+    return continueWith<unknown, void>(auditor.waitForBackPressure(), () => {
+      const trail = auditor.trail(() => auditSubjectOf(request), attributes);
+      if (trail === undefined) return undefined;
+      request.state.audit = trail;
+      return continueWith(recordReceived(trail), () => {
+        for (const [key, value] of Object.entries(annotations)) trail.annotate(key, value);
+      });
+    });
   }
 
-  /** Authorizes a request. @throws StatusError `Forbidden` if no authorizer allows the request */
-  async authorize({ audit }: InFlightRequest, info: RequestInfo, identity: Identity): Promise<void> {
+  /** Authorizes a request. Returns a promise only if an authorizer does. @throws StatusError `Forbidden` if no authorizer allows the request */
+  authorize({ audit }: InFlightRequest, info: RequestInfo, identity: Identity): void | Promise<void> {
     const attributes = attributesOf(info, identity);
     const { authz, access, clock } = this.#options;
     const startedAt = clock.monotonic();
-    const decision = await runAuthorizers(authz, attributes);
-    access?.observeAuthorization(decision.decision, (clock.monotonic() - startedAt) / 1000);
-    if (audit !== undefined) annotateAuthorizationDecision(audit, decision);
-    if (decision.decision !== 'allow') throw forbiddenError(attributes, decision.reason);
+    return continueWith(runAuthorizers(authz, attributes), (decision) => {
+      access?.observeAuthorization(decision.decision, (clock.monotonic() - startedAt) / 1000);
+      if (audit !== undefined) annotateAuthorizationDecision(audit, decision);
+      if (decision.decision !== 'allow') throw forbiddenError(attributes, decision.reason);
+    });
   }
 
   /**
-   * Waits for a seat in API Priority and Fairness; `state.release` releases the seat.
+   * Acquires a seat in API Priority and Fairness; `state.release` releases the seat. Returns a promise only if the request is queued.
    * @throws StatusError `TooManyRequests` if the request is rejected
    */
-  async admitToFlowControl({ exchange, state, target, info }: ParsedRequest, identity: Identity): Promise<void> {
+  admitToFlowControl({ exchange, state, target, info }: ParsedRequest, identity: Identity): void | Promise<void> {
     const { fairness, inFlight, pipeline } = this.#options;
     const seats =
       info.kind === 'resource' && (info.verb === 'list' || info.verb === 'watch')
         ? estimateListWork(info.verb, target.query.first, () => pipeline.count(info.group, info.version, info.resource))
         : 1;
-    const acquired = fairness.acquire({ info, identity, seats, signal: () => exchange.signal });
-    const seat = acquired instanceof Promise ? await acquired : acquired;
-    state.release = inFlight.add(isReadOnly(exchange.method), seat);
-    setFlowControlHeaders(exchange, seat);
+    return continueWith(fairness.acquire({ info, identity, seats, signal: () => exchange.signal }), (seat) => {
+      state.release = inFlight.add(isReadOnly(exchange.method), seat);
+      setFlowControlHeaders(exchange, seat);
+    });
   }
 }
 

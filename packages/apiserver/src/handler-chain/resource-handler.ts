@@ -1,5 +1,6 @@
 import { badRequest, type StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/primitives/clock';
+import { continueWith } from '@oarlock/primitives/concurrency/continue-with';
 import type { Identity } from '@oarlock/spi/authn';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import type { Exchange } from '../http/exchange.ts';
@@ -44,14 +45,14 @@ export class ResourceHandler {
     this.#options = options;
   }
 
-  /** Handles a request for a resource. @throws StatusError if the request is rejected */
-  async handle(resourceRequest: ResourceRequest): Promise<void> {
+  /** Handles a request for a resource. Returns a promise only if a step has to wait. @throws StatusError if the request is rejected */
+  handle(resourceRequest: ResourceRequest): void | Promise<void> {
     const { request, route, identity, authentication } = resourceRequest;
     const { exchange, state, target } = request;
     // for a proxied request, the backend negotiates the format
     const accepted = route.subresource?.name === 'proxy' ? plainJson : negotiateForRoute(exchange, target.query, route);
     const { audit, warnings } = state;
-    const pending = newApiRequest({
+    const apiRequest = newApiRequest({
       exchange,
       route,
       query: target.query,
@@ -62,7 +63,14 @@ export class ResourceHandler {
       },
       audit,
     });
-    const response = await this.#options.pipeline.handle(pending instanceof Promise ? await pending : pending);
+    const response = continueWith(apiRequest, (read) => this.#options.pipeline.handle(read));
+    return continueWith(response, (handled) => this.#respond(handled, resourceRequest, accepted));
+  }
+
+  #respond(response: PipelineResponse, resourceRequest: ResourceRequest, accepted: NegotiatedFormat): void | Promise<void> {
+    const { request, route } = resourceRequest;
+    const { exchange, state, target } = request;
+    const { audit } = state;
     if (audit !== undefined) {
       audit.setResponse(response);
       if (route.longRunning) audit.recordResponseStarted();
@@ -71,12 +79,8 @@ export class ResourceHandler {
     exchange.releaseBody();
     if (response.kind === 'watch') state.release?.();
     if (response.kind === 'proxy')
-      await this.#options.proxyEndpoints.serve(response, { exchange, requestTarget: target, upgrade: request.upgrade });
-    else if (response.kind === 'kubelet') await this.#serveFromKubelet(response, request);
-    else {
-      const sending = this.#send(response, resourceRequest, accepted);
-      if (sending !== undefined) await sending;
-    }
+      return this.#options.proxyEndpoints.serve(response, { exchange, requestTarget: target, upgrade: request.upgrade });
+    return response.kind === 'kubelet' ? this.#serveFromKubelet(response, request) : this.#send(response, resourceRequest, accepted);
   }
 
   #send(

@@ -4,6 +4,8 @@ import type { ClientClass } from './client-class.ts';
 /** The properties of a connection that all its requests share. */
 export interface ClientConnection {
   readonly remoteAddress: string | undefined;
+  /** A weak key for what authenticators cache by connection. */
+  readonly cacheKey: object;
   /** The highest class of a request on this connection so far. */
   readonly clientClass: ClientClass;
   /** Returns the client certificate if the cluster CA issued it and it is currently valid; otherwise undefined. */

@@ -40,7 +40,8 @@ export interface HttpServerOptions {
   readonly registry: Registry;
   /** Limits the total size of the request bodies of all connections. */
   readonly bodies?: RequestBodyMemory;
-  handle(exchange: Exchange, upgrade?: UpgradeRequest): Promise<void>;
+  /** Handles a request. Neither throws nor rejects. */
+  handle(exchange: Exchange, upgrade?: UpgradeRequest): void | Promise<void>;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { groupResource } from '@oarlock/api/resource';
 import { schemaOf } from '@oarlock/api/schema/schema';
 import { failure, forbidden } from '@oarlock/api/status';
+import { continueWith } from '@oarlock/primitives/concurrency/continue-with';
 import { customScale } from '../custom-resources/custom-scale.ts';
 import { decodeBody } from '../endpoints/request/body.ts';
 import type { RequestContext } from '../endpoints/request/request-context.ts';
@@ -21,6 +22,7 @@ import { scale } from '../endpoints/handlers/subresources/scale.ts';
 import { createToken } from '../endpoints/handlers/subresources/token-request.ts';
 
 type Handler = (registry: RegistryDependencies, kind: ServedKind, context: RequestContext) => Promise<PipelineResponse>;
+type Response = PipelineResponse | Promise<PipelineResponse>;
 
 /** The handlers of subresources, by `resource.group/subresource`. */
 const subresourceHandlers: Readonly<Record<string, Handler>> = {
@@ -50,8 +52,8 @@ export class Dispatcher {
     this.#components = components;
   }
 
-  /** Runs the handler of an authorized request, and returns its response. */
-  dispatch(context: RequestContext): Promise<PipelineResponse> {
+  /** Runs the handler of an authorized request, and returns its response. Returns a promise only if the handler does. */
+  dispatch(context: RequestContext): Response {
     const { resource, subresource, verb } = context.request;
     const resourceName = groupResource(resource);
     const review = reviews[resourceName];
@@ -67,25 +69,25 @@ export class Dispatcher {
     if (kind.warning !== undefined) context.annotate('k8s.io/deprecated', 'true');
     if (kind.warning === undefined) return this.#dispatchServed(kind, resourceName, context);
     context.warn(kind.warning);
-    return this.#dispatchServed(kind, resourceName, context).then((answer) =>
+    return continueWith(this.#dispatchServed(kind, resourceName, context), (answer) =>
       answer.kind === 'list' || answer.kind === 'watch' ? { ...answer, warnings: context.warnings } : answer,
     );
   }
 
-  #dispatchServed(kind: ServedKind, resourceName: string, context: RequestContext): Promise<PipelineResponse> {
+  #dispatchServed(kind: ServedKind, resourceName: string, context: RequestContext): Response {
     if (kind.customResource !== undefined) return this.#dispatchCustom(kind, context);
     return context.request.subresource === ''
       ? this.#dispatchObject(kind, context)
       : this.#dispatchSubresource(kind, resourceName, context);
   }
 
-  #dispatchCustom(kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
+  #dispatchCustom(kind: ServedKind, context: RequestContext): Response {
     const { initialLoad: filling } = kind.cache;
     if (filling === undefined) return this.#dispatchLoadedCustom(kind, context);
     return raceWithAbort(filling, context.request.signal).then(() => this.#dispatchLoadedCustom(kind, context));
   }
 
-  #dispatchLoadedCustom(kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
+  #dispatchLoadedCustom(kind: ServedKind, context: RequestContext): Response {
     const { request } = context;
     const { isTerminating: terminating = false, scale } = kind.customResource ?? {};
     if (terminating && request.verb === 'create' && request.subresource === '')
@@ -100,12 +102,12 @@ export class Dispatcher {
       : this.#dispatchSubresource(kind, groupResource(request.resource), context);
   }
 
-  #dispatchObject(kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
+  #dispatchObject(kind: ServedKind, context: RequestContext): Response {
     const { request } = context;
     const { reader } = this.#registry;
     switch (request.verb) {
       case 'get':
-        return reader.get(kind, request).then((item) => ({ kind: 'object', code: 200, item, warnings: context.warnings }));
+        return continueWith(reader.get(kind, request), (item) => ({ kind: 'object', code: 200, item, warnings: context.warnings }));
       case 'list':
         return reader.list(kind, request);
       case 'watch':
@@ -125,7 +127,7 @@ export class Dispatcher {
     }
   }
 
-  #dispatchSubresource(kind: ServedKind, resourceName: string, context: RequestContext): Promise<PipelineResponse> {
+  #dispatchSubresource(kind: ServedKind, resourceName: string, context: RequestContext): Response {
     const { request } = context;
     const name = `${resourceName}/${request.subresource}`;
     const served = kind.kind.subresources.find((candidate) => candidate.name === request.subresource);

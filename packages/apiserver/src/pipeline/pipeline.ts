@@ -1,3 +1,4 @@
+import { continueWith } from '@oarlock/primitives/concurrency/continue-with';
 import { errorText } from '@oarlock/primitives/error-text';
 import { errorName, stackWithoutMessage } from '../endpoints/request/confidential.ts';
 import type { WatchCacheMemory } from '../watch-cache/watch-cache-options.ts';
@@ -7,8 +8,7 @@ import { failure, StatusError } from '@oarlock/api/status';
 import { noTracer } from '@oarlock/kernel/tracing';
 import type { Tracer } from '@opentelemetry/api';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import type { AuthMetrics } from '../authorization/access-metrics.ts';
-import { attributesOf, authorizeRequest, type PluginNames } from '../authorization/authorization.ts';
+import { attributesOf, authorizeRequest, type AuthorizationTiming, type PluginNames } from '../authorization/authorization.ts';
 import type { ConversionWebhooks } from '../custom-resources/conversion/conversion-webhook.ts';
 import type { DefinitionController } from '../custom-resources/definition/definition-controller.ts';
 import { resolveService, type ServiceResolution } from '../endpoints/handlers/subresources/proxy.ts';
@@ -39,14 +39,14 @@ export class Pipeline {
   readonly #registry: RegistryDependencies;
   readonly #tracer: Tracer;
   readonly #authorizerNames: PluginNames;
-  readonly #access: AuthMetrics | undefined;
+  readonly #authorizationTiming: AuthorizationTiming | undefined;
   readonly #compactor: Compactor;
   readonly #definitionController: DefinitionController;
   readonly #webhooks: ConversionWebhooks;
   readonly #dispatcher: Dispatcher;
 
   constructor(options: PipelineOptions) {
-    const components = newPipelineComponents(options, (request) => this.handle(request));
+    const components = newPipelineComponents(options, async (request) => this.handle(request));
     this.#catalog = components.catalog;
     this.#cache = components.cache;
     this.#registry = components.registry;
@@ -56,7 +56,8 @@ export class Pipeline {
     this.#dispatcher = components.dispatcher;
     this.#tracer = options.tracer ?? noTracer;
     this.#authorizerNames = options.names?.authz ?? [];
-    this.#access = options.metrics?.access;
+    const access = options.metrics?.access;
+    this.#authorizationTiming = access && { metrics: access, clock: this.#registry.clock };
   }
 
   /** True if the watch cache is loaded and its watch of storage is connected. */
@@ -119,32 +120,38 @@ export class Pipeline {
   }
 
   /**
-   * Handles a request.
+   * Handles a request. Returns a promise only if a step has to wait.
    * @throws StatusError if the request is rejected; an unexpected error is thrown as `InternalError` with the error as `cause`
    */
-  async handle(request: ApiRequest): Promise<PipelineResponse> {
-    const call = new RequestContext(request, this.#registry.clock.now(), this.#tracer);
+  handle(request: ApiRequest): PipelineResponse | Promise<PipelineResponse> {
+    const context = new RequestContext(request, this.#registry.clock.now(), this.#tracer);
     try {
-      await this.#authorize(call);
-      const response = await this.#dispatcher.dispatch(call);
-      call.end(response.kind === 'object' ? response.code : 200);
-      return response;
+      const response = continueWith(this.#authorize(context), () => this.#dispatcher.dispatch(context));
+      if (!(response instanceof Promise)) return endContext(context, response);
+      return response.then(
+        (handled) => endContext(context, handled),
+        (error: unknown) => this.#reject(context, error),
+      );
     } catch (error) {
-      const rejection = this.#toStatusError(error, call);
-      call.end(rejection.code, rejection);
-      for (const warning of call.warnings) request.warn?.(warning);
-      throw rejection;
+      return this.#reject(context, error);
     }
   }
 
-  async #authorize(context: RequestContext): Promise<void> {
-    const { authz, clock } = this.#registry;
+  #reject(context: RequestContext, error: unknown): never {
+    const rejection = this.#toStatusError(error, context);
+    context.end(rejection.code, rejection);
+    for (const warning of context.warnings) context.request.warn?.(warning);
+    throw rejection;
+  }
+
+  #authorize(context: RequestContext): void | Promise<void> {
+    const { authz } = this.#registry;
     const attributes = attributesOf(context.request);
-    const answer = authorizeRequest(authz, this.#authorizerNames, attributes, context, this.#access && { metrics: this.#access, clock });
-    if (answer !== undefined) await answer;
+    const authorized = authorizeRequest(authz, this.#authorizerNames, attributes, context, this.#authorizationTiming);
+    const { verb, subresource } = context.request;
+    if (verb !== 'get' || !interactiveSubresources.has(subresource)) return authorized;
     // WebSocket upgrades use GET, but interactive streams require create permission
-    if (context.request.verb === 'get' && interactiveSubresources.has(context.request.subresource))
-      await authorizeRequest(authz, this.#authorizerNames, { ...attributes, verb: 'create' }, context);
+    return continueWith(authorized, () => authorizeRequest(authz, this.#authorizerNames, { ...attributes, verb: 'create' }, context));
   }
 
   #toStatusError(error: unknown, { request: { verb, resource, signal }, isConfidential }: RequestContext): StatusError {
@@ -163,6 +170,11 @@ export class Pipeline {
     const { status } = failure('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] });
     return new StatusError(status, { cause: error });
   }
+}
+
+function endContext(context: RequestContext, response: PipelineResponse): PipelineResponse {
+  context.end(response.kind === 'object' ? response.code : 200);
+  return response;
 }
 
 const stackOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error));

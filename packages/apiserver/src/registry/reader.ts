@@ -1,6 +1,7 @@
 import type { ListMeta } from '@oarlock/api/object';
 import { expired, failure, notFound, StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/primitives/clock';
+import { continueWith } from '@oarlock/primitives/concurrency/continue-with';
 import { StorageError, type StorageDriver } from '@oarlock/spi/storage';
 import { convertWatch, filterConverted, splitFieldSelector } from './converted-reads.ts';
 import {
@@ -68,14 +69,22 @@ export class Reader {
   }
 
   /**
-   * Returns an object in the served version, at least as new as the requested resourceVersion.
+   * Returns an object in the served version, at least as new as the requested resourceVersion. Returns a promise only if it has to wait.
    * @throws StatusError NotFound if the object does not exist
    */
-  async get(kind: ServedKind, request: ApiRequest): Promise<EncodedObject> {
-    const { namespace, name, query } = request;
-    const revision = parseResourceVersion(query['resourceVersion'] ?? '');
-    if (revision === undefined) await this.#cache.waitUntilFresh(request);
-    else if (revision > this.#cache.revision) await this.#waitForRevision(revision, request);
+  get(kind: ServedKind, request: ApiRequest): EncodedObject | Promise<EncodedObject> {
+    const revision = parseResourceVersion(request.query['resourceVersion'] ?? '');
+    const fresh =
+      revision === undefined
+        ? this.#cache.waitUntilFresh(request)
+        : revision > this.#cache.revision
+          ? this.#waitForRevision(revision, request)
+          : undefined;
+    return continueWith<unknown, EncodedObject>(fresh, () => this.#getCached(kind, request));
+  }
+
+  #getCached(kind: ServedKind, request: ApiRequest): EncodedObject | Promise<EncodedObject> {
+    const { namespace, name } = request;
     const item = kind.cache.get(kind.namespaced ? `${namespace}/${name}` : name);
     if (item === undefined) throw notFound(kind.resource, name);
     return toServed(kind, item, request);
@@ -209,6 +218,7 @@ export class Reader {
     const fromNow = revision === undefined || revision === 0;
     // without a revision the initial state must be consistent; with one the watch starts with NotOlderThan semantics
     if (revision === undefined || sendInitialEvents === true) await this.#waitForRevision(revision, { signal });
+    else if (revision > this.#cache.revision) await this.#cache.waitUntilFresh({ signal });
     const initial = sendInitialEvents === true || (sendInitialEvents === undefined && fromNow);
     const { cache } = kind;
     if (initial) cache.unreadable.requireNone(wanted);
@@ -233,6 +243,9 @@ export class Reader {
     });
     // an accepted watch reports its errors as an event
     if (!initial && !fromNow && revision < floor) watcher.fail(expired(`too old resource version: ${revision} (${floor})`));
+    // a revision of another history, from before the storage was restored: changes up to it would be missed without an error
+    if (!initial && !fromNow && revision > this.#cache.revision)
+      watcher.fail(expired(`too large resource version: ${revision}, current: ${this.#cache.revision}`));
     if (!watcher.ended) {
       if (!initial && !fromNow) watcher.replay(cache.ring.after(revision));
       cache.watchers.add(watcher);

@@ -17,7 +17,7 @@ interface Series {
 /** Returns a storage driver that records upstream's etcd metrics for all calls, whichever driver it wraps. */
 export function withMetrics(driver: StorageDriver, metrics: Registry, clock: Clock): StorageDriver {
   const measured = new StorageMetrics(metrics, clock);
-  const { skipTo } = driver;
+  const { skipTo, currentRevision } = driver;
   return {
     traits: driver.traits,
     get: (key, options) => measured.run('get', key, () => driver.get(key, options)),
@@ -27,6 +27,7 @@ export function withMetrics(driver: StorageDriver, metrics: Registry, clock: Clo
     watch: (prefix, options) => driver.watch(prefix, options),
     requestProgress: () => driver.requestProgress(),
     compact: (revision) => driver.compact(revision),
+    ...(currentRevision !== undefined && { currentRevision: () => currentRevision.call(driver) }),
     ...(skipTo !== undefined && { skipTo: (revision) => skipTo.call(driver, revision) }),
   };
 }

@@ -1,12 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expired } from '@oarlock/api/status';
 import type { Timer } from '@oarlock/primitives/clock';
-import { SharedCall } from '@oarlock/primitives/concurrency/shared-call';
 import { StorageError, type Change, type ChangeBatch } from '@oarlock/spi/storage';
 import { toStatusError } from '../storage/storage-error.ts';
 import { EventRingMemory } from './internal/event-ring-memory.ts';
 import { PendingWrites } from './pending-writes.ts';
 import { RevisionProgress } from './internal/progress.ts';
+import { StorageRevision } from './internal/storage-revision.ts';
 import { deferred } from '@oarlock/primitives/concurrency/deferred';
 import { loadObjects } from './internal/load-objects.ts';
 import { readEntries } from './internal/range-pages.ts';
@@ -43,7 +43,7 @@ export class WatchCache {
   readonly #stop = new AbortController();
   #running: Promise<void> | undefined;
   #trimTimer: Timer | undefined;
-  readonly #revisionRequest = new SharedCall(() => this.#fetchRevision());
+  readonly #storageRevision: StorageRevision;
   readonly #loaded = deferred();
   #ready = false;
   #loading = false;
@@ -51,6 +51,7 @@ export class WatchCache {
 
   constructor(options: WatchCacheOptions) {
     this.#options = options;
+    this.#storageRevision = new StorageRevision(options.storage);
     this.limits = options.limits ?? watchCacheLimits;
     this.pendingWrites = new PendingWrites(this.limits.pendingWriteBytes);
     this.watcherMemory = new WatcherMemory(this.limits.totalWatcherBytes);
@@ -153,11 +154,16 @@ export class WatchCache {
   }
 
   /**
-   * Resolves to the cache's revision when the cache contains all writes that storage acknowledged before the call.
+   * Returns the cache's revision when the cache contains all writes that storage acknowledged before the call. Returns a promise only if it has to
+   * wait for storage or for the watch of storage.
    * @throws StatusError `Timeout` if storage does not respond in time
    */
-  async waitUntilFresh(caller?: Caller): Promise<number> {
-    const revision = await this.#revisionRequest.call();
+  waitUntilFresh(caller?: Caller): number | Promise<number> {
+    return this.#storageRevision.isReachedBy(this.revision) ? this.revision : this.#waitForStorage(caller);
+  }
+
+  async #waitForStorage(caller: Caller | undefined): Promise<number> {
+    const revision = await this.#storageRevision.request();
     if (revision > this.revision && !(await this.waitForRevision(revision, caller?.signal)))
       throw toStatusError(new StorageError('Unavailable', `the watch of storage is behind revision ${revision}`));
     return this.revision;
@@ -166,14 +172,6 @@ export class WatchCache {
   /** Resolves to true when the cache has reached a revision, or to false after the timeout. */
   waitForRevision(revision: number, signal?: AbortSignal, timeoutMs = 3_000): Promise<boolean> {
     return this.#progress.waitFor(revision, timeoutMs, signal);
-  }
-
-  async #fetchRevision(): Promise<number> {
-    try {
-      return await this.#options.storage.requestProgress();
-    } catch (error) {
-      throw toStatusError(error);
-    }
   }
 
   async #run(): Promise<void> {

@@ -70,6 +70,21 @@ const isRejected = (enter: () => unknown): boolean => {
   }
 };
 
+describe('API priority and fairness: changed FlowSchemas', () => {
+  it('apply to users whose requests were classified before', () => {
+    const { fairness } = one(10);
+    const request = requestOf('jane', []);
+    const schemas = () => [...fairness.counts].filter(({ executing }) => executing > 0).map(({ schema }) => schema);
+    const before = fairness.acquire(request);
+    expect(schemas()).toEqual(['all']);
+    if (!(before instanceof Promise)) before.release();
+    fairness.configure([], []);
+    const after = fairness.acquire(request);
+    expect(schemas()).toEqual(['catch-all']);
+    if (!(after instanceof Promise)) after.release();
+  });
+});
+
 describe('API priority and fairness: classification of requests', () => {
   const fairness = new PriorityAndFairness(600, 1_000, new TestClock());
   const schemaOf = (entering: FlowControlRequest): string => {

@@ -44,6 +44,7 @@ class Tap {
   readonly driver: StorageDriver;
 
   constructor(driver: StorageDriver) {
+    const { currentRevision } = driver;
     this.driver = {
       traits: driver.traits,
       get: (key, options) => driver.get(key, options),
@@ -54,6 +55,7 @@ class Tap {
       commit: (writes, expect) => driver.commit(writes, expect),
       watch: (prefix, options) => this.#watch(driver.watch(prefix, options)),
       requestProgress: () => driver.requestProgress(),
+      ...(currentRevision !== undefined && { currentRevision: () => currentRevision.call(driver) }),
       compact: (revision) => driver.compact(revision),
     };
   }

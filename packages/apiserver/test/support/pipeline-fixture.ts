@@ -176,7 +176,7 @@ export class TestServer {
     return this.pipeline.stop();
   }
 
-  handle(verb: ApiRequest['verb'], of: Resource | string, options: Options = {}): Promise<PipelineResponse> {
+  async handle(verb: ApiRequest['verb'], of: Resource | string, options: Options = {}): Promise<PipelineResponse> {
     return this.pipeline.handle({
       verb,
       resource: typeof of === 'string' ? resourceNamed(of) : of,

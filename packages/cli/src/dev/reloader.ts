@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import { isDeepStrictEqual } from 'node:util';
 import type { PlacementSpec } from '@oarlock/cluster/cluster-file/cluster-schema';
 import type { PlannedPlugin } from '@oarlock/cluster/composition/plan';
 import { hostPlugin } from '@oarlock/cluster/hosting/host-plugin';
@@ -19,7 +20,7 @@ export interface ReloaderOptions {
   readonly isRemote?: boolean;
   reloaded(name: string, ms: number): void;
   rejected(name: string, message: string): void;
-  /** Called with the keys of a changed placement that apply only to a new process, such as `deadlineMs`. */
+  /** Called with the changed keys of a placement, such as `deadlineMs`, or of a plugin, `declares`, that apply only to a new process. */
   restartNeeded(name: string, keys: readonly string[]): void;
 }
 
@@ -28,6 +29,7 @@ interface ReloadablePlugin {
   readonly source: string;
   readonly compiler: PluginCompiler;
   placement: PlacementSpec;
+  declares: Plugin['declares'];
   inputs: ReadonlySet<string>;
   /** The latest reload of the plugin. Reloads of one plugin run one after another. */
   last: Promise<void>;
@@ -45,7 +47,10 @@ export class Reloader {
       const { source, placement, inputs = [] } = planned.origin ?? {};
       if (source === undefined || placement === undefined) return [];
       return [
-        { planned, source, placement, compiler: new PluginCompiler(source), inputs: new Set([source, ...inputs]), last: Promise.resolve() },
+        {
+          ...{ planned, source, placement, declares: planned.plugin.declares },
+          ...{ compiler: new PluginCompiler(source), inputs: new Set([source, ...inputs]), last: Promise.resolve() },
+        },
       ];
     });
     this.#watch = new FileWatch((files) => {
@@ -93,7 +98,7 @@ export class Reloader {
   }
 
   async #reload(target: ReloadablePlugin, placement: PlacementSpec, startedAt: number): Promise<void> {
-    const { host, reloaded, rejected, isRemote } = this.#options;
+    const { host, reloaded, rejected, restartNeeded, isRemote } = this.#options;
     const { planned, source, compiler } = target;
     const rejectFaults = (list: readonly Fault[]) => rejected(planned.name, list.map(describeFault).join('\n'));
     const loaded = await loadPluginFile(compiler, { file: source });
@@ -108,6 +113,8 @@ export class Reloader {
     try {
       const { retired } = await host.replace(planned.plugin.provides, { name: planned.name, plugin: adapted, config: placement.config });
       target.placement = placement;
+      if (!isDeepStrictEqual(adapted.declares, target.declares)) restartNeeded(planned.name, ['declares']);
+      target.declares = adapted.declares;
       reloaded(planned.name, performance.now() - startedAt);
       retired.catch((error: unknown) => rejected(planned.name, `the previous version did not stop cleanly: ${String(error)}`));
     } catch (error) {

@@ -18,7 +18,7 @@ const reloads = 20;
 const streams = 6;
 
 /** Source of a plugin whose decisions name its version in both phases. Half of them are delayed, so that some requests are always in flight. */
-const source = (version: number) => `import { Admission } from '@oarlock/spi/admission';
+const source = (version: number, declares = '{}') => `import { Admission } from '@oarlock/spi/admission';
 import { z } from 'zod';
 
 const version: string = '${version}';
@@ -26,6 +26,7 @@ let asked = 0;
 const later = () => new Promise<void>((resolve) => setImmediate(resolve));
 export default Admission.plugin({
   id: 'admission-versioned',
+  declares: ${declares},
   config: z.strictObject({}),
   create: () => ({
     matches: [{ resources: ['configmaps'], operations: ['CREATE'] }],
@@ -54,8 +55,8 @@ afterEach(async () => {
 
 it('replaces twenty versions of a plugin under constant load without losing a request or mixing two versions in one', async () => {
   const file = join(folder, 'versioned.ts');
-  const save = async (version: number) => {
-    await writeFile(`${file}.new`, source(version));
+  const save = async (version: number, declares?: string) => {
+    await writeFile(`${file}.new`, source(version, declares));
     await rename(`${file}.new`, file); // editors save by renaming
   };
   await save(0);
@@ -118,6 +119,13 @@ it('replaces twenty versions of a plugin under constant load without losing a re
   over = true;
   const answers = await all;
   expect(rejections).toEqual([]);
+  expect(restarts).toEqual([['admission-versioned', ['placement']]]);
+  const declared = new Promise<void>((resolve) => {
+    took = resolve;
+  });
+  await save(0, "{ reads: 'pods' }");
+  await declared;
+  expect(restarts.slice(1)).toEqual([['admission-versioned', ['declares']]]);
   for (const versions of answers) {
     expect(versions).toEqual(versions.toSorted((a, b) => a - b)); // no request used an older version than the one before
   }

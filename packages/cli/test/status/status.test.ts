@@ -38,7 +38,7 @@ it('prints the process alone without an API server', () => {
 });
 
 it('prints checks, plugins with their faults, and nodes without isolation', () => {
-  const faults = { error: 2, deadline: 0, late: 0, ended: 1 };
+  const faults = { error: 2, deadline: 0, late: 0, ended: 1, denied: 0 };
   const apiServer = {
     checks: ['[+]ping ok', 'readyz check passed'],
     plugins: [{ name: 'a', slot: 'admission/v1', healthy: false, suspended: false, reason: 'it threw', faults }],

@@ -1,7 +1,7 @@
 import type { PluginFaultKind, PluginHealthView } from '@oarlock/kernel/plugin-health';
 import { Counter, Gauge, Registry } from 'prom-client';
 
-const kinds: readonly PluginFaultKind[] = ['error', 'deadline', 'late', 'ended'];
+const kinds: readonly PluginFaultKind[] = ['error', 'deadline', 'late', 'ended', 'denied'];
 
 /** Returns a registry with the health of plugins and the number of their faults, read when the metrics are. */
 export function pluginHealthMetrics(health: () => readonly PluginHealthView[]): Registry {

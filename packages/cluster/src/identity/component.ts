@@ -1,4 +1,4 @@
-import { slotOf, type Lifecycle, type Plugin } from '@oarlock/kernel/plugin';
+import { slotOf, type Lifecycle, type Plugin, type PluginContext } from '@oarlock/kernel/plugin';
 import { spanContextOf } from '@oarlock/kernel/tracing';
 import type { Identity } from '@oarlock/spi/authn';
 import { Client, Events, type EventRecorderFactory } from '@oarlock/spi/client';
@@ -14,6 +14,7 @@ import type { Plan, PlannedPlugin } from '../composition/plan.ts';
 import { serviceAccountOf } from '../cluster-file/controller-accounts.ts';
 import { bootstrapPolicy } from '../cluster-file/bootstrap-policy.ts';
 import { version } from '../process/version.ts';
+import { reportMissingRules } from './missing-rules.ts';
 
 /** A component of the process: the user as which it authenticates, and the user agent, which determines the field manager. */
 export interface Component {
@@ -102,11 +103,19 @@ export function withComponentIdentities(plan: Plan, accessOf: (component: Compon
   const plugins = plan.plugins.map((planned): PlannedPlugin => {
     const part = componentOf(planned, plan);
     if (part === undefined) return planned;
-    const adapt = (plugin: Plugin) => withComponentClient(plugin, () => accessOnce(part));
+    const adapt = (plugin: Plugin) =>
+      withComponentClient(plugin, ({ log }) => {
+        const own = accessOnce(part);
+        return hasDeclaredRules(planned) ? { ...own, client: reportMissingRules(own.client, { plugin, log }) } : own;
+      });
     return { ...planned, plugin: adapt(planned.plugin), adapt };
   });
   return { ...plan, plugins };
 }
+
+/** Returns true if the permissions of a controller are those that its plugin declares. */
+const hasDeclaredRules = ({ name, origin, plugin }: PlannedPlugin): boolean =>
+  origin !== undefined && plugin.provides.token === Controllers.token && serviceAccountOf(name) === name;
 
 const withMasters = ({ identity, userAgent }: Component): Component => ({
   identity: { ...identity, groups: [masters, ...identity.groups] },
@@ -114,7 +123,7 @@ const withMasters = ({ identity, userAgent }: Component): Component => ({
 });
 
 /** Returns a plugin that receives the component's client and events. */
-function withComponentClient(plugin: Plugin, access: () => ComponentAccess): Plugin {
+function withComponentClient(plugin: Plugin, access: (context: PluginContext) => ComponentAccess): Plugin {
   const needed = (slot: { readonly token: symbol }) =>
     Object.entries(plugin.needs).flatMap(([key, need]) => (slotOf(need).token === slot.token ? [key] : []));
   const [clientKeys, eventsKeys] = [needed(Client), needed(Events)];
@@ -123,7 +132,7 @@ function withComponentClient(plugin: Plugin, access: () => ComponentAccess): Plu
   return {
     ...plugin,
     create(dependencies, context) {
-      const own = access();
+      const own = access(context);
       const replaced = Object.fromEntries([...clientKeys.map((key) => [key, own.client]), ...eventsKeys.map((key) => [key, own.events])]);
       const instance = plugin.create({ ...dependencies, ...replaced }, context);
       return isController ? withReconcileClient(instance as Controller & Lifecycle, own.client) : instance;

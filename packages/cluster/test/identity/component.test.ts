@@ -19,11 +19,11 @@ const file = (spec: object) =>
     'cluster.yaml',
   );
 
-/** A plan whose plugins report the client that they were created with. */
+/** A plan whose plugins report the component of the client that they were created with. */
 async function askers(spec: object): Promise<ReadonlyMap<string, Component>> {
   const planned = await createPlan(file(spec), { nodeName: 'n1' });
   const seen = new Map<string, Component>();
-  const parts = new Map<ComponentAccess['client'], Component>();
+  const asked: Promise<void>[] = [];
   const bare: Plan = {
     ...planned,
     plugins: planned.plugins.map(
@@ -33,8 +33,8 @@ async function askers(spec: object): Promise<ReadonlyMap<string, Component>> {
           ...each.plugin,
           needs: { client: Client, events: Events },
           create({ client }: { client?: ComponentAccess['client'] }): Lifecycle {
-            const part = client && parts.get(client);
-            if (part !== undefined) seen.set(each.name, part);
+            const askAs = client as Partial<ComponentAccess['client']> | undefined;
+            if (askAs?.raw !== undefined) asked.push(askAs.raw('GET', '/').then((part) => void seen.set(each.name, part as Component)));
             return {};
           },
         } as unknown as Plugin,
@@ -42,11 +42,11 @@ async function askers(spec: object): Promise<ReadonlyMap<string, Component>> {
     ),
   };
   const composition = withComponentIdentities(bare, (part) => {
-    const client = { part: part.identity.name } as unknown as ComponentAccess['client'];
-    parts.set(client, part);
+    const client = { raw: async () => part } as unknown as ComponentAccess['client'];
     return { client, events: {} as ComponentAccess['events'] };
   });
   for (const { plugin } of composition.plugins) plugin.create({}, {} as PluginContext);
+  await Promise.all(asked);
   return seen;
 }
 

@@ -34,8 +34,8 @@ export async function mountVolumes(pass: SyncPass): Promise<boolean> {
   } catch (error) {
     pass.signal.throwIfAborted();
     if (!(error instanceof VolumeMountErrors)) throw error;
-    for (const { volume, message } of error.failures)
-      record.event('Warning', 'FailedMount', `MountVolume.SetUp failed for volume "${volume}" : ${message}`);
+    for (const { volume, operation, message } of error.failures)
+      record.event('Warning', 'FailedMount', `MountVolume.${operation} failed for volume "${volume}" : ${message}`);
     return false;
   }
 }

@@ -38,7 +38,10 @@ export type PodVolumes = Map<string, MountedVolume>;
 
 /** The error of one volume that could not be mounted. */
 export interface VolumeMountError {
+  /** The name of the PersistentVolume, or of a volume in the pod that has none. */
   readonly volume: string;
+  /** The failed step, which the event names. */
+  readonly operation: VolumeError['operation'];
   readonly message: string;
 }
 export class VolumeMountErrors extends Error {
@@ -106,8 +109,10 @@ export class VolumeManager {
 
   /** Mounts the volumes that are not mounted yet. @throws VolumeMountErrors with every volume that failed; all other volumes are mounted */
   async mount(pod: Pod, mounted: PodVolumes, call: Call): Promise<void> {
-    await this.#forEachVolume(this.unmountedVolumes(pod, mounted), call, async (volume) => {
-      mounted.set(volume.name, await this.#mount(pod, { volume, claimed: await this.#claimed(pod, volume, call) }, call));
+    await this.#forEachVolume(this.unmountedVolumes(pod, mounted), call, async (volume, name) => {
+      const claimed = await this.#claimed(pod, volume, call);
+      name(claimed.persistentVolume?.metadata?.name);
+      mounted.set(volume.name, await this.#mount(pod, { volume, claimed }, call));
     });
   }
 
@@ -224,16 +229,31 @@ export class VolumeManager {
     return { claim, persistentVolume: await client.get(persistentVolumes, { name: claim.spec.volumeName }, { signal }) };
   }
 
-  /** Runs `work` for each volume. If the signal aborts, the call does not wait for volume drivers that do not answer. */
-  async #forEachVolume(volumes: readonly Volume[], { signal }: Call, work: (volume: Volume) => Promise<void>): Promise<void> {
+  /**
+   * Runs `work` for each volume; `work` passes the name that errors have, if that is not the name in the pod. If the signal aborts, the call does not
+   * wait for volume drivers that do not answer.
+   */
+  async #forEachVolume(
+    volumes: readonly Volume[],
+    { signal }: Call,
+    work: (volume: Volume, name: (specName: string | undefined) => void) => Promise<void>,
+  ): Promise<void> {
     if (volumes.length === 0) return;
-    const results = await untilAborted(signal, Promise.allSettled(volumes.map(work)));
+    const names = volumes.map(({ name }) => name);
+    const started = volumes.map((volume, index) => work(volume, (specName) => (names[index] = specName ?? volume.name)));
+    const results = await untilAborted(signal, Promise.allSettled(started));
     const failures = results.flatMap((result, index) =>
-      result.status === 'rejected' ? [{ volume: volumes[index]?.name ?? '', message: errorText(result.reason) }] : [],
+      result.status === 'rejected' ? [mountError(names[index] ?? '', result.reason)] : [],
     );
     if (failures.length > 0) throw new VolumeMountErrors(failures);
   }
 }
+
+const mountError = (volume: string, reason: unknown): VolumeMountError => ({
+  volume,
+  operation: reason instanceof VolumeError ? reason.operation : 'SetUp',
+  message: errorText(reason),
+});
 
 /** Resolves with the result of `work`, or rejects with the signal's reason as soon as the signal aborts. */
 function untilAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {

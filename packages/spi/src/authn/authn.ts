@@ -24,6 +24,8 @@ export interface Credentials {
   /** The names and values of the header lines, alternately, as the client sent them. Absent if the credentials are not those of an HTTP request. */
   readonly rawHeaders?: readonly string[];
   readonly remoteAddress?: string;
+  /** An object that is the same for all requests of one connection, as a weak key of caches. Absent if the credentials are not those of an HTTP request. */
+  readonly connection?: object;
   /**
    * The audiences for which a token must be valid; set for a TokenReview with audiences. Absent: the audiences of the API server. The result lists
    * the audiences that match in `audiences`.

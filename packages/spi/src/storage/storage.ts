@@ -125,6 +125,11 @@ export interface StorageDriver {
   watch(prefix: string, options: { readonly after: Revision; readonly signal: AbortSignal }): AsyncIterable<ChangeBatch>;
   /** Returns the newest revision (linearizable). Every open watch reports progress at or after it without waiting for a write. */
   requestProgress(): Promise<Revision>;
+  /**
+   * Returns the newest revision (linearizable) without waiting and without a report of progress. Absent if another process has the store.
+   * @throws StorageError `Unavailable`
+   */
+  currentRevision?(): Revision;
   /** Discards versions that were overwritten or deleted before `revision`. Reads at `revision` and later are not affected. */
   compact(revision: Revision): Promise<void>;
   /**

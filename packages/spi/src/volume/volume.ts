@@ -94,6 +94,10 @@ export interface VolumeDriver {
 const brand = Symbol.for('oarlock:VolumeError');
 
 export type VolumeErrorCode = 'NotFound' | 'InvalidArgument' | 'NotReady' | 'Failed';
+export interface VolumeErrorOptions extends ErrorOptions {
+  /** The failed step of a mount: making the volume available on the node (MountDevice) or to the pod (SetUp, the default). The kubelet's event names it. */
+  readonly operation?: 'MountDevice' | 'SetUp';
+}
 export class VolumeError extends Error {
   /** Makes `instanceof` work across two copies of this package: Oarlock's and a plugin's. */
   static override [Symbol.hasInstance](value: unknown): boolean {
@@ -104,9 +108,11 @@ export class VolumeError extends Error {
   }
   override readonly name = 'VolumeError';
   readonly code: VolumeErrorCode;
-  constructor(code: VolumeErrorCode, message: string, options?: ErrorOptions) {
+  readonly operation: 'MountDevice' | 'SetUp';
+  constructor(code: VolumeErrorCode, message: string, options?: VolumeErrorOptions) {
     super(message, options);
     this.code = code;
+    this.operation = options?.operation ?? 'SetUp';
   }
 }
 

@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
-import { configMaps, namespaces } from '@oarlock/api/resources';
+import { configMaps, events, namespaces } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
+import { pluginHealthUrl, type PluginHealthList } from '@oarlock/cluster/paths/plugin-health-path';
 import { startCluster, type StartClusterOptions, type TestCluster } from '@oarlock/testing/start-cluster';
 import { afterEach, describe, expect, it } from 'vitest';
 
@@ -85,5 +86,21 @@ describe('plugin in its own thread', () => {
     await expect.poll(() => outcomeOf(make())).toBe('admitted');
     expect(await outcomeOf(make(undefined, { after: `map-${names}` }))).toBe('admitted');
     expect(await outcomeOf(make(undefined, { after: 'nobody' }))).toMatch(/failed: configmaps "nobody" not found$/);
+  });
+});
+
+describe('controller in its own thread that does not declare what its informers read', () => {
+  const remedy = "declares: { rules: 'patch | core | configmaps; list,watch | core | configmaps' }";
+
+  it('is reported in its health and in an Event, with the declaration to write', async () => {
+    cluster = await startCluster({
+      roles: ['apiserver', 'controllers'],
+      spec: { controllers: [{ use: file('undeclared-controller'), placement: 'thread' }] },
+    });
+    const health = async () => ((await cluster.client.raw('GET', pluginHealthUrl)) as PluginHealthList).plugins[0];
+    await expect.poll(health, { timeout: 20_000 }).toMatchObject({ healthy: false, reason: expect.stringContaining(remedy) as string });
+    await expect
+      .poll(async () => (await cluster.client.list(events, { namespace: 'kube-system' })).items.map(({ message }) => message))
+      .toContainEqual(expect.stringContaining(remedy));
   });
 });

@@ -142,7 +142,8 @@ export class GroupContentSync {
     const [name, namespace] = [groupNotes.deletionSecretName, groupNotes.deletionSecretNamespace].map(
       (key) => metadata?.annotations?.[key],
     );
-    return readSecrets(this.#options.client, name !== undefined && namespace !== undefined ? { name, namespace } : undefined);
+    const ref = name !== undefined && namespace !== undefined ? { name, namespace } : undefined;
+    return readSecrets(this.#options.client, { ref, reader: 'sidecar' });
   }
 }
 

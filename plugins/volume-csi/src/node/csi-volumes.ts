@@ -15,6 +15,7 @@ import { setVolumeOwnership, shouldSetOwnership } from './internal/fs-group.ts';
 import type { ExpansionTarget, NodeExpansion } from './node-expansion.ts';
 import type { OnlineExpansion } from './online-expansion.ts';
 import { removeVolumeData, readVolumeData, writeVolumeData } from './internal/volume-data-file.ts';
+import { selinuxMountOptions } from './selinux-mount.ts';
 import { readSecrets } from '../volume/secrets.ts';
 import type { Staging } from './staging.ts';
 import { podContext } from './internal/volume-context.ts';
@@ -28,6 +29,8 @@ export interface CsiVolumesOptions {
   readonly inUse: () => VolumesInUse;
   readonly expansion: NodeExpansion;
   readonly growth: OnlineExpansion;
+  /** Returns the SELinux context of files of containers; undefined on a node without SELinux. */
+  readonly fileContext: () => Promise<string | undefined>;
 }
 
 /** A volume, either inline in the pod or behind a PersistentVolumeClaim. */
@@ -75,28 +78,24 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
     const spec = await this.#spec(driver.name, call);
     checkLifecycle(driver.name, spec, volume.ephemeral);
     const driverSetsGroup = fsGroup !== undefined && driver.nodeCapabilities.has('VOLUME_MOUNT_GROUP');
-    const volumeCapability = capability(
-      {
-        accessModes: persistentVolume?.spec?.accessModes,
-        volumeMode: volume.block ? 'Block' : 'Filesystem',
-        fsType: volume.fsType,
-        mountOptions: persistentVolume?.spec?.mountOptions,
-        ...(driverSetsGroup && { mountGroup: fsGroup }),
-      },
-      driver.nodeCapabilities.has('NODE_SINGLE_NODE_MULTI_WRITER'),
-    );
+    const volumeCapability = await this.#capability(driver, volume, { volumeRequest: request, spec, driverSetsGroup });
     const { context, secrets } = await podContext(request, spec, volume.ephemeral);
     const volumeContext = { ...volume.attributes, ...context };
     const targetPath = join(path, 'mount');
     const { staging } = this.#options;
     const staged = staging.directoryOf(driver.name, volume.volumeHandle);
     await staging.runExclusive(staged, () =>
-      asVolumeError('MountVolume', volume.volumeName, async () => {
+      asVolumeError({}, async () => {
         await mkdir(path, { recursive: true, mode: 0o750 });
         await writeVolumeData(path, { driver: driver.name, volumeHandle: volume.volumeHandle, ephemeral: volume.ephemeral });
         const { stagingTargetPath, publishContext } = volume.ephemeral
           ? { stagingTargetPath: '', publishContext: {} }
           : await this.#stage(driver, { volume, staged, volumeRequest: request, spec, volumeCapability, volumeContext }, call);
+        const publishSecrets = await readSecrets(this.#options.client, {
+          ref: volume.publishSecret,
+          reader: 'nodePublishSecretRef',
+          signal: call.signal,
+        });
         await driver.client.nodePublishVolume(
           {
             volumeId: volume.volumeHandle,
@@ -105,7 +104,7 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
             targetPath,
             volumeCapability,
             readonly: volume.readOnly,
-            secrets: { ...(await readSecrets(this.#options.client, volume.publishSecret, call.signal)), ...secrets },
+            secrets: { ...publishSecrets, ...secrets },
             volumeContext,
           },
           call,
@@ -125,6 +124,30 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
       ...(volume.block && { device: true }),
       ...(spec?.requiresRepublish === true && { refreshAfterMs: republishPeriodMs }),
     };
+  }
+
+  /** Returns the capability of a volume for the calls of the node service. */
+  async #capability(
+    driver: CsiDriver,
+    volume: VolumeSpec,
+    {
+      volumeRequest,
+      spec,
+      driverSetsGroup,
+    }: { readonly volumeRequest: VolumeRequest; readonly spec: CSIDriverSpec | undefined; readonly driverSetsGroup: boolean },
+  ): Promise<VolumeCapability> {
+    const { accessModes, mountOptions = [] } = volumeRequest.persistentVolume?.spec ?? {};
+    const fileContext = spec?.seLinuxMount === true ? await this.#options.fileContext() : undefined;
+    return capability(
+      {
+        accessModes,
+        volumeMode: volume.block ? 'Block' : 'Filesystem',
+        fsType: volume.fsType,
+        mountOptions: [...mountOptions, ...selinuxMountOptions(volumeRequest, spec, fileContext)],
+        ...(driverSetsGroup && volumeRequest.fsGroup !== undefined && { mountGroup: volumeRequest.fsGroup }),
+      },
+      driver.nodeCapabilities.has('NODE_SINGLE_NODE_MULTI_WRITER'),
+    );
   }
 
   /** Finishes a pending node expansion of a volume, and watches for later expansions. */
@@ -151,7 +174,7 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
     const { staging, inUse, growth } = this.#options;
     const staged = staging.directoryOf(name, volumeHandle);
     await staging.runExclusive(staged, () =>
-      asVolumeError('UnmountVolume', volumeHandle, async () => {
+      asVolumeError({ prefix: `UnmountVolume failed for volume "${volumeHandle}" : ` }, async () => {
         await driver.client.nodeUnpublishVolume(volumeHandle, join(path, 'mount'), call);
         if (!ephemeral && (await staging.removePublication(staged, path))) {
           growth.forget(staged);
@@ -185,11 +208,13 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
     const stagingTargetPath = staging.target(staged);
     if (driver.nodeCapabilities.has('STAGE_UNSTAGE_VOLUME')) {
       await mkdir(volume.block ? dirname(stagingTargetPath) : stagingTargetPath, { recursive: true, mode: 0o750 });
-      const secrets = await readSecrets(client, persistentVolume?.spec?.csi?.nodeStageSecretRef, call.signal);
-      await driver.client.nodeStageVolume(
-        { volumeId: volumeHandle, publishContext, stagingTargetPath, volumeCapability, secrets, volumeContext },
-        call,
-      );
+      const secrets = await readSecrets(client, {
+        ref: persistentVolume?.spec?.csi?.nodeStageSecretRef,
+        reader: 'nodeStageSecretRef',
+        signal: call.signal,
+      });
+      const request = { volumeId: volumeHandle, publishContext, stagingTargetPath, volumeCapability, secrets, volumeContext };
+      await asVolumeError({ operation: 'MountDevice' }, () => driver.client.nodeStageVolume(request, call));
     }
     return { stagingTargetPath, publishContext };
   }
@@ -257,13 +282,15 @@ function checkLifecycle(driver: string, spec: CSIDriverSpec | undefined, ephemer
     );
 }
 
-async function asVolumeError(operation: string, volume: string, work: () => Promise<void>): Promise<void> {
+/** Converts the error of a driver's call. The kubelet names the operation and the volume in the events of mounts. */
+async function asVolumeError(
+  { prefix = '', operation = 'SetUp' }: { readonly prefix?: string; readonly operation?: VolumeError['operation'] },
+  work: () => Promise<unknown>,
+): Promise<void> {
   try {
     await work();
   } catch (error) {
     if (!(error instanceof GrpcError)) throw error;
-    throw new VolumeError('Failed', `${operation} failed for volume "${volume}" : ${error.rpcText}`, {
-      cause: error,
-    });
+    throw new VolumeError('Failed', `${prefix}${error.rpcText}`, { cause: error, operation });
   }
 }

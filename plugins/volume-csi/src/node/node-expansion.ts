@@ -75,7 +75,7 @@ export class NodeExpansion {
             stagingTargetPath: this.#staging.target(staged),
             capacityRange: { requiredBytes: quantityValue(size) },
             volumeCapability,
-            secrets: await readSecrets(this.#client, csi.nodeExpandSecretRef, signal),
+            secrets: await readSecrets(this.#client, { ref: csi.nodeExpandSecretRef, reader: 'nodeExpandSecretRef', signal }),
           },
           { signal },
         );

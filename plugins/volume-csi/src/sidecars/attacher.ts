@@ -134,7 +134,7 @@ export class Attacher implements Sidecar {
         driver.controllerCapabilities.has('CONTROLLER_SINGLE_NODE_MULTI_WRITER'),
       ),
       readonly: driver.controllerCapabilities.has('PUBLISH_READONLY') && csi.readOnly === true,
-      secrets: await readSecrets(client, csi.controllerPublishSecretRef),
+      secrets: await readSecrets(client, { ref: csi.controllerPublishSecretRef, reader: 'attacher' }),
       volumeContext: csi.volumeAttributes ?? {},
     });
   }
@@ -149,7 +149,11 @@ export class Attacher implements Sidecar {
       // the CSINode of a deleted node is gone, so the attachment's annotation has its node id
       const nodeId = attachment.metadata?.annotations?.[nodeIdAnnotation] ?? this.#nodeId(attachment.spec.nodeName);
       if (this.#attaches && csi !== undefined)
-        await driver.client.controllerUnpublishVolume(csi.volumeHandle, nodeId, await readSecrets(client, csi.controllerPublishSecretRef));
+        await driver.client.controllerUnpublishVolume(
+          csi.volumeHandle,
+          nodeId,
+          await readSecrets(client, { ref: csi.controllerPublishSecretRef, reader: 'attacher' }),
+        );
     } catch (error) {
       await client
         .patch(

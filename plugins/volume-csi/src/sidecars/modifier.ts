@@ -93,7 +93,7 @@ export class Modifier implements Sidecar {
     try {
       await driver.client.controllerModifyVolume({
         volumeId: csi.volumeHandle,
-        secrets: await readSecrets(client, csi.controllerExpandSecretRef),
+        secrets: await readSecrets(client, { ref: csi.controllerExpandSecretRef, reader: 'sidecar' }),
         mutableParameters: attributesClass.parameters ?? {},
       });
     } catch (error) {

@@ -163,7 +163,7 @@ export class Provisioner implements Sidecar {
       sources: this.#places,
     });
     const secret = secretReference(storageClass.parameters, 'provisioner', claimTokens(name, claim));
-    const secrets = await readSecrets(client, secret);
+    const secrets = await readSecrets(client, { ref: secret, reader: 'sidecar' });
     const volume = await driver.client.createVolume({
       name,
       capacityRange: { requiredBytes, ...(limit !== undefined && { limitBytes: quantityValue(limit) }) },
@@ -240,7 +240,7 @@ export class Provisioner implements Sidecar {
     try {
       const { [annotations.deletionSecretName]: secret, [annotations.deletionSecretNamespace]: namespace } = volume.metadata.annotations;
       const ref = secret && namespace ? { name: secret, namespace } : undefined;
-      await driver.client.deleteVolume(volume.spec.csi.volumeHandle, await readSecrets(client, ref));
+      await driver.client.deleteVolume(volume.spec.csi.volumeHandle, await readSecrets(client, { ref, reader: 'sidecar' }));
     } catch (error) {
       recorder.event(volume, 'Warning', 'VolumeFailedDelete', callErrorText(error));
       throw error;

@@ -90,7 +90,7 @@ export class Resizer implements Sidecar {
     return driver.client.controllerExpandVolume({
       volumeId: csi?.volumeHandle ?? '',
       capacityRange: { requiredBytes },
-      secrets: await readSecrets(client, csi?.controllerExpandSecretRef),
+      secrets: await readSecrets(client, { ref: csi?.controllerExpandSecretRef, reader: 'sidecar' }),
       volumeCapability: capability(
         { accessModes, volumeMode, mountOptions, fsType: csi?.fsType },
         driver.controllerCapabilities.has('CONTROLLER_SINGLE_NODE_MULTI_WRITER'),

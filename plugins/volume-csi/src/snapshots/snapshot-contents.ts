@@ -141,15 +141,13 @@ export class ContentSync {
   async #secrets({ metadata, spec }: VolumeSnapshotContent): Promise<Strings> {
     const { client } = this.#options;
     const [name, namespace] = [metadata?.annotations?.[notes.deletionSecretName], metadata?.annotations?.[notes.deletionSecretNamespace]];
-    if (name !== undefined && namespace !== undefined) return readSecrets(client, { name, namespace });
+    if (name !== undefined && namespace !== undefined) return readSecrets(client, { ref: { name, namespace }, reader: 'sidecar' });
     const parameters = this.#caches.classes.get(spec.volumeSnapshotClassName ?? '')?.parameters;
-    return readSecrets(
-      client,
-      secretReference(parameters, 'snapshotter', {
-        'volumesnapshot.name': spec.volumeSnapshotRef.name ?? '',
-        'volumesnapshot.namespace': spec.volumeSnapshotRef.namespace ?? '',
-        'volumesnapshotcontent.name': metadata?.name ?? '',
-      }),
-    );
+    const ref = secretReference(parameters, 'snapshotter', {
+      'volumesnapshot.name': spec.volumeSnapshotRef.name ?? '',
+      'volumesnapshot.namespace': spec.volumeSnapshotRef.namespace ?? '',
+      'volumesnapshotcontent.name': metadata?.name ?? '',
+    });
+    return readSecrets(client, { ref, reader: 'sidecar' });
   }
 }

@@ -142,6 +142,13 @@ export class PlainDriver {
         await rm(join(directory, 'volumes', volumeId), { recursive: true, force: true });
         return {};
       },
+      ControllerPublishVolume: () => ({ publishContext: {} }),
+      ControllerUnpublishVolume: () => ({}),
+      ControllerExpandVolume: ({ capacityRange }: { readonly capacityRange?: { readonly requiredBytes: number } }) => ({
+        capacityBytes: capacityRange?.requiredBytes ?? 0,
+        nodeExpansionRequired: true,
+      }),
+      ControllerModifyVolume: () => ({}),
       // their answers are those of the options
       ListVolumes: () => ({}),
       ControllerGetVolume: () => ({}),
@@ -228,6 +235,8 @@ export class PlainDriver {
       NodeGetInfo: () => ({ nodeId: 'plain-node', maxVolumesPerNode, ...(topology && { accessibleTopology: { segments: topology } }) }),
       NodeGetCapabilities: () => ({ capabilities: nodeCapabilities.map((type) => ({ rpc: { type } })) }),
       NodeExpandVolume: () => ({}),
+      NodeStageVolume: () => ({}),
+      NodeUnstageVolume: () => ({}),
       // a link in place of a mount, so that the tests need no privileges
       NodePublishVolume: async ({ volumeId, targetPath }: { readonly volumeId: string; readonly targetPath: string }) => {
         await mkdir(dirname(targetPath), { recursive: true });

@@ -109,6 +109,6 @@ export type PipelineResponse =
 
 /** A handler of requests independent of HTTP: the pipeline, or a handler that wraps it. */
 export interface RequestHandler {
-  /** Handles a request. @throws StatusError if the request is rejected */
-  handle(request: ApiRequest): Promise<PipelineResponse>;
+  /** Handles a request. Returns a promise only if it has to wait. @throws StatusError if the request is rejected */
+  handle(request: ApiRequest): PipelineResponse | Promise<PipelineResponse>;
 }

@@ -45,6 +45,7 @@ export class Connection implements ClientConnection {
   readonly key: string;
   readonly source: string;
   readonly remoteAddress: string | undefined;
+  readonly cacheKey = Object.freeze({});
   readonly #options: ConnectionOptions;
   /** The requests in progress, each with the progress that the last check recorded. */
   readonly #requests = new Map<MonitoredExchange, ProgressSample | undefined>();

@@ -60,9 +60,12 @@ export class EncryptedStorage implements StorageDriver {
     this.#log = log;
     this.#resource = resource;
     this.traits = { ...storage.traits, maxValueBytes: storage.traits.maxValueBytes - overheadBytes };
+    const { currentRevision } = storage;
+    if (currentRevision) this.currentRevision = () => currentRevision.call(storage);
     if (storage.skipTo) this.skipTo = (revision) => storage.skipTo?.(revision) ?? Promise.resolve();
   }
 
+  currentRevision?: () => Revision;
   skipTo?: (revision: Revision) => Promise<void>;
 
   /** Sets the rules for later reads and writes. Must be called before the first read or write. */

@@ -1,12 +1,12 @@
 import { createSocket } from 'node:dgram';
 import { readFile } from 'node:fs/promises';
-import { createServer, type Server } from 'node:net';
-import { isIPv4 } from 'node:net';
+import { isIPv4, type Server } from 'node:net';
 import type { Clock } from '@oarlock/primitives/clock';
 import { gatewayAddress } from './node-address.ts';
 import { DatagramFlows } from './relay/datagram-flows.ts';
-import { relayConnection } from './relay/dial-client.ts';
 import { DialServer } from './relay/dial-server.ts';
+import { createEntrance, type EntranceOptions } from './relay/entrance.ts';
+import { SourceShares } from './relay/source-shares.ts';
 import type { Target } from './relay/target.ts';
 
 /** A port of the host that leads to a target in the network of the node. */
@@ -21,6 +21,8 @@ interface Listener {
 
 export interface HostRelayOptions {
   readonly clock: Clock;
+  /** The maximum number of connections and flows in each direction. */
+  readonly places: number;
   /** Path of the relay's other side, which connects in the network of the node. */
   readonly uplink: string;
   /** Called with a port that cannot be published. */
@@ -28,20 +30,22 @@ export interface HostRelayOptions {
 }
 
 const dnsPort = 53;
-const maxConnectionsPerPort = 4096;
 const keyOf = ({ address, port, target }: PublishedPort) => `${target.protocol} ${address}:${port} ${target.address}:${target.port}`;
 
 /** The host's side of the relay: connects to what the node and its pods connect to, and listens on published ports for clients of the host. */
 export class HostRelay {
   readonly #options: HostRelayOptions;
   readonly #outgoing: DialServer;
+  /** Of the published ports. The node's side divides the outgoing connections, since it knows which pod opens them. */
+  readonly #shares: SourceShares;
   readonly #listeners = new Map<string, Listener>();
   #published: Promise<void> = Promise.resolve();
   #nameServer = '127.0.0.1';
 
   constructor(options: HostRelayOptions) {
     this.#options = options;
-    this.#outgoing = new DialServer({ clock: options.clock, resolve: (target) => this.#resolve(target) });
+    this.#shares = new SourceShares(options.places);
+    this.#outgoing = new DialServer({ clock: options.clock, places: options.places, resolve: (target) => this.#resolve(target) });
   }
 
   /** Accepts connections of the node. */
@@ -99,27 +103,35 @@ export class HostRelay {
     return { ...target, address: target.port === dnsPort ? this.#nameServer : '127.0.0.1' };
   }
 
-  async #listenTcp({ address, port, target }: PublishedPort): Promise<{ readonly listener: Listener; readonly port: number }> {
-    const path = this.#options.uplink;
-    const server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true }, (client) =>
-      relayConnection(client, { path, target }),
-    );
-    server.maxConnections = maxConnectionsPerPort;
+  /** Clients of one port have shares of their own, so that a Service that is flooded leaves places for the API server. */
+  #entrance(published: PublishedPort): EntranceOptions {
+    const port = keyOf(published);
+    const { target } = published;
+    return {
+      path: this.#options.uplink,
+      shares: this.#shares,
+      sourceOf: (address) => `${port} ${address}`,
+      targetOf: async () => target,
+    };
+  }
+
+  async #listenTcp(published: PublishedPort): Promise<{ readonly listener: Listener; readonly port: number }> {
+    const server = createEntrance(this.#entrance(published));
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
-      server.listen({ host: address, port, exclusive: true }, resolve);
+      server.listen({ host: published.address, port: published.port, exclusive: true }, resolve);
     });
     return { listener: { close: () => closeServer(server) }, port: (server.address() as { readonly port: number }).port };
   }
 
-  async #listenUdp({ address, port, target }: PublishedPort): Promise<{ readonly listener: Listener; readonly port: number }> {
-    const { clock, uplink: path } = this.#options;
+  async #listenUdp(published: PublishedPort): Promise<{ readonly listener: Listener; readonly port: number }> {
     const socket = createSocket('udp4');
     await new Promise<void>((resolve, reject) => {
       socket.once('error', reject);
-      socket.bind({ address, port, exclusive: true }, resolve);
+      socket.bind({ address: published.address, port: published.port, exclusive: true }, resolve);
     });
-    return { listener: new DatagramFlows(socket, { clock, path, targetOf: async () => target }), port: socket.address().port };
+    const flows = new DatagramFlows(socket, { clock: this.#options.clock, ...this.#entrance(published) });
+    return { listener: flows, port: socket.address().port };
   }
 }
 

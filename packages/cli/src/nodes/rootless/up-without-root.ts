@@ -15,6 +15,7 @@ import { HostRelay } from './host-relay.ts';
 import { insideVariable, localAddresses, type InsideMessage } from './inside-node.ts';
 import { nodeAddress } from './node-address.ts';
 import { openNodeNamespaces, releaseNodeNamespaces, type NodeNamespaces } from './node-namespaces.ts';
+import { placesOf } from './relay/source-shares.ts';
 import type { UplinkOptions } from './uplink.ts';
 
 export interface WithoutRootOptions {
@@ -34,8 +35,10 @@ export async function upWithoutRoot(options: WithoutRootOptions): Promise<void> 
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const namespaces = await openNodeNamespaces(directory);
   const sockets = { host: socketPath(directory, 'host.sock'), uplink: join(directory, 'uplink.sock') };
+  const places = placesOf((await readIfExists('/proc/self/limits')) ?? '');
   const relay = new HostRelay({
     clock: systemClock,
+    places,
     uplink: socketPath(directory, 'uplink.sock'),
     onWarning: (warning) => options.onWarning(warning),
   });
@@ -44,7 +47,7 @@ export async function upWithoutRoot(options: WithoutRootOptions): Promise<void> 
     await rm(sockets.host, { force: true });
     await relay.listen(sockets.host);
     const port = await publishServer(relay, directory, options);
-    uplink = await startUplink(namespaces, { host: join(directory, 'host.sock'), uplink: sockets.uplink });
+    uplink = await startUplink(namespaces, { host: join(directory, 'host.sock'), uplink: sockets.uplink, places });
     const child = startInside(namespaces, port);
     uplink.once('exit', () => child.kill('SIGTERM'));
     child.on('message', ({ ready, warning, published }: InsideMessage) => {

@@ -18,10 +18,15 @@ const warnings: string[] = [];
 const cleanups: (() => unknown)[] = [];
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'host-relay-'));
-  uplink = new DialServer({ clock: systemClock, resolve: (target) => target });
+  uplink = new DialServer({ clock: systemClock, places: 100, resolve: (target) => target });
   await uplink.listen(join(directory, 'uplink.sock'));
   warnings.length = 0;
-  relay = new HostRelay({ clock: systemClock, uplink: join(directory, 'uplink.sock'), onWarning: (warning) => warnings.push(warning) });
+  relay = new HostRelay({
+    clock: systemClock,
+    places: 100,
+    uplink: join(directory, 'uplink.sock'),
+    onWarning: (warning) => warnings.push(warning),
+  });
   await relay.listen(join(directory, 'host.sock'));
 });
 afterEach(async () => {

@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { gatewayAddress, nodeAddress, relayPort } from '../../../src/nodes/rootless/node-address.ts';
+import { relayTable } from '../../../src/nodes/rootless/relay/original-destinations.ts';
 import { namespaceProblem, openNodeNamespaces, releaseNodeNamespaces } from '../../../src/nodes/rootless/node-namespaces.ts';
 
 const run = promisify(execFile);
@@ -33,6 +34,43 @@ const send = async (text, from, address) => {
   await send('first of 5001', 5001, '203.0.113.2');
   await send('end', 5002, '203.0.113.3');
   for (const socket of sockets.values()) socket.close();
+})();`;
+/** A pod with the rule of network-bridge that masquerades its packets. */
+const podNetwork = `set -e
+ip netns add pod
+ip link add pod0 type veth peer name eth0 netns pod
+ip addr add 10.244.0.1/24 dev pod0
+ip link set pod0 up
+ip -n pod addr add 10.244.0.7/24 dev eth0
+ip -n pod link set eth0 up
+ip -n pod route add default via 10.244.0.1
+echo 1 > /proc/sys/net/ipv4/ip_forward
+nft -f - <<'RULES'
+table inet oarlock-oarlock0 {
+  chain postrouting {
+    type nat hook postrouting priority srcnat; policy accept;
+    ip saddr 10.244.0.0/16 ip daddr != 10.244.0.0/16 masquerade
+  }
+}
+RULES`;
+/** Prints the source of each connection that reaches the relay. */
+const printSources = `
+const server = require('node:net').createServer((socket) => {
+  console.log(socket.remoteAddress);
+  socket.resetAndDestroy();
+});
+server.listen(${relayPort}, '${gatewayAddress}', () => console.log('listening'));`;
+const floodPorts = 12_000;
+/** Sends a datagram from each of many ports. */
+const flood = `
+const { createSocket } = require('node:dgram');
+(async () => {
+  for (let port = 20000; port < ${20_000 + floodPorts}; port += 1) {
+    const socket = createSocket('udp4');
+    await new Promise((bound) => socket.bind(port, bound));
+    await new Promise((sent) => socket.send('x', 53, '203.0.113.1', sent));
+    socket.close();
+  }
 })();`;
 
 describe.skipIf(problem !== undefined && process.env['CI'] !== 'true')(
@@ -82,6 +120,37 @@ describe.skipIf(problem !== undefined && process.env['CI'] !== 'true')(
       const received: string[] = [];
       for (let line = await lines.next(); line.done !== true; line = await lines.next()) received.push(line.value);
       expect(received).toEqual(['first of 5000', 'second of 5000', 'first of 5001', 'end']);
+    });
+
+    it('keep the addresses of pods on the way to the relay, which masquerading would hide', async () => {
+      const { enterNode, enterUplink } = await openNodeNamespaces(directory);
+      await inside(enterNode, ['sh', '-c', podNetwork]);
+      const [file = '', ...words] = enterUplink;
+      const relay = spawn(file, [...words, process.execPath, '-e', printSources], { stdio: ['ignore', 'pipe', 'inherit'] });
+      const lines = createInterface({ input: relay.stdout })[Symbol.asyncIterator]();
+      expect((await lines.next()).value).toBe('listening');
+      const connectTo = ['-e', `require('node:net').connect(443, '203.0.113.1').on('error', () => {})`];
+      await inside(enterNode, ['ip', 'netns', 'exec', 'pod', process.execPath, ...connectTo]);
+      expect((await lines.next()).value).toBe('10.244.0.7');
+      await inside(enterNode, [process.execPath, ...connectTo]);
+      expect((await lines.next()).value).toBe(nodeAddress);
+      relay.kill('SIGKILL');
+      await once(relay, 'exit');
+    });
+
+    it('have a rate of new flows for each pod, so that one does not fill the map of destinations', async () => {
+      const { enterNode, enterUplink } = await openNodeNamespaces(directory);
+      await inside(enterNode, ['sh', '-c', podNetwork]);
+      await inside(enterNode, ['ip', 'netns', 'exec', 'pod', process.execPath, '-e', flood]);
+      const elements = async (source: string) => {
+        const listed = await inside(enterUplink, ['nft', 'list', 'map', 'ip', relayTable, 'destinations']);
+        return listed.split(`${source} . udp`).length - 1;
+      };
+      const ofPod = await elements('10.244.0.7');
+      expect(ofPod).toBeGreaterThanOrEqual(2000);
+      expect(ofPod).toBeLessThan(floodPorts);
+      await inside(enterNode, [process.execPath, '-e', send]);
+      expect(await elements(nodeAddress)).toBe(3);
     });
 
     it('are found again after the end of their holder by another program of the node, and otherwise created', async () => {

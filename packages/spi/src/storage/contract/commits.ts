@@ -13,7 +13,7 @@ const noise = (length: number): Uint8Array => {
   return value;
 };
 
-export function commitContract({ test }: Suite): void {
+export function commitContract({ test, testUnless }: Suite): void {
   test('writes, overwrites and deletes', async ({ driver }) => {
     const absent = await driver.get('/pods/a');
     expect(absent.entry).toBeUndefined();
@@ -37,6 +37,22 @@ export function commitContract({ test }: Suite): void {
     if (!again.ok) throw new Error('rejected');
     expect(showEntries([(await driver.get('/pods/a')).entry!])).toEqual([`"/pods/a" = "4" @${again.revision} of ${again.revision}`]);
   });
+
+  testUnless(
+    ({ driver }) => (driver.currentRevision === undefined ? 'another process has the store' : undefined),
+    'knows the revision of every acknowledged commit at once',
+    async (harness) => {
+      const { driver } = harness;
+      expect(driver.currentRevision?.()).toBe(await driver.requestProgress());
+      for (let at = 0; at < 5; at += 1) {
+        const revision = await harness.put('/a', `${at}`);
+        expect(driver.currentRevision?.()).toBe(revision);
+      }
+      const revision = await harness.delete('/a');
+      expect(driver.currentRevision?.()).toBe(revision);
+      expect(await driver.requestProgress()).toBe(revision);
+    },
+  );
 
   test('writes nothing if a precondition fails, and returns the current entry', async (harness) => {
     const base = await harness.driver.requestProgress();

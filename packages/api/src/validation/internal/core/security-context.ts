@@ -89,7 +89,6 @@ export function validatePodSecurity(errors: Errors, path: string, context: PodSe
   validateWindowsOptions(errors, `${path}.windowsOptions`, context.windowsOptions);
   validateAppArmor(errors, `${path}.appArmorProfile`, context.appArmorProfile);
   validateOptionalEnum(errors, `${path}.supplementalGroupsPolicy`, context.supplementalGroupsPolicy, ['Merge', 'Strict']);
-  validateOptionalEnum(errors, `${path}.seLinuxChangePolicy`, context.seLinuxChangePolicy, ['MountOption', 'Recursive']);
 }
 
 const linuxOnly = {

@@ -395,4 +395,34 @@ export const podRules: readonly ValidationRule[] = [
     },
     errors: ['spec.securityContext.seccompProfile.type: Forbidden: seccomp type in annotation and field must match'],
   },
+  {
+    rule: 'core.ValidatePodSecurityContext: seLinuxChangePolicy without the feature gate SELinuxMount',
+    kind: 'Pod',
+    fields: { spec: { securityContext: { seLinuxChangePolicy: 'MountOption' } } },
+    errors: ['spec.securityContext.seLinuxChangePolicy: Unsupported value: "MountOption": supported values: "Recursive"'],
+  },
+  {
+    rule: 'core.ValidatePodSecurityContext: seLinuxChangePolicy of a template',
+    kind: 'CronJob',
+    fields: { spec: { jobTemplate: { spec: { template: { spec: { securityContext: { seLinuxChangePolicy: 'Other' } } } } } } },
+    errors: [
+      'spec.jobTemplate.spec.template.spec.securityContext.seLinuxChangePolicy: Unsupported value: "Other": supported values: "Recursive"',
+    ],
+  },
+  {
+    rule: 'pod.useOnlyRecursiveSELinuxChangePolicy: a stored policy stays valid',
+    kind: 'Deployment',
+    fields: { spec: { template: { spec: { securityContext: { seLinuxChangePolicy: 'MountOption' } } } } },
+    old: { spec: { template: { spec: { securityContext: { seLinuxChangePolicy: 'Recursive' } } } } },
+    errors: [],
+  },
+  {
+    rule: 'pod.useOnlyRecursiveSELinuxChangePolicy: a stored policy allows both, and no others',
+    kind: 'Deployment',
+    fields: { spec: { template: { spec: { securityContext: { seLinuxChangePolicy: 'Other' } } } } },
+    old: { spec: { template: { spec: { securityContext: { seLinuxChangePolicy: 'MountOption' } } } } },
+    errors: [
+      'spec.template.spec.securityContext.seLinuxChangePolicy: Unsupported value: "Other": supported values: "MountOption", "Recursive"',
+    ],
+  },
 ];

@@ -3,12 +3,16 @@ import type { Socket } from 'node:net';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import { datagramReader, frameDatagram } from './datagram-frames.ts';
 import { dial, onAccepted } from './dial-client.ts';
+import type { SourceShares } from './source-shares.ts';
 import type { Target } from './target.ts';
 
 export interface DatagramFlowsOptions {
   readonly clock: Clock;
   /** Path of the other side of the relay. */
   readonly path: string;
+  readonly shares: SourceShares;
+  /** Returns the source that a client with this address counts as. */
+  sourceOf(address: string): string;
   /** Returns where the first datagram of a client goes; undefined if it is dropped. */
   targetOf(client: { readonly address: string; readonly port: number }): Promise<Target | undefined>;
 }
@@ -17,15 +21,19 @@ interface Flow {
   timer: Timer;
 }
 
-const maxFlows = 4096;
 /** As for unreplied flows of the kernel, and of proxy-userspace. */
 const idleMs = 60_000;
 
-/** Relays the datagrams of a socket: those of one client are a flow with its own target and connection, which ends after a minute without datagrams. */
+/**
+ * Relays the datagrams of a socket: those of one client are a flow with its own target and connection, which ends after a minute without datagrams. A source
+ * that has its share of flows loses the one whose last datagram is the oldest for a new one.
+ */
 export class DatagramFlows {
   readonly #socket: DatagramSocket;
   readonly #options: DatagramFlowsOptions;
   readonly #flows = new Map<string, Flow | 'opening'>();
+  /** Per source the keys of its open flows, in the order of their last datagrams. */
+  readonly #recent = new Map<string, Set<string>>();
   #closed = false;
 
   constructor(socket: DatagramSocket, options: DatagramFlowsOptions) {
@@ -44,29 +52,30 @@ export class DatagramFlows {
   async #receive(datagram: Buffer, client: RemoteInfo): Promise<void> {
     const key = `${client.address}:${client.port}`;
     const known = this.#flows.get(key);
-    if (known === 'opening' || (known === undefined && this.#flows.size >= maxFlows)) return; // lost, as datagrams may be
+    if (known === 'opening') return; // lost, as datagrams may be
     const flow = known ?? (await this.#open(key, client));
     if (flow === undefined) return;
     flow.timer.cancel();
     flow.timer = this.#expire(flow.relay);
+    this.#touch(key, client.address);
     if (!flow.relay.writableNeedDrain) flow.relay.write(frameDatagram(datagram));
   }
 
   async #open(key: string, client: RemoteInfo): Promise<Flow | undefined> {
+    const source = this.#options.sourceOf(client.address);
+    if (!this.#take(source)) return undefined;
     this.#flows.set(key, 'opening');
     const target = await this.#options.targetOf(client);
     if (target === undefined || this.#closed) {
       this.#flows.delete(key);
+      this.#options.shares.release(source);
       return undefined;
     }
     const relay = dial(this.#options.path, target);
     const flow = { relay, timer: this.#expire(relay) };
     this.#flows.set(key, flow);
     relay.once('end', () => relay.destroy());
-    relay.once('close', () => {
-      flow.timer.cancel();
-      this.#flows.delete(key);
-    });
+    relay.once('close', () => this.#end(key, { flow, source }));
     onAccepted(relay, () => {
       const read = datagramReader((datagram) => {
         if (!this.#closed) this.#socket.send(datagram, client.port, client.address, () => {});
@@ -75,6 +84,35 @@ export class DatagramFlows {
       relay.resume();
     });
     return flow;
+  }
+
+  /** Takes a place for a flow, if necessary that of the source's oldest one. */
+  #take(source: string): boolean {
+    const { shares } = this.#options;
+    if (shares.take(source)) return true;
+    const [oldest] = this.#recent.get(source) ?? [];
+    const flow = oldest === undefined ? undefined : this.#flows.get(oldest);
+    if (oldest === undefined || flow === undefined || flow === 'opening') return false;
+    flow.relay.destroy();
+    this.#end(oldest, { flow, source });
+    return shares.take(source);
+  }
+
+  #touch(key: string, address: string): void {
+    const source = this.#options.sourceOf(address);
+    const recent = this.#recent.get(source) ?? new Set();
+    recent.delete(key);
+    this.#recent.set(source, recent.add(key));
+  }
+
+  /** Forgets a flow and returns its place, unless that has been done. */
+  #end(key: string, { flow, source }: { readonly flow: Flow; readonly source: string }): void {
+    if (this.#flows.get(key) !== flow) return;
+    flow.timer.cancel();
+    this.#flows.delete(key);
+    this.#options.shares.release(source);
+    const recent = this.#recent.get(source);
+    if (recent?.delete(key) === true && recent.size === 0) this.#recent.delete(source);
   }
 
   #expire(relay: Socket): Timer {

@@ -6,6 +6,8 @@ import { maxTargetBytes, parseTarget, type Target } from './target.ts';
 
 export interface DialServerOptions {
   readonly clock: Clock;
+  /** The maximum number of connections. */
+  readonly places: number;
   /** Returns where a target is in the network of this process; undefined if it must not be reached. */
   resolve(target: Target): Target | undefined;
 }
@@ -13,7 +15,6 @@ export interface DialServerOptions {
 /** Sent once the target accepted the connection. */
 export const accepted = 0x06;
 const dialTimeoutMs = 30_000;
-const maxConnections = 8192;
 
 /**
  * One side of the relay: accepts connections on a unix socket, reads the target that the first line of each names, connects to it from the network of this
@@ -27,7 +28,7 @@ export class DialServer {
   constructor(options: DialServerOptions) {
     this.#options = options;
     this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => this.#accept(socket));
-    this.#server.maxConnections = maxConnections;
+    this.#server.maxConnections = options.places;
   }
 
   async listen(path: string): Promise<void> {
@@ -78,7 +79,7 @@ export class DialServer {
 }
 
 function dialTcp(socket: Socket, { address, port }: Target, onConnect: () => void): void {
-  const outgoing = connect({ host: address, port, allowHalfOpen: true, noDelay: true });
+  const outgoing = connect({ host: address, port, allowHalfOpen: true, noDelay: true, keepAlive: true });
   outgoing.once('connect', () => {
     onConnect();
     socket.write(Buffer.from([accepted]));

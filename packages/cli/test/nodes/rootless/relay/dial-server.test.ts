@@ -10,6 +10,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { DatagramFlows } from '../../../../src/nodes/rootless/relay/datagram-flows.ts';
 import { relayConnection } from '../../../../src/nodes/rootless/relay/dial-client.ts';
 import { DialServer } from '../../../../src/nodes/rootless/relay/dial-server.ts';
+import { SourceShares } from '../../../../src/nodes/rootless/relay/source-shares.ts';
 import type { Target } from '../../../../src/nodes/rootless/relay/target.ts';
 
 let directory: string;
@@ -21,7 +22,7 @@ beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'relay-'));
   path = join(directory, 'relay.sock');
   clock = new FakeClock();
-  relay = new DialServer({ clock, resolve: (target) => (target.port === 1 ? undefined : target) });
+  relay = new DialServer({ clock, places: 100, resolve: (target) => (target.port === 1 ? undefined : target) });
   await relay.listen(path);
 });
 afterEach(async () => {
@@ -97,6 +98,8 @@ it('answers datagrams of each client, and ends a flow that is silent for a minut
   const flows = new DatagramFlows(front, {
     clock,
     path,
+    shares: new SourceShares(100),
+    sourceOf: (address) => address,
     targetOf: async () => ({ protocol: 'udp', address: '127.0.0.1', port: server.address().port }),
   });
   cleanups.push(

@@ -50,3 +50,27 @@ it('finds the others if the kernel does not know one', async () => {
   const found = await Promise.all([find(1), find(2), find(3)]);
   expect(found.map((target) => target?.port)).toEqual([80, undefined, 80]);
 });
+
+it('gives each source its turn, so that one with many lookups delays no other', async () => {
+  const sources = { many: '10.244.0.2', few: '10.244.0.3' };
+  const ports = Array.from({ length: 1000 }, (_, index) => index + 1);
+  const known = [...ports.map((port) => `${sources.many} . tcp . ${port}`), `${sources.few} . tcp . 1`];
+  const { run, requests } = fakeNft(known);
+  const destinations = new OriginalDestinations(run);
+  const flood = ports.map((port) => destinations.find({ protocol: 'tcp', address: sources.many, port }));
+  const found = await destinations.find({ protocol: 'tcp', address: sources.few, port: 1 });
+  expect(found?.port).toBe(80);
+  expect(requests.length).toBeLessThanOrEqual(2);
+  expect((await Promise.all(flood)).every((target) => target?.port === 80)).toBe(true);
+});
+
+it('answers a source before it searches what the kernel does not know of another', async () => {
+  const { run, requests } = fakeNft(['10.244.0.3 . tcp . 1']);
+  const destinations = new OriginalDestinations(run);
+  const flood = Array.from({ length: 100 }, (_, port) => destinations.find({ protocol: 'tcp', address: '10.244.0.2', port: port + 1 }));
+  const found = await destinations.find({ protocol: 'tcp', address: '10.244.0.3', port: 1 });
+  expect(found?.port).toBe(80);
+  // the first lookup of the flood, the batch of both sources, the small source alone, and what has begun since
+  expect(requests.length).toBeLessThanOrEqual(4);
+  expect(await Promise.all(flood)).toEqual(flood.map(() => undefined));
+});

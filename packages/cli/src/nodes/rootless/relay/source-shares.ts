@@ -1,0 +1,45 @@
+/** The maximum number of connections and flows of datagrams in each direction between a node and its host. */
+const maxPlaces = 8192;
+/** File descriptors of a process that are not those of relayed connections. */
+const otherFiles = 512;
+/** A relayed connection has a descriptor at each end, and a process relays in both directions. */
+const filesPerPlace = 4;
+
+/**
+ * Divides places between sources: a source may take one while it has fewer than are free. So one source alone gets half of them, n greedy sources get 1/(n + 1)
+ * each, and the same number stays free for others (the dynamic threshold of buffers in switches, Choudhury and Hahne 1998).
+ */
+export class SourceShares {
+  readonly #total: number;
+  readonly #counts = new Map<string, number>();
+  #used = 0;
+
+  constructor(total: number) {
+    this.#total = total;
+  }
+
+  /** Takes a place. Returns false, and takes none, if the source has its share. */
+  take(source: string): boolean {
+    const count = this.#counts.get(source) ?? 0;
+    if (count >= this.#total - this.#used) return false;
+    this.#counts.set(source, count + 1);
+    this.#used += 1;
+    return true;
+  }
+
+  /** Gives back one place that `take` gave to the source. */
+  release(source: string): void {
+    const count = this.#counts.get(source) ?? 0;
+    if (count === 0) return;
+    this.#used -= 1;
+    if (count === 1) this.#counts.delete(source);
+    else this.#counts.set(source, count - 1);
+  }
+}
+
+/** Returns how many connections and flows a process relays in each direction, for the text of /proc/self/limits. */
+export function placesOf(limits: string): number {
+  const [, files] = /^Max open files\s+(\d+)/m.exec(limits) ?? [];
+  if (files === undefined) return maxPlaces;
+  return Math.min(maxPlaces, Math.max(1, Math.floor((Number(files) - otherFiles) / filesPerPlace)));
+}

@@ -1,0 +1,55 @@
+import { persistentVolumeClaims, persistentVolumes } from '@oarlock/api/resources';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import { VolumeError, type VolumeDriver } from '@oarlock/spi/volume';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
+import { describe, expect, it } from 'vitest';
+import { NodePaths } from '../../src/config/node-paths.ts';
+import { VolumeManager, type VolumeMountErrors } from '../../src/volumes/volume-manager.ts';
+
+const pod: Pod = {
+  metadata: { namespace: 'default', name: 'web', uid: 'u' },
+  spec: {
+    volumes: [
+      { name: 'data', persistentVolumeClaim: { claimName: 'claim' } },
+      { name: 'lost', persistentVolumeClaim: { claimName: 'none' } },
+      { name: 'own', emptyDir: {} },
+    ],
+    containers: [{ name: 'c', volumeMounts: ['data', 'lost', 'own'].map((name) => ({ name, mountPath: `/${name}` })) }],
+  },
+};
+
+describe('volumes that cannot be mounted', () => {
+  it('have the name of their PersistentVolume and the step that failed', async () => {
+    const api = memoryApi({ clock: new FakeClock() });
+    api.seed(persistentVolumes, { metadata: { name: 'pv' }, spec: {} });
+    api.seed(persistentVolumeClaims, {
+      metadata: { namespace: 'default', name: 'claim' },
+      spec: { volumeName: 'pv' },
+      status: { phase: 'Bound' },
+    });
+    const failing: VolumeDriver = {
+      supports: () => true,
+      mount: ({ volume }) =>
+        Promise.reject(
+          volume.name === 'data' ? new VolumeError('Failed', 'no disk', { operation: 'MountDevice' }) : new Error('no directory'),
+        ),
+      unmount: () => Promise.resolve(),
+    };
+    const manager = new VolumeManager({
+      drivers: new Map([['failing', failing]]),
+      client: api.client(),
+      paths: new NodePaths('/nowhere'),
+      tokens: {} as never,
+    });
+    const error = await manager
+      .mount(pod, new Map(), { signal: new AbortController().signal, spanContext: undefined })
+      .catch((reason: unknown) => reason as VolumeMountErrors);
+    expect((error as VolumeMountErrors).failures).toEqual([
+      { volume: 'pv', operation: 'MountDevice', message: 'no disk' },
+      { volume: 'lost', operation: 'SetUp', message: 'persistentvolumeclaims "none" not found' },
+      { volume: 'own', operation: 'SetUp', message: 'no directory' },
+    ]);
+    await api.stop();
+  });
+});
