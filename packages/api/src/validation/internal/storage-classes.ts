@@ -1,7 +1,8 @@
-import { duplicate, fieldForbidden, invalid, notSupported, required, tooMany } from '../../field/field-error.ts';
+import { duplicate, fieldForbidden, invalid, notSupportedInOrder, required, tooMany } from '../../field/field-error.ts';
 import type {
   CSIDriver,
   CSINode,
+  CSINodeDriver,
   CSIStorageCapacity,
   StorageClass,
   VolumeAttachment,
@@ -10,7 +11,7 @@ import type {
 import { jsonEqual } from '../../json/json.ts';
 import { isDns1123Subdomain, isQualifiedName } from '../../values/names.ts';
 import { parseQuantity } from '../../values/quantity.ts';
-import { validateOptionalEnum, validateImmutable, addInvalid, isNegative, validateEnum, type Errors } from './checks.ts';
+import { validateOptionalEnum, validateImmutable, isImmutable, addInvalid, isNegative, validateEnum, type Errors } from './checks.ts';
 import { validateLabelSelector } from '../meta.ts';
 import { validateInlineVolume } from './core/persistent-volumes.ts';
 import { validateCSIDriverName } from './core/volumes.ts';
@@ -60,7 +61,7 @@ export function validateStorageClass(errors: Errors, value: StorageClass, old?: 
   if (!jsonEqual(value.parameters ?? {}, old.parameters ?? {}))
     errors.push(fieldForbidden('parameters', 'updates to parameters are forbidden.'));
   if (value.provisioner !== old.provisioner) errors.push(fieldForbidden('provisioner', 'updates to provisioner are forbidden.'));
-  validateImmutable(errors, 'reclaimPolicy', value.reclaimPolicy, old.reclaimPolicy);
+  if (value.reclaimPolicy !== old.reclaimPolicy) errors.push(fieldForbidden('reclaimPolicy', 'updates to reclaimPolicy are forbidden.'));
   validateImmutable(errors, 'volumeBindingMode', value.volumeBindingMode, old.volumeBindingMode);
 }
 
@@ -79,12 +80,15 @@ export function validateCSIDriver(errors: Errors, { spec = {} }: CSIDriver, old?
   if (spec.attachRequired === undefined) errors.push(required('spec.attachedRequired'));
   for (const mode of spec.volumeLifecycleModes ?? [])
     if (mode !== 'Persistent' && mode !== 'Ephemeral')
-      errors.push(notSupported('spec.volumeLifecycleModes', mode, ['Ephemeral', 'Persistent']));
+      errors.push(notSupportedInOrder('spec.volumeLifecycleModes', mode, ['Persistent', 'Ephemeral']));
   validateOptionalEnum(errors, 'spec.fsGroupPolicy', spec.fsGroupPolicy, ['File', 'None', 'ReadWriteOnceWithFSType']);
   const audiences = new Set<string>();
   for (const [i, { audience = '', expirationSeconds }] of (spec.tokenRequests ?? []).entries()) {
     const at = `spec.tokenRequests[${i}]`;
-    if (audiences.has(audience)) errors.push(duplicate(`${at}.audience`, audience));
+    if (audiences.has(audience)) {
+      errors.push(duplicate(`${at}.audience`, audience));
+      continue;
+    }
     audiences.add(audience);
     if (expirationSeconds !== undefined && expirationSeconds < 600)
       errors.push(invalid(`${at}.expirationSeconds`, expirationSeconds, 'may not specify a duration less than 10 minutes'));
@@ -99,6 +103,14 @@ export function validateCSIDriver(errors: Errors, { spec = {} }: CSIDriver, old?
   validateImmutable(errors, 'spec.volumeLifecycleModes', spec.volumeLifecycleModes, old.spec?.volumeLifecycleModes);
 }
 
+/** Returns the driver as upstream prints it: with the fields of the internal type, which are named as in Go, and without the mutable one. */
+const internalDriver = ({ name, nodeID, topologyKeys }: CSINodeDriver) => ({
+  Name: name,
+  NodeID: nodeID,
+  TopologyKeys: topologyKeys ?? null,
+  Allocatable: null,
+});
+
 export function validateCSINode(errors: Errors, { spec }: CSINode, old?: CSINode): void {
   const drivers = spec?.drivers ?? [];
   const names = new Set<string>();
@@ -107,23 +119,24 @@ export function validateCSINode(errors: Errors, { spec }: CSINode, old?: CSINode
     validateCSIDriverName(errors, `${at}.name`, name);
     if (nodeID === '') errors.push(required(`${at}.nodeID`, nodeID));
     else if (Buffer.byteLength(nodeID) > 192) errors.push(invalid(`${at}.nodeID`, nodeID, 'must be 192 characters or less'));
-    const keys = new Set<string>();
-    for (const key of topologyKeys) {
-      if (key === '') errors.push(required(`${at}.topologyKeys`, key));
-      if (keys.has(key)) errors.push(duplicate(`${at}.topologyKeys`, key));
-      keys.add(key);
-      addInvalid(errors, `${at}.topologyKeys`, key, isQualifiedName(key));
-    }
-    if (names.has(name)) errors.push(duplicate(`${at}.name`, name));
-    names.add(name);
     if (allocatable?.count !== undefined && allocatable.count < 0)
       errors.push(invalid(`${at}.allocatable.count`, allocatable.count, isNegative));
+    if (names.has(name)) errors.push(duplicate(`${at}.name`, name));
+    names.add(name);
+    // upstream reports topology keys under the path of the driver
+    const keys = new Set<string>();
+    for (const key of topologyKeys) {
+      if (key === '') errors.push(required(at, key));
+      if (keys.has(key)) errors.push(duplicate(at, key));
+      keys.add(key);
+      addInvalid(errors, at, key, isQualifiedName(key));
+    }
   }
   const driverByName = new Map(drivers.map((driver) => [driver.name, driver]));
   for (const before of old?.spec?.drivers ?? []) {
     const now = driverByName.get(before.name);
     if (now !== undefined && !jsonEqual({ ...now, allocatable: undefined }, { ...before, allocatable: undefined }))
-      errors.push(invalid('CSINode', drivers, 'field is immutable'));
+      errors.push(invalid('spec.drivers', internalDriver(now), isImmutable));
   }
 }
 

@@ -57,6 +57,32 @@ export const samples: Readonly<Record<string, Fields>> = {
     apiVersion: 'resource.k8s.io/v1',
     spec: { spec: { devices: { requests: [{ name: 'r', exactly: { deviceClassName: 'class' } }] } } },
   },
+  ConfigMap: { apiVersion: 'v1', data: { a: 'b' } },
+  Secret: { apiVersion: 'v1', type: 'Opaque', data: { a: 'eA==' } },
+  Lease: { apiVersion: 'coordination.k8s.io/v1', spec: {} },
+  ResourceQuota: { apiVersion: 'v1', spec: { hard: { pods: '1' } } },
+  ControllerRevision: { apiVersion: 'apps/v1', data: { a: 1 }, revision: 1 },
+  StorageClass: { apiVersion: 'storage.k8s.io/v1', provisioner: 'example.com/p', parameters: { a: 'b' } },
+  VolumeAttributesClass: { apiVersion: 'storage.k8s.io/v1', driverName: 'example.com', parameters: { a: 'b' } },
+  CSINode: { apiVersion: 'storage.k8s.io/v1', spec: { drivers: [{ name: 'd.example.com', nodeID: 'n', topologyKeys: ['a'] }] } },
+  CSIStorageCapacity: { apiVersion: 'storage.k8s.io/v1', storageClassName: 's', nodeTopology: {} },
+  PriorityClass: { apiVersion: 'scheduling.k8s.io/v1', value: 1 },
+  RuntimeClass: { apiVersion: 'node.k8s.io/v1', handler: 'h' },
+  IngressClass: { apiVersion: 'networking.k8s.io/v1', spec: { controller: 'example.com/c' } },
+  RoleBinding: { apiVersion: 'rbac.authorization.k8s.io/v1', roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'r' } },
+  ClusterRoleBinding: {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'r' },
+  },
+  IPAddress: {
+    apiVersion: 'networking.k8s.io/v1',
+    metadata: { name: '10.0.0.1' },
+    spec: { parentRef: { resource: 'services', name: 's', namespace: 'd' } },
+  },
+  LeaseCandidate: {
+    apiVersion: 'coordination.k8s.io/v1beta1',
+    spec: { leaseName: 'l', binaryVersion: '1.36.0', emulationVersion: '1.36.0', strategy: 'OldestEmulationVersion' },
+  },
   EndpointSlice: { apiVersion: 'discovery.k8s.io/v1', addressType: 'IPv4', endpoints: [], ports: [] },
   DeviceClass: { apiVersion: 'resource.k8s.io/v1', spec: {} },
   ResourceSlice: {
@@ -93,7 +119,13 @@ const withoutUndefined = (object: unknown): KubeObject => JSON.parse(JSON.string
 export function errorsOf({ kind, fields, old, subresource }: Omit<ValidationRule, 'errors' | 'rule'>): readonly string[] {
   const gvk = gvkOf({ kind, ...samples[kind] } as unknown as KubeObject);
   const metadata = { name: 'x', uid: 'u', resourceVersion: '1', ...(kindOf(gvk)?.namespaced === true && { namespace: 'd' }) };
-  const object = (change: Fields) => applyDefaults(gvk, withoutUndefined(merged({ kind, metadata, ...samples[kind] }, change)));
+  const object = (change: Fields) =>
+    applyDefaults(
+      gvk,
+      withoutUndefined(
+        merged({ kind, ...samples[kind], metadata: { ...metadata, ...(samples[kind]?.['metadata'] as Fields | undefined) } }, change),
+      ),
+    );
   const errors = validateObject(gvk, object(fields), old && object(old), subresource === undefined ? {} : { subresource });
   return errors.map(({ field, message }) => `${field}: ${message}`);
 }

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
 import { certificateRules } from './facts/certificate-rules.ts';
 import { claimRules } from './facts/claim-rules.ts';
+import { immutableRules } from './facts/immutable-rules.ts';
 import { jobRules } from './facts/job-rules.ts';
 import { missingRules } from './facts/missing-rules.ts';
 import { otherRules } from './facts/other-rules.ts';
@@ -10,7 +11,16 @@ import { statusRules } from './facts/status-rules.ts';
 import { workloadRules } from './facts/workload-rules.ts';
 import { errorsOf, samples } from './rule-samples.ts';
 
-const rules = [...workloadRules, ...podRules, ...otherRules, ...certificateRules, ...claimRules, ...jobRules, ...statusRules];
+const rules = [
+  ...workloadRules,
+  ...podRules,
+  ...otherRules,
+  ...certificateRules,
+  ...claimRules,
+  ...jobRules,
+  ...statusRules,
+  ...immutableRules,
+];
 const withoutEnd = (line: string) => line.replace(/…$/, '');
 
 describe('validation rules of 1.36', () => {

@@ -21,12 +21,12 @@ export function msUntilDeadline({ spec, status }: Job, nowMs: number): number | 
   return Math.max(0, start + spec.activeDeadlineSeconds * 1000 - nowMs);
 }
 
-/** Returns true if the container restarts of a Job with restart policy OnFailure have reached backoffLimit. */
-function isPastBackoffLimitOnFailure({ job, active }: SyncJobContext): boolean {
+/** Returns true if the container restarts of a Job with restart policy OnFailure have reached backoffLimit. Terminating pods count until they finish. */
+function isPastBackoffLimitOnFailure({ job, pods }: SyncJobContext): boolean {
   if (job.spec?.template.spec?.restartPolicy !== 'OnFailure') return false;
   const limit = job.spec.backoffLimit ?? 6;
   let restarts = 0;
-  for (const { status } of active)
+  for (const { status } of pods.filter((pod) => pod.status?.phase === 'Running' || pod.status?.phase === 'Pending'))
     for (const container of [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])])
       restarts += container.restartCount;
   return limit === 0 ? restarts > 0 : restarts >= limit;
