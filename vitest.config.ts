@@ -1,14 +1,14 @@
-import { defineConfig } from 'vitest/config';
+import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { canIsolateNetwork, bareNetworkPool } from './tools/vitest/network-namespace-pool.ts';
+import { builtPackages, builtFiles } from './tools/vitest/built-packages.ts';
 import { longestFirst } from './tools/vitest/longest-first.ts';
 
-const conditions = ['@oarlock/source', 'node', 'import', 'module', 'default'];
 const everything = ['tools/**/*.test.mjs', '{packages,plugins,examples/plugins}/*/test/**/*.test.ts'];
 const inPackage = (...paths: string[]) => paths.map((path) => `**/test/**/${path}.test.ts`);
 const inPackages = (names: string) => [`**/${names}/test/**/*.test.ts`];
 
-/** They measure the process, block its event loop, or replace modules of Node. */
-const measured = inPackage('{request-bombs,cost-estimate,rule-validation,leaks,large-bodies,list-turns,workqueue}', 'primary-address');
+/** They measure the process or block its event loop. */
+const measured = inPackage('{request-bombs,cost-estimate,rule-validation,leaks,large-bodies,list-turns,workqueue}');
 /** They mainly start daemons, clusters and processes. */
 const withProcesses = inPackages('{cli,cluster,csi-hostpath,network-bridge,runtime-*,storage-etcd,storage-embedded,testing,volume-csi}');
 /** Tests of those packages that start nothing. Loading the modules of the packages is most of their cost, so they share a process. */
@@ -54,49 +54,59 @@ const long = [
   'storage-embedded/test/contract',
 ];
 
-/**
- * Every package runs its tests from source: `vitest run` for all, `vitest run packages/cel` for one. Loading modules is most of the cost of a test file, so
- * files share a process unless they are named above.
- */
-export default defineConfig({
-  resolve: { conditions },
-  ssr: { resolve: { conditions, externalConditions: conditions } },
-  test: {
-    pool: 'forks',
-    maxWorkers: 4,
-    passWithNoTests: false,
-    // `npm run stress -- FILE --yields 0.5`
-    setupFiles: process.env['OARLOCK_RANDOM_YIELDS'] === undefined ? [] : ['tools/vitest/random-yields.ts'],
-    sequence: { sequencer: longestFirst(long) },
-    // a guard against hanging tests, not a measure: machines are slow and busy
-    testTimeout: 300_000,
-    hookTimeout: 300_000,
-    expect: { poll: { timeout: 120_000 } },
-    projects: [
-      {
-        extends: true,
-        test: {
-          name: 'shared',
-          include: everything,
-          exclude: [...measured, ...withProcesses, ...inNetworks, '**/node_modules/**'],
-          isolate: false,
-        },
-      },
-      { extends: true, test: { name: 'parts', include: withoutProcesses, exclude: ['**/node_modules/**'], isolate: false } },
-      {
-        extends: true,
-        test: { name: 'alone', include: [...measured, ...withProcesses], exclude: [...withoutProcesses, '**/node_modules/**'] },
-      },
-      {
-        extends: true,
-        test: {
-          name: 'networks',
-          include: inNetworks,
-          exclude: ['**/node_modules/**'],
-          // a file outside of a network namespace starts itself again in one: `inOwnNetwork` of @oarlock/testing
-          ...(canIsolateNetwork && { pool: bareNetworkPool, env: { OARLOCK_TEST_NETWORK: 'own' } }),
-        },
-      },
-    ],
+const projects: TestProjectInlineConfiguration[] = [
+  {
+    extends: true,
+    test: {
+      name: 'shared',
+      include: everything,
+      exclude: [...measured, ...withProcesses, ...inNetworks, '**/node_modules/**'],
+      isolate: false,
+    },
   },
-});
+  { extends: true, test: { name: 'parts', include: withoutProcesses, exclude: ['**/node_modules/**'], isolate: false } },
+  {
+    extends: true,
+    test: { name: 'alone', include: [...measured, ...withProcesses], exclude: [...withoutProcesses, '**/node_modules/**'] },
+  },
+  {
+    extends: true,
+    test: {
+      name: 'networks',
+      include: inNetworks,
+      exclude: ['**/node_modules/**'],
+      // a file outside of a network namespace starts itself again in one: `inOwnNetwork` of @oarlock/testing
+      ...(canIsolateNetwork && { pool: bareNetworkPool, env: { OARLOCK_TEST_NETWORK: 'own' } }),
+    },
+  },
+];
+
+/**
+ * Unit and contract tests of all packages: `vitest run` for all, `vitest run packages/cel` for one. Loading modules is most of the cost of a test file, so
+ * files share a process unless they are named above. With `built`, the packages are loaded from `dist`, in half of the processor time.
+ */
+export function unitTests(built: boolean) {
+  const conditions = [...(built ? [] : ['@oarlock/source']), 'node', 'import', 'module', 'default'];
+  return defineConfig({
+    plugins: built ? [builtPackages] : [],
+    resolve: { conditions },
+    ssr: { resolve: { conditions, externalConditions: conditions } },
+    test: {
+      ...(built && { server: { deps: { external: [builtFiles] } } }),
+      pool: 'forks',
+      maxWorkers: 4,
+      passWithNoTests: false,
+      // `npm run stress -- FILE --yields 0.5`
+      setupFiles: process.env['OARLOCK_RANDOM_YIELDS'] === undefined ? [] : ['tools/vitest/random-yields.ts'],
+      sequence: { sequencer: longestFirst(long) },
+      // a guard against hanging tests, not a measure: machines are slow and busy
+      testTimeout: 300_000,
+      hookTimeout: 300_000,
+      expect: { poll: { timeout: 120_000 } },
+      projects,
+    },
+  });
+}
+
+/** From source, so that a changed file needs no build. `vitest.built.config.ts` is what `npm test` runs. */
+export default unitTests(false);

@@ -3,7 +3,9 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { setPriority } from 'node:os';
 import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 export const root = join(dirname(fileURLToPath(import.meta.url)), '..');
@@ -15,10 +17,17 @@ export function fail(what, remedy) {
   process.exit(1);
 }
 
-/** Runs a program; prints its output if it fails, or always with `show`. */
-export function run(command, args, { cwd = root, env = process.env, show = false, timeoutMs = 30 * 60_000 } = {}) {
+/**
+ * Runs a program and returns its exit code and the beginning of its output. `show` lets it write to the terminal, or prints whole lines of a program
+ * that runs beside another. With `niceness` it gives way to other programs.
+ */
+export function run(command, args, { cwd = root, env = process.env, show = false, timeoutMs = 30 * 60_000, niceness = 0 } = {}) {
   return new Promise((resolve) => {
-    const child = spawn(command, args, { cwd, env, stdio: show ? 'inherit' : ['ignore', 'pipe', 'pipe'], timeout: timeoutMs });
+    const stdio = show === true ? 'inherit' : ['ignore', 'pipe', 'pipe'];
+    const child = spawn(command, args, { cwd, env, stdio, timeout: timeoutMs });
+    if (niceness > 0 && child.pid !== undefined) setPriority(child.pid, niceness);
+    if (show === 'lines')
+      for (const stream of [child.stdout, child.stderr]) createInterface(stream).on('line', (line) => console.log(line));
     const output = [];
     let kept = 0;
     const keep = (chunk) => {

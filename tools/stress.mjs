@@ -47,7 +47,7 @@ async function main() {
   if (yields !== undefined) process.env.OARLOCK_RANDOM_YIELDS = yields;
   await setup({ system: true });
   const suites = [
-    { config: 'vitest.config.ts', files: args.names.filter((name) => !name.startsWith('e2e/')) },
+    { config: 'vitest.built.config.ts', files: args.names.filter((name) => !name.startsWith('e2e/')) },
     { config: 'e2e/vitest.config.ts', files: args.names.filter((name) => name.startsWith('e2e/')).map((name) => name.slice(4)) },
   ].filter(({ files }) => files.length > 0);
   const failed = new Map();

@@ -50,18 +50,17 @@ function count(suites) {
 }
 
 /** Runs all test files of a config and counts the results in the report. */
-async function suite(title, config, report) {
+async function suite(title, { config, report, niceness = 0 }) {
   console.log(`• ${title} ...`);
   const began = performance.now();
   const file = join(root, '.reports', `${report}.json`);
   rmSync(file, { force: true });
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`];
-  const { code } = await run(bin('vitest'), ['run', '--config', config, ...reporters], { show: true });
+  const { code } = await run(bin('vitest'), ['run', '--config', config, ...reporters], { show: 'lines', niceness });
   const suites = suitesOf(file);
-  const before = totals.failed;
   count(suites);
   // a run without a report, or with a failure exit code but no failed test, has failed as well
-  if ((code !== 0 && totals.failed === before) || suites.length === 0) {
+  if ((code !== 0 && failuresOf(suites).length === 0) || suites.length === 0) {
     totals.failed += 1;
     failures.push(`✖ ${title}: vitest ended with code ${code} and reported no failed test of ${suites.length} files`);
   }
@@ -94,8 +93,16 @@ if (only === undefined || only === 'check') {
   await check('lint', bin('oxlint'), ['--config', '.oxlintrc.json', '--deny-warnings', 'packages', 'plugins', 'examples', 'e2e', 'tools']);
   await site;
 }
-if (only === undefined || only === 'unit') await suite('Unit and contract tests', 'vitest.config.ts', 'unit');
-if (only === undefined || only === 'e2e') await suite('End-to-end tests over real components', 'e2e/vitest.config.ts', 'e2e');
+const parts = [
+  { part: 'e2e', title: 'End-to-end tests over real components', config: 'e2e/vitest.config.ts' },
+  // they use the time in which end-to-end tests wait
+  { part: 'unit', title: 'Unit and contract tests', config: 'vitest.built.config.ts', niceness: 5 },
+];
+await Promise.all(
+  parts
+    .filter(({ part }) => only === undefined || only === part)
+    .map(({ part, title, ...options }) => suite(title, { report: part, ...options })),
+);
 
 for (const failure of failures) console.log(failure);
 console.log(`\n${totals.passed} passed, ${totals.failed} failed${totals.skipped > 0 ? `, ${totals.skipped} skipped` : ''}`);

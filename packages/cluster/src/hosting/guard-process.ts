@@ -17,7 +17,7 @@ export interface GuardProcessOptions extends StopLimitOptions {
  * Keeps the process alive when a plugin of another author has an error that nothing handles, and ends it when such a plugin blocks it or does not
  * stop. A process under a debugger is not ended: a breakpoint blocks it. Does nothing in a composition without such plugins. Returns a function that ends this.
  */
-export function guardProcess({ planned, log, ...stopLimit }: GuardProcessOptions): () => void {
+export function guardProcess({ planned, log, ...stopLimit }: GuardProcessOptions, watch = startWatchdog): () => void {
   const foreign = planned.filter(({ limits }) => limits !== undefined);
   if (foreign.length === 0) return () => {};
   const filesOf = new Map(
@@ -26,7 +26,7 @@ export function guardProcess({ planned, log, ...stopLimit }: GuardProcessOptions
   const plugins = () => stopLimit.hosted().flatMap(({ name, health }) => (health ? [{ health, files: filesOf.get(name) ?? [] }] : []));
   const removeHandlers = handleLateErrors({ plugins, onUnattributed: (error) => endProcess(error, log) });
   limitStop(stopLimit);
-  const stopWatchdog = inspectorUrl() === undefined ? startWatchdog() : () => {};
+  const stopWatchdog = inspectorUrl() === undefined ? watch() : () => {};
   return () => {
     stopWatchdog();
     removeHandlers();

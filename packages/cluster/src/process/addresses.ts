@@ -10,8 +10,8 @@ const connectTimeoutMs = 2000;
  * Returns the address at which other machines most likely reach this machine: the first IPv4 address that is neither loopback nor link-local. An
  * address that is assigned to `lo` is the last choice; pods can reach it on a machine without a network.
  */
-export function primaryAddress(): string {
-  const all = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+export function primaryAddress(interfaces = networkInterfaces()): string {
+  const all = Object.values(interfaces).flatMap((list) => list ?? []);
   const candidates = all.filter(({ family, address }) => family === 'IPv4' && !/^(127|169\.254)\./.test(address));
   return (candidates.find(({ internal }) => !internal) ?? candidates[0])?.address ?? '127.0.0.1';
 }

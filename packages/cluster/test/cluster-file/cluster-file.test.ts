@@ -7,10 +7,7 @@ import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file'
 import { parseClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { createPlan } from '@oarlock/cluster/composition/create-plan';
 import { describeFault, WiringError, type Fault } from '@oarlock/kernel/errors';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-
-// the first test loads all plugins, which takes long on a busy machine
-vi.setConfig({ testTimeout: 60_000 });
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 let directory: string;
 beforeEach(async () => {
@@ -19,6 +16,15 @@ beforeEach(async () => {
   await writeFile(join(directory, 'half.ts'), "// a thought\nexport default { id: 'half';\n");
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
+// vitest maps positions of modules that it evaluates, and Node.js those of built ones, unless it is told otherwise
+const built = import.meta.resolve('@oarlock/cluster/plugins/plugin-loader').endsWith('.js');
+const { prepareStackTrace } = Error;
+beforeEach(() => {
+  if (built) Reflect.deleteProperty(Error, 'prepareStackTrace');
+  return () => {
+    Error.prepareStackTrace = prepareStackTrace;
+  };
+});
 
 const plugin = (name: string) => fileURLToPath(new URL(`../support/plugins/${name}.ts`, import.meta.url));
 const head = 'apiVersion: oarlock.dev/v1\nkind: Cluster\nmetadata: { name: lab }\n';

@@ -2,30 +2,30 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { configMaps } from '@oarlock/api/resources';
 import { silentLogger } from '@oarlock/primitives/logger';
 import { startCluster } from '@oarlock/testing/start-cluster';
-import { afterEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { guardProcess } from '../../src/hosting/guard-process.ts';
-import * as watchdog from '../../src/hosting/watchdog/watchdog.ts';
 
-vi.mock(import('../../src/hosting/watchdog/watchdog.ts'), () => ({ startWatchdog: vi.fn(() => () => {}) }));
+const watch = vi.fn(() => () => {});
 afterEach(() => void vi.restoreAllMocks());
+beforeEach(() => void watch.mockClear());
 
 const guard = (limits: { readonly startMs: number; readonly stopMs: number } | undefined) => {
   const { signal } = new AbortController();
   const planned = [{ name: 'audit-log', ...(limits && { limits }) }];
-  return guardProcess({ planned, hosted: () => [], log: silentLogger, signal, drainSeconds: undefined });
+  return guardProcess({ planned, hosted: () => [], log: silentLogger, signal, drainSeconds: undefined }, watch);
 };
 
 it('does nothing in a process without plugins of other authors', () => {
   const before = process.listenerCount('uncaughtException');
   guard(undefined);
-  expect(watchdog.startWatchdog).not.toHaveBeenCalled();
+  expect(watch).not.toHaveBeenCalled();
   expect(process.listenerCount('uncaughtException')).toBe(before);
 });
 
 it('handles late errors and starts the watchdog with such plugins, until it ends', () => {
   const before = process.listenerCount('uncaughtException');
   const end = guard({ startMs: 1, stopMs: 1 });
-  expect(watchdog.startWatchdog).toHaveBeenCalledTimes(1);
+  expect(watch).toHaveBeenCalledTimes(1);
   expect(process.listenerCount('uncaughtException')).toBe(before + 1);
   end();
   expect(process.listenerCount('uncaughtException')).toBe(before);

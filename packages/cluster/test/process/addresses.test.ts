@@ -1,4 +1,5 @@
 import { createServer, isIP, type AddressInfo } from 'node:net';
+import type { NetworkInterfaceInfo } from 'node:os';
 import { addressTowards, nthAddress, primaryAddress } from '@oarlock/cluster/process/addresses';
 import { describe, expect, it } from 'vitest';
 
@@ -47,3 +48,21 @@ describe('addresses', () => {
 
 /** The canonical form of an address, as URL writes it. */
 const canonical = (address: string) => (isIP(address) === 6 ? new URL(`http://[${address}]`).hostname : address);
+
+const ip = (address: string, internal = false): NetworkInterfaceInfo => ({
+  address,
+  netmask: '',
+  mac: '',
+  internal,
+  cidr: null,
+  family: 'IPv4',
+});
+const lo = ip('127.0.0.1', true);
+
+it.each([
+  ['of an interface that leads somewhere', [lo, ip('192.0.0.8', true)], [ip('169.254.7.7'), ip('10.1.2.3')], '10.1.2.3'],
+  ['given to lo, where nothing leads anywhere', [lo, ip('192.0.0.8', true)], [], '192.0.0.8'],
+  ['of loopback, where there is no other', [lo], [], '127.0.0.1'],
+] as const)('primaryAddress returns one %s', (_, own, outside, wanted) => {
+  expect(primaryAddress({ lo: [...own], eth0: [...outside] })).toBe(wanted);
+});
