@@ -69,7 +69,7 @@ describe.skipIf(missing !== undefined)(`certificates that live ten minutes${miss
     });
     await at(0).kubectl.apply(await hello('process'));
     await (await at(0).api()).untilReady('default', 'hello', 3);
-  }, 600_000);
+  });
 
   it('are renewed by servers, nodes and members of etcd without a restart', slow, async () => {
     const pids = await Promise.all(servers().map((each) => each.memberPids()));

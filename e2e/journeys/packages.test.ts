@@ -24,7 +24,7 @@ describe('the published packages', () => {
     await user.registry.publishInstalled(root);
     folders = await pack(packages);
     await user.registry.publish(folders);
-  }, 300_000);
+  });
   afterAll(() => user.dispose());
 
   it('have a license, a repository, engines and ranges, and name no sources', async () => {

@@ -106,7 +106,7 @@ describe.skipIf(reason !== undefined)(
       await until('snapshots are defined', async () => (await cluster.kubectl.apply(snapshotClass), true));
       await cluster.api.until('the driver is registered', '/apis/storage.k8s.io/v1/csidrivers', (items) => items.length === 1);
       empty = await census();
-    }, 600_000);
+    });
 
     for (const when of ['before', 'after'] as const) {
       describe(`killed ${when} the call completes`, () => {

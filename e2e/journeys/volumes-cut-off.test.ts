@@ -211,7 +211,7 @@ describe.skipIf(reason !== undefined)(
         (items) => items.length === 2 && items.every(({ spec }) => spec.drivers.length === 1),
       );
       empty = await census();
-    }, 600_000);
+    });
 
     it('resumes when it is reconnected: a volume is attached, staged and published', async () => {
       await through(

@@ -125,7 +125,7 @@ describe.skipIf(reason !== undefined)(
         ({ spec: { drivers } }) => drivers.length === 1,
       );
       await our.kubectl.apply([snapshotClass]);
-    }, 600_000);
+    });
 
     /** Acts as external-provisioner for a claim that is annotated with its name. */
     const provision = async (name: string) => {

@@ -81,7 +81,7 @@ export async function threeNodeSuite(network: RackNetwork): Promise<void> {
       rack = new RackPods(cluster, nodes);
       await startAll('direct');
       await cluster.kubectl.apply(farObjects);
-    }, 600_000);
+    });
     afterEach(({ task }) => results.note(task.name, task.result?.state === 'pass'));
 
     for (const way of waysOf[network]) {

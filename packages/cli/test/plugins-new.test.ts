@@ -67,7 +67,7 @@ describe('a created package', () => {
     expect(`${stdout}${stderr}`.split('\n').filter((line) => line.startsWith('plugins/'))).toEqual([]);
   });
 
-  it('accepts the config of its own example, and an empty one', { timeout: 300_000 }, async () => {
+  it('accepts the config of its own example, and an empty one', async () => {
     const { PluginHost } = await import('@oarlock/kernel/plugin-host');
     for (const slot of slots) {
       const { default: plugin } = await import(join(folderOf(slot), 'src', 'plugin.ts'));
@@ -83,7 +83,7 @@ describe('a created package', () => {
     }
   });
 
-  it('passes the type checker', { timeout: 300_000 }, async () => {
+  it('passes the type checker', async () => {
     const { code, stdout } = await runNode([join(root, 'node_modules', '.bin', 'tsc'), '-p', 'tsconfig.json'], checkout);
     expect(stdout.split('\n').filter((line) => line.startsWith('plugins/'))).toEqual([]);
     expect(code, stdout).toBe(0);
@@ -123,7 +123,7 @@ describe('the tests of a created package', () => {
     const vitest = join(root, 'node_modules', 'vitest', 'vitest.mjs');
     await runNode([vitest, 'run', '--config', 'vitest.config.ts', '--reporter=json', `--outputFile=${report}`, 'plugins/'], checkout);
     results = (JSON.parse(await readFile(report, 'utf8')) as { readonly testResults: typeof results }).testResults;
-  }, 300_000);
+  });
 
   it.each(slots.filter((slot) => !skeletons.includes(slot)))('pass: %s', (slot) => {
     const own = results.filter((each) => each.name.includes(`/${slot}-${name}/test/`)).flatMap(({ assertionResults }) => assertionResults);

@@ -77,7 +77,7 @@ describe('typeDeclarations', () => {
     expect(typeDeclarations([same as CustomResourceDefinition, Website.definition])).toBe(text);
   });
 
-  it('compiles under the strict settings of the checkout', { timeout: 300_000 }, async () => {
+  it('compiles under the strict settings of the checkout', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'oarlock-types-'));
     try {
       await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));

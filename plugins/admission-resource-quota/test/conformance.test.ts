@@ -5,11 +5,10 @@ import { startCluster, type TestCluster } from '@oarlock/testing/start-cluster';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 
 // named after behaviours of the conformance list; others of them are in packages/testing/test/sig-auth.test.ts
-vi.setConfig({ testTimeout: 60_000 });
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await startCluster();
-}, 300_000);
+});
 afterAll(() => cluster.stop());
 
 const soon = <T>(check: () => Promise<T>) => vi.waitFor(check, { timeout: 120_000, interval: 20 });

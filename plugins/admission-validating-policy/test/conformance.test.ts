@@ -4,11 +4,10 @@ import { startCluster, type TestCluster } from '@oarlock/testing/start-cluster';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 
 // named after behaviours of the conformance list; API operations are in packages/apiserver/test/conformance
-vi.setConfig({ testTimeout: 60_000 });
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await startCluster();
-}, 300_000);
+});
 afterAll(() => cluster.stop());
 
 const deployment = (namespace: string, name: string, replicas: number, labels: Record<string, string> = {}) => ({

@@ -42,7 +42,7 @@ auditContract('audit-log', async () => {
     capacity: 500,
     dropped,
     async storedEvents() {
-      await expect.poll(async () => (await read()).length + (await dropped()), { timeout: 120_000 }).toBe(recorded);
+      await expect.poll(async () => (await read()).length + (await dropped())).toBe(recorded);
       return (await read()).map((line) => JSON.parse(line) as AuditEvent);
     },
     stop: () => host.stop(),

@@ -95,7 +95,7 @@ describe('probe', () => {
   });
 });
 
-describe.skipIf(missing !== undefined)(`on a real etcd${missing ? ` (skipped: ${missing})` : ''}`, { timeout: 300_000 }, () => {
+describe.skipIf(missing !== undefined)(`on a real etcd${missing ? ` (skipped: ${missing})` : ''}`, () => {
   it('is probed, started, measured and stopped', async () => {
     const server = await EtcdServer.start();
     const host = new PluginHost().add({ plugin, config: { endpoints: ['http://127.0.0.1:1', server.endpoint] } });

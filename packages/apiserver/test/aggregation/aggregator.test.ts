@@ -417,9 +417,7 @@ describe('[sig-api-machinery] Aggregator', () => {
     const at = '/apis/apiregistration.k8s.io/v1/apiservices/v1.batch';
     const { metadata } = (await send('GET', at)).json<APIService>();
     await send('DELETE', at);
-    await expect
-      .poll(async () => (await send('GET', at)).json<APIService>().metadata?.uid ?? metadata?.uid, { timeout: 120_000 })
-      .not.toBe(metadata?.uid);
+    await expect.poll(async () => (await send('GET', at)).json<APIService>().metadata?.uid ?? metadata?.uid).not.toBe(metadata?.uid);
   });
 
   it('has an APIService for each of its API groups, and publishes how extension API servers authenticate it', async () => {

@@ -21,8 +21,6 @@ import { z } from 'zod';
 import apiserver from '../../src/plugin.ts';
 import { testKeys } from '../support/keys.ts';
 
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
-
 const flunders = resource('wardle.example.com', 'v1alpha1', 'flunders', 'Flunder', true);
 const fischers = resource('wardle.example.com', 'v1alpha1', 'fischers', 'Fischer', false);
 const events: AuditEvent[] = [];
@@ -87,7 +85,7 @@ afterAll(async () => {
 });
 
 const until = (condition: () => Promise<boolean>) =>
-  vi.waitFor(async () => expect(await condition()).toBe(true), { timeout: 30_000, interval: 20 });
+  vi.waitFor(async () => expect(await condition()).toBe(true), { timeout: 120_000, interval: 20 });
 let attempts = 0;
 /** Returns a namespace that no other test uses, also when a test is repeated. */
 const newNamespace = () => `n${++attempts}`;

@@ -9,7 +9,7 @@ let namespace: string;
 beforeAll(async () => {
   wire = await Wire.start();
   namespace = await wire.namespace('by-hand');
-}, 300_000);
+});
 afterAll(() => wire.stop());
 
 interface Table {

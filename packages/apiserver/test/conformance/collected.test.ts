@@ -5,7 +5,7 @@ import { Wire, type Thing } from './cluster.ts';
 let wire: Wire;
 beforeAll(async () => {
   wire = await Wire.start({ nodes: 2 });
-}, 300_000);
+});
 afterAll(() => wire.stop());
 
 const meta = (name: string, more: object = {}) => ({ metadata: { name, ...more } });

@@ -10,7 +10,7 @@ let namespace: string;
 beforeAll(async () => {
   wire = await Wire.start();
   namespace = await wire.namespace('lifecycles');
-}, 300_000);
+});
 afterAll(() => wire.stop());
 
 describe('API operations', () => {

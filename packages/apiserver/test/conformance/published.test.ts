@@ -9,7 +9,7 @@ let namespace: string;
 beforeAll(async () => {
   wire = await Wire.start();
   namespace = await wire.namespace('published');
-}, 300_000);
+});
 afterAll(() => wire.stop());
 const objects = (group: string, plural = 'foos', version = 'v1') => `/apis/${group}/${version}/namespaces/${namespace}/${plural}`;
 

@@ -9,7 +9,7 @@ let namespace: string;
 beforeAll(async () => {
   [wire, hooks] = await Promise.all([Wire.start(), Hooks.start()]);
   namespace = await wire.namespace('hooked', { hooked: 'yes' });
-}, 300_000);
+});
 afterAll(async () => {
   await wire.stop();
   await hooks.stop();

@@ -136,7 +136,7 @@ beforeAll(async () => {
     '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.fuzz.example.com',
     (object) => object?.status?.conditions?.some(({ type, status }) => type === 'Established' && status === 'True') === true,
   );
-}, 300_000);
+});
 afterAll(() => wire.stop());
 
 interface Question {

@@ -181,7 +181,7 @@ describe('an HTTP/2 connection', () => {
         encodeFrame({ type: 'headers', flags: frameFlags.endHeaders | frameFlags.endStream, stream: 1, payload: getHeaders(`${maps}/a`) }),
       ]),
     );
-    await vi.waitFor(() => expect(server.pipeline.requests).toHaveLength(1), { timeout: 60_000 });
+    await vi.waitFor(() => expect(server.pipeline.requests).toHaveLength(1), { timeout: 120_000 });
     await server.stop();
     socket.destroy();
   });

@@ -129,7 +129,7 @@ describe.each(['http1', 'http2'] as const)('a request over %s', (protocol) => {
     await expect.poll(() => release.length).toBe(1);
     release[0]?.();
     expect((await Promise.all(responses)).map(({ code }) => code)).toEqual([200, 200, 200]);
-    await expect.poll(() => [inFlight.readOnly, inFlight.mutating, waiting()], { timeout: 120_000 }).toEqual([0, 0, 0]);
+    await expect.poll(() => [inFlight.readOnly, inFlight.mutating, waiting()]).toEqual([0, 0, 0]);
   });
 });
 

@@ -108,7 +108,7 @@ async function fillEncrypted(): Promise<void> {
   await writeFile(path('d/pki/ca.key'), 'the key of the CA');
 }
 
-describe('a backup with encrypted Secrets', { timeout: 300_000 }, () => {
+describe('a backup with encrypted Secrets', () => {
   it('holds ciphertext and the key, and is restored with it', async () => {
     await fillEncrypted();
     await backup(saved());
@@ -134,7 +134,7 @@ describe('a backup with encrypted Secrets', { timeout: 300_000 }, () => {
   });
 });
 
-describe('a backup of a cluster whose file names the encryption keys', { timeout: 300_000 }, () => {
+describe('a backup of a cluster whose file names the encryption keys', () => {
   const encryption = (name: string, spec: object) =>
     writeFile(
       path(name),
@@ -220,7 +220,7 @@ describe('a backup of a cluster whose file names the encryption keys', { timeout
   });
 });
 
-describe('a rotation of the encryption key', { timeout: 300_000 }, () => {
+describe('a rotation of the encryption key', () => {
   const options = () => ({ dataDir: path('d'), file });
   it('adds a key that writes, and deletes the former one when no value uses it', async () => {
     await fillEncrypted();
@@ -253,7 +253,7 @@ function craftedBackup(lines: readonly (object | string)[], head: object = {}): 
   return gzipSync(`${body}${end}\n`);
 }
 
-describe('a hostile backup', { timeout: 300_000 }, () => {
+describe('a hostile backup', () => {
   const rejected = async (content: Buffer, message: RegExp) => {
     await writeFile(path('backup'), content);
     await expect(restore(into('new'))).rejects.toThrow(message);
@@ -294,7 +294,7 @@ describe('a hostile backup', { timeout: 300_000 }, () => {
   });
 });
 
-describe('a backup', { timeout: 300_000 }, () => {
+describe('a backup', () => {
   it('is restored into an empty storage, with keys, at revisions above those of the old cluster', async () => {
     await fill();
     await backup(saved());

@@ -23,7 +23,7 @@ async function run(program: string): Promise<readonly [code: number, stdout: str
   return [code, output.stdout, output.stderr];
 }
 
-describe('holdProcess', { timeout: 120_000 }, () => {
+describe('holdProcess', () => {
   it('keeps the process alive for unreferenced timers, until the command has finished', async () => {
     const wait = (ms: number) => `await new Promise((resolve) => setTimeout(resolve, ${ms}).unref()); console.log('done');`;
     expect(await run(`const finished = holdProcess(); ${wait(20)} finished();`)).toEqual([0, 'done\n', '']);

@@ -19,7 +19,7 @@ interface Printed {
 const printed = async (text: string) =>
   withResolvedDefaults(await createPlan(parseClusterFile(text, join(clusters, 'mine.yaml')))) as Printed;
 
-describe('oarlock config print', { timeout: 300_000 }, () => {
+describe('oarlock config print', () => {
   it.each(readdirSync(clusters))('prints an equivalent file, and prints that file unchanged: %s', async (name) => {
     const once = stringify(await printed(readFileSync(join(clusters, name), 'utf8')), { aliasDuplicateObjects: false });
     expect(stringify(await printed(once), { aliasDuplicateObjects: false })).toBe(once);

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { add } from '../../src/config/plugins-add.ts';
 
-vi.setConfig({ testTimeout: 300_000 });
 vi.spyOn(console, 'log').mockImplementation(() => {});
 
 const text = `apiVersion: oarlock.dev/v1

@@ -9,10 +9,8 @@ import { frontOf } from '@oarlock/cluster/hosting/front';
 import { withDedicatedInformers } from '@oarlock/cluster/identity/dedicated-informers';
 import { adminKubeconfig } from '@oarlock/cluster/process/process-state';
 import { run, type RunningCluster } from '@oarlock/cluster/run';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { Reloader } from '../../src/dev/reloader.ts';
-
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 });
 
 const reloads = 20;
 const streams = 6;

@@ -31,7 +31,7 @@ no    bridge    a: no
                 b: no`);
 });
 
-describe('oarlock doctor', { timeout: 120_000 }, () => {
+describe('oarlock doctor', () => {
   let directory: string;
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), 'oarlock-doctor-'));

@@ -50,7 +50,7 @@ describe('oarlock plugins types', () => {
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  it('writes the same text for YAML documents, a list, and a definition in a cluster', { timeout: 120_000 }, async () => {
+  it('writes the same text for YAML documents, a list, and a definition in a cluster', async () => {
     const text = await write([path('crd.yaml')]);
     expect(text).toContain("export const lamps: Resource<Lamp> = resource('example.com', 'v1', 'lamps', 'Lamp', false);");
     expect(text).toContain('  readonly watts?: number;');

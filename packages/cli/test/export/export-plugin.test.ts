@@ -4,8 +4,6 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { exportPlugin } from '../../src/export/export-plugin.ts';
 
-vi.setConfig({ testTimeout: 180_000 });
-
 let folder: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'oarlock-export-'));

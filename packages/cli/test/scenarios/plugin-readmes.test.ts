@@ -12,14 +12,14 @@ interface Schema {
   readonly properties?: Readonly<Record<string, unknown>>;
 }
 
-it.each(packages)('README documents every config key: %s', { timeout: 300_000 }, async (name) => {
+it.each(packages)('README documents every config key: %s', async (name) => {
   const { default: plugin } = (await import(join(plugins, name, 'src', 'plugin.ts'))) as { readonly default: Plugin };
   const { properties = {} } = z.toJSONSchema(plugin.config, { io: 'input', unrepresentable: 'any' }) as Schema;
   const readme = readFileSync(join(plugins, name, 'README.md'), 'utf8');
   expect(Object.keys(properties).filter((key) => !readme.includes(key))).toEqual([]);
 });
 
-it.each(packages)('package.json describes the plugin: %s', { timeout: 300_000 }, async (name) => {
+it.each(packages)('package.json describes the plugin: %s', async (name) => {
   const { default: plugin } = (await import(join(plugins, name, 'src', 'plugin.ts'))) as { readonly default: Plugin };
   const { oarlock } = JSON.parse(readFileSync(join(plugins, name, 'package.json'), 'utf8')) as {
     readonly oarlock?: { readonly slot: string };
@@ -53,7 +53,7 @@ describe.each(packages.filter(hasForm))('README of %s', (name) => {
     expect(readme).toMatch(/^Slot: `[a-z-]+\/v1`/m);
   });
 
-  it('has a table of the config keys with their defaults', { timeout: 300_000 }, async () => {
+  it('has a table of the config keys with their defaults', async () => {
     const { default: plugin } = (await import(join(plugins, name, 'src', 'plugin.ts'))) as { readonly default: Plugin };
     const { properties = {} } = z.toJSONSchema(plugin.config, { io: 'input', unrepresentable: 'any' }) as Property;
     const rows = configurationRows(readme);

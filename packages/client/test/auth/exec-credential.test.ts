@@ -6,11 +6,10 @@ import { httpClient } from '@oarlock/client/http/client';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { makeCertificates } from '../support/certificates.ts';
 import { httpsFront } from '../support/https-front.ts';
 
-vi.setConfig({ testTimeout: 30_000 });
 const v1 = 'client.authentication.k8s.io/v1';
 const certificates = await makeCertificates();
 

@@ -4,10 +4,7 @@ import { createPlan } from '@oarlock/cluster/composition/create-plan';
 import { missingPartFaults } from '@oarlock/cluster/composition/missing-parts';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
 import { readyCompositions } from '@oarlock/cluster/composition/ready-compositions';
-import { describe, expect, it, vi } from 'vitest';
-
-// the first test loads all plugins, which takes long on a busy machine
-vi.setConfig({ testTimeout: 60_000 });
+import { describe, expect, it } from 'vitest';
 
 /** A composition with every part; the tests remove parts from it. */
 const whole = {

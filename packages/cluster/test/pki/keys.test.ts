@@ -101,13 +101,13 @@ describe('rotation of the service account signing key', () => {
     const failures: unknown[] = [];
     files.follow(ended.signal, (error) => failures.push(error));
     await rotateServiceAccountKey(pki);
-    await expect.poll(() => keys.serviceAccount.signingKey, { timeout: 120_000 }).not.toBe(before.signingKey);
+    await expect.poll(() => keys.serviceAccount.signingKey).not.toBe(before.signingKey);
     expect(keys.serviceAccount.verifyingKeys).toHaveLength(2);
     expect(keys.serviceAccount.verifyingKeys).toContain(before.verifyingKeys[0]);
     // a file that cannot be parsed changes nothing
     const current = keys.serviceAccount;
     await writeFile(join(pki, 'service-account.key'), 'no key');
-    await expect.poll(() => failures.length, { timeout: 120_000 }).toBeGreaterThan(0);
+    await expect.poll(() => failures.length).toBeGreaterThan(0);
     expect(keys.serviceAccount).toBe(current);
     ended.abort();
   });

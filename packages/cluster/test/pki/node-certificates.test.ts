@@ -69,9 +69,9 @@ it('renews both certificates of a node before they expire and uses them at once'
   expect(created).toHaveLength(0);
   await clock.advance(2 * dayMs); // after seven tenths of 100 days
   // advanced repeatedly: the certificates may read the clock now and start a timer later
-  await expect.poll(async () => clock.advance(60_000).then(() => created.length), { timeout: 120_000 }).toBeGreaterThan(0);
+  await expect.poll(async () => clock.advance(60_000).then(() => created.length)).toBeGreaterThan(0);
   denied = false;
-  await expect.poll(async () => clock.advance(10 * 60_000).then(() => presented.length), { timeout: 120_000 }).toBe(1);
+  await expect.poll(async () => clock.advance(10 * 60_000).then(() => presented.length)).toBe(1);
   const { users } = parse(await readFile(file('kubeconfig'), 'utf8')) as { users: [{ name: string; user: Record<string, string> }] };
   expect(users[0].name).toBe('system:node:n1');
   expect(Buffer.from(users[0].user['client-certificate-data'] ?? '', 'base64').toString()).toBe(presented[0]);
@@ -125,7 +125,7 @@ it('trusts the CAs of the cluster and requests certificates of the signing one',
     log: silentLogger,
   });
   await certificates.start();
-  await expect.poll(async () => clock.advance(1_000).then(() => updates.length), { timeout: 120_000 }).toBe(2);
+  await expect.poll(async () => clock.advance(1_000).then(() => updates.length)).toBe(2);
   expect(updates[0]).toEqual({ ca: rotated.caBundle });
   const signing = new X509Certificate(rotated.caBundle); // the first one of the bundle
   for (const certificate of [updates[1]?.cert ?? '', await readFile(file('crt'), 'utf8')])

@@ -19,7 +19,7 @@ spec:
   settings: { kubelet: { port: 0 } }
 `;
 
-it('run fails if its port is in use, even if plugins wait for the API server', { timeout: 300_000 }, async () => {
+it('run fails if its port is in use, even if plugins wait for the API server', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'oarlock-taken-'));
   const squatter = createServer().listen(0, '127.0.0.1');
   await once(squatter, 'listening');

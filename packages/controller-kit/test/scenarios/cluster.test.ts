@@ -25,7 +25,7 @@ const lampController = controllerFor(Lamp, { id: 'controller-lamp' })
   .reconcile(async () => {});
 
 /** A controller and its custom resources in a cluster, as an author runs them. */
-describe('a controller of the kit in a cluster', { timeout: 180_000 }, () => {
+describe('a controller of the kit in a cluster', () => {
   let cluster: TestCluster;
   const inDefault = { namespace: 'default', name: 'shop' };
 
@@ -33,7 +33,7 @@ describe('a controller of the kit in a cluster', { timeout: 180_000 }, () => {
     cluster = await startCluster({ plugins: [websiteController, lampController, conversionPlugin('paths-lamp-conversion', Lamp)] });
     expect(cluster.warnings).toEqual([]);
     await Promise.all([cluster.whenServed(Website.resource), cluster.whenServed(Lamp.resource)]);
-  }, 180_000);
+  });
   afterAll(() => cluster.stop());
 
   it('installs a definition without a structural fault, whose defaults and rules apply', async () => {

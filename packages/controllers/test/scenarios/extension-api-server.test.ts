@@ -12,8 +12,6 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 
 // a complete cluster and an extension API server with its own group, over sockets
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
-
 const flunders = resource('wardle.example.com', 'v1alpha1', 'flunders', 'Flunder', true);
 const name = 'v1alpha1.wardle.example.com';
 

@@ -4,7 +4,7 @@ import { VolumeError, type VolumeDriver } from '@oarlock/spi/volume';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { Bench, podOf, withTraits } from '../support/bench.ts';
 
-const waiting = { timeout: 50_000, interval: 5 };
+const waiting = { timeout: 120_000, interval: 5 };
 const isThere = (path: string) =>
   access(path).then(
     () => true,

@@ -69,7 +69,7 @@ describe.each(['the listener', 'an in-process connection'] as const)('streams of
     port = await server.start();
     bench.create(podOf('web', { containers: [app({ tty: false })] }));
     await vi.waitFor(() => expect(bench.pod('web')?.status?.phase).toBe('Running'), 120_000);
-  }, 300_000);
+  });
   afterAll(async () => {
     await server.stop();
     await bench.dispose();

@@ -40,7 +40,7 @@ describe('KubeletServer', () => {
     port = await server.start();
     bench.create(podOf('web', { containers: [app({ tty: false })] }));
     await vi.waitFor(() => expect(bench.pod('web')?.status?.phase).toBe('Running'), 120_000);
-  }, 300_000);
+  });
   afterAll(async () => {
     await server.stop();
     await bench.dispose();

@@ -13,7 +13,7 @@ import { app, Bench, isReady, podOf, withTraits } from '../support/bench.ts';
 
 const usage: VolumeUsage = { capacityBytes: 1000, usedBytes: 400, availableBytes: 500, inodes: 30, inodesUsed: 10, inodesFree: 20 };
 const reported = { capacityBytes: 1000, usedBytes: 400, availableBytes: 500, inodes: 30, inodesUsed: 10, inodesFree: 20 };
-const waiting = { timeout: 50_000, interval: 5 };
+const waiting = { timeout: 120_000, interval: 5 };
 const claimOf = (name: string): Volume => ({ name: 'data', persistentVolumeClaim: { claimName: name } });
 
 /** A driver of volumes with claims that answers as the test defines. */

@@ -1,4 +1,3 @@
-import { vi } from 'vitest';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,9 +18,6 @@ import { kubeletConfig, type KubeletConfig } from '../../src/config/kubelet-conf
 import type { KubeletEnvironment } from '../../src/kubelet/kubelet-context.ts';
 import { Kubelet } from '../../src/kubelet/kubelet.ts';
 import { unmountAll } from '../../src/volumes/internal/mount-points.ts';
-
-// tests use real files and processes, and the machine may be busy
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 export const facts: ClusterFacts = {
   name: 'test',

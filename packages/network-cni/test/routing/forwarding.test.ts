@@ -45,10 +45,10 @@ else
     it('are added when a firewall starts to drop, and again after its reload', async () => {
       await begin();
       iptables('-P', 'FORWARD', 'DROP');
-      await expect.poll(ours, { timeout: 20_000 }).toEqual(['-i', '-o']);
+      await expect.poll(ours).toEqual(['-i', '-o']);
       iptables('-F', 'FORWARD');
       iptables('-N', 'FIREWALL');
-      await expect.poll(ours, { timeout: 20_000 }).toEqual(['-i', '-o']);
+      await expect.poll(ours).toEqual(['-i', '-o']);
       iptables('-X', 'FIREWALL');
     });
     it('are added before anything else if they are needed from the start', async () => {
@@ -63,7 +63,7 @@ else
       iptables('-F', 'FORWARD');
       iptables('-A', 'FORWARD', '-j', 'DROP');
       await clock.advance(60_000);
-      await expect.poll(ours, { timeout: 20_000 }).toEqual(['-i', '-o']);
+      await expect.poll(ours).toEqual(['-i', '-o']);
       expect(iptables('-S', 'FORWARD').trim().split('\n').at(-1)).toBe('-A FORWARD -j DROP');
     });
   });

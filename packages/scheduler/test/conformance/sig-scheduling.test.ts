@@ -11,7 +11,7 @@ let w: Workbench;
 let count = 0;
 beforeAll(async () => {
   cluster = await open();
-}, 300_000);
+});
 afterAll(() => cluster?.stop(), 60_000);
 beforeEach(async () => {
   w = await workbench(cluster, `sched-${++count}`);
@@ -25,7 +25,7 @@ afterEach(async () => {
   await client.delete(namespaces, { name: w.namespace });
   await w.until(pods, (all) => all.length === 0);
   await client.deleteCollection(priorityClasses, { labelSelector: `of=${w.namespace}` });
-}, 300_000);
+});
 
 const on = (name: string) => ({ nodeSelector: { 'kubernetes.io/hostname': name } });
 
@@ -220,7 +220,7 @@ describe('[sig-scheduling] LimitRange', () => {
     await client.create(limitRanges, limitRange('limit'));
     const bare = { containers: [{ name: 'c', image: 'a:1' }] };
     // admission reads LimitRanges from a cache
-    const eventually = <T>(check: () => Promise<T>): Promise<T> => vi.waitFor(check, { timeout: 60_000 });
+    const eventually = <T>(check: () => Promise<T>): Promise<T> => vi.waitFor(check, { timeout: 120_000 });
     let attempts = 0;
     await eventually(async () => {
       expect((await w.pod(`no-resources-${++attempts}`, bare)).spec?.containers[0]?.resources).toEqual({

@@ -119,10 +119,8 @@ beforeAll(async () => {
   port = subsets?.[0]?.ports?.[0]?.port ?? 0;
   robot = await account('robot', [{ apiGroups: [''], resources: ['pods'], verbs: ['list'] }]);
   await eventually(() => code('GET', podsPath, as(robot))).toBe(200);
-}, 300_000);
+});
 afterAll(() => cluster.stop());
-vi.setConfig({ testTimeout: 60_000 });
-
 describe('tokens', () => {
   const parts = () => robot.split('.') as [string, string, string];
   const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');

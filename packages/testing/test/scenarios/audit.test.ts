@@ -7,10 +7,8 @@ import { join } from 'node:path';
 import type { AuditEvent } from '@oarlock/spi/audit';
 import type { ClusterDocument } from '@oarlock/cluster/cluster-file/cluster-schema';
 import { startCluster, type TestCluster } from '@oarlock/testing/start-cluster';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { parse } from 'yaml';
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 let folder: string;
 let cluster: TestCluster;

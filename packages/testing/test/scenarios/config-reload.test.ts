@@ -99,11 +99,11 @@ it('a new version of a controller receives all objects again, with its own index
         () => true,
         () => false,
       );
-  await expect.poll(() => there('default', 'first'), { timeout: 120_000 }).toBe(true);
+  await expect.poll(() => there('default', 'first')).toBe(true);
   await replace(copier('second'));
-  await expect.poll(() => there('default', 'second'), { timeout: 120_000 }).toBe(true);
+  await expect.poll(() => there('default', 'second')).toBe(true);
   await client().create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'later' } });
-  await expect.poll(() => there('later', 'second'), { timeout: 120_000 }).toBe(true);
+  await expect.poll(() => there('later', 'second')).toBe(true);
   expect(await there('later', 'first')).toBe(false);
 });
 
@@ -122,7 +122,7 @@ it('a new version of a scheduling plugin decides for the next pods and for pods 
   });
   const get = (name: string) => client().get(pods, { namespace: 'default', name });
   const nodeOf = async (name: string) => {
-    await expect.poll(async () => (await get(name)).spec?.nodeName, { timeout: 120_000 }).toBeDefined();
+    await expect.poll(async () => (await get(name)).spec?.nodeName).toBeDefined();
     return (await get(name)).spec?.nodeName;
   };
   const scheduledNode = async (name: string) => {
@@ -131,7 +131,7 @@ it('a new version of a scheduling plugin decides for the next pods and for pods 
   };
   expect(await scheduledNode('first')).toBe('node-1');
   await client().create(pods, pod({ name: 'waiting', spec: { nodeSelector: { 'kubernetes.io/hostname': 'node-2' } } }));
-  await expect.poll(async () => (await get('waiting')).status?.conditions?.[0]?.message, { timeout: 120_000 }).toContain('not node-1');
+  await expect.poll(async () => (await get('waiting')).status?.conditions?.[0]?.message).toContain('not node-1');
   await replace(picky('node-2'));
   expect(await nodeOf('waiting')).toBe('node-2');
   expect(await scheduledNode('second')).toBe('node-2');

@@ -12,9 +12,7 @@ import { openKeys } from '@oarlock/cluster/pki/keys';
 import { run, type RunningCluster } from '@oarlock/cluster/run';
 import { Client } from '@oarlock/spi/client';
 import type { ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-
-vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 const withRequestHeader = [
   { use: 'authn-request-header', config: { allowedNames: ['front-proxy-client'] } },

@@ -2,10 +2,9 @@ import { readFile } from 'node:fs/promises';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Worker } from 'node:worker_threads';
 import { startCluster, type TestCluster } from '@oarlock/testing/start-cluster';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse } from 'yaml';
 
-vi.setConfig({ testTimeout: 120_000 });
 /** Nearly the maximum size of a request body. */
 const bytes = 2_900_000;
 const json = 'application/json';
@@ -158,7 +157,7 @@ beforeAll(async () => {
   // warm-up: modules that load on the first request do not count
   expect(await send('POST', `${maps}?dryRun=All`, json, '{"metadata":{"name":"first"}}')).toBe(201);
   expect(await send('POST', `${maps}?dryRun=All`, yaml, 'metadata: {name: second}')).toBe(201);
-}, 120_000);
+});
 afterAll(async () => {
   await thread.terminate();
   await cluster.stop();

@@ -24,13 +24,12 @@ import type { Client } from '@oarlock/spi/client';
 import { startCluster, type TestCluster } from '@oarlock/testing/start-cluster';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 
-vi.setConfig({ testTimeout: 60_000 });
 let cluster: TestCluster;
 let client: Client;
 beforeAll(async () => {
   cluster = await startCluster({ spec: { storage: { use: 'storage-memory' } } });
   ({ client } = cluster);
-}, 300_000);
+});
 afterAll(() => cluster.stop());
 
 /** Retries until controllers have done their work. */

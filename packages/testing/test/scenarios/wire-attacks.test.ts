@@ -13,7 +13,6 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 
 // attacks that an HTTP client library does not allow, and attacks on other users' permissions; the others are in api-attacks.test.ts
-vi.setConfig({ testTimeout: 60_000 });
 let cluster: TestCluster;
 let port: number;
 let ca: string;
@@ -49,7 +48,7 @@ beforeAll(async () => {
   session = connect2(`https://127.0.0.1:${port}`, { ca });
   session.on('error', () => undefined);
   await soon(async () => expect((await http2({ ':path': podsPath })).code).toBe(200));
-}, 300_000);
+});
 afterAll(async () => {
   session.destroy();
   await cluster.stop();

@@ -5,9 +5,7 @@ import { httpClient } from '@oarlock/client/http/client';
 import type { Client } from '@oarlock/spi/client';
 import { startCluster, type TestCluster } from '@oarlock/testing/start-cluster';
 import { request } from 'node:https';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 const labels = { app: 'busy' };
 const busy = (millicores: number, replicas?: number): Deployment => ({

@@ -122,7 +122,7 @@ describe('csi-hostpath sanity (CSI specification)', () => {
         (error: { code: string }) => error.code,
       );
       const mark = `${faults()}.${method}`;
-      await vi.waitFor(() => access(mark), { timeout: 60_000, interval: 5 });
+      await vi.waitFor(() => access(mark), { timeout: 120_000, interval: 5 });
       await expect(call(service, method, asked)).rejects.toMatchObject({ code: 'ABORTED' });
       await rm(mark);
       // the first call is not disturbed: it fails only if the calls before it in the lifecycle were not made

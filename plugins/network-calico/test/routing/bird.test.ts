@@ -135,8 +135,8 @@ else
       expect(await pid()).toBe(first);
       await expect(bird.configure('nonsense;')).rejects.toMatchObject({ code: 'InvalidConfig' });
       process.kill(first, 'SIGKILL');
-      await expect.poll(pid, { timeout: 20_000 }).not.toBe(first);
-      await expect.poll(() => protocols().catch(() => ''), { timeout: 20_000 }).toContain('n_node_2d_d_4');
+      await expect.poll(pid).not.toBe(first);
+      await expect.poll(() => protocols().catch(() => '')).toContain('n_node_2d_d_4');
       const second = await pid();
       await bird.stop();
       const next = open();

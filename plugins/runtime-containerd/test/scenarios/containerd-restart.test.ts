@@ -43,13 +43,13 @@ describe.skipIf(missing !== undefined)(
         linux: { security: { namespaces: { network: 'NODE', pid: 'CONTAINER', ipc: 'POD' } } },
       };
       sandbox = await driver.runPodSandbox(sandboxConfig, '');
-    }, 300_000);
+    });
     afterAll(async () => {
       await driver.removePodSandbox(sandbox);
       await driver.stop();
       await containerd.stop();
       await rm(dir, { recursive: true, force: true });
-    }, 300_000);
+    });
 
     async function run(name: string, script: string): Promise<string> {
       const config: ContainerConfig = {

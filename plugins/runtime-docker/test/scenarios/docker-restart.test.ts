@@ -39,7 +39,7 @@ class Rig {
     beforeAll(async () => {
       rig.#bench = await DockerBench.open(options);
       await rig.restartDriver();
-    }, 300_000);
+    });
     afterAll(() => rig.#bench?.close(), 60_000);
     return rig;
   }
@@ -78,7 +78,7 @@ class Rig {
     return parseLog((await readFile(logPath, 'utf8')).replace(/[^\n]*$/, '')).map(({ text }) => Number(text));
   }
   grown(id: string, past: number): Promise<void> {
-    return expect.poll(async () => (await this.numbers(id)).length, { timeout: 120_000 }).toBeGreaterThan(past);
+    return expect.poll(async () => (await this.numbers(id)).length).toBeGreaterThan(past);
   }
   /** Kills the engine with SIGKILL and starts a new one. Resolves when the driver has reconnected. */
   async killEngine(): Promise<void> {
@@ -98,7 +98,7 @@ const upTo = (seen: readonly number[]) => Array.from(seen, (_, index) => index +
 describe.skipIf(missing !== undefined)(`engine restart with live-restore${because}`, () => {
   const rig = Rig.use({ liveRestore: true });
 
-  it('neither loses nor repeats log lines when the engine or the driver is killed', { timeout: 300_000 }, async () => {
+  it('neither loses nor repeats log lines when the engine or the driver is killed', async () => {
     const script = 'i=0; while [ ! -e /tmp/enough ]; do i=$((i+1)); echo $i; usleep 2000; done; echo $((i+1))';
     const { id, sandbox } = await rig.begin('counts', script);
     await rig.grown(id, 20);
@@ -110,7 +110,7 @@ describe.skipIf(missing !== undefined)(`engine restart with live-restore${becaus
     await rig.grown(id, (await rig.numbers(id)).length);
     // the container ends at once, which may kill the command before it exits
     await rig.driver.execSync(id, ['touch', '/tmp/enough'], 10);
-    await expect.poll(async () => (await rig.driver.containerStatus(id)).state, { timeout: 120_000 }).toBe('EXITED');
+    await expect.poll(async () => (await rig.driver.containerStatus(id)).state).toBe('EXITED');
     const seen = await rig.numbers(id);
     expect(seen).toEqual(upTo(seen));
     await rig.driver.removePodSandbox(sandbox);
@@ -121,7 +121,7 @@ describe.skipIf(missing !== undefined)(`engine restart with live-restore${becaus
 describe.skipIf(missing !== undefined)(`engine restart without live-restore${because}`, () => {
   const rig = Rig.use({ liveRestore: false });
 
-  it('reports exited containers, keeps their logs and lets the pod restart', { timeout: 300_000 }, async () => {
+  it('reports exited containers, keeps their logs and lets the pod restart', async () => {
     const script = 'i=0; while :; do i=$((i+1)); echo $i; usleep 2000; done';
     const { id, sandbox } = await rig.begin('counts', script);
     await rig.grown(id, 20);

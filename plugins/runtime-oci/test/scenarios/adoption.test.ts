@@ -15,7 +15,7 @@ import {
 } from '../support/fixture.ts';
 import { containerConfig, podConfig } from '../support/pod.ts';
 
-const patience = { timeout: 60_000, interval: 50 };
+const patience = { timeout: 120_000, interval: 50 };
 
 /** Returns the processes of this machine whose command line has the text. */
 function processesWith(text: string): readonly number[] {

@@ -15,7 +15,7 @@ import { ended, podConfig, security, startPod } from '../support/pod.ts';
 const run = promisify(execFile);
 const podNetwork = { linux: { security: { namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } } } } as const;
 
-describe.skipIf(!isPrivileged)('runtime-process as root, with namespaces', { timeout: 300_000 }, () => {
+describe.skipIf(!isPrivileged)('runtime-process as root, with namespaces', () => {
   let fixture: ProcessFixture;
   let volume = '';
   const network = loopbackNetwork();

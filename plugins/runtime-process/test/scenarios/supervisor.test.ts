@@ -71,7 +71,7 @@ const holder = async () =>
 const record = async (sandbox: string, container: string) =>
   JSON.parse(await readFile(join(dataDir, 'pods', sandbox, `${container}.json`), 'utf8')) as { pid: number };
 
-describe('the supervisor', { timeout: 300_000 }, () => {
+describe('the supervisor', () => {
   it('starts with the first pod, is private, and is shared by drivers that start at once', async () => {
     const two = await Promise.all([open(), open()]);
     expect(existsSync(join(dataDir, 'supervisor.sock'))).toBe(false);

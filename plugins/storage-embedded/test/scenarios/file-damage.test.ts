@@ -1,12 +1,9 @@
 import { open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { FakeClock } from '@oarlock/testing/fake-clock';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { EmbeddedStorage, type EmbeddedStorageOptions } from '../../src/embedded-storage.ts';
 import { FaultyDisk, makeDirectory, noSpace } from '../support/directory.ts';
-
-// a slow disk on a busy machine
-vi.setConfig({ testTimeout: 60_000 });
 
 let directory: Awaited<ReturnType<typeof makeDirectory>>;
 const running: EmbeddedStorage[] = [];
@@ -31,7 +28,7 @@ async function churn(storage: EmbeddedStorage): Promise<void> {
     await Promise.all(Array.from({ length: 100 }, (_, at) => put(storage, `/k${at}`, `${round}${value}`)));
   await snapshot(storage);
 }
-const snapshot = (storage: EmbeddedStorage) => expect.poll(() => storage.stats.snapshots, { timeout: 120_000 }).toBeGreaterThan(0);
+const snapshot = (storage: EmbeddedStorage) => expect.poll(() => storage.stats.snapshots).toBeGreaterThan(0);
 const put = (storage: EmbeddedStorage, key: string, value: string | Buffer = key) =>
   storage.commit([{ key, value: Buffer.from(value) }], []);
 const files = async (kind: 'log' | 'snapshot') =>
@@ -166,7 +163,7 @@ describe('snapshots', () => {
     await storage.commit([{ key: '/k0', value: null }], []);
     await put(storage, '/ttl');
     await snapshot(storage);
-    await expect.poll(() => storage.stats.logBytes, { timeout: 120_000 }).toBeLessThan(3_000_000);
+    await expect.poll(() => storage.stats.logBytes).toBeLessThan(3_000_000);
     // obsolete files are removed with later commits
     await expect
       .poll(

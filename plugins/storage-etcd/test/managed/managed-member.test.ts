@@ -111,7 +111,7 @@ async function raiseCorrupt(server: Server, name: string): Promise<void> {
 const put = (storage: StorageDriver, key: string) => storage.commit([{ key, value: Buffer.from('x') }], []);
 const rolesOf = async (server: Server) => (await server.storage.members?.list())?.map(({ name, role }) => `${name} ${role}`);
 
-describe.skipIf(missing !== undefined)(`a managed member${missing === undefined ? '' : ` (${missing})`}`, { timeout: 120_000 }, () => {
+describe.skipIf(missing !== undefined)(`a managed member${missing === undefined ? '' : ` (${missing})`}`, () => {
   it('bootstraps, survives the process of its server and is adopted', async () => {
     const server = await Server.create('adopted');
     await server.start();
@@ -146,9 +146,7 @@ describe.skipIf(missing !== undefined)(`a managed member${missing === undefined 
     await second.start({ state: 'joining', endpoints: first.storage.members?.endpoints() ?? [] });
     await raiseCorrupt(first, 'corrupt');
     await expect(put(first.storage, '/a')).rejects.toMatchObject({ code: 'Corrupt' });
-    await expect
-      .poll(() => first.storage.checkHealth?.(), { timeout: 60_000 })
-      .toEqual({ healthy: false, reason: expect.stringContaining('CORRUPT') });
+    await expect.poll(() => first.storage.checkHealth?.()).toEqual({ healthy: false, reason: expect.stringContaining('CORRUPT') });
     expect((await first.storage.members?.list())?.map(({ name, alarms }) => [name, alarms])).toEqual([
       ['corrupt', ['CORRUPT']],
       ['sound', []],
@@ -157,7 +155,7 @@ describe.skipIf(missing !== undefined)(`a managed member${missing === undefined 
     expect(await first.storage.members?.disarm()).toEqual([]);
     expect(await first.storage.members?.remove('corrupt')).toBe(true);
     await put(first.storage, '/a');
-    await expect.poll(() => first.storage.checkHealth?.(), { timeout: 120_000 }).toEqual({ healthy: true });
+    await expect.poll(() => first.storage.checkHealth?.()).toEqual({ healthy: true });
     await second.stop();
     await rm(second.files.directory, { recursive: true });
     await second.start({ state: 'joining', endpoints: first.storage.members?.endpoints() ?? [] });
@@ -239,7 +237,7 @@ describe.skipIf(missing !== undefined)(`a managed member${missing === undefined 
             () => true,
             () => false,
           ),
-        { timeout: 60_000 },
+        { timeout: 120_000 },
       )
       .toBe(true);
     expect(await server.pid()).not.toBe(pid);
@@ -253,9 +251,7 @@ describe.skipIf(missing !== undefined)(`a managed member${missing === undefined 
       for (let index = 0; ; index += 1) await server.storage.commit([{ key: `/big/${index}`, value }], []);
     };
     await expect(fill()).rejects.toMatchObject({ code: 'Full' });
-    await expect
-      .poll(() => server.storage.checkHealth?.(), { timeout: 60_000 })
-      .toEqual({ healthy: false, reason: expect.stringContaining('NOSPACE') });
+    await expect.poll(() => server.storage.checkHealth?.()).toEqual({ healthy: false, reason: expect.stringContaining('NOSPACE') });
     expect((await server.storage.members?.list())?.[0]?.alarms).toContain('NOSPACE');
     const { entries } = await server.storage.range({ prefix: '/big/' });
     for (const { key } of entries) await server.storage.commit([{ key, value: null }], []);
@@ -266,7 +262,7 @@ describe.skipIf(missing !== undefined)(`a managed member${missing === undefined 
     expect(await server.storage.members?.disarm()).toEqual([]);
     expect((await server.storage.commit([{ key: '/a', value }], [])).ok).toBe(true);
     // the health is read each minute, and at once after a rejected write
-    await expect.poll(() => server.storage.checkHealth?.(), { timeout: 120_000 }).toEqual({ healthy: true });
+    await expect.poll(() => server.storage.checkHealth?.()).toEqual({ healthy: true });
     expect(await readFile(server.files.log, 'utf8')).toContain('finished defragment');
   });
 });

@@ -24,7 +24,7 @@ async function expectExpiry(storage: Storage): Promise<void> {
           (error: unknown) => (error instanceof StatusError ? error.status.reason : error),
         );
       },
-      { interval: 200, timeout: 60_000 },
+      { interval: 200, timeout: 120_000 },
     )
     .toBe('Expired');
   const gone = await page(first.metadata?.continue).catch((error: unknown) => error as StatusError);

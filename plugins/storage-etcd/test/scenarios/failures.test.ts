@@ -131,7 +131,7 @@ function check(
   for (const value of seen.keys()) if (!acknowledged.has(value)) expect(unknown).toContain(value);
 }
 
-describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: ${missing})` : ''}`, { timeout: 300_000 }, () => {
+describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: ${missing})` : ''}`, () => {
   it('survives kill -9 and restart of etcd with watchers and writers', async () => {
     const [server] = (await cluster(1)) as [EtcdServer];
     const storage = await connect([server]);

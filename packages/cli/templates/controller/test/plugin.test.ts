@@ -25,4 +25,4 @@ it('publishes a message in a cluster, which rejects invalid ones', async () => {
     fieldSelector: 'metadata.name=hello-0',
     assert: (maps) => expect(maps.map(({ data }) => data)).toEqual([{ message: 'hello' }]),
   });
-}, 60_000);
+});

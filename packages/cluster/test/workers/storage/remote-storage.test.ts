@@ -197,7 +197,7 @@ describe('RemoteStorage', () => {
     for (let received = 0; received < total; received += await nextBatch()) {
       // four changes exceed the window, because each has a few bytes besides its value; the last one is being read
       const expected = Math.min(total, 4 + Math.max(0, received - 1));
-      await vi.waitFor(() => expect(sentChanges).toBeGreaterThanOrEqual(expected), { interval: 1, timeout: 20_000 });
+      await vi.waitFor(() => expect(sentChanges).toBeGreaterThanOrEqual(expected), { interval: 1, timeout: 120_000 });
       // the answers follow the changes, so the server has sent them and waits
       for (let call = 0; call < 2; call += 1) await remote.get('/k/0');
       expect(sentChanges).toBe(expected);

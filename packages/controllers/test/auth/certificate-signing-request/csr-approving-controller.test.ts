@@ -49,10 +49,10 @@ it('serving certificates of kubelets are approved for the address that the reque
     all
       .map(({ metadata }) => metadata.name)
       .filter((name) => loop.api.object(certificateSigningRequests, { name })?.status?.conditions?.some(({ type }) => type === 'Approved'));
-  await vi.waitFor(() => expect(approved()).toContain('own'), { timeout: 60_000, interval: 5 });
+  await vi.waitFor(() => expect(approved()).toContain('own'), { timeout: 120_000, interval: 5 });
   await loop.api.client().create(certificateSigningRequests, await serving('last', ['10.0.0.2'], '10.0.0.2'));
   await vi.waitFor(() => expect(loop.api.object(certificateSigningRequests, { name: 'last' })?.status?.conditions).toHaveLength(1), {
-    timeout: 60_000,
+    timeout: 120_000,
     interval: 5,
   });
   await loop.clock.settle();

@@ -55,7 +55,7 @@ it('no signer certifies system:masters, and the legacy signer certifies nothing'
       expect(status('plain')?.certificate).toBeTypeOf('string');
       for (const name of ['masters', 'among-others']) expect(failed(name)).toBe('subject organization system:masters is not allowed');
     },
-    { timeout: 60_000, interval: 5 },
+    { timeout: 120_000, interval: 5 },
   );
   await loop.clock.settle();
   expect(signed).toEqual(['alice']);

@@ -80,7 +80,7 @@ describe('DRAManager', () => {
   const plugin = { driver: new Driver() };
   const created: ContainerConfig[] = [];
   const eventually = (holds: () => boolean) =>
-    expect.poll(async () => (await bench.clock.advance(1000), holds()), { timeout: 30_000, interval: 10 }).toBe(true);
+    expect.poll(async () => (await bench.clock.advance(1000), holds()), { timeout: 120_000, interval: 10 }).toBe(true);
   const phase = (name: string) => bench.pod(name)?.status?.phase;
 
   beforeEach(async () => {
