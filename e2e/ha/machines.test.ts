@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import type { Item } from '../harness/api.ts';
 import { componentMissing } from '../harness/component-availability.ts';
 import { Machine, everythingIsNeeded } from '../harness/machine.ts';
 import { netnsMissing } from '../harness/netns.ts';
@@ -167,6 +168,21 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       await at(0).start();
       expect(await at(0).kubectl.run(['get', 'configmap', 'shared', '-o', 'name'])).toBe('configmap/shared\n');
       expect((await serversOf(at(0))).find(({ name }) => name === 'server-a')?.member?.role).toBe('Leader');
+    });
+
+    it('restore a backup into an empty data directory with a new member', async () => {
+      const backup = machine.path('cluster.backup');
+      await at(0).oarlock('backup', '-o', backup);
+      await at(0).kubectl.run(['delete', 'configmap', 'shared']);
+      const { metadata } = await (await at(0).api()).get<Item>('/api/v1/namespaces/default/configmaps');
+      await at(0).kill9();
+      await at(0).wipe();
+      expect(await at(0).oarlock('restore', '-f', at(0).clusterFile, '-i', backup)).toContain('into storage-etcd');
+      await at(0).start('--init');
+      expect(await at(0).kubectl.run(['get', 'configmap', 'shared', '-o', 'name'])).toBe('configmap/shared\n');
+      // a revision of the former cluster, which the new one has not reached or has compacted
+      const watch = `/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=5&resourceVersion=${metadata.resourceVersion}`;
+      expect(await at(0).kubectl.run(['get', '--raw', watch])).toContain('"code":410');
     });
   },
 );

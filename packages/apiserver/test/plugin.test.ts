@@ -16,6 +16,7 @@ import { z } from 'zod';
 import { systemClock } from '@oarlock/primitives/clock';
 import type { ApiServer } from '../src/server/api-server.ts';
 import apiserver from '../src/plugin.ts';
+import { restoreMarker } from '../src/storage/interrupted-restore.ts';
 import { testKeys } from './support/keys.ts';
 
 let keys: ClusterKeys;
@@ -54,7 +55,7 @@ afterEach(async () => {
   handler = undefined;
 });
 
-function place(config: object = { listen: { port: 0 } }): PluginHost {
+function place(config: object = { listen: { port: 0 } }, storage: typeof memory = memory): PluginHost {
   const created = new PluginHost({ clock: systemClock });
   created
     .provide(Cluster, facts)
@@ -65,7 +66,7 @@ function place(config: object = { listen: { port: 0 } }): PluginHost {
       },
     })
     .provide(Process, { registries: () => created.plugins.map(({ metrics }) => metrics), roles: () => created.get(Roles) });
-  for (const plugin of [memory, someone, everything]) created.add({ plugin });
+  for (const plugin of [storage, someone, everything]) created.add({ plugin });
   created.add({ plugin: apiserver, name: 'apiserver', config });
   host = created;
   return created;
@@ -96,6 +97,14 @@ const rejection = (port: number) =>
   });
 
 describe('apiserver role', () => {
+  it('does not start over a part of a backup', async () => {
+    const storage = new MemoryStorage();
+    await storage.commit([{ key: restoreMarker, value: Buffer.from('{}') }], []);
+    const partial = Storage.plugin({ id: 'storage-partial', config: z.strictObject({}), create: () => storage });
+    const created = place(undefined, partial);
+    await expect(created.start()).rejects.toThrow(/its restore was interrupted: run the same `oarlock restore` again/);
+  });
+
   it('serves storage over HTTP and to loopback clients', async () => {
     const created = place();
     await created.start();

@@ -93,6 +93,11 @@ const slice = (nodeName: string) => ({
   spec: { driver: 'd', nodeName, pool: { name: 'a', generation: 1, resourceSliceCount: 1 } },
 });
 
+const networkSlice = (nodesOf: object) => {
+  const { metadata, spec } = slice('n1');
+  const { nodeName: _nodeName, ...rest } = spec;
+  return { metadata, spec: { ...rest, ...nodesOf } };
+};
 const dnsSlice = (node: string, more: { readonly namespace?: string; readonly name?: string; readonly service?: string } = {}) => ({
   metadata: {
     namespace: more.namespace ?? 'kube-system',
@@ -380,6 +385,36 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
   ],
   ...(
     [
+      ['a slice for all nodes', { allNodes: true }],
+      ['a slice for nodes by label', { nodeSelector: { nodeSelectorTerms: [{ matchExpressions: [{ key: 'a', operator: 'Exists' }] }] } }],
+      ['a slice whose devices name their nodes', { perDeviceNodeSelection: true }],
+      ['a slice without nodes', {}],
+    ] as const
+  ).map(
+    ([title, nodesOf]) =>
+      [
+        title,
+        admissionRequest('CREATE', resourceSlices, networkSlice(nodesOf), as),
+        'can only create ResourceSlice with the same NodeName as the requesting node',
+      ] as const,
+  ),
+  ...(['UPDATE', 'DELETE'] as const).flatMap((operation) =>
+    (
+      [
+        ['n2', slice('n2')],
+        ['all nodes', networkSlice({ allNodes: true })],
+      ] as const
+    ).map(
+      ([owner, old]) =>
+        [
+          `${operation} of a slice of ${owner}`,
+          admissionRequest(operation, resourceSlices, operation === 'UPDATE' ? slice('n1') : undefined, { ...as, old, name: 's' }),
+          'can only access ResourceSlice with the same NodeName as the requesting node',
+        ] as const,
+    ),
+  ),
+  ...(
+    [
       ['the DNS EndpointSlice of another node', dnsSlice('n2', { name: 'kube-dns-n2' }), /can only access the EndpointSlice "kube-dns-n1"/],
       ['endpoints of another namespace', dnsSlice('n1', { namespace: 'default' }), /in the "kube-system" namespace/],
       ['endpoints of another Service', dnsSlice('n1', { service: 'metrics' }), /of the Service "kube-dns"/],
@@ -447,6 +482,8 @@ const allowed: readonly (readonly [string, AdmissionRequest])[] = [
   ['a token bound to its own pod', token({ apiVersion: 'v1', kind: 'Pod', name: 'here', uid: 'uid-here' })],
   ['its lease', admissionRequest('UPDATE', leases, { metadata: { namespace: 'kube-node-lease', name: 'n1' } }, as)],
   ['its slice', admissionRequest('CREATE', resourceSlices, slice('n1'), as)],
+  ['a change of its slice', admissionRequest('UPDATE', resourceSlices, slice('n1'), { ...as, old: slice('n1') })],
+  ['deletion of its slice', admissionRequest('DELETE', resourceSlices, undefined, { ...as, old: slice('n1'), name: 's' })],
   ['the EndpointSlice of its DNS server', admissionRequest('CREATE', endpointSlices, dnsSlice('n1'), as)],
   ['a certificate for itself', await csr('system:node:n1')],
   ['a certificate of another signer', await csr('whoever', 'example.com/own')],

@@ -25,6 +25,7 @@ const pod = (name: string, nodeName: string, more: Partial<Pod['spec']> = {}): P
         envFrom: [{ configMapRef: { name: `${name}-all` } }],
       },
     ],
+    resourceClaims: [{ name: 'device', resourceClaimName: `${name}-device` }],
     initContainers: [{ name: 'first', image: 'x', envFrom: [{ secretRef: { name: `${name}-init` } }] }],
     volumes: [
       { name: 'a', secret: { secretName: `${name}-volume` } },
@@ -112,6 +113,7 @@ authzContract('authz-node', async () => ({
     resourceAttributes(node, 'create', 'events', 'd'),
     resourceAttributes(node, 'create', 'certificatesigningrequests.certificates.k8s.io'),
     resourceAttributes(node, 'create', 'subjectaccessreviews.authorization.k8s.io'),
+    resourceAttributes(node, 'get', 'resourceclaims.resource.k8s.io', 'd', 'p-device'),
     ...referred.map(([kind, name]) => resourceAttributes(node, verbs(kind), kind, 'd', name)),
   ],
   noOpinion: [
@@ -136,7 +138,27 @@ authzContract('authz-node', async () => ({
     resourceAttributes(node, 'get', 'secrets', 'd', 'm-env'),
     resourceAttributes(node, 'update', 'csinodes.storage.k8s.io', '', 'n2'),
     resourceAttributes(node, 'list', 'resourceslices.resource.k8s.io'),
-    resourceAttributes(other, 'update', 'resourceslices.resource.k8s.io', '', 's1'),
+    ...['get', 'update', 'patch', 'delete'].map((verb) => resourceAttributes(other, verb, 'resourceslices.resource.k8s.io', '', 's1')),
+    ...['list', 'watch', 'deletecollection'].flatMap((verb) =>
+      ['spec.nodeName=n2', 'spec.nodeName!=n2', 'spec.nodeName=', 'spec.driver=d'].map((fieldSelector) => ({
+        ...resourceAttributes(node, verb, 'resourceslices.resource.k8s.io'),
+        fieldSelector,
+      })),
+    ),
+    ...['get', 'list', 'create', 'update', 'patch', 'delete'].flatMap((verb) => [
+      resourceAttributes(node, verb, 'deviceclasses.resource.k8s.io', '', 'c'),
+      resourceAttributes(node, verb, 'devicetaintrules.resource.k8s.io', '', 't'),
+      resourceAttributes(node, verb, 'resourceclaimtemplates.resource.k8s.io', 'd', 't'),
+      resourceAttributes(node, verb, 'resourceclaims.resource.k8s.io', 'd', 'q-device'),
+    ]),
+    ...['list', 'create', 'update', 'patch', 'delete'].map((verb) =>
+      resourceAttributes(node, verb, 'resourceclaims.resource.k8s.io', 'd', 'p-device'),
+    ),
+    ...['get', 'update', 'patch'].map((verb) => resourceAttributes(node, verb, 'resourceclaims/status.resource.k8s.io', 'd', 'p-device')),
+    ...['update', 'patch'].map((verb) => resourceAttributes(node, verb, 'resourceclaims/binding.resource.k8s.io')),
+    ...['associated-node:update', 'arbitrary-node:update'].map((verb) =>
+      resourceAttributes(node, verb, 'resourceclaims/driver.resource.k8s.io', 'd', 'driver.example.com'),
+    ),
     resourceAttributes(node, 'update', 'leases.coordination.k8s.io', 'kube-node-lease', 'n2'),
     resourceAttributes(node, 'create', 'leases.coordination.k8s.io', 'kube-system'),
     resourceAttributes(node, 'list', 'secrets'),

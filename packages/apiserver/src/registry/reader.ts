@@ -218,6 +218,7 @@ export class Reader {
     const fromNow = revision === undefined || revision === 0;
     // without a revision the initial state must be consistent; with one the watch starts with NotOlderThan semantics
     if (revision === undefined || sendInitialEvents === true) await this.#waitForRevision(revision, { signal });
+    else if (revision > this.#cache.revision) await this.#cache.waitUntilFresh({ signal });
     const initial = sendInitialEvents === true || (sendInitialEvents === undefined && fromNow);
     const { cache } = kind;
     if (initial) cache.unreadable.requireNone(wanted);
@@ -242,6 +243,9 @@ export class Reader {
     });
     // an accepted watch reports its errors as an event
     if (!initial && !fromNow && revision < floor) watcher.fail(expired(`too old resource version: ${revision} (${floor})`));
+    // a revision of another history, from before the storage was restored: changes up to it would be missed without an error
+    if (!initial && !fromNow && revision > this.#cache.revision)
+      watcher.fail(expired(`too large resource version: ${revision}, current: ${this.#cache.revision}`));
     if (!watcher.ended) {
       if (!initial && !fromNow) watcher.replay(cache.ring.after(revision));
       cache.watchers.add(watcher);

@@ -16,6 +16,7 @@ import { HttpServer } from '../http/server.ts';
 import { loopbackHandler } from '../pipeline/loopback-handler.ts';
 import type { Listener } from '../proxy/proxy-addresses.ts';
 import { loadDefaultEncryption, loadEncryption } from '../storage/encryption/encryption-config.ts';
+import { rejectInterruptedRestore } from '../storage/interrupted-restore.ts';
 import { advertisedAddress } from './advertised-address.ts';
 import { healthy, serverHealthChecks, unhealthy } from './health-checks.ts';
 import { newServerComponents, type ServerComponents } from './server-components.ts';
@@ -83,6 +84,7 @@ export class ApiServer implements Role {
   async #start(signal: AbortSignal): Promise<void> {
     const { log, metrics } = this.#context;
     collectDefaultMetrics({ register: metrics });
+    await rejectInterruptedRestore(this.#dependencies.storage);
     await this.#loadConfiguration();
     const { pipeline, postStartHooks: hooks } = this.#components;
     const cached = pipeline.start(signal);

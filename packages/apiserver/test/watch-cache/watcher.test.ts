@@ -132,6 +132,16 @@ describe('watch', () => {
     await late.stop();
   });
 
+  it('reports a revision of another history, which the storage has not reached', async () => {
+    const { metadata } = await server.create('configmaps', configMap('a'));
+    const error = await rejectionOf((await server.watch('configmaps', { resourceVersion: '1000' })).next());
+    expect(error.status).toMatchObject({
+      code: 410,
+      reason: 'Expired',
+      message: `too large resource version: 1000, current: ${metadata?.resourceVersion}`,
+    });
+  });
+
   it('sends bookmarks periodically and ends at its timeout', async () => {
     await server.create('configmaps', configMap('a'));
     const watching = await server.watch('configmaps', { allowWatchBookmarks: 'true', timeoutSeconds: '100', resourceVersion: '1' });

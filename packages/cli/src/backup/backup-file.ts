@@ -153,7 +153,9 @@ export async function checkBackupStream(source: Readable, file: string): Promise
       last = line;
     }
   } catch (error) {
-    throw error instanceof CommandError ? error : invalid((error as Error).message, error);
+    if (error instanceof CommandError) throw error;
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw invalid(head === undefined && code === 'Z_DATA_ERROR' ? 'it is not a backup' : message, error);
   }
   if (head === undefined || last === undefined) throw invalid('the backup is incomplete');
   let end: Partial<BackupEnd>;

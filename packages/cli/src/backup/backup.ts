@@ -6,9 +6,10 @@ import { backupPage, backupPagePath, type BackupPage } from '@oarlock/cluster/pa
 import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
 import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
-import { openStorage } from '@oarlock/cluster/composition/open-storage';
+import { storagePkiDirectory } from '@oarlock/cluster/pki/storage-server';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
 import { adminAccess } from '../common/admin-access.ts';
+import { openStoppedStorage } from '../common/stopped-storage.ts';
 import { writeBackup, type BackedUpFile, type BackupLine } from './backup-file.ts';
 import { configuredKeyFiles } from './configured-keys.ts';
 import { withKeyCheck } from './key-check.ts';
@@ -26,11 +27,20 @@ export interface BackupOptions {
  */
 export const keyDirectories = ['pki', join('plugins', 'apiserver')] as const;
 
+/**
+ * Returns true for the CA and the certificates of the members of a storage. They belong to the members, not to the objects: the members into which a
+ * backup is restored have their own.
+ */
+export const isStorageCertificate = (path: string): boolean => path.startsWith(`${storagePkiDirectory}/`);
+
 /** Reads the page of entries after the key `after` at `revision`; both are undefined for the first page. */
 export type ReadPage = (revision?: number, after?: string) => Promise<BackupPage>;
 
-export async function clusterFileOf(file: string | undefined): Promise<ClusterFile> {
-  return file === undefined ? (await selectDefaultCluster()).file : readClusterFile(file);
+/** Reads the named cluster file, or the one that a join has written to the data directory; without both, selects the default composition. */
+export async function clusterFileOf(file: string | undefined, dataDir: string): Promise<ClusterFile> {
+  const joined = join(dataDir, 'cluster.yaml');
+  if (file === undefined && !existsSync(joined)) return (await selectDefaultCluster()).file;
+  return readClusterFile(file ?? joined);
 }
 
 /** Writes all stored entries at one revision to a file. Reads the entries from the running cluster, or from the storage of a stopped cluster. */
@@ -82,8 +92,8 @@ async function* keyFiles(dataDir: string): AsyncGenerator<BackedUpFile> {
       throw error;
     });
     for (const entry of found) {
-      if (!entry.isFile() || entry.name.endsWith('.tmp')) continue;
       const file = join(entry.parentPath, entry.name);
+      if (!entry.isFile() || entry.name.endsWith('.tmp') || isStorageCertificate(relative(dataDir, file))) continue;
       yield { file: relative(dataDir, file), content: (await readFile(file)).toString('base64') };
     }
   }
@@ -119,13 +129,18 @@ export async function openReader(
     throw new CommandError(
       `no API server has run in ${dataDir}, so there is nothing to back up; set --data-dir to the cluster's data directory`,
     );
-  const clusterFile = await clusterFileOf(file);
-  const { driver, name, close } = await openStorage(clusterFile, dataDir);
-  if (!driver.traits.durable) {
+  return openStoppedReader(dataDir, file);
+}
+
+async function openStoppedReader(dataDir: string, file: string | undefined) {
+  const clusterFile = await clusterFileOf(file, dataDir);
+  const { driver, name, close } = await openStoppedStorage(clusterFile, dataDir);
+  const problem = !driver.traits.durable
+    ? `${name} is not durable: run the backup while the cluster runs`
+    : (await driver.range({ prefix: '', limit: 1 })).entries.length === 0 && `${name} is empty: start the cluster`;
+  if (problem !== false) {
     await close();
-    throw new CommandError(
-      `no cluster is running in ${dataDir}, and ${name} is not durable: run the backup while the cluster runs, or name its cluster.yaml with -f`,
-    );
+    throw new CommandError(`no cluster is running in ${dataDir}, and ${problem}, or name its cluster.yaml with -f`);
   }
   const read: ReadPage = async (revision, after) =>
     backupPage(

@@ -1,16 +1,17 @@
 import { mkdir, readFile, realpath } from 'node:fs/promises';
 import { dirname, join, normalize, resolve } from 'node:path';
 import { serverLeaseRoot } from '@oarlock/apiserver/controllers/server-leases';
-import { openStorage } from '@oarlock/cluster/composition/open-storage';
+import { restoreMarker } from '@oarlock/apiserver/storage/interrupted-restore';
 import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { StorageDriver, Write } from '@oarlock/spi/storage';
 import { advanceBeyond } from './advance-revision.ts';
 import { checkBackup, isFile, readBackup, type BackedUpEntry, type BackedUpFile } from './backup-file.ts';
-import { clusterFileOf, keyDirectories } from './backup.ts';
+import { clusterFileOf, isStorageCertificate, keyDirectories } from './backup.ts';
 import { isConfiguredKey, restoreConfiguredKey } from './configured-keys.ts';
 import { checkEncryption } from './check-encryption.ts';
 import { CommandError } from '../common/command-error.ts';
+import { openStoppedStorage } from '../common/stopped-storage.ts';
 
 export interface RestoreOptions {
   readonly dataDir: string;
@@ -19,8 +20,6 @@ export interface RestoreOptions {
   readonly keys: boolean;
 }
 
-/** Key that is stored while a restore is in progress. A storage that contains this key may be cleared, because the restore was interrupted. */
-const marker = '/oarlock/restore';
 /**
  * Gap between the revisions of the backup and of the restored cluster. The old cluster may have written revisions after the backup, which the new
  * cluster must not reuse.
@@ -42,23 +41,24 @@ export async function restore(options: RestoreOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   const input = resolve(options.input);
   const head = await checkBackup(input);
-  const clusterFile = await clusterFileOf(options.file);
-  const { driver, name, close } = await openStorage(clusterFile, dataDir);
+  const clusterFile = await clusterFileOf(options.file, dataDir);
+  const { driver, name, close } = await openStoppedStorage(clusterFile, dataDir);
   try {
     if (!driver.traits.durable) throw new CommandError(`${name} is not durable: restore with a cluster.yaml that has another storage`);
     const notices = options.keys ? await restoreConfiguredKeys(input, clusterFile, dataDir) : [];
     if (options.keys) for await (const line of filesOf(input)) await checkKey(dataDir, line);
     await checkEncryption({ input, dataDir, clusterFile, keys: options.keys });
     await clearInterruptedRestore(driver, name);
+    // before the objects: a server that is started after an interruption does not create other keys
+    if (options.keys) for await (const line of filesOf(input)) await writeKey(dataDir, line);
     if (driver.skipTo) await driver.skipTo(head.revision + revisionGap);
-    else await advanceBeyond(driver, head.revision, marker);
+    else await advanceBeyond(driver, head.revision, restoreMarker);
     let entries = 0;
     for await (const writes of chunks(readBackup(input))) {
       await commit(driver, writes);
       entries += writes.length;
     }
-    if (options.keys) for await (const line of filesOf(input)) await writeKey(dataDir, line);
-    await commit(driver, [{ key: marker, value: null }]);
+    await commit(driver, [{ key: restoreMarker, value: null }]);
     const revision = await driver.requestProgress();
     await driver.compact(revision);
     console.log(`restored ${entries} entries of ${head.cluster} as of ${head.createdAt} into ${name}, at revision ${revision}`);
@@ -74,7 +74,8 @@ export async function restore(options: RestoreOptions): Promise<void> {
 
 /** Yields the files of the data directory in a backup. */
 async function* filesOf(input: string): AsyncGenerator<BackedUpFile> {
-  for await (const line of readBackup(input)) if (isFile(line) && !isConfiguredKey(line)) yield line;
+  for await (const line of readBackup(input))
+    if (isFile(line) && !isConfiguredKey(line) && !isStorageCertificate(normalize(line.file))) yield line;
 }
 
 /** Writes the encryption keys that the cluster file of the backup named, before the values are checked with them. Returns notices for the user. */
@@ -91,12 +92,12 @@ async function restoreConfiguredKeys(input: string, clusterFile: ClusterFile, da
 /** Clears the data of an interrupted restore, and marks the start of this restore. @throws CommandError if the storage has other content */
 async function clearInterruptedRestore(driver: StorageDriver, name: string): Promise<void> {
   const { entries } = await driver.range({ prefix: '', limit: 1 });
-  const interrupted = (await driver.get(marker)).entry !== undefined;
+  const interrupted = (await driver.get(restoreMarker)).entry !== undefined;
   if (entries.length > 0 && !interrupted) throw new CommandError(`${name} is not empty: restore into an empty storage`);
-  await commit(driver, [{ key: marker, value: Buffer.from('{}') }]);
+  await commit(driver, [{ key: restoreMarker, value: Buffer.from('{}') }]);
   for (;;) {
     const page = await driver.range({ prefix: '', limit: chunk.writes });
-    const remaining = page.entries.filter(({ key }) => key !== marker);
+    const remaining = page.entries.filter(({ key }) => key !== restoreMarker);
     if (remaining.length === 0) return;
     await commit(
       driver,

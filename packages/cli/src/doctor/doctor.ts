@@ -5,6 +5,7 @@ import { dirname, resolve } from 'node:path';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { formatFacts, printFacts, type OutputFormat } from '../common/output.ts';
+import { clusterReport } from './cluster-report.ts';
 import { runChecks, type CheckResult } from './checks/check.ts';
 import { checks } from './checks/checks.ts';
 import { probeCompositions, type CompositionResult } from './compositions.ts';
@@ -41,7 +42,13 @@ export async function doctor({ dataDir, output, report }: DoctorOptions): Promis
     compositions,
   };
   if (report !== undefined)
-    await writeReport(report, redact(diagnosis, { username: machine.userName, homedir: homedir(), hostname: hostname() }));
+    await writeReport(
+      report,
+      redact(
+        { ...diagnosis, cluster: await clusterReport(resolve(dataDir)) },
+        { username: machine.userName, homedir: homedir(), hostname: hostname() },
+      ),
+    );
   await printFacts(output, diagnosis, textOf);
   if (report !== undefined) process.stderr.write(`wrote ${report}: read it before you attach it to a bug report\n`);
   const exitCode = compositions.some(({ canRun }) => canRun) ? exitCodes.done : exitCodes.failed;

@@ -3,7 +3,6 @@ import { hostname } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { isStatus } from '@oarlock/api/status';
 import { createPlan } from '@oarlock/cluster/composition/create-plan';
-import { openStorage } from '@oarlock/cluster/composition/open-storage';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
 import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
@@ -17,6 +16,7 @@ import { adminAccess } from '../common/admin-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { formatTable } from '../common/format-table.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
+import { openStoppedStorage } from '../common/stopped-storage.ts';
 
 interface SnapshotOptions {
   readonly dataDir: string;
@@ -114,7 +114,7 @@ async function replaceMember(
   const state = stateFor(name, { directory, hasCopies });
   const restorePrevious = await writeStorageState(dataDir, plugin, state);
   try {
-    const { driver, close } = await openStorage(file, dataDir, { nodeName: name });
+    const { driver, close } = await openStoppedStorage(file, dataDir, { nodeName: name });
     try {
       return await driver.requestProgress();
     } finally {

@@ -365,7 +365,7 @@ describe('a backup', { timeout: 300_000 }, () => {
       [gzipSync(text.replace('c17"', 'c18"')), /checksum does not match/],
       [gzipSync(text.replace('"version":1', '"version":2')), /unknown format version 2/],
       [gzipSync('{}\n{}\n'), /it is not a backup/],
-      [Buffer.from('not gzip at all'), /cannot be restored/],
+      [Buffer.from('not gzip at all'), /cannot be restored: it is not a backup/],
       // the message does not quote the line, which may be a key
       [gzipSync(`${lines[0]}\nmarker\n${lines.at(-1)}\n`), /^(?!.*marker).*a line is not JSON/s],
     ] as const) {
@@ -387,6 +387,36 @@ describe('a backup', { timeout: 300_000 }, () => {
       await writeFile(path('backup'), gzipSync(`${body}${end}\n`));
       await expect(restore(into('new'))).rejects.toThrow('which is outside the key directories');
     }
+  });
+
+  it('leaves the CA of the members of a storage to the storage', async () => {
+    await fill();
+    await mkdir(path('d/pki/etcd'));
+    await writeFile(path('d/pki/etcd/ca.crt'), 'of the former members');
+    await backup(saved());
+    const text = gunzipSync(await readFile(path('backup'))).toString();
+    expect(text).not.toContain('pki/etcd');
+    // an earlier release backed it up, and the storage that the restore opens has created another one
+    const earlier = { file: 'pki/etcd/ca.crt', content: Buffer.from('of the former members').toString('base64') };
+    const body = [...text.trimEnd().split('\n').slice(0, -1), JSON.stringify(earlier), ''].join('\n');
+    const entries = (JSON.parse(text.trimEnd().split('\n').at(-1) ?? '') as { readonly entries: number }).entries;
+    const end = JSON.stringify({ entries, sha256: createHash('sha256').update(body).digest('hex') });
+    await writeFile(path('backup'), gzipSync(`${body}${end}\n`));
+    await mkdir(path('new/pki/etcd'), { recursive: true });
+    await writeFile(path('new/pki/etcd/ca.crt'), 'of the new members');
+    await restore(into('new'));
+    expect(await readFile(path('new/pki/etcd/ca.crt'), 'utf8')).toBe('of the new members');
+  });
+
+  it('is not written if the storage is empty, and reads the storage of the cluster file of a joined server', async () => {
+    await mkdir(path('d/pki'), { recursive: true });
+    await expect(backup(saved())).rejects.toThrow(/storage-embedded is empty: start the cluster, or name its cluster.yaml with -f/);
+    await expect(stat(path('backup'))).rejects.toMatchObject({ code: 'ENOENT' });
+    await writeFile(
+      path('d/cluster.yaml'),
+      'apiVersion: oarlock.dev/v1\nkind: Cluster\nspec:\n  roles: [apiserver]\n  storage: storage-memory\n',
+    );
+    await expect(backup({ dataDir: path('d'), output: path('backup'), keys: true })).rejects.toThrow(/storage-memory is not durable/);
   });
 
   it('requires a durable storage while no cluster runs, and a restore requires one always', async () => {

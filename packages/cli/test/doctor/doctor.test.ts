@@ -48,6 +48,7 @@ describe('oarlock doctor', { timeout: 120_000 }, () => {
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     const report = await readFile(file, 'utf8');
     expect((parse(report) as Diagnosis).checks.map(({ name }) => name)).toEqual(checks.map(({ name }) => name));
+    expect(parse(report)).toMatchObject({ cluster: { composition: expect.stringContaining('no cluster has run in'), log: [] } });
   });
 
   it('rejects unknown formats and a report that cannot be written', async () => {

@@ -17,6 +17,14 @@ export interface OpenedStorage {
   close(): Promise<void>;
 }
 
+export interface OpenStorageOptions {
+  readonly nodeName?: string | undefined;
+  /** Receives what the storage waits for, such as a quorum of the members of etcd. */
+  readonly log?: Logger;
+  /** Ends a start that waits. What was started until then is stopped. */
+  readonly signal?: AbortSignal;
+}
+
 /**
  * Opens the storage of a cluster that is not running. The data directory is locked until `close`.
  * @throws WiringError for faults of the file; Error if the cluster is running
@@ -24,14 +32,14 @@ export interface OpenedStorage {
 export async function openStorage(
   file: ClusterFile,
   dataDir: string,
-  { nodeName }: { readonly nodeName?: string | undefined } = {},
+  { nodeName, ...options }: OpenStorageOptions = {},
 ): Promise<OpenedStorage> {
   const planned = await createPlan(file, { roles: ['apiserver'], ...(nodeName !== undefined && { nodeName }) });
   const lock = await DataDirLock.acquire(dataDir, planned.facts.serverUrl, []);
   const server = new ProcessStorageServer(planned, dataDir);
   const close = () => server.stop().finally(() => lock.release());
   try {
-    const storage = await startStorage(planned, { dataDir, server });
+    const storage = await startStorage(planned, { dataDir, server, ...options });
     return { ...storage, close: () => storage.close().finally(close) };
   } catch (error) {
     await close();

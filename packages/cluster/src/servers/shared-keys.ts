@@ -2,6 +2,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { serverLeaseRoot, serverLeaseUrl } from '@oarlock/apiserver/controllers/server-leases';
 import { addGeneratedKey, readGeneratedKeys } from '@oarlock/apiserver/storage/encryption/encryption-config';
+import { rejectInterruptedRestore } from '@oarlock/apiserver/storage/interrupted-restore';
 import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { Logger } from '@oarlock/primitives/logger';
 import { Storage, type StorageDriver } from '@oarlock/spi/storage';
@@ -119,6 +120,7 @@ function initNeedsSharedStorage(plan: Plan): string {
 /** Records the keys of this server as those of the cluster. Creates keys if the data directory has none. */
 async function createRecord(driver: StorageDriver, options: SharedKeysOptions): Promise<SharedKeys> {
   const { plan, dataDir, issuer, now } = options;
+  await rejectInterruptedRestore(driver); // before it creates keys other than those of the backup
   const isNew = !hasKeys(dataDir);
   const [server] = isNew ? (await driver.range({ prefix: serverLeaseRoot, limit: 1 })).entries : [];
   if (server !== undefined)

@@ -11,6 +11,18 @@ export interface StoredBlob {
   readonly size: number;
 }
 
+export interface PartialBlob {
+  readonly digest: Digest;
+  readonly file: string;
+}
+
+/** Returns the digest of a partial download by the name of its file; undefined for other files. */
+function partialDigest(name: string): Digest | undefined {
+  const [, hex] = /^([0-9a-f]{64})\.[0-9a-f]{16}$/.exec(name) ?? [];
+  const digest = `sha256:${hex}`;
+  return isDigest(digest) ? digest : undefined;
+}
+
 /** Verified blobs by digest in `blobs/sha256`, and partial downloads in `partial`. A blob appears by a rename after it is complete and on the disk. */
 export class ContentStore {
   readonly #blobs: string;
@@ -33,7 +45,7 @@ export class ContentStore {
     }
     // uploads under random names cannot be resumed
     for (const name of await readdir(store.#partial))
-      if (!isDigest(`sha256:${name}`)) await rm(join(store.#partial, name), { force: true });
+      if (partialDigest(name) === undefined) await rm(join(store.#partial, name), { force: true });
     return store;
   }
 
@@ -43,8 +55,9 @@ export class ContentStore {
   path(digest: Digest): string {
     return join(this.#blobs, hexOf(digest));
   }
-  partialPath(digest: Digest): string {
-    return join(this.#partial, hexOf(digest));
+  /** Returns the path of what a registry has sent of a blob. Another one does not continue it: its bytes may be wrong. */
+  partialPath(digest: Digest, registry: string): string {
+    return join(this.#partial, `${hexOf(digest)}.${hexOf(digestOf(Buffer.from(registry))).slice(0, 16)}`);
   }
   /** Returns an absent path for content whose digest is not known yet; a restart removes what remains there. */
   temporaryPath(): string {
@@ -53,8 +66,12 @@ export class ContentStore {
   blobs(): readonly StoredBlob[] {
     return [...this.#sizes].map(([digest, size]) => ({ digest, size }));
   }
-  async partials(): Promise<readonly Digest[]> {
-    return (await readdir(this.#partial)).map((name) => `sha256:${name}`).filter(isDigest);
+  /** Returns the partial downloads. */
+  async partials(): Promise<readonly PartialBlob[]> {
+    return (await readdir(this.#partial)).flatMap((name) => {
+      const digest = partialDigest(name);
+      return digest === undefined ? [] : [{ digest, file: join(this.#partial, name) }];
+    });
   }
 
   /** Returns a blob in memory. @throws OciError `NotFound`, `InvalidContent` if the file was changed */
@@ -103,9 +120,9 @@ export class ContentStore {
   }
 
   /** Removes a partial download, and returns the bytes that were freed. */
-  async removePartial(digest: Digest): Promise<number> {
-    const size = await sizeOf(this.partialPath(digest));
-    await rm(this.partialPath(digest), { force: true });
+  async removePartial({ file }: PartialBlob): Promise<number> {
+    const size = await sizeOf(file);
+    await rm(file, { force: true });
     return size;
   }
 }

@@ -33,6 +33,6 @@ export async function collectGarbage({ content, layers, leases, index, snapshotL
     freedBytes += await content.remove(digest);
     removedBlobs += 1;
   }
-  for (const digest of await content.partials()) if (!leases.has(digest)) freedBytes += await content.removePartial(digest);
+  for (const partial of await content.partials()) if (!leases.has(partial.digest)) freedBytes += await content.removePartial(partial);
   return { freedBytes, removedLayers, removedBlobs };
 }

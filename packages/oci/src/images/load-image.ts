@@ -34,6 +34,7 @@ export async function loadImage(spooled: SpooledArchive, image: ArchiveImage, co
   const chainIds = await unpacker.unpack({
     layers: image.manifest.layers,
     config,
+    source: 'archive',
     signal,
     onProgress,
     fetch: async ({ digest }) => {

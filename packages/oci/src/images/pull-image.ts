@@ -6,7 +6,7 @@ import { formatReference, repositoryName, type Reference } from '../reference.ts
 import type { Platform } from '../platform.ts';
 import { downloadBlob } from '../registry/download-blob.ts';
 import { readBody } from '../registry/http-client.ts';
-import type { FetchedManifest, RegistryClient } from '../registry/registry-client.ts';
+import { smallBodyMs, type FetchedManifest, type RegistryClient } from '../registry/registry-client.ts';
 import { limits, parseManifest, selectManifest, type Descriptor, type Manifest } from '../content/manifest.ts';
 import { parseImageConfig } from './parse-image-config.ts';
 import type { IndexEntry } from './image-index.ts';
@@ -43,10 +43,11 @@ export async function pullImage(context: PullContext): Promise<IndexEntry> {
     const chainIds = await unpacker.unpack({
       layers: manifest.layers,
       config,
+      source: reference.host,
       signal,
       onProgress,
       fetch: (layer, shared, onBytes) =>
-        downloadBlob(content, registry, { digest: layer.digest, size: layer.size, signal: shared, onBytes }),
+        downloadBlob(content, registry, { digest: layer.digest, size: layer.size, source: reference.host, signal: shared, onBytes }),
     });
     return {
       id: manifest.config.digest,
@@ -128,6 +129,7 @@ async function fetchSmall({ content, registry, signal }: PullContext, { digest, 
       if (actual !== digest) throw new OciError('InvalidContent', `unexpected digest of content: ${actual}, expected ${digest}`);
       await content.write(bytes);
     },
+    bodyTimeoutMs: smallBodyMs,
     signal,
   });
 }

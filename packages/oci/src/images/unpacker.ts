@@ -12,6 +12,8 @@ import type { Descriptor } from '../content/manifest.ts';
 export interface UnpackRequest {
   readonly layers: readonly Descriptor[];
   readonly config: ImageConfig;
+  /** Where the blobs come from, such as the host of a registry. */
+  readonly source: string;
   readonly signal: AbortSignal;
   onProgress(progress: PullProgress): void;
   /** Brings a layer's blob into the content store. */
@@ -22,12 +24,16 @@ interface LayerRequest {
   readonly chainIds: readonly Digest[];
 }
 
-/** Fetches and extracts the layers of images: downloads run concurrently, each layer once, and extraction starts when a blob is complete. */
+/**
+ * Fetches and extracts the layers of images: downloads run concurrently, each layer once per source, and extraction starts when a blob is complete. Sources
+ * share neither works nor places: a pull does not wait for a slow registry that names the same layers.
+ */
 export class Unpacker {
   readonly #content: ContentStore;
   readonly #layers: LayerStore;
   readonly #leases: Leases;
-  readonly #downloads: Semaphore;
+  readonly #maxDownloads: number;
+  readonly #downloads = new Map<string, { readonly places: Semaphore; users: number }>();
   readonly #fetches = new SharedWorks<void, PullProgress>();
   readonly #works = new SharedWorks<StoredLayer, PullProgress>();
 
@@ -39,7 +45,7 @@ export class Unpacker {
     this.#content = content;
     this.#layers = layers;
     this.#leases = leases;
-    this.#downloads = new Semaphore(maxDownloads);
+    this.#maxDownloads = maxDownloads;
   }
 
   /** Returns the chain ids of an image whose layers are extracted. @throws OciError; if one layer fails, the others are aborted */
@@ -66,7 +72,7 @@ export class Unpacker {
   }
 
   async #layer({ index, chainIds }: LayerRequest, request: UnpackRequest): Promise<StoredLayer> {
-    const { signal, onProgress, fetch, config } = request;
+    const { signal, onProgress, fetch, config, source } = request;
     const layer = request.layers[index];
     const chainId = chainIds[index];
     const diffId = config.diffIds[index];
@@ -84,7 +90,7 @@ export class Unpacker {
     }
     const release = this.#leases.hold([layer.digest]);
     try {
-      return await this.#works.run(chainId, {
+      return await this.#works.run(`${source} ${chainId}`, {
         signal,
         onProgress,
         work: async (shared, notify) => {
@@ -95,7 +101,7 @@ export class Unpacker {
           // the work holds the layers below itself, because the callers that started them may abort
           const lower = this.#lower({ index, chainIds }, { ...request, signal: shared, onProgress: () => {} });
           lower.catch(() => {}); // the extraction, or a caller, receives the failure
-          await this.#fetch(layer, { signal: shared, notify, report, fetch });
+          await this.#fetch(layer, { source, signal: shared, notify, report, fetch });
           notify(report('extracting', layer.size));
           const extracted = await this.#layers.extract({ blob: this.#content.path(layer.digest), chainId, diffId, lower, signal: shared });
           notify(report('done', layer.size));
@@ -120,26 +126,41 @@ export class Unpacker {
   #fetch(
     layer: Descriptor,
     {
+      source,
       signal,
       notify,
       report,
       fetch,
     }: {
+      readonly source: string;
       readonly signal: AbortSignal;
       notify(progress: PullProgress): void;
       report(status: PullProgress['status'], bytesDone: number): PullProgress;
       readonly fetch: UnpackRequest['fetch'];
     },
   ): Promise<void> {
-    return this.#fetches.run(layer.digest, {
+    return this.#fetches.run(`${source} ${layer.digest}`, {
       signal,
       onProgress: notify,
       work: (shared, progressed) =>
-        this.#downloads.run(shared, async () => {
+        this.#inPlace(source, shared, async () => {
           if (this.#content.has(layer.digest)) return;
           progressed(report('downloading', 0));
           await fetch(layer, shared, (bytesDone) => progressed(report('downloading', bytesDone)));
         }),
     });
+  }
+
+  /** Runs a download when its source has a free place. */
+  async #inPlace(source: string, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
+    const downloads = this.#downloads.get(source) ?? { places: new Semaphore(this.#maxDownloads), users: 0 };
+    this.#downloads.set(source, downloads);
+    downloads.users += 1;
+    try {
+      await downloads.places.run(signal, work);
+    } finally {
+      downloads.users -= 1;
+      if (downloads.users === 0) this.#downloads.delete(source);
+    }
   }
 }

@@ -138,6 +138,12 @@ export class LayerStore {
     await writeAtomic(join(ingest, 'layer.json'), JSON.stringify(record), { sync: true });
     const folder = join(this.#options.directory, 'layers', name);
     await rename(ingest, folder);
+    // two sources may bring the same layer
+    const present = this.#layers.get(content.chainId);
+    if (present) {
+      await this.#discard(folder);
+      return present;
+    }
     const layer = { ...record, files: join(folder, 'files') };
     this.#layers.set(content.chainId, layer);
     this.#unsynced.add(content.chainId);

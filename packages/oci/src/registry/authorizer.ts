@@ -7,6 +7,7 @@ import { readBody, type HttpClient, type HttpResponse } from './http-client.ts';
 import { parseUrl } from './parse-url.ts';
 
 const maxTokenAnswer = 1024 * 1024;
+const tokenAnswerMs = 30_000;
 /** Validity of a token without the field expires_in, in seconds (distribution, token specification). */
 const defaultValiditySeconds = 60;
 
@@ -127,7 +128,7 @@ export class Authorizer {
     const { client, host } = this.#options;
     // the CA of the registry applies to its token server; its client certificate does not
     const tls = { ...host.tls, certificates: url.origin === new URL(host.baseUrl).origin ? host.tls.certificates : [] };
-    return client.send({ url, ...request, tls, dialTimeoutMs: host.dialTimeoutMs, signal });
+    return client.send({ url, ...request, tls, dialTimeoutMs: host.dialTimeoutMs, bodyTimeoutMs: tokenAnswerMs, signal });
   }
 }
 

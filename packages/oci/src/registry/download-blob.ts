@@ -11,6 +11,8 @@ import type { RegistryClient } from './registry-client.ts';
 export interface DownloadRequest {
   readonly digest: Digest;
   readonly size: number;
+  /** The registry that the blob is pulled from. */
+  readonly source: string;
   readonly signal: AbortSignal;
   onBytes(bytesDone: number): void;
 }
@@ -22,8 +24,8 @@ export interface DownloadRequest {
  * @throws OciError `InvalidContent`, `NotFound`, `Unauthorized`, `Unavailable`, `NoSpace`
  */
 export async function downloadBlob(content: ContentStore, registry: RegistryClient, request: DownloadRequest): Promise<void> {
-  const { digest, size, signal } = request;
-  const file = content.partialPath(digest);
+  const { digest, size, source, signal } = request;
+  const file = content.partialPath(digest, source);
   const existing = await sizeOf(file);
   if (existing > size) await rm(file, { force: true });
   const handle = await open(file, existing > size || existing === 0 ? 'w' : 'r+', 0o600);
@@ -34,6 +36,7 @@ export async function downloadBlob(content: ContentStore, registry: RegistryClie
       await registry.blob(digest, {
         offset: () => download.bytesDone,
         read: (response, offset) => download.read(response, offset),
+        bodyTimeoutMs: Number.POSITIVE_INFINITY,
         signal,
       });
     download.verify();

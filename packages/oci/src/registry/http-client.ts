@@ -1,9 +1,10 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
 import { HttpsProxyAgent } from 'https-proxy-agent';
-import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { Clock } from '@oarlock/primitives/clock';
 import { errorText } from '@oarlock/primitives/error-text';
 import { OciError } from '../oci-error.ts';
+import { requireEnd, requireProgress } from '@oarlock/primitives/net/body-progress';
 import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import type { TlsSettings } from './host-config.ts';
 import { proxyFor, type ProxySettings } from './proxy.ts';
@@ -15,17 +16,18 @@ export interface HttpRequest {
   readonly body?: string;
   readonly tls: TlsSettings;
   readonly dialTimeoutMs: number;
+  /** The time until the end of the body; infinite for a body that only has to bring bytes. */
+  readonly bodyTimeoutMs: number;
   readonly signal: AbortSignal;
 }
 export interface HttpResponse {
   readonly status: number;
   readonly headers: http.IncomingHttpHeaders;
-  /** The caller reads the body to its end or destroys it. It is destroyed if no data arrives for a minute. */
+  /** The caller reads the body to its end or destroys it. It is destroyed if it brings too few bytes in a minute. */
   readonly body: http.IncomingMessage;
 }
 
 const headersTimeoutMs = 60_000;
-const idleTimeoutMs = 60_000;
 const maxSockets = 16;
 
 const unavailable = (url: URL, method: string, cause: unknown): OciError =>
@@ -47,7 +49,7 @@ export class HttpClient {
   }
 
   /** @throws OciError `Unavailable`; the signal's reason */
-  send({ url, method, headers, body, tls, dialTimeoutMs, signal }: HttpRequest): Promise<HttpResponse> {
+  send({ url, method, headers, body, tls, dialTimeoutMs, bodyTimeoutMs, signal }: HttpRequest): Promise<HttpResponse> {
     signal.throwIfAborted();
     const proxy = proxyFor(url, this.#proxy);
     // plain HTTP requests the whole URL from the proxy; https connects through the proxy
@@ -84,7 +86,8 @@ export class HttpClient {
       request.once('error', (error) => reject(signal.aborted ? (signal.reason as Error) : unavailable(url, method, error)));
       request.once('response', (response) => {
         timer.cancel();
-        this.#watchBody(response);
+        requireProgress(response, this.#clock);
+        if (Number.isFinite(bodyTimeoutMs)) requireEnd(response, { clock: this.#clock, withinMs: bodyTimeoutMs });
         resolve({ status: response.statusCode ?? 0, headers: response.headers, body: response });
       });
       request.end(body);
@@ -94,24 +97,6 @@ export class HttpClient {
   close(): void {
     for (const agent of this.#agents.values()) agent.destroy();
     this.#agents.clear();
-  }
-
-  /** Destroys a body when no data arrives for the idle timeout. A body whose reader has not taken what arrived is not idle. */
-  #watchBody(body: http.IncomingMessage): void {
-    let seen = 0;
-    let timer: Timer;
-    const arm = () => {
-      timer = this.#clock.after(idleTimeoutMs, () => {
-        const read = body.socket?.bytesRead ?? seen;
-        if (read === seen && body.readableLength === 0) body.destroy(new Error(`no data within ${idleTimeoutMs} ms`));
-        else {
-          seen = read;
-          arm();
-        }
-      });
-    };
-    arm();
-    body.once('close', () => timer.cancel());
   }
 
   #agent(url: URL, tls: TlsSettings, proxy: URL | undefined): http.Agent {
@@ -143,6 +128,16 @@ const proxyAuthorization = ({ username, password }: URL): Record<string, string>
     : {
         'proxy-authorization': `Basic ${Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString('base64')}`,
       };
+
+/** A body that is not read, up to this size, is taken from the connection, which serves the next request. */
+const maxUnreadBytes = 64 * 1024;
+
+/** Ends a response whose body is not read. A long one, or one of unknown length, ends the connection. */
+export function discard({ body, headers }: Pick<HttpResponse, 'body' | 'headers'>): void {
+  body.on('error', () => {}); // nothing reads it
+  if (Number(headers['content-length'] ?? Number.POSITIVE_INFINITY) <= maxUnreadBytes) body.resume();
+  else body.destroy();
+}
 
 /** Reads a body into memory. @throws OciError `TooLarge` if it exceeds the limit, `Unavailable` if it is truncated */
 export async function readBody({ body, headers }: Pick<HttpResponse, 'body' | 'headers'>, maxBytes: number): Promise<Buffer> {

@@ -9,7 +9,7 @@ import { repositoryName, type Reference } from '../reference.ts';
 import { Authorizer } from './authorizer.ts';
 import type { Credentials } from './credentials.ts';
 import type { Capability, RegistryHost } from './host-config.ts';
-import { readBody, type HttpClient, type HttpResponse } from './http-client.ts';
+import { discard, readBody, type HttpClient, type HttpResponse } from './http-client.ts';
 import { parseUrl } from './parse-url.ts';
 
 export interface RegistryClientOptions {
@@ -31,6 +31,8 @@ interface HostRequest {
   readonly method: 'GET' | 'HEAD';
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** The time until the end of the body; by default that of a body that is read into memory. */
+  readonly bodyTimeoutMs?: number;
   readonly signal: AbortSignal;
 }
 
@@ -38,6 +40,8 @@ const maxRedirects = 5;
 const maxAttempts = 5;
 const maxRetryAfterMs = 60_000;
 const maxErrorBody = 64 * 1024;
+/** The time for a manifest, an error or another body that is read into memory. */
+export const smallBodyMs = 60_000;
 
 /** Pulls from one repository (OCI distribution specification 1.1, docker registry v2), through its mirrors. */
 export class RegistryClient {
@@ -60,7 +64,7 @@ export class RegistryClient {
           headers: { accept: acceptedManifests },
           signal,
         });
-        response.body.resume();
+        discard(response);
         const digest = response.headers['docker-content-digest'];
         return isDigest(digest) ? digest : undefined;
       },
@@ -94,7 +98,7 @@ export class RegistryClient {
    * Opens a blob at an offset on each host until one succeeds. `read` reads the body; if it throws `Unavailable`, the same host is requested again. The offset
    * that `read` receives is 0 if the server does not support ranges.
    */
-  async blob(digest: Digest, { offset, read, signal }: BlobRequest): Promise<void> {
+  async blob(digest: Digest, { offset, read, bodyTimeoutMs, signal }: BlobRequest): Promise<void> {
     await this.#onHosts(
       'pull',
       async (host) => {
@@ -104,6 +108,7 @@ export class RegistryClient {
             method: 'GET',
             path: `blobs/${digest}`,
             headers: { accept: 'application/octet-stream, */*', ...(from > 0 && { range: `bytes=${from}-` }) },
+            bodyTimeoutMs,
             signal,
           });
           const [, start] = /^bytes (\d+)-/.exec(response.headers['content-range'] ?? '') ?? [];
@@ -171,12 +176,12 @@ export class RegistryClient {
       const response = await this.#send(host, request, { url, isOwn: url.origin === origin, authorization: authorizer.header() });
       if (response.status === 401 && !challenged.has(authorizer)) {
         challenged.add(authorizer);
-        response.body.resume();
+        discard(response);
         await authorizer.onUnauthorized(response, request.signal);
         continue;
       }
       if (![301, 302, 303, 307, 308].includes(response.status)) return response;
-      response.body.resume();
+      discard(response);
       url = redirectTarget(response, url);
       redirects += 1;
     }
@@ -186,7 +191,7 @@ export class RegistryClient {
   /** Sends one request. Headers and client certificates of the host are not sent to another origin. */
   #send(
     host: RegistryHost,
-    { method, headers, signal }: HostRequest,
+    { method, headers, bodyTimeoutMs = smallBodyMs, signal }: HostRequest,
     { url, isOwn, authorization }: { readonly url: URL; readonly isOwn: boolean; readonly authorization: string | undefined },
   ): Promise<HttpResponse> {
     return this.#options.client.send({
@@ -195,6 +200,7 @@ export class RegistryClient {
       headers: { ...(isOwn && host.headers), ...headers, ...(authorization !== undefined && { authorization }) },
       tls: isOwn ? host.tls : { ...host.tls, certificates: [] },
       dialTimeoutMs: host.dialTimeoutMs,
+      bodyTimeoutMs,
       signal,
     });
   }
@@ -236,6 +242,8 @@ export interface BlobRequest {
   /** Returns the number of bytes that are already verified into the caller's hash. */
   offset(): number;
   read(response: HttpResponse, offset: number): Promise<void>;
+  /** The time until the end of the body; infinite for a body that only has to bring bytes. */
+  readonly bodyTimeoutMs: number;
   readonly signal: AbortSignal;
 }
 

@@ -1,6 +1,6 @@
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
-import type { Logger } from '@oarlock/primitives/logger';
+import { silentLogger, type Logger } from '@oarlock/primitives/logger';
 import type { StorageProcess, StorageServer } from '@oarlock/spi/storage-server';
 import { EtcdConnection } from '../client/etcd-connection.ts';
 import { rpcs } from '../rpc/etcd-messages.ts';
@@ -208,7 +208,8 @@ export class ManagedMember implements StorageProcess {
   /** Waits until the member serves clients, which it does when it knows a leader. @throws the reason of the signal */
   async #untilServing(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options;
-    const own = this.#connect([this.clientUrl], 1_000);
+    // the member does not listen yet: this method reports a long wait itself
+    const own = this.#connect([this.clientUrl], { requestTimeoutMs: 1_000, log: silentLogger });
     let loggedAt = clock.monotonic();
     try {
       for (;;) {
@@ -280,9 +281,9 @@ export class ManagedMember implements StorageProcess {
     for (const listener of this.#listeners) listener(endpoints);
   }
 
-  #connect(endpoints: readonly string[], requestTimeoutMs = timeouts.requestTimeoutMs): EtcdConnection {
+  #connect(endpoints: readonly string[], options: { readonly requestTimeoutMs?: number; readonly log?: Logger } = {}): EtcdConnection {
     const { clock, log, random } = this.#options;
-    return new EtcdConnection({ endpoints, ...this.client, ...timeouts, requestTimeoutMs, clock, log, random });
+    return new EtcdConnection({ endpoints, ...this.client, ...timeouts, clock, log, random, ...options });
   }
 
   #url(port: number): string {

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { request as plainRequest, type IncomingMessage, type RequestOptions } from 'node:http';
 import { request as tlsRequest } from 'node:https';
 import type { Clock } from '@oarlock/primitives/clock';
+import { requireEnd, requireProgress } from '@oarlock/primitives/net/body-progress';
 import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import { readCredentials } from './credentials-file.ts';
 import { canonicalQuery, encodeComponent, sha256, signRequest } from './signature-v4.ts';
@@ -35,6 +36,7 @@ const attempts = 4;
 const [firstPauseMs, longestPauseMs] = [500, 10_000];
 /** Maximum size of a response that is not a stream: a list has at most 1000 keys of 1 KiB. */
 const maxTextBytes = 4 * 1024 * 1024;
+const textTimeoutMs = 60_000;
 
 /** Sends signed requests to a bucket, each on a connection of its own. Failures that may pass are retried: all requests can be repeated. */
 export class S3Transport {
@@ -50,7 +52,7 @@ export class S3Transport {
   async text(request: S3Request): Promise<{ readonly body: string; readonly headers: IncomingMessage['headers'] }> {
     return this.#repeated(request.signal, async () => {
       const response = await this.#send(request);
-      return { body: await textOf(response), headers: response.headers };
+      return { body: await textOf(response, this.#clock), headers: response.headers };
     });
   }
 
@@ -83,9 +85,10 @@ export class S3Transport {
     const ca = caFile === undefined ? undefined : await readFile(caFile);
     const options = { method, headers, signal, agent: false, ...(ca && { ca }) };
     const response = await exchange(url, options, body);
+    requireProgress(response, this.#clock);
     const { statusCode = 0 } = response;
     if (statusCode >= 200 && statusCode < 300) return response;
-    throw responseError(`${method} ${this.describe(key)}`, statusCode, await textOf(response));
+    throw responseError(`${method} ${this.describe(key)}`, statusCode, await textOf(response, this.#clock));
   }
 
   /** Returns the URI of a key for messages. */
@@ -116,7 +119,8 @@ function exchange(url: URL, options: RequestOptions, body: Uint8Array | undefine
   });
 }
 
-async function textOf(response: IncomingMessage): Promise<string> {
+async function textOf(response: IncomingMessage, clock: Clock): Promise<string> {
+  requireEnd(response, { clock, withinMs: textTimeoutMs });
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {

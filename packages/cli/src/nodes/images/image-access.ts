@@ -8,8 +8,8 @@ import { connectImages } from '@oarlock/oci/control/image-client';
 import { commandsOf, type ImageCommands } from '@oarlock/oci/control/image-commands';
 import { OciError } from '@oarlock/oci/oci-error';
 import { systemClock } from '@oarlock/primitives/clock';
-import type { Logger } from '@oarlock/primitives/logger';
 import { CommandError, exitCodes } from '../../common/command-error.ts';
+import { stderrLog } from '../../common/stderr-log.ts';
 
 /** The default of `registryConfigDirectory` of runtime-oci. */
 const hostsDirectory = '/etc/containerd/certs.d';
@@ -54,7 +54,3 @@ async function withStore<T>(pluginDir: string, work: (commands: ImageCommands) =
     await images.close();
   }
 }
-
-const print = (fields: Record<string, unknown>, message: string) => void process.stderr.write(`${message}: ${JSON.stringify(fields)}\n`);
-/** Shows warnings of the store to the user of the command. */
-const stderrLog: Logger = { debug() {}, info() {}, warn: print, error: print, child: () => stderrLog };
