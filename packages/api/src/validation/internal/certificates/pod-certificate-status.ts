@@ -20,7 +20,7 @@ const tenMinutesMs = 600_000;
 const chainPath = 'status.certificateChain';
 const immutableStatus = {
   final: 'immutable after PodCertificateRequest is issued, denied, or failed',
-  refused: 'non-condition status fields must be empty when denying or failing the PodCertificateRequest',
+  rejected: 'non-condition status fields must be empty when denying or failing the PodCertificateRequest',
   open: 'status is immutable unless transitioning to "Issued", "Denied", or "Failed"',
 };
 
@@ -58,26 +58,26 @@ function statusFault(
   const unless = (isEqual: boolean, detail: string) => (isEqual ? undefined : [invalidWithoutValue('status', detail)]);
   if (isTrue(old, ...finalTypes)) return unless(jsonEqual(status, old), immutableStatus.final);
   const { conditions: _, ...others } = status;
-  if (isTrue(status, 'Denied', 'Failed')) return unless(Object.keys(others).length === 0, immutableStatus.refused);
+  if (isTrue(status, 'Denied', 'Failed')) return unless(Object.keys(others).length === 0, immutableStatus.rejected);
   return isTrue(status, 'Issued') ? issuedFault(status, spec) : unless(jsonEqual(status, old), immutableStatus.open);
 }
 
 function issuedFault(status: PodCertificateRequestStatus, spec: PodCertificateRequestSpec): readonly FieldError[] | undefined {
   const { certificateChain: chain = '' } = status;
   if (Buffer.byteLength(chain) > maxChainSize) return [tooLong(chainPath, maxChainSize)];
-  const refuse = (detail: string) => [invalid(chainPath, chain, detail)];
+  const reject = (detail: string) => [invalid(chainPath, chain, detail)];
   const [leafBlock, ...rest] = textBlocks(chain);
-  if (leafBlock === undefined) return refuse('issued certificate chain must contain at least one certificate');
-  if (leafBlock.type !== 'CERTIFICATE') return refuse('issued certificate chain must consist entirely of CERTIFICATE PEM blocks');
+  if (leafBlock === undefined) return reject('issued certificate chain must contain at least one certificate');
+  if (leafBlock.type !== 'CERTIFICATE') return reject('issued certificate chain must consist entirely of CERTIFICATE PEM blocks');
   const leaf = parseCertificate(leafBlock.bytes);
-  if (leaf === undefined) return refuse('leaf certificate does not parse as valid X.509');
-  if (!isIssuedTo(leaf, spec)) return refuse('leaf certificate was not issued to the requested public key');
+  if (leaf === undefined) return reject('leaf certificate does not parse as valid X.509');
+  if (!isIssuedTo(leaf, spec)) return reject('leaf certificate was not issued to the requested public key');
   const fault = missingTimes(status) ?? timesFault(status, leaf, spec);
   if (fault !== undefined) return fault;
   for (const { type, bytes } of rest) {
     // upstream's text has this typo
-    if (type !== 'CERTIFICATE') return refuse('issued certificate chain must consist entirely of CERTFICATE PEM blocks');
-    if (parseCertificate(bytes) === undefined) return refuse('intermediate certificate does not parse as valid X.509');
+    if (type !== 'CERTIFICATE') return reject('issued certificate chain must consist entirely of CERTFICATE PEM blocks');
+    if (parseCertificate(bytes) === undefined) return reject('intermediate certificate does not parse as valid X.509');
   }
   return undefined;
 }
