@@ -18,11 +18,12 @@ export class UnmarshalTypeError extends Error {
 /**
  * Returns the value as decoding into Kubernetes' Go types would: without unknown fields, nulls and empty omitempty fields, with quantities and
  * times in canonical form. Does not change its argument; returns it if nothing changes.
+ * @param known a value that conforms to the schema. Frozen parts that the value shares with it, at the same place, are not visited
  * @throws UnmarshalTypeError for a value of the wrong type, with Go's message.
  * @throws StatusError BadRequest for values that nest more than 100 deep.
  */
-export function conformToSchema<T>(schema: Schema, value: T): T {
-  return new SchemaWalk('json').visit(schema, value, schema, 0) as T;
+export function conformToSchema<T>(schema: Schema, value: T, known?: unknown): T {
+  return new SchemaWalk('json', known).visit(schema, value, schema, 0) as T;
 }
 
 /**
@@ -59,13 +60,18 @@ class SchemaWalk {
   readonly #decoder: Decoder;
   /** Names of the fields on the path, without list indices: Go's notation of the position of a type mismatch. */
   readonly #path: string[] = [];
-  constructor(decoder: Decoder) {
+  /** The part of the known value at the place that is visited; undefined if there is none. */
+  #known: unknown;
+  constructor(decoder: Decoder, known?: unknown) {
     this.#decoder = decoder;
+    this.#known = known;
   }
 
   /** Conforms one value. `struct` is the schema of the innermost struct that contains the value. */
   visit(schema: Schema, value: unknown, struct: Schema, depth: number): unknown {
     if (depth > maxDepth) throw badRequest('json: exceeded max depth');
+    // only a frozen part cannot have changed since it was checked
+    if (value === this.#known && typeof value === 'object' && Object.isFrozen(value)) return value;
     switch (schema.type) {
       case 'any':
         checkJson(value, depth);
@@ -117,6 +123,7 @@ class SchemaWalk {
   #struct(schema: Schema, properties: ReadonlyMap<string, Schema>, value: Readonly<Record<string, unknown>>, depth: number): unknown {
     let changed: MutableObject | undefined;
     let dropped: Set<string> | undefined;
+    const known = this.#known;
     for (const key of Object.keys(value)) {
       const property = properties.get(key);
       const before = value[key];
@@ -125,6 +132,7 @@ class SchemaWalk {
         continue;
       }
       this.#path.push(key);
+      this.#known = memberOf(known, key);
       const after = this.visit(property, before, schema, depth + 1);
       this.#path.pop();
       if (schema.omitsZero?.has(key) === true && isZero(after)) (dropped ??= new Set()).add(key);
@@ -138,8 +146,10 @@ class SchemaWalk {
     const values = schema.additionalProperties;
     if (values === undefined) return value;
     let changed: MutableObject | undefined;
+    const known = this.#known;
     for (const key of Object.keys(value)) {
       const before = value[safeKey(key)];
+      this.#known = memberOf(known, key);
       const after = before === null ? zeroOf(values) : this.visit(values, before, struct, depth + 1);
       if (after !== before) (changed ??= copyFields(value))[key] = after;
     }
@@ -148,8 +158,10 @@ class SchemaWalk {
 
   #list(items: Schema, value: readonly unknown[], struct: Schema, depth: number): unknown {
     let changed: unknown[] | undefined;
+    const known = Array.isArray(this.#known) ? (this.#known as readonly unknown[]) : undefined;
     for (let i = 0; i < value.length; i++) {
       const before = value[i];
+      this.#known = known?.[i];
       const after = before === null ? zeroOf(items) : this.visit(items, before, struct, depth + 1);
       if (after !== before) (changed ??= [...value])[i] = after;
     }
@@ -196,6 +208,8 @@ class SchemaWalk {
     return this.#reject(`illegal base64 data at input byte ${bad < 0 ? text.length : bad}`, value);
   }
 }
+
+const memberOf = (known: unknown, key: string): unknown => (isObject(known) ? known[key] : undefined);
 
 /** Returns true for '', 0, false, [] and {}. */
 function isZero(value: unknown): boolean {

@@ -123,6 +123,7 @@ function validateRequirements(
   const names = [...Object.keys(limits), ...Object.keys(requests)];
   if (names.some(isHugePages) && !names.includes('cpu') && !names.includes('memory'))
     errors.push(fieldForbidden(path, 'HugePages require cpu or memory'));
+  if (claims.length === 0) return;
   const [seen, withRequest] = [new Set<string>(), new Set<string>()];
   for (const [i, { name = '', request = '' }] of claims.entries()) {
     const at = `${path}.claims[${i}]`;

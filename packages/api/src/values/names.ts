@@ -17,6 +17,7 @@ const label1035 = '[a-z]([-a-z0-9]*[a-z0-9])?';
 const labelKey = '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]';
 const labelValue = `(${labelKey})?`;
 const whole = (pattern: string) => new RegExp(`^(?:${pattern})$`);
+const prefixedKeyRegexp = whole(`${subdomain1123}/${labelKey}`);
 const [label1123Regexp, subdomain1123Regexp, label1035Regexp, labelKeyRegexp, labelValueRegexp] = [
   label1123,
   subdomain1123,
@@ -91,8 +92,11 @@ const labelKeyMessage = "must consist of alphanumeric characters, '-', '_' or '.
 
 /** A label key, also called a qualified name: an optional DNS subdomain and `/`, then a name of at most 63 bytes. */
 export function isQualifiedName(value: string): string[] {
-  // most keys are valid and have no prefix; a `/` does not match
-  if (value.length <= 63 && labelKeyRegexp.test(value)) return [];
+  // most keys are valid: their messages are not built, and `split` is not called. A `/` does not match
+  const slash = value.indexOf('/');
+  if (slash < 0) {
+    if (value.length <= 63 && labelKeyRegexp.test(value)) return [];
+  } else if (slash <= 253 && value.length - slash <= 64 && prefixedKeyRegexp.test(value)) return [];
   const parts = value.split('/');
   const pattern = regexError(labelKeyMessage, labelKey, 'MyName', 'my.name', '123-abc');
   if (parts.length > 2) return [`a valid label key ${pattern} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`];

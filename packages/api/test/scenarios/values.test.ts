@@ -29,6 +29,14 @@ describe('names', () => {
       ].flat(),
     ).toEqual([]);
   });
+  it('limits the prefix of a label key to 253 bytes and its name to 63', () => {
+    const prefix = `${'a.'.repeat(126)}a`;
+    expect(isQualifiedName(`${prefix}/${'n'.repeat(63)}`)).toEqual([]);
+    expect(isQualifiedName(`${prefix}/${'n'.repeat(64)}`)).toEqual(['name part must be no more than 63 bytes']);
+    expect(isQualifiedName(`${prefix}a/n`)).toEqual(['prefix part must be no more than 253 characters']);
+    expect(isQualifiedName('a/b/c')[0]).toMatch(/^a valid label key must consist of .* with an optional DNS subdomain prefix/);
+  });
+
   it("rejects invalid names with Kubernetes' messages", () => {
     expect(isDns1123Label('A')).toEqual([
       "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",

@@ -57,7 +57,7 @@ export function changedPaths(before: unknown, after: unknown): ChangedPaths {
   const visit = (a: unknown, b: unknown, path: string): void => {
     if (left <= 0 || a === b) return;
     if (Array.isArray(a) && Array.isArray(b)) {
-      for (let i = 0; i < Math.max(a.length, b.length); i++) visit(a[i], b[i], `${path}[${i}]`);
+      for (let i = 0; i < Math.max(a.length, b.length); i++) if (a[i] !== b[i]) visit(a[i], b[i], `${path}[${i}]`);
     } else if (isObject(a) && isObject(b)) {
       // plugins copy what they change and share the rest
       for (const key in a) if (a[key] !== b[key]) visit(a[key], b[key], memberPath(path, key));

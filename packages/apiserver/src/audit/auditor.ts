@@ -155,7 +155,7 @@ export function recordReceived(trail: AuditTrail): void | Promise<void> {
  * (utilnet.SourceIPs upstream).
  */
 export function sourceIPs({ headers, connection }: Pick<Exchange, 'headers' | 'connection'>): readonly string[] {
-  const remote = connection.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
+  const remote = connection.sourceAddress;
   const forwarded = headers['x-forwarded-for']?.toString();
   const real = headers['x-real-ip']?.toString().trim();
   if (forwarded === undefined && real === undefined) return remote === undefined ? [] : [remote];

@@ -1,6 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
 import { Counter, type Registry } from 'prom-client';
-import { PrecomputedHistogram, type Observer } from '../metrics/histogram.ts';
+import { PrecomputedHistogram, readCounter, type Observer } from '../metrics/histogram.ts';
 
 /** The buckets of upstream's histograms: powers of two from one millisecond, in seconds. */
 const buckets = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i);
@@ -35,7 +35,8 @@ interface Series {
 export class AuthMetrics {
   readonly #authentications: (result: string) => Series;
   readonly #authorizations: (result: string) => Series;
-  readonly #users: Counter<'username'>;
+  /** The numbers of requests by the label `username`. */
+  readonly #users = new Map<string, number>();
   readonly #certificates: Observer;
   /** The ends of known certificates, in seconds since the Unix epoch: all requests of a connection share a certificate. */
   readonly #expirations = new WeakMap<X509Certificate, number>();
@@ -43,12 +44,10 @@ export class AuthMetrics {
   constructor(registry: Registry) {
     this.#authentications = registerAttempts(registry, 'authentication', 'authentication_attempts');
     this.#authorizations = registerAttempts(registry, 'authorization', 'authorization_attempts_total');
-    this.#users = new Counter({
-      name: 'authenticated_user_requests',
-      help: 'Authenticated requests by user name: some system users by name, email addresses as email_id, others as other.',
-      labelNames: ['username'],
-      registers: [registry],
-    });
+    const help = 'Authenticated requests by user name: some system users by name, email addresses as email_id, others as other.';
+    readCounter(registry, { name: 'authenticated_user_requests', help, labelNames: ['username'] }, () =>
+      [...this.#users].map(([username, count]) => [{ username }, count]),
+    );
     this.#certificates = new PrecomputedHistogram({
       name: 'apiserver_client_certificate_expiration_seconds',
       help: 'Distribution of the remaining lifetime on the certificate used to authenticate a request.',
@@ -67,7 +66,10 @@ export class AuthMetrics {
 
   /** Records an authentication. `user` is undefined if the authentication failed. */
   observeAuthentication(user: string | undefined, seconds: number): void {
-    if (user !== undefined) this.#users.inc({ username: named.has(user) ? user : user.includes('@') ? 'email_id' : 'other' });
+    if (user !== undefined) {
+      const username = named.has(user) ? user : user.includes('@') ? 'email_id' : 'other';
+      this.#users.set(username, (this.#users.get(username) ?? 0) + 1);
+    }
     observe(this.#authentications(user === undefined ? 'failure' : 'success'), seconds);
   }
 

@@ -93,8 +93,8 @@ class HttpApiRequest implements ApiRequest {
     this.warn = warn;
     this.bytes = bytes;
     if (userAgent !== undefined) this.userAgent = userAgent;
-    const { remoteAddress } = exchange.connection;
-    if (remoteAddress !== undefined) this.sourceAddress = remoteAddress.replace(/^::ffff:(?=\d+\.)/, '');
+    const { sourceAddress } = exchange.connection;
+    if (sourceAddress !== undefined) this.sourceAddress = sourceAddress;
     this.#exchange = exchange;
     this.#decode = decode;
   }

@@ -36,7 +36,7 @@ export class HttpHandler {
   readonly #options: HttpHandlerOptions;
   readonly #filters: RequestFilters;
   readonly #resources: ResourceHandler;
-  readonly #active = new Set<Exchange>();
+  #active = 0;
   readonly #longRunning = new Set<Exchange>();
   #routes = new Routes([]);
   #routedKinds: readonly Kind[] | undefined;
@@ -57,7 +57,7 @@ export class HttpHandler {
     const startedAt = clock.monotonic();
     const auditId = auditIdOf(exchange);
     const state: InFlightRequest = { auditId, startedAt, receivedAt: clock.now(), warnings: [] };
-    this.#active.add(exchange);
+    this.#active += 1;
     exchange.setHeader('Audit-Id', auditId);
     exchange.setHeader('Cache-Control', 'no-cache, private');
     try {
@@ -82,7 +82,7 @@ export class HttpHandler {
     const { clock, metrics } = this.#options;
     state.release?.();
     exchange.releaseBody();
-    this.#active.delete(exchange);
+    this.#active -= 1;
     if (this.#longRunning.size > 0) this.#longRunning.delete(exchange);
     const { route, target } = state;
     state.audit?.recordResponseComplete(exchange.statusCode);
@@ -94,19 +94,19 @@ export class HttpHandler {
       seconds: (clock.monotonic() - state.startedAt) / 1000,
       bytes: exchange.bytesSent,
     });
-    if (this.#draining && this.#active.size === 0) this.#onDrained?.();
+    if (this.#draining && this.#active === 0) this.#onDrained?.();
   }
 
   /** The number of requests in progress. */
   get active(): number {
-    return this.#active.size;
+    return this.#active;
   }
 
   /** Ends watches and streams, rejects new requests, and resolves when all requests in progress have ended. */
   async drain(): Promise<void> {
     this.#draining = true;
     for (const exchange of this.#longRunning) exchange.cancel(shuttingDown());
-    if (this.#active.size > 0)
+    if (this.#active > 0)
       await new Promise<void>((resolve) => {
         this.#onDrained = resolve;
       });

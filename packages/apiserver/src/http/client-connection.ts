@@ -4,6 +4,8 @@ import type { ClientClass } from './client-class.ts';
 /** The properties of a connection that all its requests share. */
 export interface ClientConnection {
   readonly remoteAddress: string | undefined;
+  /** The remote address, without the prefix of IPv4 addresses that a socket for IPv6 accepts. */
+  readonly sourceAddress: string | undefined;
   /** A weak key for what authenticators cache by connection. */
   readonly cacheKey: object;
   /** The highest class of a request on this connection so far. */

@@ -1,6 +1,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Route } from './routes.ts';
 import { deprecationWarning } from '../registry/served-kind.ts';
+import { registerBuildInfo } from './internal/build-info-metric.ts';
 import { readCounter, PrecomputedHistogram, type Observer } from '../metrics/histogram.ts';
 
 /** The buckets of upstream's histogram of request durations, in seconds. */
@@ -14,22 +15,22 @@ const requestLabels = ['verb', 'dry_run', 'group', 'version', 'resource', 'subre
 const readOnly: ReadonlySet<string> = new Set(['GET', 'LIST', 'WATCH', 'HEAD']);
 /** The maximum number of label sets. Clients choose the verb and the resource of a request, and could otherwise create any number. */
 const maxSeries = 10_000;
-/** The labels of upstream's build information. Labels that describe a compilation are empty. */
-const buildLabels = {
-  git_commit: '',
-  git_tree_state: '',
-  build_date: '',
-  go_version: '',
-  compiler: '',
-  platform: `linux/${process.arch === 'x64' ? 'amd64' : process.arch}`,
-};
-
 interface Series {
+  readonly key: SeriesKey;
   readonly labels: Readonly<Record<string, string>>;
   count: number;
   readonly seconds: Observer;
   /** The histogram of response sizes; undefined for requests other than reads, as upstream. */
   readonly bytes: Observer | undefined;
+}
+
+/** The properties of a request that determine its series. */
+interface SeriesKey {
+  readonly verb: string;
+  readonly subresource: string;
+  readonly scope: string;
+  readonly isDryRun: boolean;
+  readonly code: number;
 }
 
 /** A request whose response is complete. */
@@ -60,6 +61,7 @@ export class RequestMetrics {
   readonly #watchLists: PrecomputedHistogram;
   readonly #watchListSeries = new Map<string, Observer>();
   readonly #series = new Map<string, Series>();
+  readonly #seriesOfResource = new WeakMap<Route['resource'], Series[]>();
   readonly #observers = new Map<string, Pick<Series, 'seconds' | 'bytes'>>();
   /** The series of requests whose labels exceed `maxSeries` label sets. */
   #otherSeries: Series | undefined;
@@ -99,21 +101,33 @@ export class RequestMetrics {
     if (this.#otherSeries !== undefined) yield [this.#otherSeries.labels, this.#otherSeries.count];
   }
 
-  #seriesOf({ verb, route, isDryRun, code }: RequestObservation): Series {
-    const scope = scopeOf(route);
-    const { group = '', version = '', resource = '' } = route?.resource ?? {};
-    const subresource = route?.subresource?.name ?? '';
+  /** Finds the series without building its key: all requests for a resource share the object `route.resource`. */
+  #seriesOf(observation: RequestObservation): Series {
+    const { verb, route, isDryRun, code } = observation;
+    const key: SeriesKey = { verb, subresource: route?.subresource?.name ?? '', scope: scopeOf(route), isDryRun, code };
+    if (route === undefined) return this.#seriesFor(key, undefined);
+    let ofResource = this.#seriesOfResource.get(route.resource);
+    if (ofResource === undefined) this.#seriesOfResource.set(route.resource, (ofResource = []));
+    const known = ofResource.find((series) => isSameKey(series.key, key));
+    if (known !== undefined) return known;
+    const series = this.#seriesFor(key, route.resource);
+    if (series !== this.#otherSeries) ofResource.push(series);
+    return series;
+  }
+
+  #seriesFor(key: SeriesKey, of: Route['resource'] | undefined): Series {
+    const { verb, subresource, scope, isDryRun, code } = key;
+    const { group = '', version = '', resource = '' } = of ?? {};
     const request = `${verb}|${group}/${version}/${resource}/${subresource}|${scope}|${isDryRun}`;
-    const key = `${request}|${code}`;
-    const known = this.#series.get(key);
+    const known = this.#series.get(`${request}|${code}`);
     if (known !== undefined) return known;
     if (this.#series.size >= maxSeries)
-      return (this.#otherSeries ??= this.#newSeries({ verb: 'OTHER', component: 'apiserver' }, code, 'other'));
+      return (this.#otherSeries ??= this.#newSeries({ verb: 'OTHER', component: 'apiserver' }, key, 'other'));
     if (deprecationWarning(group, version, resource) !== undefined)
       this.#deprecated.set({ group, version, resource, subresource, removed_release: '' }, 1);
     const labels = { verb, dry_run: isDryRun ? 'All' : '', group, version, resource, subresource, scope, component: 'apiserver' };
-    const series = this.#newSeries(labels, code, request);
-    this.#series.set(key, series);
+    const series = this.#newSeries(labels, key, request);
+    this.#series.set(`${request}|${code}`, series);
     return series;
   }
 
@@ -121,7 +135,7 @@ export class RequestMetrics {
    * Creates the series of a label set. Label sets that differ only in the status code (`request` is equal) share the histograms of durations and
    * sizes.
    */
-  #newSeries(labels: Readonly<Record<string, string>>, code: number, request: string): Series {
+  #newSeries(labels: Readonly<Record<string, string>>, key: SeriesKey, request: string): Series {
     let observers = this.#observers.get(request);
     if (observers === undefined) {
       const { verb = '' } = labels;
@@ -132,7 +146,7 @@ export class RequestMetrics {
       };
       this.#observers.set(request, observers);
     }
-    return { labels: { ...labels, code: String(code) }, count: 0, ...observers };
+    return { key, labels: { ...labels, code: String(key.code) }, count: 0, ...observers };
   }
 
   /** Returns a function that counts the events that are sent to a watch. */
@@ -231,16 +245,6 @@ const newWatchEvents = (registry: Registry) =>
     registers: [registry],
   });
 
-function registerBuildInfo(registry: Registry, version: string): void {
-  const [major = '', minor = ''] = /^v(\d+)\.(\d+)/.exec(version)?.slice(1) ?? [];
-  new Gauge({
-    name: 'kubernetes_build_info',
-    help: 'Always 1; the labels describe the version of this server.',
-    labelNames: ['major', 'minor', 'git_version', 'git_commit', 'git_tree_state', 'build_date', 'go_version', 'compiler', 'platform'],
-    registers: [registry],
-  }).set({ major, minor, git_version: version, ...buildLabels }, 1);
-}
-
 function registerInFlight(registry: Registry, inFlight: InFlightCounts): void {
   registry.registerMetric(
     new Gauge({
@@ -255,6 +259,13 @@ function registerInFlight(registry: Registry, inFlight: InFlightCounts): void {
     }),
   );
 }
+
+const isSameKey = (one: SeriesKey, other: SeriesKey): boolean =>
+  one.code === other.code &&
+  one.verb === other.verb &&
+  one.scope === other.scope &&
+  one.subresource === other.subresource &&
+  one.isDryRun === other.isDryRun;
 
 const scopeOf = (route: Route | undefined): string =>
   route === undefined ? '' : route.name !== '' || route.verb === 'create' ? 'resource' : route.namespace !== '' ? 'namespace' : 'cluster';

@@ -1,7 +1,8 @@
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { HealthEndpoints, ping } from '../../src/handler-chain/health-endpoints.ts';
-import { RequestMetrics } from '../../src/http/request-metrics.ts';
+import { RequestMetrics, type RequestObservation } from '../../src/http/request-metrics.ts';
+import type { Route } from '../../src/http/routes.ts';
 import { healthCheckObserver } from '../../src/handler-chain/health-check-metrics.ts';
 import type { Pipeline } from '../../src/pipeline/pipeline.ts';
 import { PrecomputedHistogram } from '../../src/metrics/histogram.ts';
@@ -15,6 +16,41 @@ const sample = (text: string, series: string): number | undefined => {
   const line = text.split('\n').find((candidate) => candidate.startsWith(`${series} `));
   return line === undefined ? undefined : Number(line.slice(series.length + 1));
 };
+
+describe('series of requests', () => {
+  const resource = { group: '', version: 'v1', resource: 'configmaps', kind: 'ConfigMap', namespaced: true };
+  const routeOf = (more: object = {}) =>
+    ({ verb: 'get', resource: { ...resource }, subresource: undefined, namespace: 'a', name: 'b', ...more }) as Route;
+  const count = async (observations: readonly Partial<RequestObservation>[]) => {
+    const registry = new Registry();
+    const metrics = new RequestMetrics(registry, { mutating: () => 0, readOnly: () => 0 }, 'v1.36.0');
+    for (const observation of observations)
+      metrics.observeRequest({ verb: 'GET', route: routeOf(), isDryRun: false, code: 200, seconds: 0.1, bytes: 10, ...observation });
+    return (await registry.metrics()).split('\n').filter((line) => line.startsWith('apiserver_request_total{'));
+  };
+
+  it('are the same after the routes have been built anew', async () => {
+    const route = routeOf();
+    const lines = await count([{ route }, { route }, { route: routeOf() }]);
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(/ 3$/);
+  });
+
+  it('differ by verb, scope, subresource, dry run and code, for one resource', async () => {
+    const route = routeOf();
+    const others: readonly Partial<RequestObservation>[] = [
+      { route },
+      { route, verb: 'PUT' },
+      { route, code: 404 },
+      { route, isDryRun: true },
+      { route: { ...route, name: '' } },
+      { route: { ...route, subresource: { name: 'status', verbs: ['get'] } } as unknown as Route },
+    ];
+    const lines = await count([...others, ...others]);
+    expect(lines).toHaveLength(others.length);
+    for (const line of lines) expect(line).toMatch(/ 2$/);
+  });
+});
 
 describe('request metrics', () => {
   let core: Core;

@@ -1,4 +1,5 @@
 import { formatPath, type Difference } from '@oarlock/primitives/json-diff';
+import { printable } from '@oarlock/primitives/printable-text';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { RecordedSpan } from '@oarlock/spi/spans';
 import type { PluginCall } from './observe-plugins.ts';
@@ -78,7 +79,13 @@ export class RequestLog {
     const code = Number(attributes['http.response.status_code'] ?? 0);
     const object = String(attributes['oarlock.object'] ?? '').replace(/^[^/]*\/?/, '');
     const outcome = code >= 400 ? paint.red(String(code)) : paint.green(String(code));
-    const head = [paint.dim(clockTime(start)), outcome, paint.bold(name), object, paint.dim(`by ${user}, ${ms(end - start)}`)];
+    const head = [
+      paint.dim(clockTime(start)),
+      outcome,
+      paint.bold(printable(name)),
+      printable(object),
+      paint.dim(`by ${printable(user)}, ${ms(end - start)}`),
+    ];
     const lines = [head.filter((part) => part !== '').join(' ')];
     if (authorized !== undefined && (authorized.decision !== 'allow' || own.has(authorized.plugin))) {
       const decision = authorized.plugin === '' ? 'no authorizer allows it' : `${authorized.plugin} decides ${authorized.decision}`;

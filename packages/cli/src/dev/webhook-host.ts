@@ -4,9 +4,10 @@ import { isIP } from 'node:net';
 import { groupResource } from '@oarlock/api/resource';
 import { openKeys } from '@oarlock/cluster/pki/keys';
 import type { RemoteAccess } from '@oarlock/cluster/remote-access';
-import { systemClock } from '@oarlock/primitives/clock';
+import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
+import { printable } from '@oarlock/primitives/printable-text';
 import { allow, type AdmissionPlugin, type AdmissionRequest } from '@oarlock/spi/admission';
 import { ReviewServer } from '@oarlock/webhook-server/review-server';
 import { reviewAdmission } from '@oarlock/webhook-server/reviews';
@@ -20,6 +21,11 @@ const certificateDays = 90;
 /** Time in milliseconds for the removal of the webhooks at the end. */
 const removalMs = 10_000;
 const secretBytes = 24;
+/**
+ * Time in milliseconds for the answer of a plugin, less than the timeout of the webhooks: the error that an API server returns to its caller after the timeout
+ * contains the URL, and so the secret.
+ */
+export const answerMs = 4000;
 
 export interface WebhookHostOptions {
   readonly access: RemoteAccess;
@@ -51,7 +57,23 @@ const anyRequest: AdmissionPlugin = { matches: [{ resources: ['*'], operations: 
 export function requestLine({ operation, resource, subresource, namespace, name, identity }: AdmissionRequest, paint: Colors): string {
   const what = subresource === '' ? groupResource(resource) : `${groupResource(resource)}/${subresource}`;
   const object = [namespace, name].filter((part) => part !== '').join('/');
-  return [paint.bold(`${operation} ${what}`), object, paint.dim(`by ${identity.name}`)].filter((part) => part !== '').join(' ');
+  // names are not validated yet: with line breaks they would look like other requests
+  return [paint.bold(printable(`${operation} ${what}`)), printable(object), paint.dim(`by ${printable(identity.name)}`)]
+    .filter((part) => part !== '')
+    .join(' ');
+}
+
+type Answer = (review: unknown) => Promise<object>;
+
+/** Returns the answer with a deadline, after which it fails. */
+export function withDeadline(answer: Answer, clock: Clock): Answer {
+  return (review) =>
+    new Promise((resolve, reject) => {
+      const timer = clock.after(answerMs, () => reject(new Error(`the plugin did not answer within ${answerMs / 1000} s`)));
+      answer(review)
+        .finally(() => timer.cancel())
+        .then(resolve, reject);
+    });
 }
 
 /**
@@ -74,7 +96,7 @@ export async function openWebhookHost(reviewers: Reviewers, options: WebhookHost
   // API servers have no client certificate by default: only they know this part of the path, from the configurations
   const secret = `/${randomBytes(secretBytes).toString('base64url')}`;
   let wasCalled = false;
-  const handlers = new Map<string, (review: unknown) => Promise<object>>([
+  const handlers = new Map<string, Answer>([
     [
       `${secret}${probePath}`,
       (review) => {
@@ -84,7 +106,10 @@ export async function openWebhookHost(reviewers: Reviewers, options: WebhookHost
     ],
   ]);
   for (const [name, plugin] of reviewers)
-    for (const phase of phases) handlers.set(`${secret}${pathOf(name, phase)}`, (review) => reviewAdmission(plugin, phase, review));
+    for (const phase of phases) {
+      const answer = withDeadline((review) => reviewAdmission(plugin, phase, review), systemClock);
+      handlers.set(`${secret}${pathOf(name, phase)}`, answer);
+    }
   const server = new ReviewServer({
     port: endpoint.port,
     address: endpoint.address,

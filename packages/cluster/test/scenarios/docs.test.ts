@@ -11,6 +11,7 @@ import type { Plugin } from '@oarlock/kernel/plugin';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { runTests } from '../support/doc-examples.ts';
+import { yamlBlocks, yamlProblems } from '../support/doc-clusters.ts';
 import {
   anchorsOf,
   brokenLinks,
@@ -143,6 +144,9 @@ describe('docs/errors.md', () => {
   });
 });
 
+/** A block of TypeScript, and its path if it begins with a comment that names a file. */
+const typescriptBlock = /^```ts\n(?:\/\/ ((?:src|test)\/\S+\.ts)\n)?([\s\S]*?)^```/gm;
+
 /** Pages whose example writes a file for another program, which the contract suite would need. */
 const withoutDataPath = new Set(['slots/proxy.md']);
 
@@ -163,7 +167,8 @@ describe('documentation pages', () => {
   const readmes = ['packages', 'plugins'].flatMap((folder) =>
     readdirSync(join(root, folder)).flatMap((name) => ['README.md', 'ARCHITECTURE.md'].map((file) => `../${folder}/${name}/${file}`)),
   );
-  it.each([...pages, ...readmes.filter((name) => existsSync(join(root, 'docs', name)))])('has valid links: %s', (name) => {
+  const presentReadmes = readmes.filter((name) => existsSync(join(root, 'docs', name)));
+  it.each([...pages, ...presentReadmes])('has valid links: %s', (name) => {
     expect(brokenLinks(join(root, 'docs', name))).toEqual([]);
   });
 
@@ -174,6 +179,14 @@ describe('documentation pages', () => {
 
   it.each(pages)('names only commands and options that exist: %s', (name) => {
     expect(commandsIn(page(name)).flatMap(commandProblems)).toEqual([]);
+  });
+
+  const withYaml = [...pages, ...presentReadmes].filter((name) => yamlBlocks(page(name)).length > 0);
+  it.each(withYaml)('has valid YAML, and valid cluster files with existing plugins and valid configs: %s', async (name) => {
+    const problems = await Promise.all(
+      yamlBlocks(page(name)).map(async (block) => (await yamlProblems(block)).map((problem) => `line ${block.line}: ${problem}`)),
+    );
+    expect(problems.flat()).toEqual([]);
   });
 
   it.each(pages)('names only modules that packages export: %s', (name) => {
@@ -225,9 +238,9 @@ describe('documentation pages', () => {
     let fileCount = 0;
     beforeAll(async () => {
       checkout = await mkdtemp(join(tmpdir(), 'oarlock-docs-'));
-      for (const name of pages) {
-        for (const [, path = '', code = ''] of page(name).matchAll(/```ts\n\/\/ ((?:src|test)\/\S+\.ts)\n([\s\S]*?)```/g)) {
-          const file = join(name.replace(/\.md$/, '').replaceAll('/', '-'), path);
+      for (const name of [...pages, ...presentReadmes]) {
+        for (const [index, [, path = `src/block-${index}.ts`, code = '']] of [...page(name).matchAll(typescriptBlock)].entries()) {
+          const file = join(name.replace(/^\.\.\/|\.md$/g, '').replaceAll('/', '-'), path);
           await mkdir(dirname(join(checkout, file)), { recursive: true });
           await writeFile(join(checkout, file), code);
           fileCount += 1;
@@ -241,7 +254,7 @@ describe('documentation pages', () => {
     afterAll(() => rm(checkout, { recursive: true, force: true }));
 
     it('compile', { timeout: 300_000 }, async () => {
-      expect(fileCount).toBeGreaterThan(40);
+      expect(fileCount).toBeGreaterThan(45);
       await writeFile(
         join(checkout, 'tsconfig.json'),
         JSON.stringify({ extends: join(root, 'tsconfig.base.json'), compilerOptions: { noEmit: true }, include: ['*/src', '*/test'] }),
@@ -260,6 +273,17 @@ describe('documentation pages', () => {
 });
 
 describe('documentation checks', () => {
+  it.each([
+    ['spec:\n  storages: storage-memory\n', /storages/],
+    ['apiVersion: oarlock.dev/v1\nkind: Cluster\nspec:\n  storage: storage-none\n', /storage-none/],
+    ['admission: [admission-priority, authn-anonymous]\n', /authn-anonymous belongs to another section/],
+    ['audit:\n  - use: audit-log\n    config: { maxByte: 1 }\n', /spec.audit.0.*maxByte/],
+    ['a: [\n', /./],
+  ])('find a mistake in a part of a cluster file: %s', async (text, problem) => {
+    const [block] = yamlBlocks(`- text\n\n  \`\`\`yaml\n${text.replace(/^(?=.)/gm, '  ')}  \`\`\`\n`);
+    expect(await yamlProblems(block ?? { line: 0, text: '' })).toEqual([expect.stringMatching(problem)]);
+  });
+
   it('find a missing file in text and in a diagram', () => {
     const text =
       'See `packages/kernel/src/slot.ts` and `packages/*/nothing.ts`.\n```mermaid\nA["kernel/src/{x}"] --> B["kernel/src/nothing.ts"]\n```\n';

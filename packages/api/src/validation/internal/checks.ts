@@ -142,7 +142,7 @@ export function validateDescendingPath(errors: Errors, path: string, value: stri
   validateNoBacksteps(errors, path, value);
 }
 export function validateNoBacksteps(errors: Errors, path: string, value: string): void {
-  if (value.split('/').includes('..')) errors.push(invalid(path, value, "must not contain '..'"));
+  if (value.includes('..') && value.split('/').includes('..')) errors.push(invalid(path, value, "must not contain '..'"));
 }
 /** As `validateDescendingPath`, and rejects names that are reserved for the kubelet. */
 export function validateNonReservedPath(errors: Errors, path: string, value: string): void {

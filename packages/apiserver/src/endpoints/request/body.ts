@@ -22,9 +22,7 @@ export interface BodyOptions {
  */
 export function decodeBody<T extends KubeObject = KubeObject>(body: unknown, { gvk, schema }: BodyOptions, known?: KubeObject): T {
   const apiVersion = requireKind(body, { gvk, schema });
-  const object = body as unknown as T;
-  const whole = schema !== undefined && known !== undefined ? conformUnshared(object, known, { gvk, schema }) : undefined;
-  return copyFields(whole ?? conformToSchema<T>(object, { gvk, schema }), { kind: gvk.kind, apiVersion });
+  return copyFields(conformToSchema<T>(body as unknown as T, { gvk, schema }, known), { kind: gvk.kind, apiVersion });
 }
 
 /**
@@ -67,24 +65,11 @@ export function markConforming<T extends object>(value: T, schema: Schema | unde
 }
 
 /**
- * Conforms only the parts of the object that are not shared with `known`; returns undefined if no part is shared.
- * @throws StatusError BadRequest if a part does not conform
+ * Returns the value with the types of a schema and without unknown fields.
+ * @param known an object that conforms to the schema; frozen parts of the value that are also parts of this object are not checked again
+ * @throws StatusError BadRequest if the value cannot be converted
  */
-function conformUnshared<T extends KubeObject>(object: T, known: KubeObject, options: BodyOptions): T | undefined {
-  const [value, old] = [object, known] as unknown as readonly Readonly<Record<string, unknown>>[];
-  let shared: Record<string, unknown> | undefined;
-  const rest: Record<string, unknown> = {};
-  for (const name in value) {
-    const part = value[name];
-    // only a frozen part cannot have changed since it was checked
-    if (typeof part === 'object' && part !== null && part === old?.[name] && Object.isFrozen(part)) (shared ??= {})[name] = part;
-    else rest[name] = part;
-  }
-  return shared && (copyFields(conformToSchema(rest, options), shared) as unknown as T);
-}
-
-/** Returns the value with the types of a schema and without unknown fields. @throws StatusError BadRequest if the value cannot be converted */
-export function conformToSchema<T extends object>(value: T, { gvk, schema }: BodyOptions): T {
+export function conformToSchema<T extends object>(value: T, { gvk, schema }: BodyOptions, known?: KubeObject): T {
   if (schema === undefined) {
     checkJson(value);
     const { metadata } = value as { readonly metadata?: unknown };
@@ -98,7 +83,7 @@ export function conformToSchema<T extends object>(value: T, { gvk, schema }: Bod
   }
   if (conformingSchemas.get(value) === schema) return value;
   try {
-    return convertBySchema(schema, value);
+    return convertBySchema(schema, value, known);
   } catch (error) {
     if (error instanceof UnmarshalTypeError)
       throw badRequest(`${gvk.kind} in version ${JSON.stringify(gvk.version)} cannot be handled as a ${gvk.kind}: ${error.message}`);
@@ -113,7 +98,7 @@ export function conformToSchema<T extends object>(value: T, { gvk, schema }: Bod
 export function conformAdmitted<T extends KubeObject>(answer: T, before: KubeObject, { gvk, schema }: BodyOptions): T {
   if (answer === before || schema === undefined) return answer;
   try {
-    return conformUnshared(answer, before, { gvk, schema }) ?? conformToSchema(answer, { gvk, schema });
+    return conformToSchema(answer, { gvk, schema }, before);
   } catch (error) {
     if (!isStatus(error, 'BadRequest')) throw error;
     const message = `admission made something else of an object: ${error.message}`;

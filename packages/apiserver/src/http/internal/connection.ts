@@ -45,6 +45,7 @@ export class Connection implements ClientConnection {
   readonly key: string;
   readonly source: string;
   readonly remoteAddress: string | undefined;
+  readonly sourceAddress: string | undefined;
   readonly cacheKey = Object.freeze({});
   readonly #options: ConnectionOptions;
   /** The requests in progress, each with the progress that the last check recorded. */
@@ -73,6 +74,7 @@ export class Connection implements ClientConnection {
     this.key = options.key;
     this.source = options.source;
     this.remoteAddress = options.socket.remoteAddress;
+    this.sourceAddress = this.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
     this.#since = this.#checkedAt = options.clock.monotonic();
   }
 

@@ -133,6 +133,7 @@ export function validateTolerations(errors: Errors, path: string, list: readonly
 
 const spreadKey = ({ topologyKey = '', whenUnsatisfiable = '' }: TopologySpreadConstraint) => `${topologyKey} ${whenUnsatisfiable}`;
 export function validateTopologySpread(errors: Errors, path: string, list: readonly TopologySpreadConstraint[]): void {
+  if (list.length === 0) return;
   const last = new Map(list.map((constraint, i) => [spreadKey(constraint), i]));
   for (const [i, constraint] of list.entries()) {
     const at = `${path}[${i}]`;

@@ -34,10 +34,11 @@ export interface PodContext {
 }
 
 function validateVolumeMounts(errors: Errors, path: string, container: Container, volumes: ReadonlyMap<string, Volume>): void {
-  const devices = container.volumeDevices ?? [];
+  const { volumeMounts: mounts = [], volumeDevices: devices = [] } = container;
+  if (mounts.length === 0) return;
   const [deviceNames, devicePaths] = [new Set(devices.map(({ name }) => name)), new Set(devices.map(({ devicePath }) => devicePath))];
   const paths = new Set<string>();
-  for (const [i, mount] of (container.volumeMounts ?? []).entries()) {
+  for (const [i, mount] of mounts.entries()) {
     const at = `${path}[${i}]`;
     const { name = '', mountPath = '', subPath = '', subPathExpr = '' } = mount;
     if (name === '') errors.push(required(`${at}.name`));
@@ -79,6 +80,7 @@ function validateVolumeDevices(
     volumes,
   }: { readonly devices: readonly VolumeDevice[]; readonly container: Container; readonly volumes: ReadonlyMap<string, Volume> },
 ): void {
+  if (devices.length === 0) return;
   const mounts = container.volumeMounts ?? [];
   const [mountNames, mountPaths] = [new Set(mounts.map(({ name }) => name)), new Set(mounts.map(({ mountPath }) => mountPath))];
   const [names, paths] = [new Set<string>(), new Set<string>()];
@@ -201,6 +203,7 @@ export function validateContainers(errors: Errors, path: string, list: readonly 
 }
 
 export function validateInitContainers(errors: Errors, path: string, list: readonly Container[], context: PodContext): void {
+  if (list.length === 0) return;
   const names = new Set((context.spec.containers ?? []).map((container) => container.name));
   for (const [i, container] of list.entries()) {
     const at = `${path}[${i}]`;
@@ -236,6 +239,7 @@ const forbiddenForEphemeral = [
   'restartPolicyRules',
 ] as const;
 export function validateEphemeralContainers(errors: Errors, path: string, list: readonly EphemeralContainer[], context: PodContext): void {
+  if (list.length === 0) return;
   const others = new Set([...(context.spec.containers ?? []), ...(context.spec.initContainers ?? [])].map((container) => container.name));
   const names = new Set(others);
   for (const [i, container] of list.entries()) {

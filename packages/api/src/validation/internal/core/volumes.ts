@@ -108,9 +108,20 @@ const sourceOrder = [
 /** The names of sources in upstream's errors that differ from the field. */
 const reportedNames: Readonly<Record<string, string>> = { cephfs: 'cephFS', downwardAPI: 'downwarAPI' };
 
+const sourcePositions: ReadonlyMap<string, number> = new Map(sourceOrder.map((name, position) => [name, position]));
+const positionOf = (name: string) => sourcePositions.get(name) ?? -1;
+
+/** Returns the sources that are set, in the order of `sourceOrder`. Looks at the fields of the volume: there are few of them, and many sources. */
+function sourcesOf(volume: Volume): readonly (typeof sourceOrder)[number][] {
+  const names: string[] = [];
+  for (const name in volume) if (positionOf(name) >= 0 && volume[name as keyof Volume] !== undefined) names.push(name);
+  if (names.length > 1) names.sort((a, b) => positionOf(a) - positionOf(b));
+  return names as readonly (typeof sourceOrder)[number][];
+}
+
 function validateSource(errors: Errors, context: Omit<SourceContext, 'at'>): void {
   const { path, volume } = context;
-  const [kind, ...others] = sourceOrder.filter((name) => volume[name] !== undefined);
+  const [kind, ...others] = sourcesOf(volume);
   if (kind === undefined) {
     errors.push(required(path, 'must specify a volume type'));
     return;

@@ -18,18 +18,18 @@ const seccompMessage = 'non-functional in v1.27+; use the "seccompProfile" field
 const appArmorMessage = 'deprecated since v1.30; use the "appArmorProfile" field instead';
 const nullSelector = 'a null labelSelector results in matching no pod';
 
-/** The deprecated volume sources: the member of the volume, the name in the path of the warning, and the message. */
-const deprecatedVolumes: readonly (readonly [member: keyof Volume, name: string, message: string])[] = [
-  ['photonPersistentDisk', 'photonPersistentDisk', 'deprecated in v1.11, non-functional in v1.16+'],
-  ['gitRepo', 'gitRepo', 'deprecated in v1.11, and disabled by default in v1.33+'],
-  ['scaleIO', 'scaleIO', 'deprecated in v1.16, non-functional in v1.22+'],
-  ['flocker', 'flocker', 'deprecated in v1.22, non-functional in v1.25+'],
-  ['storageos', 'storageOS', 'deprecated in v1.22, non-functional in v1.25+'],
-  ['quobyte', 'quobyte', 'deprecated in v1.22, non-functional in v1.25+'],
-  ['glusterfs', 'glusterfs', 'deprecated in v1.25, non-functional in v1.26+'],
-  ['cephfs', 'cephfs', 'deprecated in v1.28, non-functional in v1.31+'],
-  ['rbd', 'rbd', 'deprecated in v1.28, non-functional in v1.31+'],
-];
+/** The deprecated volume sources by the member of the volume: the name in the path of the warning, and the message. */
+const deprecatedVolumes: ReadonlyMap<string, readonly [name: string, message: string]> = new Map([
+  ['photonPersistentDisk', ['photonPersistentDisk', 'deprecated in v1.11, non-functional in v1.16+']],
+  ['gitRepo', ['gitRepo', 'deprecated in v1.11, and disabled by default in v1.33+']],
+  ['scaleIO', ['scaleIO', 'deprecated in v1.16, non-functional in v1.22+']],
+  ['flocker', ['flocker', 'deprecated in v1.22, non-functional in v1.25+']],
+  ['storageos', ['storageOS', 'deprecated in v1.22, non-functional in v1.25+']],
+  ['quobyte', ['quobyte', 'deprecated in v1.22, non-functional in v1.25+']],
+  ['glusterfs', ['glusterfs', 'deprecated in v1.25, non-functional in v1.26+']],
+  ['cephfs', ['cephfs', 'deprecated in v1.28, non-functional in v1.31+']],
+  ['rbd', ['rbd', 'deprecated in v1.28, non-functional in v1.31+']],
+]);
 
 /** The pod or pod template that is checked. `prefix` is '' for a pod, and `spec.template.` for a template. */
 interface Checked {
@@ -113,7 +113,12 @@ function volumeWarnings(path: string, volumes: readonly Volume[]): readonly stri
   const warnings: string[] = [];
   for (const [i, volume] of volumes.entries()) {
     const at = `${path}.volumes[${i}]`;
-    for (const [member, name, message] of deprecatedVolumes) if (volume[member] !== undefined) warnings.push(`${at}.${name}: ${message}`);
+    // a valid volume has one source
+    for (const member in volume) {
+      const deprecation = deprecatedVolumes.get(member);
+      if (deprecation !== undefined && volume[member as keyof Volume] !== undefined)
+        warnings.push(`${at}.${deprecation[0]}: ${deprecation[1]}`);
+    }
     const template = volume.ephemeral?.volumeClaimTemplate;
     if (template !== undefined) warnings.push(...claimSpecWarnings(`${at}.ephemeral.volumeClaimTemplate.spec`, template.spec));
   }

@@ -1,14 +1,18 @@
 import type { Volume, VolumeProjection } from '../../../generated/types/core-v1.ts';
 
-/** A path inside a volume, and the source of a projected volume that provides it. */
+/** A path inside a volume, and the kind and the name of the source of a projected volume that provides it. */
 interface VolumePath {
   readonly path: string;
-  readonly source: string;
+  readonly kind: string;
+  readonly name: string | undefined;
 }
-const describe = ({ path, source }: VolumePath) => (source === '' ? JSON.stringify(path) : `${JSON.stringify(path)} (${source})`);
+function describe({ path, kind, name }: VolumePath): string {
+  if (kind === '') return JSON.stringify(path);
+  return `${JSON.stringify(path)} (${name === undefined ? kind : `${kind} ${JSON.stringify(name)}`})`;
+}
 
-const pathsOf = (items: readonly { readonly path?: string }[] | undefined, source: string): readonly VolumePath[] =>
-  (items ?? []).map(({ path = '' }) => ({ path, source }));
+const pathsOf = (items: readonly { readonly path?: string }[], kind = '', name?: string): readonly VolumePath[] =>
+  items.map(({ path = '' }) => ({ path, kind, name }));
 
 const noWarnings: readonly string[] = [];
 
@@ -22,16 +26,16 @@ function projectedPaths(projection: VolumeProjection): readonly VolumePath[] {
     clusterTrustBundle: bundle,
     podCertificate: certificate,
   } = projection;
-  if (configMap?.items !== undefined) return pathsOf(configMap.items, `ConfigMap ${JSON.stringify(configMap.name ?? '')}`);
-  if (secret?.items !== undefined) return pathsOf(secret.items, `Secret ${JSON.stringify(secret.name ?? '')}`);
+  if (configMap?.items !== undefined) return pathsOf(configMap.items, 'ConfigMap', configMap.name ?? '');
+  if (secret?.items !== undefined) return pathsOf(secret.items, 'Secret', secret.name ?? '');
   if (downwardAPI?.items !== undefined) return pathsOf(downwardAPI.items, 'DownwardAPI');
   if (token !== undefined) return pathsOf([token], 'ServiceAccountToken');
-  if (bundle !== undefined) return pathsOf([bundle], `ClusterTrustBundle ${JSON.stringify(bundle.name ?? bundle.signerName ?? '')}`);
+  if (bundle !== undefined) return pathsOf([bundle], 'ClusterTrustBundle', bundle.name ?? bundle.signerName ?? '');
   if (certificate === undefined) return [];
   return [
-    { path: certificate.certificateChainPath ?? '', source: 'PodCertificate chain' },
-    { path: certificate.keyPath ?? '', source: 'PodCertificate key' },
-    { path: certificate.credentialBundlePath ?? '', source: 'PodCertificate credential bundle' },
+    { path: certificate.certificateChainPath ?? '', kind: 'PodCertificate chain', name: undefined },
+    { path: certificate.keyPath ?? '', kind: 'PodCertificate key', name: undefined },
+    { path: certificate.credentialBundlePath ?? '', kind: 'PodCertificate credential bundle', name: undefined },
   ].filter(({ path }) => path !== '');
 }
 
@@ -44,8 +48,8 @@ const slash = '/'.charCodeAt(0);
 function overlaps(paths: Iterable<VolumePath>): readonly string[] {
   const found: string[] = [];
   const earlier: VolumePath[] = [];
-  for (const { path, source } of paths) {
-    const entry = { path: path.endsWith('/') ? path.replace(/\/+$/, '') : path, source };
+  for (const { path, kind, name } of paths) {
+    const entry = { path: path.endsWith('/') ? path.replace(/\/+$/, '') : path, kind, name };
     if (entry.path === '') continue;
     for (const other of earlier)
       if (isWithin(entry.path, other.path) || isWithin(other.path, entry.path)) found.push(`${describe(entry)} with ${describe(other)}`);
@@ -60,9 +64,9 @@ const maxPaths = 1000;
 function volumeWarnings({ name, configMap, secret, downwardAPI, projected }: Volume): readonly string[] {
   const check = (kind: string, paths: readonly VolumePath[]) =>
     overlaps(paths.slice(0, maxPaths)).map((pair) => `volume ${JSON.stringify(name)} (${kind}): overlapping paths: ${pair}`);
-  if (configMap?.items !== undefined) return check(`ConfigMap ${JSON.stringify(configMap.name ?? '')}`, pathsOf(configMap.items, ''));
-  if (secret?.items !== undefined) return check(`Secret ${JSON.stringify(secret.secretName ?? '')}`, pathsOf(secret.items, ''));
-  if (downwardAPI?.items !== undefined) return check('DownwardAPI', pathsOf(downwardAPI.items, ''));
+  if (configMap?.items !== undefined) return check(`ConfigMap ${JSON.stringify(configMap.name ?? '')}`, pathsOf(configMap.items));
+  if (secret?.items !== undefined) return check(`Secret ${JSON.stringify(secret.secretName ?? '')}`, pathsOf(secret.items));
+  if (downwardAPI?.items !== undefined) return check('DownwardAPI', pathsOf(downwardAPI.items));
   if (projected?.sources === undefined) return noWarnings;
   return [
     ...projected.sources

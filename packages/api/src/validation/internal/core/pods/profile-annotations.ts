@@ -25,8 +25,8 @@ const podSeccompAnnotation = 'seccomp.security.alpha.kubernetes.io/pod';
 
 /** Rejects a new pod whose AppArmor or seccomp annotations differ from its fields. */
 export function validateProfileAnnotations(errors: Errors, { metadata, spec }: Pod): void {
-  if (spec === undefined || spec.os?.name === 'windows') return;
-  const annotations = metadata?.annotations ?? {};
+  const annotations = metadata?.annotations;
+  if (annotations === undefined || spec === undefined || spec.os?.name === 'windows') return;
   const podSeccomp = spec.securityContext?.seccompProfile;
   if (podSeccomp !== undefined && annotations[podSeccompAnnotation] !== undefined)
     compare(errors, 'spec.securityContext.seccompProfile', {
