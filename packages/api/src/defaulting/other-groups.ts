@@ -124,6 +124,7 @@ export const otherRules: Readonly<Record<string, DefaultingRule>> = {
       seLinuxMount: false,
     }),
   ),
+  'certificates.k8s.io/v1beta1/PodCertificateRequest': atField('spec', defaults({ maxExpirationSeconds: 86_400 })),
   'scheduling.k8s.io/v1/PriorityClass': defaults({ preemptionPolicy: 'PreemptLowerPriority' }),
   'flowcontrol.apiserver.k8s.io/v1/FlowSchema': atStruct('spec', zeroDefaults({ matchingPrecedence: 1000 })),
   'flowcontrol.apiserver.k8s.io/v1/PriorityLevelConfiguration': atField('spec', priorityLevel),

@@ -95,7 +95,9 @@ import {
   validateStorageClass,
   validateVolumeAttachment,
 } from './internal/storage-classes.ts';
-import { validateClusterTrustBundle, validateLeaseCandidate, validatePodCertificateRequest } from './internal/alpha-beta-kinds.ts';
+import { validateClusterTrustBundle, validateLeaseCandidate } from './internal/alpha-beta-kinds.ts';
+import { validatePodCertificateRequest } from './internal/certificates/pod-certificate-request.ts';
+import { validatePodCertificateRequestStatus } from './internal/certificates/pod-certificate-status.ts';
 import {
   validateValidatingAdmissionPolicy,
   validateMutatingAdmissionPolicy,
@@ -309,6 +311,7 @@ for (const version of ['v1', 'v1beta2']) {
 for (const version of ['v1beta1', 'v1alpha1'])
   on<ClusterTrustBundle>(`certificates.k8s.io/${version}/ClusterTrustBundle`, validateClusterTrustBundle);
 on<PodCertificateRequest>('certificates.k8s.io/v1beta1/PodCertificateRequest', validatePodCertificateRequest);
+on<PodCertificateRequest>('certificates.k8s.io/v1beta1/PodCertificateRequest/status', updatesOnly(validatePodCertificateRequestStatus));
 for (const version of ['v1beta1', 'v1alpha2']) on<LeaseCandidate>(`coordination.k8s.io/${version}/LeaseCandidate`, validateLeaseCandidate);
 for (const version of ['v1beta2', 'v1alpha3'])
   on<DeviceTaintRule>(`resource.k8s.io/${version}/DeviceTaintRule`, (errors, object) => validateDeviceTaintRule(errors, object));

@@ -1,4 +1,5 @@
 import { certificateRequest } from './certificate-request.ts';
+import { authorityPem, stubRequest } from './pod-certificates.ts';
 
 /** The test data of one kind, by `groupResource`: a minimal valid object, and its operations. */
 export interface Sample {
@@ -188,7 +189,7 @@ export const samples: Readonly<Record<string, Sample>> = {
     status: { certificate: undefined, conditions: [{ type: 'Failed', status: 'True', reason: 'R' }] },
     generation: false,
   },
-  'clustertrustbundles.certificates.k8s.io': { object: { spec: { trustBundle: '' } }, generation: false },
+  'clustertrustbundles.certificates.k8s.io': { object: { spec: { trustBundle: authorityPem } }, generation: false },
   'podcertificaterequests.certificates.k8s.io': {
     object: {
       spec: {
@@ -199,7 +200,7 @@ export const samples: Readonly<Record<string, Sample>> = {
         serviceAccountUID: 'u',
         nodeName: 'n',
         nodeUID: 'u',
-        stubPKCS10Request: 'AA==',
+        stubPKCS10Request: stubRequest,
       },
     },
     immutable: [[{ spec: { podName: 'q' } }, 'spec', fixed]],
@@ -318,7 +319,7 @@ export const samples: Readonly<Record<string, Sample>> = {
   'csinodes.storage.k8s.io': {
     object: { spec: { drivers: [{ name: 'd', nodeID: 'n' }] } },
     generation: false,
-    immutable: [[{ spec: { drivers: [{ name: 'd', nodeID: 'm' }] } }, 'CSINode', fixed]],
+    immutable: [[{ spec: { drivers: [{ name: 'd', nodeID: 'm' }] } }, 'spec.drivers', fixed]],
   },
   'csistoragecapacities.storage.k8s.io': {
     object: { storageClassName: 's', capacity: '1Gi' },
@@ -331,7 +332,7 @@ export const samples: Readonly<Record<string, Sample>> = {
     immutable: [
       [{ parameters: { a: 'b' } }, 'parameters', 'updates to parameters are forbidden.'],
       [{ provisioner: 'q' }, 'provisioner', 'updates to provisioner are forbidden.'],
-      [{ reclaimPolicy: 'Retain' }, 'reclaimPolicy', fixed],
+      [{ reclaimPolicy: 'Retain' }, 'reclaimPolicy', 'updates to reclaimPolicy are forbidden.'],
     ],
   },
   'volumeattachments.storage.k8s.io': {

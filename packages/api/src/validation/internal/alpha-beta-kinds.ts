@@ -1,9 +1,9 @@
 import { invalid, required } from '../../field/field-error.ts';
-import type { ClusterTrustBundle, PodCertificateRequest } from '../../generated/types/certificates-v1beta1.ts';
+import type { ClusterTrustBundle } from '../../generated/types/certificates-v1beta1.ts';
 import type { LeaseCandidate } from '../../generated/types/coordination-v1beta1.ts';
-import { isDns1123Subdomain } from '../../values/names.ts';
+import { validateTrustBundle } from './certificates/trust-bundle.ts';
 import { validateSignerName } from './signer-name.ts';
-import { validateOptionalEnum, validateImmutable, addInvalid, validateQualifiedName, validateNonEmpty, type Errors } from './checks.ts';
+import { validateOptionalEnum, validateImmutable, validateQualifiedName, validateNonEmpty, type Errors } from './checks.ts';
 
 /** Parses a semantic version without pre-release and build, as in LeaseCandidates. */
 function versionOf(text: string): readonly number[] | undefined {
@@ -45,26 +45,8 @@ export function validateClusterTrustBundle(errors: Errors, { metadata, spec }: C
       errors.push(invalid('metadata.name', name, 'ClusterTrustBundle without signer name must not have ":" in its name'));
   } else if (!name.startsWith(prefix))
     errors.push(invalid('metadata.name', name, `ClusterTrustBundle for signerName ${signerName} must be named with prefix ${prefix}`));
+  // an unchanged bundle stays valid if certificates are parsed more strictly later
+  if (old === undefined || spec?.trustBundle !== old.spec?.trustBundle)
+    validateTrustBundle(errors, 'spec.trustBundle', spec?.trustBundle ?? '');
   if (old !== undefined) validateImmutable(errors, 'spec.signerName', signerName, old.spec?.signerName ?? '');
-}
-
-/** Validates a PodCertificateRequest, whose spec is immutable (KEP-4317). */
-export function validatePodCertificateRequest(errors: Errors, { spec }: PodCertificateRequest, old?: PodCertificateRequest): void {
-  const {
-    podName = '',
-    podUID = '',
-    serviceAccountName = '',
-    serviceAccountUID = '',
-    nodeName = '',
-    nodeUID = '',
-    signerName = '',
-  } = spec ?? {};
-  for (const [key, value] of Object.entries({ podName, serviceAccountName, nodeName }))
-    addInvalid(errors, `spec.${key}`, value, isDns1123Subdomain(value));
-  for (const [key, value] of Object.entries({ podUID, serviceAccountUID, nodeUID })) validateNonEmpty(errors, `spec.${key}`, value);
-  validateSignerName(errors, 'spec.signerName', signerName);
-  const seconds = spec?.maxExpirationSeconds;
-  if (seconds !== undefined && (seconds < 3600 || seconds > 7_862_400))
-    errors.push(invalid('spec.maxExpirationSeconds', seconds, 'must be in the range [3600, 7862400]'));
-  if (old !== undefined) validateImmutable(errors, 'spec', spec, old.spec);
 }

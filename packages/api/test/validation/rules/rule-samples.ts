@@ -2,6 +2,7 @@ import { applyDefaults } from '../../../src/defaulting/apply-defaults.ts';
 import { gvkOf, kindOf } from '../../../src/kinds.ts';
 import type { KubeObject } from '../../../src/object.ts';
 import { validateObject } from '../../../src/validation/validate-object.ts';
+import { authorityPem, stubRequest } from '../../support/pod-certificates.ts';
 import { certificateRequest } from '../../support/certificate-request.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -78,6 +79,20 @@ export const samples: Readonly<Record<string, Fields>> = {
     apiVersion: 'networking.k8s.io/v1',
     metadata: { name: '10.0.0.1' },
     spec: { parentRef: { resource: 'services', name: 's', namespace: 'd' } },
+  },
+  ClusterTrustBundle: { apiVersion: 'certificates.k8s.io/v1beta1', spec: { trustBundle: authorityPem } },
+  PodCertificateRequest: {
+    apiVersion: 'certificates.k8s.io/v1beta1',
+    spec: {
+      signerName: 'example.com/s',
+      podName: 'p',
+      podUID: 'u',
+      serviceAccountName: 's',
+      serviceAccountUID: 'u',
+      nodeName: 'n',
+      nodeUID: 'u',
+      stubPKCS10Request: stubRequest,
+    },
   },
   LeaseCandidate: {
     apiVersion: 'coordination.k8s.io/v1beta1',

@@ -6,6 +6,7 @@ import { immutableRules } from './facts/immutable-rules.ts';
 import { jobRules } from './facts/job-rules.ts';
 import { missingRules } from './facts/missing-rules.ts';
 import { otherRules } from './facts/other-rules.ts';
+import { podCertificateRules } from './facts/pod-certificate-rules.ts';
 import { podRules } from './facts/pod-rules.ts';
 import { statusRules } from './facts/status-rules.ts';
 import { workloadRules } from './facts/workload-rules.ts';
@@ -20,6 +21,7 @@ const rules = [
   ...jobRules,
   ...statusRules,
   ...immutableRules,
+  ...podCertificateRules,
 ];
 const withoutEnd = (line: string) => line.replace(/…$/, '');
 

@@ -98,7 +98,8 @@ function parse(der: Buffer): CertificateRequest {
   };
 }
 
-function publicKeyOf(der: Buffer): KeyObject | undefined {
+/** Returns a public key in DER (SubjectPublicKeyInfo); undefined if it is malformed. */
+export function publicKeyOf(der: Buffer): KeyObject | undefined {
   try {
     return createPublicKey({ key: der, format: 'der', type: 'spki' });
   } catch {
@@ -117,6 +118,19 @@ function signatureFault({ signed, publicKey, algorithm, pssHash, signature }: Ce
     return `x509: signature algorithm specifies an ${known.keyType} public key, but have public key of type ${own?.goType ?? '<nil>'}`;
   const options = isPss ? { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: constants.RSA_PSS_SALTLEN_AUTO } : key;
   return verify(known.hash, signed, options, signature) ? undefined : failures[known.keyType];
+}
+
+/** Parses a PKCS #10 request in DER. Returns its public key, and why its signature is not by this key; undefined if it is no request. */
+export function parseCertificationRequest(
+  der: Buffer,
+): { readonly key: KeyObject | undefined; readonly fault: string | undefined } | undefined {
+  try {
+    const request = parse(der);
+    return { key: publicKeyOf(request.publicKey), fault: signatureFault(request) };
+  } catch (error) {
+    if (error instanceof Asn1Error) return undefined;
+    throw error;
+  }
 }
 
 /** Returns why `request`, a PEM file in base64, is not a PKCS #10 request that is signed by its own key; undefined if it is one. */
