@@ -23,7 +23,11 @@ export const invalidWithoutValue = (field: string, detail: string): FieldError =
 });
 
 /** Validates a PodCertificateRequest, whose spec is immutable (KEP-4317). */
-export function validatePodCertificateRequest(errors: Errors, { spec }: PodCertificateRequest, old?: PodCertificateRequest): void {
+export function validatePodCertificateRequest(
+  errors: Errors,
+  { spec = {} as PodCertificateRequestSpec }: PodCertificateRequest,
+  old?: PodCertificateRequest,
+): void {
   if (old !== undefined) {
     validateImmutable(errors, 'spec', spec, old.spec);
     return;

@@ -34,13 +34,14 @@ export function validatePodCertificateRequestStatus(
   { status: old = {} }: PodCertificateRequest,
 ): void {
   const count = errors.length;
+  let known = 0;
   for (const [i, { type = '', status: value = '' }] of (status.conditions ?? []).entries()) {
     const at = `status.conditions.[${i}]`;
     if (!finalTypes.includes(type)) {
       errors.push(notSupportedInOrder(`${at}.type`, type, finalTypes));
       continue;
     }
-    if ((status.conditions ?? []).slice(0, i).some((before) => finalTypes.includes(before.type ?? '')))
+    if (++known > 1)
       errors.push(invalid(`${at}.type`, type, 'There may be at most one condition with type "Issued", "Denied", or "Failed"'));
     if (value !== 'True') errors.push(notSupportedInOrder(`${at}.status`, value, ['True']));
   }
