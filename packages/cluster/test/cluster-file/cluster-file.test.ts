@@ -16,7 +16,7 @@ beforeEach(async () => {
   await writeFile(join(directory, 'half.ts'), "// a thought\nexport default { id: 'half';\n");
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
-// vitest maps positions of modules that it evaluates, and Node.js those of built ones, unless it is told otherwise
+// vitest maps positions of modules that it evaluates; without its function, Node.js maps those of built ones
 const built = import.meta.resolve('@oarlock/cluster/plugins/plugin-loader').endsWith('.js');
 const { prepareStackTrace } = Error;
 beforeEach(() => {
