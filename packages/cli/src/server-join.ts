@@ -1,4 +1,5 @@
 import { mkdir, readFile } from 'node:fs/promises';
+import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import { join as joinPath, resolve } from 'node:path';
 import { isStatus, StatusError } from '@oarlock/api/status';
@@ -15,7 +16,7 @@ import { serverSkew } from '@oarlock/cluster/servers/version-skew';
 import { writeStorageState } from '@oarlock/cluster/servers/storage-state';
 import { writeClusterKey } from '@oarlock/cluster/servers/shared-keys';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
-import { stringify } from 'yaml';
+import { parseDocument, stringify } from 'yaml';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { ServerList } from '@oarlock/client/http/server-list';
 import { discoverCa, validateJoinTarget, withClient } from './common/join-discovery.ts';
@@ -28,12 +29,14 @@ const hashOption = '--discovery-token-ca-cert-hash';
 const usage = (message: string) => new CommandError(message, exitCodes.usage);
 /** The cluster file that a join without -f writes to the data directory. Written last: its presence means that the keys are complete. */
 const joinedFile = (dataDir: string) => joinPath(dataDir, 'cluster.yaml');
+const addressPath = ['spec', 'server', 'address'] as const;
 const joinMarker = (dataDir: string) => joinPath(dataDir, 'server.json');
 
 /** Obtains the keys of the cluster and runs this machine as another server. Later calls with the same data directory reuse the keys. */
 export async function joinServer(options: ServerJoinOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   if (!(await hasJoined(dataDir))) await enroll(options, dataDir);
+  else if (options.address !== undefined) await changeAddress(options.address, options.file, dataDir);
   const { file = joinedFile(dataDir), port, roles, nodeName, detach } = options;
   await up({
     dataDir,
@@ -43,6 +46,22 @@ export async function joinServer(options: ServerJoinOptions): Promise<void> {
     ...(roles !== undefined && { roles }),
     ...(nodeName !== undefined && { nodeName }),
   });
+}
+
+/** Changes the address in the cluster file of a server that has joined. @throws CommandError if the server runs or has a cluster file of its own */
+export async function changeAddress(address: string, file: string | undefined, dataDir: string): Promise<void> {
+  if (isIP(address) === 0) throw usage(`--address: ${JSON.stringify(address)} is not an IP address`);
+  const joined = joinedFile(dataDir);
+  const document = parseDocument(await readFile(file ?? joined, 'utf8'));
+  const stored = document.getIn(addressPath);
+  if (stored === address) return;
+  if (file !== undefined)
+    throw usage(`--address: ${file} sets server.address to ${JSON.stringify(stored)}: change it there, and leave out the option`);
+  const running = await readProcessState(dataDir);
+  if (running !== undefined)
+    throw new CommandError(`--address: process ${running.pid} uses ${dataDir} with the address ${JSON.stringify(stored)}: stop it first`);
+  document.setIn(addressPath, address);
+  await writeAtomic(joined, document.toString(), { sync: true });
 }
 
 async function hasJoined(dataDir: string): Promise<boolean> {
@@ -134,11 +153,14 @@ async function ownClusterFile(document: unknown, url: string, address: string | 
 }
 
 /** Validates all options before the first request is sent. @throws CommandError if an option is invalid */
-function validateOptions({ url, token, discoveryTokenCaCertHash: hash }: ServerJoinOptions) {
+function validateOptions({ url, token, discoveryTokenCaCertHash: hash, address, file }: ServerJoinOptions) {
   if (url === undefined || token === undefined || hash === undefined)
     throw usage(
       `the first join of a server requires its URL, --token and ${hashOption}; \`oarlock token create --role server\` prints them`,
     );
+  if (address !== undefined && isIP(address) === 0) throw usage(`--address: ${JSON.stringify(address)} is not an IP address`);
+  if (address !== undefined && file !== undefined)
+    throw usage(`--address: ${file} sets server.address: change it there, and leave out the option`);
   validateJoinTarget({ server: url, caHash: hash }, { server: 'URL', caHash: hashOption });
   const parsed = parseJoinToken(token);
   if (parsed === undefined)

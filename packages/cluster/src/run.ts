@@ -37,6 +37,7 @@ import { publishClusterConfiguration } from './configuration/configuration-publi
 import { runCleanups, type Cleanup } from './process/cleanups.ts';
 import { discoverServers } from './process/server-discovery.ts';
 import { spanForwarding } from './process/span-forwarding.ts';
+import { startLog } from './process/start-log.ts';
 import { openWorkers, startWorkers } from './workers/start-workers.ts';
 
 export interface RunOptions extends Omit<ComposeOptions, 'log' | 'checkLog' | 'tracer'> {
@@ -123,7 +124,8 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
     composition = await startComposition(context, (composed) => {
       composition = composed;
     });
-    await lock.ready();
+    const server = options.remote?.servers?.preferred ?? planned.facts.serverUrl;
+    await lock.ready(server);
     const running = composition;
     const ofPlugins = await Promise.all([isolationWarnings, matchWarnings, kindWarnings].map((check) => check(running)));
     warn([...allocation.notices, ...ofPlugins.flat()]);
@@ -131,7 +133,7 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
     return {
       plan: planned,
       composition,
-      server: planned.facts.serverUrl,
+      server,
       startedInMs: performance.now() - startedAt,
       warnings,
       clientAs: (identity) => loopbackClient(loopback, identity),
@@ -249,10 +251,10 @@ async function planWithIdentities({ options, planned, clock, log, signal, loopba
 }
 
 /** Makes the keys of the data directory those of the cluster, if the storage can be shared. */
-function prepareKeys({ options: { dataDir, init }, planned: plan, storageServer, clock, log, signal }: RunContext) {
+function prepareKeys({ options: { dataDir, init, onWarning }, planned: plan, storageServer, clock, log, signal }: RunContext) {
   const { issuer = issuerOf(plan.facts.domain) } = plan.file.spec.serviceAccountTokens;
   const place = { plan, dataDir, storageServer, issuer, ...(init !== undefined && { init }) };
-  return prepareSharedKeys({ ...place, now: clock.now(), log, signal });
+  return prepareSharedKeys({ ...place, now: clock.now(), log: onWarning === undefined ? log : startLog(log, onWarning), signal });
 }
 
 /** Adds the plugins of a server whose storage other servers share. */

@@ -17,7 +17,10 @@ export function addServerCommands(root: Command, joinServer: (options: ServerJoi
     )
     .option('-f, --file <file>', 'cluster.yaml of this server; default: that of the first server')
     .addOption(dataDir())
-    .option('--address <address>', 'address to listen on, without -f; default: the address from which this machine reaches the server')
+    .option(
+      '--address <address>',
+      'address to listen on, without -f; default: the stored one, or at first that from which this machine reaches the server',
+    )
     .option('--port <number>', 'port of the API server', portNumber)
     .option('--roles <list>', 'roles of this process, comma separated: apiserver,controllers,scheduler,kubelet,proxy')
     .option('--node-name <name>', 'name of this server and of its node; default: the host name')

@@ -11,6 +11,7 @@ import { parse, stringify } from 'yaml';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
 import { failedChecks } from './failed-checks.ts';
+import { readParts } from './read-parts.ts';
 import { formatClusterStatus, readClusterStatus, type ClusterStatus } from './cluster-status.ts';
 
 /** The process of a data directory. Without the role `apiserver`, the process knows only itself. */
@@ -22,6 +23,8 @@ interface Status {
   readonly startedAt?: string;
   readonly apiServer?: ApiServerStatus;
   readonly cluster?: ClusterStatus;
+  /** A sentence for each part that could not be read, with the reason. */
+  readonly failures?: readonly string[];
 }
 interface ApiServerStatus {
   /** The lines of `/readyz?verbose`. */
@@ -50,18 +53,18 @@ export async function status(options: StatusOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   const state = await readProcessState(dataDir);
   if (state === undefined) throw new CommandError(`no cluster is running in ${dataDir}`);
-  let facts = processStatus(state);
-  try {
-    if (state.roles.includes('apiserver')) {
-      facts = { ...facts, apiServer: await apiServerStatus(dataDir) };
-      facts = { ...facts, cluster: await clusterStatus(adminKubeconfig(dataDir)) };
-    }
-  } finally {
-    // also what is known of a process whose API server fails
-    await printFacts(options.output, facts, textOf);
-  }
-  const failed = failedChecks(facts.apiServer?.checks.join('\n') ?? '');
-  if (failed.length > 0) throw new CommandError(`the API server is not ready: ${failed.join(', ')} failed`);
+  const facts = { ...processStatus(state), ...(state.roles.includes('apiserver') && (await serverStatus(dataDir))) };
+  // also what is known of a process whose API server fails
+  await printFacts(options.output, facts, textOf);
+  const problem = problemOf(facts);
+  if (problem !== undefined) throw new CommandError(problem);
+}
+
+/** Returns a sentence with the failed health checks and the parts that could not be read, or undefined. */
+export function problemOf({ apiServer, failures = [] }: Pick<Status, 'apiServer' | 'failures'>): string | undefined {
+  const failed = failedChecks(apiServer?.checks.join('\n') ?? '');
+  const reasons = [...(failed.length > 0 ? [`${failed.join(', ')} failed`] : []), ...failures];
+  return reasons.length === 0 ? undefined : `the API server is not ready: ${reasons.join('; ')}`;
 }
 
 async function clusterStatus(kubeconfigFile: string): Promise<ClusterStatus> {
@@ -81,19 +84,34 @@ const processStatus = ({ pid, roles, ready, server, startedAt }: ProcessState): 
   ...(startedAt !== undefined && { startedAt: new Date(startedAt).toISOString() }),
 });
 
-async function apiServerStatus(dataDir: string): Promise<ApiServerStatus> {
-  const { client, close } = await remoteAccess(adminKubeconfig(dataDir));
+/** Reads what the API server of a data directory answers within a few seconds. */
+async function serverStatus(dataDir: string): Promise<Pick<Status, 'apiServer' | 'cluster' | 'failures'>> {
+  const file = adminKubeconfig(dataDir);
+  const access = await remoteAccess(file);
+  const { client } = access;
   try {
-    const checks = (await readinessOf(client)).trimEnd().split('\n');
-    const { plugins } = (await client.raw('GET', pluginHealthUrl)) as PluginHealthList;
-    const nodesWithoutIsolation = (await client.list<Node>(nodes)).items.flatMap(({ metadata, status: nodeStatus }) => {
-      const isolation = nodeStatus?.conditions?.find(({ type }) => type === 'PodIsolation');
-      return isolation?.status === 'False' ? [{ name: metadata?.name ?? '', message: isolation.message ?? '' }] : [];
+    const { parts, failures } = await readParts<ApiServerStatus & { readonly cluster: ClusterStatus }>({
+      checks: async () => (await readinessOf(client)).trimEnd().split('\n'),
+      plugins: async () => ((await client.raw('GET', pluginHealthUrl)) as PluginHealthList).plugins,
+      nodesWithoutIsolation: () => nodesWithoutIsolation(client),
+      cluster: () => readClusterStatus(access, file),
     });
-    return { checks, plugins, nodesWithoutIsolation };
+    const { cluster, checks = [], plugins = [], nodesWithoutIsolation: exposed = [] } = parts;
+    return {
+      apiServer: { checks, plugins, nodesWithoutIsolation: exposed },
+      ...(cluster !== undefined && { cluster }),
+      ...(failures.length > 0 && { failures }),
+    };
   } finally {
-    close();
+    access.close();
   }
+}
+
+async function nodesWithoutIsolation(client: Client): Promise<ApiServerStatus['nodesWithoutIsolation']> {
+  return (await client.list<Node>(nodes)).items.flatMap(({ metadata, status: nodeStatus }) => {
+    const isolation = nodeStatus?.conditions?.find(({ type }) => type === 'PodIsolation');
+    return isolation?.status === 'False' ? [{ name: metadata?.name ?? '', message: isolation.message ?? '' }] : [];
+  });
 }
 
 /** Returns the response to `/readyz?verbose`, also that of a server that is not ready. */

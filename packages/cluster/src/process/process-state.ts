@@ -40,8 +40,9 @@ export class DataDirLock {
     return new DataDirLock(dataDir, state);
   }
 
-  async ready(): Promise<void> {
-    this.#state = { ...this.#state, ready: true };
+  /** Records that the process is ready, and the API server that it uses: that of a node may have changed since the lock was acquired. */
+  async ready(server = this.#state.server): Promise<void> {
+    this.#state = { ...this.#state, server, ready: true };
     await writeAtomic(stateFile(this.#dataDir), JSON.stringify(this.#state));
   }
 

@@ -79,7 +79,9 @@ describe('the first server of a shared storage', () => {
 
   it('creates no keys over a part of a backup', async () => {
     await storage.commit([{ key: restoreMarker, value: Buffer.from('{}') }], []);
-    await expect(prepare('a', { init: true })).rejects.toThrow(/the storage contains a part of a backup, because its restore was interrupted/);
+    await expect(prepare('a', { init: true })).rejects.toThrow(
+      /the storage contains a part of a backup, because its restore was interrupted/,
+    );
     expect(await readKeyFiles(dir('a'))).toEqual({});
     expect(await recordText()).toBe('');
   });

@@ -16,6 +16,7 @@ import {
 import { issueCertificates, type ClientFiles } from './member-certificates.ts';
 import { MemberFiles, type MemberState } from './member-state.ts';
 import { Membership } from './membership.ts';
+import { permanentFailure } from './permanent-failure.ts';
 import type { RemoteSnapshots } from './remote-snapshots.ts';
 import { restoreSnapshot } from './restore-snapshot.ts';
 import { SupervisedProcess } from './supervised-process.ts';
@@ -218,12 +219,12 @@ export class ManagedMember implements StorageProcess {
           await own.call(rpcs.status, {}, { repeated: false });
           return;
         } catch (error) {
-          if (this.failure?.includes('permanently removed') === true)
-            throw new Error('this server was removed from the cluster: join again with a new data directory', { cause: error });
+          const permanent = permanentFailure(this.failure);
+          if (permanent !== undefined) throw new Error(permanent.message(this.#options.server.address), { cause: error });
           if (clock.monotonic() - loggedAt > readyLogMs) {
             loggedAt = clock.monotonic();
-            const reason = this.failure ?? errorText(error);
-            log.warn({ reason }, 'the etcd member does not serve yet: it waits for a quorum of the members, so start the other servers');
+            const cause = this.failure === undefined ? 'it waits for a quorum of the members, so start the other servers' : 'it ends';
+            log.warn({ reason: this.failure ?? errorText(error) }, `the etcd member does not serve yet: ${cause}`);
           }
           await clock.sleep(readyPauseMs, signal);
         }

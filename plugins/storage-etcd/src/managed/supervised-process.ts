@@ -4,6 +4,7 @@ import { Backoff } from '@oarlock/primitives/backoff';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { defaultPath } from '@oarlock/primitives/os/run-program';
+import { permanentFailure } from './permanent-failure.ts';
 import { findProcess, startTimeOf, type FoundProcess } from './process-table.ts';
 
 export interface SupervisedProcessOptions {
@@ -41,6 +42,8 @@ export class SupervisedProcess {
   #supervision: Promise<void> = Promise.resolve();
   #restarts = 0;
   #failure: string | undefined;
+  /** Size of the log when the program started: earlier lines are those of former processes. */
+  #logStart = 0;
 
   constructor(options: SupervisedProcessOptions) {
     this.#options = options;
@@ -120,6 +123,7 @@ export class SupervisedProcess {
     const output = await open(logFile, 'a', 0o600);
     let child: ChildProcess;
     try {
+      this.#logStart = (await output.stat()).size;
       child = spawn(program, this.#options.arguments(), {
         detached: true,
         env: { PATH: defaultPath, ...env },
@@ -173,16 +177,26 @@ export class SupervisedProcess {
       const file = await open(this.#options.logFile);
       try {
         const { size } = await file.stat();
-        const length = Math.min(size, logTailBytes);
+        const length = Math.min(size - Math.min(this.#logStart, size), logTailBytes);
         const { buffer } = await file.read(Buffer.alloc(length), 0, length, size - length);
         const lines = buffer.toString('utf8').trimEnd().split('\n');
-        return lines.find((line) => line.includes('permanently removed')) ?? lines.at(-1) ?? '';
+        return readable(lines.find((line) => permanentFailure(line) !== undefined) ?? lines.at(-1) ?? '');
       } finally {
         await file.close();
       }
     } catch (error) {
       return `its log cannot be read: ${(error as Error).message}`;
     }
+  }
+}
+
+/** Returns the message and the error of a line of the log, which is JSON, without the stack trace. Returns a line of another form as it is. */
+function readable(line: string): string {
+  try {
+    const { msg, error } = JSON.parse(line) as { readonly msg?: string; readonly error?: string };
+    return [msg, error].filter((part) => part !== undefined).join(': ');
+  } catch {
+    return line; // such as a panic of Go
   }
 }
 

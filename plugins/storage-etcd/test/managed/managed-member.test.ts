@@ -2,8 +2,8 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { systemClock } from '@oarlock/primitives/clock';
-import { silentLogger } from '@oarlock/primitives/logger';
+import { systemClock, type Clock } from '@oarlock/primitives/clock';
+import { silentLogger, type Logger } from '@oarlock/primitives/logger';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Storage, type StorageDriver } from '@oarlock/spi/storage';
 import { StorageServer, type StorageProcess } from '@oarlock/spi/storage-server';
@@ -41,6 +41,13 @@ async function freePorts(): Promise<{ readonly clientPort: number; readonly peer
   return { clientPort, peerPort };
 }
 
+interface ServerStart {
+  readonly address?: string;
+  readonly clock?: Clock;
+  readonly log?: Logger;
+  readonly signal?: AbortSignal;
+}
+
 /** A server process with a storage plugin. */
 class Server {
   readonly name: string;
@@ -63,11 +70,14 @@ class Server {
     return this.#host.get(Storage);
   }
 
-  async start(state?: MemberState): Promise<void> {
+  async start(
+    state?: MemberState,
+    { address = '127.0.0.1', clock = systemClock, log = silentLogger, signal }: ServerStart = {},
+  ): Promise<void> {
     if (state !== undefined) await this.files.write(state);
     running.add(this);
     const own: StorageServer = {
-      ...{ name: this.name, cluster: 'tested', address: '127.0.0.1' },
+      ...{ name: this.name, cluster: 'tested', address },
       openAuthority: async () => ({ caFile: tls.server.caFile, issue: async () => tls.server }),
       run: async (start) => {
         const program = await start();
@@ -75,10 +85,10 @@ class Server {
         return program;
       },
     };
-    this.#host = new PluginHost({ dataDir: join(base, this.name) })
+    this.#host = new PluginHost({ dataDir: join(base, this.name), clock, log })
       .provide(StorageServer, own)
       .add({ plugin, config: { managed: this.#managed } });
-    await this.#host.start();
+    await this.#host.start(signal);
   }
   /** Stops the plugin, and the member unless it has to survive as after a crash of the process. */
   async stop({ crash = false } = {}): Promise<void> {
@@ -214,6 +224,36 @@ describe.skipIf(missing !== undefined)(`a managed member${missing === undefined 
     expect((await first.storage.get('/a')).entry).toBeDefined();
     await put(first.storage, '/b');
     expect(await rolesOf(first)).toEqual(['left Leader']);
+  });
+
+  it('does not start on an address that this machine does not have', async () => {
+    const server = await Server.create('moved');
+    await server.start();
+    await server.stop();
+    await expect(server.start(undefined, { address: '192.0.2.1' })).rejects.toThrow(
+      'the etcd member cannot listen on 192.0.2.1, which is not an address of this machine: set server.address in the cluster file',
+    );
+    await server.start();
+    expect(await rolesOf(server)).toEqual(['moved Leader']);
+  });
+
+  it('reports while it starts that it waits for the others', async () => {
+    const [first, second] = [await Server.create('early'), await Server.create('late')];
+    await first.start();
+    await second.start({ state: 'joining', endpoints: first.storage.members?.endpoints() ?? [] });
+    await first.stop();
+    await second.stop();
+    // 10 s are 100 ms
+    const clock = { ...systemClock, monotonic: () => 100 * systemClock.monotonic() };
+    const stop = new AbortController();
+    const warnings: string[] = [];
+    const warn = (_: object, message: string) => {
+      warnings.push(message);
+      stop.abort(new Error('stopped by the test'));
+    };
+    const log = { ...silentLogger, warn, child: () => log };
+    await expect(first.start(undefined, { clock, log, signal: stop.signal })).rejects.toThrow('stopped by the test');
+    expect(warnings[0]).toBe('the etcd member does not serve yet: it waits for a quorum of the members, so start the other servers');
   });
 
   it('does not start an empty cluster if its data is gone', async () => {

@@ -1,0 +1,16 @@
+import type { Logger } from '@oarlock/primitives/logger';
+
+/** Returns a logger that also shows warnings and errors to the user: what the start of a storage waits for, such as a quorum. */
+export function startLog(log: Logger, show: (warning: string) => void): Logger {
+  const showAlso = (level: 'warn' | 'error') => (fields: Record<string, unknown>, message: string) => {
+    log[level](fields, message);
+    show(typeof fields['reason'] === 'string' ? `${message} (${fields['reason']})` : message);
+  };
+  return {
+    debug: (fields, message) => log.debug(fields, message),
+    info: (fields, message) => log.info(fields, message),
+    warn: showAlso('warn'),
+    error: showAlso('error'),
+    child: (fields) => startLog(log.child(fields), show),
+  };
+}
