@@ -242,6 +242,9 @@ export const text = {
     shared: '(all plugins of the slot)',
     observations: (count: number) => `${count.toLocaleString('en')} calls`,
     mean: (ms: string) => `mean ${ms}`,
+    reload: 'Reload the plugin',
+    reloaded: (ms: number) => `Reloaded in ${ms.toLocaleString('en')} ms`,
+    notReloaded: 'Not reloaded; the previous version keeps running',
   },
   scheduling: {
     notServed: 'This server does not explain scheduling.',
