@@ -12,6 +12,7 @@ import {
   replicas,
   serverList,
   servers,
+  startTimeout,
   timeoutSeconds,
 } from './common/command-options.ts';
 import { holdProcess } from './common/hold-process.ts';
@@ -121,6 +122,7 @@ function addBackupCommands(root: Command): void {
     .requiredOption('-o, --output <file>', 'backup file to write')
     .addOption(file())
     .option('--no-keys', 'leave out the CA, the service account signing key and the encryption keys')
+    .addOption(startTimeout())
     .action(async (options) => (await import('./backup/backup.ts')).backup(options));
   root
     .command('restore')
@@ -129,6 +131,7 @@ function addBackupCommands(root: Command): void {
     .requiredOption('-i, --input <file>', 'backup file to read')
     .addOption(file())
     .option('--no-keys', 'do not restore the keys; keep those of the data directory')
+    .addOption(startTimeout())
     .action(async (options) => (await import('./backup/restore.ts')).restore(options));
 }
 

@@ -3,6 +3,7 @@ import { createPlan } from './composition/create-plan.ts';
 import type { HostAllocation } from './composition/host-allocation.ts';
 import type { Plan, PlanOptions } from './composition/plan.ts';
 import type { ClusterFile } from './cluster-file/cluster-file.ts';
+import { rejectPartialKeys } from './process/key-restore-marker.ts';
 import { DataDirLock } from './process/process-state.ts';
 
 interface DataDirOptions extends PlanOptions {
@@ -11,7 +12,7 @@ interface DataDirOptions extends PlanOptions {
   readonly remote?: { readonly server: string };
 }
 
-/** Creates the plan of a process and acquires its data directory. */
+/** Creates the plan of a process and acquires its data directory. @throws Error if the directory is in use, or contains a part of a backup */
 export async function openDataDir(
   options: DataDirOptions,
   allocation: HostAllocation,
@@ -22,6 +23,7 @@ export async function openDataDir(
   checkRunPlan(planned);
   const lock = await DataDirLock.acquire(options.dataDir, planned.facts.serverUrl, planned.roles);
   try {
+    await rejectPartialKeys(options.dataDir);
     await allocation.save();
   } catch (error) {
     await lock.release();

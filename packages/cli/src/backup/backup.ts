@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import { StatusError } from '@oarlock/api/status';
+import { rejectInterruptedRestore } from '@oarlock/apiserver/storage/interrupted-restore';
 import { backupPage, backupPagePath, type BackupPage } from '@oarlock/cluster/paths/backup-path';
 import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
@@ -20,7 +21,12 @@ export interface BackupOptions {
   readonly output: string;
   readonly file?: string;
   readonly keys: boolean;
+  /** Time in seconds within which the storage of a stopped cluster has to start. */
+  readonly timeout?: number;
 }
+
+/** Default of `BackupOptions.timeout`: a member of etcd starts within seconds, or waits for the others. */
+export const startTimeoutSeconds = 60;
 
 /**
  * Directories with keys in the data directory. Without these keys, stored data cannot be decrypted, and credentials of nodes and pods are invalid.
@@ -102,7 +108,7 @@ async function* keyFiles(dataDir: string): AsyncGenerator<BackedUpFile> {
 /** Opens a reader of the stored entries of a running cluster, or of the storage of a stopped one. @throws CommandError if there is neither */
 export async function openReader(
   dataDir: string,
-  { file, keys }: Pick<BackupOptions, 'file' | 'keys'>,
+  { file, keys, timeout = startTimeoutSeconds }: Pick<BackupOptions, 'file' | 'keys' | 'timeout'>,
 ): Promise<{ readonly read: ReadPage; readonly cluster: string; close(): void | Promise<void> }> {
   const state = await readProcessState(dataDir);
   if (state !== undefined) {
@@ -129,18 +135,21 @@ export async function openReader(
     throw new CommandError(
       `no API server has run in ${dataDir}, so there is nothing to back up; set --data-dir to the cluster's data directory`,
     );
-  return openStoppedReader(dataDir, file);
+  return openStoppedReader(dataDir, file, timeout);
 }
 
-async function openStoppedReader(dataDir: string, file: string | undefined) {
+async function openStoppedReader(dataDir: string, file: string | undefined, timeoutSeconds: number) {
   const clusterFile = await clusterFileOf(file, dataDir);
-  const { driver, name, close } = await openStoppedStorage(clusterFile, dataDir);
-  const problem = !driver.traits.durable
-    ? `${name} is not durable: run the backup while the cluster runs`
-    : (await driver.range({ prefix: '', limit: 1 })).entries.length === 0 && `${name} is empty: start the cluster`;
-  if (problem !== false) {
+  const { driver, name, close } = await openStoppedStorage(clusterFile, dataDir, { timeoutSeconds });
+  try {
+    const problem = !driver.traits.durable
+      ? `${name} is not durable: run the backup while the cluster runs`
+      : (await driver.range({ prefix: '', limit: 1 })).entries.length === 0 && `${name} is empty: start the cluster`;
+    if (problem !== false) throw new CommandError(`no cluster is running in ${dataDir}, and ${problem}, or name its cluster.yaml with -f`);
+    await rejectInterruptedRestore(driver);
+  } catch (error) {
     await close();
-    throw new CommandError(`no cluster is running in ${dataDir}, and ${problem}, or name its cluster.yaml with -f`);
+    throw error;
   }
   const read: ReadPage = async (revision, after) =>
     backupPage(

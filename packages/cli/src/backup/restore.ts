@@ -3,11 +3,12 @@ import { dirname, join, normalize, resolve } from 'node:path';
 import { serverLeaseRoot } from '@oarlock/apiserver/controllers/server-leases';
 import { restoreMarker } from '@oarlock/apiserver/storage/interrupted-restore';
 import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
+import { markKeyRestore, unmarkKeyRestore } from '@oarlock/cluster/process/key-restore-marker';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { StorageDriver, Write } from '@oarlock/spi/storage';
 import { advanceBeyond } from './advance-revision.ts';
 import { checkBackup, isFile, readBackup, type BackedUpEntry, type BackedUpFile } from './backup-file.ts';
-import { clusterFileOf, isStorageCertificate, keyDirectories } from './backup.ts';
+import { clusterFileOf, isStorageCertificate, keyDirectories, startTimeoutSeconds } from './backup.ts';
 import { isConfiguredKey, restoreConfiguredKey } from './configured-keys.ts';
 import { checkEncryption } from './check-encryption.ts';
 import { CommandError } from '../common/command-error.ts';
@@ -18,6 +19,8 @@ export interface RestoreOptions {
   readonly input: string;
   readonly file?: string;
   readonly keys: boolean;
+  /** Time in seconds within which the storage has to start. */
+  readonly timeout?: number;
 }
 
 /**
@@ -42,14 +45,18 @@ export async function restore(options: RestoreOptions): Promise<void> {
   const input = resolve(options.input);
   const head = await checkBackup(input);
   const clusterFile = await clusterFileOf(options.file, dataDir);
-  const { driver, name, close } = await openStoppedStorage(clusterFile, dataDir);
+  const { driver, name, close } = await openStoppedStorage(clusterFile, dataDir, {
+    timeoutSeconds: options.timeout ?? startTimeoutSeconds,
+  });
   try {
     if (!driver.traits.durable) throw new CommandError(`${name} is not durable: restore with a cluster.yaml that has another storage`);
     const notices = options.keys ? await restoreConfiguredKeys(input, clusterFile, dataDir) : [];
     if (options.keys) for await (const line of filesOf(input)) await checkKey(dataDir, line);
     await checkEncryption({ input, dataDir, clusterFile, keys: options.keys });
-    await clearInterruptedRestore(driver, name);
-    // before the objects: a server that is started after an interruption does not create other keys
+    await requireEmpty(driver, name);
+    // before the storage has an entry: a server that is started after an interruption does not create other keys
+    if (options.keys) await markKeyRestore(dataDir);
+    await clearInterruptedRestore(driver);
     if (options.keys) for await (const line of filesOf(input)) await writeKey(dataDir, line);
     if (driver.skipTo) await driver.skipTo(head.revision + revisionGap);
     else await advanceBeyond(driver, head.revision, restoreMarker);
@@ -58,6 +65,7 @@ export async function restore(options: RestoreOptions): Promise<void> {
       await commit(driver, writes);
       entries += writes.length;
     }
+    if (options.keys) await unmarkKeyRestore(dataDir);
     await commit(driver, [{ key: restoreMarker, value: null }]);
     const revision = await driver.requestProgress();
     await driver.compact(revision);
@@ -89,11 +97,15 @@ async function restoreConfiguredKeys(input: string, clusterFile: ClusterFile, da
   return notices;
 }
 
-/** Clears the data of an interrupted restore, and marks the start of this restore. @throws CommandError if the storage has other content */
-async function clearInterruptedRestore(driver: StorageDriver, name: string): Promise<void> {
+/** @throws CommandError if the storage contains anything else than a part of a backup */
+async function requireEmpty(driver: StorageDriver, name: string): Promise<void> {
   const { entries } = await driver.range({ prefix: '', limit: 1 });
   const interrupted = (await driver.get(restoreMarker)).entry !== undefined;
   if (entries.length > 0 && !interrupted) throw new CommandError(`${name} is not empty: restore into an empty storage`);
+}
+
+/** Clears the data of an interrupted restore, and marks the start of this restore. */
+async function clearInterruptedRestore(driver: StorageDriver): Promise<void> {
   await commit(driver, [{ key: restoreMarker, value: Buffer.from('{}') }]);
   for (;;) {
     const page = await driver.range({ prefix: '', limit: chunk.writes });
@@ -163,5 +175,5 @@ async function checkKey(dataDir: string, line: BackedUpFile): Promise<void> {
 async function writeKey(dataDir: string, line: BackedUpFile): Promise<void> {
   const path = keyPath(dataDir, line);
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  await writeAtomic(path, Buffer.from(line.content, 'base64').toString('utf8'));
+  await writeAtomic(path, Buffer.from(line.content, 'base64').toString('utf8'), { sync: true });
 }

@@ -61,3 +61,9 @@ export function seconds(text: string): number {
     throw new InvalidArgumentError('a time is an integer from 1 to 86400, in seconds.');
   return value;
 }
+
+/** `--timeout` of commands that open the storage of a stopped cluster. */
+export const startTimeout = () =>
+  new Option('--timeout <seconds>', 'time for the storage of a stopped cluster to start, such as until etcd has a quorum')
+    .default(60)
+    .argParser(seconds);

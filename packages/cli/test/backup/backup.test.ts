@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
 import { openStorage } from '@oarlock/cluster/composition/open-storage';
+import { run } from '@oarlock/cluster/run';
 import { addGeneratedKey, loadDefaultEncryption, readGeneratedKeys } from '@oarlock/apiserver/storage/encryption/encryption-config';
 import { EncryptedStorage } from '@oarlock/apiserver/storage/encryption/encrypted-storage';
 import { aesGcm } from '@oarlock/apiserver/storage/encryption/transformers';
@@ -351,6 +352,36 @@ describe('a backup', () => {
     await close();
     await restore(into('new'));
     expect([...(await stored('new')).values.keys()].filter((key) => !key.startsWith('/registry/'))).toEqual([]);
+  });
+
+  describe('whose restore was interrupted', () => {
+    const key = { file: 'pki/ca.key', content: Buffer.from('the key of the CA').toString('base64') };
+    /** Interrupts a restore between two objects: the second one is larger than a commit may be. */
+    async function interrupt(more: { readonly keys?: boolean } = {}): Promise<void> {
+      const large = { key: '/registry/large', value: Buffer.alloc(8 * 1024 * 1024).toString('base64') };
+      await writeFile(path('backup'), craftedBackup([{ key: '/registry/a', value: '' }, large, key]));
+      await expect(restore(into('new', more))).rejects.toMatchObject({ code: 'TooLarge' });
+    }
+    const up = async () => run({ file: await readClusterFile(file), dataDir: path('new'), port: 0 });
+
+    it('has its keys before its objects, and does not become a cluster with other keys', async () => {
+      await interrupt();
+      expect(await readFile(path('new/pki/ca.key'), 'utf8')).toBe('the key of the CA');
+      await rm(path('new/pki/ca.key')); // as if the interruption came earlier
+      await expect(up()).rejects.toThrow(`${path('new')} contains a part of a backup, because its restore was interrupted: run the same`);
+      expect(await readdir(path('new/pki'))).toEqual([]);
+      await fill();
+      await backup(saved());
+      await restore(into('new'));
+      expect(await readFile(path('new/pki/ca.key'), 'utf8')).toBe('the key of the CA');
+      expect(await readdir(path('new'))).not.toContain('restore-in-progress');
+    });
+
+    it('is not started as a cluster with own keys, and not backed up', async () => {
+      await interrupt({ keys: false });
+      await expect(up()).rejects.toThrow(/the storage contains a part of a backup, because its restore was interrupted: run the same/);
+      await expect(backup({ ...saved('second'), dataDir: path('new') })).rejects.toThrow(/the storage contains a part of a backup/);
+    });
   });
 
   it('is rejected without changes if it is damaged, truncated, of another kind or from a newer release', async () => {

@@ -27,11 +27,11 @@ export default Storage.plugin({
   create: (_, { log }) => ({
     start: (signal) =>
       new Promise((_, reject) => {
-        log.warn({}, 'waits for the other members');
         signal.addEventListener('abort', () => {
           writeFileSync(${JSON.stringify(join(dir, 'ended'))}, 'ended');
           reject(signal.reason);
         });
+        log.warn({}, 'waits for the other members');
       }),
   }),
 });
@@ -56,4 +56,20 @@ it('prints what the storage waits for, and ends its start when a signal ends the
   await rejection;
   expect(await readFile(join(dir, 'ended'), 'utf8')).toBe('ended');
   expect(process.listeners('SIGTERM')).toEqual(others);
+});
+
+it('ends a start that lasts too long, with what the storage waits for', async () => {
+  const file = await readClusterFile(await waitingStorage());
+  let expire: () => void = () => {};
+  const clock = {
+    after: (ms: number, fire: () => void) => {
+      expect(ms).toBe(60_000);
+      expire = fire;
+      return { cancel() {} };
+    },
+  };
+  const log = { ...silentLogger, warn: () => expire() };
+  const opening = openStoppedStorage(file, join(dir, 'data'), { log, timeoutSeconds: 60, clock });
+  await expect(opening).rejects.toThrow(`the storage of ${join(dir, 'data')} did not start within 60 s: waits for the other members`);
+  expect(await readFile(join(dir, 'ended'), 'utf8')).toBe('ended');
 });

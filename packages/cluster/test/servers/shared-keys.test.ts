@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { serverLeaseRoot } from '@oarlock/apiserver/controllers/server-leases';
+import { restoreMarker } from '@oarlock/apiserver/storage/interrupted-restore';
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { leaderElectionWarnings } from '../../src/composition/leader-election-warnings.ts';
@@ -74,6 +75,13 @@ describe('the first server of a shared storage', () => {
     expect(await prepare('a', { shared: false })).toBeUndefined();
     storage = sharedStorage();
     expect(await prepare('b', { shared: false })).toBeUndefined();
+  });
+
+  it('creates no keys over a part of a backup', async () => {
+    await storage.commit([{ key: restoreMarker, value: Buffer.from('{}') }], []);
+    await expect(prepare('a', { init: true })).rejects.toThrow(/the storage contains a part of a backup, because its restore was interrupted/);
+    expect(await readKeyFiles(dir('a'))).toEqual({});
+    expect(await recordText()).toBe('');
   });
 
   it('is one of several that start at the same time', async () => {

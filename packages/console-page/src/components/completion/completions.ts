@@ -54,6 +54,7 @@ function schemaCompletions(position: YamlPosition, schemas: Schemas): readonly C
     return value === undefined ? [] : values(value, schemas);
   }
   if (schema.properties === undefined) return values(schema, schemas);
+  if (position.style === 'flow-list') return []; // each key would begin an item of its own
   return keys(schema, position, schemas);
 }
 
@@ -69,14 +70,19 @@ function values(schema: Schema, schemas: Schemas): readonly Completion[] {
   return choices.map((choice) => plain(String(choice), schemas.typeText(schema)));
 }
 
-function keys({ properties = {}, required = [] }: Schema, { siblings, column }: YamlPosition, schemas: Schemas): readonly Completion[] {
+function keys(
+  { properties = {}, required = [] }: Schema,
+  { siblings, column, style }: YamlPosition,
+  schemas: Schemas,
+): readonly Completion[] {
   return Object.entries(properties)
     .filter(([name]) => !siblings.includes(name))
     .map(([name, property]) => {
       const { type, description = '', properties: inner, additionalProperties } = schemas.resolve(property);
       const indent = ' '.repeat(column + 2);
       const isNested = type === 'object' || inner !== undefined || additionalProperties !== undefined;
-      const rest = type === 'array' ? `\n${indent}- ` : isNested ? `\n${indent}` : ' ';
+      const [list, mapping] = style === 'block' ? [`\n${indent}- `, `\n${indent}`] : [' [', ' { '];
+      const rest = type === 'array' ? list : isNested ? mapping : ' ';
       return { label: name, insert: `${name}:${rest}`, type: schemas.typeText(property), description, isRequired: required.includes(name) };
     })
     .toSorted((a, b) => Number(b.isRequired) - Number(a.isRequired) || (a.label < b.label ? -1 : 1));

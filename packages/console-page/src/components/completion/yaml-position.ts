@@ -1,4 +1,6 @@
-/** Where the caret is in a YAML document of block style. */
+import { scanFlow, type FlowScan } from './flow-style.ts';
+
+/** Where the caret is in a YAML document. */
 export interface YamlPosition {
   /** The keys from the root to the mapping or list that contains the caret; `[]` stands for an item of a list. */
   readonly path: readonly string[];
@@ -8,7 +10,9 @@ export interface YamlPosition {
   readonly prefix: string;
   readonly from: number;
   readonly to: number;
-  /** The column of the keys of the mapping. */
+  /** How the mapping or list that contains the caret is written. */
+  readonly style: 'block' | 'flow-mapping' | 'flow-list';
+  /** The column of the keys of a mapping of block style. */
   readonly column: number;
   /** The other keys of the mapping. */
   readonly siblings: readonly string[];
@@ -26,7 +30,11 @@ interface Line {
   readonly value: string;
 }
 
-const keyPattern = /^("(?:[^"\\]|\\.)*"|'[^']*'|[^\s#:{["'][^:#]*?)\s*:(?:\s+(.*)|)$/;
+const key = /("(?:[^"\\]|\\.)*"|'[^']*'|[^\s#:{["'][^:#]*?)\s*:/.source;
+const keyPattern = new RegExp(`^${key}(?:\\s+(.*)|)$`);
+const typedPattern = new RegExp(`^${key}\\s+(.*)$`);
+const flowPattern = new RegExp(`^( *(?:- +)*)(?:${key}\\s+)?[{[]`);
+const textBlockPattern = new RegExp(`^( *(?:- +)*)(?:${key}\\s+)?[|>][-+\\d]*\\s*(?:#.*)?$`);
 const separator = /^(---|\.\.\.)(\s|$)/;
 const unquote = (key: string): string => (/^["']/.test(key) ? key.slice(1, -1) : key);
 
@@ -46,8 +54,8 @@ function parseLine(text: string): Line | undefined {
 }
 
 /**
- * Returns where the caret is; undefined where nothing can be completed: in comments, text blocks and values in flow style. Works on text that is not valid
- * YAML yet, by the indentation of lines.
+ * Returns where the caret is; undefined where nothing can be completed: in comments, text blocks and quoted text. Works on text that is not valid YAML yet,
+ * by the indentation of lines.
  */
 export function positionAt(text: string, caret: number): YamlPosition | undefined {
   const lines = text.split('\n');
@@ -56,13 +64,16 @@ export function positionAt(text: string, caret: number): YamlPosition | undefine
   const before = text.slice(lineStart, caret);
   const first = lines.findLastIndex((line, index) => index < row && separator.test(line)) + 1;
   const next = lines.findIndex((line, index) => index > row && separator.test(line));
+  const context = { lines: lines.slice(first, next < 0 ? undefined : next).map(parseLine), row: row - first };
+  const start = lines.slice(0, first).reduce((sum, line) => sum + line.length + 1, 0);
+  const flow = flowAround(text, start, caret);
+  if (flow !== undefined) return positionInFlow(flow, context);
   const [lead = ''] = /^ *(?:- +)*/.exec(before) ?? [];
   const typed = before.slice(lead.length);
   if (typed.startsWith('#') || separator.test(before)) return undefined;
-  const [, quotedKey, value] = /^("(?:[^"\\]|\\.)*"|'[^']*'|[^\s#:{["'][^:#]*?)\s*:\s+(.*)$/.exec(typed) ?? [];
+  const [, quotedKey, value] = typedPattern.exec(typed) ?? [];
   const prefix = value ?? typed;
   if (/[{["'#&*|>]/.test(prefix) || (quotedKey === undefined && /[\s:]/.test(prefix))) return undefined;
-  const context = { lines: lines.slice(first, next < 0 ? undefined : next).map(parseLine), row: row - first };
   const path = pathTo(context, lead);
   if (path === undefined) return undefined;
   const from = caret - prefix.length;
@@ -73,10 +84,61 @@ export function positionAt(text: string, caret: number): YamlPosition | undefine
     prefix,
     from,
     to: caret + rest.replace(/:$/, '').length,
+    style: 'block',
     column: lead.length,
     siblings: siblingsOf(context, lead),
     ...typeOf(context.lines),
   };
+}
+
+/** The value of flow style that contains the caret. */
+interface Flow {
+  readonly scan: FlowScan;
+  /** The indentation and dashes before the value, and the key on its line. */
+  readonly lead: string;
+  readonly key: string | undefined;
+  /** The line of the value in its document. */
+  readonly row: number;
+}
+
+/** Returns the value of flow style that contains the caret, in the document that begins at `start`. Text blocks may contain brackets, and are skipped. */
+function flowAround(text: string, start: number, caret: number): Flow | undefined {
+  let textBlock: number | undefined;
+  for (let offset = start; offset < caret; ) {
+    let end = endOfLine(text, offset);
+    const line = text.slice(offset, end);
+    const indentation = line.search(/\S/);
+    if (textBlock === undefined || (indentation >= 0 && indentation <= textBlock)) {
+      const [found, lead = '', key] = flowPattern.exec(line) ?? [];
+      if (found !== undefined) {
+        const from = offset + found.length - 1;
+        const scan = scanFlow(text, from, { caret, indent: blockColumn(lead, key) });
+        const row = text.slice(start, offset).split('\n').length - 1;
+        if (scan.position !== undefined || (from < caret && caret <= scan.end)) return { scan, lead, key, row };
+        end = endOfLine(text, scan.end);
+      }
+      const [block, blockLead = '', blockKey] = textBlockPattern.exec(line) ?? [];
+      textBlock = block === undefined ? undefined : blockColumn(blockLead, blockKey);
+    }
+    offset = end + 1;
+  }
+  return undefined;
+}
+
+const endOfLine = (text: string, offset: number): number => {
+  const end = text.indexOf('\n', offset);
+  return end < 0 ? text.length : end;
+};
+
+/** Returns the column of the mapping or list that a value is in, of which the line has indentation, dashes and key. */
+const blockColumn = (lead: string, key: string | undefined): number => (key === undefined ? lead.lastIndexOf('-') : lead.length);
+
+function positionInFlow({ scan: { position, texts }, lead, key, row }: Flow, { lines }: Context): YamlPosition | undefined {
+  const base = pathTo({ lines, row }, lead);
+  if (position === undefined || base === undefined) return undefined;
+  const path = [...base, ...(key === undefined ? [] : [unquote(key)])];
+  const type = path.length === 0 ? { apiVersion: texts.get('apiVersion') ?? '', kind: texts.get('kind') ?? '' } : typeOf(lines);
+  return { ...position, ...type, path: [...path, ...position.path], column: lead.length };
 }
 
 interface Context {

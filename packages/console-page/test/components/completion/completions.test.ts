@@ -88,6 +88,16 @@ describe('completionsAt', () => {
     expect(labels('|')).toEqual(['apiVersion', 'kind', 'metadata']);
   });
 
+  it('offers keys and values in flow style, with brackets', () => {
+    const inserts = (text: string) => complete(text).map(({ insert }) => insert);
+    expect(inserts(`${head}spec: { |`)).toEqual(['selector: { ', 'containers: [', 'paused: ', 'replicas: ']);
+    expect(inserts(`${head}spec: { paused: t|`)).toEqual(['true']);
+    expect(labels(`${head}spec: { containers: [{ name: a, ima|`)).toEqual(['image', 'imagePullPolicy']);
+    expect(labels(`${head}spec:\n  containers:\n  - modes: [|]`)).toEqual(['A', 'B']);
+    expect(labels(`${head}spec: { containers: [ |`)).toEqual([]);
+    expect(labels('{ kind: |', undefined)).toEqual(['Deployment', 'Pod', 'Service']);
+  });
+
   it('offers nothing where the schema describes nothing', () => {
     expect(labels(`${head}spec:\n  unknown:\n    x|`)).toEqual([]);
     expect(labels(`${head}spec:\n  constructor:\n    x|`)).toEqual([]);

@@ -48,12 +48,58 @@ describe('positionAt', () => {
   it.each([
     ['a comment', '# te|'],
     ['a text block', 'data:\n  text: |-\n    line'.replace('line', 'li|')],
-    ['a value in flow style', 'spec: {re|'],
+    ['quoted text in flow style', 'spec: {"re|'],
+    ['a comment in flow style', 'spec: { # re|\n}'],
+    ['the end of a value in flow style', 'spec: { a: {} |}'],
+    ['brackets in a text block', 'data:\n  x: |-\n    { a: 1, re'.concat('|')],
     ['text with spaces', 'some words|'],
     ['a line below a value', 'spec: 1\n  re|'],
     ['a separator', '---|'],
   ])('returns undefined in %s', (_, text) => {
     const caret = text.lastIndexOf('|');
     expect(positionAt(text.slice(0, caret) + text.slice(caret + 1), caret)).toBeUndefined();
+  });
+});
+
+describe('positionAt in flow style', () => {
+  it.each([
+    ['a mapping', 'spec: {re|', 'spec'],
+    ['an empty mapping', 'spec: {|}', 'spec'],
+    ['a later key', 'spec: { a: 1, b|', 'spec'],
+    ['a nested mapping', 'spec: { a: { b: { c| } } }', 'spec/a/b'],
+    ['the mapping after a nested one', 'spec: { a: { b: 1 }, c|', 'spec'],
+    ['a list', 'spec:\n  modes: [A, |]', 'spec/modes/[]'],
+    ['a mapping in a list', 'spec: { containers: [{ name: a }, { na|', 'spec/containers/[]'],
+    ['a list in a list', 'm: [[a], [b|', 'm/[]/[]'],
+    ['a mapping in an item of a block', 'spec:\n  containers:\n  - { name: a, im|', 'spec/containers/[]'],
+    ['a value of a key in an item of a block', 'spec:\n  ports:\n    - range: [1, |]', 'spec/ports/[]/range/[]'],
+    ['several lines', 'spec: {\n  a: 1, # text }\n  "b": [\n    "]",\n    |', 'spec/b/[]'],
+    ['a document in JSON', '{ "kind": "Pod", "spec": { "containers": [{"name":"a",|', 'spec/containers/[]'],
+    ['a value after another in flow style', 'a: { b: 1 }\nspec: { c|', 'spec'],
+    ['text after an unfinished value', 'a: { b: 1,\nspec:\n  c|', 'spec'],
+    ['a value after an unfinished quote', 'a: { b: "x\nspec: { c|', 'spec'],
+    ['the second document', 'a: [b\n---\nspec: { re|', 'spec'],
+    ['a URL', 'spec: { url: http://a:80/#b, re|', 'spec'],
+  ])('finds %s', (_, text, path) => {
+    expect(pathAt(text)).toBe(path);
+  });
+
+  it('returns the key, the typed text, its range and the other keys', () => {
+    const text = `${head}spec: { a: x, imagePullPolicy: Al|ways, "c": 1 }`;
+    const from = text.indexOf('Al|');
+    expect(at(text)).toMatchObject({
+      ...{ path: ['spec'], key: 'imagePullPolicy', prefix: 'Al', from, to: from + 6, style: 'flow-mapping' },
+      ...{ siblings: ['a', 'imagePullPolicy', 'c'], apiVersion: 'apps/v1', kind: 'Deployment' },
+    });
+    expect(at('spec: { a: 1, re|pl: 2, c: 3 }')).toMatchObject({ key: undefined, prefix: 're', from: 14, to: 18, siblings: ['a', 'c'] });
+  });
+
+  it('returns the type of a document in JSON', () => {
+    expect(at('{ "apiVersion": "v1", "kind": "Pod", |')).toMatchObject({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      path: [],
+      siblings: ['apiVersion', 'kind'],
+    });
   });
 });

@@ -230,13 +230,27 @@ describe('allocation', () => {
     const nodeSelector = { nodeSelectorTerms: [{ matchExpressions: [{ key: 'rack', operator: 'In', values: ['2'] }] }] };
     w.api.seed(
       resourceSlices,
-      slice('old', [gpu('g0')], { allNodes: true, pool: { name: 'net', generation: 1, resourceSliceCount: 1 } }),
+      slice('old', [gpu('g0')], { nodeSelector, pool: { name: 'net', generation: 1, resourceSliceCount: 1 } }),
       slice('new', [gpu('g7')], { nodeSelector, pool: { name: 'net', generation: 2, resourceSliceCount: 1 } }),
     );
     await w.start();
     await ask('p', { requests: [one()] });
     expect([w.placeOf('p'), allocatedDevices('p')]).toEqual(['b', ['g7']]);
     expect(claimOf('p')?.status?.allocation?.nodeSelector).toEqual(nodeSelector);
+  });
+
+  it('allocates no device of a pool that its driver is updating, and not all devices of a node with such a pool', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(
+      resourceSlices,
+      slice('a', [gpu('g0')]),
+      slice('half', [gpu('g1')], { nodeName: 'a', pool: { name: 'half', generation: 1, resourceSliceCount: 2 } }),
+    );
+    await w.start();
+    await ask('all', { requests: [one({ allocationMode: 'All' })] });
+    await ask('p', { requests: [one()] });
+    await ask('q', { requests: [one()] });
+    expect([allocatedDevices('all'), allocatedDevices('p'), allocatedDevices('q')]).toEqual([undefined, ['g0'], undefined]);
   });
 });
 

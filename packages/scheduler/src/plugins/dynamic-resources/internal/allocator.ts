@@ -175,15 +175,14 @@ export class Allocator {
   #matchingDevices(request: RequestData, subject: string): readonly PoolDevice[] | undefined {
     const found: PoolDevice[] = [];
     for (const { devices, incomplete, invalid } of this.#options.pools) {
+      if (request.allDevices && (incomplete || invalid !== undefined)) return undefined;
       const matching = devices.filter(
         ({ device, driver }) =>
           consumptionOf(device, request.capacity) !== undefined &&
           matchesSelectors(request.classSelectors, device, driver, `class ${request.className}`) &&
           matchesSelectors(request.selectors, device, driver, subject),
       );
-      if (matching.length === 0) continue;
-      if (request.allDevices && (incomplete || invalid !== undefined)) return undefined;
-      if (invalid === undefined) found.push(...matching);
+      found.push(...matching);
     }
     return found;
   }

@@ -17,11 +17,11 @@ export interface DevicePool {
   readonly driver: string;
   readonly name: string;
   readonly devices: readonly PoolDevice[];
-  /** True if slices of the pool are missing, because the driver is updating it. */
+  /** True if slices of the pool are missing, because the driver is updating it. An incomplete pool lists no devices. */
   readonly incomplete: boolean;
-  /** The reason why no device of the pool can be allocated; undefined if the pool is valid. */
+  /** The reason why no device of the pool can be allocated; undefined if the pool is valid. An invalid pool lists no devices. */
   readonly invalid: string | undefined;
-  /** All devices of the pool that consume shared counters, on any node. */
+  /** All devices of the pool that consume shared counters, on any node that the pool needs to be complete. */
   readonly consumers: readonly (readonly [id: string, device: Device])[];
 }
 
@@ -33,72 +33,116 @@ const matchesNode = ({ nodeName, nodeSelector, allNodes }: PoolDevice['location'
     ? nodeName === node.metadata?.name
     : nodeSelector !== undefined && matchesNodeSelector(nodeSelector, node));
 
+/** The ResourceSlices of all generations that name one pool. */
 interface PoolSlices {
   readonly driver: string;
   readonly name: string;
-  generation: number;
-  expectedSlices: number;
-  slices: ResourceSlice[];
+  readonly slices: ResourceSlice[];
 }
 
-/** Groups ResourceSlices by pool, and keeps only the ResourceSlices of the newest generation. */
-function groupByPool(slices: readonly ResourceSlice[]): readonly PoolSlices[] {
-  const pools = new Map<string, PoolSlices>();
-  for (const slice of slices) {
-    const { driver, pool } = slice.spec;
-    const key = `${driver}/${pool.name}`;
-    const known = pools.get(key);
-    if (known === undefined || pool.generation > known.generation)
-      pools.set(key, { driver, name: pool.name, generation: pool.generation, expectedSlices: pool.resourceSliceCount, slices: [slice] });
-    else if (pool.generation === known.generation) known.slices.push(slice);
-  }
-  return [...pools.values()];
-}
+const sliceName = ({ metadata }: ResourceSlice) => metadata?.name ?? '';
+const compareText = (a: string, b: string) => (a === b ? 0 : a < b ? -1 : 1);
 
 /** The device pools of the cluster, indexed by node. */
 export class DevicePools {
-  readonly #byNode = new Map<string, PoolSlices[]>();
-  /** Pools that are not local to one node. */
-  readonly #shared: PoolSlices[] = [];
+  readonly #byNode = new Map<string, Set<PoolSlices>>();
+  /** Pools with slices that are not local to one node. */
+  readonly #shared = new Set<PoolSlices>();
 
   constructor(slices: readonly ResourceSlice[]) {
-    for (const pool of groupByPool(slices)) {
-      const node = pool.slices[0]?.spec.nodeName;
-      if (!node || pool.slices.some(({ spec }) => spec.nodeName !== node)) this.#shared.push(pool);
-      else if (this.#byNode.has(node)) this.#byNode.get(node)?.push(pool);
-      else this.#byNode.set(node, [pool]);
+    const pools = new Map<string, PoolSlices>();
+    for (const slice of [...slices].sort((a, b) => compareText(sliceName(a), sliceName(b)))) {
+      const { driver, pool: identity, nodeName } = slice.spec;
+      const key = `${driver}/${identity.name}`;
+      const pool = pools.get(key) ?? { driver, name: identity.name, slices: [] };
+      pools.set(key, pool);
+      pool.slices.push(slice);
+      if (!nodeName) this.#shared.add(pool);
+      else if (this.#byNode.has(nodeName)) this.#byNode.get(nodeName)?.add(pool);
+      else this.#byNode.set(nodeName, new Set([pool]));
     }
   }
 
   /** Returns the pools with devices that a node can access. Pools with binding conditions are last (KEP-5007). */
   poolsForNode(node: Node): readonly DevicePool[] {
-    return [...(this.#byNode.get(node.metadata?.name ?? '') ?? []), ...this.#shared]
-      .map((pool) => poolForNode(pool, node))
-      .filter(({ devices }) => devices.length > 0)
-      .sort((a, b) => Number(hasConditions(a)) - Number(hasConditions(b)) || (a.driver + a.name < b.driver + b.name ? -1 : 1));
+    return [...new Set([...(this.#byNode.get(node.metadata?.name ?? '') ?? []), ...this.#shared])]
+      .flatMap((pool) => poolForNode(pool, node) ?? [])
+      .sort(
+        (a, b) => Number(hasConditions(a)) - Number(hasConditions(b)) || compareText(a.driver, b.driver) || compareText(a.name, b.name),
+      );
   }
 }
 const hasConditions = ({ devices }: DevicePool) => devices.some(({ device }) => (device.bindingConditions?.length ?? 0) > 0);
 
-function poolForNode({ driver, name, expectedSlices, slices }: PoolSlices, node: Node): DevicePool {
-  const devices: PoolDevice[] = [];
-  const seen = new Set<string>();
-  let invalid: string | undefined;
-  const counters = new Map(slices.flatMap(({ spec }) => (spec.sharedCounters ?? []).map((set) => [set.name, set.counters] as const)));
-  const consumers: [string, Device][] = [];
-  for (const { spec } of slices) {
-    if (counters.size > 0)
-      for (const device of spec.devices ?? [])
-        if (device.consumesCounters !== undefined) consumers.push([deviceId(driver, name, device.name), device]);
-    const isPerDevice = spec.perDeviceNodeSelection === true;
-    if (!isPerDevice && !matchesNode(spec, node)) continue;
-    for (const device of spec.devices ?? []) {
-      if (seen.has(device.name)) invalid = `duplicate device name ${device.name}`;
-      seen.add(device.name);
-      const location = isPerDevice ? device : spec;
-      if (isPerDevice && !matchesNode(device, node)) continue;
-      devices.push({ id: deviceId(driver, name, device.name), driver, pool: name, device, location, counters });
-    }
+const matchesAnyDevice = ({ spec }: ResourceSlice, node: Node): boolean =>
+  spec.perDeviceNodeSelection === true ? (spec.devices ?? []).some((device) => matchesNode(device, node)) : matchesNode(spec, node);
+const hasCounters = ({ spec }: ResourceSlice) => (spec.sharedCounters?.length ?? 0) > 0;
+/** Returns true for slices with devices of a node, and for counters that such devices can consume. */
+const concernsNode = (slice: ResourceSlice, node: Node): boolean =>
+  matchesAnyDevice(slice, node) || (hasCounters(slice) && !slice.spec.nodeName);
+
+/**
+ * Returns what a node can access of a pool, or undefined if that is nothing.
+ *
+ * Only slices that concern the node determine the generation: otherwise a driver of one node could withdraw the devices of another node with a newer
+ * generation of the pool. Slices of other nodes count if the node's own slices are not the whole pool (`GatherPools` of
+ * k8s.io/dynamic-resource-allocation). Unlike there, counters that are local to another node do not raise the generation.
+ */
+function poolForNode({ driver, name, slices }: PoolSlices, node: Node): DevicePool | undefined {
+  const concerning = slices.filter((slice) => concernsNode(slice, node));
+  if (concerning.length === 0) return undefined;
+  const generation = Math.max(...concerning.map(({ spec }) => spec.pool.generation));
+  const current = ({ spec }: ResourceSlice) => spec.pool.generation === generation;
+  const own = concerning.filter(current);
+  const expectedSlices = own[0]?.spec.pool.resourceSliceCount;
+  const isWhole = own.length === expectedSlices;
+  if (!isWhole && slices.some(({ spec }) => spec.pool.generation > generation)) return undefined;
+  const all = isWhole ? own : slices.filter(current);
+  const unusable = { driver, name, devices: [], incomplete: all.length !== expectedSlices, invalid: undefined, consumers: [] };
+  if (unusable.incomplete) return unusable;
+  const invalid = whyInvalid(own, all);
+  return invalid === undefined ? validPool({ driver, name, own, all }, node) : { ...unusable, invalid };
+}
+
+/** Returns why devices of a pool must not be allocated: duplicate names, or counters that the pool lacks. */
+function whyInvalid(own: readonly ResourceSlice[], all: readonly ResourceSlice[]): string | undefined {
+  const deviceNames = new Set<string>();
+  for (const { name } of own.flatMap(({ spec }) => spec.devices ?? [])) {
+    if (deviceNames.has(name)) return `duplicate device name ${name}`;
+    deviceNames.add(name);
   }
-  return { driver, name, devices, incomplete: slices.length !== expectedSlices, invalid, consumers };
+  const sets = new Map<string, Readonly<Record<string, Counter>>>();
+  for (const { name, counters } of all.flatMap(({ spec }) => spec.sharedCounters ?? [])) {
+    if (sets.has(name)) return `duplicate counter set name ${name}`;
+    sets.set(name, counters);
+  }
+  for (const { counterSet, counters } of all.flatMap(({ spec }) => spec.devices ?? []).flatMap((device) => device.consumesCounters ?? [])) {
+    const set = sets.get(counterSet);
+    if (set === undefined) return `counter set ${counterSet} not found`;
+    const unknown = Object.keys(counters).find((counter) => !Object.hasOwn(set, counter));
+    if (unknown !== undefined) return `counter ${unknown} not found in counter set ${counterSet}`;
+  }
+  return undefined;
+}
+
+function validPool(
+  { driver, name, own, all }: Pick<PoolSlices, 'driver' | 'name'> & Readonly<Record<'own' | 'all', readonly ResourceSlice[]>>,
+  node: Node,
+): DevicePool | undefined {
+  const counters = new Map(all.flatMap(({ spec }) => (spec.sharedCounters ?? []).map((set) => [set.name, set.counters] as const)));
+  const devices = own.flatMap(({ spec }) =>
+    (spec.devices ?? []).flatMap((device): PoolDevice[] => {
+      const location = spec.perDeviceNodeSelection === true ? device : spec;
+      return matchesNode(location, node)
+        ? [{ id: deviceId(driver, name, device.name), driver, pool: name, device, location, counters }]
+        : [];
+    }),
+  );
+  if (devices.length === 0) return undefined;
+  const consumers = all.flatMap(({ spec }) =>
+    (spec.devices ?? []).flatMap((device) =>
+      device.consumesCounters === undefined ? [] : [[deviceId(driver, name, device.name), device] as const],
+    ),
+  );
+  return { driver, name, devices, incomplete: false, invalid: undefined, consumers };
 }
