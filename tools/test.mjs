@@ -56,7 +56,7 @@ async function suite(title, { config, report, args = [] }) {
   const file = join(root, '.reports', `${report}.json`);
   rmSync(file, { force: true });
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`];
-  const { code } = await run(bin('vitest'), ['run', '--config', config, ...reporters, ...args], { show: 'lines' });
+  const { code } = await run(bin('vitest'), ['run', '--config', config, ...reporters, ...args], { show: 'lines', timeoutMs: 60 * 60_000 });
   const suites = suitesOf(file);
   count(suites);
   // a run without a report, or with a failure exit code but no failed test, has failed as well
