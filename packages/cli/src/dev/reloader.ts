@@ -51,8 +51,13 @@ export class Reloader {
       if (source === undefined || placement === undefined) return [];
       return [
         {
-          ...{ planned, source, placement, declares: planned.plugin.declares },
-          ...{ compiler: new PluginCompiler(source), inputs: new Set([source, ...inputs]), last: Promise.resolve() },
+          planned,
+          source,
+          placement,
+          declares: planned.plugin.declares,
+          compiler: new PluginCompiler(source),
+          inputs: new Set([source, ...inputs]),
+          last: Promise.resolve(),
         },
       ];
     });
