@@ -3,7 +3,6 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { setPriority } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -19,13 +18,12 @@ export function fail(what, remedy) {
 
 /**
  * Runs a program and returns its exit code and the beginning of its output. `show` lets it write to the terminal, or prints whole lines of a program
- * that runs beside another. With `niceness` it gives way to other programs.
+ * that runs beside another.
  */
-export function run(command, args, { cwd = root, env = process.env, show = false, timeoutMs = 30 * 60_000, niceness = 0 } = {}) {
+export function run(command, args, { cwd = root, env = process.env, show = false, timeoutMs = 30 * 60_000 } = {}) {
   return new Promise((resolve) => {
     const stdio = show === true ? 'inherit' : ['ignore', 'pipe', 'pipe'];
     const child = spawn(command, args, { cwd, env, stdio, timeout: timeoutMs });
-    if (niceness > 0 && child.pid !== undefined) setPriority(child.pid, niceness);
     if (show === 'lines')
       for (const stream of [child.stdout, child.stderr]) createInterface(stream).on('line', (line) => console.log(line));
     const output = [];

@@ -50,13 +50,13 @@ function count(suites) {
 }
 
 /** Runs all test files of a config and counts the results in the report. */
-async function suite(title, { config, report, niceness = 0 }) {
+async function suite(title, { config, report, args = [] }) {
   console.log(`• ${title} ...`);
   const began = performance.now();
   const file = join(root, '.reports', `${report}.json`);
   rmSync(file, { force: true });
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`];
-  const { code } = await run(bin('vitest'), ['run', '--config', config, ...reporters], { show: 'lines', niceness });
+  const { code } = await run(bin('vitest'), ['run', '--config', config, ...reporters, ...args], { show: 'lines', timeoutMs: 60 * 60_000 });
   const suites = suitesOf(file);
   count(suites);
   // a run without a report, or with a failure exit code but no failed test, has failed as well
@@ -95,8 +95,8 @@ if (only === undefined || only === 'check') {
 }
 const parts = [
   { part: 'e2e', title: 'End-to-end tests over real components', config: 'e2e/vitest.config.ts' },
-  // they use the time in which end-to-end tests wait
-  { part: 'unit', title: 'Unit and contract tests', config: 'vitest.built.config.ts', niceness: 5 },
+  // with fewer processes than alone: they use the time in which end-to-end tests wait
+  { part: 'unit', title: 'Unit and contract tests', config: 'vitest.built.config.ts', args: only === undefined ? ['--maxWorkers=2'] : [] },
 ];
 await Promise.all(
   parts

@@ -104,6 +104,8 @@ export const labelled = (object: KubeObject, more: Record<string, string>): Kube
 
     await save('labelled.ts', `${beside('third')}\nexport const = 3;`);
     await daemon.line(/labelled\.ts:8:14: Expected identifier but found "="/);
+    const reload = await api.call('POST', '/oarlock/v1/reloads', { body: { name: 'admission-mark' } });
+    expect(JSON.parse(reload.body)).toEqual({ error: expect.stringContaining('labelled.ts:8:14: Expected identifier') });
     expect(labelsOf(await create())).toEqual({ before: 'four', second: '' });
     await save('plugin.ts', source('five').replace('wait: z.number().default(0)', 'wait: z.number()'));
     await save('labelled.ts', beside('third'));

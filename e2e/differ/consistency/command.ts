@@ -7,18 +7,12 @@ import type { Target } from '../target/target.ts';
 import { createCustomKinds, removeCustomKinds } from './custom-kinds.ts';
 import { discoveryAgrees } from './discovery-checks.ts';
 import { fieldAgrees, fieldCasesOf } from './field-checks.ts';
+import { fieldValidationAgrees } from './field-validation-checks.ts';
 import { Findings, Probe } from './probe.ts';
 import { listOptionsAgree, mediaTypesAgree, readsEqualCreate, statusIsSeparate, tablesAgree } from './read-checks.ts';
 import { reportFindings } from './report.ts';
 import { versionsAgree } from './version-checks.ts';
-import {
-  applyEqualsCreate,
-  defaultsAreStable,
-  dryRunEqualsRealRun,
-  fieldValidationAgrees,
-  noChangeKeepsVersion,
-  patchTypesAgree,
-} from './write-checks.ts';
+import { applyEqualsCreate, defaultsAreStable, dryRunEqualsRealRun, noChangeKeepsVersion, patchTypesAgree } from './write-checks.ts';
 
 type Check = (probe: Probe) => Promise<void>;
 
@@ -53,6 +47,7 @@ const needsStillness: ReadonlySet<string> = new Set([
   'no change = same resource version',
   'patch types = update',
   'dry run = real run',
+  'Strict = Warn = Ignore',
 ]);
 const fieldCheck = 'one field: dry run = real run = YAML = apply';
 const concurrency = 8;

@@ -151,23 +151,3 @@ function withoutField(object: Fields, [key = '', ...rest]: readonly string[]): F
   const { [key]: value, ...others } = object;
   return rest.length === 0 || !isFields(value) ? others : { ...others, [key]: withoutField(value, rest) };
 }
-
-/** An unknown field is an error with Strict, a warning of the same text with Warn, and nothing with Ignore. */
-export async function fieldValidationAgrees(probe: Probe): Promise<void> {
-  const { object } = probe.fresh();
-  const wrong = { ...object, differUnknown: 1, metadata: { ...object.metadata, differUnknown: 1 } };
-  const [strict, warn, ignore] = await Promise.all(
-    ['Strict', 'Warn', 'Ignore'].map((level) => probe.create(wrong, `?dryRun=All&fieldValidation=${level}`)),
-  );
-  if (strict === undefined || warn === undefined || ignore === undefined) return;
-  probe.expectStatus('Strict', strict, 400);
-  probe.expectStatus('Warn', warn, 201);
-  probe.expectStatus('Ignore', ignore, 201);
-  probe.expectEqual('object with Warn', warn.request, [ignore.body, warn.body]);
-  const message = String(valueAt(strict.body, 'message'));
-  const warnings = (warn.answer.headers['warning'] ?? '')
-    .split('\n')
-    .map((line) => line.replace(/^299 - "(.*)"$/, '$1').replaceAll('\\"', '"'));
-  const contained = warnings.filter((line) => line.includes('unknown field') && message.includes(line));
-  probe.expectEqual('warnings in the error of Strict', warn.request, [2, contained.length]);
-}

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { manifest, readTemplate, readVersions, standaloneManifest, templateSlots } from '../src/plugin-templates.ts';
 import { create } from '../src/plugins-new.ts';
-import { oarlock, runNode } from './support/plugins-command.ts';
+import { built, oarlock, runNode } from './support/plugins-command.ts';
 
 interface Launch {
   readonly configurations: readonly { readonly name: string; readonly program: string }[];
@@ -27,7 +27,7 @@ beforeAll(async () => {
   checkout = await mkdtemp(join(tmpdir(), 'oarlock-plugins-new-'));
   for (const shared of ['node_modules', 'packages']) await symlink(join(root, shared), join(checkout, shared));
   await cp(join(root, 'tools', 'vitest'), join(checkout, 'tools', 'vitest'), { recursive: true });
-  for (const file of ['tsconfig.base.json', 'vitest.config.ts', 'package.json', 'tools/sync-tsconfig.mjs'])
+  for (const file of ['tsconfig.base.json', 'vitest.config.ts', 'vitest.built.config.ts', 'package.json', 'tools/sync-tsconfig.mjs'])
     await copyFile(join(root, file), join(checkout, file));
   await writeFile(
     join(checkout, 'tsconfig.json'),
@@ -121,7 +121,18 @@ describe('the tests of a created package', () => {
   beforeAll(async () => {
     const report = join(checkout, 'report.json');
     const vitest = join(root, 'node_modules', 'vitest', 'vitest.mjs');
-    await runNode([vitest, 'run', '--config', 'vitest.config.ts', '--reporter=json', `--outputFile=${report}`, 'plugins/'], checkout);
+    await runNode(
+      [
+        vitest,
+        'run',
+        '--config',
+        built ? 'vitest.built.config.ts' : 'vitest.config.ts',
+        '--reporter=json',
+        `--outputFile=${report}`,
+        'plugins/',
+      ],
+      checkout,
+    );
     results = (JSON.parse(await readFile(report, 'utf8')) as { readonly testResults: typeof results }).testResults;
   });
 

@@ -1,4 +1,5 @@
 import type { RecordedSpan } from '@oarlock/spi/spans';
+import { withoutValues } from './readable-spans.ts';
 
 const nanos = (ms: number) => String(BigInt(Math.round(ms * 1000)) * 1000n);
 const value = (v: string | number | boolean) =>
@@ -12,7 +13,7 @@ const value = (v: string | number | boolean) =>
 const attributes = (record: Readonly<Record<string, string | number | boolean>>) =>
   Object.entries(record).map(([key, v]) => ({ key, value: value(v) }));
 
-/** Returns the JSON body of an OTLP/HTTP request with these spans (ExportTraceServiceRequest of opentelemetry-proto). */
+/** Returns the JSON body of an OTLP/HTTP request with these spans (ExportTraceServiceRequest of opentelemetry-proto). Values of objects stay in the cluster. */
 export function otlpBody(spans: readonly RecordedSpan[]): unknown {
   const byProcess = groupByProcess(spans);
   return {
@@ -30,7 +31,7 @@ export function otlpBody(spans: readonly RecordedSpan[]): unknown {
             kind: 1,
             startTimeUnixNano: nanos(span.start),
             endTimeUnixNano: nanos(span.end),
-            attributes: attributes(span.attributes),
+            attributes: attributes(withoutValues(span).attributes),
             links: span.links,
             status: span.error === undefined ? {} : { code: 2, message: span.error },
           })),

@@ -1,8 +1,10 @@
 import { failure } from '@oarlock/api/status';
+import { Authz } from '@oarlock/spi/authz';
 import { Paths } from '@oarlock/spi/paths';
 import { Spans, type RecordedSpan } from '@oarlock/spi/spans';
 import { z } from 'zod';
 import { slowestRollouts } from './rollouts.ts';
+import { readableSpans } from './readable-spans.ts';
 
 const maxSpans = 2_000;
 const maxRollouts = 1_000;
@@ -35,17 +37,19 @@ const body = z.object({ spans: z.array(spanSchema).max(maxSpans) });
 /**
  * Serves `GET /oarlock/v1/traces`. With `object=pods/default/a`, returns the spans of the object's latest change (with `all`: of every trace that
  * contains a span of the object; with `writes`: of none, only the spans of the object itself in `about`); with `trace=ID`, those of one trace; with `rollouts=N`, the latest N rollouts, the slowest first.
+ * Spans have the values before changes of admission plugins only if the user may read the object.
  */
 export const traceQueryHandler = Paths.plugin({
   id: 'trace-query',
   config: z.strictObject({}),
-  needs: { spans: Spans },
-  create: ({ spans }) => ({
+  needs: { spans: Spans, authz: Authz },
+  create: ({ spans, authz }) => ({
     path: '/oarlock/v1/traces',
     methods: ['GET'],
-    async handle({ query }) {
+    async handle({ query, identity }) {
       const { trace, rollouts } = query;
-      if (trace !== undefined) return { code: 200, body: { about: [], spans: spans.trace(trace) } };
+      const readable = (some: readonly RecordedSpan[]) => readableSpans(some, { identity, authz });
+      if (trace !== undefined) return { code: 200, body: { about: [], spans: await readable(spans.trace(trace)) } };
       if (rollouts !== undefined) {
         const count = Number(rollouts);
         if (!Number.isInteger(count) || count < 1 || count > maxRollouts)
@@ -56,12 +60,11 @@ export const traceQueryHandler = Paths.plugin({
           };
         return { code: 200, body: { rollouts: slowestRollouts(spans, count) } };
       }
-      const about = spans.forObject(query['object'] ?? '');
+      const found = spans.forObject(query['object'] ?? '');
+      const about = await readable(found);
       if (query['writes'] !== undefined) return { code: 200, body: { about, spans: [] } };
-      return {
-        code: 200,
-        body: { about, spans: [...selectTraces(about, query['all'] !== undefined)].flatMap((traceId) => spans.trace(traceId)) },
-      };
+      const selected = [...selectTraces(found, query['all'] !== undefined)].flatMap((traceId) => spans.trace(traceId));
+      return { code: 200, body: { about, spans: await readable(selected) } };
     },
   }),
 });

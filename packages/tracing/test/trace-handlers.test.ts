@@ -1,3 +1,5 @@
+import { z } from 'zod';
+import { Authz, noOpinion, type Attributes } from '@oarlock/spi/authz';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Paths, type PathRequest } from '@oarlock/spi/paths';
 import { Spans, type RecordedSpan } from '@oarlock/spi/spans';
@@ -8,9 +10,26 @@ import { span, spanId } from './support/spans.ts';
 
 let store: MemorySpanStore;
 let host: PluginHost;
+const asked: Attributes[] = [];
+/** Allows the user `reader` all. */
+const authz = Authz.plugin({
+  id: 'authz-reader',
+  config: z.strictObject({}),
+  create: () => ({
+    authorize(attributes) {
+      asked.push(attributes);
+      return attributes.identity.name === 'reader' ? { decision: 'allow', reason: '' } : noOpinion;
+    },
+  }),
+});
 beforeEach(() => {
   store = new MemorySpanStore(1_000);
-  host = new PluginHost().provide(Spans, store).add({ plugin: traceQueryHandler }).add({ plugin: spanIngestHandler });
+  asked.length = 0;
+  host = new PluginHost()
+    .provide(Spans, store)
+    .add({ plugin: authz })
+    .add({ plugin: traceQueryHandler })
+    .add({ plugin: spanIngestHandler });
 });
 const call = async (path: string, more: Partial<PathRequest> = {}) => {
   const handler = host.get(Paths).find((each) => each.path === path);
@@ -68,10 +87,34 @@ describe('GET /oarlock/v1/traces', () => {
     expect(await query('pods/d/a', { writes: '' })).toEqual([]);
   });
 
+  it('returns values before changes only to users who may read the object', async () => {
+    const traceId = 'e'.repeat(32);
+    const value = { 'oarlock.before': '{"spec.image":"\\"a\\""}' };
+    store.add([
+      span('write', { traceId, attributes: { 'oarlock.object': 'deployments.apps/d/web', 'oarlock.verb': 'patch' } }),
+      span('plugin', { traceId, parentId: spanId('write'), attributes: { ...value, 'oarlock.phase': 'mutate' } }),
+      span('second', { traceId, parentId: spanId('write'), attributes: value }),
+      span('orphan', { traceId, parentId: spanId('gone'), attributes: value }),
+      span('foreign', { traceId, parentId: spanId('write'), attributes: { ...value, 'oarlock.sender': 'node' } }),
+      span('fake', { traceId, attributes: { 'oarlock.object': 'configmaps/d/c', 'oarlock.sender': 'node' } }),
+      span('child', { traceId, parentId: spanId('fake'), attributes: value }),
+    ]);
+    const withValues = async (name: string, request: Record<string, string>) => {
+      const { body } = await call('/oarlock/v1/traces', { query: request, identity: { name, groups: [] } });
+      return (body as { spans: RecordedSpan[] }).spans.filter(({ attributes }) => 'oarlock.before' in attributes).map((each) => each.name);
+    };
+    for (const request of [{ trace: traceId }, { object: 'deployments.apps/d/web' }, { object: 'deployments.apps/d/web', all: '1' }]) {
+      expect(await withValues('reader', request)).toEqual(['plugin', 'second']);
+      expect(await withValues('other', request)).toEqual([]);
+    }
+    expect(asked).toHaveLength(6);
+    expect(asked[0]).toMatchObject({ verb: 'get', group: 'apps', resource: 'deployments', namespace: 'd', name: 'web' });
+  });
+
   it('returns the last span if no request is recorded', async () => {
     store = new MemorySpanStore(10);
     store.add([span('effect', { parentId: spanId('gone'), attributes: about })]);
-    host = new PluginHost().provide(Spans, store).add({ plugin: traceQueryHandler });
+    host = new PluginHost().provide(Spans, store).add({ plugin: authz }).add({ plugin: traceQueryHandler });
     expect(await query('pods/d/a')).toEqual(['effect']);
     expect(await query('pods/d/none')).toEqual([]);
     expect((await call('/oarlock/v1/traces')).code).toBe(200);

@@ -161,6 +161,8 @@ export interface ValidationOptions {
   readonly subresource?: string;
   /** Allows loopback addresses for Services and their endpoints, for clusters whose pods have addresses in 127.0.0.0/8. */
   readonly allowLoopback?: boolean;
+  /** The present time in milliseconds, for rules that compare times with it. Without it, they do not apply. */
+  readonly now?: number;
 }
 type Validator<T extends KubeObject = KubeObject> = (errors: Errors, object: T, old: T | undefined, options: ValidationOptions) => void;
 
@@ -311,7 +313,9 @@ for (const version of ['v1', 'v1beta2']) {
 for (const version of ['v1beta1', 'v1alpha1'])
   on<ClusterTrustBundle>(`certificates.k8s.io/${version}/ClusterTrustBundle`, validateClusterTrustBundle);
 on<PodCertificateRequest>('certificates.k8s.io/v1beta1/PodCertificateRequest', validatePodCertificateRequest);
-on<PodCertificateRequest>('certificates.k8s.io/v1beta1/PodCertificateRequest/status', updatesOnly(validatePodCertificateRequestStatus));
+on<PodCertificateRequest>('certificates.k8s.io/v1beta1/PodCertificateRequest/status', (errors, request, old, { now }) => {
+  if (old !== undefined) validatePodCertificateRequestStatus(errors, request, { old, now });
+});
 for (const version of ['v1beta1', 'v1alpha2']) on<LeaseCandidate>(`coordination.k8s.io/${version}/LeaseCandidate`, validateLeaseCandidate);
 for (const version of ['v1beta2', 'v1alpha3'])
   on<DeviceTaintRule>(`resource.k8s.io/${version}/DeviceTaintRule`, (errors, object) => validateDeviceTaintRule(errors, object));

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { gvkOf } from '../../src/kinds.ts';
 import type { KubeObject } from '../../src/object.ts';
 import { validateObject } from '../../src/validation/validate-object.ts';
-import { certificateRequest } from '../support/certificate-request.ts';
+import { certificateRequest } from '@oarlock/testing/sample-certificates';
 
 const signing = (signerName: string): KubeObject =>
   ({

@@ -20,14 +20,16 @@ export interface UpdateValidation {
   readonly old: KubeObject;
   readonly subresource: string;
   readonly sent?: unknown;
+  /** The present time in milliseconds. */
+  readonly now: number;
 }
 
 /** Validates an object that replaces `old`, and returns the errors. `subresource` is '' for the object itself. */
 export function validateForUpdate(
   { gvk, allowLoopback, customResource: custom }: ServedKind,
-  { object, old, subresource, sent }: UpdateValidation,
+  { object, old, subresource, sent, now }: UpdateValidation,
 ): readonly FieldError[] {
   if (custom !== undefined) return custom.validate({ object, old, subresource, sent });
-  if (subresource !== '') return validateObject(gvk, object, old, { allowLoopback, subresource });
-  return [...validateObject(gvk, object, old, { allowLoopback }), ...deviceSelectorErrors(gvk, object, old)];
+  if (subresource !== '') return validateObject(gvk, object, old, { allowLoopback, subresource, now });
+  return [...validateObject(gvk, object, old, { allowLoopback, now }), ...deviceSelectorErrors(gvk, object, old)];
 }

@@ -1,4 +1,4 @@
-import { certificateRequest } from '../support/certificate-request.ts';
+import { certificateRequest } from '@oarlock/testing/sample-certificates';
 import { ready, type Row } from './operations.ts';
 
 const admission = '/apis/admissionregistration.k8s.io/v1';

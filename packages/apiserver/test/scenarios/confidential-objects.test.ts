@@ -12,7 +12,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Auditor } from '../../src/audit/auditor.ts';
 import type { Pipeline } from '../../src/pipeline/pipeline.ts';
 import { admin, TestClock, TestServer } from '../support/pipeline-fixture.ts';
-import { certificateRequestPem } from '../support/certificate-request.ts';
+import { certificateRequestPem } from '@oarlock/testing/sample-certificates';
 import { byCertificate, startServer, type TestServer as HttpTestServer } from '../support/start-server.ts';
 
 /** Valid as a label value, as a data key and as base64. */

@@ -102,6 +102,30 @@ describe('traces', () => {
     expect(spans.every(({ ended }) => ended)).toBe(true);
   });
 
+  it('record values before the changes of admission plugins, but none of confidential objects', async () => {
+    const { tracer, spans } = recorder();
+    await start({
+      tracer,
+      names: { admission: ['admission-change'] },
+      admission: [plugin(['*'], ['CREATE'], { mutate: ({ object }) => ({ ...object, ...{ data: { x: 'eg==' } } }) })],
+    });
+    await server.create('configmaps', configMap('a', { x: 'before', y: 'removed' }));
+    const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 's', namespace: 'default' }, data: { x: 'YmVmb3Jl' } };
+    await server.create('secrets', secret);
+    const admissions = spans.filter(
+      ({ name, attributes }) => name === 'admission admission-change' && attributes['oarlock.phase'] === 'mutate',
+    );
+    expect(admissions.map(({ attributes }) => attributes)).toEqual([
+      {
+        'oarlock.phase': 'mutate',
+        'oarlock.changed': ['data.x'],
+        'oarlock.removed': ['data.y'],
+        'oarlock.before': '{"data.x":"\\"before\\"","data.y":"\\"removed\\""}',
+      },
+      { 'oarlock.phase': 'mutate' },
+    ]);
+  });
+
   it("record reads only as part of a client's trace", async () => {
     const { tracer, spans } = recorder();
     await start({ tracer });

@@ -1,5 +1,4 @@
-import { certificateRequest } from './certificate-request.ts';
-import { authorityPem, stubRequest } from './pod-certificates.ts';
+import { authorityPem, certificateRequest, stubRequest } from '@oarlock/testing/sample-certificates';
 
 /** The test data of one kind, by `groupResource`: a minimal valid object, and its operations. */
 export interface Sample {

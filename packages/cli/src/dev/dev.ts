@@ -5,6 +5,7 @@ import { run, type RunningCluster } from '@oarlock/cluster/run';
 import { printableLines } from '@oarlock/primitives/printable-text';
 import { WiringError } from '@oarlock/kernel/errors';
 import { Client } from '@oarlock/spi/client';
+import { adminLink } from '../common/console-link.ts';
 import { CommandError, describeError, exitCodes } from '../common/command-error.ts';
 import { AdmissionVersions, printMatchWarnings } from './admission-versions.ts';
 import type { DevOptions, StartOptions } from './dev-options.ts';
@@ -12,6 +13,7 @@ import { devFile, followConfig } from './dev-file.ts';
 import { FileWatch } from './file-watch.ts';
 import { observePlugin } from './observe-planned.ts';
 import { pluginFiles } from './plugin-files.ts';
+import { reloadPath } from './reload-path.ts';
 import { Reloader } from './reloader.ts';
 import { RequestLog } from './request-log.ts';
 import { colorsFor, type Colors } from './terminal-colors.ts';
@@ -100,12 +102,14 @@ async function startCluster(plugins: readonly string[], { options, paint, signal
   const dataDir = resolve(options.dataDir);
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   const versions = new AdmissionVersions();
+  let reloader: Reloader | undefined;
   const running = await run({
     ownsProcess: true,
     file,
     dataDir,
     signal,
     port: options.port ?? 0,
+    paths: [reloadPath(() => reloader)],
     onSpan: (span) => log.span(span),
     onWarning: (warning) => print(paint.yellow(`Warning: ${warning}`)),
     mapPlugin: (planned) =>
@@ -117,7 +121,7 @@ async function startCluster(plugins: readonly string[], { options, paint, signal
       }),
   });
   const client = running.composition.host.get(Client);
-  const reloader = new Reloader({
+  const started = new Reloader({
     host: running.composition.host,
     plugins: running.composition.plan.plugins,
     reloaded: (name, ms) => {
@@ -129,15 +133,16 @@ async function startCluster(plugins: readonly string[], { options, paint, signal
       print(`${paint.red(`${paint.bold(name)} was not reloaded; the previous version keeps running:`)}\n${message}`),
     restartNeeded: (name, keys) => print(paint.yellow(`${paint.bold(name)}: restart oarlock dev to apply the changed ${keys.join(', ')}`)),
   });
-  const configs = followConfig(options.file, { plugins, reloader, paint, print, running: file.spec });
-  await reloader.warm();
+  reloader = started;
+  const configs = followConfig(options.file, { plugins, reloader: started, paint, print, running: file.spec });
+  await started.warm();
   await printMatchWarnings(client, versions.adopt(), { paint, print });
-  print(banner(running, { dataDir, names: reloader.names, paint }));
+  print(banner(running, { dataDir, names: started.names, paint, consoleLink: await adminLink(running) }));
   log.renew();
   return {
     async close() {
       configs?.close();
-      await reloader.close();
+      await started.close();
       await running.stop();
     },
   };
@@ -145,13 +150,24 @@ async function startCluster(plugins: readonly string[], { options, paint, signal
 
 function banner(
   { server, startedInMs }: RunningCluster,
-  { dataDir, names, paint }: { readonly dataDir: string; readonly names: readonly string[]; readonly paint: Colors },
+  {
+    dataDir,
+    names,
+    paint,
+    consoleLink,
+  }: {
+    readonly dataDir: string;
+    readonly names: readonly string[];
+    readonly paint: Colors;
+    readonly consoleLink: string | undefined;
+  },
 ): string {
   const kubeconfig = relative(process.cwd(), adminKubeconfig(dataDir));
   return [
     `${paint.bold('Oarlock')} is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s), in memory.`,
     '',
     `  export KUBECONFIG=${kubeconfig.startsWith('..') ? adminKubeconfig(dataDir) : `$PWD/${kubeconfig}`}`,
+    ...(consoleLink === undefined ? [] : [`  Console: ${consoleLink}`]),
     '',
     names.length === 0
       ? 'No plugin of your own is loaded: name one with `oarlock dev ./plugin.ts`, or by its path in the file of -f.'

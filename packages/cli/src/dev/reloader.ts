@@ -24,6 +24,9 @@ export interface ReloaderOptions {
   restartNeeded(name: string, keys: readonly string[]): void;
 }
 
+/** The duration of a reload in milliseconds, or why the previous version keeps running, with file and line of each error. */
+export type ReloadResult = { readonly ms: number } | { readonly error: string };
+
 interface ReloadablePlugin {
   readonly planned: PlannedPlugin;
   readonly source: string;
@@ -32,7 +35,7 @@ interface ReloadablePlugin {
   declares: Plugin['declares'];
   inputs: ReadonlySet<string>;
   /** The latest reload of the plugin. Reloads of one plugin run one after another. */
-  last: Promise<void>;
+  last: Promise<unknown>;
 }
 
 /** Replaces a plugin by a new version when one of its files is saved. If the new version does not load, the running version stays. */
@@ -48,8 +51,13 @@ export class Reloader {
       if (source === undefined || placement === undefined) return [];
       return [
         {
-          ...{ planned, source, placement, declares: planned.plugin.declares },
-          ...{ compiler: new PluginCompiler(source), inputs: new Set([source, ...inputs]), last: Promise.resolve() },
+          planned,
+          source,
+          placement,
+          declares: planned.plugin.declares,
+          compiler: new PluginCompiler(source),
+          inputs: new Set([source, ...inputs]),
+          last: Promise.resolve(),
         },
       ];
     });
@@ -68,6 +76,12 @@ export class Reloader {
     return this.#plugins
       .filter((target) => target.source === source && (name === undefined || target.planned.name === name))
       .map(({ planned }) => planned.name);
+  }
+
+  /** Reloads a plugin although its files have not changed. Returns undefined if no plugin has the name. */
+  reloadByName(name: string): Promise<ReloadResult> | undefined {
+    const target = this.#plugins.find(({ planned }) => planned.name === name);
+    return target && this.reload(target);
   }
 
   /** Compiles all plugins once, so that the first reload takes no longer than later reloads. */
@@ -91,16 +105,21 @@ export class Reloader {
     await Promise.all(this.#plugins.map(({ compiler }) => compiler.dispose()));
   }
 
-  reload(target: ReloadablePlugin, placement: PlacementSpec = target.placement): Promise<void> {
+  reload(target: ReloadablePlugin, placement: PlacementSpec = target.placement): Promise<ReloadResult> {
     const startedAt = performance.now();
-    target.last = target.last.then(() => this.#reload(target, placement, startedAt));
-    return target.last;
+    const result = target.last.then(() => this.#reload(target, placement, startedAt));
+    target.last = result;
+    return result;
   }
 
-  async #reload(target: ReloadablePlugin, placement: PlacementSpec, startedAt: number): Promise<void> {
+  async #reload(target: ReloadablePlugin, placement: PlacementSpec, startedAt: number): Promise<ReloadResult> {
     const { host, reloaded, rejected, restartNeeded, isRemote } = this.#options;
     const { planned, source, compiler } = target;
-    const rejectFaults = (list: readonly Fault[]) => rejected(planned.name, list.map(describeFault).join('\n'));
+    const reject = (error: string): ReloadResult => {
+      rejected(planned.name, error);
+      return { error };
+    };
+    const rejectFaults = (list: readonly Fault[]) => reject(list.map(describeFault).join('\n'));
     const loaded = await loadPluginFile(compiler, { file: source });
     if (loaded.inputs !== undefined) {
       target.inputs = new Set([source, ...target.inputs, ...loaded.inputs]);
@@ -115,11 +134,12 @@ export class Reloader {
       target.placement = placement;
       if (!isDeepStrictEqual(adapted.declares, target.declares)) restartNeeded(planned.name, ['declares']);
       target.declares = adapted.declares;
-      reloaded(planned.name, performance.now() - startedAt);
+      const ms = performance.now() - startedAt;
+      reloaded(planned.name, ms);
       retired.catch((error: unknown) => rejected(planned.name, `the previous version did not stop cleanly: ${String(error)}`));
+      return { ms };
     } catch (error) {
-      if (error instanceof WiringError) rejectFaults(error.faults);
-      else rejected(planned.name, errorText(error));
+      return error instanceof WiringError ? rejectFaults(error.faults) : reject(errorText(error));
     }
   }
 }

@@ -124,6 +124,14 @@ it('replaces twenty versions of a plugin under constant load without losing a re
   await save(0, "{ reads: 'pods' }");
   await declared;
   expect(restarts.slice(1)).toEqual([['admission-versioned', ['declares']]]);
+  expect(reloader.reloadByName('admission-other')).toBeUndefined();
+  expect(await reloader.reloadByName('admission-versioned')).toEqual({ ms: expect.any(Number) });
+  const failed = new Promise<void>((resolve) => {
+    took = resolve;
+  });
+  await writeFile(file, 'export default\n  const;');
+  await failed;
+  expect(await reloader.reloadByName('admission-versioned')).toEqual({ error: expect.stringMatching(/versioned\.ts:2:3: /) });
   for (const versions of answers) {
     expect(versions).toEqual(versions.toSorted((a, b) => a - b)); // no request used an older version than the one before
   }

@@ -8,7 +8,9 @@ export interface Ended {
 }
 
 const bin = fileURLToPath(new URL('../../bin/oarlock.js', import.meta.url));
-const fromSource = ['--conditions=@oarlock/source', '--import', import.meta.resolve('@oxc-node/core/register')];
+/** True if the tests themselves use the built packages: see `vitest.built.config.ts`. */
+export const built = import.meta.resolve('@oarlock/kernel/plugin').endsWith('.js');
+const sourceArguments = built ? [] : ['--conditions=@oarlock/source', '--import', import.meta.resolve('@oxc-node/core/register')];
 
 /** Runs a Node program until it exits. */
 export function runNode(args: readonly string[], cwd?: string): Promise<Ended> {
@@ -19,4 +21,4 @@ export function runNode(args: readonly string[], cwd?: string): Promise<Ended> {
   });
 }
 
-export const oarlock = (args: readonly string[], cwd?: string): Promise<Ended> => runNode([...fromSource, bin, ...args], cwd);
+export const oarlock = (args: readonly string[], cwd?: string): Promise<Ended> => runNode([...sourceArguments, bin, ...args], cwd);

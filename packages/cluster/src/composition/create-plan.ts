@@ -63,7 +63,7 @@ export async function createPlan(file: ClusterFile, options: PlanOptions = {}): 
     plugins.push(...planned.plugins);
     faults.push(...planned.faults);
   }
-  plugins.push(...pathPlugins(roles), ...(await rolePlugins(roles)));
+  plugins.push(...pathPlugins(roles, options.paths), ...(await rolePlugins(roles)));
   const network = roles.includes('kubelet') ? undefined : await networkOfNodes(file, options.knownPlugins);
   const host = await options.allocate?.({ file, roles, serviceCIDR: declaredServiceCIDR(plugins), isShared: usesSharedStorage(plugins) });
   const resolvedOptions = { ...options, ...host };
@@ -107,9 +107,9 @@ async function networkOfNodes(
   return 'fault' in loaded ? undefined : loaded.plugin;
 }
 
-function pathPlugins(roles: readonly RoleName[]): readonly PlannedPlugin[] {
+function pathPlugins(roles: readonly RoleName[], more: readonly Plugin[] = []): readonly PlannedPlugin[] {
   if (!roles.includes('apiserver')) return [];
-  const paths = roles.includes('scheduler') ? [...apiServerPaths, explainPath] : apiServerPaths;
+  const paths = [...apiServerPaths, ...(roles.includes('scheduler') ? [explainPath] : []), ...more];
   return paths.map((plugin) => ({ plugin, name: plugin.id, config: {}, path: 'spec', segments: ['spec'] }));
 }
 

@@ -46,6 +46,8 @@ export interface PlanOptions {
   readonly server?: string;
   /** Returns a plugin in changed form; `oarlock dev` uses this to observe and replace plugins. */
   readonly mapPlugin?: (planned: PlannedPlugin) => PlannedPlugin;
+  /** Further paths of the API server, which belong to the program and not to the cluster file. */
+  readonly paths?: readonly Plugin[];
   /** Plugins that need not be loaded, keyed by their name in `use`; for tests. */
   readonly knownPlugins?: ReadonlyMap<string, Plugin>;
 }

@@ -5,13 +5,23 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
 const vitest = fileURLToPath(new URL('../../../../node_modules/.bin/vitest', import.meta.url));
-const conditions = ['@oarlock/source', 'node', 'import', 'module', 'default'];
-const config = {
+/** True if this test itself uses the built packages: see `vitest.built.config.ts`. */
+const built = import.meta.resolve('@oarlock/kernel/plugin').endsWith('.js');
+// one process, because loading the packages costs more than the tests; the timeouts are for busy machines
+const config = `
+const conditions = [${built ? '' : "'@oarlock/source', "}'node', 'import', 'module', 'default'];
+export default {
   resolve: { conditions },
   ssr: { resolve: { conditions, externalConditions: conditions } },
-  // one process, because loading the packages costs more than the tests; the timeouts are for busy machines
-  test: { isolate: false, maxWorkers: 1, testTimeout: 250_000, hookTimeout: 250_000 },
+  test: {
+    ${built ? 'server: { deps: { external: [/\\/(?:packages|plugins)\\/[^/]+\\/dist\\//] } },' : ''}
+    isolate: false,
+    maxWorkers: 1,
+    testTimeout: 250_000,
+    hookTimeout: 250_000,
+  },
 };
+`;
 
 interface Report {
   readonly testResults: readonly {
@@ -24,12 +34,12 @@ interface Report {
   }[];
 }
 
-/** Runs test files of a directory with the sources of Oarlock's packages. Returns how many files ran, and each failure. */
+/** Runs test files of a directory with Oarlock's packages. Returns how many files ran, and each failure. */
 export async function runTests(
   directory: string,
   tests: readonly string[],
 ): Promise<{ readonly files: number; readonly failures: readonly string[] }> {
-  await writeFile(join(directory, 'vitest.config.mjs'), `export default ${JSON.stringify(config)};`);
+  await writeFile(join(directory, 'vitest.config.mjs'), config);
   const report = join(directory, 'report.json');
   const options = ['run', '--root', directory, '--reporter=json', `--outputFile=${report}`];
   await promisify(execFile)(vitest, [...options, ...tests]).catch(() => undefined); // the report has the failures

@@ -194,7 +194,7 @@ export const text = {
     waited: (watch: string, queue: string) => `(after ${watch} on the watch, ${queue} in the queue)`,
     admission: {
       changes: (count: number) => (count === 1 ? 'Changed 1 field' : `Changed ${count.toLocaleString('en')} fields`),
-      help: 'Spans have no values. These are the values that were stored, after all plugins; the value before a change is not recorded.',
+      help: 'The new values are those that were stored, after all plugins. The values before are those that the plugin received, shortened and without secrets, if you may read the object.',
       compacted: 'The storage no longer has this version of the object: the values are not known.',
       unreadable: (reason: string) => `The values cannot be read: ${reason}`,
     },
@@ -242,6 +242,9 @@ export const text = {
     shared: '(all plugins of the slot)',
     observations: (count: number) => `${count.toLocaleString('en')} calls`,
     mean: (ms: string) => `mean ${ms}`,
+    reload: 'Reload the plugin',
+    reloaded: (ms: number) => `Reloaded in ${ms.toLocaleString('en')} ms`,
+    notReloaded: 'Not reloaded; the previous version keeps running',
   },
   scheduling: {
     notServed: 'This server does not explain scheduling.',

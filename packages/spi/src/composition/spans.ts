@@ -28,3 +28,9 @@ export interface SpanStore {
 }
 
 export const Spans = slot.one<SpanStore>('spans/v1');
+
+/**
+ * The attribute of spans of admission plugins with the values before their changes, as a JSON object by path. The API server shows it to readers of the object,
+ * and exports it to no collector.
+ */
+export const valuesBeforeAttribute = 'oarlock.before';

@@ -100,7 +100,12 @@ describe('OTLP', () => {
   it('has the shape of ExportTraceServiceRequest', () => {
     const at = 1_767_225_600_000;
     const body = otlpBody([
-      span('parent', { scope: 'apiserver', start: at, end: at + 1.5, attributes: { text: 'a', whole: 3, part: 0.5, yes: true } }),
+      span('parent', {
+        scope: 'apiserver',
+        start: at,
+        end: at + 1.5,
+        attributes: { text: 'a', whole: 3, part: 0.5, yes: true, 'oarlock.before': '{}' },
+      }),
       span('child', {
         scope: 'kubelet',
         parentId: spanId('parent'),

@@ -221,7 +221,7 @@ describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: 
     etcdctl('alarm', 'disarm');
     const commit = await storage.commit([{ key: '/again', value }], []);
     await watch.reached(commit.ok ? commit.revision : Infinity);
-    expect(watch.changes).toHaveLength(2 * keys.length + 1);
+    expect(watch.changes).toHaveLength(2 * stored.length + 1);
   });
 
   it('detects that etcd is suspended, and continues when it resumes', async () => {

@@ -18,6 +18,7 @@ const csiDriver = z.strictObject({
   /** True if pods are scheduled only to nodes for which the driver reports enough capacity. The driver then starts with the plugin. */
   storageCapacity: z.boolean().default(false),
   requiresRepublish: z.boolean().default(false),
+  seLinuxMount: z.boolean().default(false),
   volumeLifecycleModes: z
     .array(z.enum(['Persistent', 'Ephemeral']))
     .min(1)

@@ -32,6 +32,8 @@ export interface WorldOptions {
   readonly servesSnapshots?: boolean;
   /** Overrides of the driver's CSIDriver. */
   readonly csiDriver?: object;
+  /** The SELinux context of files of containers on the node; absent on a node without SELinux. */
+  readonly fileContext?: string;
 }
 
 /** An in-memory API, a real driver on a socket, and the plugin. */
@@ -108,6 +110,7 @@ export class World implements AsyncDisposable {
       clock: systemClock,
       log: silentLogger,
       dataDir: join(this.directory, 'plugin'),
+      fileContext: async () => this.#options.fileContext,
     });
     this.#plugins.push(csi);
     csi.setNodeName('here');

@@ -5,11 +5,13 @@ import type {
   IngressBackend,
   IngressClass,
   IPAddress,
+  IPAddressSpec,
   NetworkPolicy,
   NetworkPolicyPeer,
   NetworkPolicyPort,
   ServiceCIDR,
 } from '../../generated/types/networking-v1.ts';
+import { jsonEqual } from '../../json/json.ts';
 import { formatCIDR, parseCIDR } from '../../net/cidr.ts';
 import { cidrFamily, ipFamily } from '../../net/ip.ts';
 import {
@@ -28,6 +30,7 @@ import {
   validateEnum,
   validatePortNumberOrName,
   validateNonEmpty,
+  isImmutable,
   type Errors,
 } from './checks.ts';
 import { validateLabelSelector } from '../meta.ts';
@@ -218,6 +221,10 @@ export function validateNetworkPolicy(errors: Errors, { spec }: NetworkPolicy, o
       if (type !== 'Ingress' && type !== 'Egress') errors.push(notSupported(`spec.policyTypes[${i}]`, type, ['Egress', 'Ingress']));
 }
 
+/** Returns the reference as upstream prints it: with the fields of the internal type, which are named as in Go. */
+const internalParent = (parent: IPAddressSpec['parentRef']) =>
+  parent && { Group: parent.group ?? '', Resource: parent.resource, Namespace: parent.namespace ?? '', Name: parent.name };
+
 export function validateIPAddress(errors: Errors, { spec }: IPAddress, old?: IPAddress): void {
   const { parentRef } = spec ?? {};
   if (parentRef === undefined) errors.push(required('spec.parentRef'));
@@ -230,7 +237,8 @@ export function validateIPAddress(errors: Errors, { spec }: IPAddress, old?: IPA
     else addInvalid(errors, 'spec.parentRef.name', name, isPathSegmentName(name));
     if (namespace !== '') addInvalid(errors, 'spec.parentRef.namespace', namespace, isPathSegmentName(namespace));
   }
-  if (old !== undefined) validateImmutable(errors, 'spec.parentRef', parentRef, old.spec?.parentRef);
+  if (old !== undefined && !jsonEqual(parentRef, old.spec?.parentRef))
+    errors.push(invalid('spec.parentRef', internalParent(parentRef), isImmutable));
 }
 
 export function validateServiceCIDR(errors: Errors, { spec }: ServiceCIDR, old?: ServiceCIDR): void {

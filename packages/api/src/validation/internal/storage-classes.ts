@@ -6,6 +6,7 @@ import type {
   CSIStorageCapacity,
   StorageClass,
   VolumeAttachment,
+  VolumeAttachmentSpec,
   VolumeAttributesClass,
 } from '../../generated/types/storage-v1.ts';
 import { jsonEqual } from '../../json/json.ts';
@@ -140,10 +141,17 @@ export function validateCSINode(errors: Errors, { spec }: CSINode, old?: CSINode
   }
 }
 
+/** Returns the spec as upstream prints it, except for inline volumes: with the fields of the internal type, which are named as in Go. */
+const internalAttachment = ({ attacher, nodeName, source }: VolumeAttachmentSpec) => ({
+  Attacher: attacher,
+  Source: { PersistentVolumeName: source.persistentVolumeName ?? null, InlineVolumeSpec: source.inlineVolumeSpec ?? null },
+  NodeName: nodeName,
+});
+
 export function validateVolumeAttachment(errors: Errors, { spec }: VolumeAttachment, old?: VolumeAttachment): void {
   const { attacher = '', nodeName = '', source } = spec ?? {};
   if (old !== undefined) {
-    validateImmutable(errors, 'spec', spec, old.spec);
+    if (!jsonEqual(spec, old.spec)) errors.push(invalid('spec', internalAttachment(spec), isImmutable));
     return;
   }
   validateCSIDriverName(errors, 'spec.attacher', attacher);

@@ -1,9 +1,8 @@
+import { authorityPem, certificateRequest, stubRequest } from '@oarlock/testing/sample-certificates';
 import { applyDefaults } from '../../../src/defaulting/apply-defaults.ts';
 import { gvkOf, kindOf } from '../../../src/kinds.ts';
 import type { KubeObject } from '../../../src/object.ts';
 import { validateObject } from '../../../src/validation/validate-object.ts';
-import { authorityPem, stubRequest } from '../../support/pod-certificates.ts';
-import { certificateRequest } from '../../support/certificate-request.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -117,6 +116,8 @@ export interface ValidationRule {
   readonly old?: Fields;
   readonly subresource?: string;
   /** The errors: `field: message`, which may end with `…`. */
+  /** The present time in milliseconds. */
+  readonly now?: number;
   readonly errors: readonly string[];
 }
 
@@ -131,7 +132,7 @@ function merged(value: unknown, change: unknown): unknown {
 const withoutUndefined = (object: unknown): KubeObject => JSON.parse(JSON.stringify(object)) as KubeObject;
 
 /** Returns the errors of the write, as `field: message`. */
-export function errorsOf({ kind, fields, old, subresource }: Omit<ValidationRule, 'errors' | 'rule'>): readonly string[] {
+export function errorsOf({ kind, fields, old, subresource, now }: Omit<ValidationRule, 'errors' | 'rule'>): readonly string[] {
   const gvk = gvkOf({ kind, ...samples[kind] } as unknown as KubeObject);
   const metadata = { name: 'x', uid: 'u', resourceVersion: '1', ...(kindOf(gvk)?.namespaced === true && { namespace: 'd' }) };
   const object = (change: Fields) =>
@@ -141,6 +142,9 @@ export function errorsOf({ kind, fields, old, subresource }: Omit<ValidationRule
         merged({ kind, ...samples[kind], metadata: { ...metadata, ...(samples[kind]?.['metadata'] as Fields | undefined) } }, change),
       ),
     );
-  const errors = validateObject(gvk, object(fields), old && object(old), subresource === undefined ? {} : { subresource });
+  const errors = validateObject(gvk, object(fields), old && object(old), {
+    ...(subresource !== undefined && { subresource }),
+    ...(now !== undefined && { now }),
+  });
   return errors.map(({ field, message }) => `${field}: ${message}`);
 }

@@ -183,12 +183,12 @@ export interface ExistingObject {
  * @throws StatusError Invalid if there are errors
  */
 export function validateExisting(operation: WriteOperation, prepared: PreparedObject, old: ExistingObject): void {
-  const { kind, context, subresource } = operation;
+  const { kind, context, registry, subresource } = operation;
   const { stored, returned, strategyContext } = prepared;
   const { name, subresource: subresourceName, body } = context.request;
+  const update = { object: returned, old: old.returned, subresource: subresourceName, sent: body, now: registry.clock.now() };
   throwIfInvalid(operation, name, () => [
-    ...(subresource?.validate?.(stored, old.stored, strategyContext) ??
-      validateForUpdate(kind, { object: returned, old: old.returned, subresource: subresourceName, sent: body })),
+    ...(subresource?.validate?.(stored, old.stored, strategyContext) ?? validateForUpdate(kind, update)),
     ...(subresource === undefined ? (kind.strategy.validateUpdate?.(stored, old.stored, strategyContext) ?? []) : []),
   ]);
   warn(operation, prepared, old);

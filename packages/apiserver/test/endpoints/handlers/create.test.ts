@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { certificateRequest } from '../../support/certificate-request.ts';
+import { certificateRequest } from '@oarlock/testing/sample-certificates';
 import { configMap, pod, rejectionOf, TestServer } from '../../support/pipeline-fixture.ts';
 
 let server: TestServer;

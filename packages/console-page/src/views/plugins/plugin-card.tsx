@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact';
 import { StatusDot } from '../../components/status-dot.tsx';
 import { toYaml } from '../../components/yaml-text.ts';
 import { text } from '../../text/en.ts';
@@ -12,15 +13,17 @@ export interface PluginCardProps {
   /** Absent for plugins of Oarlock, whose faults end the process. */
   readonly health: PluginHealth | undefined;
   readonly latency: PluginLatency | undefined;
+  readonly children?: ComponentChildren;
 }
 
 /** One plugin: what it consumes, its config without secrets, health, faults and latency. */
-export function PluginCard({ plugin, health, latency }: PluginCardProps) {
+export function PluginCard({ plugin, health, latency, children }: PluginCardProps) {
   const { name, id, slot, needs, config } = plugin;
   const faults = Object.entries(health?.faults ?? {}).filter(([, count]) => count > 0);
   return (
     <section class="card" aria-labelledby="plugin-name">
       <h2 id="plugin-name">{name}</h2>
+      {children}
       <div class="columns">
         <div>
           <dl class="facts">

@@ -11,12 +11,16 @@ import type { ViewProps } from '../registry.ts';
 import { lanesOf, latencyOf, type Lane, type PlacedPlugin, type PluginHealth } from './composition.ts';
 import { durationHistograms, type Histogram } from './metrics.ts';
 import { PluginCard } from './plugin-card.tsx';
+import { readReloadable } from './plugin-reload.ts';
+import { ReloadButton } from './reload-button.tsx';
 
 interface ProcessFacts {
   readonly plugins: readonly PlacedPlugin[];
   readonly health: readonly PluginHealth[];
   readonly checks: readonly HealthCheck[];
   readonly histograms: readonly Histogram[];
+  /** The names of the plugins that the user may reload. */
+  readonly reloadable: readonly string[];
 }
 
 async function loadFacts(client: ApiClient, signal: AbortSignal): Promise<ProcessFacts> {
@@ -33,7 +37,8 @@ async function loadFacts(client: ApiClient, signal: AbortSignal): Promise<Proces
       throw error;
     }),
   ]);
-  return { plugins, health: health.plugins, checks: healthChecks(checks), histograms: durationHistograms(metrics) };
+  const reloadable = await readReloadable(client, plugins, signal);
+  return { plugins, reloadable, health: health.plugins, checks: healthChecks(checks), histograms: durationHistograms(metrics) };
 }
 
 /** The plugins of the API server's process by slot, in the order of the data flow, and one of them with its config, health and latency. */
@@ -62,7 +67,9 @@ export function View({ params }: ViewProps) {
               plugin={plugin}
               health={value.health.find(({ name }) => name === plugin.name)}
               latency={latencyOf(plugin, value.histograms)}
-            />
+            >
+              {value.reloadable.includes(plugin.name) && <ReloadButton key={plugin.name} name={plugin.name} onReload={reload} />}
+            </PluginCard>
           )}
           {lanes.map((lane) => (
             <LaneRow key={lane.id} lane={lane} health={value.health} selected={plugin} />

@@ -10,6 +10,7 @@ import { parseTime } from '../../../values/time.ts';
 import type { Errors } from '../checks.ts';
 import { validateConditions } from '../../meta.ts';
 import { parseCertificationRequest, publicKeyOf } from './certificate-request.ts';
+import { alternativeNames, isMailAddress } from './alternative-names.ts';
 import { invalidWithoutValue } from './pod-certificate-request.ts';
 import { parseCertificate, textBlocks } from './trust-bundle.ts';
 
@@ -17,6 +18,7 @@ const finalTypes = ['Issued', 'Denied', 'Failed'];
 const maxChainSize = 100 * 1024;
 const hourMs = 3_600_000;
 const tenMinutesMs = 600_000;
+const maxSkewMs = 300_000;
 const chainPath = 'status.certificateChain';
 const immutableStatus = {
   final: 'immutable after PodCertificateRequest is issued, denied, or failed',
@@ -27,11 +29,14 @@ const immutableStatus = {
 const isTrue = ({ conditions = [] }: PodCertificateRequestStatus, ...types: readonly string[]) =>
   conditions.some(({ type, status }) => status === 'True' && types.includes(type ?? ''));
 
-/** Validates a write of the status of a PodCertificateRequest: it changes once, to issued, denied or failed (KEP-4317). */
+/**
+ * Validates a write of the status of a PodCertificateRequest: it changes once, to issued, denied or failed (KEP-4317). `now` is the present time in
+ * milliseconds; without it, `notBefore` is not compared with the present time.
+ */
 export function validatePodCertificateRequestStatus(
   errors: Errors,
   { status = {}, spec }: PodCertificateRequest,
-  { status: old = {} }: PodCertificateRequest,
+  { old: { status: old = {} }, now }: { readonly old: PodCertificateRequest; readonly now: number | undefined },
 ): void {
   const count = errors.length;
   let known = 0;
@@ -47,23 +52,29 @@ export function validatePodCertificateRequestStatus(
   }
   validateConditions(errors, 'status.conditions', status.conditions ?? []);
   if (errors.length > count) return;
-  const fault = statusFault(status, old, spec);
+  const fault = statusFault(status, old, { spec, now });
   if (fault !== undefined) errors.push(...fault);
+}
+
+/** What a certificate is compared with. */
+interface Expectation {
+  readonly spec: PodCertificateRequestSpec;
+  readonly now: number | undefined;
 }
 
 function statusFault(
   status: PodCertificateRequestStatus,
   old: PodCertificateRequestStatus,
-  spec: PodCertificateRequestSpec,
+  expected: Expectation,
 ): readonly FieldError[] | undefined {
   const unless = (isEqual: boolean, detail: string) => (isEqual ? undefined : [invalidWithoutValue('status', detail)]);
   if (isTrue(old, ...finalTypes)) return unless(jsonEqual(status, old), immutableStatus.final);
   const { conditions: _, ...others } = status;
   if (isTrue(status, 'Denied', 'Failed')) return unless(Object.keys(others).length === 0, immutableStatus.rejected);
-  return isTrue(status, 'Issued') ? issuedFault(status, spec) : unless(jsonEqual(status, old), immutableStatus.open);
+  return isTrue(status, 'Issued') ? issuedFault(status, expected) : unless(jsonEqual(status, old), immutableStatus.open);
 }
 
-function issuedFault(status: PodCertificateRequestStatus, spec: PodCertificateRequestSpec): readonly FieldError[] | undefined {
+function issuedFault(status: PodCertificateRequestStatus, { spec, now }: Expectation): readonly FieldError[] | undefined {
   const { certificateChain: chain = '' } = status;
   if (Buffer.byteLength(chain) > maxChainSize) return [tooLong(chainPath, maxChainSize)];
   const reject = (detail: string) => [invalid(chainPath, chain, detail)];
@@ -72,8 +83,11 @@ function issuedFault(status: PodCertificateRequestStatus, spec: PodCertificateRe
   if (leafBlock.type !== 'CERTIFICATE') return reject('issued certificate chain must consist entirely of CERTIFICATE PEM blocks');
   const leaf = parseCertificate(leafBlock.bytes);
   if (leaf === undefined) return reject('leaf certificate does not parse as valid X.509');
-  if (!isIssuedTo(leaf, spec)) return reject('leaf certificate was not issued to the requested public key');
-  const fault = missingTimes(status) ?? timesFault(status, leaf, spec);
+  const nameFaults = namesFaults(leaf);
+  if (!isIssuedTo(leaf, spec)) return [...nameFaults, ...reject('leaf certificate was not issued to the requested public key')];
+  const incomplete = [...nameFaults, ...missingTimes(status)];
+  if (incomplete.length > 0) return incomplete;
+  const fault = timesFault(status, leaf, { spec, now });
   if (fault !== undefined) return fault;
   for (const { type, bytes } of rest) {
     // upstream's text has this typo
@@ -81,6 +95,21 @@ function issuedFault(status: PodCertificateRequestStatus, spec: PodCertificateRe
     if (parseCertificate(bytes) === undefined) return reject('intermediate certificate does not parse as valid X.509');
   }
   return undefined;
+}
+
+function namesFaults(leaf: X509Certificate): readonly FieldError[] {
+  const { dns, email } = alternativeNames(leaf);
+  const fault = (name: string, detail: string) => invalid(chainPath, name, detail);
+  return [
+    ...dns.flatMap((name) => [
+      ...(name === '' ? [fault(name, 'leaf certificate should not contain empty DNSName')] : []),
+      ...(name.includes('..') ? [fault(name, "leaf certificate's DNSName should not contain '..'")] : []),
+      ...(name.startsWith('.') || name.endsWith('.') ? [fault(name, "leaf certificate's DNSName should not start or end with '.'")] : []),
+    ]),
+    ...email
+      .filter((address) => !isMailAddress(address))
+      .map((address) => fault(address, 'leaf certificate should not contain invalid EmailAddress')),
+  ];
 }
 
 function isIssuedTo(leaf: X509Certificate, { stubPKCS10Request = '', pkixPublicKey = '' }: PodCertificateRequestSpec): boolean {
@@ -91,23 +120,22 @@ function isIssuedTo(leaf: X509Certificate, { stubPKCS10Request = '', pkixPublicK
   return key?.equals(leaf.publicKey) === true;
 }
 
-function missingTimes({ notBefore, notAfter, beginRefreshAt }: PodCertificateRequestStatus): readonly FieldError[] | undefined {
+function missingTimes({ notBefore, notAfter, beginRefreshAt }: PodCertificateRequestStatus): readonly FieldError[] {
   const consistent = 'must be present and consistent with the issued certificate';
-  const missing = [
+  return [
     ...(notBefore === undefined ? [required('status.notBefore', consistent)] : []),
     ...(notAfter === undefined ? [required('status.notAfter', consistent)] : []),
     ...(beginRefreshAt === undefined
       ? [required('status.beginRefreshAt', 'must be present and in the range [notbefore+10min, notafter-10min]')]
       : []),
   ];
-  return missing.length > 0 ? missing : undefined;
 }
 
-/** Returns the first fault of the times. The comparison of notBefore with the present time is left to the signer. */
+/** Returns the first fault of the times. */
 function timesFault(
   { notBefore = '', notAfter = '', beginRefreshAt = '' }: PodCertificateRequestStatus,
   leaf: X509Certificate,
-  { maxExpirationSeconds = 86_400 }: PodCertificateRequestSpec,
+  { spec: { maxExpirationSeconds = 86_400 }, now }: Expectation,
 ): readonly FieldError[] | undefined {
   const [from, to, refresh] = [notBefore, notAfter, beginRefreshAt].map((time) => parseTime(time) ?? Number.NaN) as [
     number,
@@ -118,6 +146,12 @@ function timesFault(
   const lifetime = `${(end - start) / 1000}s`;
   const faults: readonly (readonly [boolean, string, string, string])[] = [
     [from !== start, 'status.notBefore', notBefore, 'must be set to the NotBefore time encoded in the leaf certificate'],
+    [
+      now !== undefined && Math.abs(from - now) >= maxSkewMs,
+      'status.notBefore',
+      notBefore,
+      "must be set to within 5 minutes of kube-apiserver's current time",
+    ],
     [to !== end, 'status.notAfter', notAfter, 'must be set to the NotAfter time encoded in the leaf certificate'],
     [end - start < hourMs, chainPath, lifetime, 'leaf certificate lifetime must be >= 1 hour'],
     [

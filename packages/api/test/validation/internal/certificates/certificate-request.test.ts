@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { certificateRequestFault } from '../../../../src/validation/internal/certificates/certificate-request.ts';
-import { certificateRequestPem } from '../../../support/certificate-request.ts';
+import { certificateRequestPem } from '@oarlock/testing/sample-certificates';
 
 const ecdsa = `-----BEGIN CERTIFICATE REQUEST-----
 MIHZMIGAAgEAMB4xDTALBgNVBAoMBGRldnMxDTALBgNVBAMMBGphbmUwWTATBgcq

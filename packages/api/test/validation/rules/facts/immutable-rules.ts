@@ -177,7 +177,9 @@ export const immutableRules: readonly ValidationRule[] = [
     kind: 'VolumeAttachment',
     fields: { spec: { nodeName: 'm' } },
     old: {},
-    errors: ['spec: Invalid value: …'],
+    errors: [
+      `spec: Invalid value: {"Attacher":"d","Source":{"PersistentVolumeName":"v","InlineVolumeSpec":null},"NodeName":"m"}: ${frozen}`,
+    ],
   },
   {
     rule: 'storage.ValidateCSIStorageCapacityUpdate',
@@ -219,7 +221,7 @@ export const immutableRules: readonly ValidationRule[] = [
     kind: 'IPAddress',
     fields: { spec: { parentRef: { name: 't' } } },
     old: {},
-    errors: ['spec.parentRef: Invalid value: …'],
+    errors: [`spec.parentRef: Invalid value: {"Group":"","Resource":"services","Namespace":"d","Name":"t"}: ${frozen}`],
   },
   {
     rule: 'discovery.ValidateEndpointSliceUpdate',
@@ -261,14 +263,18 @@ export const immutableRules: readonly ValidationRule[] = [
     kind: 'ResourceClaim',
     fields: { spec: { devices: { requests: [{ name: 's', exactly: { deviceClassName: 'class' } }] } } },
     old: {},
-    errors: ['spec: Invalid value: …'],
+    errors: [
+      `spec: Invalid value: {"devices":{"requests":[{"name":"s","exactly":{"deviceClassName":"class","allocationMode":"ExactCount","count":1}}]}}: ${frozen}`,
+    ],
   },
   {
     rule: 'resource.ValidateResourceClaimTemplateUpdate',
     kind: 'ResourceClaimTemplate',
     fields: { spec: { spec: { devices: { requests: [{ name: 's', exactly: { deviceClassName: 'class' } }] } } } },
     old: {},
-    errors: ['spec: Invalid value: …'],
+    errors: [
+      `spec: Invalid value: {"spec":{"devices":{"requests":[{"name":"s","exactly":{"deviceClassName":"class","allocationMode":"ExactCount","count":1}}]}}}: ${frozen}`,
+    ],
   },
   {
     rule: 'resource.ValidateResourceSliceUpdate',

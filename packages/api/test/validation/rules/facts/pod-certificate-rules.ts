@@ -1,6 +1,13 @@
 import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
-import { certificateRequestPem } from '../../../support/certificate-request.ts';
-import { authorityPem, leafPem, leafTimes } from '../../../support/pod-certificates.ts';
+import {
+  authorityPem,
+  certificateRequestPem,
+  leafPem,
+  leafTimes,
+  leafWithNamesPem,
+  leafWithNamesKey,
+  leafWithNamesTimes,
+} from '@oarlock/testing/sample-certificates';
 import type { ValidationRule } from '../rule-samples.ts';
 
 const omitted = 'spec.trustBundle: Invalid value: "<value omitted>"';
@@ -30,6 +37,16 @@ const issued = (status: object = {}) => ({
 const exactlyOne = 'spec: Invalid value: exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set';
 const create = { kind: 'PodCertificateRequest' } as const;
 const statusWrite = { kind: 'PodCertificateRequest', subresource: 'status', old: {} } as const;
+
+const nameErrors = [
+  'status.certificateChain: Invalid value: "": leaf certificate should not contain empty DNSName',
+  `status.certificateChain: Invalid value: "a..b": leaf certificate's DNSName should not contain '..'`,
+  `status.certificateChain: Invalid value: ".a": leaf certificate's DNSName should not start or end with '.'`,
+  `status.certificateChain: Invalid value: "a.": leaf certificate's DNSName should not start or end with '.'`,
+  'status.certificateChain: Invalid value: "bad": leaf certificate should not contain invalid EmailAddress',
+  'status.certificateChain: Invalid value: "a@": leaf certificate should not contain invalid EmailAddress',
+];
+const notNow = `status.notBefore: Invalid value: "${leafTimes.notBefore}": must be set to within 5 minutes of kube-apiserver's current time`;
 
 /** Rules of ClusterTrustBundles and PodCertificateRequests. */
 export const podCertificateRules: readonly ValidationRule[] = [
@@ -211,6 +228,31 @@ export const podCertificateRules: readonly ValidationRule[] = [
     ...statusWrite,
     fields: issued(status),
     errors: [error],
+  })),
+  {
+    rule: 'certificates.ValidatePodCertificateRequestStatusUpdate: issued, the names of the certificate',
+    ...statusWrite,
+    fields: { ...keyed(leafWithNamesKey, 'AA=='), ...issued({ certificateChain: leafWithNamesPem, ...leafWithNamesTimes }) },
+    errors: nameErrors,
+  },
+  {
+    rule: 'certificates.ValidatePodCertificateRequestStatusUpdate: issued, names and another key',
+    ...statusWrite,
+    fields: issued({ certificateChain: leafWithNamesPem, ...leafWithNamesTimes }),
+    errors: [...nameErrors, 'status.certificateChain: Invalid value: …'],
+  },
+  ...(
+    [
+      ['4 minutes and 59 seconds ago', 299_000, []],
+      ['5 minutes ago', 300_000, [notNow]],
+      ['in 5 minutes', -300_000, [notNow]],
+    ] as const
+  ).map(([when, age, errors]) => ({
+    rule: `certificates.ValidatePodCertificateRequestStatusUpdate: issued ${when}`,
+    ...statusWrite,
+    fields: issued(),
+    now: Date.parse(leafTimes.notBefore) + age,
+    errors,
   })),
   {
     rule: 'certificates.ValidatePodCertificateRequestStatusUpdate: issued for longer than requested',

@@ -114,7 +114,8 @@ async function decideScale(update: ScaleUpdate, current: Item | undefined): Prom
     owned,
     current.object,
   );
-  throwIfInvalid(update, request.name, () => validateForUpdate(kind, { object: prepared, old: current.object, subresource: '' }));
+  const validation = { object: prepared, old: current.object, subresource: '', now: update.registry.clock.now() };
+  throwIfInvalid(update, request.name, () => validateForUpdate(kind, validation));
   return { action: 'put', object: prepared };
 }
 

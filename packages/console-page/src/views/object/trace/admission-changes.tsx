@@ -5,13 +5,16 @@ import { pathOf, type ApiResource } from '../../../api/resources.ts';
 import { useApp } from '../../../app/context.ts';
 import { useLoaded } from '../../../app/hooks.ts';
 import { text } from '../../../text/en.ts';
-import { changedFields, valueAt, type ChangedField } from './changed-fields.ts';
+import { changedFields, diffLines, valueAt, type ChangedField } from './changed-fields.ts';
 
 type Span = TreeNode['span'];
 
 const words = text.trace.admission;
 
-/** What an admission plugin changed. The values are read when the user opens the list, with the permissions of the user. */
+/**
+ * What an admission plugin changed. The values after the change are read when the user opens the list, with the permissions of the user; the span has those
+ * before it.
+ */
 export function AdmissionChanges({ span, write }: { readonly span: Span; readonly write: Span | undefined }) {
   const [isOpen, setIsOpen] = useState(false);
   const fields = changedFields(span);
@@ -23,8 +26,6 @@ export function AdmissionChanges({ span, write }: { readonly span: Span; readonl
     </details>
   );
 }
-
-const signs = { added: '+', changed: '~', removed: '-' } as const;
 
 function Diff({ fields, write }: { readonly fields: readonly ChangedField[]; readonly write: Span | undefined }) {
   const { client, resources } = useApp();
@@ -38,18 +39,16 @@ function Diff({ fields, write }: { readonly fields: readonly ChangedField[]; rea
     });
     return items[0];
   });
-  const textOf = (path: string) => {
-    const found = valueAt(value, path);
-    return found === undefined ? '' : `: ${JSON.stringify(found)}`;
-  };
   return (
     <>
       <pre class="diff" role="region" aria-label={words.changes(fields.length)} tabIndex={0}>
-        {fields.map(({ kind, path }) => (
-          <div key={path} class={kind === 'removed' ? 'diff-removed' : 'diff-added'}>
-            {`${signs[kind]} ${path}${kind === 'removed' ? '' : textOf(path)}`}
-          </div>
-        ))}
+        {fields
+          .flatMap((field) => diffLines(field, valueAt(value, field.path)))
+          .map(({ sign, text: content }) => (
+            <div key={`${sign} ${content}`} class={sign === '-' ? 'diff-removed' : 'diff-added'}>
+              {`${sign} ${content}`}
+            </div>
+          ))}
       </pre>
       <p class="quiet-text">
         {error === undefined ? words.help : isApiError(error, 410) ? words.compacted : words.unreadable(errorText(error))}

@@ -81,6 +81,7 @@ const hiddenAttributes = new Set([
   'oarlock.added',
   'oarlock.changed',
   'oarlock.removed',
+  'oarlock.before',
 ]);
 
 /** Returns the attributes of a span as text. */
