@@ -14,8 +14,9 @@ it('logs everything, and shows warnings and errors with their reason', () => {
   const start = startLog(log, (warning) => warnings.push(warning)).child({ plugin: 'storage-etcd' });
   start.info({}, 'adopted');
   start.warn({ reason: 'refused' }, 'waits');
+  start.warn({ error: 'refused' }, 'waits');
   start.error({}, 'ended');
-  expect(logged).toEqual(['info adopted', 'warn waits', 'error ended']);
+  expect(logged).toEqual(['info adopted', 'warn waits', 'warn waits', 'error ended']);
   expect(warnings).toEqual(['waits (refused)', 'ended']);
 });
 
