@@ -54,45 +54,54 @@ const long = [
   'storage-embedded/test/contract',
 ];
 
-const projects: TestProjectInlineConfiguration[] = [
-  {
-    extends: true,
-    test: {
-      name: 'shared',
-      include: everything,
-      exclude: [...measured, ...withProcesses, ...inNetworks, '**/node_modules/**'],
-      isolate: false,
-    },
-  },
-  { extends: true, test: { name: 'parts', include: withoutProcesses, exclude: ['**/node_modules/**'], isolate: false } },
-  {
-    extends: true,
-    test: { name: 'alone', include: [...measured, ...withProcesses], exclude: [...withoutProcesses, '**/node_modules/**'] },
-  },
-  {
-    extends: true,
-    test: {
-      name: 'networks',
-      include: inNetworks,
-      exclude: ['**/node_modules/**'],
-      // a file outside of a network namespace starts itself again in one: `inOwnNetwork` of @oarlock/testing
-      ...(canIsolateNetwork && { pool: bareNetworkPool, env: { OARLOCK_TEST_NETWORK: 'own' } }),
-    },
-  },
-];
+const fromSource = ['@oarlock/source', 'node', 'import', 'module', 'default'];
+const fromDist = fromSource.slice(1);
+const resolveBy = (conditions: string[]) => ({ resolve: { conditions }, ssr: { resolve: { conditions, externalConditions: conditions } } });
+const withSource = { extends: true as const, ...resolveBy(fromSource) };
+/** Half of the processor time for a file that has a process of its own. */
+const withDist = { extends: true as const, ...resolveBy(fromDist), plugins: [builtPackages] };
+const external = { server: { deps: { external: [builtFiles] } } };
 
 /**
  * Unit and contract tests of all packages: `vitest run` for all, `vitest run packages/cel` for one. Loading modules is most of the cost of a test file, so
- * files share a process unless they are named above. With `built`, the packages are loaded from `dist`, in half of the processor time.
+ * files share a process unless they are named above. With `built`, those that do not share one load the packages from `dist`.
  */
 export function unitTests(built: boolean) {
-  const conditions = [...(built ? [] : ['@oarlock/source']), 'node', 'import', 'module', 'default'];
+  const apart = built ? withDist : withSource;
+  const projects: TestProjectInlineConfiguration[] = [
+    {
+      ...withSource,
+      test: {
+        name: 'shared',
+        include: everything,
+        exclude: [...measured, ...withProcesses, ...inNetworks, '**/node_modules/**'],
+        isolate: false,
+      },
+    },
+    { ...withSource, test: { name: 'parts', include: withoutProcesses, exclude: ['**/node_modules/**'], isolate: false } },
+    {
+      ...apart,
+      test: {
+        name: 'alone',
+        include: [...measured, ...withProcesses],
+        exclude: [...withoutProcesses, '**/node_modules/**'],
+        ...(built && external),
+      },
+    },
+    {
+      ...apart,
+      test: {
+        name: 'networks',
+        include: inNetworks,
+        exclude: ['**/node_modules/**'],
+        ...(built && external),
+        // a file outside of a network namespace starts itself again in one: `inOwnNetwork` of @oarlock/testing
+        ...(canIsolateNetwork && { pool: bareNetworkPool, env: { OARLOCK_TEST_NETWORK: 'own' } }),
+      },
+    },
+  ];
   return defineConfig({
-    plugins: built ? [builtPackages] : [],
-    resolve: { conditions },
-    ssr: { resolve: { conditions, externalConditions: conditions } },
     test: {
-      ...(built && { server: { deps: { external: [builtFiles] } } }),
       pool: 'forks',
       maxWorkers: 4,
       passWithNoTests: false,

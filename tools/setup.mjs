@@ -4,7 +4,6 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 export const root = join(dirname(fileURLToPath(import.meta.url)), '..');
@@ -16,16 +15,10 @@ export function fail(what, remedy) {
   process.exit(1);
 }
 
-/**
- * Runs a program and returns its exit code and the beginning of its output. `show` lets it write to the terminal, or prints whole lines of a program
- * that runs beside another.
- */
+/** Runs a program; prints its output if it fails, or always with `show`. */
 export function run(command, args, { cwd = root, env = process.env, show = false, timeoutMs = 30 * 60_000 } = {}) {
   return new Promise((resolve) => {
-    const stdio = show === true ? 'inherit' : ['ignore', 'pipe', 'pipe'];
-    const child = spawn(command, args, { cwd, env, stdio, timeout: timeoutMs });
-    if (show === 'lines')
-      for (const stream of [child.stdout, child.stderr]) createInterface(stream).on('line', (line) => console.log(line));
+    const child = spawn(command, args, { cwd, env, stdio: show ? 'inherit' : ['ignore', 'pipe', 'pipe'], timeout: timeoutMs });
     const output = [];
     let kept = 0;
     const keep = (chunk) => {

@@ -50,13 +50,13 @@ function count(suites) {
 }
 
 /** Runs all test files of a config and counts the results in the report. */
-async function suite(title, { config, report, args = [] }) {
+async function suite(title, config, report) {
   console.log(`• ${title} ...`);
   const began = performance.now();
   const file = join(root, '.reports', `${report}.json`);
   rmSync(file, { force: true });
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`];
-  const { code } = await run(bin('vitest'), ['run', '--config', config, ...reporters, ...args], { show: 'lines', timeoutMs: 60 * 60_000 });
+  const { code } = await run(bin('vitest'), ['run', '--config', config, ...reporters], { show: true, timeoutMs: 60 * 60_000 });
   const suites = suitesOf(file);
   count(suites);
   // a run without a report, or with a failure exit code but no failed test, has failed as well
@@ -93,16 +93,8 @@ if (only === undefined || only === 'check') {
   await check('lint', bin('oxlint'), ['--config', '.oxlintrc.json', '--deny-warnings', 'packages', 'plugins', 'examples', 'e2e', 'tools']);
   await site;
 }
-const parts = [
-  { part: 'e2e', title: 'End-to-end tests over real components', config: 'e2e/vitest.config.ts' },
-  // with fewer processes than alone: they use the time in which end-to-end tests wait
-  { part: 'unit', title: 'Unit and contract tests', config: 'vitest.built.config.ts', args: only === undefined ? ['--maxWorkers=2'] : [] },
-];
-await Promise.all(
-  parts
-    .filter(({ part }) => only === undefined || only === part)
-    .map(({ part, title, ...options }) => suite(title, { report: part, ...options })),
-);
+if (only === undefined || only === 'unit') await suite('Unit and contract tests', 'vitest.built.config.ts', 'unit');
+if (only === undefined || only === 'e2e') await suite('End-to-end tests over real components', 'e2e/vitest.config.ts', 'e2e');
 
 for (const failure of failures) console.log(failure);
 console.log(`\n${totals.passed} passed, ${totals.failed} failed${totals.skipped > 0 ? `, ${totals.skipped} skipped` : ''}`);
