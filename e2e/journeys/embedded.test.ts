@@ -128,7 +128,8 @@ describe('oarlock up without a file', () => {
     try {
       await untilValue('the detached process is ready', status, ({ code }) => code === 0);
       // the crash came after readiness, with the message to the waiting process
-      expect(await readFile(join(dataDir, 'oarlock.log.out'), 'utf8')).toContain('Oarlock is ready at ');
+      const output = () => readFile(join(dataDir, 'oarlock.log.out'), 'utf8');
+      await untilValue('the message of the detached process', output, (text) => text.includes('Oarlock is ready at '));
       expect((await status()).code).toBe(0);
     } finally {
       await runProgram(oarlock.file, [...oarlock.args, 'down', '--data-dir', dataDir]);

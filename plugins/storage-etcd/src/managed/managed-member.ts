@@ -219,7 +219,8 @@ export class ManagedMember implements StorageProcess {
           await own.call(rpcs.status, {}, { repeated: false });
           return;
         } catch (error) {
-          const permanent = permanentFailure(this.failure);
+          // the member may run again at the moment, until it fails once more
+          const permanent = permanentFailure(this.#process?.lastEnd);
           if (permanent !== undefined) throw new Error(permanent.message(this.#options.server.address), { cause: error });
           if (clock.monotonic() - loggedAt > readyLogMs) {
             loggedAt = clock.monotonic();

@@ -42,6 +42,7 @@ export class SupervisedProcess {
   #supervision: Promise<void> = Promise.resolve();
   #restarts = 0;
   #failure: string | undefined;
+  #lastEnd: string | undefined;
   /** Size of the log when the program started: earlier lines are those of former processes. */
   #logStart = 0;
 
@@ -57,6 +58,10 @@ export class SupervisedProcess {
   /** The reason of the last unexpected end, with the last line of the log; undefined while the program runs. */
   get failure(): string | undefined {
     return this.#failure;
+  }
+  /** The last line of the log at the last unexpected end, also while the program runs again; undefined if it has not ended. */
+  get lastEnd(): string | undefined {
+    return this.#lastEnd;
   }
   get pid(): number | undefined {
     return this.#current?.pid;
@@ -100,7 +105,8 @@ export class SupervisedProcess {
       const startedAt = clock.monotonic();
       await this.#current?.ended;
       if (signal.aborted) return;
-      this.#failure = `etcd has ended: ${await this.#lastLine()}`;
+      this.#lastEnd = await this.#lastLine();
+      this.#failure = `etcd has ended: ${this.#lastEnd}`;
       if (clock.monotonic() - startedAt >= stableMs) this.#backoff.reset();
       const delayMs = Math.round(this.#backoff.next());
       log.error({ reason: this.#failure, delayMs }, 'the etcd member has ended and is started again');
