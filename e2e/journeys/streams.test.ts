@@ -118,14 +118,18 @@ describe('streams', () => {
     it('exec -it: the command has a terminal of the size of the client, and is notified of changes', async () => {
       const [ttyFile, script] = [join(dir, 'tty'), join(dir, 'in-terminal.sh')];
       const untilSize = (size: string, word: string) => `until [ "$(stty size)" = "${size}" ]; do sleep 0.1; done; echo ${word}`;
-      const inPod = `tty; ${untilSize('24 80', 'as-ours')}; ${untilSize('40 100', 'resized')}; exit 5`;
+      const inPod = `tty; ${untilSize('24 80', 'as-ours')}; ${untilSize('40 80', 'higher')}; ${untilSize('40 100', 'wider')}; exit 5`;
       await writeFile(script, `stty rows 24 cols 80; tty > ${ttyFile}; exec ${binary.file} exec -it idle -- sh -c '${inPod}'\n`);
       const terminal = new Daemon('script', ['-qec', `sh ${script}`, '/dev/null'], { env: { ...kubectl().env, ...env, TERM: 'xterm' } });
       try {
         await terminal.line(/\/dev\/pts\/\d+/);
         await terminal.line(/as-ours/);
-        await mustRun('stty', ['-F', (await readFile(ttyFile, 'utf8')).trim(), 'rows', '40', 'cols', '100']);
-        await terminal.line(/resized/);
+        const terminalFile = (await readFile(ttyFile, 'utf8')).trim();
+        // one after the other: kubectl drops a change that follows another before it has sent that one
+        await mustRun('stty', ['-F', terminalFile, 'rows', '40']);
+        await terminal.line(/higher/);
+        await mustRun('stty', ['-F', terminalFile, 'cols', '100']);
+        await terminal.line(/wider/);
         await terminal.line(/exit code 5/);
       } finally {
         await terminal.stop('SIGKILL');
