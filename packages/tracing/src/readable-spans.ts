@@ -47,8 +47,15 @@ async function mayRead(object: string, { identity, authz }: Reader): Promise<boo
   const name = names.at(-1);
   if (name === undefined) return false;
   const { decision } = await authorizeChain(authz, {
-    ...{ kind: 'resource', identity, verb: 'get', group, version: '*', resource, subresource: '' },
-    ...{ namespace: names.length > 1 ? (names[0] ?? '') : '', name },
+    kind: 'resource',
+    identity,
+    verb: 'get',
+    group,
+    version: '*',
+    resource,
+    subresource: '',
+    namespace: names.length > 1 ? (names[0] ?? '') : '',
+    name,
   });
   return decision === 'allow';
 }

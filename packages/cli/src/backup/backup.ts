@@ -10,6 +10,7 @@ import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { storagePkiDirectory } from '@oarlock/cluster/pki/storage-server';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
 import { adminAccess } from '../common/admin-access.ts';
+import { startTimeoutSeconds } from '../common/command-options.ts';
 import { openStoppedStorage } from '../common/stopped-storage.ts';
 import { writeBackup, type BackedUpFile, type BackupLine } from './backup-file.ts';
 import { configuredKeyFiles } from './configured-keys.ts';
@@ -24,9 +25,6 @@ export interface BackupOptions {
   /** Time in seconds within which the storage of a stopped cluster has to start. */
   readonly timeout?: number;
 }
-
-/** Default of `BackupOptions.timeout`: a member of etcd starts within seconds, or waits for the others. */
-export const startTimeoutSeconds = 60;
 
 /**
  * Directories with keys in the data directory. Without these keys, stored data cannot be decrypted, and credentials of nodes and pods are invalid.

@@ -8,10 +8,11 @@ import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { StorageDriver, Write } from '@oarlock/spi/storage';
 import { advanceBeyond } from './advance-revision.ts';
 import { checkBackup, isFile, readBackup, type BackedUpEntry, type BackedUpFile } from './backup-file.ts';
-import { clusterFileOf, isStorageCertificate, keyDirectories, startTimeoutSeconds } from './backup.ts';
+import { clusterFileOf, isStorageCertificate, keyDirectories } from './backup.ts';
 import { isConfiguredKey, restoreConfiguredKey } from './configured-keys.ts';
 import { checkEncryption } from './check-encryption.ts';
 import { CommandError } from '../common/command-error.ts';
+import { startTimeoutSeconds } from '../common/command-options.ts';
 import { openStoppedStorage } from '../common/stopped-storage.ts';
 
 export interface RestoreOptions {

@@ -62,8 +62,11 @@ export function seconds(text: string): number {
   return value;
 }
 
+/** The default of `--timeout` of commands that open the storage of a stopped cluster: a member of etcd starts within seconds, or waits for the others. */
+export const startTimeoutSeconds = 60;
+
 /** `--timeout` of commands that open the storage of a stopped cluster. */
 export const startTimeout = () =>
   new Option('--timeout <seconds>', 'time for the storage of a stopped cluster to start, such as until etcd has a quorum')
-    .default(60)
+    .default(startTimeoutSeconds)
     .argParser(seconds);

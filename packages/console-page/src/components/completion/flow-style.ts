@@ -164,7 +164,11 @@ class FlowScanner {
         if (!each.isMapping) return ['[]'];
         return index < this.#open.length - 1 && each.key !== undefined ? [each.key] : [];
       }),
-      ...{ key, prefix: this.#text.slice(from, this.#caret), from, to, keys },
+      key,
+      prefix: this.#text.slice(from, this.#caret),
+      from,
+      to,
+      keys,
       style: isMapping ? 'flow-mapping' : 'flow-list',
     };
   }

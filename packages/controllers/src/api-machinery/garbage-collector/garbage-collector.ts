@@ -154,8 +154,8 @@ export class GarbageCollector implements Controller {
   }
 
   /**
-   * The state is unknown if the object with the uid has another kind or name than the reference: the controller reads the object of that kind and name, as
-   * upstream does.
+   * Returns `unknown` if the object with the uid of the reference has another kind or name than the reference. The controller then reads the object that has
+   * the kind and the name of the reference, as upstream does.
    */
   #knownOwnerState(reference: OwnerReference): OwnerState | 'unknown' {
     if (this.#absentOwners.has(reference.uid)) return 'absent';

@@ -13,6 +13,8 @@ const minSeconds = 3600;
 const maxSeconds = 7_862_400;
 /** The limit for signers of Kubernetes itself. */
 const maxKubernetesSeconds = 86_400;
+/** The default of `maxExpirationSeconds`. */
+export const defaultExpirationSeconds = 86_400;
 const isKubernetesSigner = (name: string) => /^(?:[^/]+\.)?kubernetes\.io\//.test(name);
 
 /** Returns an error of a value that is not printed. */
@@ -46,7 +48,7 @@ export function validatePodCertificateRequest(
     if (uid === '') errors.push(invalid(`spec.${owner}UID`, uid, 'must not be empty'));
     if (uid.length > maxUidLength) errors.push(tooLong(`spec.${owner}UID`, maxUidLength));
   }
-  const { maxExpirationSeconds: seconds = maxKubernetesSeconds } = spec;
+  const { maxExpirationSeconds: seconds = defaultExpirationSeconds } = spec;
   const longest = isKubernetesSigner(signerName) ? maxKubernetesSeconds : maxSeconds;
   if (seconds < minSeconds || seconds > longest)
     errors.push(invalid('spec.maxExpirationSeconds', seconds, `must be in the range [${minSeconds}, ${longest}]`));
@@ -84,6 +86,7 @@ function keyTypeFault(field: string, { asymmetricKeyType, asymmetricKeyDetails =
   const { namedCurve = '', modulusLength = 0 } = asymmetricKeyDetails;
   if (asymmetricKeyType === 'ed25519') return undefined;
   if (asymmetricKeyType === 'ec') {
+    // upstream also accepts P521, which its text does not name
     if (['prime256v1', 'secp384r1', 'secp521r1'].includes(namedCurve)) return undefined;
     return invalid(field, `curve ${namedCurve}`, 'elliptic public keys must use curve P256 or P384');
   }

@@ -11,7 +11,7 @@ import type { Errors } from '../checks.ts';
 import { validateConditions } from '../../meta.ts';
 import { parseCertificationRequest, publicKeyOf } from './certificate-request.ts';
 import { alternativeNames, isMailAddress } from './alternative-names.ts';
-import { invalidWithoutValue } from './pod-certificate-request.ts';
+import { defaultExpirationSeconds, invalidWithoutValue } from './pod-certificate-request.ts';
 import { parseCertificate, textBlocks } from './trust-bundle.ts';
 
 const finalTypes = ['Issued', 'Denied', 'Failed'];
@@ -135,7 +135,7 @@ function missingTimes({ notBefore, notAfter, beginRefreshAt }: PodCertificateReq
 function timesFault(
   { notBefore = '', notAfter = '', beginRefreshAt = '' }: PodCertificateRequestStatus,
   leaf: X509Certificate,
-  { spec: { maxExpirationSeconds = 86_400 }, now }: Expectation,
+  { spec: { maxExpirationSeconds = defaultExpirationSeconds }, now }: Expectation,
 ): readonly FieldError[] | undefined {
   const [from, to, refresh] = [notBefore, notAfter, beginRefreshAt].map((time) => parseTime(time) ?? Number.NaN) as [
     number,
