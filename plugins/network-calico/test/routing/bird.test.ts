@@ -144,6 +144,12 @@ else
       expect(await pid()).toBe(second);
       await next.stop();
       await open().shutDown();
-      await expect(BirdControl.open(join(directory, 'bird.ctl'), () => undefined)).rejects.toThrow();
+      // BIRD confirms the shutdown, and ends when it has removed its routes
+      const listens = async (): Promise<boolean> => {
+        const control = await BirdControl.open(join(directory, 'bird.ctl'), () => undefined).catch(() => undefined);
+        control?.close();
+        return control !== undefined;
+      };
+      await expect.poll(listens).toBe(false);
     });
   });
