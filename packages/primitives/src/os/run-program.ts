@@ -13,6 +13,8 @@ export interface ProgramOptions {
   readonly timeoutMs: number;
   /** Maximum size of stdout and stderr together in bytes. Default 1 MiB. */
   readonly maxOutputBytes?: number;
+  /** Kills the program when it aborts. */
+  readonly signal?: AbortSignal;
 }
 export interface ProgramResult {
   /** Exit code; absent if the program was killed. */
@@ -32,7 +34,7 @@ export function runProgram(
   clock: Clock,
   file: string,
   args: readonly string[],
-  { stdin = '', env = {}, timeoutMs, maxOutputBytes = defaultMaxOutputBytes }: ProgramOptions,
+  { stdin = '', env = {}, timeoutMs, maxOutputBytes = defaultMaxOutputBytes, signal }: ProgramOptions,
 ): Promise<ProgramResult> {
   return new Promise((resolve, reject) => {
     const child = spawn(file, args, { detached: true, env: { PATH: defaultPath, ...env }, stdio: ['pipe', 'pipe', 'pipe'], cwd: '/' });
@@ -48,6 +50,13 @@ export function runProgram(
       }
     };
     const timer = clock.after(timeoutMs, () => kill(`it did not end within ${timeoutMs} ms`));
+    const onAbort = () => kill('it is no longer needed');
+    if (signal?.aborted === true) onAbort();
+    else signal?.addEventListener('abort', onAbort, { once: true });
+    const release = () => {
+      timer.cancel();
+      signal?.removeEventListener('abort', onAbort);
+    };
     for (const stream of ['stdout', 'stderr'] as const) {
       child[stream].on('data', (chunk: Buffer) => {
         size += chunk.length;
@@ -56,12 +65,12 @@ export function runProgram(
       });
     }
     child.once('error', (error) => {
-      timer.cancel();
+      release();
       reject(error);
     });
     let grace: Timer | undefined;
     child.once('exit', () => {
-      timer.cancel();
+      release();
       grace = clock.after(outputGraceMs, () => {
         for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
       });

@@ -11,6 +11,16 @@ describe('a program', () => {
     expect([exitCode, killed]).toEqual([undefined, 'it did not end within 100 ms']);
   });
 
+  it('is killed with its process group when the signal aborts', async () => {
+    const stop = new AbortController();
+    const running = runProgram(systemClock, '/bin/sh', ['-c', 'sleep 600 & wait'], { timeoutMs: 60_000, signal: stop.signal });
+    stop.abort();
+    expect(await running).toEqual({ stdout: '', stderr: '', killed: 'it is no longer needed' });
+    expect(await runProgram(systemClock, '/bin/sh', ['-c', 'wait'], { timeoutMs: 60_000, signal: stop.signal })).toMatchObject({
+      killed: 'it is no longer needed',
+    });
+  });
+
   it('is killed if it prints without end', async () => {
     const { killed, stdout } = await run('yes');
     expect(killed).toContain('it printed more than');
