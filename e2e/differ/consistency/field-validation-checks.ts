@@ -11,31 +11,33 @@ interface FaultyWrite {
   send(query: string): Promise<Exchange>;
 }
 
+const withUnknown = (object: Fields): Fields => ({
+  ...object,
+  metadata: { ...(object['metadata'] as Fields | undefined), differUnknown: 1 },
+  differUnknown: 1,
+});
+
+function withDuplicate({ metadata, ...object }: Fields): string {
+  const { annotations: _, ...others } = (metadata ?? {}) as Fields;
+  const text = JSON.stringify({ metadata: { annotations: { a: 'last' }, ...others }, ...object });
+  return text.replace('"annotations":', '"annotations":{"a":"first"},"annotations":');
+}
+
 const faultyFields: Readonly<Record<string, { readonly faults: number; json(object: Fields): string }>> = {
-  unknown: {
-    faults: 2,
-    json: (object) =>
-      JSON.stringify({ ...object, metadata: { ...(object['metadata'] as Fields | undefined), differUnknown: 1 }, differUnknown: 1 }),
-  },
-  duplicate: {
-    faults: 1,
-    json({ metadata, ...object }) {
-      const { annotations: _, ...others } = (metadata ?? {}) as Fields;
-      const text = JSON.stringify({ metadata: { annotations: { a: 'last' }, ...others }, ...object });
-      return text.replace('"annotations":', '"annotations":{"a":"first"},"annotations":');
-    },
-  },
+  unknown: { faults: 2, json: (object) => JSON.stringify(withUnknown(object)) },
+  duplicate: { faults: 1, json: withDuplicate },
+  'unknown and duplicate': { faults: 3, json: (object) => withDuplicate(withUnknown(object)) },
 };
 
 /**
  * Returns dry runs of a create, an update and a patch of each type but apply, which rejects fields outside of the schema at every level. The codes of
- * errors are those of upstream: 422 for patches, except that patches of custom resources may be answered as other writes are.
+ * errors are those of upstream: 422 for patches, 400 for other writes.
  */
 function faultyWrites(probe: Probe, path: string, stored: Fields): readonly FaultyWrite[] {
   const options = 'dryRun=All&fieldManager=differ';
   const headers = { 'content-type': 'application/json' };
   const added = probe.fresh().object;
-  const patchCodes = [probe.kind.isCustom ? [400, 422] : [422], 200] as const;
+  const patchCodes = [[422], 200] as const;
   const patch = (type: PatchName, what: string, faults: number, body: unknown): FaultyWrite => ({
     what: `${type} patch, ${what} fields`,
     faults,
