@@ -26,7 +26,7 @@ import { ServerList } from '@oarlock/client/http/server-list';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import { CommandError, exitCodes } from './common/command-error.ts';
-import { discoverCa, validateJoinTarget, withClient } from './common/join-discovery.ts';
+import { discoverCa, rejectedToken, validateJoinTarget, withClient } from './common/join-discovery.ts';
 import type { NodeJoinOptions } from './nodes/node-join-options.ts';
 import { updateServingAddress } from './nodes/serving-address.ts';
 import { up } from './up.ts';
@@ -192,7 +192,7 @@ async function enroll(
   const server = servers.preferred;
   const address = await addressTowards(server, AbortSignal.timeout(serverTimeoutMs));
   const answer = await withClient({ server, servers, ca: signingCa, token }, (api) =>
-    requestJoin(api, { server, nodeName, addresses: [address] }),
+    requestJoin(api, { server, ca: signingCa, nodeName, addresses: [address] }),
   );
   // all CAs of the cluster, over a connection that the signing CA verifies
   const { ca } = answer;
@@ -215,7 +215,7 @@ async function enroll(
 /** Requests to join, unless the versions of the node and of the server are not supported together. @throws CommandError */
 async function requestJoin(
   api: HttpClient,
-  { server, nodeName, addresses }: { readonly server: string; readonly nodeName: string; readonly addresses: readonly string[] },
+  { server, ca, nodeName, addresses }: Record<'server' | 'ca' | 'nodeName', string> & { readonly addresses: readonly string[] },
 ): Promise<JoinResponse> {
   try {
     const { gitVersion } = (await api.raw('GET', '/version')) as { readonly gitVersion: string };
@@ -223,8 +223,7 @@ async function requestJoin(
     if (skew !== undefined) throw new CommandError(skew);
     return (await api.raw('POST', '/oarlock/v1/join', { nodeName, addresses })) as JoinResponse;
   } catch (error) {
-    if (isStatus(error, 'Unauthorized'))
-      throw new CommandError(`${server} rejects the token: it is unknown or has expired; \`oarlock token create\` prints a new one`);
+    if (isStatus(error, 'Unauthorized')) throw await rejectedToken({ server, ca }, 'oarlock token create');
     throw error instanceof StatusError && error.reason !== 'ServiceUnavailable'
       ? new CommandError(`${server} rejects the node: ${error.message}`)
       : error;

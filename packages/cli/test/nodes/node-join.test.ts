@@ -20,8 +20,10 @@ describe('a machine that has joined, when the API servers reject its certificate
   let server: Server;
   let url: string;
   let dataDir: string;
+  let readiness: string | undefined;
 
   beforeEach(async () => {
+    readiness = undefined;
     // it rejects certificates and tokens, also at paths that are open to anonymous callers
     server = createServer(
       { cert: serving.certificate, key: serving.key, requestCert: true, rejectUnauthorized: false },
@@ -30,6 +32,8 @@ describe('a machine that has joined, when the API servers reject its certificate
         const isNode = Object.keys((request.socket as TLSSocket).getPeerCertificate()).length > 0;
         if (request.url === '/oarlock/v1/ca' && !isNode) response.end(JSON.stringify({ ca: ca.certificate }));
         else if (request.url === '/version') response.end(JSON.stringify({ gitVersion: 'v1.36.0' }));
+        else if (request.url === '/readyz?verbose' && readiness !== undefined)
+          response.writeHead(500, { 'content-type': 'text/plain' }).end(readiness);
         else
           response
             .writeHead(401)
@@ -63,6 +67,12 @@ describe('a machine that has joined, when the API servers reject its certificate
   it('joins again with a token', async () => {
     const again = join({ dataDir, detach: false, server: [url], token, caHash: caHash(ca.certificate) });
     await expect(again).rejects.toThrow(`${url} rejects the token`);
+  });
+
+  it('does not blame the token if the server cannot read its storage', async () => {
+    readiness = '[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n';
+    const again = join({ dataDir, detach: false, server: [url], token, caHash: caHash(ca.certificate) });
+    await expect(again).rejects.toThrow(`${url} cannot verify the token, because it is not ready: etcd failed. Join again when it is ready`);
   });
 
   it('does not join another cluster with the data directory of the former one', async () => {
