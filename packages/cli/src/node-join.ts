@@ -116,17 +116,19 @@ async function currentEnrollment(options: NodeJoinOptions, files: NodeFiles): Pr
   const facts = await readEnrollment(options, dataDir, files.certificateFile);
   if (facts === undefined) return undefined;
   const servers = await serverList(options.server ?? serversOf(facts), dataDir);
-  const isAccepted = await updateAuthorities(kubeconfigFile, servers);
+  const trust = await updateAuthorities(kubeconfigFile, servers);
   const { ca = '' } = (await loadKubeconfig(kubeconfigFile, { environment: {} })).options;
   if (options.caHash !== undefined && !caHashes(ca).includes(options.caHash))
     throw usage(`--ca-hash: ${dataDir} belongs to the cluster ${facts.cluster.name}, which has another CA: join with a new --data-dir`);
-  if (isAccepted) {
+  if (trust === 'mutual') {
     await updateAddress(facts, files, servers);
     return facts;
   }
   if (options.token === undefined)
     throw new CommandError(
-      `${servers.preferred} rejects the certificate of the node ${facts.nodeName}, as after \`oarlock node remove\`: join again with a new token from \`oarlock token create\``,
+      trust === 'server unknown'
+        ? `${servers.preferred} presents a certificate of a CA that the node ${facts.nodeName} does not know, as after \`oarlock keys ca use\` if the node did not run before: join again with a new token and a new --data-dir`
+        : `${servers.preferred} rejects the certificate of the node ${facts.nodeName}, as after \`oarlock node remove\`: join again with a new token from \`oarlock token create\``,
     );
   return undefined;
 }
@@ -146,21 +148,36 @@ async function checkFile(file: ClusterFile, cluster: JoinResponse['cluster']): P
   if (conflicts.length > 0) throw new CommandError(conflicts.join('\n'));
 }
 
-/**
- * Updates the CAs in the kubeconfig, which may have changed. If the server cannot be reached, the running node tries again later. Returns false if a server
- * rejects the certificate of the node.
- */
-async function updateAuthorities(kubeconfigFile: string, servers: ServerList): Promise<boolean> {
+/** Whether a node and a server accept the certificates of each other. */
+type Trust = 'mutual' | 'node rejected' | 'server unknown';
+
+/** The codes of OpenSSL for a certificate whose CA is not one of the trusted ones. */
+const unknownAuthorityCodes: ReadonlySet<unknown> = new Set([
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+]);
+
+function isUnknownAuthority(error: unknown): boolean {
+  for (let each = error; each instanceof Error; each = each.cause)
+    if (unknownAuthorityCodes.has((each as NodeJS.ErrnoException).code)) return true;
+  return false;
+}
+
+/** Updates the CAs in the kubeconfig, which may have changed. If the server cannot be reached, the running node tries again later. */
+async function updateAuthorities(kubeconfigFile: string, servers: ServerList): Promise<Trust> {
   const { options } = await loadKubeconfig(kubeconfigFile, { environment: {} });
   try {
     await withClient({ ...options, server: servers.preferred, servers }, (api) =>
       takeUpAuthorities(kubeconfigFile, api, AbortSignal.timeout(serverTimeoutMs)),
     );
   } catch (error) {
-    if (isStatus(error, 'Unauthorized')) return false;
-    console.error(`could not fetch the cluster CAs: ${errorText(error)}`);
+    if (isStatus(error, 'Unauthorized')) return 'node rejected';
+    if (isUnknownAuthority(error)) return 'server unknown';
+    console.error(`could not fetch the cluster CAs, so the node waits for an API server: ${errorText(error)}`);
   }
-  return true;
+  return 'mutual';
 }
 
 /** Requests another serving certificate if the address of the machine has changed. If that fails, the node starts with the former certificate. */

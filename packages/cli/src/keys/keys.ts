@@ -71,20 +71,22 @@ export async function keysStatus({ output, ...options }: SharedKeysOptions & { r
   await printFacts(output, status, keysText);
 }
 
-function keysText({ generation, identity, servers, expirations, pending }: KeysStatus): string {
+const authorityNames = ['ca', 'front-proxy-ca'] as const satisfies readonly AuthorityName[];
+const columnTitles = ['TRUSTS NEXT CA', 'SIGNS WITH CA', 'TRUSTS NEXT FRONT-PROXY CA', 'SIGNS WITH FRONT-PROXY CA'];
+
+export function keysText({ generation, identity, servers, expirations, pending }: KeysStatus): string {
   const described = (id: string) =>
     expirations[id] === undefined ? id : `${id} (expires ${describeExpiry(Date.parse(expirations[id]), Date.now())})`;
-  const rows = servers.map(({ name, ready, keysGeneration }) => [
-    name,
-    ready ? 'Ready' : 'NotReady',
-    String(keysGeneration),
-    pending.ca.use.includes(name) ? 'no' : 'yes',
-    pending.ca.end.includes(name) ? 'no' : 'yes',
-  ]);
+  const rows = servers.map(({ name, ready, keysGeneration }) => {
+    // a server that does not run applies all steps when it starts
+    const isDone = (keys: AuthorityName, step: 'use' | 'end') => (!ready ? '-' : pending[keys][step].includes(name) ? 'no' : 'yes');
+    const columns = authorityNames.flatMap((keys) => [isDone(keys, 'use'), isDone(keys, 'end')]);
+    return [name, ready ? 'Ready' : 'NotReady', String(keysGeneration), ...columns];
+  });
   return [
     `generation ${generation}`,
     ...Object.entries(identity).map(([set, ids]) => `${set}: ${ids.map(described).join(', ') || 'none'}`),
-    formatTable([['NAME', 'STATUS', 'KEYS', 'TRUSTS ALL CAS', 'SIGNS WITH CA'], ...rows]),
+    formatTable([['NAME', 'STATUS', 'KEYS', ...columnTitles], ...rows]),
   ].join('\n');
 }
 

@@ -64,6 +64,15 @@ describe('a machine that has joined, when the API servers reject its certificate
     );
   });
 
+  it('reports a server of a CA that the node does not know, and what to do', async () => {
+    const stranger = selfSigned('former', newKey());
+    const file = kubeconfig({ cluster: 'one', server: url, ca: stranger.certificate, user: 'system:node:n1', client: nodeKey });
+    await writeFile(joinPath(dataDir, 'kubelet.kubeconfig'), file);
+    await expect(join({ dataDir, detach: false })).rejects.toThrow(
+      `${url} presents a certificate of a CA that the node n1 does not know, as after \`oarlock keys ca use\` if the node did not run before: join again with a new token and a new --data-dir`,
+    );
+  });
+
   it('joins again with a token', async () => {
     const again = join({ dataDir, detach: false, server: [url], token, caHash: caHash(ca.certificate) });
     await expect(again).rejects.toThrow(`${url} rejects the token`);
