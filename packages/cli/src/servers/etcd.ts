@@ -12,7 +12,7 @@ import { pluginDirectory, storageMemberName, writeStorageState, type StorageStat
 import type { Client } from '@oarlock/spi/client';
 import { Storage } from '@oarlock/spi/storage';
 import type { StorageSnapshot } from '@oarlock/spi/storage-server';
-import { adminAccess } from '../common/admin-access.ts';
+import { withCluster } from '../common/cluster-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { formatTable } from '../common/format-table.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
@@ -20,12 +20,12 @@ import { openStoppedStorage } from '../common/stopped-storage.ts';
 
 interface SnapshotOptions {
   readonly dataDir: string;
+  readonly timeout: number;
 }
 
-async function withSnapshots<T>({ dataDir }: SnapshotOptions, work: (client: Client) => Promise<T>): Promise<T> {
-  const { client, close } = await adminAccess(dataDir);
+async function withSnapshots<T>(options: SnapshotOptions, work: (client: Client) => Promise<T>): Promise<T> {
   try {
-    return await work(client);
+    return await withCluster(options, ({ client }) => work(client));
   } catch (error) {
     if (isStatus(error, 'NotFound'))
       throw new CommandError(
@@ -34,8 +34,6 @@ async function withSnapshots<T>({ dataDir }: SnapshotOptions, work: (client: Cli
         { cause: error },
       );
     throw error;
-  } finally {
-    close();
   }
 }
 
@@ -77,6 +75,8 @@ export interface RestoreOptions {
   readonly dataDir: string;
   readonly file?: string;
   readonly nodeName?: string;
+  /** Time in seconds within which the member has to run with the data. */
+  readonly timeout: number;
 }
 
 /** Replaces the data of this server's member by a snapshot, as the only member of a new cluster. The server must not run. */
@@ -114,7 +114,7 @@ async function replaceMember(
   const state = stateFor(name, { directory, hasCopies });
   const restorePrevious = await writeStorageState(dataDir, plugin, state);
   try {
-    const { driver, close } = await openStoppedStorage(file, dataDir, { nodeName: name });
+    const { driver, close } = await openStoppedStorage(file, dataDir, { nodeName: name, timeoutSeconds: options.timeout });
     try {
       return await driver.requestProgress();
     } finally {

@@ -222,7 +222,7 @@ describe('a backup of a cluster whose file names the encryption keys', () => {
 });
 
 describe('a rotation of the encryption key', () => {
-  const options = () => ({ dataDir: path('d'), file });
+  const options = () => ({ dataDir: path('d'), file, timeout: 30 });
   it('adds a key that writes, and deletes the former one when no value uses it', async () => {
     await fillEncrypted();
     await rotateEncryptionKey('add', options());
