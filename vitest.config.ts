@@ -72,15 +72,16 @@ export function unitTests(built: boolean) {
   const apart = built ? withDist : withSource;
   const projects: TestProjectInlineConfiguration[] = [
     {
-      ...withSource,
+      ...apart,
       test: {
         name: 'shared',
         include: everything,
         exclude: [...measured, ...withProcesses, ...inNetworks, ...exclude],
         isolate: false,
+        ...(built && external),
       },
     },
-    { ...withSource, test: { name: 'parts', include: withoutProcesses, exclude, isolate: false } },
+    { ...apart, test: { name: 'parts', include: withoutProcesses, exclude, isolate: false, ...(built && external) } },
     {
       ...apart,
       test: {
