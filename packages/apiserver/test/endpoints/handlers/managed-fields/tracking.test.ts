@@ -152,6 +152,8 @@ describe('server-side apply', () => {
     expect(await of(deployment(twice))).toBe(
       'failed to create typed patch object (/d; apps/v1, Kind=Deployment): .spec.template.spec.containers: duplicate entries for key [name="a"]',
     );
+    const { status } = await rejectionOf(apply('deployments.apps', deployment({ bogus: 1 }), 'me'));
+    expect([status.code, status.reason]).toEqual([500, undefined]);
     expect(await of('text')).toMatch(/^error decoding YAML/);
     expect((await server.list('deployments.apps')).names).toEqual([]);
   });
