@@ -58,7 +58,10 @@ export async function discoverCa(
  * Returns the error for a token that a server has rejected. A server that cannot read its storage rejects every token, as Kubernetes does: then the error
  * names the failed checks of the server. `command` creates a token.
  */
-export async function rejectedToken({ server, ca }: { readonly server: string; readonly ca: string }, command: string): Promise<CommandError> {
+export async function rejectedToken(
+  { server, ca }: { readonly server: string; readonly ca: string },
+  command: string,
+): Promise<CommandError> {
   // a server that does not answer here either has answered before: the token remains the likely reason
   const readiness = await withClient({ server, ca }, readinessOf).catch(() => '');
   const failed = failedChecks(readiness);

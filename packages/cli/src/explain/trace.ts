@@ -33,8 +33,7 @@ export async function trace(object: string | undefined, options: TraceOptions): 
   const { spans: recorded } = (await withCluster(options, ({ client }) => client.raw('GET', path))) as {
     readonly spans: readonly RecordedSpan[];
   };
-  if (recorded.length === 0)
-    throw new CommandError(`no trace of ${name} is recorded: it has not changed recently, or tracing is disabled`);
+  if (recorded.length === 0) throw new CommandError(`no trace of ${name} is recorded: it has not changed recently, or tracing is disabled`);
   await printFacts(options.output, recorded, (spans) => (options.failed ? failuresText(name, spans) : renderTrees(buildTrees(spans))));
 }
 

@@ -19,7 +19,11 @@ export async function readParts<T extends object>(
   const parts: Partial<T> = {};
   const read = async (name: keyof T & string): Promise<readonly string[]> => {
     try {
-      parts[name] = await within(readers[name](), { seconds: timeoutSeconds, clock, error: () => new Error(`no answer within ${timeoutSeconds} s`) });
+      parts[name] = await within(readers[name](), {
+        seconds: timeoutSeconds,
+        clock,
+        error: () => new Error(`no answer within ${timeoutSeconds} s`),
+      });
       return [];
     } catch (error) {
       return [`${name}: ${errorText(error)}`];

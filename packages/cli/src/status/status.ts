@@ -57,7 +57,10 @@ export async function status(options: StatusOptions): Promise<void> {
 }
 
 /** Returns a sentence with the failed health checks and the parts that could not be read, or undefined. */
-export function problemOf({ apiServer, failures = [] }: {
+export function problemOf({
+  apiServer,
+  failures = [],
+}: {
   readonly apiServer?: Pick<ApiServerStatus, 'checks'>;
   readonly failures?: readonly string[];
 }): string | undefined {

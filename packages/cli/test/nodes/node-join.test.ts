@@ -81,7 +81,9 @@ describe('a machine that has joined, when the API servers reject its certificate
   it('does not blame the token if the server cannot read its storage', async () => {
     readiness = '[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n';
     const again = join({ dataDir, detach: false, server: [url], token, caHash: caHash(ca.certificate) });
-    await expect(again).rejects.toThrow(`${url} cannot verify the token, because it is not ready: etcd failed. Join again when it is ready`);
+    await expect(again).rejects.toThrow(
+      `${url} cannot verify the token, because it is not ready: etcd failed. Join again when it is ready`,
+    );
   });
 
   it('does not join another cluster with the data directory of the former one', async () => {

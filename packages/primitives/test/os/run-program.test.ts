@@ -2,13 +2,27 @@ import { systemClock } from '@oarlock/primitives/clock';
 import { runProgram } from '@oarlock/primitives/os/run-program';
 import { describe, expect, it } from 'vitest';
 
-const run = (script: string, { timeoutMs = 60_000, maxOutputBytes = 1024 } = {}) =>
-  runProgram(systemClock, '/bin/sh', ['-c', script], { timeoutMs, maxOutputBytes });
+interface RunOptions {
+  readonly timeoutMs?: number;
+  readonly maxOutputBytes?: number;
+  readonly signal?: AbortSignal;
+}
+
+const run = (script: string, { timeoutMs = 60_000, maxOutputBytes = 1024, signal }: RunOptions = {}) =>
+  runProgram(systemClock, '/bin/sh', ['-c', script], { timeoutMs, maxOutputBytes, signal });
 
 describe('a program', () => {
   it('is killed with its process group at the timeout', async () => {
     const { exitCode, killed } = await run('sleep 600 & wait', { timeoutMs: 100 });
     expect([exitCode, killed]).toEqual([undefined, 'it did not end within 100 ms']);
+  });
+
+  it('is killed when its signal aborts', async () => {
+    const stop = new AbortController();
+    const running = run('sleep 600', { signal: stop.signal });
+    stop.abort();
+    expect((await running).killed).toBe('it was interrupted');
+    expect((await run('sleep 600', { signal: stop.signal })).killed).toBe('it was interrupted');
   });
 
   it('is killed if it prints without end', async () => {
