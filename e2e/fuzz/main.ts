@@ -2,9 +2,10 @@
 import 'reflect-metadata';
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
+import { cleanUp } from './certificate-targets.ts';
 import { readCorpus, saveInput } from './corpus.ts';
 import { fuzz } from './engine.ts';
-import { cleanUp, targets } from './targets.ts';
+import { targets } from './targets.ts';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

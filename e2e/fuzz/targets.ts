@@ -1,9 +1,4 @@
-import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { Duplex, Readable, type Writable } from 'node:stream';
-import { gzipSync } from 'node:zlib';
+import { Duplex } from 'node:stream';
 import { decodeManagers } from '@oarlock/api/managed-fields/managers';
 import { applyJsonPatch } from '@oarlock/api/patches/json-patch';
 import { applyMergePatch } from '@oarlock/api/patches/merge-patch';
@@ -24,36 +19,20 @@ import { parseAccept } from '@oarlock/apiserver/endpoints/negotiation/negotiatio
 import { decodeProtobuf } from '@oarlock/apiserver/endpoints/negotiation/protobuf-decoder';
 import { parse as parseCel } from '@oarlock/cel/syntax/parser';
 import { CelSyntaxError } from '@oarlock/cel/syntax/issue';
-import { checkBackupStream } from '@oarlock/cli/backup/backup-file';
-import { CommandError } from '@oarlock/cli/common/command-error';
 import { KubeconfigError, parseKubeconfig } from '@oarlock/client/kubeconfig';
 import { csiTable } from '@oarlock/csi/csi-messages';
 import { decodeMessage } from '@oarlock/dns-server/message/message';
-import { selfSigned } from '@oarlock/cluster/pki/certificate-writer';
-import { openKeys } from '@oarlock/cluster/pki/keys';
-import { newCertificateRequest } from '@oarlock/cluster/pki/node-csr';
-import { serviceAccounts } from '@oarlock/api/resources';
-import authnServiceAccount from '@oarlock/authn-service-account/plugin';
-import { PluginHost } from '@oarlock/kernel/plugin-host';
-import { FakeClock } from '@oarlock/testing/fake-clock';
-import { Authn } from '@oarlock/spi/authn';
-import { Client } from '@oarlock/spi/client';
-import { Keys } from '@oarlock/spi/cluster';
-import { memoryApi } from '@oarlock/testing/memory-api';
-import { SignJWT } from 'jose';
-import * as webSockets from 'ws';
 import { CniError, parseResult, toNetworkResult } from '@oarlock/network-cni/cni/protocol';
 import { SpdyConnection } from '@oarlock/spdy/connection';
 import { encodeFrame } from '@oarlock/spdy/frames';
-import { FrameReader, jsonFrame } from '@oarlock/storage-embedded/frames';
-import { commitsFrame, recordBytes, readRecords } from '@oarlock/storage-embedded/commit-records';
-import { entriesFrame, readEntries } from '@oarlock/storage-embedded/snapshot-file';
-import type { DiskFile } from '@oarlock/storage-embedded/disk';
 import fc from 'fast-check';
+import { ca, certificateTargets } from './certificate-targets.ts';
 import type { FuzzTarget } from './engine.ts';
+import { framedTargets } from './framed-targets.ts';
 import { jsonValue, mutatedBytes, mutatedText } from './inputs.ts';
 import { imageTargets } from './image-targets.ts';
 import { messageTargets } from './message-targets.ts';
+import { signedTargets } from './signed-targets.ts';
 
 const isStatus = (error: unknown): boolean => error instanceof StatusError && error.code < 500;
 const isParseError = (error: unknown): boolean => error instanceof ParseError;
@@ -106,82 +85,12 @@ const definition = {
 };
 const definitionKind = { group: 'apiextensions.k8s.io', version: 'v1', kind: 'CustomResourceDefinition' };
 
-/** A file that consists of some bytes. */
-const fileOf = (bytes: Buffer): DiskFile => {
-  const readOnly = () => Promise.reject(new Error('the file is read only'));
-  return {
-    read: async (into, position) => bytes.copy(into, 0, position, position + into.length),
-    size: async () => bytes.length,
-    write: readOnly,
-    truncate: readOnly,
-    sync: readOnly,
-    close: async () => {},
-  };
-};
-const logHead = jsonFrame('head', { salt: 7, after: 1 }, 0);
-const record = {
-  type: 'commit',
-  revision: 5,
-  writes: [{ key: '/registry/pods/a/b', value: Buffer.from('{}'), deadline: 0, ttlSeconds: 3 }],
-} as const;
-const logRecords = (() => {
-  const payload = recordBytes(record);
-  return commitsFrame([record], payload, 7, Buffer.alloc(payload + 64));
-})();
-
-const entries = entriesFrame([{ entry: { key: '/registry/a', value: Buffer.from('{}'), revision: 5, created: 4 } }] as never, 0, 7);
-/** A record that ends early is found by the bounds of the buffer. */
-const isDamaged = (error: unknown): boolean =>
-  error instanceof RangeError || (error instanceof Error && error.message === 'a record of an unknown type');
-
-/** Feeds bytes of a client to the receiver of the WebSocket library, as the API server and kubelets configure it. */
-function readWebSocket(bytes: Buffer): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const { Receiver } = webSockets as unknown as {
-      readonly Receiver: new (options: { readonly isServer: boolean; readonly maxPayload: number }) => Writable;
-    };
-    const receiver = new Receiver({ isServer: true, maxPayload: 1024 * 1024 });
-    receiver.once('error', reject);
-    receiver.end(bytes, (error?: Error | null) => (error ? reject(error) : resolve()));
-  });
-}
-
-const clock = new FakeClock();
-const issuer = 'https://kubernetes.default.svc.cluster.local';
-const signingKey = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
-const noKey = () => Promise.reject(new Error('the fuzzer issues no certificates'));
-const verifyingKeys = [createPublicKey(signingKey).export({ type: 'spki', format: 'pem' }) as string];
-const api = memoryApi({ clock });
-api.seed(serviceAccounts, { metadata: { namespace: 'd', name: 'robot', uid: '1' } });
-const [authenticator = noAuthenticator()] = new PluginHost({ clock })
-  .provide(Client, api.client())
-  .provide(Keys, { caBundle: '', issue: noKey, sign: noKey, serviceAccount: { issuer, signingKey, verifyingKeys } })
-  .add({ plugin: authnServiceAccount })
-  .get(Authn);
-function noAuthenticator(): never {
-  throw new Error('the authenticator was not created');
-}
-const seconds = Math.floor(clock.now() / 1000);
-const jwt = await new SignJWT({ 'kubernetes.io': { namespace: 'd', serviceaccount: { name: 'robot', uid: '1' } } })
-  .setProtectedHeader({ alg: 'ES256' })
-  .setIssuer(issuer)
-  .setAudience(issuer)
-  .setSubject('system:serviceaccount:d:robot')
-  .setIssuedAt(seconds)
-  .setExpirationTime(seconds + 36_000)
-  .sign(createPrivateKey(signingKey));
-
 const protobufPod = Buffer.concat([
   Buffer.from('k8s\0'),
   Buffer.from([
     0x0a, 9, 0x0a, 2, 0x76, 0x31, 0x12, 3, 0x50, 0x6f, 0x64, 0x12, 14, 0x0a, 3, 0x0a, 1, 0x61, 0x12, 7, 0x12, 5, 0x0a, 1, 0x63, 0x12, 0,
   ]),
 ]);
-const ca = selfSigned(
-  'fuzz',
-  generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
-);
-const { csr } = await newCertificateRequest({ nodeName: 'a', names: ['a', '127.0.0.1'] });
 const kubeconfig = `apiVersion: v1
 kind: Config
 current-context: x
@@ -194,14 +103,6 @@ const dnsAnswer = Buffer.from(
   '0001818000010001000000000377777707657861616d706c6503636f6d0000010001c00c000100010000003c000401020304',
   'hex',
 );
-
-let directory: string | undefined;
-/** Removes the files of the targets. */
-export const cleanUp = (): void => {
-  if (directory !== undefined) rmSync(directory, { recursive: true });
-};
-const backupText =
-  '{"format":"oarlock-backup","version":1,"cluster":"c","createdAt":"2026-01-01T00:00:00Z","revision":7}\n{"file":"pki/ca.key","content":"YQ=="}\n{"key":"/registry/a","value":"YQ=="}\n{"entries":1,"sha256":"00"}\n';
 
 /** Feeds bytes to one end of a SPDY connection and waits until it has read them or closed. */
 async function readSpdy(bytes: Buffer): Promise<void> {
@@ -348,16 +249,6 @@ export const targets: readonly FuzzTarget[] = [
     isRejection: never,
   }),
   target({
-    name: 'certificate requests',
-    inputs: mutatedText(csr, ca.certificate),
-    async parse(text) {
-      const { keys } = await fuzzKeys();
-      await keys.sign(text, { commonName: 'a', usages: ['client'] });
-    },
-    // the signer rejects every request that it cannot read or verify
-    isRejection: (error) => error instanceof Error && !(error instanceof RangeError && error.message.includes('call stack')),
-  }),
-  target({
     name: 'kubeconfigs',
     inputs: mutatedText(kubeconfig),
     parse: (text) => parseKubeconfig(text, { folder: '/nonexistent' }),
@@ -394,79 +285,10 @@ export const targets: readonly FuzzTarget[] = [
     isRejection: (error) =>
       error instanceof Error && /index out of range|^invalid |max depth|[Ii]llegal |not valid for encoding utf-8/.test(error.message),
   }),
-  target({
-    name: 'write-ahead logs',
-    inputs: mutatedBytes(Buffer.concat([logHead, logRecords]), logRecords),
-    async parse(bytes) {
-      const reader = await FrameReader.open(fileOf(bytes));
-      if ((await reader.head().catch(ignoreSyntax)) === undefined) return;
-      for (let frame = await reader.next(); frame !== undefined; frame = await reader.next())
-        if (frame.kind === 2) for (const each of readRecords(frame.payload)) void each;
-    },
-    isRejection: isDamaged,
-  }),
-  target({
-    name: 'records of write-ahead logs and snapshots',
-    inputs: mutatedBytes(logRecords.subarray(16), entries.subarray(16)),
-    parse(bytes) {
-      const reject = (error: unknown): void => {
-        if (!isDamaged(error)) throw error;
-      };
-      for (const read of [readRecords, readEntries]) {
-        try {
-          for (const each of read(bytes)) void each;
-        } catch (error) {
-          reject(error);
-        }
-      }
-    },
-    isRejection: never,
-  }),
-  target({
-    name: 'WebSocket frames',
-    inputs: mutatedBytes(
-      Buffer.from('818537fa213d7f9f4d5158', 'hex'),
-      Buffer.concat([Buffer.from('82fe012c00000000', 'hex'), Buffer.alloc(300)]),
-      Buffer.from('8880000000008980000000000180000000008080000000000', 'hex'),
-    ),
-    parse: readWebSocket,
-    isRejection: (error) => error instanceof Error && 'code' in error && String(error.code).startsWith('WS_ERR_'),
-  }),
-  target({
-    name: 'JWTs',
-    inputs: fc.oneof(
-      mutatedText(jwt),
-      mutatedText('{"alg":"ES256","kid":"a"}', '{"alg":"none","crit":["b64"],"b64":false}').map(
-        (head) => `${Buffer.from(head).toString('base64url')}.${jwt.split('.')[1]}.${jwt.split('.')[2]}`,
-      ),
-    ),
-    async parse(token) {
-      const { outcome } = await authenticator.authenticate({ bearerToken: token, headers: {}, path: '/' });
-      if (outcome === 'authenticated' && token !== jwt && token.trim() !== jwt) throw new Error('an altered token was accepted');
-    },
-    isRejection: never,
-  }),
-  target({
-    name: 'backups',
-    inputs: fc.oneof(
-      mutatedText(backupText).map((text) => gzipSync(text)),
-      mutatedBytes(gzipSync(backupText)),
-    ),
-    parse: (bytes) => checkBackupStream(Readable.from([bytes]), 'backup'),
-    isRejection: (error) => error instanceof CommandError,
-  }),
   target({ name: 'DNS messages', inputs: mutatedBytes(dnsQuery, dnsAnswer), parse: (bytes) => decodeMessage(bytes), isRejection: never }),
+  ...certificateTargets,
+  ...framedTargets,
+  ...signedTargets,
   ...messageTargets,
   ...imageTargets,
 ];
-
-let opened: ReturnType<typeof openKeys> | undefined;
-function fuzzKeys(): ReturnType<typeof openKeys> {
-  directory ??= mkdtempSync(join(tmpdir(), 'oarlock-fuzz-'));
-  opened ??= openKeys(join(directory, 'pki'), 'https://issuer.example');
-  return opened;
-}
-const ignoreSyntax = (error: unknown): undefined => {
-  if (error instanceof SyntaxError) return undefined;
-  throw error;
-};

@@ -17,6 +17,7 @@ export interface ClusterSpec {
   readonly auditPolicy?: string;
   readonly proxy?: PluginUse;
   readonly cloud?: PluginUse;
+  readonly controllers?: readonly PluginUse[];
   readonly dns?: PluginUse;
   readonly settings?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   readonly tracing?: Readonly<Record<string, unknown>>;

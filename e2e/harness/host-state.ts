@@ -94,6 +94,7 @@ export async function removeNetwork(bridge: string | undefined): Promise<void> {
   await runProgram('ip', ['route', 'flush', 'type', 'blackhole', 'proto', '78']);
   for (const table of [
     ['inet', `oarlock-${bridge}`],
+    ['bridge', `oarlock-${bridge}`],
     ['inet', 'oarlock-policy'],
     ['ip', 'oarlock-services'],
     ['ip6', 'oarlock-services'],

@@ -28,7 +28,7 @@ describe('npm run differ', () => {
   const machine = Machine.use();
 
   it('finds no difference between answers of one API server', async () => {
-    const { code, stdout, stderr } = await differ(...limit, '--max-requests', '11500');
+    const { code, stdout, stderr } = await differ(...limit, '--max-requests', '10800');
     console.log(stdout);
     expect([code, code === 0 ? '' : `${stdout}\n${stderr}`]).toEqual([0, '']);
     const [, comparisons = '0', kinds = '0'] = /(\d+) comparisons of (\d+) kinds, 0 differences/.exec(stdout) ?? [];

@@ -4,6 +4,7 @@ import type { DifferOptions } from '../options.ts';
 import { jsonOf, valueAt } from '../request.ts';
 import { forEachOf, prepareNamespace, removeNamespace } from '../target/case-runner.ts';
 import type { Target } from '../target/target.ts';
+import { applyOptionsAgree } from './apply-checks.ts';
 import { createCustomKinds, removeCustomKinds } from './custom-kinds.ts';
 import { discoveryAgrees } from './discovery-checks.ts';
 import { fieldAgrees, fieldCasesOf } from './field-checks.ts';
@@ -29,6 +30,7 @@ const checksOf = (served: readonly CorpusKind[]): Readonly<Record<string, Check>
   'patch types = update': patchTypesAgree,
   'defaults of defaults = defaults': defaultsAreStable,
   'Strict = Warn = Ignore': fieldValidationAgrees,
+  'options of apply': applyOptionsAgree,
   'discovery = aggregated discovery': discoveryAgrees,
 });
 /** Kinds whose status the API server itself changes after a write: answers that follow each other differ. */
@@ -48,6 +50,7 @@ const needsStillness: ReadonlySet<string> = new Set([
   'patch types = update',
   'dry run = real run',
   'Strict = Warn = Ignore',
+  'options of apply',
 ]);
 const fieldCheck = 'one field: dry run = real run = YAML = apply';
 const concurrency = 8;
@@ -70,7 +73,7 @@ export async function checkConsistency(options: DifferOptions, target: Target): 
   let names = 0;
   const custom = await createCustomKinds(target, run);
   const served = [...(await servedKinds(target)), ...custom];
-  const namespaceOf = ({ kind }: CorpusKind) => `${run}-${kind.resource}`;
+  const namespaceOf = ({ kind }: CorpusKind) => `${run}-${kind.resource}-${kind.version}`;
   const namespaces = [...new Set(served.map(namespaceOf))];
   try {
     await forEachOf(namespaces, { limit: concurrency, isOver: () => false }, (each) => prepareNamespace(target, each));

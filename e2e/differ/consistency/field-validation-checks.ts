@@ -1,4 +1,5 @@
 import { isFields, valueAt, type Fields } from '../request.ts';
+import { faultsIn, withDuplicate, withUnknown } from './faulty-fields.ts';
 import type { Exchange, PatchName, Probe } from './probe.ts';
 
 /** A write whose body has fields that the kind does not declare, or duplicate fields. */
@@ -11,56 +12,39 @@ interface FaultyWrite {
   send(query: string): Promise<Exchange>;
 }
 
-const faultyFields: Readonly<Record<string, { readonly faults: number; json(object: Fields): string }>> = {
-  unknown: {
-    faults: 2,
-    json: (object) =>
-      JSON.stringify({ ...object, metadata: { ...(object['metadata'] as Fields | undefined), differUnknown: 1 }, differUnknown: 1 }),
-  },
-  duplicate: {
-    faults: 1,
-    json({ metadata, ...object }) {
-      const { annotations: _, ...others } = (metadata ?? {}) as Fields;
-      const text = JSON.stringify({ metadata: { annotations: { a: 'last' }, ...others }, ...object });
-      return text.replace('"annotations":', '"annotations":{"a":"first"},"annotations":');
-    },
-  },
-};
-
 /**
  * Returns dry runs of a create, an update and a patch of each type but apply, which rejects fields outside of the schema at every level. The codes of
- * errors are those of upstream: 422 for patches, except that patches of custom resources may be answered as other writes are.
+ * errors are those of upstream: 422 for patches, 400 for other writes.
  */
 function faultyWrites(probe: Probe, path: string, stored: Fields): readonly FaultyWrite[] {
   const options = 'dryRun=All&fieldManager=differ';
   const headers = { 'content-type': 'application/json' };
   const added = probe.fresh().object;
-  const patchCodes = [probe.kind.isCustom ? [400, 422] : [422], 200] as const;
-  const patch = (type: PatchName, what: string, faults: number, body: unknown): FaultyWrite => ({
-    what: `${type} patch, ${what} fields`,
+  const patchCodes = [[422], 200] as const;
+  const faulty = (object: Fields): string => withDuplicate(withUnknown(object));
+  const patch = (type: PatchName, body: unknown, faults = 3): FaultyWrite => ({
+    what: `${type} patch`,
     faults,
     codes: patchCodes,
     send: (query) => probe.patch(`${path}?${options}${query}`, type, body),
   });
   const additions = ['/differUnknown', '/metadata/differUnknown'].map((at) => ({ op: 'add', path: at, value: 1 }));
-  const patchTypes: readonly PatchName[] = probe.kind.isCustom ? ['merge'] : ['merge', 'strategic'];
   return [
-    patch('json', 'unknown', 2, additions),
-    ...Object.entries(faultyFields).flatMap(([what, { faults, json }]): readonly FaultyWrite[] => [
-      {
-        what: `create, ${what} fields`,
-        faults,
-        codes: [[400], 201],
-        send: (query) => probe.send({ method: 'POST', path: `${probe.list}?${options}${query}`, headers, body: json(added) }),
-      },
-      {
-        what: `update, ${what} fields`,
-        faults,
-        codes: [[400], 200],
-        send: (query) => probe.send({ method: 'PUT', path: `${path}?${options}${query}`, headers, body: json(stored) }),
-      },
-      ...patchTypes.map((type) => patch(type, what, faults, json({}))),
-    ]),
+    {
+      what: 'create',
+      faults: 3,
+      codes: [[400], 201],
+      send: (query) => probe.send({ method: 'POST', path: `${probe.list}?${options}${query}`, headers, body: faulty(added) }),
+    },
+    {
+      what: 'update',
+      faults: 3,
+      codes: [[400], 200],
+      send: (query) => probe.send({ method: 'PUT', path: `${path}?${options}${query}`, headers, body: faulty(stored) }),
+    },
+    patch('json', additions, 2),
+    patch('merge', faulty({})),
+    ...(probe.kind.isCustom ? [] : [patch('strategic', faulty({}))]),
   ];
 }
 
@@ -85,10 +69,3 @@ export async function fieldValidationAgrees(probe: Probe): Promise<void> {
     probe.expectEqual(`${what}: warnings with Ignore`, ignore.request, [[], faultsIn(ignore)]);
   }
 }
-
-/** Returns the warnings of an answer about unknown and duplicate fields. */
-const faultsIn = ({ answer }: Exchange): readonly string[] =>
-  (answer.headers['warning'] ?? '')
-    .split('\n')
-    .map((line) => line.replace(/^299 - "(.*)"$/, '$1').replaceAll('\\"', '"'))
-    .filter((line) => /^(unknown|duplicate) field /.test(line));

@@ -124,8 +124,9 @@ export class Probe {
     return isExpected;
   }
 
-  /** Deletes the objects that the check stored. */
+  /** Deletes the cluster-scoped objects that the check stored. Objects in the namespace of the kind are deleted with it at the end of the run. */
   async cleanUp(): Promise<void> {
+    if (this.kind.kind.namespaced) return;
     for (const { path } of this.#fresh) await this.send({ method: 'DELETE', path: `${path}?gracePeriodSeconds=0` });
   }
 

@@ -1,4 +1,5 @@
 import type { RequestCase } from '../request.ts';
+import { applyCases } from './apply-cases.ts';
 import { createCases } from './create-cases.ts';
 import { defaultKinds } from './kinds.ts';
 import { lifecycleCases } from './lifecycle-cases.ts';
@@ -24,6 +25,7 @@ export function corpus({ seed, only }: CorpusOptions): readonly RequestCase[] {
     ...protocolCases(),
     ...discovered.values(),
     ...created.filter((each) => !isField(each)),
+    ...defaultKinds.flatMap(applyCases),
     ...defaultKinds.flatMap(lifecycleCases),
     ...shuffled(created.filter(isField), seed),
   ];

@@ -3,6 +3,8 @@ import { oarlockVersion } from '@oarlock/cluster/process/version';
 import { exitCodes, describeError } from './common/command-error.ts';
 import {
   addNameOption,
+  answerTimeout,
+  backupTimeout,
   dataDir,
   file,
   kubeconfig as kubeconfigOption,
@@ -104,6 +106,7 @@ function addClusterCommands(root: Command): void {
       new Option('--sort <column>', 'order of the tables; keys change it').choices(['name', 'cpu', 'memory', 'restarts']).default('name'),
     )
     .option('--interval <seconds>', 'time between two reads of figures that cannot be watched', seconds, 5)
+    .addOption(answerTimeout())
     .addOption(output())
     .action(async (options) => (await import('./status/top/top.ts')).top(options));
   root
@@ -122,7 +125,7 @@ function addBackupCommands(root: Command): void {
     .requiredOption('-o, --output <file>', 'backup file to write')
     .addOption(file())
     .option('--no-keys', 'leave out the CA, the service account signing key and the encryption keys')
-    .addOption(startTimeout())
+    .addOption(backupTimeout())
     .action(async (options) => (await import('./backup/backup.ts')).backup(options));
   root
     .command('restore')
@@ -183,6 +186,7 @@ function addPluginCommands(root: Command): void {
     .option('-o, --output <file>', 'file to write')
     .addOption(dataDir())
     .addOption(kubeconfigOption())
+    .addOption(answerTimeout())
     .action(async (sources, options) => (await import('./export/custom-resource-types.ts')).types(sources, options));
   plugins
     .command('export')
@@ -223,6 +227,7 @@ function addAuthCommands(root: Command): void {
       '-f, --filename <file>',
       'YAML or JSON of the object that the action writes, or of the merge patch of `patch`: also shows which admission plugin denies it',
     )
+    .addOption(answerTimeout())
     .addOption(output())
     .action(async (user, verb, resource, name, options) =>
       (await import('./explain/auth.ts')).why(user, verb, { target: resource, name, options }),
@@ -237,6 +242,7 @@ function addTraceCommand(root: Command): void {
     .addOption(dataDir())
     .addOption(namespace('namespace of the object'))
     .option('--failed', 'show the latest step that failed, and its error', false)
+    .addOption(answerTimeout())
     .addOption(output())
     .action(async (object, options) => (await import('./explain/trace.ts')).trace(object, options));
 }
@@ -252,6 +258,7 @@ function addExplainCommands(root: Command): void {
     .addOption(namespace('namespace of the pod'))
     .option('--what-if', 'schedule the pods of a manifest without creating them', false)
     .option('-f, --file <file>', 'manifest for --what-if')
+    .addOption(answerTimeout())
     .addOption(output())
     .action(async (name, options) => (await import('./explain/explain-pod.ts')).explainPod(name, options));
   explain
@@ -262,6 +269,7 @@ function addExplainCommands(root: Command): void {
     .argument('<port>', 'port such as 80, 53/udp, or the name of a container port of the destination')
     .addOption(dataDir())
     .addOption(namespace('namespace of pods that are given without one'))
+    .addOption(answerTimeout())
     .addOption(output())
     .action(async (from, to, port, options) =>
       (await import('./explain/explain-traffic.ts')).explainTrafficBetween(from, { to, port }, options),

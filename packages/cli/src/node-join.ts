@@ -26,7 +26,7 @@ import { ServerList } from '@oarlock/client/http/server-list';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import { CommandError, exitCodes } from './common/command-error.ts';
-import { discoverCa, validateJoinTarget, withClient } from './common/join-discovery.ts';
+import { discoverCa, rejectedToken, validateJoinTarget, withClient } from './common/join-discovery.ts';
 import type { NodeJoinOptions } from './nodes/node-join-options.ts';
 import { updateServingAddress } from './nodes/serving-address.ts';
 import { up } from './up.ts';
@@ -116,17 +116,19 @@ async function currentEnrollment(options: NodeJoinOptions, files: NodeFiles): Pr
   const facts = await readEnrollment(options, dataDir, files.certificateFile);
   if (facts === undefined) return undefined;
   const servers = await serverList(options.server ?? serversOf(facts), dataDir);
-  const isAccepted = await updateAuthorities(kubeconfigFile, servers);
+  const trust = await updateAuthorities(kubeconfigFile, servers);
   const { ca = '' } = (await loadKubeconfig(kubeconfigFile, { environment: {} })).options;
   if (options.caHash !== undefined && !caHashes(ca).includes(options.caHash))
     throw usage(`--ca-hash: ${dataDir} belongs to the cluster ${facts.cluster.name}, which has another CA: join with a new --data-dir`);
-  if (isAccepted) {
+  if (trust === 'mutual') {
     await updateAddress(facts, files, servers);
     return facts;
   }
   if (options.token === undefined)
     throw new CommandError(
-      `${servers.preferred} rejects the certificate of the node ${facts.nodeName}, as after \`oarlock node remove\`: join again with a new token from \`oarlock token create\``,
+      trust === 'server unknown'
+        ? `${servers.preferred} presents a certificate of a CA that the node ${facts.nodeName} does not know, as after \`oarlock keys ca use\` if the node did not run before: join again with a new token and a new --data-dir`
+        : `${servers.preferred} rejects the certificate of the node ${facts.nodeName}, as after \`oarlock node remove\`: join again with a new token from \`oarlock token create\``,
     );
   return undefined;
 }
@@ -146,21 +148,36 @@ async function checkFile(file: ClusterFile, cluster: JoinResponse['cluster']): P
   if (conflicts.length > 0) throw new CommandError(conflicts.join('\n'));
 }
 
-/**
- * Updates the CAs in the kubeconfig, which may have changed. If the server cannot be reached, the running node tries again later. Returns false if a server
- * rejects the certificate of the node.
- */
-async function updateAuthorities(kubeconfigFile: string, servers: ServerList): Promise<boolean> {
+/** Whether a node and a server accept the certificates of each other. */
+type Trust = 'mutual' | 'node rejected' | 'server unknown';
+
+/** The codes of OpenSSL for a certificate whose CA is not one of the trusted ones. */
+const unknownAuthorityCodes: ReadonlySet<unknown> = new Set([
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+]);
+
+function isUnknownAuthority(error: unknown): boolean {
+  for (let each = error; each instanceof Error; each = each.cause)
+    if (unknownAuthorityCodes.has((each as NodeJS.ErrnoException).code)) return true;
+  return false;
+}
+
+/** Updates the CAs in the kubeconfig, which may have changed. If the server cannot be reached, the running node tries again later. */
+async function updateAuthorities(kubeconfigFile: string, servers: ServerList): Promise<Trust> {
   const { options } = await loadKubeconfig(kubeconfigFile, { environment: {} });
   try {
     await withClient({ ...options, server: servers.preferred, servers }, (api) =>
       takeUpAuthorities(kubeconfigFile, api, AbortSignal.timeout(serverTimeoutMs)),
     );
   } catch (error) {
-    if (isStatus(error, 'Unauthorized')) return false;
-    console.error(`could not fetch the cluster CAs: ${errorText(error)}`);
+    if (isStatus(error, 'Unauthorized')) return 'node rejected';
+    if (isUnknownAuthority(error)) return 'server unknown';
+    console.error(`could not fetch the cluster CAs, so the node waits for an API server: ${errorText(error)}`);
   }
-  return true;
+  return 'mutual';
 }
 
 /** Requests another serving certificate if the address of the machine has changed. If that fails, the node starts with the former certificate. */
@@ -192,7 +209,7 @@ async function enroll(
   const server = servers.preferred;
   const address = await addressTowards(server, AbortSignal.timeout(serverTimeoutMs));
   const answer = await withClient({ server, servers, ca: signingCa, token }, (api) =>
-    requestJoin(api, { server, nodeName, addresses: [address] }),
+    requestJoin(api, { server, ca: signingCa, nodeName, addresses: [address] }),
   );
   // all CAs of the cluster, over a connection that the signing CA verifies
   const { ca } = answer;
@@ -215,7 +232,7 @@ async function enroll(
 /** Requests to join, unless the versions of the node and of the server are not supported together. @throws CommandError */
 async function requestJoin(
   api: HttpClient,
-  { server, nodeName, addresses }: { readonly server: string; readonly nodeName: string; readonly addresses: readonly string[] },
+  { server, ca, nodeName, addresses }: Record<'server' | 'ca' | 'nodeName', string> & { readonly addresses: readonly string[] },
 ): Promise<JoinResponse> {
   try {
     const { gitVersion } = (await api.raw('GET', '/version')) as { readonly gitVersion: string };
@@ -223,8 +240,7 @@ async function requestJoin(
     if (skew !== undefined) throw new CommandError(skew);
     return (await api.raw('POST', '/oarlock/v1/join', { nodeName, addresses })) as JoinResponse;
   } catch (error) {
-    if (isStatus(error, 'Unauthorized'))
-      throw new CommandError(`${server} rejects the token: it is unknown or has expired; \`oarlock token create\` prints a new one`);
+    if (isStatus(error, 'Unauthorized')) throw await rejectedToken({ server, ca }, 'oarlock token create');
     throw error instanceof StatusError && error.reason !== 'ServiceUnavailable'
       ? new CommandError(`${server} rejects the node: ${error.message}`)
       : error;

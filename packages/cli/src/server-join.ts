@@ -19,7 +19,7 @@ import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { parseDocument, stringify } from 'yaml';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { ServerList } from '@oarlock/client/http/server-list';
-import { discoverCa, validateJoinTarget, withClient } from './common/join-discovery.ts';
+import { discoverCa, rejectedToken, validateJoinTarget, withClient } from './common/join-discovery.ts';
 import type { ServerJoinOptions } from './servers/server-join-options.ts';
 import { up } from './up.ts';
 
@@ -118,10 +118,7 @@ async function requestKeys(
       api.raw('POST', serverJoinPath, { name } satisfies ServerJoinRequest),
     )) as ServerJoinResponse;
   } catch (error) {
-    if (isStatus(error, 'Unauthorized'))
-      throw new CommandError(
-        `${server} rejects the token: it is unknown or has expired; \`oarlock token create --role server\` prints a new one`,
-      );
+    if (isStatus(error, 'Unauthorized')) throw await rejectedToken({ server, ca }, 'oarlock token create --role server');
     if (isStatus(error, 'NotFound'))
       throw new CommandError(
         `${server} does not share its storage, so no server can join it: the first server needs a storage such as storage-etcd`,

@@ -105,6 +105,8 @@ function privateClaims(payload: JWTPayload | undefined): PrivateClaims | undefin
   const claims = payload?.['kubernetes.io'] as Partial<PrivateClaims> | undefined;
   if (typeof claims?.namespace !== 'string' || !isReference(claims.serviceaccount)) return undefined;
   for (const each of [claims.pod, claims.secret, claims.node]) if (each !== undefined && !isReference(each)) return undefined;
+  if (claims.warnafter !== undefined && typeof claims.warnafter !== 'number') return undefined;
+  if (payload?.jti !== undefined && typeof payload.jti !== 'string') return undefined;
   return payload?.sub === `system:serviceaccount:${claims.namespace}:${claims.serviceaccount.name}` ? (claims as PrivateClaims) : undefined;
 }
 

@@ -185,6 +185,15 @@ describe('authn-service-account', () => {
     expect(await outcome()).toBe('rejected');
   });
 
+  it.each([
+    ['warnafter', { bound: { warnafter: [{ toString: null }] } }],
+    ['jti', { claims: { jti: { toString: null } } }],
+  ])('rejects a token whose claim %s is of another type', async (_name, claims) => {
+    const { authenticator } = open();
+    const malformed = bearerCredentials(await token(claims as Claims));
+    expect(await authenticator.authenticate(malformed)).toMatchObject({ outcome: 'rejected' });
+  });
+
   it('annotates the audit event of a token that should have been replaced', async () => {
     const { authenticator, clock } = open();
     const late = bearerCredentials(await token({ bound: { warnafter: now + 600 } }));

@@ -9,17 +9,30 @@ interface CniInterface {
   readonly sandbox?: unknown;
 }
 
+/** A host end of an attachment's veth pairs. */
+interface HostInterface {
+  readonly name: string;
+  readonly mac: unknown;
+}
+
+/** Returns the host ends of an attachment's veth pairs. */
+export function hostInterfaces(result: CniResult): readonly HostInterface[] {
+  const interfaces = Array.isArray(result['interfaces']) ? (result['interfaces'] as readonly (CniInterface | null)[]) : [];
+  return interfaces.flatMap((one) => {
+    const { name, mac, sandbox } = one ?? {};
+    return typeof name === 'string' && /^veth[0-9a-f]+$/.test(name) && (sandbox === undefined || sandbox === '') ? [{ name, mac }] : [];
+  });
+}
+
 /**
  * Removes the host ends of an attachment's veth pairs. Used if the network namespace has no path: the bridge plugin then does nothing, and the kernel
  * removes the pairs only when the last process in the namespace ends, when another pod may already have the address.
  */
 export async function removeHostInterfaces(clock: Clock, result: CniResult): Promise<void> {
-  const interfaces = Array.isArray(result['interfaces']) ? (result['interfaces'] as readonly (CniInterface | null)[]) : [];
-  for (const one of interfaces) {
-    if (typeof one?.name !== 'string' || !/^veth[0-9a-f]+$/.test(one.name) || (one.sandbox !== undefined && one.sandbox !== '')) continue;
-    const listed = await runProgram(clock, 'ip', ['-j', 'link', 'show', 'dev', one.name], { timeoutMs });
+  for (const { name, mac } of hostInterfaces(result)) {
+    const listed = await runProgram(clock, 'ip', ['-j', 'link', 'show', 'dev', name], { timeoutMs });
     if (listed.exitCode !== 0) continue; // gone
     const [link] = JSON.parse(listed.stdout) as { readonly address?: string }[];
-    if (link?.address === one.mac) await runProgram(clock, 'ip', ['link', 'del', 'dev', one.name], { timeoutMs }); // ignores a link that no longer exists
+    if (link?.address === mac) await runProgram(clock, 'ip', ['link', 'del', 'dev', name], { timeoutMs }); // ignores a link that no longer exists
   }
 }

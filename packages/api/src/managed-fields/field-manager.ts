@@ -3,7 +3,7 @@ import { goKind } from '../json/syntax-error.ts';
 import { isObject, jsonEqual } from '../json/json.ts';
 import { parseApiVersion } from '../kinds.ts';
 import type { KubeObject, ManagedFieldsEntry } from '../object.ts';
-import { badRequest } from '../status.ts';
+import { badRequest, StatusError, statusCodes } from '../status.ts';
 import { formatTime } from '../values/time.ts';
 import { applyConfiguration } from './internal/apply-configuration.ts';
 import { FieldConflicts } from './internal/conflict.ts';
@@ -103,7 +103,7 @@ export class FieldManager {
       if (rest !== undefined) throw rest.status();
       result = attempt(true);
     }
-    const object = kind.complete(result.object);
+    const object = kind.complete(result.object, now);
     return withManagers(manager === kubectl ? withLastApplied(object, applied) : object, encodeManagers(result.managers));
   }
 
@@ -150,7 +150,10 @@ export class FieldManager {
 /** The group, version and kind that an apply configuration must have. */
 export type ConfigKind = Pick<ManagedKind, 'group' | 'version' | 'kind' | 'apiVersion'>;
 
-/** Validates the type and the metadata of an apply configuration. @throws StatusError BadRequest with Kubernetes' message if they are invalid */
+/**
+ * Validates the type and the metadata of an apply configuration.
+ * @throws StatusError with Kubernetes' message: BadRequest if kind or metadata are invalid, 500 without a reason if fields do not match the schema
+ */
 export function checkConfiguration(
   { group, version, kind, apiVersion }: ConfigKind,
   type: FieldType | undefined,
@@ -171,10 +174,13 @@ export function checkConfiguration(
   const faults = type === undefined ? 'no corresponding type' : typeErrors(type, config);
   if (faults === undefined) return applied;
   const part = (name: string) => (isObject(metadata) && typeof metadata[name] === 'string' ? metadata[name] : '');
-  throw badRequest(
-    `failed to create typed patch object (${part('namespace')}/${part('name')}; ${apiVersion.includes('/') ? '' : '/'}${apiVersion}, Kind=${kind}): ${faults}`,
-  );
+  const gvk = `${apiVersion.includes('/') ? '' : '/'}${apiVersion}, Kind=${kind}`;
+  throw untypedError(`failed to create typed patch object (${part('namespace')}/${part('name')}; ${gvk}): ${faults}`);
 }
+
+/** Returns an error without a reason. Upstream answers 500 to errors that are not API statuses (kubernetes/kubernetes#139253). */
+const untypedError = (message: string): StatusError =>
+  new StatusError({ kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, code: statusCodes.InternalError });
 
 function withManagers(object: KubeObject, managedFields: readonly ManagedFieldsEntry[] | undefined): KubeObject {
   const { metadata } = object;

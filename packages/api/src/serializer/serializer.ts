@@ -2,6 +2,7 @@ import { checkJson, conformToSchema, UnmarshalTypeError } from '../schema/confor
 import { parseExact, stringifyExact } from '../json/exact-json.ts';
 import { goKind, goSyntaxError } from '../json/syntax-error.ts';
 import { isObject, own } from '../json/json.ts';
+import { sortKeys } from '../json/sort-keys.ts';
 import { parseApiVersion, type GroupVersionKind } from '../kinds.ts';
 import type { KubeObject } from '../object.ts';
 import { schemaOf, type Schema } from '../schema/schema.ts';
@@ -52,7 +53,9 @@ export function decodeObject<T extends KubeObject = KubeObject>(body: Uint8Array
   const { object, schema, handled } = conformValue(value, options);
   if (fieldValidation === 'Ignore') return { object: object as T, warnings: [] };
   const errors =
-    type === 'application/json' ? strictDecodingErrors(text, schema) : [...duplicateErrors(duplicates), ...unknownFields(schema, value)];
+    type === 'application/json'
+      ? strictDecodingErrors(text, schema)
+      : [...duplicateErrors(duplicates), ...unknownFields(schema, sortKeys(value))];
   if (errors.length > 0 && fieldValidation === 'Strict') throw handled(`strict decoding error: ${errors.join(', ')}`);
   return { object: object as T, warnings: errors.flatMap(warningsOf) };
 }

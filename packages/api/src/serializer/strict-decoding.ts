@@ -14,6 +14,13 @@ export function strictDecodingErrors(text: string, schema: Schema): string[] {
   return [...scan.errors];
 }
 
+/** Returns the errors for keys that an object in JSON text sets twice, in the words and the order of Go's YAML library. */
+export function jsonDuplicates(text: string): string[] {
+  const scan = new Scan(text, true);
+  scan.value(anyFields, '');
+  return [...scan.errors];
+}
+
 /** As `strictDecodingErrors` for a decoded value, in which duplicates are lost. */
 export function unknownFields(schema: Schema, value: unknown): string[] {
   const errors: string[] = [];
@@ -49,19 +56,34 @@ const [quote, backslash, comma, openBrace, closeBrace, openBracket, closeBracket
   c.charCodeAt(0),
 );
 
+/** A schema that permits any JSON. */
+export const anyFields: Schema = {
+  type: 'object',
+  get additionalProperties() {
+    return anyFields;
+  },
+  get items() {
+    return anyFields;
+  },
+};
+
 /** Scans JSON text; assumes that it is well formed and not deeper than the limit of the parser. */
 class Scan {
   readonly errors = new Set<string>();
   readonly #text: string;
+  readonly #asYaml: boolean;
   #at = 0;
-  constructor(text: string) {
+  #line = 1;
+  constructor(text: string, asYaml = false) {
     this.#text = text;
+    this.#asYaml = asYaml;
   }
 
   #space(): number {
     for (;;) {
       const c = this.#text.charCodeAt(this.#at);
-      if (c !== 0x20 && c !== 0x0a && c !== 0x0d && c !== 0x09) return c;
+      if (c === 0x0a) this.#line++;
+      else if (c !== 0x20 && c !== 0x0d && c !== 0x09) return c;
       this.#at++;
     }
   }
@@ -87,8 +109,8 @@ class Scan {
     return escaped ? (JSON.parse(this.#text.slice(start, this.#at)) as string) : this.#text.slice(start + 1, this.#at - 1);
   }
 
-  #error(what: string, path: string): void {
-    if (this.errors.size < maxErrors) this.errors.add(`${what} field ${JSON.stringify(path)}`);
+  #error(error: string): void {
+    if (this.errors.size < maxErrors) this.errors.add(error);
   }
 
   /** Skips a value of any depth. */
@@ -120,13 +142,17 @@ class Scan {
       const key = this.#string();
       const childPath = path === '' ? key : `${path}.${key}`;
       const child = properties === undefined ? additionalProperties : properties.get(key);
-      if (properties !== undefined && child === undefined) this.#error('unknown', childPath);
-      else if (seen.has(key)) this.#error('duplicate', childPath);
+      const isDuplicate = seen.has(key);
+      if (properties !== undefined && child === undefined) this.#error(`unknown field ${JSON.stringify(childPath)}`);
+      else if (isDuplicate && !this.#asYaml) this.#error(`duplicate field ${JSON.stringify(childPath)}`);
       seen.add(key);
       this.#space();
       this.#at++; // the colon
+      this.#space();
+      const line = this.#line;
       if (child === undefined) this.#skip();
       else this.value(child, childPath);
+      if (isDuplicate && this.#asYaml) this.#error(`  line ${line}: key ${JSON.stringify(key)} already set in map`);
       if (this.#space() === comma) this.#at++;
     }
     this.#at++;

@@ -3,12 +3,13 @@ import {
   isAlias,
   isCollection,
   isMap,
+  isNode,
   isPair,
   isScalar,
+  isSeq,
   LineCounter,
   Lexer,
   Parser,
-  visit,
   type CST,
   type Document,
   type TagId,
@@ -149,21 +150,26 @@ function checkDepth(root: CST.Token): void {
   }
 }
 
+/** Returns the errors for duplicate keys in the order of Go's library: those in the value of a key before the key, with the line of the value. */
 function duplicateKeys(document: Document.Parsed, lines: LineCounter): string[] {
   const found: string[] = [];
-  visit(document, {
-    Map(_, map) {
-      const seen = new Set<string>();
-      for (const { key } of map.items) {
-        if (!isScalar(key) || isMap(key)) continue;
-        const name = String(key.value);
-        if (seen.has(name) && name !== '<<')
-          found.push(
-            `  line ${lines.linePos(key.range?.[0] ?? 0).line}: key ${typeof key.value === 'string' ? JSON.stringify(name) : name} already set in map`,
-          );
-        seen.add(name);
-      }
-    },
-  });
+  const inspect = (node: unknown): void => {
+    if (isSeq(node)) node.items.forEach(inspect);
+    if (!isMap(node)) return;
+    const seen = new Set<string>();
+    for (const { key, value } of node.items) {
+      inspect(value);
+      if (!isScalar(key)) continue;
+      const name = String(key.value);
+      if (seen.has(name) && name !== '<<')
+        found.push(
+          `  line ${lineOf(value ?? key, lines)}: key ${typeof key.value === 'string' ? JSON.stringify(name) : name} already set in map`,
+        );
+      seen.add(name);
+    }
+  };
+  inspect(document.contents);
   return found;
 }
+
+const lineOf = (node: unknown, lines: LineCounter): number => lines.linePos((isNode(node) ? node.range?.[0] : undefined) ?? 0).line;

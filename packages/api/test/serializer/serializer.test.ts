@@ -195,6 +195,16 @@ describe('YAML', () => {
       'line 3: key "name" already set in map',
       'unknown field "x"',
     ]);
+    // the errors of Go's library name the line of the value, after the errors in that value; unknown fields are sorted, as the YAML is converted to JSON
+    const nested = 'zz: 1\nspec: {z: 1, b: 1}\nmetadata:\n  labels: {a: b}\n  labels:\n    a: b\n    a: c\nb: 1\n';
+    expect(yaml(nested, 'Warn').warnings).toEqual([
+      'line 7: key "a" already set in map',
+      'line 6: key "labels" already set in map',
+      'unknown field "b"',
+      'unknown field "spec.b"',
+      'unknown field "spec.z"',
+      'unknown field "zz"',
+    ]);
     expect(yaml('metadata:\n  name: a\n  name: b\n').object).toMatchObject({ metadata: { name: 'b' } });
   });
   it.each([

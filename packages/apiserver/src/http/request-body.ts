@@ -1,6 +1,4 @@
 import { conformToSchema, UnmarshalTypeError } from '@oarlock/api/schema/conform';
-import { invalid } from '@oarlock/api/field/field-error';
-import { invalidStatus } from '@oarlock/api/field/invalid-status';
 import { goKind } from '@oarlock/api/json/syntax-error';
 import { isObject } from '@oarlock/api/json/json';
 import { parseApiVersion, type GroupVersionKind, type Kind } from '@oarlock/api/kinds';
@@ -10,17 +8,17 @@ import {
   duplicateErrors,
   parseBody,
   conformObject,
-  warningsOf,
   withTypeMeta,
   type MediaType,
   type FieldValidation,
 } from '@oarlock/api/serializer/serializer';
 import { schemaOf, type Schema } from '@oarlock/api/schema/schema';
 import { badRequest, failure, isStatus, type StatusError } from '@oarlock/api/status';
-import { strictDecodingErrors } from '@oarlock/api/serializer/strict-decoding';
+import { anyFields, jsonDuplicates, strictDecodingErrors } from '@oarlock/api/serializer/strict-decoding';
 import { parseYaml } from '@oarlock/api/serializer/yaml';
 import type { PatchType } from '@oarlock/spi/client';
 import { markConforming } from '../endpoints/request/body.ts';
+import { recordPatchErrors } from '../endpoints/request/patch-errors.ts';
 import { decodeCustomObject } from '../custom-resources/custom-object-decoding.ts';
 import { publishedSchemaOf } from '../custom-resources/published-kind.ts';
 import { recordFloatLiterals } from '../custom-resources/float-literals.ts';
@@ -81,7 +79,7 @@ export interface RequestBodyContext {
   readonly contentType: string | undefined;
   /** The protobuf decoder, for a protobuf body. The decoder has large tables and is loaded on first use. */
   readonly protobuf: ((bytes: Buffer) => KubeObject) | undefined;
-  /** Called for unknown and duplicate fields if `fieldValidation` is Warn, the default. */
+  /** Called for unknown and duplicate fields of an object if `fieldValidation` is Warn, the default. Those of a patch are recorded. */
   warn(message: string): void;
 }
 
@@ -96,7 +94,7 @@ export function decodeRequestBody(bytes: Buffer, { route, query, contentType, pr
   if (verb === 'patch') {
     const type = requestPatchType(contentType, kind);
     const patch = parsePatch(bytes, type, publishedSchemaOf(kind) !== undefined || groupsPreservingNumbers.has(kind.group));
-    checkDuplicates(bytes, type, { query, warn });
+    if (query.first['fieldValidation'] !== 'Ignore') recordPatchErrors(patch, patchErrors(bytes, type));
     if (type === 'merge' && publishedSchemaOf(kind) !== undefined) recordFloatLiterals(patch, bytes.toString('utf8'));
     return patch;
   }
@@ -155,35 +153,20 @@ function parsePatch(bytes: Buffer, type: PatchType, exact: boolean): unknown {
   return patch;
 }
 
-/** A schema that permits any JSON. */
-const anyFields: Schema = {
-  type: 'object',
-  get additionalProperties() {
-    return anyFields;
-  },
-  get items() {
-    return anyFields;
-  },
+/** The fields of a JSON patch. */
+const jsonPatchFields: Schema = {
+  type: 'array',
+  items: { type: 'object', properties: new Map(['op', 'path', 'from', 'value'].map((name) => [name, anyFields])) },
 };
 
-/**
- * Reports duplicate keys in a patch, of which parsing keeps only the last.
- * @throws StatusError `BadRequest` or `Invalid` if `fieldValidation` is Strict and a key is duplicate
- */
-function checkDuplicates(bytes: Buffer, type: PatchType, { query, warn }: Pick<RequestBodyContext, 'query' | 'warn'>): void {
-  const validation = query.first['fieldValidation'] || 'Warn';
-  if (validation === 'Ignore') return;
+/** Returns the strict decoding errors in the text of a patch: duplicate fields, and unknown fields of JSON patch operations. */
+function patchErrors(bytes: Buffer, type: PatchType): readonly string[] {
   const text = bytes.toString('utf8');
-  let duplicates: readonly string[];
-  if (type === 'apply' && toJsonBytes(bytes, 'application/yaml') === 'application/yaml') {
-    duplicates = duplicateErrors(parseYaml(text).duplicates).map((error) => `error converting YAML to JSON: ${error}`);
-  } else duplicates = strictDecodingErrors(text, anyFields);
-  if (duplicates.length === 0) return;
-  if (validation === 'Strict') {
-    if (type === 'apply') throw badRequest(`error strict decoding YAML: ${duplicates.join(', ')}`);
-    throw invalidStatus({ group: '', kind: '', name: '' }, [invalid('patch', text, `strict decoding error: ${duplicates.join(', ')}`)]);
-  }
-  for (const warning of duplicates.flatMap(warningsOf)) warn(warning);
+  if (type === 'json') return strictDecodingErrors(text, jsonPatchFields).map((error) => `json patch ${error}`);
+  if (type !== 'apply') return strictDecodingErrors(text, anyFields);
+  const isYaml = toJsonBytes(bytes, 'application/yaml') === 'application/yaml';
+  const duplicates = isYaml ? parseYaml(text).duplicates : jsonDuplicates(text);
+  return duplicateErrors(duplicates).map((error) => `error converting YAML to JSON: ${error}`);
 }
 
 /** Returns the media type JSON for a body that is declared as YAML but contains JSON, because the JSON parser is a thousand times faster. */

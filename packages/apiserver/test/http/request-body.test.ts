@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { StatusError } from '@oarlock/api/status';
+import { patchErrorsOf } from '../../src/endpoints/request/patch-errors.ts';
 import { decodeRequestBody } from '../../src/http/request-body.ts';
 import type { Route } from '../../src/http/routes.ts';
 
@@ -24,21 +25,19 @@ describe('[sig-api-machinery] FieldValidation should detect duplicates in a CR w
   const json = '{"data":{"a":"1","a":"2"}}';
   const yaml = 'data:\n  a: "1"\n  a: "2"\n';
 
-  it('keeps the last value and warns', () => {
-    expect(decode(json, 'application/merge-patch+json')).toEqual({ body: { data: { a: '2' } }, warnings: ['duplicate field "data.a"'] });
-    expect(decode(json, 'application/apply-patch+yaml', 'Warn').warnings).toEqual(['duplicate field "data.a"']);
-    const { body, warnings } = decode(yaml, 'application/apply-patch+yaml');
-    expect(body).toEqual({ data: { a: '2' } });
-    expect(warnings).toEqual([expect.stringContaining('line 3: key "a" already set in map')]);
-  });
-
-  it('rejects the patch under Strict', () => {
-    expect(() => decode(json, 'application/merge-patch+json', 'Strict')).toThrowError(/strict decoding error: duplicate field "data.a"/);
-    expect(() => decode(yaml, 'application/apply-patch+yaml', 'Strict')).toThrowError(/^error strict decoding YAML: .*already set in map/s);
+  it('keeps the last value and records the error, which is reported when the patch is applied', () => {
+    const { body, warnings } = decode(json, 'application/merge-patch+json');
+    expect([body, warnings]).toEqual([{ data: { a: '2' } }, []]);
+    expect(patchErrorsOf(body)).toEqual(['duplicate field "data.a"']);
+    const applied = decode(yaml, 'application/apply-patch+yaml', 'Strict').body;
+    expect(applied).toEqual({ data: { a: '2' } });
+    expect(patchErrorsOf(applied)).toEqual([
+      'error converting YAML to JSON: yaml: unmarshal errors:\n  line 3: key "a" already set in map',
+    ]);
     expect(() => decode('{"a', 'application/apply-patch+yaml', 'Strict')).toThrowError(StatusError);
   });
 
-  it('does not warn under Ignore', () => {
-    expect(decode(yaml, 'application/apply-patch+yaml', 'Ignore').warnings).toEqual([]);
+  it('records nothing under Ignore', () => {
+    expect(patchErrorsOf(decode(yaml, 'application/apply-patch+yaml', 'Ignore').body)).toEqual([]);
   });
 });

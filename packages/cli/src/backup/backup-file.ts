@@ -158,24 +158,25 @@ export async function checkBackupStream(source: Readable, file: string): Promise
     throw invalid(head === undefined && code === 'Z_DATA_ERROR' ? 'it is not a backup' : message, error);
   }
   if (head === undefined || last === undefined) throw invalid('the backup is incomplete');
-  let end: Partial<BackupEnd>;
+  let end: Partial<BackupEnd> | null;
   try {
-    end = JSON.parse(last) as Partial<BackupEnd>;
+    end = JSON.parse(last) as Partial<BackupEnd> | null;
   } catch (error) {
     throw invalid('the file is truncated', error);
   }
+  if (end === null) throw invalid('the file is truncated');
   if (end.sha256 !== hash.digest('hex') || end.entries !== entries)
     throw invalid('the checksum does not match: the file is damaged or truncated');
   return { ...head, entries };
 
   function parsedHead(line: string): BackupHead {
-    let parsed: Partial<BackupHead> = {};
+    let parsed: Partial<BackupHead> | null = null;
     try {
-      parsed = JSON.parse(line) as Partial<BackupHead>;
+      parsed = JSON.parse(line) as Partial<BackupHead> | null;
     } catch (error) {
       throw invalid('it is not a backup', error);
     }
-    if (parsed.format !== 'oarlock-backup') throw invalid('it is not a backup');
+    if (parsed?.format !== 'oarlock-backup') throw invalid('it is not a backup');
     if (parsed.version !== 1) throw invalid(`unknown format version ${String(parsed.version)}; a newer release of Oarlock wrote it`);
     if (!Number.isSafeInteger(parsed.revision) || (parsed.revision ?? -1) < 0 || typeof parsed.cluster !== 'string')
       throw invalid('its first line is not valid');
@@ -184,10 +185,15 @@ export async function checkBackupStream(source: Readable, file: string): Promise
 }
 
 /** Yields the files and entries of a backup that `checkBackup` accepted. */
-export async function* readBackup(file: string): AsyncGenerator<BackupLine> {
-  let first = true;
-  for await (const line of linesOf(createReadStream(file))) {
-    if (!first && !line.startsWith('{"entries":')) yield parseLine(line);
-    first = false;
+export const readBackup = (file: string): AsyncGenerator<BackupLine> => readBackupStream(createReadStream(file));
+
+/** Yields the files and entries of a backup that `checkBackupStream` accepted: every line but the first and the last one. */
+export async function* readBackupStream(source: Readable): AsyncGenerator<BackupLine> {
+  let isFirst = true;
+  let previous: string | undefined;
+  for await (const line of linesOf(source)) {
+    if (previous !== undefined) yield parseLine(previous);
+    previous = isFirst ? undefined : line;
+    isFirst = false;
   }
 }

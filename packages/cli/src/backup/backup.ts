@@ -9,9 +9,11 @@ import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file'
 import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { storagePkiDirectory } from '@oarlock/cluster/pki/storage-server';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
+import { systemClock } from '@oarlock/primitives/clock';
 import { adminAccess } from '../common/admin-access.ts';
 import { startTimeoutSeconds } from '../common/command-options.ts';
 import { openStoppedStorage } from '../common/stopped-storage.ts';
+import { within } from '../common/within.ts';
 import { writeBackup, type BackedUpFile, type BackupLine } from './backup-file.ts';
 import { configuredKeyFiles } from './configured-keys.ts';
 import { withKeyCheck } from './key-check.ts';
@@ -22,7 +24,7 @@ export interface BackupOptions {
   readonly output: string;
   readonly file?: string;
   readonly keys: boolean;
-  /** Time in seconds within which the storage of a stopped cluster has to start. */
+  /** Time in seconds for each answer of a running cluster, or within which the storage of a stopped one has to start. */
   readonly timeout?: number;
 }
 
@@ -113,13 +115,15 @@ export async function openReader(
     if (!state.roles.includes('apiserver'))
       throw new CommandError(`process ${state.pid} of ${dataDir} has no storage: run the backup where the API server runs`);
     const { client, server, close } = await adminAccess(dataDir);
+    const error = () => new CommandError(`the API server ${server} did not answer within ${timeout} s; --timeout sets another limit`);
+    const limit = { seconds: timeout, clock: systemClock, error };
     const read: ReadPage = async (revision, after) => {
       const query = new URLSearchParams({
         ...(revision !== undefined && { revision: String(revision) }),
         ...(after !== undefined && { after }),
       });
       try {
-        return (await client.raw('GET', `${backupPagePath}?${query}`)) as BackupPage;
+        return (await within(client.raw('GET', `${backupPagePath}?${query}`), limit)) as BackupPage;
       } catch (error) {
         if (error instanceof StatusError && error.code === 410)
           throw new CommandError('the revision was compacted while the backup ran: try again', undefined, { cause: error });

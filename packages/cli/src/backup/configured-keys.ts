@@ -33,7 +33,7 @@ export async function* configuredKeyFiles(clusterFile: ClusterFile): AsyncGenera
  */
 export async function restoreConfiguredKey(line: BackedUpFile, clusterFile: ClusterFile, dataDir: string): Promise<string | undefined> {
   const named = namedPath(line, clusterFile);
-  const path = named ?? join(dataDir, unnamedDirectory, fileNameOf(line));
+  const path = named ?? join(dataDir, unnamedDirectory, configuredKeyFileName(line));
   const content = Buffer.from(line.content, 'base64');
   if (existsSync(path)) {
     if (!(await readFile(path)).equals(content))
@@ -51,10 +51,19 @@ export async function restoreConfiguredKey(line: BackedUpFile, clusterFile: Clus
 function namedPath({ file }: BackedUpFile, clusterFile: ClusterFile): string | undefined {
   const encryption = encryptionOf(clusterFile);
   if (file === configurationPath) return encryption?.file;
-  const name = decodeURIComponent(file.slice(keysDirectory.length));
+  const name = keyName(file);
   return encryption?.keys.find((key) => key.name === name)?.file;
 }
 
+/** Returns the name of a key in a backup. @throws CommandError if it is not valid */
+function keyName(file: string): string {
+  try {
+    return decodeURIComponent(file.slice(keysDirectory.length));
+  } catch (cause) {
+    throw new CommandError(`the backup contains ${JSON.stringify(file)}, which is not the name of a key`, undefined, { cause });
+  }
+}
+
 /** Returns a file name without separators, because a backup may come from anywhere. */
-const fileNameOf = ({ file }: BackedUpFile): string =>
-  file === configurationPath ? 'configuration' : `key-${encodeURIComponent(decodeURIComponent(file.slice(keysDirectory.length)))}`;
+export const configuredKeyFileName = ({ file }: BackedUpFile): string =>
+  file === configurationPath ? 'configuration' : `key-${encodeURIComponent(keyName(file))}`;

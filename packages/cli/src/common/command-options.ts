@@ -62,11 +62,27 @@ export function seconds(text: string): number {
   return value;
 }
 
+/** The default of `--timeout` of commands that ask a running cluster. */
+export const answerTimeoutSeconds = 30;
+
+/** `--timeout` of commands that ask a running cluster. */
+export const answerTimeout = (defaultSeconds = answerTimeoutSeconds) =>
+  new Option('--timeout <seconds>', 'time for the answers of the API server').default(defaultSeconds).argParser(seconds);
+
+/** The default of `--timeout` of commands that work on the databases of etcd, whose size determines how long that takes. */
+export const databaseTimeoutSeconds = 1800;
+
 /** The default of `--timeout` of commands that open the storage of a stopped cluster: a member of etcd starts within seconds, or waits for the others. */
 export const startTimeoutSeconds = 60;
 
-/** `--timeout` of commands that open the storage of a stopped cluster. */
-export const startTimeout = () =>
-  new Option('--timeout <seconds>', 'time for the storage of a stopped cluster to start, such as until etcd has a quorum')
+/** `--timeout` of `oarlock backup`. */
+export const backupTimeout = () =>
+  new Option('--timeout <seconds>', 'time for each answer of a running cluster, or for the storage of a stopped one to start')
     .default(startTimeoutSeconds)
+    .argParser(seconds);
+
+/** `--timeout` of commands that open the storage of a stopped cluster. */
+export const startTimeout = (defaultSeconds = startTimeoutSeconds) =>
+  new Option('--timeout <seconds>', 'time for the storage of a stopped cluster to start, such as until etcd has a quorum')
+    .default(defaultSeconds)
     .argParser(seconds);

@@ -1,7 +1,7 @@
 import { isStatus } from '@oarlock/api/status';
 import type { RunningCluster } from '@oarlock/cluster/run';
 import type { Client } from '@oarlock/spi/client';
-import { adminAccess } from './admin-access.ts';
+import { withCluster } from './cluster-access.ts';
 import { CommandError } from './command-error.ts';
 
 /** The user of the admin kubeconfig. */
@@ -19,16 +19,13 @@ export async function adminLink(running: RunningCluster): Promise<string | undef
 }
 
 /** Prints a sign-in link of the console that a cluster serves, for the cluster's admin. The link is valid once and for a short time. */
-export async function printLink(dataDir: string): Promise<void> {
-  const access = await adminAccess(dataDir);
+export async function printLink(options: { readonly dataDir: string; readonly timeout: number }): Promise<void> {
   try {
-    console.log(await createLink(access.client));
+    console.log(await withCluster(options, ({ client }) => createLink(client)));
   } catch (cause) {
     if (!isStatus(cause, 'NotFound') && !isStatus(cause, 'Forbidden')) throw cause;
     throw new CommandError('the API server does not serve the console: add `paths: [console]` to the spec of its cluster.yaml', undefined, {
       cause,
     });
-  } finally {
-    access.close();
   }
 }

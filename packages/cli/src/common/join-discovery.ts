@@ -2,6 +2,7 @@ import { httpClient, type HttpClient, type HttpClientOptions } from '@oarlock/cl
 import type { ServerList } from '@oarlock/client/http/server-list';
 import type { CaResponse } from '@oarlock/cluster/paths/join-path';
 import { caHash, certificatesOf } from '@oarlock/cluster/pki/ca-hash';
+import { failedChecks, readinessOf } from '../status/failed-checks.ts';
 import { CommandError, exitCodes } from './command-error.ts';
 
 /** Largest difference of two clocks with which a machine joins, in milliseconds. */
@@ -51,6 +52,24 @@ export async function discoverCa(
     );
   if (typeof time === 'number') requireSynchronizedClock(time, { startedAt, endedAt: Date.now(), server: servers.preferred });
   return `${signing}\n`;
+}
+
+/**
+ * Returns the error for a token that a server has rejected. A server that cannot read its storage rejects every token, as Kubernetes does: then the error
+ * names the failed checks of the server. `command` creates a token.
+ */
+export async function rejectedToken(
+  { server, ca }: { readonly server: string; readonly ca: string },
+  command: string,
+): Promise<CommandError> {
+  // a server that does not answer here either has answered before: the token remains the likely reason
+  const readiness = await withClient({ server, ca }, readinessOf).catch(() => '');
+  const failed = failedChecks(readiness);
+  return new CommandError(
+    failed.length > 0
+      ? `${server} cannot verify the token, because it is not ready: ${failed.join(', ')} failed. Join again when it is ready`
+      : `${server} rejects the token: it is unknown or has expired; \`${command}\` prints a new one`,
+  );
 }
 
 /** @throws CommandError if the clocks of this machine and of the server differ by more than a minute, with which certificates and leases fail */

@@ -5,7 +5,7 @@ import { impliedGroups } from '@oarlock/api/rbac/implied-groups';
 import { errorText } from '@oarlock/primitives/error-text';
 import { parse } from 'yaml';
 import type { AuthorizationTrace, AuthorizationQuery } from '@oarlock/cluster/paths/authorization-path';
-import { adminAccess } from '../common/admin-access.ts';
+import { withCluster } from '../common/cluster-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
 
@@ -14,6 +14,7 @@ export interface WhyOptions {
   readonly namespace: string;
   readonly group: readonly string[];
   readonly output: OutputFormat;
+  readonly timeout: number;
   /** File with the object that the action writes. */
   readonly filename?: string;
 }
@@ -42,17 +43,10 @@ export async function why(
   verb: string,
   { target, name, options }: { readonly target: string; readonly name: string | undefined; readonly options: WhyOptions },
 ): Promise<void> {
-  const access = await adminAccess(options.dataDir);
-  try {
-    const answer = (await access.client.raw('POST', '/oarlock/v1/authorization', {
-      ...authorizationQuery(user, { verb, target, name: name ?? '' }, options),
-      ...(await objectOf(options)),
-    })) as AuthorizationTrace;
-    await printFacts(options.output, answer, textOf);
-    if (!answer.allowed) process.exitCode = exitCodes.failed;
-  } finally {
-    access.close();
-  }
+  const query = { ...authorizationQuery(user, { verb, target, name: name ?? '' }, options), ...(await objectOf(options)) };
+  const answer = await withCluster(options, ({ client }) => client.raw('POST', '/oarlock/v1/authorization', query));
+  await printFacts(options.output, answer as AuthorizationTrace, textOf);
+  if (!(answer as AuthorizationTrace).allowed) process.exitCode = exitCodes.failed;
 }
 
 /** Reads the object of `--filename`. @throws CommandError if the file is not an object */

@@ -3,9 +3,9 @@ import type { KubeObject } from '@oarlock/api/object';
 import { pods } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Pod, PodTemplateSpec } from '@oarlock/api/types/core-v1';
-import { remoteAccess, type RemoteAccess } from '@oarlock/cluster/remote-access';
+import type { RemoteAccess } from '@oarlock/cluster/remote-access';
 import { parseAllDocuments } from 'yaml';
-import { adminAccess } from '../common/admin-access.ts';
+import { withCluster } from '../common/cluster-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
 
@@ -16,6 +16,7 @@ export interface ExplainOptions {
   readonly whatIf: boolean;
   readonly file?: string;
   readonly output: OutputFormat;
+  readonly timeout: number;
 }
 
 /** The response of `POST /oarlock/v1/scheduling`. */
@@ -45,15 +46,12 @@ const maxPods = 1000;
  * create. Sets exit code 1 if a pod fits no node.
  */
 export async function explainPod(name: string | undefined, options: ExplainOptions): Promise<void> {
-  const access = options.kubeconfig === undefined ? await adminAccess(options.dataDir) : await remoteAccess(options.kubeconfig);
-  try {
+  const answer = await withCluster(options, async (access) => {
     const question = options.whatIf ? { pods: await podsFromFile(access, options) } : { namespace: options.namespace, name: podName(name) };
-    const answer = await requestExplanation(access, question);
-    await printFacts(options.output, answer, (facts) => facts.pods.map(textOf).join('\n'));
-    if (answer.pods.some(({ chosen, bound }) => chosen === undefined && bound === undefined)) process.exitCode = exitCodes.failed;
-  } finally {
-    access.close();
-  }
+    return requestExplanation(access, question);
+  });
+  await printFacts(options.output, answer, (facts) => facts.pods.map(textOf).join('\n'));
+  if (answer.pods.some(({ chosen, bound }) => chosen === undefined && bound === undefined)) process.exitCode = exitCodes.failed;
 }
 
 async function requestExplanation({ client, server }: RemoteAccess, question: object): Promise<ExplainResponse> {

@@ -9,7 +9,7 @@ import { policyRules } from '@oarlock/network-policy/policy-rules';
 import { parseTrafficPort, portNumberOf, type TrafficPort } from '@oarlock/network-policy/traffic-port';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Client } from '@oarlock/spi/client';
-import { adminAccess } from '../common/admin-access.ts';
+import { withCluster } from '../common/cluster-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
 
@@ -17,6 +17,7 @@ export interface ExplainTrafficOptions {
   readonly dataDir: string;
   readonly namespace: string;
   readonly output: OutputFormat;
+  readonly timeout: number;
 }
 
 /** Resolves `80`, `80/udp`, or the name of a container port of the destination. @throws CommandError if the destination has no such port */
@@ -68,8 +69,7 @@ export interface TrafficDestination {
 
 /** Prints the NetworkPolicies that allow or deny traffic, with the rule. Sets exit code 1 if the traffic is denied. */
 export async function explainTrafficBetween(from: string, { to, port }: TrafficDestination, options: ExplainTrafficOptions): Promise<void> {
-  const { client, close } = await adminAccess(options.dataDir);
-  try {
+  await withCluster(options, async ({ client }) => {
     const [source, target] = await Promise.all([trafficEnd(client, from, options.namespace), trafficEnd(client, to, options.namespace)]);
     const [policies, namespaceList] = await Promise.all([client.list<NetworkPolicy>(networkPolicies), client.list<Namespace>(namespaces)]);
     const labels = new Map(namespaceList.items.map(({ metadata = {} }) => [metadata.name ?? '', metadata.labels ?? {}]));
@@ -85,9 +85,7 @@ export async function explainTrafficBetween(from: string, { to, port }: TrafficD
       ].join('\n'),
     );
     if (!allowed) process.exitCode = exitCodes.failed;
-  } finally {
-    await close();
-  }
+  });
 }
 
 const nameOf = ({ ip, pod }: TrafficEnd) => (pod === undefined ? ip : `${pod.namespace}/${pod.name} (${ip})`);

@@ -1,7 +1,7 @@
 import { kinds, type Kind } from '@oarlock/api/kinds';
 import { buildTrees, failedPaths, renderTrees } from '@oarlock/tracing/trace-tree';
 import type { RecordedSpan } from '@oarlock/spi/spans';
-import { adminAccess } from '../common/admin-access.ts';
+import { withCluster } from '../common/cluster-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
 
@@ -10,6 +10,7 @@ interface TraceOptions {
   readonly namespace: string;
   readonly failed: boolean;
   readonly output: OutputFormat;
+  readonly timeout: number;
 }
 
 /** Parses an object as kubectl does: `deployment/hello`, `deploy/hello`, `pods/a`, `deployments.apps/hello`. */
@@ -27,21 +28,13 @@ function objectName(text: string, namespace: string): string {
 /** Prints the recorded steps between a write to an object and its effects. */
 export async function trace(object: string | undefined, options: TraceOptions): Promise<void> {
   if (object === undefined) throw new CommandError('an object is required, such as deployment/hello', exitCodes.usage);
-  const { client, close } = await adminAccess(options.dataDir);
-  try {
-    const name = objectName(object, options.namespace);
-    const answer = (await client.raw('GET', `/oarlock/v1/traces?object=${encodeURIComponent(name)}${options.failed ? '&all=1' : ''}`)) as {
-      readonly about: readonly RecordedSpan[];
-      readonly spans: readonly RecordedSpan[];
-    };
-    if (answer.spans.length === 0)
-      throw new CommandError(`no trace of ${name} is recorded: it has not changed recently, or tracing is disabled`);
-    await printFacts(options.output, answer.spans, (spans) =>
-      options.failed ? failuresText(name, spans) : renderTrees(buildTrees(spans)),
-    );
-  } finally {
-    await close();
-  }
+  const name = objectName(object, options.namespace);
+  const path = `/oarlock/v1/traces?object=${encodeURIComponent(name)}${options.failed ? '&all=1' : ''}`;
+  const { spans: recorded } = (await withCluster(options, ({ client }) => client.raw('GET', path))) as {
+    readonly spans: readonly RecordedSpan[];
+  };
+  if (recorded.length === 0) throw new CommandError(`no trace of ${name} is recorded: it has not changed recently, or tracing is disabled`);
+  await printFacts(options.output, recorded, (spans) => (options.failed ? failuresText(name, spans) : renderTrees(buildTrees(spans))));
 }
 
 function failuresText(name: string, spans: readonly RecordedSpan[]): string {

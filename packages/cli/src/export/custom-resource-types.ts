@@ -7,10 +7,10 @@ import { typeDeclarations } from '@oarlock/controller-kit/type-declarations';
 import { errorText } from '@oarlock/primitives/error-text';
 import { parseAllDocuments } from 'yaml';
 import { z } from 'zod';
-import { clusterAccess, type AccessOptions } from '../common/cluster-access.ts';
+import { withCluster, type LimitedAccessOptions } from '../common/cluster-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 
-export interface TypesOptions extends AccessOptions {
+export interface TypesOptions extends LimitedAccessOptions {
   /** The file to write; absent: standard output. */
   readonly output?: string;
 }
@@ -74,13 +74,12 @@ function isDefinition(object: unknown): object is CustomResourceDefinition {
   return apiVersion === 'apiextensions.k8s.io/v1' && kind === 'CustomResourceDefinition';
 }
 
-async function readDefinitions(names: readonly string[], options: AccessOptions): Promise<readonly CustomResourceDefinition[]> {
-  const access = await clusterAccess(options);
+async function readDefinitions(names: readonly string[], options: LimitedAccessOptions): Promise<readonly CustomResourceDefinition[]> {
   try {
-    return await Promise.all(names.map((each) => access.client.get(customResourceDefinitions, { name: each })));
+    return await withCluster(options, ({ client }) =>
+      Promise.all(names.map((each) => client.get(customResourceDefinitions, { name: each }))),
+    );
   } catch (cause) {
     throw isStatus(cause, 'NotFound') ? new CommandError(cause.message, exitCodes.failed, { cause }) : cause;
-  } finally {
-    access.close();
   }
 }

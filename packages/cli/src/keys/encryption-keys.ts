@@ -5,10 +5,9 @@ import { readProcessState } from '@oarlock/cluster/process/process-state';
 import { openReader, type ReadPage } from '../backup/backup.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { areKeysShared } from './keys.ts';
-import { withSharedKeys } from './shared-key-rotation.ts';
+import { withSharedKeys, type SharedKeysOptions } from './shared-key-rotation.ts';
 
-export interface EncryptionKeyOptions {
-  readonly dataDir: string;
+export interface EncryptionKeyOptions extends SharedKeysOptions {
   readonly file?: string;
 }
 
@@ -46,7 +45,7 @@ When all values use the new key, delete the former keys with \`oarlock keys encr
 /** Takes one step of a rotation that all servers apply while they run. */
 async function rotateSharedEncryptionKey(step: 'add' | 'end', options: EncryptionKeyOptions): Promise<void> {
   const { dataDir } = options;
-  await withSharedKeys(dataDir, async (rotation) => {
+  await withSharedKeys(options, async (rotation) => {
     if (step === 'add') return rotation.addAndUse('encryption');
     const { identity } = await rotation.status();
     const [, ...former] = (identity['encryptionKeys'] ?? [])

@@ -12,13 +12,12 @@ import { CommandError, exitCodes } from '../common/command-error.ts';
 import { describeExpiry } from '../status/certificate-expiry.ts';
 import { formatTable } from '../common/format-table.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
-import { withSharedKeys } from './shared-key-rotation.ts';
+import { withSharedKeys, type SharedKeysOptions } from './shared-key-rotation.ts';
 
 /** Returns true if other servers share the keys of a data directory: changes then go through the storage. */
 export const areKeysShared = (dataDir: string): boolean => existsSync(join(resolve(dataDir), 'pki', 'cluster.key'));
 
-export interface RotateKeyOptions {
-  readonly dataDir: string;
+export interface RotateKeyOptions extends SharedKeysOptions {
   /** True to delete the former public keys instead. */
   readonly end?: boolean;
   /** The algorithm of the new key; by default that of the old key. */
@@ -26,8 +25,9 @@ export interface RotateKeyOptions {
 }
 
 /** Replaces the key that signs service account tokens. Running API servers use the new key at once. */
-export async function rotateKey({ dataDir, end = false, algorithm }: RotateKeyOptions): Promise<void> {
-  if (areKeysShared(dataDir)) return rotateSharedKey(dataDir, end, algorithm);
+export async function rotateKey(options: RotateKeyOptions): Promise<void> {
+  const { dataDir, end = false, algorithm } = options;
+  if (areKeysShared(dataDir)) return rotateSharedKey(options);
   const directory = join(resolve(dataDir), 'pki');
   if (!existsSync(join(directory, 'service-account.key')))
     throw new CommandError(`${directory} has no service account signing key: no API server has run there`);
@@ -42,8 +42,8 @@ Tokens signed with the old keys stay valid. When all of them have expired, delet
 `);
 }
 
-async function rotateSharedKey(dataDir: string, end: boolean, algorithm: GeneratedTokenAlgorithm | undefined): Promise<void> {
-  await withSharedKeys(dataDir, async (rotation) => {
+async function rotateSharedKey({ end = false, algorithm, ...options }: RotateKeyOptions): Promise<void> {
+  await withSharedKeys(options, async (rotation) => {
     if (end) {
       await rotation.step('service-account', 'end');
       return rotation.whenApplied();
@@ -60,30 +60,33 @@ Tokens signed with the old keys stay valid. When all of them have expired, delet
 }
 
 /** Prints the keys that servers share, and which running servers use them. */
-export async function keysStatus({ dataDir, output }: { readonly dataDir: string; readonly output: OutputFormat }): Promise<void> {
+export async function keysStatus({ output, ...options }: SharedKeysOptions & { readonly output: OutputFormat }): Promise<void> {
+  const { dataDir } = options;
   if (!areKeysShared(dataDir))
     throw new CommandError(
       `${resolve(dataDir)} has no keys that servers share: its keys are in ${join(resolve(dataDir), 'pki')} only`,
       exitCodes.usage,
     );
-  const status = await withSharedKeys(dataDir, (rotation) => rotation.status());
+  const status = await withSharedKeys(options, (rotation) => rotation.status());
   await printFacts(output, status, keysText);
 }
 
-function keysText({ generation, identity, servers, expirations, pending }: KeysStatus): string {
+const authorityNames = ['ca', 'front-proxy-ca'] as const satisfies readonly AuthorityName[];
+const columnTitles = ['TRUSTS NEXT CA', 'SIGNS WITH CA', 'TRUSTS NEXT FRONT-PROXY CA', 'SIGNS WITH FRONT-PROXY CA'];
+
+export function keysText({ generation, identity, servers, expirations, pending }: KeysStatus): string {
   const described = (id: string) =>
     expirations[id] === undefined ? id : `${id} (expires ${describeExpiry(Date.parse(expirations[id]), Date.now())})`;
-  const rows = servers.map(({ name, ready, keysGeneration }) => [
-    name,
-    ready ? 'Ready' : 'NotReady',
-    String(keysGeneration),
-    pending.ca.use.includes(name) ? 'no' : 'yes',
-    pending.ca.end.includes(name) ? 'no' : 'yes',
-  ]);
+  const rows = servers.map(({ name, ready, keysGeneration }) => {
+    // a server that does not run applies all steps when it starts
+    const isDone = (keys: AuthorityName, step: 'use' | 'end') => (!ready ? '-' : pending[keys][step].includes(name) ? 'no' : 'yes');
+    const columns = authorityNames.flatMap((keys) => [isDone(keys, 'use'), isDone(keys, 'end')]);
+    return [name, ready ? 'Ready' : 'NotReady', String(keysGeneration), ...columns];
+  });
   return [
     `generation ${generation}`,
     ...Object.entries(identity).map(([set, ids]) => `${set}: ${ids.map(described).join(', ') || 'none'}`),
-    formatTable([['NAME', 'STATUS', 'KEYS', 'TRUSTS ALL CAS', 'SIGNS WITH CA'], ...rows]),
+    formatTable([['NAME', 'STATUS', 'KEYS', ...columnTitles], ...rows]),
   ].join('\n');
 }
 
@@ -107,9 +110,10 @@ const sharedRestartHints: Readonly<Record<AuthorityName, string>> = {
 };
 
 /** Takes one step of the rotation of a CA. @throws CommandError if the step is not possible now */
-export async function rotateCa(name: AuthorityName, step: AuthorityStep, { dataDir }: { readonly dataDir: string }): Promise<void> {
+export async function rotateCa(name: AuthorityName, step: AuthorityStep, options: SharedKeysOptions): Promise<void> {
+  const { dataDir } = options;
   if (areKeysShared(dataDir)) {
-    await withSharedKeys(dataDir, (rotation) => rotation.step(name, step).then(() => rotation.whenApplied()));
+    await withSharedKeys(options, (rotation) => rotation.step(name, step).then(() => rotation.whenApplied()));
     process.stdout.write(`${resultMessages[step](name)}\n${sharedRestartHints[name]}\n`);
     return;
   }

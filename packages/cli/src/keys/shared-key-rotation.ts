@@ -1,18 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isStatus } from '@oarlock/api/status';
+import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import type { Client } from '@oarlock/spi/client';
 import { keysPath, type KeysStatus, type RotationRequest } from '@oarlock/cluster/servers/server-plugins';
-import { adminAccess } from '../common/admin-access.ts';
+import { withCluster } from '../common/cluster-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 
-/** Time in milliseconds to wait until all running servers use changed keys. */
-const applyTimeoutMs = 60_000;
 /** Interval between two reads of the state: the command has no watch of it. */
 const pollIntervalMs = 200;
 
 /** A rotation of keys that several servers share, through one of the servers. */
 export class SharedKeyRotation {
   readonly #client: Client;
+  /** The names of the servers that the rotation waits for. */
+  pending: readonly string[] = [];
 
   constructor(client: Client) {
     this.#client = client;
@@ -32,17 +33,12 @@ export class SharedKeyRotation {
     }
   }
 
-  /** Waits until all running servers have applied the keys of the newest generation. @throws CommandError if a server does not in time */
+  /** Waits until all running servers have applied the keys of the newest generation. */
   async whenApplied(): Promise<void> {
-    const deadline = Date.now() + applyTimeoutMs;
     for (;;) {
       const { generation, servers } = await this.status();
-      const pending = servers.filter(({ ready, keysGeneration }) => ready && keysGeneration < generation).map(({ name }) => name);
-      if (pending.length === 0) return;
-      if (Date.now() > deadline)
-        throw new CommandError(
-          `${pending.join(', ')} did not apply the keys within ${applyTimeoutMs / 1000} s; \`oarlock keys status\` shows the progress`,
-        );
+      this.pending = servers.filter(({ ready, keysGeneration }) => ready && keysGeneration < generation).map(({ name }) => name);
+      if (this.pending.length === 0) return;
       await delay(pollIntervalMs);
     }
   }
@@ -60,12 +56,32 @@ export class SharedKeyRotation {
   }
 }
 
-/** Calls `work` with the rotation of a cluster. @throws CommandError if no server of the data directory runs */
-export async function withSharedKeys<T>(dataDir: string, work: (rotation: SharedKeyRotation) => Promise<T>): Promise<T> {
-  const { client, close } = await adminAccess(dataDir);
-  try {
-    return await work(new SharedKeyRotation(client));
-  } finally {
-    close();
-  }
+export interface SharedKeysOptions {
+  readonly dataDir: string;
+  /** Time in seconds for the whole rotation. */
+  readonly timeout: number;
+}
+
+/**
+ * Calls `work` with the rotation of a cluster. @throws CommandError if no server of the data directory runs, or if the servers have not applied the keys in
+ * time
+ */
+export async function withSharedKeys<T>(
+  options: SharedKeysOptions,
+  work: (rotation: SharedKeyRotation) => Promise<T>,
+  clock: Pick<Clock, 'after'> = systemClock,
+): Promise<T> {
+  let rotation: SharedKeyRotation | undefined;
+  const describeWait = () => {
+    const pending = rotation?.pending ?? [];
+    return pending.length === 0 ? undefined : `${pending.join(', ')} did not apply the keys (\`oarlock keys status\`)`;
+  };
+  return withCluster(
+    options,
+    ({ client }) => {
+      rotation = new SharedKeyRotation(client);
+      return work(rotation);
+    },
+    { clock, describeWait },
+  );
 }

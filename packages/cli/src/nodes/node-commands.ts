@@ -1,5 +1,5 @@
 import { Option, type Command } from 'commander';
-import { dataDir, file, kubeconfig, seconds, servers } from '../common/command-options.ts';
+import { answerTimeout, dataDir, file, kubeconfig, seconds, servers } from '../common/command-options.ts';
 import { output } from '../common/output.ts';
 import type { NodeJoinOptions } from './node-join-options.ts';
 
@@ -12,6 +12,7 @@ export function addTokenCommands(root: Command): void {
     .addOption(dataDir())
     .addOption(new Option('--role <role>', 'role of the machine that joins').choices(['node', 'server']).default('node'))
     .option('--ttl <hours>', 'hours until the token expires', '24')
+    .addOption(answerTimeout())
     .addOption(output())
     .action(async (options) => (await import('./token.ts')).createToken(options));
 }
@@ -35,6 +36,7 @@ export function addNodeCommands(root: Command, joinNode: (options: NodeJoinOptio
     .description('list the nodes of the cluster, with the ends of their certificates')
     .addOption(dataDir())
     .addOption(kubeconfig())
+    .addOption(answerTimeout())
     .addOption(output())
     .action(async (options) => (await import('./nodes.ts')).listNodes(options));
   node

@@ -4,8 +4,9 @@ import type { ConfigMap, Node } from '@oarlock/api/types/core-v1';
 import { serversPath, type ServerWithMember } from '@oarlock/cluster/servers/server-plugins';
 import { nodeUserPrefix, removedNodes } from '@oarlock/spi/authn';
 import type { Client } from '@oarlock/spi/client';
-import { clusterAccess, type AccessOptions } from '../common/cluster-access.ts';
+import { withCluster, type AccessOptions, type LimitedAccessOptions } from '../common/cluster-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
+import { answerTimeoutSeconds } from '../common/command-options.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
 import { formatTable } from '../common/format-table.ts';
 import { nodeRows, readNodes } from '../status/node-table.ts';
@@ -17,13 +18,9 @@ const backdateMs = 5 * 60_000;
 const keepMs = 366 * 24 * 3_600_000;
 
 /** Prints the nodes of the cluster. */
-export async function listNodes(options: AccessOptions & { readonly output: OutputFormat }): Promise<void> {
-  const { client, close } = await clusterAccess(options);
-  try {
-    await printFacts(options.output, { nodes: await readNodes(client) }, ({ nodes: list }) => formatTable(nodeRows(list, Date.now())));
-  } finally {
-    close();
-  }
+export async function listNodes(options: LimitedAccessOptions & { readonly output: OutputFormat }): Promise<void> {
+  const list = await withCluster(options, ({ client }) => readNodes(client));
+  await printFacts(options.output, { nodes: list }, () => formatTable(nodeRows(list, Date.now())));
 }
 
 export interface RemoveNodeOptions extends AccessOptions {
@@ -36,8 +33,9 @@ export interface RemoveNodeOptions extends AccessOptions {
  * @throws CommandError if the node does not exist or is a running server, or if pods have not ended in time
  */
 export async function removeNode(name: string, options: RemoveNodeOptions): Promise<void> {
-  const { client, close } = await clusterAccess(options);
-  try {
+  // beside the eviction, which ends with a message of its own
+  const limited = { ...options, timeout: options.timeout + answerTimeoutSeconds };
+  await withCluster(limited, async ({ client }) => {
     const node = await findNode(client, name);
     await rejectServer(client, name);
     await cordon(client, name);
@@ -46,9 +44,7 @@ export async function removeNode(name: string, options: RemoveNodeOptions): Prom
     else console.log(`the node ${name} is not ready: its pods are deleted without eviction`);
     await revoke(client, name, Date.now());
     await client.delete(nodes, { name }, node.metadata?.uid === undefined ? {} : { preconditions: { uid: node.metadata.uid } });
-  } finally {
-    close();
-  }
+  });
   console.log(
     `removed the node ${name} and revoked its certificates. Stop its process with \`oarlock down\` and delete its data directory; delete its bootstrap token if others know it.`,
   );

@@ -12,7 +12,7 @@ import {
 } from '@oarlock/cluster/servers/join-token';
 import type { RemoteAccess } from '@oarlock/cluster/remote-access';
 import { readClusterKey } from '@oarlock/cluster/servers/shared-keys';
-import { adminAccess } from '../common/admin-access.ts';
+import { withCluster } from '../common/cluster-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
 
@@ -23,6 +23,7 @@ export interface TokenOptions {
   readonly ttl: string;
   readonly role: 'node' | 'server';
   readonly output: OutputFormat;
+  readonly timeout: number;
 }
 
 /** Creates a bootstrap token and prints the command that joins a node or a server with it. */
@@ -32,9 +33,8 @@ export async function createToken(options: TokenOptions): Promise<void> {
     throw new CommandError(`--ttl must be a number of hours above 0 and at most ${maxHours}, not ${options.ttl}`, exitCodes.usage);
   const token = newJoinToken(options.role);
   const sealed = token.joinKey && sealClusterKey(token.id, token.joinKey, await clusterKeyFor(options.dataDir));
-  const access = await adminAccess(options.dataDir);
   const expiresAt = Date.now() + hours * 3_600_000;
-  try {
+  await withCluster(options, async (access) => {
     await access.client.create(secrets, tokenSecret(token, expiresAt, sealed));
     const host = new URL(access.server).hostname;
     if (host === 'localhost' || host === '[::1]' || host.startsWith('127.'))
@@ -42,9 +42,7 @@ export async function createToken(options: TokenOptions): Promise<void> {
         `The API server listens on ${host} only, so no other machine can reach it: set spec.server.address to 0.0.0.0 in the cluster.yaml.`,
       );
     await printFacts(options.output, joinFacts(token, { options, access, expiresAt }), ({ command }) => command.join(' '));
-  } finally {
-    access.close();
-  }
+  });
 }
 
 interface JoinContext {

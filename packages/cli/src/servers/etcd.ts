@@ -8,24 +8,31 @@ import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
 import { isRunning } from '@oarlock/cluster/servers/long-operation';
 import { defragmentPath, snapshotsPath, type Defragmentation } from '@oarlock/cluster/servers/member-paths';
-import { pluginDirectory, storageMemberName, writeStorageState, type StorageState } from '@oarlock/cluster/servers/storage-state';
+import {
+  otherStorageMembers,
+  pluginDirectory,
+  storageMemberName,
+  writeStorageState,
+  type StorageState,
+} from '@oarlock/cluster/servers/storage-state';
 import type { Client } from '@oarlock/spi/client';
 import { Storage } from '@oarlock/spi/storage';
 import type { StorageSnapshot } from '@oarlock/spi/storage-server';
-import { adminAccess } from '../common/admin-access.ts';
-import { CommandError, exitCodes } from '../common/command-error.ts';
+import { withCluster } from '../common/cluster-access.ts';
+import { CommandError, describeError, exitCodes } from '../common/command-error.ts';
 import { formatTable } from '../common/format-table.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
 import { openStoppedStorage } from '../common/stopped-storage.ts';
+import { requireMembersStopped } from './stopped-members.ts';
 
 interface SnapshotOptions {
   readonly dataDir: string;
+  readonly timeout: number;
 }
 
-async function withSnapshots<T>({ dataDir }: SnapshotOptions, work: (client: Client) => Promise<T>): Promise<T> {
-  const { client, close } = await adminAccess(dataDir);
+async function withSnapshots<T>(options: SnapshotOptions, work: (client: Client) => Promise<T>): Promise<T> {
   try {
-    return await work(client);
+    return await withCluster(options, ({ client }) => work(client));
   } catch (error) {
     if (isStatus(error, 'NotFound'))
       throw new CommandError(
@@ -34,8 +41,6 @@ async function withSnapshots<T>({ dataDir }: SnapshotOptions, work: (client: Cli
         { cause: error },
       );
     throw error;
-  } finally {
-    close();
   }
 }
 
@@ -77,6 +82,8 @@ export interface RestoreOptions {
   readonly dataDir: string;
   readonly file?: string;
   readonly nodeName?: string;
+  /** Time in seconds within which the member has to run with the data. */
+  readonly timeout: number;
 }
 
 /** Replaces the data of this server's member by a snapshot, as the only member of a new cluster. The server must not run. */
@@ -112,18 +119,21 @@ async function replaceMember(
   const { plugin, directory = join(pluginDirectory(dataDir, plugin), 'snapshots'), hasCopies } = await managedStorage(file);
   const name = options.nodeName ?? (await storageMemberName(dataDir, plugin)) ?? hostname().toLowerCase();
   const state = stateFor(name, { directory, hasCopies });
+  await requireMembersStopped(await otherStorageMembers(dataDir, plugin));
   const restorePrevious = await writeStorageState(dataDir, plugin, state);
   try {
-    const { driver, close } = await openStoppedStorage(file, dataDir, { nodeName: name });
+    const { driver, close } = await openStoppedStorage(file, dataDir, { nodeName: name, timeoutSeconds: options.timeout });
     try {
       return await driver.requestProgress();
     } finally {
       await close();
     }
   } catch (error) {
-    // the snapshot was not downloaded, so that the data is unchanged: the next start continues with it
-    if (state.state === 'restoring' && !existsSync(state.snapshot)) await restorePrevious();
-    throw error;
+    const { message, exitCode } = describeError(error);
+    const consequence = (await restorePrevious())
+      ? 'The data of the member is unchanged.'
+      : 'The data of the member is being replaced: repeat the command, or start this server, which continues. Never start the other members again.';
+    throw new CommandError(`${message}\n${consequence}`, exitCode, { cause: error });
   }
 }
 

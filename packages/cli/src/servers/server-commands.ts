@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { ServerJoinOptions } from './server-join-options.ts';
-import { dataDir, file, portNumber } from '../common/command-options.ts';
+import { answerTimeout, databaseTimeoutSeconds, dataDir, file, portNumber, startTimeout } from '../common/command-options.ts';
 import { output } from '../common/output.ts';
 
 /** Adds `oarlock server` with its subcommands. */
@@ -30,6 +30,7 @@ export function addServerCommands(root: Command, joinServer: (options: ServerJoi
     .command('list')
     .description('list the servers of the cluster')
     .addOption(dataDir())
+    .addOption(answerTimeout())
     .addOption(output())
     .action(async (options) => (await import('./servers.ts')).listServers(options));
   server
@@ -37,9 +38,12 @@ export function addServerCommands(root: Command, joinServer: (options: ServerJoi
     .description('remove a server that has ended from the list of servers')
     .argument('<name>')
     .addOption(dataDir())
+    .addOption(answerTimeout())
     .action(async (name, options) => (await import('./servers.ts')).removeServer(name, options));
 }
 
+/** A member of etcd reads its whole database when it starts: 8 GiB within minutes. */
+const resetTimeoutSeconds = 300;
 const nodeNameOption = ['--node-name <name>', 'name of this server; default: that of its member, or the host name'] as const;
 
 /** Adds `oarlock etcd` with its subcommands, for storage-etcd with `managed: true`. */
@@ -51,6 +55,7 @@ export function addEtcdCommands(root: Command): void {
     .description('write a snapshot to the disk of this server')
     .argument('[name]', 'name of the snapshot; default: on-demand-SERVER-TIME')
     .addOption(dataDir())
+    .addOption(answerTimeout(databaseTimeoutSeconds))
     .addOption(output())
     .action(async (name, options) => (await import('./etcd.ts')).saveSnapshot(name, options));
   snapshot
@@ -58,6 +63,7 @@ export function addEtcdCommands(root: Command): void {
     .alias('ls')
     .description('list the snapshots on the disk of this server')
     .addOption(dataDir())
+    .addOption(answerTimeout())
     .addOption(output())
     .action(async (options) => (await import('./etcd.ts')).listSnapshots(options));
   snapshot
@@ -67,6 +73,7 @@ export function addEtcdCommands(root: Command): void {
     .addOption(dataDir())
     .addOption(file())
     .option(...nodeNameOption)
+    .addOption(startTimeout(databaseTimeoutSeconds))
     .action(async (name, options) => (await import('./etcd.ts')).restoreSnapshot(name, options));
   etcd
     .command('defragment')
@@ -74,6 +81,7 @@ export function addEtcdCommands(root: Command): void {
       'return free space of the databases to the disks, one member after the other, and accept writes again after a full space quota',
     )
     .addOption(dataDir())
+    .addOption(answerTimeout(databaseTimeoutSeconds))
     .addOption(output())
     .action(async (options) => (await import('./etcd.ts')).defragmentMembers(options));
   etcd
@@ -82,5 +90,6 @@ export function addEtcdCommands(root: Command): void {
     .addOption(dataDir())
     .addOption(file())
     .option(...nodeNameOption)
+    .addOption(startTimeout(resetTimeoutSeconds))
     .action(async (options) => (await import('./etcd.ts')).resetMembers(options));
 }

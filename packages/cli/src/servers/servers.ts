@@ -1,29 +1,19 @@
 import { isStatus } from '@oarlock/api/status';
-import type { Client } from '@oarlock/spi/client';
 import { serversPath, type ServerWithMember } from '@oarlock/cluster/servers/server-plugins';
-import { adminAccess } from '../common/admin-access.ts';
+import { withCluster } from '../common/cluster-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { formatTable } from '../common/format-table.ts';
-import { memberColumns, memberTitles } from '../status/cluster-status.ts';
+import { alarmNotices, memberColumns, memberTitles } from '../status/cluster-status.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
 
 interface ServerOptions {
   readonly dataDir: string;
-}
-
-/** Calls `work` with a client of the cluster's admin. @throws CommandError if the storage of the cluster cannot be shared */
-async function withServers<T>({ dataDir }: ServerOptions, work: (client: Client) => Promise<T>): Promise<T> {
-  const { client, close } = await adminAccess(dataDir);
-  try {
-    return await work(client);
-  } finally {
-    close();
-  }
+  readonly timeout: number;
 }
 
 /** Prints the servers of the cluster. */
 export async function listServers(options: ServerOptions & { readonly output: OutputFormat }): Promise<void> {
-  const servers = await withServers(options, async (client) => {
+  const servers = await withCluster(options, async ({ client }) => {
     try {
       return ((await client.raw('GET', serversPath)) as { readonly servers: readonly ServerWithMember[] }).servers;
     } catch (error) {
@@ -48,12 +38,13 @@ function serverTable(servers: readonly ServerWithMember[]): string {
     startedAt,
     ...(hasMembers ? memberColumns(member) : []),
   ]);
-  return formatTable([['NAME', 'STATUS', 'URL', 'VERSION', 'KEYS', 'STARTED', ...(hasMembers ? memberTitles : [])], ...rows]);
+  const table = formatTable([['NAME', 'STATUS', 'URL', 'VERSION', 'KEYS', 'STARTED', ...(hasMembers ? memberTitles : [])], ...rows]);
+  return [table, ...alarmNotices(servers)].join('\n\n');
 }
 
 /** Removes a server that has ended. @throws CommandError if it runs or is unknown */
 export async function removeServer(name: string, options: ServerOptions): Promise<void> {
-  await withServers(options, async (client) => {
+  await withCluster(options, async ({ client }) => {
     try {
       await client.raw('DELETE', `${serversPath}?${new URLSearchParams({ name })}`);
     } catch (error) {

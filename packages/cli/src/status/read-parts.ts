@@ -1,8 +1,9 @@
 import { errorText } from '@oarlock/primitives/error-text';
 import { systemClock, type Clock } from '@oarlock/primitives/clock';
+import { within } from '../common/within.ts';
 
-/** Time in milliseconds for all parts together, which are read at the same time: an API server without its storage holds most requests for a minute. */
-const timeoutMs = 4_000;
+/** Time in seconds for all parts together, which are read at the same time: an API server without its storage holds most requests for a minute. */
+const timeoutSeconds = 4;
 
 /** The parts of a state that could be read, and for each other part a sentence with the reason. */
 export interface ReadParts<T> {
@@ -18,7 +19,11 @@ export async function readParts<T extends object>(
   const parts: Partial<T> = {};
   const read = async (name: keyof T & string): Promise<readonly string[]> => {
     try {
-      parts[name] = await inTime(readers[name](), clock);
+      parts[name] = await within(readers[name](), {
+        seconds: timeoutSeconds,
+        clock,
+        error: () => new Error(`no answer within ${timeoutSeconds} s`),
+      });
       return [];
     } catch (error) {
       return [`${name}: ${errorText(error)}`];
@@ -26,12 +31,4 @@ export async function readParts<T extends object>(
   };
   const failures = await Promise.all((Object.keys(readers) as (keyof T & string)[]).map(read));
   return { parts, failures: failures.flat() };
-}
-
-/** The work continues after the timeout: the caller closes the client, which ends its requests. */
-function inTime<T>(work: Promise<T>, clock: Pick<Clock, 'after'>): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    const timer = clock.after(timeoutMs, () => reject(new Error(`no answer within ${timeoutMs / 1000} s`)));
-    void work.then(resolve, reject).finally(() => timer.cancel());
-  });
 }

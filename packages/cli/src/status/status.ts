@@ -6,11 +6,10 @@ import { pluginHealthUrl, type PluginHealthList } from '@oarlock/cluster/paths/p
 import { adminKubeconfig, readProcessState, type ProcessState } from '@oarlock/cluster/process/process-state';
 import { remoteAccess } from '@oarlock/cluster/remote-access';
 import type { Client } from '@oarlock/spi/client';
-import { errorText } from '@oarlock/primitives/error-text';
 import { parse, stringify } from 'yaml';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
-import { failedChecks } from './failed-checks.ts';
+import { failedChecks, readinessOf } from './failed-checks.ts';
 import { readParts } from './read-parts.ts';
 import { formatClusterStatus, readClusterStatus, type ClusterStatus } from './cluster-status.ts';
 
@@ -46,10 +45,7 @@ export interface StatusOptions {
  * cluster. With a kubeconfig, prints the cluster only.
  */
 export async function status(options: StatusOptions): Promise<void> {
-  if (options.kubeconfig !== undefined) {
-    const cluster = await clusterStatus(options.kubeconfig);
-    return printFacts(options.output, { cluster }, () => formatClusterStatus(cluster, Date.now()));
-  }
+  if (options.kubeconfig !== undefined) return remoteStatus(options.kubeconfig, options.output);
   const dataDir = resolve(options.dataDir);
   const state = await readProcessState(dataDir);
   if (state === undefined) throw new CommandError(`no cluster is running in ${dataDir}`);
@@ -61,16 +57,31 @@ export async function status(options: StatusOptions): Promise<void> {
 }
 
 /** Returns a sentence with the failed health checks and the parts that could not be read, or undefined. */
-export function problemOf({ apiServer, failures = [] }: Pick<Status, 'apiServer' | 'failures'>): string | undefined {
+export function problemOf({
+  apiServer,
+  failures = [],
+}: {
+  readonly apiServer?: Pick<ApiServerStatus, 'checks'>;
+  readonly failures?: readonly string[];
+}): string | undefined {
   const failed = failedChecks(apiServer?.checks.join('\n') ?? '');
   const reasons = [...(failed.length > 0 ? [`${failed.join(', ')} failed`] : []), ...failures];
   return reasons.length === 0 ? undefined : `the API server is not ready: ${reasons.join('; ')}`;
 }
 
-async function clusterStatus(kubeconfigFile: string): Promise<ClusterStatus> {
-  const access = await remoteAccess(kubeconfigFile);
+/** Prints the cluster of a kubeconfig, as far as its API server answers within a few seconds. */
+async function remoteStatus(file: string, output: OutputFormat): Promise<void> {
+  const access = await remoteAccess(file);
   try {
-    return await readClusterStatus(access, kubeconfigFile);
+    const { parts, failures } = await readParts<{ readonly checks: readonly string[]; readonly cluster: ClusterStatus }>({
+      checks: async () => (await readinessOf(access.client)).trimEnd().split('\n'),
+      cluster: () => readClusterStatus(access, file),
+    });
+    const { cluster, checks = [] } = parts;
+    const facts = { ...(cluster !== undefined && { cluster }), ...(failures.length > 0 && { failures }) };
+    await printFacts(output, facts, () => (cluster === undefined ? checks.join('\n') : formatClusterStatus(cluster, Date.now())));
+    const problem = problemOf({ apiServer: { checks }, failures });
+    if (problem !== undefined) throw new CommandError(problem);
   } finally {
     access.close();
   }
@@ -112,18 +123,6 @@ async function nodesWithoutIsolation(client: Client): Promise<ApiServerStatus['n
     const isolation = nodeStatus?.conditions?.find(({ type }) => type === 'PodIsolation');
     return isolation?.status === 'False' ? [{ name: metadata?.name ?? '', message: isolation.message ?? '' }] : [];
   });
-}
-
-/** Returns the response to `/readyz?verbose`, also that of a server that is not ready. */
-async function readinessOf(client: Client): Promise<string> {
-  try {
-    return String(await client.raw('GET', '/readyz?verbose'));
-  } catch (error) {
-    // the client quotes a body that is no Status
-    const [, quoted] = /^an error on the server \((".*")\) has prevented the request from succeeding$/.exec(errorText(error)) ?? [];
-    if (quoted === undefined) throw error;
-    return JSON.parse(quoted) as string;
-  }
 }
 
 export function textOf({ pid, roles, ready, server, apiServer, cluster }: Status): string {

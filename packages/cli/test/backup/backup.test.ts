@@ -222,7 +222,7 @@ describe('a backup of a cluster whose file names the encryption keys', () => {
 });
 
 describe('a rotation of the encryption key', () => {
-  const options = () => ({ dataDir: path('d'), file });
+  const options = () => ({ dataDir: path('d'), file, timeout: 30 });
   it('adds a key that writes, and deletes the former one when no value uses it', async () => {
     await fillEncrypted();
     await rotateEncryptionKey('add', options());
@@ -278,6 +278,23 @@ describe('a hostile backup', () => {
 
   it.each([1e300, -1, 0.5, '7', null])('is rejected for the revision %j', async (revision) => {
     await rejected(craftedBackup([], { revision }), /its first line is not valid/);
+  });
+
+  it.each([
+    ['a first line', (text: string) => `null${text.slice(text.indexOf('\n'))}`, /it is not a backup/],
+    ['a last line', (text: string) => `${text.slice(0, text.trimEnd().lastIndexOf('\n'))}\nnull\n`, /the file is truncated/],
+  ] as const)('is rejected for %s that is null', async (_, change, message) => {
+    await rejected(gzipSync(change(gunzipSync(craftedBackup([{ key: '/registry/a', value: '' }])).toString())), message);
+  });
+
+  it('is rejected for an encryption key whose name is not encoded', async () => {
+    await rejected(craftedBackup([{ file: 'encryption/keys/%zz', content: '' }]), /which is not the name of a key/);
+  });
+
+  it('is restored whatever the form of its last line, which is not read as an entry', async () => {
+    const text = gunzipSync(craftedBackup([{ key: '/registry/a', value: '' }])).toString();
+    await writeFile(path('backup'), gzipSync(text.replace('{"entries":', '{ "entries": ')));
+    await restore(into('new'));
   });
 
   it('is rejected for a line that inflates beyond the limit, before it is in memory', async () => {

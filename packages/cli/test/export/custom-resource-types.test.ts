@@ -33,7 +33,7 @@ describe('oarlock plugins types', () => {
   let folder: string;
   const path = (name: string) => join(folder, name);
   const write = async (sources: readonly string[], kubeconfig?: string) => {
-    await types(sources, { dataDir: path('none'), output: path('types.ts'), ...(kubeconfig !== undefined && { kubeconfig }) });
+    await types(sources, { dataDir: path('none'), timeout: 30, output: path('types.ts'), ...(kubeconfig !== undefined && { kubeconfig }) });
     return readFile(path('types.ts'), 'utf8');
   };
 
@@ -70,6 +70,6 @@ describe('oarlock plugins types', () => {
     ['names.yaml', /lamps\.example\.com: the kind "a b" cannot be the name of a type$/],
     ['absent.yaml', /^the file .*absent\.yaml does not exist$/],
   ])('rejects %s', async (name, message) => {
-    await expect(types([path(name)], { dataDir: path('none') })).rejects.toThrow(message);
+    await expect(types([path(name)], { dataDir: path('none'), timeout: 30 })).rejects.toThrow(message);
   });
 });

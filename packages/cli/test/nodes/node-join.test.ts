@@ -20,8 +20,10 @@ describe('a machine that has joined, when the API servers reject its certificate
   let server: Server;
   let url: string;
   let dataDir: string;
+  let readiness: string | undefined;
 
   beforeEach(async () => {
+    readiness = undefined;
     // it rejects certificates and tokens, also at paths that are open to anonymous callers
     server = createServer(
       { cert: serving.certificate, key: serving.key, requestCert: true, rejectUnauthorized: false },
@@ -30,6 +32,8 @@ describe('a machine that has joined, when the API servers reject its certificate
         const isNode = Object.keys((request.socket as TLSSocket).getPeerCertificate()).length > 0;
         if (request.url === '/oarlock/v1/ca' && !isNode) response.end(JSON.stringify({ ca: ca.certificate }));
         else if (request.url === '/version') response.end(JSON.stringify({ gitVersion: 'v1.36.0' }));
+        else if (request.url === '/readyz?verbose' && readiness !== undefined)
+          response.writeHead(500, { 'content-type': 'text/plain' }).end(readiness);
         else
           response
             .writeHead(401)
@@ -60,9 +64,26 @@ describe('a machine that has joined, when the API servers reject its certificate
     );
   });
 
+  it('reports a server of a CA that the node does not know, and what to do', async () => {
+    const stranger = selfSigned('former', newKey());
+    const file = kubeconfig({ cluster: 'one', server: url, ca: stranger.certificate, user: 'system:node:n1', client: nodeKey });
+    await writeFile(joinPath(dataDir, 'kubelet.kubeconfig'), file);
+    await expect(join({ dataDir, detach: false })).rejects.toThrow(
+      `${url} presents a certificate of a CA that the node n1 does not know, as after \`oarlock keys ca use\` if the node did not run before: join again with a new token and a new --data-dir`,
+    );
+  });
+
   it('joins again with a token', async () => {
     const again = join({ dataDir, detach: false, server: [url], token, caHash: caHash(ca.certificate) });
     await expect(again).rejects.toThrow(`${url} rejects the token`);
+  });
+
+  it('does not blame the token if the server cannot read its storage', async () => {
+    readiness = '[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n';
+    const again = join({ dataDir, detach: false, server: [url], token, caHash: caHash(ca.certificate) });
+    await expect(again).rejects.toThrow(
+      `${url} cannot verify the token, because it is not ready: etcd failed. Join again when it is ready`,
+    );
   });
 
   it('does not join another cluster with the data directory of the former one', async () => {

@@ -252,7 +252,7 @@ export async function useServiceAccountKey(directory: string): Promise<void> {
 /** Deletes the former public keys: their tokens become invalid. @throws AuthorityError if a rotation is in progress */
 export async function removeFormerServiceAccountKeys(directory: string): Promise<void> {
   if ((await readIfExists(join(directory, nextServiceAccountKey))) !== undefined)
-    throw new AuthorityError('the next service account signing key does not sign yet');
+    throw new AuthorityError('the next service account signing key does not sign yet: run `oarlock keys rotate`, which continues');
   for (const file of await readdir(directory)) if (former.test(file)) await rm(join(directory, file));
 }
 

@@ -124,7 +124,11 @@ async function stepEncryption(directory: string, step: RotationStep, now: number
     throw new RotationError('the cluster has no generated encryption key: Secrets are not encrypted, or spec.encryption names the keys');
   const hasNext = (await readdir(directory)).some((file) => file.endsWith('.next.key'));
   if (hasNext !== (step === 'use'))
-    throw new RotationError(hasNext ? 'there is a next encryption key, which does not encrypt yet' : 'there is no next encryption key');
+    throw new RotationError(
+      hasNext
+        ? 'there is a next encryption key, which does not encrypt yet: run `oarlock keys encryption add`, which continues'
+        : 'there is no next encryption key',
+    );
   if (step === 'add') await addGeneratedKey(directory, new Date(now), { next: true });
   else if (step === 'use') await useNextGeneratedKey(directory);
   else {

@@ -8,7 +8,7 @@ import {
 } from '@oarlock/api/resources';
 import { formatTime } from '@oarlock/api/values/time';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import type { DeviceTaint, DeviceToleration, ResourceClaim, ResourceSlice } from '@oarlock/api/types/resource-v1';
+import type { DeviceTaint, DeviceToleration, ResourceClaim, ResourceSlice, ResourceSliceSpec } from '@oarlock/api/types/resource-v1';
 import deviceTaintEviction from '@oarlock/controllers/dynamic-resources/device-taint-eviction/device-taint-eviction-controller';
 import storageVersionMigration from '@oarlock/controllers/api-machinery/storage-version-migration/storage-version-migration-controller';
 import { controllerPluginContract } from '@oarlock/testing/controller-contract';
@@ -35,13 +35,17 @@ const claim = (api: MemoryApi, name: string, tolerations?: readonly DeviceTolera
     reservedFor: [{ resource: 'pods', name, uid: api.object(pods, at(name))?.metadata?.uid ?? '' }],
   },
 });
-const slice = (taints: Readonly<Record<string, readonly DeviceTaint[]>>, generation = 1): ResourceSlice => ({
+const slice = (
+  taints: Readonly<Record<string, readonly DeviceTaint[]>>,
+  generation = 1,
+  location: Pick<ResourceSliceSpec, 'nodeName' | 'allNodes'> = { nodeName: 'n' },
+): ResourceSlice => ({
   apiVersion: 'resource.k8s.io/v1',
   kind: 'ResourceSlice',
-  metadata: { name: 's' },
+  metadata: { name: `s-${location.nodeName ?? 'shared'}` },
   spec: {
     driver: 'gpu.example.com',
-    nodeName: 'n',
+    ...location,
     pool: { name: 'p', generation, resourceSliceCount: 1 },
     devices: Object.entries(taints).map(([name, own]) => ({ name, taints: own })),
   },
@@ -87,6 +91,38 @@ describe('DeviceTaintEvictionController', () => {
     await api.client().patch(pods, at('e'), 'merge', { spec: { nodeName: 'n' } });
     await clock.settle();
     expect(names(api)).toEqual(['b', 'd']);
+  });
+
+  describe('with slices of the same pool on another node', () => {
+    const evicted = async (...slices: readonly ResourceSlice[]) => {
+      const { api, clock } = await runControllers([deviceTaintEviction], {
+        defaults: false,
+        seed: (memory) => {
+          memory.seed(pods, pod('a'));
+          memory.seed(resourceClaims, claim(memory, 'a'));
+          memory.seed(resourceSlices, ...slices);
+        },
+      });
+      await clock.settle();
+      return names(api).length === 0;
+    };
+    const other = { nodeName: 'other' };
+
+    it('ignores their taints, whatever their generation', async () => {
+      expect(await evicted(slice({ a: [] }), slice({ a: [broken] }, 99, other))).toBe(false);
+      expect(await evicted(slice({ a: [] }), slice({ a: [broken] }, 1, other))).toBe(false);
+      expect(await evicted(slice({ a: [] }, 1, { allNodes: true }), slice({ a: [broken] }, 99, other))).toBe(false);
+    });
+
+    it('evicts for a taint of the own node, which a newer generation of another node does not hide', async () => {
+      expect(await evicted(slice({ a: [broken] }), slice({ a: [] }, 99, other))).toBe(true);
+      expect(await evicted(slice({ a: [broken] }, 1, { allNodes: true }), slice({ a: [] }, 99, other))).toBe(true);
+    });
+
+    it('uses the newest generation of the slices of the own node and of all nodes', async () => {
+      expect(await evicted(slice({ a: [] }), slice({ a: [broken] }, 2, { allNodes: true }))).toBe(true);
+      expect(await evicted(slice({ a: [broken] }), slice({ a: [] }, 2, { allNodes: true }))).toBe(false);
+    });
   });
 
   describe('reports in the rule status', () => {

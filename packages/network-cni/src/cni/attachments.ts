@@ -27,6 +27,10 @@ export interface AttachmentsOptions {
   readonly context: Pick<PluginContext, 'log' | 'clock' | 'tracer'>;
   /** Returns the attachments that container runtimes made with the conflist, as far as the network plugin can detect them. */
   foreign(list: NetworkList): Promise<readonly ForeignAttachment[]>;
+  /** Called after ADD, before the pod starts. ADD fails if it fails. */
+  attached?(result: CniResult): Promise<void>;
+  /** Called after DEL. */
+  detached?(result: CniResult): Promise<void>;
   /** Called after DEL if the network namespace no longer exists. Removes what the kernel keeps until the last process in the namespace ends. */
   namespaceGone?(result: CniResult): Promise<void>;
 }
@@ -48,6 +52,11 @@ export class Attachments {
   async load(): Promise<void> {
     const broken = await this.#records.load();
     if (broken.length > 0) this.#options.context.log.warn({ broken }, 'could not read records of attachments; gc frees their addresses');
+  }
+
+  /** The results of the attachments that this node made. */
+  get results(): readonly CniResult[] {
+    return this.#records.all.flatMap(({ result }) => result ?? []);
   }
 
   /** The attachments that this node made. */
@@ -81,6 +90,7 @@ export class Attachments {
           try {
             const result = await chain.add(list, attachment, signal);
             await this.#records.put({ ...record, result });
+            await this.#options.attached?.(result);
             return toNetworkResult(result);
           } catch (error) {
             await this.#disconnect(record).catch((failure: unknown) =>
@@ -181,6 +191,7 @@ export class Attachments {
     const namespaceExists = netns !== undefined && (await isNamespace(netns));
     await this.#options.chain.del(list, { attachment: namespaceExists ? attachment : rest, of, result });
     if (!namespaceExists && result) await this.#options.namespaceGone?.(result);
+    if (result) await this.#options.detached?.(result);
     await this.#records.remove(attachment);
   }
 }

@@ -11,10 +11,10 @@ export interface ProgramOptions {
   readonly stdin?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
+  /** Kills the program when it aborts. */
+  readonly signal?: AbortSignal | undefined;
   /** Maximum size of stdout and stderr together in bytes. Default 1 MiB. */
   readonly maxOutputBytes?: number;
-  /** Kills the program when it aborts. */
-  readonly signal?: AbortSignal;
 }
 export interface ProgramResult {
   /** Exit code; absent if the program was killed. */
@@ -27,14 +27,14 @@ export interface ProgramResult {
 
 /**
  * Runs a program with the given environment only. The program and its descendants form a process group, which is killed as
- * a whole when the timeout expires or the output exceeds its limit. Does not wait for descendants that left the group.
+ * a whole when the timeout expires, the signal aborts or the output exceeds its limit. Does not wait for descendants that left the group.
  * @throws the system error if the program cannot be started
  */
 export function runProgram(
   clock: Clock,
   file: string,
   args: readonly string[],
-  { stdin = '', env = {}, timeoutMs, maxOutputBytes = defaultMaxOutputBytes, signal }: ProgramOptions,
+  { stdin = '', env = {}, timeoutMs, signal, maxOutputBytes = defaultMaxOutputBytes }: ProgramOptions,
 ): Promise<ProgramResult> {
   return new Promise((resolve, reject) => {
     const child = spawn(file, args, { detached: true, env: { PATH: defaultPath, ...env }, stdio: ['pipe', 'pipe', 'pipe'], cwd: '/' });
@@ -50,13 +50,9 @@ export function runProgram(
       }
     };
     const timer = clock.after(timeoutMs, () => kill(`it did not end within ${timeoutMs} ms`));
-    const onAbort = () => kill('it is no longer needed');
-    if (signal?.aborted === true) onAbort();
-    else signal?.addEventListener('abort', onAbort, { once: true });
-    const release = () => {
-      timer.cancel();
-      signal?.removeEventListener('abort', onAbort);
-    };
+    const abort = () => kill('it was interrupted');
+    signal?.addEventListener('abort', abort, { once: true });
+    if (signal?.aborted === true) abort();
     for (const stream of ['stdout', 'stderr'] as const) {
       child[stream].on('data', (chunk: Buffer) => {
         size += chunk.length;
@@ -65,12 +61,14 @@ export function runProgram(
       });
     }
     child.once('error', (error) => {
-      release();
+      timer.cancel();
+      signal?.removeEventListener('abort', abort);
       reject(error);
     });
     let grace: Timer | undefined;
     child.once('exit', () => {
-      release();
+      timer.cancel();
+      signal?.removeEventListener('abort', abort);
       grace = clock.after(outputGraceMs, () => {
         for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
       });

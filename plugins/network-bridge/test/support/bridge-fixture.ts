@@ -140,6 +140,7 @@ export async function openBridge(
       await run('ip', ['link', 'del', bridge]).catch(() => undefined); // without a pod there is no bridge
       const setup = new NodeSetup(systemClock, silentLogger);
       await setup.removeMasquerade(bridge);
+      await run('nft', ['delete', 'table', 'bridge', `oarlock-${bridge}`]).catch(() => undefined); // exists after `setup` only
       // exist only if other programs have rules
       for (const rule of forwardRules(bridge)) await run('iptables', ['-w', '5', '-D', 'FORWARD', ...rule]).catch(() => undefined);
       await rm(directory, { recursive: true, force: true });

@@ -20,6 +20,7 @@ import { permanentFailure } from './permanent-failure.ts';
 import type { RemoteSnapshots } from './remote-snapshots.ts';
 import { restoreSnapshot } from './restore-snapshot.ts';
 import { SupervisedProcess } from './supervised-process.ts';
+import { waitingReason } from './waiting-reason.ts';
 
 export interface ManagedSettings {
   readonly program: string;
@@ -118,7 +119,7 @@ export class ManagedMember implements StorageProcess {
     const initial = await this.#prepare(state, { version, tls, signal });
     this.#process = this.#supervised(() => this.#arguments({ version, tls, initial }));
     await this.#process.start();
-    await this.#untilServing(signal);
+    await this.#untilServing(signal, state?.state === 'restoring' || state?.state === 'resetting');
     if (state?.state === 'joining') {
       this.#options.log.info({}, 'the etcd member has joined as a learner and catches up');
       await this.#withMembers(known, (membership) => membership.promote(this.peerUrl, signal));
@@ -171,17 +172,19 @@ export class ManagedMember implements StorageProcess {
     await this.#supervised(() => []).endLeftover();
     const token = `${server.cluster}-${clock.now()}`;
     const place = { dataDir: this.files.data, name: this.name, peerUrl: this.peerUrl, token };
-    const bumped = await restoreSnapshot({ snapshot, ...place, program: settings.program, clock });
+    const bumped = await restoreSnapshot({ snapshot, ...place, program: settings.program, clock, signal });
+    await this.files.write({ state: 'member', name: this.name, endpoints: [this.clientUrl] });
     log.info({ snapshot, bumped }, 'restored a snapshot');
   }
 
   /** Runs the member once as the only one of a new cluster, which etcd writes to its data. */
   async #reset({ version, tls, signal }: StartContext): Promise<void> {
     const once = this.#supervised(() => [...this.#arguments({ version, tls, initial: undefined }), '--force-new-cluster']);
+    await this.files.write({ state: 'resetting', name: this.name, begun: true });
     await once.start();
     this.#process = once;
     try {
-      await this.#untilServing(signal);
+      await this.#untilServing(signal, true);
     } finally {
       await once.stop();
     }
@@ -207,7 +210,7 @@ export class ManagedMember implements StorageProcess {
   }
 
   /** Waits until the member serves clients, which it does when it knows a leader. @throws the reason of the signal */
-  async #untilServing(signal: AbortSignal): Promise<void> {
+  async #untilServing(signal: AbortSignal, isOnlyMember: boolean): Promise<void> {
     const { clock, log } = this.#options;
     // the member does not listen yet: this method reports a long wait itself
     const own = this.#connect([this.clientUrl], { requestTimeoutMs: 1_000, log: silentLogger });
@@ -224,7 +227,8 @@ export class ManagedMember implements StorageProcess {
           if (permanent !== undefined) throw new Error(permanent.message(this.#options.server.address), { cause: error });
           if (clock.monotonic() - loggedAt > readyLogMs) {
             loggedAt = clock.monotonic();
-            const cause = this.failure === undefined ? 'it waits for a quorum of the members, so start the other servers' : 'it ends';
+            const logs = { logFile: this.files.log, recentLog: (await this.#process?.recentLog()) ?? '' };
+            const cause = waitingReason({ failure: this.failure, isOnlyMember, ...logs });
             log.warn({ reason: this.failure ?? errorText(error) }, `the etcd member does not serve yet: ${cause}`);
           }
           await clock.sleep(readyPauseMs, signal);

@@ -15,8 +15,11 @@ const stateSchema = z.discriminatedUnion('state', [
    * file has to be downloaded first.
    */
   z.strictObject({ state: z.literal('restoring'), name: z.string(), snapshot: z.string(), download: z.string().optional() }),
-  /** The other members are lost: the data becomes that of the only member of a new cluster. */
-  z.strictObject({ state: z.literal('resetting'), name: z.string() }),
+  /**
+   * The other members are lost: the data becomes that of the only member of a new cluster. `begun` is set before etcd runs: the reset cannot be undone
+   * then.
+   */
+  z.strictObject({ state: z.literal('resetting'), name: z.string(), begun: z.literal(true).optional() }),
 ]);
 export type MemberState = z.output<typeof stateSchema>;
 

@@ -18,6 +18,8 @@ export interface RestoreOptions {
   readonly peerUrl: string;
   readonly token: string;
   readonly clock: Clock;
+  /** Ends the restore; the data is then unchanged. */
+  readonly signal: AbortSignal;
 }
 
 /**
@@ -26,7 +28,7 @@ export interface RestoreOptions {
  * @throws Error if the snapshot is damaged; the data is then unchanged
  */
 export async function restoreSnapshot(options: RestoreOptions): Promise<boolean> {
-  const { snapshot, dataDir, name, peerUrl, token, clock } = options;
+  const { snapshot, dataDir, name, peerUrl, token, clock, signal } = options;
   await access(snapshot);
   const { tool, canBump } = await findTool(options);
   const next = `${dataDir}.restoring`;
@@ -40,6 +42,7 @@ export async function restoreSnapshot(options: RestoreOptions): Promise<boolean>
     {
       clock,
       timeoutMs: restoreTimeoutMs,
+      signal,
     },
   );
   if (result.exitCode !== 0) throw new Error(`${basename(tool)} cannot restore ${snapshot}: ${result.killed ?? lastLine(result.stderr)}`);
@@ -57,10 +60,11 @@ const lastLine = (text: string): string => text.trimEnd().split('\n').at(-1) ?? 
 interface RunOptions {
   readonly clock: Clock;
   readonly timeoutMs: number;
+  readonly signal?: AbortSignal;
 }
 
-const runTool = (tool: string, args: readonly string[], { clock, timeoutMs }: RunOptions): Promise<ProgramResult> =>
-  runProgram(clock, tool, args, { timeoutMs, env: { ...memberEnvironment, ETCDCTL_API: '3' } });
+const runTool = (tool: string, args: readonly string[], { clock, ...options }: RunOptions): Promise<ProgramResult> =>
+  runProgram(clock, tool, args, { ...options, env: { ...memberEnvironment, ETCDCTL_API: '3' } });
 
 /** Returns the first tool that restores snapshots. @throws Error if there is none */
 async function findTool({ program, clock }: RestoreOptions): Promise<{ readonly tool: string; readonly canBump: boolean }> {

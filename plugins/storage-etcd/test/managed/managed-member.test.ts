@@ -221,9 +221,25 @@ describe.skipIf(missing !== undefined)(`a managed member${missing === undefined 
     await first.stop();
     await second.stop();
     await first.start({ state: 'resetting', name: 'left' });
+    expect(await first.files.read()).toMatchObject({ state: 'member' });
     expect((await first.storage.get('/a')).entry).toBeDefined();
     await put(first.storage, '/b');
     expect(await rolesOf(first)).toEqual(['left Leader']);
+  });
+
+  it('records that a reset has begun before the program runs, which cannot be undone', async () => {
+    const program = join(base, 'etcd-that-never-serves');
+    await writeFile(program, '#!/bin/sh\n[ "$1" = --version ] && echo "etcd Version: 3.4.23" || exec sleep 600\n', { mode: 0o700 });
+    const server = await Server.create('begun', { program });
+    // 10 s are 100 ms
+    const clock = { ...systemClock, monotonic: () => 100 * systemClock.monotonic() };
+    const stop = new AbortController();
+    const warn = (_: object, message: string) => stop.abort(new Error(message));
+    const log = { ...silentLogger, warn, child: () => log };
+    await expect(server.start({ state: 'resetting', name: 'begun' }, { clock, log, signal: stop.signal })).rejects.toThrow(
+      `the etcd member does not serve yet: ${server.files.log} has its progress`,
+    );
+    expect(await server.files.read()).toEqual({ state: 'resetting', name: 'begun', begun: true });
   });
 
   it('does not start on an address that this machine does not have', async () => {

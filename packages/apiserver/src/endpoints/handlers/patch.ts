@@ -9,9 +9,12 @@ import { applyMergePatch } from '@oarlock/api/patches/merge-patch';
 import type { KubeObject } from '@oarlock/api/object';
 import { badRequest, conflict, failure, notFound } from '@oarlock/api/status';
 import { applyStrategicMergePatch } from '@oarlock/api/patches/strategic-merge-patch';
+import { sortKeys, sortPatchedKeys } from '@oarlock/api/json/sort-keys';
+import { warningsOf } from '@oarlock/api/serializer/serializer';
 import { unknownFields } from '@oarlock/api/serializer/strict-decoding';
 import type { PatchType } from '@oarlock/spi/client';
 import { decodePatched } from '../request/body.ts';
+import { patchErrorsOf } from '../request/patch-errors.ts';
 import { isConfidentialObject } from '../request/confidential.ts';
 import type { RequestContext } from '../request/request-context.ts';
 import { missingKindError } from '../request/type-meta.ts';
@@ -44,7 +47,7 @@ export async function patch(registry: RegistryDependencies, kind: ServedKind, co
       if (old === undefined) throw notFound(kind.resource, name);
       const object = applyPatch(kind, old, change);
       if (hasNoName(object)) throw undeterminableNameError(name);
-      return withDefaults(kind, rejectUnknownFields(kind, context, withRequestNamespace(kind, object, request)));
+      return withDefaults(kind, withRequestNamespace(kind, object, request), context.now);
     },
   });
 }
@@ -66,6 +69,7 @@ async function apply(registry: RegistryDependencies, kind: ServedKind, context: 
     newObject(old) {
       if (old === undefined && subresource !== undefined) throw notFound(kind.resource, name);
       const object = applyConfiguration(update, old);
+      reportPatchErrors(context);
       const { uid = '' } = object.metadata ?? {};
       if (old === undefined && uid !== '')
         throw conflict(kind.resource, name, `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`);
@@ -74,6 +78,15 @@ async function apply(registry: RegistryDependencies, kind: ServedKind, context: 
     },
   };
   return writeUpdate(update);
+}
+
+/** Reports duplicate fields of an apply configuration, after conflicts. @throws StatusError BadRequest if fieldValidation is Strict */
+function reportPatchErrors(context: RequestContext): void {
+  const validation = fieldValidationOf(context);
+  const errors = patchErrorsOf(context.request.body);
+  if (validation === undefined || errors.length === 0) return;
+  if (validation.reject) throw badRequest(`error strict decoding YAML: ${errors.join(', ')}`);
+  for (const warning of errors.flatMap(warningsOf)) validation.warn(warning);
 }
 
 const hasNoName = ({ metadata }: KubeObject): boolean => (metadata?.name ?? '') === '';
@@ -107,32 +120,31 @@ export interface Patch {
   readonly subresource?: string;
 }
 
+/** The properties of a kind that decoding a patched object requires. */
+type PatchedKind = Pick<ServedKind, 'gvk' | 'schema' | 'apiVersion'> & Partial<Pick<ServedKind, 'customResource'>>;
+
 /**
  * Applies a patch to an object, and converts the result to the types of the kind.
- * @throws StatusError BadRequest if the patch is malformed; Invalid if it cannot be applied
+ * @throws StatusError BadRequest if the patch is malformed; Invalid if it cannot be applied, or fieldValidation rejects its fields
  */
 export function applyPatch(
-  kind: Pick<ServedKind, 'gvk' | 'schema' | 'apiVersion'>,
+  kind: PatchedKind,
   old: KubeObject,
   { type, body, fieldValidation: validation, subresource = '' }: Patch,
 ): KubeObject {
-  const patched =
-    type === 'json'
-      ? applyJsonPatch(old, body)
-      : type === 'merge'
-        ? applyMergePatch(old, requireMergePatchObject(body))
-        : applyStrategicPatch(kind, old, body);
+  const patched = patchedValue(kind, old, { type, body });
   if (!isObject(patched)) throw badRequest(`a patch may not turn a ${kind.gvk.kind} into something else`);
   let result = patched;
   // the message must not quote a confidential object: clients log it
   const confidential = isConfidentialObject(kind.gvk, old.metadata?.namespace ?? '');
+  const encoded = () => stringifyExact(kind.schema === undefined ? sortKeys(result) : sortPatchedKeys(old, result, type === 'merge'));
   const rejection = (why: string) =>
     invalidStatus({ group: '', kind: '', name: '' }, [
-      invalid('patch', confidential ? '<redacted>' : type === 'strategic' ? goText(body) : stringifyExact(result), why),
+      invalid('patch', confidential ? '<redacted>' : type === 'strategic' ? goText(body) : encoded(), why),
     ]);
   let object: KubeObject;
   if (kind.schema === undefined) {
-    if ((result['kind'] ?? '') === '') throw rejection(missingKindError(stringifyExact(result)));
+    if ((result['kind'] ?? '') === '') throw rejection(missingKindError(encoded()));
     // a subresource ignores the type metadata of the patch
     if (subresource !== '') result = { ...result, kind: kind.gvk.kind, apiVersion: kind.apiVersion };
     else checkTypeMeta(result, kind.gvk);
@@ -143,14 +155,34 @@ export function applyPatch(
     if (!(error instanceof Error)) throw error;
     throw rejection(error.message);
   }
-  // fields that decoding dropped are unknown to the kind
-  if (validation === undefined || kind.schema === undefined) return object;
-  const changed = changedMembers(result, object);
-  if (changed === undefined) return object;
-  const unknown = unknownFields(kind.schema, changed);
-  if (unknown.length > 0 && validation.reject) throw rejection(`strict decoding error: ${unknown.join(', ')}`);
-  for (const warning of unknown) validation.warn(warning);
+  if (validation === undefined) return object;
+  const errors = [...patchErrorsOf(body), ...unknownFieldsOf(kind, { old, result, object, type })];
+  if (errors.length > 0 && validation.reject) throw rejection(`strict decoding error: ${errors.join(', ')}`);
+  for (const warning of errors) validation.warn(warning);
   return object;
+}
+
+function patchedValue(kind: PatchedKind, old: KubeObject, { type, body }: Pick<Patch, 'type' | 'body'>): unknown {
+  if (type === 'json') return applyJsonPatch(old, body);
+  return type === 'merge' ? applyMergePatch(old, requireMergePatchObject(body)) : applyStrategicPatch(kind, old, body);
+}
+
+/** The states of an object that is patched: stored, patched and decoded. */
+interface PatchedObject extends Pick<Patch, 'type'> {
+  readonly old: KubeObject;
+  readonly result: Readonly<Record<string, unknown>>;
+  readonly object: KubeObject;
+}
+
+/** Returns the strict decoding errors of a patched object, in upstream's order: sorted for strategic merge patches, otherwise as encoded. */
+function unknownFieldsOf({ schema, customResource }: PatchedKind, { old, result, object, type }: PatchedObject): readonly string[] {
+  if (schema === undefined) return customResource?.unknownFields(result as KubeObject) ?? [];
+  // fields that decoding dropped are unknown to the kind
+  const changed = changedMembers(result, object);
+  if (changed === undefined) return [];
+  const unknown = unknownFields(schema, changed);
+  if (unknown.length <= 1) return unknown;
+  return type === 'strategic' ? unknown.sort() : unknownFields(schema, sortPatchedKeys(old, result, type === 'merge'));
 }
 
 /** The handling of fields that the kind does not declare. */
@@ -183,26 +215,7 @@ function requireMergePatchObject(body: unknown, prefix = 'error decoding patch: 
   return body;
 }
 
-/**
- * Rejects or warns about fields of a patched custom resource that its schema does not declare. Built-in kinds are checked in applyPatch.
- * @throws StatusError BadRequest if fieldValidation is Strict and there are such fields
- */
-function rejectUnknownFields(kind: ServedKind, context: RequestContext, object: KubeObject): KubeObject {
-  const { fieldValidation = 'Warn' } = context.request.query;
-  if (kind.customResource === undefined || fieldValidation === 'Ignore') return object;
-  const unknown = kind.customResource.unknownFields(object);
-  if (unknown.length === 0) return object;
-  const { gvk } = kind;
-  if (fieldValidation === 'Strict') {
-    throw badRequest(
-      `${gvk.kind} in version ${JSON.stringify(gvk.version)} cannot be handled as a ${gvk.kind}: strict decoding error: ${unknown.join(', ')}`,
-    );
-  }
-  for (const warning of unknown) context.warn(warning);
-  return object;
-}
-
-function applyStrategicPatch({ schema }: Pick<ServedKind, 'schema'>, old: KubeObject, body: unknown): unknown {
+function applyStrategicPatch({ schema }: PatchedKind, old: KubeObject, body: unknown): unknown {
   if (schema === undefined) throw badRequest('this kind has no strategic merge patch');
   return applyStrategicMergePatch(old as Readonly<Record<string, unknown>>, requireMergePatchObject(body, ''), schema);
 }

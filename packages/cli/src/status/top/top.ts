@@ -4,7 +4,7 @@ import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
 import { systemClock } from '@oarlock/primitives/clock';
 import type { Client } from '@oarlock/spi/client';
-import { clusterAccess, type AccessOptions } from '../../common/cluster-access.ts';
+import { clusterAccess, withCluster, type LimitedAccessOptions } from '../../common/cluster-access.ts';
 import { printFacts, type OutputFormat } from '../../common/output.ts';
 import { readControlPlane } from './control-plane.ts';
 import { liveTop, type Terminal } from './live-top.ts';
@@ -12,7 +12,7 @@ import { topFacts, type TopFacts } from './top-facts.ts';
 import { formatTop, sorted, type SortKey } from './top-tables.ts';
 import { readUsage } from './usage.ts';
 
-export interface TopOptions extends AccessOptions {
+export interface TopOptions extends LimitedAccessOptions {
   /** Absent: all namespaces. */
   readonly namespace?: string;
   readonly sort: SortKey;
@@ -23,12 +23,14 @@ export interface TopOptions extends AccessOptions {
 
 /** Shows nodes, pods and the control plane: live in a terminal, once for other output. */
 export async function top(options: TopOptions): Promise<void> {
+  if (options.output !== 'text' || !process.stdout.isTTY || !process.stdin.isTTY) {
+    const facts = await withCluster(options, ({ client }) => readTop(client, options));
+    return printFacts(options.output, facts, formatTop);
+  }
+  const nodesMissing = await withCluster(options, ({ client }) => whyNoNodes(client));
   const access = await clusterAccess(options);
   try {
-    const { client } = access;
-    if (options.output !== 'text' || !process.stdout.isTTY || !process.stdin.isTTY)
-      return await printFacts(options.output, await readTop(client, options), formatTop);
-    await runLive(client, options);
+    await runLive(access.client, options, nodesMissing);
   } finally {
     access.close();
   }
@@ -57,13 +59,12 @@ async function whyNoNodes(client: Client): Promise<string | undefined> {
   }
 }
 
-async function runLive(client: Client, { namespace, sort, interval }: TopOptions): Promise<void> {
+async function runLive(client: Client, { namespace, sort, interval }: TopOptions, nodesMissing: string | undefined): Promise<void> {
   const interrupted = new AbortController();
   const interrupt = () => interrupted.abort();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, interrupt);
   const informers = new SharedInformerFactory({ client });
   const { stdin } = process;
-  const nodesMissing = await whyNoNodes(client);
   stdin.setRawMode(true);
   stdin.setEncoding('utf8');
   stdin.resume();

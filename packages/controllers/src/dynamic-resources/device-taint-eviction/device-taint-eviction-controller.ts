@@ -1,3 +1,4 @@
+import { currentSlices } from '@oarlock/api/component-helpers/resource-slices';
 import { toleratesDeviceTaint } from '@oarlock/api/component-helpers/tolerations';
 import { jsonEqual } from '@oarlock/api/json/json';
 import { objectKey, type ObjectKey } from '@oarlock/api/object';
@@ -5,7 +6,7 @@ import { deviceTaintRulesV1beta2, pods as podResource, resourceClaims, resourceS
 import { isStatus } from '@oarlock/api/status';
 import { formatTime, parseTime } from '@oarlock/api/values/time';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import type { Device, DeviceRequestAllocationResult, DeviceTaint, ResourceClaim, ResourceSlice } from '@oarlock/api/types/resource-v1';
+import type { DeviceRequestAllocationResult, DeviceTaint, ResourceClaim, ResourceSlice } from '@oarlock/api/types/resource-v1';
 import type { DeviceTaintRule } from '@oarlock/api/types/resource-v1beta2';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
@@ -29,6 +30,8 @@ import { RuleStatus, type RuleEffects } from './rule-status.ts';
 const claimsByPoolIndex = 'claims-of-pool';
 const slicesByPoolIndex = 'slices-of-pool';
 const poolKey = (driver: string, pool: string) => `${driver} ${pool}`;
+/** The key of the slices of a pool that are local to a node; without a node, of those that are not local. */
+const localPoolKey = ({ driver, pool, nodeName = '' }: Pool) => `${poolKey(driver, pool)} ${nodeName}`;
 const resultsOf = ({ status }: ResourceClaim): readonly DeviceRequestAllocationResult[] => status?.allocation?.devices?.results ?? [];
 
 /** Returns true if the pod references ResourceClaims in its spec or has a ResourceClaim for extended resources. */
@@ -44,6 +47,13 @@ interface DeviceTaintEvictionControllerOptions {
   readonly clock: Clock;
   readonly log: Logger;
 }
+
+interface Pool {
+  readonly driver: string;
+  readonly pool: string;
+  readonly nodeName?: string | undefined;
+}
+const poolOf = ({ spec: { driver, pool, nodeName } }: ResourceSlice): Pool => ({ driver, pool: pool.name, nodeName });
 
 /** A device taint and its DeviceTaintRule; `rule` is undefined if the taint is published by the driver. */
 interface DeviceTaintOfRule {
@@ -79,7 +89,7 @@ export class DeviceTaintEvictionController implements Controller {
     const { claims, slices, pods } = options;
     claims.addIndexer(claimsByPoolIndex, (claim) => [...new Set(resultsOf(claim).map(({ driver, pool }) => poolKey(driver, pool)))]);
     claims.addIndexer(claimsByConsumerIndex, consumerUids);
-    slices.addIndexer(slicesByPoolIndex, ({ spec }) => [poolKey(spec.driver, spec.pool.name)]);
+    slices.addIndexer(slicesByPoolIndex, (slice) => [localPoolKey(poolOf(slice))]);
     this.watches = [
       watch(claims, (claim) => (resultsOf(claim).length > 0 ? [objectKey(claim), ...this.#ruleKeysOf(claim)] : [])),
       watch(slices, ({ spec }, old) =>
@@ -124,10 +134,14 @@ export class DeviceTaintEvictionController implements Controller {
     const { claims, clock } = this.#options;
     const claim = claims.get(key);
     if (claim === undefined) return undefined;
-    const { evictAt, rules } = this.#evictionTimeOf(claim);
-    if (evictAt === undefined) return undefined;
-    if (evictAt > clock.now()) return { requeueAfterMs: evictAt - clock.now() };
+    let next: number | undefined;
     for (const pod of this.#podsUsing(claim)) {
+      const { evictAt, rules } = this.#evictionTimeOf(claim, pod.spec?.nodeName);
+      if (evictAt === undefined) continue;
+      if (evictAt > clock.now()) {
+        next = Math.min(next ?? evictAt, evictAt);
+        continue;
+      }
       this.#options.recorder.event(pod, 'Normal', 'DeviceTaintManagerEviction', 'Marking for deletion');
       // counted before the deletion, because its watch event may arrive before the response
       const countEviction = (by: 1 | -1) => {
@@ -136,7 +150,7 @@ export class DeviceTaintEvictionController implements Controller {
       countEviction(1);
       if (!(await this.#evict(pod, client))) countEviction(-1);
     }
-    return undefined;
+    return next === undefined ? undefined : { requeueAfterMs: Math.max(0, next - clock.now()) };
   }
 
   /** Returns the keys of the DeviceTaintRules that select a device of the claim. */
@@ -155,14 +169,17 @@ export class DeviceTaintEvictionController implements Controller {
   }
 
   /**
-   * Returns the earliest eviction time for a claim in milliseconds since the epoch (undefined if there is none), and the DeviceTaintRules that
-   * cause an eviction.
+   * Returns when the pods of a node that use a claim must be evicted, in milliseconds since the epoch (undefined: never), and the DeviceTaintRules
+   * that cause the eviction.
    */
-  #evictionTimeOf(claim: ResourceClaim): { readonly evictAt: number | undefined; readonly rules: readonly DeviceTaintRule[] } {
+  #evictionTimeOf(
+    claim: ResourceClaim,
+    nodeName: string | undefined,
+  ): { readonly evictAt: number | undefined; readonly rules: readonly DeviceTaintRule[] } {
     let evictAt: number | undefined;
     const rules = new Set<DeviceTaintRule>();
     for (const result of resultsOf(claim)) {
-      for (const { taint, rule } of this.#taintsOf(result)) {
+      for (const { taint, rule } of this.#taintsOf(result, nodeName)) {
         const time = taint.effect === 'NoExecute' ? evictionTime(taint, result) : undefined;
         if (time === undefined) continue;
         evictAt = Math.min(evictAt ?? Number.POSITIVE_INFINITY, time);
@@ -172,37 +189,44 @@ export class DeviceTaintEvictionController implements Controller {
     return { evictAt, rules: [...rules] };
   }
 
-  *#taintsOf({ driver, pool, device }: DeviceRequestAllocationResult): Generator<DeviceTaintOfRule> {
-    for (const each of this.#newestGeneration(driver, pool))
-      if (each.name === device) for (const taint of each.taints ?? []) yield { taint };
+  *#taintsOf({ driver, pool, device }: DeviceRequestAllocationResult, nodeName: string | undefined): Generator<DeviceTaintOfRule> {
+    for (const { spec } of this.#slicesOf({ driver, pool, nodeName }))
+      for (const { name, taints = [] } of spec.devices ?? []) if (name === device) for (const taint of taints) yield { taint };
     for (const rule of this.#rules?.list() ?? []) if (isSelected(rule, { driver, pool, device })) yield { taint: rule.spec.taint, rule };
   }
 
-  /** Yields the devices of a pool in the newest generation; ResourceSlices of older generations are obsolete. */
-  *#newestGeneration(driver: string, pool: string): Generator<Device> {
-    const slices = this.#options.slices.byIndex(slicesByPoolIndex, poolKey(driver, pool));
-    const newest = Math.max(...slices.map(({ spec }) => spec.pool.generation));
-    for (const { spec } of slices) if (spec.pool.generation === newest) yield* spec.devices ?? [];
+  /** Returns the current slices of a pool that are local to the node or to none; without a node, those that are local to none. */
+  #slicesOf({ driver, pool, nodeName }: Pool): readonly ResourceSlice[] {
+    const { slices } = this.#options;
+    const shared = slices.byIndex(slicesByPoolIndex, localPoolKey({ driver, pool }));
+    const local = nodeName ? slices.byIndex(slicesByPoolIndex, localPoolKey({ driver, pool, nodeName })) : [];
+    return currentSlices([...local, ...shared]);
+  }
+
+  /** Returns the number of devices in current slices that a rule selects. */
+  #publishedDevices(rule: DeviceTaintRule): number {
+    const pools = new Map(this.#options.slices.list().map((slice) => [localPoolKey(poolOf(slice)), poolOf(slice)]));
+    const current = new Set([...pools.values()].flatMap((pool) => this.#slicesOf(pool)));
+    const selected = (slice: ResourceSlice) =>
+      (slice.spec.devices ?? []).filter(({ name }) => isSelected(rule, { ...poolOf(slice), device: name })).length;
+    return [...current].reduce((sum, slice) => sum + selected(slice), 0);
   }
 
   #effectsOf(rule: DeviceTaintRule): RuleEffects {
-    const { claims, slices } = this.#options;
+    const { claims } = this.#options;
     const taint = { ...rule.spec.taint, effect: 'NoExecute' };
     const podsToEvict = new Set<Pod>();
-    let [published, allocated] = [0, 0];
+    let allocated = 0;
     for (const claim of claims.list())
       for (const result of resultsOf(claim)) {
         if (!isSelected(rule, { driver: result.driver, pool: result.pool, device: result.device })) continue;
         allocated++;
         if (evictionTime(taint, result) !== undefined) for (const pod of this.#podsUsing(claim)) podsToEvict.add(pod);
       }
-    const pools = new Map(slices.list().map(({ spec: { driver, pool } }) => [poolKey(driver, pool.name), [driver, pool.name] as const]));
-    for (const [driver, pool] of pools.values())
-      for (const { name } of this.#newestGeneration(driver, pool)) if (isSelected(rule, { driver, pool, device: name })) published++;
     return {
       pods: podsToEvict.size,
       namespaces: new Set([...podsToEvict].map(({ metadata }) => metadata?.namespace)).size,
-      published,
+      published: this.#publishedDevices(rule),
       allocated,
     };
   }

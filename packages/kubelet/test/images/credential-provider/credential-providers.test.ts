@@ -209,7 +209,7 @@ describe('CredentialProviders', () => {
     pull.abort(new Error('the pod is gone'));
     await expect(aborted).rejects.toThrow('the pod is gone');
     stop.abort();
-    expect((await shared).failures).toEqual(['credential provider "plugin": it is no longer needed']);
+    expect((await shared).failures).toEqual(['credential provider "plugin": it was interrupted']);
   });
 
   describe('load', () => {

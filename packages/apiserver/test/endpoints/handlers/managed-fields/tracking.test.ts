@@ -137,6 +137,24 @@ describe('server-side apply', () => {
     );
   });
 
+  it('gives the creator the time of a device taint, which is a default', async () => {
+    const devices = [{ name: 'd', taints: [{ key: 'example.com/k', effect: 'NoSchedule' }] }];
+    const spec = { driver: 'd.example.com', nodeName: 'n', pool: { name: 'p', generation: 1, resourceSliceCount: 1 }, devices };
+    const body = { apiVersion: 'resource.k8s.io/v1', kind: 'ResourceSlice', metadata: { name: 'a' }, spec } as never;
+    const created = await server.create('resourceslices.resource.k8s.io', body, { query: { fieldManager: 'me' } });
+    expect(created).toMatchObject({ spec: { devices: [{ taints: [{ timeAdded: created.metadata?.creationTimestamp }] }] } });
+    const applied = await server.patch(
+      'resourceslices.resource.k8s.io',
+      'b',
+      { ...(body as object), metadata: { name: 'b' } },
+      {
+        patchType: 'apply',
+        query: { fieldManager: 'me' },
+      },
+    );
+    expect(applied).toMatchObject({ spec: { devices: [{ taints: [{ timeAdded: created.metadata?.creationTimestamp }] }] } });
+  });
+
   it('rejects invalid configurations', async () => {
     const of = async (body: unknown) => (await rejectionOf(apply('deployments.apps', body, 'me'))).status.message;
     expect(await of({ ...deployment(), kind: 'Pod' })).toBe('invalid object type: apps/v1, Kind=Pod');
@@ -152,6 +170,8 @@ describe('server-side apply', () => {
     expect(await of(deployment(twice))).toBe(
       'failed to create typed patch object (/d; apps/v1, Kind=Deployment): .spec.template.spec.containers: duplicate entries for key [name="a"]',
     );
+    const { status } = await rejectionOf(apply('deployments.apps', deployment({ bogus: 1 }), 'me'));
+    expect([status.code, status.reason]).toEqual([500, undefined]);
     expect(await of('text')).toMatch(/^error decoding YAML/);
     expect((await server.list('deployments.apps')).names).toEqual([]);
   });

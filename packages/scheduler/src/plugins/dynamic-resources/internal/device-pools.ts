@@ -1,4 +1,5 @@
 import { matchesNodeSelector } from '@oarlock/api/component-helpers/node-affinity';
+import { currentSlices } from '@oarlock/api/component-helpers/resource-slices';
 import type { Node } from '@oarlock/api/types/core-v1';
 import type { Counter, Device, ResourceSlice } from '@oarlock/api/types/resource-v1';
 
@@ -84,20 +85,17 @@ const concernsNode = (slice: ResourceSlice, node: Node): boolean =>
 /**
  * Returns what a node can access of a pool, or undefined if that is nothing.
  *
- * Only slices that concern the node determine the generation: otherwise a driver of one node could withdraw the devices of another node with a newer
- * generation of the pool. Slices of other nodes count if the node's own slices are not the whole pool (`GatherPools` of
+ * Only slices that concern the node determine the generation ({@link currentSlices}). Slices of other nodes count if the node's own slices are not the whole pool (`GatherPools` of
  * k8s.io/dynamic-resource-allocation). Unlike there, counters that are local to another node do not raise the generation.
  */
 function poolForNode({ driver, name, slices }: PoolSlices, node: Node): DevicePool | undefined {
   const concerning = slices.filter((slice) => concernsNode(slice, node));
   if (concerning.length === 0) return undefined;
-  const generation = Math.max(...concerning.map(({ spec }) => spec.pool.generation));
-  const current = ({ spec }: ResourceSlice) => spec.pool.generation === generation;
-  const own = concerning.filter(current);
-  const expectedSlices = own[0]?.spec.pool.resourceSliceCount;
+  const own = currentSlices(concerning);
+  const { generation = 0, resourceSliceCount: expectedSlices } = own[0]?.spec.pool ?? {};
   const isWhole = own.length === expectedSlices;
   if (!isWhole && slices.some(({ spec }) => spec.pool.generation > generation)) return undefined;
-  const all = isWhole ? own : slices.filter(current);
+  const all = isWhole ? own : slices.filter(({ spec }) => spec.pool.generation === generation);
   const unusable = { driver, name, devices: [], incomplete: all.length !== expectedSlices, invalid: undefined, consumers: [] };
   if (unusable.incomplete) return unusable;
   const invalid = whyInvalid(own, all);

@@ -1,0 +1,37 @@
+import type { KeysStatus } from '@oarlock/cluster/servers/server-plugins';
+import { expect, it } from 'vitest';
+import { keysText } from '../../src/keys/keys.ts';
+
+it('shows for each running server which steps of both CAs it has applied', () => {
+  const server = { url: 'https://10.0.0.1:6443', version: 'v1.36.0', startedAt: '2026-11-24T12:00:00Z', trustedCAs: [], frontProxyCAs: [] };
+  const none = { use: [], end: [] };
+  const status: KeysStatus = {
+    generation: 3,
+    identity: { ca: ['sha256:1'], removedCa: [] },
+    servers: [
+      { ...server, name: 'a', ready: true, keysGeneration: 3 },
+      { ...server, name: 'b', ready: true, keysGeneration: 3 },
+      { ...server, name: 'c', ready: false, keysGeneration: 1 },
+    ],
+    expirations: {},
+    pending: {
+      'service-account': none,
+      encryption: none,
+      ca: { use: [], end: ['b'] },
+      'front-proxy-ca': { use: ['a'], end: ['a'] },
+    },
+  };
+  expect(
+    keysText(status)
+      .split('\n')
+      .map((line) => line.replace(/ {2,}/g, ' | ')),
+  ).toEqual([
+    'generation 3',
+    'ca: sha256:1',
+    'removedCa: none',
+    'NAME | STATUS | KEYS | TRUSTS NEXT CA | SIGNS WITH CA | TRUSTS NEXT FRONT-PROXY CA | SIGNS WITH FRONT-PROXY CA',
+    'a | Ready | 3 | yes | yes | no | no',
+    'b | Ready | 3 | yes | no | yes | yes',
+    'c | NotReady | 1 | - | - | - | -',
+  ]);
+});
