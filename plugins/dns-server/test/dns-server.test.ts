@@ -20,7 +20,8 @@ afterEach(async () => {
 async function open(config: Record<string, unknown> = {}, clock = systemClock) {
   const server = await started({ upstreams: [], ...config }, clock, silentLogger);
   undo.push(() => server.stop());
-  const resolver = new resolvers.Resolver({ timeout: 2000, tries: 1 });
+  // one attempt, because tests count queries; a timeout that no stall of the process reaches
+  const resolver = new resolvers.Resolver({ timeout: 60_000, tries: 1 });
   resolver.setServers([`127.0.0.1:${server.port}`]);
   return { ...server, resolver, apply: (...set: DnsRecord[]) => server.server.apply({ replace: true, set, removed: [] }) };
 }

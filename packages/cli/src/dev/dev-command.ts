@@ -7,7 +7,7 @@ export function addDevCommand(root: Command): void {
     .command('dev')
     .description('run a cluster in memory, reload your plugins whenever you save them, and show what they do to each request')
     .argument('[plugins...]', 'plugin files such as ./plugin.ts, or folders with plugins, in addition to those that the file of -f names')
-    .option('-f, --file <file>', 'cluster.yaml of the cluster; default: one simulated node')
+    .option('-f, --file <file>', 'cluster.yaml of the cluster; default: one simulated node and the console')
     .addOption(new Option('--data-dir <dir>', 'directory for the keys and the kubeconfig').default('./.oarlock-dev'))
     .option('--port <number>', 'port of the API server, or with --kubeconfig of the webhook server; default: any free port', portNumber)
     .option('--kubeconfig <file>', 'run the plugins in an existing cluster: controllers, schedulers, and admission plugins as webhooks')

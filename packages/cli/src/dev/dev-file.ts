@@ -26,6 +26,7 @@ export async function devFile(plugins: readonly string[], file: string | undefin
       spec: {
         roles: ['apiserver', 'controllers', 'scheduler', 'kubelet'],
         runtimes: ['runtime-simulated'],
+        paths: ['console'],
         settings: { kubelet: { nodeName: 'dev' } },
       },
     });
@@ -38,6 +39,13 @@ export async function devFile(plugins: readonly string[], file: string | undefin
     if (section === undefined)
       throw new WiringError([
         { code: 'WrongSlot', message: `${path} provides ${loaded.plugin.provides.id}, which has no section in a cluster.yaml` },
+      ]);
+    if (!section.roles.some((role) => spec.roles.includes(role)))
+      throw new WiringError([
+        {
+          code: 'WrongSlot',
+          message: `${path} provides ${loaded.plugin.provides.id}, which runs in the role ${section.roles.join(' or ')}: this cluster has the roles ${spec.roles.join(', ')}. Use -f with a cluster.yaml that has the role`,
+        },
       ]);
     composed = { ...composed, ...insertPlugin(composed, section, { use, config: {} }) };
   }

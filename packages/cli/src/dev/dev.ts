@@ -137,7 +137,7 @@ async function startCluster(plugins: readonly string[], { options, paint, signal
   const configs = followConfig(options.file, { plugins, reloader: started, paint, print, running: file.spec });
   await started.warm();
   await printMatchWarnings(client, versions.adopt(), { paint, print });
-  print(banner(running, { dataDir, names: started.names, paint, consoleLink: await adminLink(running) }));
+  print(banner(running, { dataDir, reloader: started, paint, consoleLink: await adminLink(running) }));
   log.renew();
   return {
     async close() {
@@ -152,16 +152,17 @@ function banner(
   { server, startedInMs }: RunningCluster,
   {
     dataDir,
-    names,
+    reloader: { names, fixedNames },
     paint,
     consoleLink,
   }: {
     readonly dataDir: string;
-    readonly names: readonly string[];
+    readonly reloader: Pick<Reloader, 'names' | 'fixedNames'>;
     readonly paint: Colors;
     readonly consoleLink: string | undefined;
   },
 ): string {
+  const listed = (all: readonly string[]) => all.map((name) => paint.cyan(name)).join(', ');
   const kubeconfig = relative(process.cwd(), adminKubeconfig(dataDir));
   return [
     `${paint.bold('Oarlock')} is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s), in memory.`,
@@ -169,9 +170,11 @@ function banner(
     `  export KUBECONFIG=${kubeconfig.startsWith('..') ? adminKubeconfig(dataDir) : `$PWD/${kubeconfig}`}`,
     ...(consoleLink === undefined ? [] : [`  Console: ${consoleLink}`]),
     '',
-    names.length === 0
-      ? 'No plugin of your own is loaded: name one with `oarlock dev ./plugin.ts`, or by its path in the file of -f.'
-      : `Save ${names.map((name) => paint.cyan(name)).join(', ')} and the next request uses the new version. Stop with Ctrl-C.`,
+    ...(names.length + fixedNames.length === 0
+      ? ['No plugin of your own is loaded: name one with `oarlock dev ./plugin.ts`, or by its path in the file of -f.']
+      : []),
+    ...(names.length === 0 ? [] : [`Save ${listed(names)} and the next request uses the new version. Stop with Ctrl-C.`]),
+    ...(fixedNames.length === 0 ? [] : [`Restart oarlock dev to apply changes of ${listed(fixedNames)}.`]),
     '',
   ].join('\n');
 }

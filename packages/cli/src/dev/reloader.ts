@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { isDeepStrictEqual } from 'node:util';
 import type { PlacementSpec } from '@oarlock/cluster/cluster-file/cluster-schema';
 import type { PlannedPlugin } from '@oarlock/cluster/composition/plan';
+import { frontOf } from '@oarlock/cluster/hosting/front';
 import { hostPlugin } from '@oarlock/cluster/hosting/host-plugin';
 import { withDedicatedInformers } from '@oarlock/cluster/identity/dedicated-informers';
 import { PluginCompiler } from '@oarlock/cluster/plugins/plugin-compiler';
@@ -38,6 +39,8 @@ interface ReloadablePlugin {
   last: Promise<unknown>;
 }
 
+const isReplaceable = ({ planned }: ReloadablePlugin): boolean => frontOf(planned.plugin.provides) !== undefined;
+
 /** Replaces a plugin by a new version when one of its files is saved. If the new version does not load, the running version stays. */
 export class Reloader {
   readonly #options: ReloaderOptions;
@@ -68,7 +71,12 @@ export class Reloader {
   }
 
   get names(): readonly string[] {
-    return this.#plugins.map(({ planned }) => planned.name);
+    return this.#plugins.filter(isReplaceable).map(({ planned }) => planned.name);
+  }
+
+  /** The names of the plugins whose changes need a restart, because their slot cannot replace a running plugin. */
+  get fixedNames(): readonly string[] {
+    return this.#plugins.filter((target) => !isReplaceable(target)).map(({ planned }) => planned.name);
   }
 
   /** Returns the names of the plugins of a source file, or only `name` if the source file has a plugin of this name. */
