@@ -11,7 +11,7 @@ import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { describe, expect, it } from 'vitest';
 import kubelet from '../src/plugin.ts';
-import { Events as Recorded, facts } from './support/bench.ts';
+import { Bench, Events as Recorded, facts } from './support/bench.ts';
 
 describe('KubeletRole', () => {
   it('is created, started, ready, healthy and stopped by the plugin host', async () => {
@@ -52,5 +52,18 @@ describe('KubeletRole', () => {
     expect(faults({ nodeName: 'Upper' })).toEqual([expect.stringContaining('a DNS name in lower case')]);
     expect(faults({ nodeName: 'a', prot: 1 })).toEqual([expect.stringContaining('prot')]);
     expect(faults({})).toHaveLength(1);
+    expect(faults({ nodeName: 'a', imageCredentialProviderBinDir: '/bin' })).toEqual([
+      expect.stringMatching(/imageCredentialProviderConfig\b.*required, because .* belong together/),
+    ]);
+  });
+
+  it('does not start with an invalid credential provider config', async () => {
+    const bench = new Bench({
+      config: { imageCredentialProviderConfig: '/nonexistent/providers.yaml', imageCredentialProviderBinDir: '/bin' },
+    });
+    await expect(bench.kubelet.start(10_250)).rejects.toThrow(
+      /^reading the credential provider config failed: ENOENT.*\/nonexistent\/providers\.yaml/,
+    );
+    await bench.dispose();
   });
 });
