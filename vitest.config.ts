@@ -54,6 +54,8 @@ const long = [
   'storage-embedded/test/contract',
 ];
 
+/** `npm run bench -- NAME --against COMMIT` keeps a checkout of that commit, with its tests, in `.reports`. */
+const exclude = ['**/node_modules/**', '**/.reports/**'];
 const fromSource = ['@oarlock/source', 'node', 'import', 'module', 'default'];
 const fromDist = fromSource.slice(1);
 const resolveBy = (conditions: string[]) => ({ resolve: { conditions }, ssr: { resolve: { conditions, externalConditions: conditions } } });
@@ -70,21 +72,22 @@ export function unitTests(built: boolean) {
   const apart = built ? withDist : withSource;
   const projects: TestProjectInlineConfiguration[] = [
     {
-      ...withSource,
+      ...apart,
       test: {
         name: 'shared',
         include: everything,
-        exclude: [...measured, ...withProcesses, ...inNetworks, '**/node_modules/**'],
+        exclude: [...measured, ...withProcesses, ...inNetworks, ...exclude],
         isolate: false,
+        ...(built && external),
       },
     },
-    { ...withSource, test: { name: 'parts', include: withoutProcesses, exclude: ['**/node_modules/**'], isolate: false } },
+    { ...apart, test: { name: 'parts', include: withoutProcesses, exclude, isolate: false, ...(built && external) } },
     {
       ...apart,
       test: {
         name: 'alone',
         include: [...measured, ...withProcesses],
-        exclude: [...withoutProcesses, '**/node_modules/**'],
+        exclude: [...withoutProcesses, ...exclude],
         ...(built && external),
       },
     },
@@ -93,7 +96,7 @@ export function unitTests(built: boolean) {
       test: {
         name: 'networks',
         include: inNetworks,
-        exclude: ['**/node_modules/**'],
+        exclude,
         ...(built && external),
         // a file outside of a network namespace starts itself again in one: `inOwnNetwork` of @oarlock/testing
         ...(canIsolateNetwork && { pool: bareNetworkPool, env: { OARLOCK_TEST_NETWORK: 'own' } }),

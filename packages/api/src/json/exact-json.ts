@@ -3,23 +3,46 @@
  * never a safe integer, so equal values have equal types.
  */
 
+const shared = Symbol.for('oarlock:bigint-detection');
+
 declare global {
   interface BigInt {
-    toJSON(): number;
+    toJSON(): unknown;
   }
 }
 
-let met = false;
-// JSON.stringify without support for bigints writes the nearest double; stringifyExact uses all digits
-// oxlint-disable-next-line no-extend-native -- JSON.stringify looks for it there, and nowhere else
-Object.defineProperty(BigInt.prototype, 'toJSON', {
-  configurable: true,
-  writable: true,
-  value(this: bigint): number {
-    met = true;
+/** `met` is true after a call of JSON.stringify has met a bigint. */
+interface BigintDetection {
+  met: boolean;
+}
+
+/** A plugin may bring its own copy of this package: all copies in a process share one state. */
+const detection = detectBigints(globalThis as { [shared]?: BigintDetection });
+
+/**
+ * JSON.stringify without support for bigints writes the nearest double; stringifyExact uses all digits. A library may assign another method, which then
+ * decides what JSON.stringify writes; stringifyExact does not call it.
+ */
+function detectBigints(global: { [shared]?: BigintDetection }): BigintDetection {
+  const present = global[shared];
+  if (present !== undefined) return present;
+  const state: BigintDetection = { met: false };
+  let method = function (this: bigint): unknown {
     return Number(this);
-  },
-});
+  };
+  // oxlint-disable-next-line no-extend-native -- JSON.stringify looks for it there, and nowhere else
+  Object.defineProperty(BigInt.prototype, 'toJSON', {
+    get() {
+      state.met = true;
+      return method;
+    },
+    set(assigned: typeof method) {
+      method = assigned;
+    },
+  });
+  global[shared] = state;
+  return state;
+}
 
 /** Matches texts that may contain an integer beyond the safe integers, which has at least 16 digits. */
 const long = /\d{16}/;
@@ -38,9 +61,9 @@ export function parseExact(text: string): unknown {
 
 /** Serializes a value like `JSON.stringify`, but writes all digits of 64-bit integers. `indent` is the number of spaces. */
 export function stringifyExact(value: unknown, indent = 0): string {
-  met = false;
+  detection.met = false;
   const text = JSON.stringify(value, undefined, indent);
-  return met ? exactly(value, indent, '\n') : text;
+  return detection.met ? exactly(value, indent, '\n') : text;
 }
 
 /** Serializes one value. `line` is a line break followed by the current indentation. */

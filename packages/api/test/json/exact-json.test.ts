@@ -37,6 +37,28 @@ describe('64-bit integers', () => {
     expect(stringifyExact({ a: 9007199254740993n, b: undefined, c: [undefined] })).toBe('{"a":9007199254740993,"c":[null]}');
   });
 
+  it('keep all digits beside another copy of the module, and after another library has assigned a method', async () => {
+    const copy = new URL('../../src/json/exact-json.ts?copy', import.meta.url).href;
+    const { stringifyExact: ofCopy } = (await import(/* @vite-ignore */ copy)) as { stringifyExact: typeof stringifyExact };
+    expect(ofCopy).not.toBe(stringifyExact);
+    const [value, exact] = [{ a: 9007199254740993n }, '{"a":9007199254740993}'];
+    expect([stringifyExact(value), ofCopy(value)]).toEqual([exact, exact]);
+    const assign = (method: typeof BigInt.prototype.toJSON) => {
+      // oxlint-disable-next-line no-extend-native -- what other libraries do
+      BigInt.prototype.toJSON = method;
+    };
+    const { toJSON } = BigInt.prototype;
+    assign(function (this: bigint) {
+      return this.toString();
+    });
+    try {
+      expect(JSON.stringify(value)).toBe('{"a":"9007199254740993"}');
+      expect([stringifyExact(value), ofCopy(value)]).toEqual([exact, exact]);
+    } finally {
+      assign(toJSON);
+    }
+  });
+
   it('do not affect the detection of __proto__ and of excessive nesting', () => {
     const value = parseExact('{"__proto__":{"a":1},"b":9223372036854775807}') as object;
     expect(Object.keys(value)).toEqual(['__proto__', 'b']);

@@ -181,6 +181,10 @@ describe('OpenAPI properties', () => {
     expect(property('io.k8s.api.core.v1.PersistentVolumeClaimSpec', 'accessModes')).toMatchObject({
       items: { type: 'string', default: '', enum: ['ReadOnlyMany', 'ReadWriteMany', 'ReadWriteOnce', 'ReadWriteOncePod'] },
     });
+    expect(property('io.k8s.api.core.v1.FileKeySelector', 'optional')).toMatchObject({ default: false });
+    expect(property('io.k8s.api.certificates.v1beta1.PodCertificateRequestSpec', 'maxExpirationSeconds')).toMatchObject({ default: 86_400 });
+    for (const version of ['v1', 'v1beta1', 'v1beta2'])
+      expect(property(`io.k8s.api.resource.${version}.DeviceToleration`, 'operator')).toMatchObject({ default: 'Equal' });
     const meta = 'io.k8s.apimachinery.pkg.apis.meta.v1';
     expect(property('io.k8s.api.core.v1.Pod', 'spec')).toEqual({ allOf: ref('io.k8s.api.core.v1.PodSpec'), default: {} });
     expect(property('io.k8s.api.core.v1.PodSpec', 'securityContext')).toEqual({ allOf: ref('io.k8s.api.core.v1.PodSecurityContext') });
