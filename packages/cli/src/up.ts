@@ -15,7 +15,7 @@ import { CommandError, exitCodes } from './common/command-error.ts';
 import { adminLink } from './common/console-link.ts';
 import { betterComposition } from './nodes/rootless/better-composition.ts';
 import { fileInside, insideVariable, sendPublishedPorts } from './nodes/rootless/inside-node.ts';
-import { readyMessage } from './ready-message.ts';
+import { readyMessage } from './common/ready-message.ts';
 
 /** Time in milliseconds within which a second signal counts as the same key press, because both the terminal and npm forward Ctrl-C. */
 const repeatedSignalMs = 1000;

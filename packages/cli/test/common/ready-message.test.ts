@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readyMessage, type ReadyCluster } from '../src/ready-message.ts';
+import { readyMessage, type ReadyCluster } from '../../src/common/ready-message.ts';
 
 const cluster = (roles: ReadyCluster['plan']['roles'], ...ids: readonly string[]): ReadyCluster => ({
   plan: { roles, nodeName: 'n1', plugins: ids.map((id) => ({ plugin: { id } })) },

@@ -3,7 +3,7 @@ import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Plan } from '@oarlock/cluster/composition/plan';
 import { adminKubeconfig } from '@oarlock/cluster/process/process-state';
-import { commandName } from './common/command-name.ts';
+import { commandName } from './command-name.ts';
 
 /** A cluster that is ready. */
 export interface ReadyCluster {
@@ -62,7 +62,7 @@ export function readyMessage({ plan, server, startedInMs }: ReadyCluster, { data
 /** Returns the path of an example, relative to the current directory if it is below it. */
 function exampleFolder(name: string): string {
   // beside `bundle` in the published package, otherwise at the root of the checkout
-  const folders = ['../examples', '../../../examples'].map((path) => fileURLToPath(new URL(`${path}/${name}/`, import.meta.url)));
+  const folders = ['../examples', '../../../../examples'].map((path) => fileURLToPath(new URL(`${path}/${name}/`, import.meta.url)));
   const folder = folders.find((path) => existsSync(path)) ?? `examples/${name}/`;
   const short = relative(process.cwd(), folder);
   return short.startsWith('..') ? folder : `${short}/`;
