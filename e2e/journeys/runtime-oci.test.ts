@@ -1,11 +1,13 @@
 import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { dockerRegistryMissing, startDockerRegistry, type DockerRegistry } from '../fixtures/docker-registry.ts';
+import { writeCredentialProvider } from '../fixtures/credential-provider.ts';
+import { dockerRegistryMissing, registryUser, startDockerRegistry, type DockerRegistry } from '../fixtures/docker-registry.ts';
 import { buildImage, busyboxLayer, imageArchive, type RunConfig } from '../fixtures/test-image.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
 import { runOarlock } from '../harness/oarlock.ts';
+import { until } from '../harness/until.ts';
 
 interface PodList {
   readonly items: readonly {
@@ -14,12 +16,14 @@ interface PodList {
       readonly containerStatuses?: readonly {
         readonly containerID?: string;
         readonly imageID: string;
+        readonly state?: { readonly waiting?: { readonly message?: string } };
       }[];
     };
   }[];
 }
 
 const missing = process.getuid?.() !== 0 ? 'needs root' : existsSync('/usr/sbin/runc') ? dockerRegistryMissing() : 'runc is not installed';
+const audience = 'registry.example';
 const config: RunConfig = {
   Entrypoint: ['/bin/sh', '-c'],
   Cmd: ['echo started as $(id -u) in $(pwd) with $GREETING; exec sleep 3600'],
@@ -52,14 +56,25 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
   () => {
     const machine = Machine.use();
     let registry: DockerRegistry;
+    let privateRegistry: DockerRegistry;
     let cluster: Cluster;
     beforeAll(async () => {
       registry = await startDockerRegistry();
+      privateRegistry = await startDockerRegistry({ authenticated: true });
       await registry.push(buildImage('web', await busyboxLayer(), config), 'web:1');
-      const spec = composition({ storage: 'embedded', runtime: 'process', network: 'bridge' });
+      await privateRegistry.push(buildImage('private', await busyboxLayer(), { ...config, Env: ['GREETING=private'] }), 'private:1');
+      const kubelet = await writeCredentialProvider(machine.path('credential-provider'), {
+        host: privateRegistry.host,
+        audience,
+        user: registryUser,
+      });
+      const spec = composition({ storage: 'embedded', runtime: 'process', network: 'bridge', kubelet });
       cluster = await machine.cluster({ spec: { ...spec, runtimes: ['runtime-oci'] } });
     });
-    afterAll(() => registry.stop());
+    afterAll(async () => {
+      await registry.stop();
+      await privateRegistry.stop();
+    });
 
     const pods = async (app: string) => (await cluster.kubectl.json<PodList>(['get', 'pods', '-l', `app=${app}`])).items;
     const listedNames = async () => {
@@ -80,6 +95,34 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       });
       expect(await cluster.kubectl.run(['logs', await firstPod()])).toBe('started as 1000 in /www with hello\n');
       expect(await inPod('cat index.html; tr "\\0" " " < /proc/1/cmdline; hostname')).toBe(`hello\nsleep 3600 ${await firstPod()}\n`);
+    });
+
+    it('run an image for which a credential provider exchanges the token of the service account', async () => {
+      const image = `${privateRegistry.host}/private:1`;
+      await cluster.kubectl.run(['run', 'private', `--image=${image}`, '--restart=Never']);
+      const message = await until('the node may not request the token', async () => {
+        const { status } = await cluster.kubectl.json<PodList['items'][number]>(['get', 'pod', 'private']);
+        return status.containerStatuses?.[0]?.state?.waiting?.message;
+      });
+      expect(message).toContain('pull access denied');
+      expect(message).toContain('is not authorized to request tokens for this audience');
+      await cluster.kubectl.run(['delete', 'pod', 'private', '--grace-period=1', '--wait=false']);
+      const group = 'rbac.authorization.k8s.io';
+      const rules = [{ verbs: ['request-serviceaccounts-token-audience'], apiGroups: [''], resources: [audience] }];
+      const metadata = { name: 'audience' };
+      await cluster.kubectl.apply({ apiVersion: `${group}/v1`, kind: 'ClusterRole', metadata, rules });
+      await cluster.kubectl.apply({
+        apiVersion: `${group}/v1`,
+        kind: 'ClusterRoleBinding',
+        metadata,
+        roleRef: { apiGroup: group, kind: 'ClusterRole', name: metadata.name },
+        subjects: [{ apiGroup: group, kind: 'Group', name: 'system:nodes' }],
+      });
+      await cluster.kubectl.run(['run', 'allowed', `--image=${image}`, '--restart=Never']);
+      await cluster.kubectl.run(['wait', '--for=condition=Ready', 'pod/allowed', '--timeout=180s']);
+      const events = await cluster.kubectl.run(['get', 'events', '-o', 'json']);
+      expect(events).not.toContain(registryUser.password);
+      await cluster.kubectl.run(['delete', 'pod', 'allowed', '--grace-period=1', '--wait=false']);
     });
 
     it('run an image of an archive that was loaded without a registry', async () => {

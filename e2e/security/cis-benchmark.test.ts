@@ -18,7 +18,10 @@ let kubelet: { readonly host: string; readonly port: number };
 const data = (...path: string[]) => join(cluster.dataDir, ...path);
 
 beforeAll(async () => {
+  // the modes of files do not depend on the umask of the shell
+  const umask = process.umask(0);
   cluster = await machine.cluster({ spec: composition({ storage: 'embedded', runtime: 'process', network: 'host' }) });
+  process.umask(umask);
   anonymous = new Caller(cluster, {});
   const { kubectl, api } = cluster;
   await kubectl.run(['create', 'secret', 'generic', 'plain', '--from-literal=word=findmeinthestore']);
@@ -26,7 +29,7 @@ beforeAll(async () => {
     { name: 's', secret: { secretName: 'plain' } },
     { name: 'e', emptyDir: {} },
   ];
-  const containers = [{ name: 'c', image: 'host', command: ['sh', '-c', 'echo hello; sleep 1000'] }];
+  const containers = [{ name: 'c', image: 'host', command: ['sh', '-c', 'umask; sleep 1000'] }];
   await api.json('POST', '/api/v1/namespaces/default/pods', {
     body: { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, spec: { containers, volumes, terminationGracePeriodSeconds: 0 } },
   });
@@ -123,6 +126,11 @@ const controls: Readonly<Record<string, () => Promise<void>>> = {
     expect((await stat(cluster.dataDir)).mode & 0o777).toBe(0o700);
     expect(await until('the modes of all files', () => opened(cluster.dataDir))).toEqual([]);
     for (const directory of ['kubelet', 'runtime-process']) expect((await stat(data('plugins', directory))).mode & 0o777).toBe(0o700);
+    expect(await until('the log of the pod', () => cluster.kubectl.run(['logs', 'p']))).toBe('0022\n');
+    const volumes = data('plugins', 'kubelet', 'pods');
+    const names = (await readdir(volumes, { recursive: true })).filter((name) => /\/volumes(\/(projected|secret)(\/[^/]+)?)?$/.test(name));
+    const modes = await Promise.all(names.map(async (name) => ((await stat(join(volumes, name))).mode & 0o777).toString(8)));
+    expect([...new Set(modes)]).toEqual(['755']);
   },
   '1.2.1': async () => {
     for (const path of ['/healthz', '/livez', '/readyz', '/version']) expect((await anonymous.call('GET', path)).status).toBe(200);

@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process';
-import { existsSync, openSync } from 'node:fs';
+import { openSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
-import { relative, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
@@ -10,13 +9,13 @@ import { imageNotices } from '@oarlock/cluster/composition/runtime-reports';
 import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { roleNames, type RoleName } from '@oarlock/cluster/cluster-file/cluster-schema';
 import type { JoinedNode } from '@oarlock/cluster/composition/plan';
-import { adminKubeconfig, logFile } from '@oarlock/cluster/process/process-state';
-import { run, type RunningCluster } from '@oarlock/cluster/run';
+import { logFile } from '@oarlock/cluster/process/process-state';
+import { run } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './common/command-error.ts';
-import { commandName } from './common/command-name.ts';
 import { adminLink } from './common/console-link.ts';
 import { betterComposition } from './nodes/rootless/better-composition.ts';
 import { fileInside, insideVariable, sendPublishedPorts } from './nodes/rootless/inside-node.ts';
+import { readyMessage } from './common/ready-message.ts';
 
 /** Time in milliseconds within which a second signal counts as the same key press, because both the terminal and npm forward Ctrl-C. */
 const repeatedSignalMs = 1000;
@@ -92,7 +91,7 @@ export async function up(options: UpOptions): Promise<void> {
     return;
   }
   const notices = [...(await imageNotices(running.composition)), ...(await betterComposition(options))];
-  const message = report(running, { dataDir, init: options.init, link: await adminLink(running), notices });
+  const message = readyMessage(running, { dataDir, init: options.init, link: await adminLink(running), notices });
   const stopPublishing = inside === undefined ? undefined : sendPublishedPorts(running, (sent) => process.send?.(sent));
   if (inside === undefined) printReady(message);
   else process.send?.({ ready: message });
@@ -165,64 +164,6 @@ async function remoteFor({ kubeconfig, server }: UpOptions, dataDir: string, rol
     );
   const { remoteProcess } = await import('@oarlock/cluster/remote-access');
   return remoteProcess(kubeconfig, { dataDir, servers: server });
-}
-
-function report(
-  { plan, server, startedInMs }: RunningCluster,
-  {
-    dataDir,
-    init,
-    link,
-    notices,
-  }: {
-    readonly dataDir: string;
-    readonly init?: boolean | undefined;
-    readonly link?: string | undefined;
-    readonly notices: readonly string[];
-  },
-): string {
-  if (!plan.roles.includes('apiserver')) {
-    const subject = plan.roles.includes('kubelet') ? `The node ${plan.nodeName}` : 'Oarlock';
-    return [
-      `${subject} is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
-      ...notices,
-      '',
-      `  ${commandName(import.meta.url)} down --data-dir ${dataDir}`,
-    ].join('\n');
-  }
-  const isPlaced = (id: string) => plan.plugins.some(({ plugin }) => plugin.id === id);
-  const hello = isPlaced('runtime-process')
-    ? `apply -f ${exampleFolder('hello')}`
-    : isPlaced('runtime-simulated')
-      ? 'create deployment hello --image=any --replicas=3'
-      : `apply -k ${exampleFolder('hello-image')}`;
-  const oarlock = commandName(import.meta.url);
-  const here = dataDir === resolve('.oarlock') ? '' : ` --data-dir ${dataDir}`;
-  const addServer = init === true ? [`  ${oarlock} token create --role server${here}`] : [];
-  return [
-    `Oarlock is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
-    ...notices,
-    '',
-    `  export KUBECONFIG=${adminKubeconfig(dataDir)}`,
-    '  kubectl get nodes',
-    `  kubectl ${hello}`,
-    '  kubectl get pods -o wide',
-    `  ${oarlock} trace deployment/hello${here}`,
-    ...(link === undefined
-      ? []
-      : ['', `  Console: ${link}`, `  (valid once and for a few minutes; another: ${oarlock} console${here})`, '']),
-    ...addServer,
-    `  ${oarlock} down${here}`,
-  ].join('\n');
-}
-
-/** Returns the path of an example, relative to the current directory if it is below it. */
-function exampleFolder(name: string): string {
-  // beside `bundle` in the published package, otherwise at the root of the checkout
-  const folders = ['../examples', '../../../examples'].map((path) => fileURLToPath(new URL(`${path}/${name}/`, import.meta.url)));
-  const folder = folders.find((path) => existsSync(path)) ?? `examples/${name}/`;
-  const short = relative(process.cwd(), folder);
-  return short.startsWith('..') ? folder : `${short}/`;
 }
 
 /** Runs the same command in a detached process, and returns when the detached process reports that it is ready. */

@@ -89,11 +89,17 @@ interface RunContext {
   readonly cleanups: Cleanup[];
 }
 
+/**
+ * The umask of the process. That of the caller does not apply: with 0 files of pods would be writable for every user of a container, with 077 users other
+ * than root could not read their Secrets and tokens. Files of the cluster have explicit modes.
+ */
+const fileModeMask = 0o022;
 const issuerOf = (domain: string) => `https://kubernetes.default.svc.${domain}`;
 
 /** Starts the plan of a cluster file and resolves when all roles are ready. @throws WiringError if the start fails; nothing is left running then */
 export async function run(options: RunOptions): Promise<RunningCluster> {
   const startedAt = performance.now();
+  if (options.ownsProcess === true) process.umask(fileModeMask);
   const allocation = new HostAllocation({ dataDir: options.dataDir, port: options.port, isRemote: options.remote !== undefined });
   const { planned, lock } = await openDataDir(options, allocation).catch((error: unknown) => {
     allocation.release();

@@ -97,8 +97,9 @@ export class ReviewServer {
   }
 }
 
+/** Ends an exchange that is no answered review, and its connection: clients that send no reviews must not hold the connections of API servers. */
 function end(response: ServerResponse, code: number, text: string): void {
-  response.writeHead(code, { 'content-type': 'text/plain; charset=utf-8', ...(code === 413 && { connection: 'close' }) }).end(`${text}\n`);
+  response.writeHead(code, { 'content-type': 'text/plain; charset=utf-8', connection: 'close' }).end(`${text}\n`);
 }
 
 /** Reads the request body; returns undefined if the body is larger than `maxBytes`. */

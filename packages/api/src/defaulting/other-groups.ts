@@ -76,6 +76,10 @@ const deviceRequest = chain(
   (request: Fields) => (request['allocationMode'] === 'ExactCount' ? zeroDefaults({ count: 1 })(request) : request),
   forEachItem('tolerations', defaults({ operator: 'Equal' })),
 );
+const allocatedTolerations = atField(
+  'status',
+  atField('allocation', atField('devices', forEachItem('results', forEachItem('tolerations', defaults({ operator: 'Equal' }))))),
+);
 const claimSpec = atField(
   'devices',
   forEachItem(
@@ -135,7 +139,7 @@ export const otherRules: Readonly<Record<string, DefaultingRule>> = {
     ...admission('MutatingAdmissionPolicy', policy({ reinvocationPolicy: 'Never' })),
     ...admission('ValidatingAdmissionPolicyBinding', policyBinding),
     ...admission('MutatingAdmissionPolicyBinding', policyBinding),
-    ...resourceVersions('ResourceClaim', atField('spec', claimSpec)),
+    ...resourceVersions('ResourceClaim', chain(atField('spec', claimSpec), allocatedTolerations)),
     ...resourceVersions('ResourceClaimTemplate', atField('spec', atField('spec', claimSpec))),
   ]),
   'apiextensions.k8s.io/v1/CustomResourceDefinition': crd,

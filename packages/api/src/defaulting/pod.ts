@@ -29,7 +29,7 @@ const containerOf = (...more: readonly DefaultingRule[]): DefaultingRule =>
       resources: {},
     }),
     forEachItem('ports', defaults({ protocol: 'TCP' })),
-    forEachItem('env', atField('valueFrom', fieldRef)),
+    forEachItem('env', atField('valueFrom', chain(fieldRef, atField('fileKeyRef', defaults({ optional: false }))))),
     atField('resources', resourceLists('limits', 'requests')),
     atField('livenessProbe', probe),
     atField('readinessProbe', probe),

@@ -103,7 +103,7 @@ export class FieldManager {
       if (rest !== undefined) throw rest.status();
       result = attempt(true);
     }
-    const object = kind.complete(result.object);
+    const object = kind.complete(result.object, now);
     return withManagers(manager === kubectl ? withLastApplied(object, applied) : object, encodeManagers(result.managers));
   }
 

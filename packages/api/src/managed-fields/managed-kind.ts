@@ -22,5 +22,5 @@ export interface ManagedKind {
   /** True if lists and maps may have become atomic after managers owned fields inside of them, as in custom resources. */
   readonly mayChangeAtomicity: boolean;
   /** Returns a merged object with correct types, canonical forms and defaults. @throws StatusError if the object is invalid */
-  complete(object: KubeObject): KubeObject;
+  complete(object: KubeObject, now: number): KubeObject;
 }

@@ -207,9 +207,9 @@ export function keyOf({ namespaced }: Pick<ServedKind, 'namespaced'>, namespace:
   return namespaced ? `${namespace}/${name}` : name;
 }
 
-/** Returns the object with the defaults of its kind. @throws StatusError BadRequest if a custom resource has invalid metadata */
-export function withDefaults(kind: Pick<ServedKind, 'gvk' | 'customResource'>, object: KubeObject): KubeObject {
-  return kind.customResource === undefined ? applyDefaults(kind.gvk, object) : kind.customResource.withDefaults(object);
+/** Returns the object with the defaults of its kind; defaults that are times only with `now`. @throws StatusError BadRequest if a custom resource has invalid metadata */
+export function withDefaults(kind: Pick<ServedKind, 'gvk' | 'customResource'>, object: KubeObject, now?: number): KubeObject {
+  return kind.customResource === undefined ? applyDefaults(kind.gvk, object, now) : kind.customResource.withDefaults(object);
 }
 
 /** Returns the object, in its storage version, with the empty fields that Go encodes because they have no `omitempty`. */

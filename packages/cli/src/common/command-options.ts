@@ -62,10 +62,10 @@ export function seconds(text: string): number {
   return value;
 }
 
-/** The default of `--timeout` of commands that ask a running cluster. */
+/** The default of `--timeout` of commands that query a running cluster. */
 export const answerTimeoutSeconds = 30;
 
-/** `--timeout` of commands that ask a running cluster. */
+/** `--timeout` of commands that query a running cluster. */
 export const answerTimeout = (defaultSeconds = answerTimeoutSeconds) =>
   new Option('--timeout <seconds>', 'time for the answers of the API server').default(defaultSeconds).argParser(seconds);
 

@@ -2,7 +2,7 @@ import { httpClient, type HttpClient, type HttpClientOptions } from '@oarlock/cl
 import type { ServerList } from '@oarlock/client/http/server-list';
 import type { CaResponse } from '@oarlock/cluster/paths/join-path';
 import { caHash, certificatesOf } from '@oarlock/cluster/pki/ca-hash';
-import { failedChecks, readinessOf } from '../status/failed-checks.ts';
+import { failedChecks, readinessOf } from './failed-checks.ts';
 import { CommandError, exitCodes } from './command-error.ts';
 
 /** Largest difference of two clocks with which a machine joins, in milliseconds. */

@@ -17,7 +17,7 @@ import {
 } from '@oarlock/cluster/servers/storage-state';
 import type { Client } from '@oarlock/spi/client';
 import { Storage } from '@oarlock/spi/storage';
-import type { StorageSnapshot } from '@oarlock/spi/storage-server';
+import type { SnapshotList, StorageSnapshot } from '@oarlock/spi/storage-server';
 import { withCluster } from '../common/cluster-access.ts';
 import { CommandError, describeError, exitCodes } from '../common/command-error.ts';
 import { formatTable } from '../common/format-table.ts';
@@ -71,11 +71,10 @@ export async function defragmentMembers(options: SnapshotOptions & { readonly ou
 
 /** Prints the snapshots on the disk of the server. */
 export async function listSnapshots(options: SnapshotOptions & { readonly output: OutputFormat }): Promise<void> {
-  const { snapshots } = (await withSnapshots(options, (client) => client.raw('GET', snapshotsPath))) as {
-    readonly snapshots: readonly StorageSnapshot[];
-  };
+  const { snapshots, copiesFailure } = (await withSnapshots(options, (client) => client.raw('GET', snapshotsPath))) as SnapshotList;
   const rows = snapshots.map(({ name, server, bytes, createdAt, path }) => [name, server, String(bytes), createdAt, path]);
   await printFacts(options.output, { snapshots }, () => formatTable([['NAME', 'SERVER', 'BYTES', 'CREATED', 'PATH'], ...rows]));
+  if (copiesFailure !== undefined) throw new CommandError(copiesFailure);
 }
 
 export interface RestoreOptions {

@@ -3,7 +3,7 @@ import { serversPath, type ServerWithMember } from '@oarlock/cluster/servers/ser
 import { withCluster } from '../common/cluster-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { formatTable } from '../common/format-table.ts';
-import { memberColumns, memberTitles } from '../status/cluster-status.ts';
+import { alarmNotices, memberColumns, memberTitles } from '../status/cluster-status.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
 
 interface ServerOptions {
@@ -38,7 +38,8 @@ function serverTable(servers: readonly ServerWithMember[]): string {
     startedAt,
     ...(hasMembers ? memberColumns(member) : []),
   ]);
-  return formatTable([['NAME', 'STATUS', 'URL', 'VERSION', 'KEYS', 'STARTED', ...(hasMembers ? memberTitles : [])], ...rows]);
+  const table = formatTable([['NAME', 'STATUS', 'URL', 'VERSION', 'KEYS', 'STARTED', ...(hasMembers ? memberTitles : [])], ...rows]);
+  return [table, ...alarmNotices(servers)].join('\n\n');
 }
 
 /** Removes a server that has ended. @throws CommandError if it runs or is unknown */

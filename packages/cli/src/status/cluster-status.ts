@@ -110,8 +110,20 @@ export function formatClusterStatus({ servers, leaders, nodes, certificates, ske
     ...(nodes.length === 0 ? [] : [nodeRows(nodes, now)]),
     [['CERTIFICATE', 'EXPIRES'], ...certificates.map(({ name, expiresAt }) => [name, end(expiresAt)])],
   ];
-  return [...tables.map(formatTable), ...skew.map((sentence) => `Version skew: ${sentence}`)].join('\n\n');
+  return [...tables.map(formatTable), ...alarmNotices(servers), ...skew.map((sentence) => `Version skew: ${sentence}`)].join('\n\n');
 }
+
+/** What to do about the alarms of etcd, with which it rejects writes. */
+const alarmRemedies: Readonly<Record<string, string>> = {
+  NOSPACE: 'the space quota is reached and writes fail: delete objects, then run `oarlock etcd defragment`',
+  CORRUPT: 'its data differs from that of the others and writes fail: stop its server, then run `oarlock server remove` on another one',
+};
+
+/** Returns a sentence for each alarm of a member. */
+export const alarmNotices = (servers: readonly Pick<ServerWithMember, 'name' | 'member'>[]): readonly string[] =>
+  servers.flatMap(({ name, member }) =>
+    (member?.alarms ?? []).map((alarm) => `Alarm ${alarm} of the member ${name}: ${alarmRemedies[alarm] ?? 'etcd rejects writes'}`),
+  );
 
 export const memberTitles = ['ETCD', 'ETCD-VERSION', 'DB-SIZE', 'ALARMS'] as const;
 

@@ -9,7 +9,7 @@ import type { Client } from '@oarlock/spi/client';
 import { parse, stringify } from 'yaml';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
-import { failedChecks, readinessOf } from './failed-checks.ts';
+import { failedChecks, readinessOf } from '../common/failed-checks.ts';
 import { readParts } from './read-parts.ts';
 import { formatClusterStatus, readClusterStatus, type ClusterStatus } from './cluster-status.ts';
 

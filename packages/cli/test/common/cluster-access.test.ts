@@ -17,7 +17,7 @@ const ca = selfSigned('cluster', newKey());
 const serving = issuePair(ca, { commonName: 'server', usages: ['server'], ipAddresses: ['127.0.0.1'] });
 const admin = issuePair(ca, { commonName: 'admin', usages: ['client'] });
 
-describe('a command that asks an API server', () => {
+describe('a command that queries an API server', () => {
   let dir: string;
   let server: Server;
   let url: string;

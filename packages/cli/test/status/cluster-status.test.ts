@@ -44,6 +44,8 @@ it('prints servers, members, leaders, nodes and certificates, and what is unknow
     'CERTIFICATE | EXPIRES',
     'CA | 2036-11-24 (3653d)',
     '',
+    'Alarm NOSPACE of the member a: the space quota is reached and writes fail: delete objects, then run `oarlock etcd defragment`',
+    '',
     'Version skew: n1: a node must not be newer than a server',
   ]);
 });

@@ -30,7 +30,7 @@ export function snapshotsPlugin(): Plugin {
           const { members } = storage;
           if (members === undefined) return notFound('the storage of this cluster takes no snapshots');
           if (query['operation'] !== undefined) return saving.resume(query['operation']);
-          if (method === 'GET') return answer({ snapshots: await members.listSnapshots() });
+          if (method === 'GET') return answer(await members.listSnapshots());
           const parsed = snapshotSchema.safeParse(body);
           if (!parsed.success) return badRequest(z.prettifyError(parsed.error));
           return saving.start(async () => {

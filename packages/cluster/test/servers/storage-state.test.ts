@@ -40,10 +40,10 @@ describe('the state that a failed command leaves', () => {
 
   it('is that of the plugin if it has begun what cannot be undone', async () => {
     const restore = await writeStorageState(dir, 'storage-etcd', { state: 'resetting', name: 'a' });
-    const begun = '{"state":"resetting","name":"a","begun":true}\n';
-    await writeFile(file(), begun);
+    const changed = '{"state":"resetting","name":"a","begun":true}\n';
+    await writeFile(file(), changed);
     expect(await restore()).toBe(false);
-    expect(await readFile(file(), 'utf8')).toBe(begun);
+    expect(await readFile(file(), 'utf8')).toBe(changed);
   });
 
   it('is none in a new data directory', async () => {

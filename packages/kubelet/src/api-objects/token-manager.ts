@@ -18,6 +18,8 @@ interface Token {
 export interface TokenOptions {
   readonly audience?: string;
   readonly expirationSeconds?: number;
+  /** The uid of the service account: the API server issues no token for another one of the same name. */
+  readonly serviceAccountUid?: string;
 }
 
 /** The fraction of its lifetime after which a token is refreshed. As upstream, a token is refreshed at least daily. */
@@ -52,10 +54,10 @@ export class TokenManager {
     return { token: value, expirationTimestamp: expires };
   }
 
-  async #get(pod: Pod, { audience = '', expirationSeconds = 3600 }: TokenOptions): Promise<Token> {
+  async #get(pod: Pod, { audience = '', expirationSeconds = 3600, serviceAccountUid = '' }: TokenOptions): Promise<Token> {
     const { namespace = '', name = '', uid = '' } = pod.metadata ?? {};
     const tokens = this.#byPod.get(uid) ?? new Map<string, Token>();
-    const key = `${audience} ${expirationSeconds}`;
+    const key = `${audience} ${expirationSeconds} ${serviceAccountUid}`;
     const known = tokens.get(key);
     const now = this.#clock.now();
     if (known && known.refreshAt > now) return known;
@@ -64,6 +66,7 @@ export class TokenManager {
       const request: TokenRequest = {
         apiVersion: 'authentication.k8s.io/v1',
         kind: 'TokenRequest',
+        ...(serviceAccountUid !== '' && { metadata: { uid: serviceAccountUid } }),
         spec: {
           audiences: audience === '' ? [] : [audience],
           expirationSeconds,
@@ -84,8 +87,7 @@ export class TokenManager {
       return token;
     } catch (cause) {
       const why = errorText(cause);
-      // keep the previous token until it expires
-      if (known) {
+      if (known && (parseTime(known.expires) ?? 0) > now) {
         tokens.set(key, { ...known, refreshAt: now + 60_000 });
         return known;
       }

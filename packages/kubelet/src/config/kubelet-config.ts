@@ -22,7 +22,7 @@ const taint = z.strictObject({
   effect: z.enum(['NoSchedule', 'PreferNoSchedule', 'NoExecute']),
 });
 
-export const kubeletConfig = z.strictObject({
+const kubeletFields = z.strictObject({
   /** The node's name. With `count`, the prefix of all node names. */
   nodeName: z.string().regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/, 'a DNS name in lower case'),
   /** The number of nodes in this process, named `<nodeName>-<i>`. Requires simulated runtimes. */
@@ -104,6 +104,12 @@ export const kubeletConfig = z.strictObject({
   /** The directory that the kubelet's endpoint `/logs/` serves. */
   systemLogDir: z.string().startsWith('/').default('/var/log'),
   resolvConf: z.string().default('/etc/resolv.conf'),
+  /**
+   * The credential provider plugins of image pulls: a CredentialProviderConfig of kubelet.config.k8s.io, or a directory of them (upstream's flag
+   * --image-credential-provider-config), and the directory of the programs (--image-credential-provider-bin-dir).
+   */
+  imageCredentialProviderConfig: z.string().startsWith('/').optional(),
+  imageCredentialProviderBinDir: z.string().startsWith('/').optional(),
   maxParallelImagePulls: z.number().int().min(1).max(100).default(5),
   containerLogMaxSize: z.string().default('10Mi'),
   containerLogMaxFiles: z.number().int().min(2).max(100).default(5),
@@ -153,5 +159,11 @@ export const kubeletConfig = z.strictObject({
   normalEvents: z.boolean().optional(),
   /** Creates volumes, hosts files and log directories. By default true, except for simulated runtimes. */
   files: z.boolean().optional(),
+});
+export const kubeletConfig = kubeletFields.superRefine((config, context) => {
+  const keys = ['imageCredentialProviderConfig', 'imageCredentialProviderBinDir'] as const;
+  const missing = keys.filter((key) => config[key] === undefined);
+  if (missing.length === 1)
+    context.addIssue({ code: 'custom', path: [...missing], message: `required, because ${keys.join(' and ')} belong together` });
 });
 export type KubeletConfig = z.output<typeof kubeletConfig>;

@@ -5,6 +5,8 @@ import type { Clock } from '@oarlock/primitives/clock';
 import { inSpan, spanContextOf, type SpanContext } from '@oarlock/kernel/tracing';
 import type { Tracer } from '@opentelemetry/api';
 import { RuntimeError, type Image, type PodSandboxConfig, type RegistryAuth, type RuntimeDriver } from '@oarlock/spi/runtime';
+import type { CredentialProviders } from './credential-provider/credential-providers.ts';
+import { lookupCredentials, repositoryWithRegistry } from './keyring/docker-keyring.ts';
 import { credentialsFor } from './image-pull-credentials.ts';
 import type { ObjectCache } from '../api-objects/object-cache.ts';
 import { podUid } from '../pod-util/pods.ts';
@@ -42,6 +44,8 @@ export interface ImageRequest {
 
 export interface ImageManagerOptions {
   readonly objects: Pick<ObjectCache, 'get'>;
+  /** The credential provider plugins; undefined if none are configured. */
+  readonly credentialProviders?: Pick<CredentialProviders, 'provide' | 'forgetPod'> | undefined;
   readonly clock: Clock;
   readonly tracer: Tracer;
   /** The maximum number of concurrent pulls. */
@@ -57,6 +61,19 @@ interface Failures {
   readonly messages: Map<string, string>;
 }
 
+interface PullCredentials {
+  readonly auths: readonly RegistryAuth[];
+  /** Why credential providers returned none. */
+  readonly failures: readonly string[];
+}
+
+interface Pull {
+  readonly requested: string;
+  readonly began: number;
+  readonly request: ImageRequest;
+  readonly credentials: PullCredentials;
+}
+
 export interface ResolvedImage {
   /** The id of the image, from which containers are created. */
   readonly reference: string;
@@ -70,6 +87,7 @@ const errImagePullVisibleMs = 3000;
 export class ImageManager {
   readonly #driver: RuntimeDriver;
   readonly #objects: Pick<ObjectCache, 'get'>;
+  readonly #credentialProviders: ImageManagerOptions['credentialProviders'];
   readonly #clock: Clock;
   readonly #tracer: Tracer;
   readonly #pulls: Semaphore;
@@ -82,6 +100,7 @@ export class ImageManager {
     const { objects, clock, tracer, maxParallelPulls: parallel, imagesChanged: pulled } = options;
     this.#driver = driver;
     this.#objects = objects;
+    this.#credentialProviders = options.credentialProviders;
     this.#clock = clock;
     this.#tracer = tracer;
     this.#pulls = new Semaphore(parallel);
@@ -126,7 +145,8 @@ export class ImageManager {
     }
     const began = this.#clock.monotonic();
     try {
-      const image = await this.#pulls.run(signal, () => this.#pull(name, { requested, began, request }));
+      const credentials = await this.#credentials(requested, request);
+      const image = await this.#pulls.run(signal, () => this.#pull(name, { requested, began, request, credentials }));
       before?.backoff.forget(name);
       this.#pulled();
       return image;
@@ -152,6 +172,7 @@ export class ImageManager {
   /** Drops the pull failures of a deleted pod. */
   forgetPod(uid: string): void {
     this.#failures.delete(uid);
+    this.#credentialProviders?.forgetPod(uid);
   }
 
   /** Returns the message of a failed pull; for a runtime without images also why no other runtime takes the image. */
@@ -177,26 +198,13 @@ export class ImageManager {
     }
   }
 
-  async #pull(
-    name: string,
-    { requested, began, request }: { readonly requested: string; readonly began: number; readonly request: ImageRequest },
-  ): Promise<ResolvedImage> {
-    const { pod, sandbox, signal, spanContext, event } = request;
+  async #pull(name: string, { requested, began, request, credentials }: Pull): Promise<ResolvedImage> {
+    const { sandbox, signal, spanContext, event } = request;
     event('Normal', 'Pulling', `Pulling image "${requested}"`);
     const started = this.#clock.monotonic();
     const id = await inSpan(this.#tracer, 'PullImage', { spanContext, attributes: { 'oarlock.image': requested } }, async (span) => {
       const call = { signal, spanContext: spanContextOf(span) };
-      const auths = await this.#auths(requested, pod);
-      let failure: unknown;
-      for (const auth of auths.length === 0 ? [undefined] : auths) {
-        try {
-          return await this.#driver.pullImage(name, auth, sandbox, call);
-        } catch (error) {
-          failure = error;
-          if (!(error instanceof RuntimeError && error.code === 'PermissionDenied')) break;
-        }
-      }
-      throw failure;
+      return pullWithCredentials(credentials, (auth) => this.#driver.pullImage(name, auth, sandbox, call));
     });
     const image =
       (await this.#driver.imageStatus(id, { signal, spanContext })) ?? (await this.#driver.imageStatus(name, { signal, spanContext }));
@@ -210,14 +218,37 @@ export class ImageManager {
     return { reference: image?.id ?? id, image };
   }
 
-  async #auths(image: string, pod: Pod): Promise<readonly RegistryAuth[]> {
+  /** Returns the credentials to try: those of imagePullSecrets, then those of credential providers (the order of upstream's keyrings). */
+  async #credentials(image: string, { pod, signal }: ImageRequest): Promise<PullCredentials> {
     const found: Secret[] = [];
     for (const { name } of pod.spec?.imagePullSecrets ?? []) {
       const secret = name ? await this.#objects.get('Secret', `${pod.metadata?.namespace}/${name}`) : undefined;
       if (secret) found.push(secret);
     }
-    return credentialsFor(image, found);
+    const repository = repositoryWithRegistry(image);
+    const ofSecrets = credentialsFor(repository, found);
+    if (this.#credentialProviders === undefined) return { auths: ofSecrets, failures: [] };
+    const { entries, failures } = await this.#credentialProviders.provide(repository, pod, signal);
+    return { auths: [...ofSecrets, ...lookupCredentials(repository, entries)], failures };
   }
+}
+
+/** Tries one after the other until the registry does not deny access. Without credentials, there is one anonymous try. */
+async function pullWithCredentials(
+  { auths, failures }: PullCredentials,
+  pull: (auth: RegistryAuth | undefined) => Promise<string>,
+): Promise<string> {
+  let failure: unknown;
+  for (const auth of auths.length === 0 ? [undefined] : auths) {
+    try {
+      return await pull(auth);
+    } catch (error) {
+      failure = error;
+      if (!(error instanceof RuntimeError && error.code === 'PermissionDenied')) break;
+    }
+  }
+  if (failures.length === 0) throw failure;
+  throw new Error(`${errorText(failure)}; ${failures.join('; ')}`, { cause: failure });
 }
 
 /** Formats a duration as Go does, rounded to milliseconds. */

@@ -17,6 +17,7 @@ import { DeadlineTimers } from '../pod/deadlines.ts';
 import type { DownwardApiValues } from '../pod-util/downward-api.ts';
 import { DeviceManager } from '../container-manager/devices/device-manager.ts';
 import { DRAManager } from '../container-manager/dra/dra-manager.ts';
+import { CredentialProviders } from '../images/credential-provider/credential-providers.ts';
 import { ImageManager } from '../images/image-manager.ts';
 import type { KubeletConfig } from '../config/kubelet-config.ts';
 import { kubeletOwnerId } from '../runtime/labels.ts';
@@ -56,6 +57,8 @@ export interface KubeletDependencies {
 }
 export type KubeletEnvironment = Pick<PluginContext, 'clock' | 'log' | 'tracer' | 'signal' | 'dataDir'> & {
   readonly random?: () => number;
+  /** The environment that credential provider plugins inherit; by default that of the process. */
+  readonly environment?: Readonly<Record<string, string | undefined>>;
   /** Overrides how the machine's eviction signals are observed. */
   readonly observe?: NodeStateManagerOptions['observe'];
 };
@@ -77,6 +80,8 @@ export interface KubeletComponents {
   readonly runtimes: ReadonlyMap<string, PodRuntime>;
   /** The runtime of pods without a RuntimeClass. */
   readonly defaultRuntime: PodRuntime;
+  /** Undefined if none are configured. */
+  readonly credentialProviders: CredentialProviders | undefined;
 }
 
 export function nodeNames({ nodeName, count }: KubeletConfig): readonly string[] {
@@ -93,15 +98,18 @@ export interface KubeletComponentSources {
 /** Creates the components that all kubelets of the process share, without I/O. @throws Error if the runtimes do not match the configuration */
 export function createKubeletComponents(
   needs: KubeletDependencies,
-  { kubeletEnvironment: { clock, log, tracer, dataDir, random = Math.random }, signal, callbacks }: KubeletComponentSources,
+  { kubeletEnvironment, signal, callbacks }: KubeletComponentSources,
 ): KubeletComponents {
   const { config, facts, client, informers } = needs;
+  const { clock, log, tracer, dataDir, random = Math.random } = kubeletEnvironment;
   setMaxListeners(0, signal); // every node and every stream adds a listener
   const rootDir = config.rootDir ?? dataDir;
   const objects = new ObjectCache({ client, clock, random, log });
   const tokens = new TokenManager(client, clock);
   const trust = new TrustBundleManager(client, informers, signal);
-  const runtimes = createPodRuntimes(needs, { clock, log, tracer, objects, rootDir, imagesChanged: callbacks.imagesChanged });
+  const credentialProviders = createCredentialProviders(needs, kubeletEnvironment, signal);
+  const { imagesChanged } = callbacks;
+  const runtimes = createPodRuntimes(needs, { clock, log, tracer, objects, rootDir, credentialProviders, imagesChanged });
   const defaultRuntime = selectDefaultRuntime(runtimes, config);
   const paths = new NodePaths(rootDir, config.logDir ?? join(rootDir, 'logs'), config.volatileDir ?? rootDir);
   const drivers = new Map([
@@ -152,7 +160,16 @@ export function createKubeletComponents(
     allowedUnsafeSysctls: config.allowedUnsafeSysctls,
     resolvConf: config.resolvConf,
   };
-  return { context, runtimes, defaultRuntime };
+  return { context, runtimes, defaultRuntime, credentialProviders };
+}
+
+function createCredentialProviders(
+  { config: { imageCredentialProviderConfig: configPath, imageCredentialProviderBinDir: binDir }, client }: KubeletDependencies,
+  { clock, log, environment = process.env }: KubeletEnvironment,
+  signal: AbortSignal,
+): CredentialProviders | undefined {
+  if (configPath === undefined || binDir === undefined) return undefined;
+  return new CredentialProviders({ configPath, binDir, client, clock, log, environment, signal });
 }
 
 interface PodRuntimeDependencies {
@@ -161,13 +178,14 @@ interface PodRuntimeDependencies {
   readonly tracer: KubeletEnvironment['tracer'];
   readonly objects: ObjectCache;
   readonly rootDir: string;
+  readonly credentialProviders: CredentialProviders | undefined;
   imagesChanged(): void;
 }
 
 /** Creates the PLEG and the image manager of each runtime. */
 function createPodRuntimes(
   { config, facts, runtimes }: KubeletDependencies,
-  { clock, log, tracer, objects, rootDir, imagesChanged }: PodRuntimeDependencies,
+  { clock, log, tracer, objects, rootDir, credentialProviders, imagesChanged }: PodRuntimeDependencies,
 ): ReadonlyMap<string, PodRuntime> {
   const ownerIds = new Set(nodeNames(config).map((name) => kubeletOwnerId(facts.name, name, rootDir)));
   const maxParallelPulls = config.maxParallelImagePulls;
@@ -176,6 +194,7 @@ function createPodRuntimes(
       const pleg = new PLEG(name, driver, { clock, log, relistMs: config.syncFrequencyMs, ownerIds });
       const imageManager = new ImageManager(driver, {
         objects,
+        credentialProviders,
         clock,
         tracer,
         maxParallelPulls,

@@ -1,5 +1,6 @@
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { CredentialProviders } from '../images/credential-provider/credential-providers.ts';
 import type { Kubelet } from './kubelet.ts';
 import type { PodWorker } from '../pod/worker/pod-worker.ts';
 import { configSourceAnnotation } from '../pod-util/config-source.ts';
@@ -57,6 +58,38 @@ export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): vo
   });
   countPatches(kubelet, registers);
   measureStarts(kubelet, registers);
+  if (kubelet.credentialProviders !== undefined) measureCredentialProviders(kubelet.credentialProviders, registers);
+}
+
+function measureCredentialProviders(providers: CredentialProviders, registers: Registry[]): void {
+  const named = (name: string) => `kubelet_credential_provider_${name}`;
+  const labelNames = ['plugin_name'];
+  const duration = new Histogram({
+    name: named('plugin_duration'),
+    help: 'Duration of execution in seconds for credential provider plugin',
+    registers,
+    labelNames,
+  });
+  const errors = new Counter({
+    name: named('plugin_errors_total'),
+    help: 'Number of errors from credential provider plugin',
+    registers,
+    labelNames,
+  });
+  new Gauge({
+    name: named('config_info'),
+    help: 'Information about the last applied credential provider configuration with hash as label',
+    registers,
+    labelNames: ['hash'],
+    collect() {
+      this.reset();
+      if (providers.configHash !== '') this.set({ hash: providers.configHash }, 1);
+    },
+  });
+  providers.listener = (name, { seconds, failed }) => {
+    duration.observe({ plugin_name: name }, seconds);
+    if (failed) errors.inc({ plugin_name: name });
+  };
 }
 
 /** Upstream's buckets of the pod start duration, from half a second to an hour. Seconds. */

@@ -12,6 +12,7 @@ import {
   type KubeletDependencies,
   type KubeletComponents,
 } from './kubelet-context.ts';
+import type { CredentialProviders } from '../images/credential-provider/credential-providers.ts';
 import type { KubeletConfig } from '../config/kubelet-config.ts';
 import type { ContainerLogManager } from '../kuberuntime/logs/container-log-manager.ts';
 import type { KubeletContext, PodRuntime } from '../pod/node-context.ts';
@@ -108,10 +109,15 @@ export class Kubelet {
     return this.#components.runtimes.values();
   }
 
+  get credentialProviders(): CredentialProviders | undefined {
+    return this.#components.credentialProviders;
+  }
+
   /** Starts the kubelet. `port` is the port of the kubelet's API. Resolves before the nodes are registered; `ready` waits for the registration. */
   async start(port: number): Promise<void> {
     const { paths, clock, log, signal, network, networkPolicies } = this.context;
     const { config, facts } = this.#dependencies;
+    await this.credentialProviders?.load();
     await mkdir(paths.root, { recursive: true, mode: 0o700 });
     await mkdir(paths.pods, { recursive: true, mode: 0o750 });
     await mkdir(paths.logs, { recursive: true, mode: 0o755 });

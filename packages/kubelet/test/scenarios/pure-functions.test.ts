@@ -1,10 +1,9 @@
 import { qosClass } from '@oarlock/api/component-helpers/qos-class';
-import type { Pod, Secret } from '@oarlock/api/types/core-v1';
+import type { Pod } from '@oarlock/api/types/core-v1';
 import { describe, expect, it } from 'vitest';
 import { parseResolvConf, podDnsConfig } from '../../src/pod/environment/dns.ts';
 import { expand } from '../../src/pod-util/expansion.ts';
 import { nodeHostsFile, podHostname } from '../../src/pod/environment/hosts-file.ts';
-import { credentialsFor } from '../../src/images/image-pull-credentials.ts';
 import { applyDefaultImageTag } from '@oarlock/api/component-helpers/image-reference';
 import { containerHash, kubeletOwnerId } from '../../src/runtime/labels.ts';
 import { safePart } from '../../src/config/node-paths.ts';
@@ -165,7 +164,7 @@ describe('RestartBackoff', () => {
   });
 });
 
-describe('image names and credentials', () => {
+describe('image names', () => {
   it('applies the default tag and rejects invalid names', () => {
     expect(['nginx', 'nginx:1', 'localhost:5000/a/b', 'a.example/b@sha256:' + 'a'.repeat(64)].map(applyDefaultImageTag)).toEqual([
       'nginx:latest',
@@ -175,39 +174,6 @@ describe('image names and credentials', () => {
     ]);
     for (const bad of ['', 'a b', '../x', 'UPPER/:', '-x', 'a:b:c d'])
       expect(() => applyDefaultImageTag(bad), bad).toThrow(/couldn't parse image name/);
-  });
-
-  it('finds credentials by host and path, most specific first', () => {
-    const secret = (auths: object): Secret => ({
-      data: { '.dockerconfigjson': Buffer.from(JSON.stringify({ auths })).toString('base64') },
-    });
-    const secrets = [
-      secret({
-        'https://index.docker.io/v1/': { auth: Buffer.from('hub:p:w').toString('base64') },
-        'r.example': { username: 'all', password: 'x' },
-        'r.example/team': { username: 'team', password: 'y' },
-        '*.cloud.example': { username: 'any', password: 'z' },
-      }),
-    ];
-    const users = (image: string) => credentialsFor(image, secrets).map(({ username, password }) => `${username}:${password}`);
-    expect(users('nginx')).toEqual(['hub:p:w']);
-    expect(users('r.example/team/app:1')).toEqual(['team:y', 'all:x']);
-    expect(users('r.example/other')).toEqual(['all:x']);
-    expect(users('eu.cloud.example/app')).toEqual(['any:z']);
-    expect(users('a.b.cloud.example/app')).toEqual([]);
-    expect(users('evil.example/r.example/team')).toEqual([]);
-  });
-
-  it('does not quote a malformed pull secret, which readers of events may not read', () => {
-    for (const [key, text] of [
-      ['.dockerconfigjson', 'marker'],
-      ['.dockercfg', '"marker"'],
-    ] as const) {
-      const broken = { metadata: { namespace: 'd', name: 'pull' }, data: { [key]: Buffer.from(text).toString('base64') } };
-      expect(() => credentialsFor('nginx', [broken])).toThrow(/^the pull secret d\/pull contains no JSON object$/);
-    }
-    const empty = { data: { '.dockerconfigjson': Buffer.from('{"auths":{"r.example":null}}').toString('base64') } };
-    expect(credentialsFor('r.example/app', [empty])).toEqual([]);
   });
 });
 

@@ -25,4 +25,15 @@ export class Leases {
       }
     };
   }
+
+  /** Returns a holder for one operation, which holds more and more, and releases everything at once. */
+  holder(): { readonly add: (keys: readonly string[]) => void; readonly release: () => void } {
+    const releases: (() => void)[] = [];
+    return {
+      add: (keys) => releases.push(this.hold(keys)),
+      release: () => {
+        for (const release of releases) release();
+      },
+    };
+  }
 }

@@ -7,6 +7,7 @@ import type { LayerStore } from '../layers/layer-store.ts';
 import { OciError } from '../oci-error.ts';
 import { machinePlatform } from '../platform.ts';
 import { formatReference, parseReference, type Reference } from '../reference.ts';
+import { AbandonedPulls } from './abandoned-pulls.ts';
 import { imagesOfArchive } from './archive-images.ts';
 import { collectGarbage } from './collect-garbage.ts';
 import type { ImageIndex, IndexEntry } from './image-index.ts';
@@ -45,11 +46,13 @@ export class FileImageStore implements ImageStore {
   readonly #configs = new Map<Digest, ImageConfig>();
   readonly #closing = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
+  readonly #abandoned: AbandonedPulls;
 
   private constructor(options: FileImageStoreOptions) {
     this.#options = options;
     const { content, layers, leases, maxConcurrentDownloads: maxDownloads } = options;
     this.#unpacker = new Unpacker(content, layers, { leases, maxDownloads });
+    this.#abandoned = new AbandonedPulls({ ...options, collect: () => this.gc(), change: (work) => this.#change(work) });
   }
 
   /** Reads the configs of all images. Images whose content is gone are removed from the index, so that they are pulled again. */
@@ -68,6 +71,7 @@ export class FileImageStore implements ImageStore {
     }
     if (lost.length > 0) await index.update([], lost);
     store.#syncSoon();
+    if ((await options.content.partials()).length > 0) store.#abandoned.add();
     return store;
   }
 
@@ -134,6 +138,7 @@ export class FileImageStore implements ImageStore {
 
   async close(): Promise<void> {
     this.#closing.abort(new OciError('FailedPrecondition', 'the image store is closed'));
+    this.#abandoned.stop();
     // an operation that ends may start another
     while (this.#running.size > 0) await Promise.allSettled(this.#running);
     this.#options.http.close();
@@ -163,7 +168,7 @@ export class FileImageStore implements ImageStore {
     const reference = parseReference(text);
     const registry = await openRegistry(this.#options, { reference, credentials, signal });
     const known = index.get(index.idOf(formatReference({ ...reference, digest: undefined })) ?? '');
-    const hold = this.#holder();
+    const hold = this.#options.leases.holder();
     try {
       const entry = await pullImage({
         content,
@@ -177,6 +182,9 @@ export class FileImageStore implements ImageStore {
         onProgress: (progress) => onProgress?.(progress),
       });
       return await this.#store(entry);
+    } catch (error) {
+      this.#abandoned.add();
+      throw error;
     } finally {
       hold.release();
     }
@@ -189,7 +197,7 @@ export class FileImageStore implements ImageStore {
     const { content } = this.#options;
     if (name !== undefined) parseReference(name);
     const spooled = await SpooledArchive.read(archive, content, signal);
-    const hold = this.#holder();
+    const hold = this.#options.leases.holder();
     try {
       const records: ImageRecord[] = [];
       const images = await imagesOfArchive(spooled, { platform, name });
@@ -250,16 +258,6 @@ export class FileImageStore implements ImageStore {
 
   #change<T>(work: () => Promise<T>): Promise<T> {
     return this.#changes.run('index', work);
-  }
-
-  #holder(): { readonly add: (keys: readonly string[]) => void; readonly release: () => void } {
-    const releases: (() => void)[] = [];
-    return {
-      add: (keys) => releases.push(this.#options.leases.hold(keys)),
-      release: () => {
-        for (const release of releases) release();
-      },
-    };
   }
 
   async #loadConfig(id: Digest): Promise<void> {

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { deferred } from '@oarlock/primitives/concurrency/deferred';
 import type { Clock } from '@oarlock/primitives/clock';
 import { FakeClock } from '@oarlock/testing/fake-clock';
+import { abandonedAfterMs } from '@oarlock/oci/images/abandoned-pulls';
 import { layerTar, testImage } from '../fixtures/layer-tar.ts';
 import { scriptedRegistry, type ScriptedRegistry } from '../fixtures/scripted-registry.ts';
 import { temporaryStore, type TemporaryStore } from '../fixtures/temporary-store.ts';
@@ -88,6 +89,32 @@ describe('the pull of a layer that stalls', () => {
     );
     expect({ images: store.images.list(), partial: partial() }).toEqual({ images: [], partial: [bytes] });
     expect((await store.images.gc()).freedBytes).toBeGreaterThanOrEqual(bytes);
+    expect(partial()).toEqual([]);
+  });
+
+  it('gives its bytes back if it is not repeated', async () => {
+    stall(Number.POSITIVE_INFINITY);
+    await expect(pull(passDeadline)).rejects.toMatchObject({ code: 'Unavailable' });
+    const bytes = partial();
+    expect(bytes).not.toEqual([]);
+    await time.advance(abandonedAfterMs);
+    expect(partial()).toEqual(bytes);
+    await time.advance(abandonedAfterMs);
+    expect(partial()).toEqual([]);
+  });
+
+  it('gives its bytes back after repeated pulls without progress, also after a restart', async () => {
+    stall(1);
+    const stop = new AbortController();
+    await expect(pull(() => stop.abort(new Error('canceled')), stop.signal)).rejects.toThrow('canceled');
+    expect(partial()).toEqual([sent]);
+    store = await store.reopen();
+    registry.intercept = (request, response) =>
+      request.url?.includes(`/blobs/${digest}`) === true && response.writeHead(403).end() !== undefined;
+    await time.advance(abandonedAfterMs);
+    await expect(pull(() => {})).rejects.toMatchObject({ name: 'OciError' });
+    expect(partial()).toEqual([sent]);
+    await time.advance(abandonedAfterMs);
     expect(partial()).toEqual([]);
   });
 

@@ -28,6 +28,8 @@ export interface SupervisorContext {
   readonly log: Logger;
 }
 
+/** The umask of containers, as runc sets it. */
+const containerUmask = 0o022;
 /** The grace period of containers on SIGTERM. */
 const shutdownGraceMs = 2_000;
 
@@ -40,6 +42,7 @@ export async function runSupervisor(
   open: (context: SupervisorContext) => Promise<RuntimeServices>,
 ): Promise<void> {
   process.title = 'oarlock-supervisor';
+  process.umask(containerUmask);
   const log = stderrLog();
   const clock = systemClock;
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });

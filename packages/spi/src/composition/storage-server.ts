@@ -68,6 +68,12 @@ export interface StorageSnapshot {
   readonly createdAt: string;
 }
 
+export interface SnapshotList {
+  readonly snapshots: readonly StorageSnapshot[];
+  /** Why the copies could not be listed; absent if they are in the list, or if there is no store of copies. */
+  readonly copiesFailure?: string;
+}
+
 /** The members of a storage that runs on the servers of the cluster. */
 export interface StorageMembers {
   /** The URLs at which a joining server reaches the members. */
@@ -77,8 +83,8 @@ export interface StorageMembers {
   remove(name: string): Promise<boolean>;
   /** Writes a snapshot to this server's disk. @throws Error if the name is invalid or if the disk is full */
   saveSnapshot(name?: string): Promise<StorageSnapshot>;
-  /** Returns the snapshots on this server's disk, the oldest first. */
-  listSnapshots(): Promise<readonly StorageSnapshot[]>;
+  /** Returns the snapshots on this server's disk, the oldest first, and the copies in a store, if one is configured. */
+  listSnapshots(): Promise<SnapshotList>;
   /** Returns the free space of the member databases to their disks, one member after the other, the leader last. Returns their names. */
   defragment(): Promise<readonly string[]>;
   /** Ends the alarms about a full space quota, so that the members accept writes again. Returns the names of the members that had the alarm. */

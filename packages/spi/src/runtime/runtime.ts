@@ -241,6 +241,7 @@ export interface RegistryAuth {
   readonly auth?: string;
   readonly identityToken?: string;
   readonly registryToken?: string;
+  /** The host of the registry, with its port. Empty or absent: the registry of the image. */
   readonly serverAddress?: string;
 }
 

@@ -44,7 +44,9 @@ export class CriImageService {
 
   /** Pulls an image for the pod of `sandboxConfig` and returns the runtime's reference of the image. */
   async pull(image: string, { auth, sandboxConfig }: ImagePull, call?: RuntimeCallOptions): Promise<string> {
-    const request = { image: { image }, ...(auth && { auth: authConfig(auth) }), ...(sandboxConfig && { sandboxConfig }) };
+    // containerd uses credentials with a server address only if it is a URL of the host that it dials, which differs for Docker Hub
+    const credentials = auth && { auth: authConfig({ ...auth, serverAddress: '' }) };
+    const request = { image: { image }, ...credentials, ...(sandboxConfig && { sandboxConfig }) };
     const { imageRef } = await this.#client.cri<{ imageRef: string }>('PullImage', request, call, this.#pullTimeoutMs);
     return imageRef;
   }

@@ -132,12 +132,12 @@ function referenceOf({ Id, RepoDigests }: EngineImage): string {
   return RepoDigests?.find((digest) => !none.test(digest)) ?? Id;
 }
 
-function registryAuth({ username, password, auth, serverAddress, identityToken, registryToken }: RegistryAuth): string {
+/** Encodes credentials, without their server address: the engine ignores credentials whose address it does not write like the caller. */
+function registryAuth({ username, password, auth, identityToken, registryToken }: RegistryAuth): string {
   const [user, secret] = auth === undefined ? [] : Buffer.from(auth, 'base64').toString('utf8').split(/:(.*)/s);
   const config = {
     username: username ?? user,
     password: password ?? secret,
-    serveraddress: serverAddress,
     identitytoken: identityToken,
     registrytoken: registryToken,
   };

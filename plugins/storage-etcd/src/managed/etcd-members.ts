@@ -2,7 +2,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
 import { StorageError } from '@oarlock/spi/storage';
-import type { StorageMember, StorageMembers, StorageSnapshot } from '@oarlock/spi/storage-server';
+import type { SnapshotList, StorageMember, StorageMembers, StorageSnapshot } from '@oarlock/spi/storage-server';
 import { EtcdConnection } from '../client/etcd-connection.ts';
 import { alarmAction, hexadecimal, int, noSpace, rpcs, type EtcdMember, type SnapshotResponse } from '../rpc/etcd-messages.ts';
 import type { ManagedMember } from './managed-member.ts';
@@ -14,6 +14,8 @@ const statusTimeoutMs = 2_000;
 /** Defragmenting blocks a member while it copies its data. The time that it may take grows with the data, at one mebibyte a second. */
 const defragmentTimeoutMs = (databaseBytes: number): number => 10 * 60_000 + Math.round(databaseBytes / 1024 / 1024) * 1000;
 const disarmTimeoutMs = 10_000;
+/** Time in milliseconds for the list of copies: less than the commands wait for their answer. */
+const listTimeoutMs = 15_000;
 /** `AlarmType` of etcd. */
 const alarmNames: Readonly<Record<number, string>> = { [noSpace]: 'NOSPACE', 2: 'CORRUPT' };
 
@@ -74,12 +76,19 @@ export class EtcdMembers implements StorageMembers {
     return saved;
   }
 
-  async listSnapshots(): Promise<readonly StorageSnapshot[]> {
+  async listSnapshots(): Promise<SnapshotList> {
     const own = await this.snapshots.list();
-    const copies = await this.remote?.list(this.#options.signal).catch((error: unknown) => {
-      throw new StorageError('Unavailable', `the copies of the snapshots cannot be listed: ${errorText(error)}`, { cause: error });
-    });
-    return [...own, ...(copies ?? [])];
+    if (this.remote === undefined) return { snapshots: own };
+    const { clock, signal } = this.#options;
+    const limit = new AbortController();
+    const timer = clock.after(listTimeoutMs, () => limit.abort(new Error(`no answer within ${listTimeoutMs / 1000} s`)));
+    try {
+      return { snapshots: [...own, ...(await this.remote.list(AbortSignal.any([signal, limit.signal])))] };
+    } catch (error) {
+      return { snapshots: own, copiesFailure: `the copies of the snapshots cannot be listed: ${errorText(error)}` };
+    } finally {
+      timer.cancel();
+    }
   }
 
   async defragment(): Promise<readonly string[]> {

@@ -20,6 +20,7 @@ import { permanentFailure } from './permanent-failure.ts';
 import type { RemoteSnapshots } from './remote-snapshots.ts';
 import { restoreSnapshot } from './restore-snapshot.ts';
 import { SupervisedProcess } from './supervised-process.ts';
+import { waitingReason } from './waiting-reason.ts';
 
 export interface ManagedSettings {
   readonly program: string;
@@ -226,10 +227,8 @@ export class ManagedMember implements StorageProcess {
           if (permanent !== undefined) throw new Error(permanent.message(this.#options.server.address), { cause: error });
           if (clock.monotonic() - loggedAt > readyLogMs) {
             loggedAt = clock.monotonic();
-            const waiting = isOnlyMember
-              ? `${this.files.log} has its progress`
-              : 'it waits for a quorum of the members, so start the other servers';
-            const cause = this.failure === undefined ? waiting : 'it ends';
+            const logs = { logFile: this.files.log, recentLog: (await this.#process?.recentLog()) ?? '' };
+            const cause = waitingReason({ failure: this.failure, isOnlyMember, ...logs });
             log.warn({ reason: this.failure ?? errorText(error) }, `the etcd member does not serve yet: ${cause}`);
           }
           await clock.sleep(readyPauseMs, signal);

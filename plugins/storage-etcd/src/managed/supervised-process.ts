@@ -179,14 +179,19 @@ export class SupervisedProcess {
   }
 
   async #lastLine(): Promise<string> {
+    const lines = (await this.recentLog()).trimEnd().split('\n');
+    return readable(lines.find((line) => permanentFailure(line) !== undefined) ?? lines.at(-1) ?? '');
+  }
+
+  /** Returns the end of the log of the program, or why the log cannot be read. */
+  async recentLog(): Promise<string> {
     try {
       const file = await open(this.#options.logFile);
       try {
         const { size } = await file.stat();
         const length = Math.min(size - Math.min(this.#logStart, size), logTailBytes);
         const { buffer } = await file.read(Buffer.alloc(length), 0, length, size - length);
-        const lines = buffer.toString('utf8').trimEnd().split('\n');
-        return readable(lines.find((line) => permanentFailure(line) !== undefined) ?? lines.at(-1) ?? '');
+        return buffer.toString('utf8');
       } finally {
         await file.close();
       }

@@ -200,8 +200,13 @@ describe.skipIf(missing !== undefined)(`a managed member${missing === undefined 
       await server.start();
       await put(server.storage, '/before');
       await server.storage.members?.saveSnapshot('one');
-      const listed = (await server.storage.members?.listSnapshots())?.map(({ path }) => path);
+      const listed = (await server.storage.members?.listSnapshots())?.snapshots.map(({ path }) => path);
       expect(listed).toEqual([join(server.files.snapshots, 'one'), 's3://backups/tested/copied/one']);
+      store.failures.push(403);
+      expect(await server.storage.members?.listSnapshots()).toEqual({
+        snapshots: [expect.objectContaining({ name: 'one', server: 'copied' })],
+        copiesFailure: expect.stringMatching(/^the copies of the snapshots cannot be listed: GET s3:.*HTTP 403/),
+      });
       await server.stop();
       const snapshot = join(empty.files.snapshots, 'one');
       const restoring = { state: 'restoring', name: 'new', snapshot } as const;

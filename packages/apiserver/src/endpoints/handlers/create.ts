@@ -47,7 +47,7 @@ export async function create(registry: RegistryDependencies, kind: ServedKind, c
 async function createObject(operation: WriteOperation, body: KubeObject): Promise<EncodedObject> {
   const { kind, context } = operation;
   const { request } = context;
-  const decoded = withDefaults(kind, withRequestNamespace(kind, withValidUnicodeName(body), request));
+  const decoded = withDefaults(kind, withRequestNamespace(kind, withValidUnicodeName(body), request), context.now);
   if (context.isLarge) await context.yieldEventLoop();
   const { resourceVersion = '' } = decoded.metadata ?? {};
   // upstream's message; upstream returns it with code 500. Storage checks it, so a dry run accepts the object

@@ -47,7 +47,7 @@ export async function patch(registry: RegistryDependencies, kind: ServedKind, co
       if (old === undefined) throw notFound(kind.resource, name);
       const object = applyPatch(kind, old, change);
       if (hasNoName(object)) throw undeterminableNameError(name);
-      return withDefaults(kind, withRequestNamespace(kind, object, request));
+      return withDefaults(kind, withRequestNamespace(kind, object, request), context.now);
     },
   });
 }

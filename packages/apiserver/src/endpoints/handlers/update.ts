@@ -59,7 +59,7 @@ export async function update(registry: RegistryDependencies, kind: ServedKind, c
   if (ownName !== name) throw badRequest(`the name of the object (${ownName}) does not match the name on the URL (${name})`);
   if (kind.namespaced && ownNamespace !== '' && ownNamespace !== namespace)
     throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
-  const decoded = withoutDuplicateOwners(withDefaults(kind, withRequestNamespace(kind, body, request)), context, false);
+  const decoded = withoutDuplicateOwners(withDefaults(kind, withRequestNamespace(kind, body, request), context.now), context, false);
   const subresource = subresourceStrategy(kind, request.subresource);
   return writeUpdate({
     registry,

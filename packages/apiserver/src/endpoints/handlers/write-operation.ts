@@ -68,7 +68,7 @@ export interface PreparedObject {
 export function mutate(operation: WriteOperation, submitted: KubeObject): KubeObject | Promise<KubeObject> {
   const { registry, kind, context, attributes, admissionView } = operation;
   if (admissionView !== undefined) return mutateView(operation, admissionView, submitted);
-  const conform = (mutated: KubeObject) => withoutDuplicateOwners(conformMutated(kind, mutated, submitted), context, true);
+  const conform = (mutated: KubeObject) => withoutDuplicateOwners(conformMutated(operation, mutated, submitted), context, true);
   if (!registry.admission.mutates(attributes.operation, kind.resource, context.request.subresource)) return conform(submitted);
   const mutated = registry.admission.mutate(context, { ...attributes, object: submitted });
   return mutated instanceof Promise ? mutated.then(conform) : conform(mutated);
@@ -85,9 +85,9 @@ async function mutateView(
   return mutated === object ? submitted : view.applied(submitted, mutated);
 }
 
-function conformMutated(kind: ServedKind, mutated: KubeObject, submitted: KubeObject): KubeObject {
+function conformMutated({ kind, context }: WriteOperation, mutated: KubeObject, submitted: KubeObject): KubeObject {
   if (mutated === submitted) return submitted;
-  return withDefaults(kind, restoreUndecodableManagers(conformAdmitted(mutated, submitted, kind), submitted));
+  return withDefaults(kind, restoreUndecodableManagers(conformAdmitted(mutated, submitted, kind), submitted), context.now);
 }
 
 /** Prepares a new object: sets the fields that the server owns, including a new uid, calls the strategy, and allocates addresses and ports. */

@@ -41,6 +41,7 @@ const upstream: Readonly<Record<string, string>> = {
   'clusterrolebindings.rbac.authorization.k8s.io': 'Name Role Age Users* Groups* ServiceAccounts*',
   'certificatesigningrequests.certificates.k8s.io': 'Name Age SignerName Requestor RequestedDuration Condition',
   'clustertrustbundles.certificates.k8s.io': 'Name SignerName',
+  'podcertificaterequests.certificates.k8s.io': 'Name PodName ServiceAccountName NodeName SignerName State',
   'leases.coordination.k8s.io': 'Name Holder Age',
   'leasecandidates.coordination.k8s.io': 'Name LeaseName BinaryVersion EmulationVersion Age',
   'storageclasses.storage.k8s.io': 'Name Provisioner ReclaimPolicy VolumeBindingMode AllowVolumeExpansion Age',
@@ -67,6 +68,8 @@ const upstream: Readonly<Record<string, string>> = {
   'resourceclaims.resource.k8s.io': 'Name State Age',
   'resourceclaimtemplates.resource.k8s.io': 'Name Age',
   'resourceslices.resource.k8s.io': 'Name Node Driver Pool Age',
+  'devicetaintrules.resource.k8s.io': 'Name Key Value Effect TimeAdded Age',
+  'storageversions.internal.apiserver.k8s.io': 'Name CommonEncodingVersion StorageVersions Age',
   'servicecidrs.networking.k8s.io': 'Name CIDRs Age',
   'ipaddresses.networking.k8s.io': 'Name ParentRef',
   'storageversionmigrations.storagemigration.k8s.io': 'Name@ Resource',
@@ -78,14 +81,7 @@ const upstream: Readonly<Record<string, string>> = {
   'customresourcedefinitions.apiextensions.k8s.io': 'Name Created_At:date',
 };
 /** Kinds that are served only on request, whose columns are not compared. */
-const notCompared = [
-  'devicetaintrules.resource.k8s.io',
-  'podcertificaterequests.certificates.k8s.io',
-  'podgroups.scheduling.k8s.io',
-  'resourcepoolstatusrequests.resource.k8s.io',
-  'storageversions.internal.apiserver.k8s.io',
-  'workloads.scheduling.k8s.io',
-];
+const notCompared = ['podgroups.scheduling.k8s.io', 'resourcepoolstatusrequests.resource.k8s.io', 'workloads.scheduling.k8s.io'];
 
 function textOf({ name, type, format, priority }: TableColumn): string {
   const formatText = name === 'Name' ? (format === 'name' ? '' : '@') : format === '' ? '' : `@${format}`;
@@ -115,5 +111,61 @@ describe('table columns', () => {
 
   it('of a Scale have no format', () => {
     expect(columnsText(scalePrinter.columns)).toBe('Name@ Desired:integer Available:integer Age');
+  });
+});
+
+describe('table cells', () => {
+  const created = '2026-06-01T11:00:00Z';
+  const now = Date.parse('2026-06-01T12:00:00Z');
+  const cells = (name: string, object: object) => {
+    const [plural = '', ...group] = name.split('.');
+    const { cells: print } = printerFor(resource(group.join('.'), 'v1', plural, 'Any', true));
+    return print({ metadata: { name: 'a', creationTimestamp: created }, ...object } as never, now);
+  };
+  const request = { podName: 'p', serviceAccountName: 's', nodeName: 'n', signerName: 'example.com/s' };
+  const versions = ['x', 'y', 'z', 'w'].map((id) => ({ apiServerID: id, encodingVersion: 'v1' }));
+
+  it.each<readonly [string, object, readonly unknown[]]>([
+    [
+      'devicetaintrules.resource.k8s.io',
+      { spec: { taint: { key: 'k', value: 'v', effect: 'NoExecute', timeAdded: created } } },
+      ['a', 'k', 'v', 'NoExecute', '60m', '60m'],
+    ],
+    ['devicetaintrules.resource.k8s.io', { spec: { taint: { key: 'k', effect: 'NoSchedule' } } }, ['a', 'k', '', 'NoSchedule', '', '60m']],
+    ['podcertificaterequests.certificates.k8s.io', { spec: request }, ['a', 'p', 's', 'n', 'example.com/s', 'Pending']],
+    [
+      'podcertificaterequests.certificates.k8s.io',
+      {
+        spec: request,
+        status: {
+          conditions: [
+            { type: 'Other', status: 'True' },
+            { type: 'Issued', status: 'True' },
+          ],
+        },
+      },
+      ['a', 'p', 's', 'n', 'example.com/s', 'Issued'],
+    ],
+    ['storageversions.internal.apiserver.k8s.io', {}, ['a', '<unset>', '<unset>', '60m']],
+    [
+      'storageversions.internal.apiserver.k8s.io',
+      { status: { commonEncodingVersion: 'v1', storageVersions: versions } },
+      ['a', 'v1', 'x=v1,y=v1,z=v1 + 1 more...', '60m'],
+    ],
+    ['resourceclaimtemplates.resource.k8s.io', { spec: { spec: {} } }, ['a', '60m']],
+    ['deviceclasses.resource.k8s.io', { spec: {} }, ['a', '60m']],
+    ['resourceclaims.resource.k8s.io', { spec: {} }, ['a', 'pending', '60m']],
+    ['resourceclaims.resource.k8s.io', { status: { allocation: {}, reservedFor: [{}] } }, ['a', 'allocated,reserved', '60m']],
+    ['resourceslices.resource.k8s.io', { spec: { driver: 'd', pool: { name: 'p' } } }, ['a', '', 'd', 'p', '60m']],
+    ['componentstatuses', { conditions: [{ type: 'Healthy', status: 'Unknown', message: 'm' }] }, ['a', 'Unhealthy', 'm', '']],
+  ])('of %s %j', (name, object, expected) => {
+    expect(cells(name, object)).toEqual(expected);
+  });
+
+  it('mark the default storage class by the annotation of either version', () => {
+    const [name] = cells('storageclasses.storage.k8s.io', {
+      metadata: { name: 'a', annotations: { 'storageclass.beta.kubernetes.io/is-default-class': 'true' } },
+    });
+    expect(name).toBe('a (default)');
   });
 });

@@ -4,7 +4,7 @@ import { returnDeletedObjects } from '../../../src/endpoints/openapi/internal/op
 import { protobufOf } from '../../../src/endpoints/openapi/internal/openapi-v2-protobuf.ts';
 import { allStrategies } from '../../../src/registry/strategies/strategies.ts';
 import type { ServiceAllocator } from '../../../src/registry/strategies/service-allocator.ts';
-import { documents, kindsOf, partsOf } from '../../support/openapi-documents.ts';
+import { documents, kindsOf, partsOf, served } from '../../support/openapi-documents.ts';
 
 /** Strategies use the allocator only to write Services. */
 const noAllocator = undefined as unknown as ServiceAllocator;
@@ -118,7 +118,7 @@ describe('OpenAPI path items', () => {
     expect(summaryOf('/v1', `${pod}/log`)).toEqual({
       parameters:
         'container,follow,insecureSkipTLSVerifyBackend,limitBytes,name,namespace,pretty,previous,sinceSeconds,stream,tailLines,timestamps',
-      get: ['get /v1.Pod core_v1', '', `200 text/plain,${all} string`, '401'],
+      get: ['get /v1.Pod core_v1', '', `200 ${all},text/plain string`, '401'],
     });
     expect(summaryOf('/v1', `${pod}/eviction`)['post']).toEqual([
       'post policy/v1.Eviction core_v1',
@@ -139,6 +139,47 @@ describe('OpenAPI path items', () => {
       required: true,
       schema: { type: 'string', uniqueItems: true },
     });
+  });
+
+  it('of version 2 list the media types in the order of Kubernetes', () => {
+    const v2 = partsOf(openApiParts(served, 2, 'v1.36.0'), 'path');
+    const types = (path: string, method: string) => {
+      const { consumes, produces } = (v2.get(path)?.[method] ?? {}) as { consumes?: string[]; produces?: string[] };
+      return [consumes, produces];
+    };
+    const objects = ['application/json', 'application/yaml', 'application/vnd.kubernetes.protobuf'];
+    const watches = [...objects, 'application/json;stream=watch', 'application/vnd.kubernetes.protobuf;stream=watch'];
+    const patches = ['json-patch+json', 'merge-patch+json', 'strategic-merge-patch+json', 'apply-patch+yaml'].map(
+      (type) => `application/${type}`,
+    );
+    expect(types(namespaced, 'get')).toEqual([['*/*'], watches]);
+    expect(types(namespaced, 'post')).toEqual([['*/*'], objects]);
+    expect(types(`${namespaced}/{name}`, 'patch')).toEqual([patches, objects]);
+    expect(types('/api/v1/namespaces/{namespace}/pods/{name}/log', 'get')).toEqual([['*/*'], ['text/plain', ...objects]]);
+    expect(types('/api/v1/namespaces/{namespace}/pods/{name}/exec', 'get')).toEqual([['*/*'], ['*/*']]);
+    for (const path of ['/api/', '/apis/', '/apis/apps/', '/apis/apps/v1/']) expect(types(path, 'get')).toEqual([objects, objects]);
+    expect(types('/version/', 'get')).toEqual([['application/json'], ['application/json']]);
+    expect(types('/openid/v1/jwks/', 'get')).toEqual([undefined, ['application/jwk-set+json']]);
+    expect(types('/.well-known/openid-configuration/', 'get')).toEqual([undefined, ['application/json']]);
+  });
+
+  it('of version 2 share generic bodies, and no parameter by which clients recognize what a server supports', () => {
+    const parts = [...openApiParts(kindsOf('coordination.k8s.io/v1'), 2, 'v1.36.0')];
+    const shared = parts.find(({ kind }) => kind === 'tail')?.value['parameters'] as Readonly<Record<string, Json>>;
+    const names = Object.keys(shared).map((key) => key.replace(/-.{8}$/, ''));
+    expect(names).not.toContain('dryRun');
+    expect(names).not.toContain('fieldValidation');
+    expect(names.filter((name) => name === 'body' || name === 'fieldManager')).toEqual(['body', 'body', 'fieldManager', 'fieldManager']);
+    const { patch, put } = partsOf(parts, 'path').get(`${namespaced}/{name}`) as Readonly<Record<string, { parameters: Json[] }>>;
+    expect(patch?.parameters).toEqual([
+      { $ref: expect.stringMatching(/^#\/parameters\/body-/) as string },
+      expect.objectContaining({ name: 'dryRun', in: 'query' }),
+      { $ref: expect.stringMatching(/^#\/parameters\/fieldManager-/) as string },
+      expect.objectContaining({ name: 'fieldValidation', in: 'query' }),
+      { $ref: expect.stringMatching(/^#\/parameters\/force-/) as string },
+    ]);
+    expect(put?.parameters[0]).toMatchObject({ in: 'body', name: 'body', required: true });
+    expect(Buffer.concat([...protobufOf(parts)]).includes('#/parameters/body-')).toBe(true);
   });
 
   it('of version 2 refer to described parameters that they share', () => {
@@ -181,6 +222,12 @@ describe('OpenAPI properties', () => {
     expect(property('io.k8s.api.core.v1.PersistentVolumeClaimSpec', 'accessModes')).toMatchObject({
       items: { type: 'string', default: '', enum: ['ReadOnlyMany', 'ReadWriteMany', 'ReadWriteOnce', 'ReadWriteOncePod'] },
     });
+    expect(property('io.k8s.api.core.v1.FileKeySelector', 'optional')).toMatchObject({ default: false });
+    expect(property('io.k8s.api.certificates.v1beta1.PodCertificateRequestSpec', 'maxExpirationSeconds')).toMatchObject({
+      default: 86_400,
+    });
+    for (const version of ['v1', 'v1beta1', 'v1beta2'])
+      expect(property(`io.k8s.api.resource.${version}.DeviceToleration`, 'operator')).toMatchObject({ default: 'Equal' });
     const meta = 'io.k8s.apimachinery.pkg.apis.meta.v1';
     expect(property('io.k8s.api.core.v1.Pod', 'spec')).toEqual({ allOf: ref('io.k8s.api.core.v1.PodSpec'), default: {} });
     expect(property('io.k8s.api.core.v1.PodSpec', 'securityContext')).toEqual({ allOf: ref('io.k8s.api.core.v1.PodSecurityContext') });

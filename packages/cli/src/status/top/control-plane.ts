@@ -2,7 +2,7 @@ import { controlPlaneFigures, controlPlaneMetrics, type ControlPlaneFigures } fr
 import { isStatus } from '@oarlock/api/status';
 import { samplesOf } from '@oarlock/primitives/prometheus-text';
 import type { Client } from '@oarlock/spi/client';
-import { failedChecks } from '../failed-checks.ts';
+import { failedChecks } from '../../common/failed-checks.ts';
 
 /** The API server that answers, and what the process of this server measures. Absent where the user may not read it, or the server has none. */
 export interface ControlPlaneFacts extends ControlPlaneFigures {

@@ -23,7 +23,8 @@ export function imageContract({ needs }: Suite): void {
   needs('imagePull', 'pulls with credentials, and reports PermissionDenied and NotFound', async (harness) => {
     const { driver, fixture } = harness;
     if (!fixture.pull) throw new Error('imagePull is supported, but the fixture has no image to pull');
-    const { image, auth, missing } = fixture.pull;
+    const { image, missing } = fixture.pull;
+    const auth = { ...fixture.pull.auth, serverAddress: image.split('/')[0] ?? '' };
     expect(await driver.imageStatus(image)).toBeUndefined();
     await expect(driver.pullImage(image, undefined, undefined)).rejects.toMatchObject({ name: 'RuntimeError', code: 'PermissionDenied' });
     await expect(driver.pullImage(missing, auth, undefined)).rejects.toMatchObject({ name: 'RuntimeError', code: 'NotFound' });

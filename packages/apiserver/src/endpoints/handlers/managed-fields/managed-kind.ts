@@ -75,8 +75,8 @@ class FieldManagedKind implements ManagedKind {
     return resets;
   }
 
-  complete(object: KubeObject): KubeObject {
-    return withDefaults(this.#kind, decodeBody(object, this.#kind));
+  complete(object: KubeObject, now: number): KubeObject {
+    return withDefaults(this.#kind, decodeBody(object, this.#kind), now);
   }
 
   /** Returns the kind of the same resource in another served version; undefined if the version is not served. */

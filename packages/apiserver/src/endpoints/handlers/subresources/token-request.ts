@@ -35,10 +35,11 @@ export async function createToken(
   const body = decodeBody<TokenRequest>(request.body, { gvk, schema });
   checkServiceAccount(body, name, namespace);
   const account = (await registry.reader.getLatest(accounts, request)).object;
+  checkServiceAccountUid(body, account);
   const submitted: TokenRequest = {
     kind: 'TokenRequest',
     apiVersion: 'authentication.k8s.io/v1',
-    metadata: { name, namespace, creationTimestamp: formatTime(now) },
+    metadata: { name, namespace, uid: account.metadata?.uid ?? '', creationTimestamp: formatTime(now) },
     // admission sees the audiences of the request; default audiences are set after it, as upstream does
     spec: {
       ...body.spec,
@@ -68,6 +69,17 @@ function checkServiceAccount(body: TokenRequest, name: string, namespace: string
     invalidStatus({ ...gvk, name: ownName }, [invalid(field, value, `must match the service account ${property} if specified`)]);
   if (ownName !== '' && ownName !== name) throw mismatch('metadata.name', ownName, 'name');
   if (ownNamespace !== '' && ownNamespace !== namespace) throw mismatch('metadata.namespace', ownNamespace, 'namespace');
+}
+
+/** Validates the uid in a TokenRequest. @throws StatusError Conflict if it is the uid of an earlier service account of the name */
+function checkServiceAccountUid(body: TokenRequest, { metadata: { name = '', uid = '' } = {} }: KubeObject): void {
+  const requested = body.metadata?.uid ?? '';
+  if (requested !== '' && requested !== uid)
+    throw conflict(
+      { group: gvk.group, resource: gvk.kind },
+      name,
+      `the UID in the token request (${requested}) does not match the UID of the service account (${uid})`,
+    );
 }
 
 function checkExpirationSeconds(expirationSeconds: number): void {

@@ -1,5 +1,5 @@
 import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
-import type { ClusterTrustBundle } from '@oarlock/api/types/certificates-v1beta1';
+import type { ClusterTrustBundle, PodCertificateRequest } from '@oarlock/api/types/certificates-v1beta1';
 import type { Lease } from '@oarlock/api/types/coordination-v1';
 import type { LeaseCandidate } from '@oarlock/api/types/coordination-v1beta1';
 import type { ComponentStatus, ConfigMap, Event, Namespace, Node, ResourceQuota, Secret } from '@oarlock/api/types/core-v1';
@@ -103,6 +103,23 @@ export const leaseCandidatePrinter: Printer<LeaseCandidate> = {
 export const trustBundlePrinter: Printer<ClusterTrustBundle> = {
   columns: columnsOf('Name', { name: 'SignerName', description: 'The signer whose certificates the bundle verifies.' }),
   cells: (object) => [nameOf(object), object.spec?.signerName || none],
+};
+const certificateStates: ReadonlySet<string> = new Set(['Issued', 'Denied', 'Failed']);
+export const podCertificateRequestPrinter: Printer<PodCertificateRequest> = {
+  columns: columnsOf(
+    'Name',
+    { name: 'PodName', description: 'The pod that the certificate is for.' },
+    { name: 'ServiceAccountName', description: 'The service account of the pod.' },
+    { name: 'NodeName', description: 'The node of the pod.' },
+    { name: 'SignerName', description: 'The signer of the certificate.' },
+    { name: 'State', description: 'Pending, Issued, Denied or Failed.' },
+  ),
+  cells(object) {
+    const spec: Partial<PodCertificateRequest['spec']> = object.spec ?? {};
+    const { podName = '', serviceAccountName = '', nodeName = '', signerName = '' } = spec;
+    const state = object.status?.conditions?.findLast(({ type }) => certificateStates.has(type))?.type ?? 'Pending';
+    return [nameOf(object), podName, serviceAccountName, nodeName, signerName, state];
+  },
 };
 export const leasePrinter: Printer<Lease> = {
   columns: columnsOf('Name', { name: 'Holder', description: 'The identity that holds the lease.' }, 'Age'),
@@ -266,7 +283,7 @@ export const componentStatusPrinter: Printer<ComponentStatus> = {
     const condition = object.conditions?.find(({ type }) => type === 'Healthy');
     return [
       nameOf(object),
-      condition?.status === 'True' ? 'Healthy' : condition?.status === 'False' ? 'Unhealthy' : 'Unknown',
+      condition === undefined ? 'Unknown' : condition.status === 'True' ? 'Healthy' : 'Unhealthy',
       condition?.message ?? '',
       condition?.error ?? '',
     ];

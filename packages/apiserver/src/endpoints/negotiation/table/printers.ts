@@ -20,6 +20,7 @@ import {
   leasePrinter,
   namespacePrinter,
   nodePrinter,
+  podCertificateRequestPrinter,
   priorityClassPrinter,
   quotaPrinter,
   runtimeClassPrinter,
@@ -27,7 +28,7 @@ import {
   signingRequestPrinter,
   trustBundlePrinter,
 } from './cluster.ts';
-import { resourceClaimPrinter, resourceSlicePrinter } from './devices.ts';
+import { deviceTaintRulePrinter, resourceClaimPrinter, resourceSlicePrinter } from './devices.ts';
 import {
   endpointSlicePrinter,
   endpointsPrinter,
@@ -47,6 +48,7 @@ import {
   storageCapacityPrinter,
   storageClassPrinter,
   storageVersionMigrationPrinter,
+  storageVersionPrinter,
   volumeAttachmentPrinter,
   volumeAttributesClassPrinter,
   volumePrinter,
@@ -97,6 +99,7 @@ const printers: Readonly<Record<string, Printer>> = {
   'leases.coordination.k8s.io': of(leasePrinter),
   'leasecandidates.coordination.k8s.io': of(leaseCandidatePrinter),
   'clustertrustbundles.certificates.k8s.io': of(trustBundlePrinter),
+  'podcertificaterequests.certificates.k8s.io': of(podCertificateRequestPrinter),
   'endpointslices.discovery.k8s.io': of(endpointSlicePrinter),
   'ingresses.networking.k8s.io': of(ingressPrinter),
   'ingressclasses.networking.k8s.io': of(ingressClassPrinter),
@@ -113,6 +116,8 @@ const printers: Readonly<Record<string, Printer>> = {
   'csistoragecapacities.storage.k8s.io': of(storageCapacityPrinter),
   'resourceclaims.resource.k8s.io': of(resourceClaimPrinter),
   'resourceslices.resource.k8s.io': of(resourceSlicePrinter),
+  'devicetaintrules.resource.k8s.io': of(deviceTaintRulePrinter),
+  'storageversions.internal.apiserver.k8s.io': of(storageVersionPrinter),
   'roles.rbac.authorization.k8s.io': createdAtPrinter,
   'clusterroles.rbac.authorization.k8s.io': createdAtPrinter,
   'rolebindings.rbac.authorization.k8s.io': of(bindingPrinter),

@@ -1,4 +1,5 @@
 import type { KubeObject } from '@oarlock/api/object';
+import type { StorageVersion } from '@oarlock/api/types/internal-v1alpha1';
 import type { PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
 import type {
   CSIDriver,
@@ -8,11 +9,11 @@ import type {
   VolumeAttachment,
   VolumeAttributesClass,
 } from '@oarlock/api/types/storage-v1';
-import { accessModes, ageOf, nameOf, unset } from './cells.ts';
+import { accessModes, ageOf, joinFirst, nameOf, unset } from './cells.ts';
 import { columnsOf, type Printer } from './printer.ts';
 
 const classAnnotation = 'volume.beta.kubernetes.io/storage-class';
-const defaultAnnotation = 'storageclass.kubernetes.io/is-default-class';
+const defaultAnnotations = ['storageclass.kubernetes.io/is-default-class', 'storageclass.beta.kubernetes.io/is-default-class'];
 const phase = (object: PersistentVolume | PersistentVolumeClaim) =>
   object.metadata?.deletionTimestamp ? 'Terminating' : (object.status?.phase ?? '');
 const classOf = (object: PersistentVolume | PersistentVolumeClaim) =>
@@ -95,7 +96,8 @@ export const storageClassPrinter: Printer<StorageClass> = {
     'Age',
   ),
   cells(object, now) {
-    const name = object.metadata?.annotations?.[defaultAnnotation] === 'true' ? `${nameOf(object)} (default)` : nameOf(object);
+    const isDefault = defaultAnnotations.some((annotation) => object.metadata?.annotations?.[annotation] === 'true');
+    const name = isDefault ? `${nameOf(object)} (default)` : nameOf(object);
     return [
       name,
       object.provisioner ?? '',
@@ -113,6 +115,20 @@ interface Migration extends KubeObject {
 export const storageVersionMigrationPrinter: Printer<Migration> = {
   columns: columnsOf({ name: 'Name', format: '' }, { name: 'Resource', description: 'The resource whose objects are rewritten.' }),
   cells: (object) => [nameOf(object), `${object.spec?.resource?.resource ?? ''}.${object.spec?.resource?.group ?? ''}`],
+};
+
+export const storageVersionPrinter: Printer<StorageVersion> = {
+  columns: columnsOf(
+    'Name',
+    { name: 'CommonEncodingVersion', description: 'The version that all API servers store.' },
+    { name: 'StorageVersions', description: 'The version that each API server stores.' },
+    'Age',
+  ),
+  cells(object, now) {
+    const { commonEncodingVersion = unset, storageVersions = [] } = object.status ?? {};
+    const versions = storageVersions.map(({ apiServerID = '', encodingVersion = '' }) => `${apiServerID}=${encodingVersion}`);
+    return [nameOf(object), commonEncodingVersion, joinFirst(versions, unset), ageOf(object, now)];
+  },
 };
 
 export const volumeAttributesClassPrinter: Printer<VolumeAttributesClass> = {

@@ -51,6 +51,8 @@ const declared: Readonly<Record<string, unknown>> = {
   'core/v1.AzureDiskVolumeSource.kind': 'Shared',
   'core/v1.AzureDiskVolumeSource.readOnly': false,
   'core/v1.ContainerPort.protocol': 'TCP',
+  'certificates.k8s.io/v1beta1.PodCertificateRequestSpec.maxExpirationSeconds': 86_400,
+  'core/v1.FileKeySelector.optional': false,
   'core/v1.GRPCAction.service': '',
   'core/v1.ISCSIPersistentVolumeSource.iscsiInterface': 'default',
   'core/v1.ISCSIVolumeSource.iscsiInterface': 'default',
@@ -65,6 +67,7 @@ const declared: Readonly<Record<string, unknown>> = {
   'core/v1.ScaleIOVolumeSource.fsType': 'xfs',
   'core/v1.ScaleIOVolumeSource.storageMode': 'ThinProvisioned',
   'core/v1.ServicePort.protocol': 'TCP',
+  ...Object.fromEntries(['v1', 'v1beta1', 'v1beta2'].map((version) => [`resource.k8s.io/${version}.DeviceToleration.operator`, 'Equal'])),
 };
 const zeroValues: Readonly<Record<string, unknown>> = { string: '', integer: 0, number: 0, boolean: false };
 

@@ -31,14 +31,14 @@ export interface KindReferences {
 
 const protobuf = 'application/vnd.kubernetes.protobuf';
 const textTypes = ['application/json', 'application/yaml'];
-const mediaTypes = ['application/json', protobuf, 'application/yaml'];
-const listTypes = ['application/json', 'application/json;stream=watch', protobuf, `${protobuf};stream=watch`, 'application/yaml'];
+const mediaTypes = ['application/json', 'application/yaml', protobuf];
+const listTypes = [...mediaTypes, 'application/json;stream=watch', `${protobuf};stream=watch`];
 const anyType = ['*/*'];
 const patchTypes = [
-  'application/apply-patch+yaml',
   'application/json-patch+json',
   'application/merge-patch+json',
   'application/strategic-merge-patch+json',
+  'application/apply-patch+yaml',
 ];
 /** The media types of PATCH for custom resources, which have no strategic merge patch because they have no Go types. */
 const customPatchTypes = patchTypes.filter((type) => !type.includes('strategic'));
@@ -176,8 +176,9 @@ export class KindOperations {
     return [...created, ...this.#objectOperations(target, verbs, object)];
   }
 
-  #base({ suffix, kind }: Target, method: Method, verb: string): Pick<Operation, 'method' | 'id' | 'tag' | 'kind'> {
-    return { method, id: `${verb}${this.#scope.title}${suffix}`, tag: this.#scope.tag, kind };
+  #base({ suffix, kind }: Target, method: Method, verb: string): Pick<Operation, 'method' | 'id' | 'tag' | 'kind' | 'consumes'> {
+    const consumes = this.#references.isCustom ? textTypes : anyType;
+    return { method, id: `${verb}${this.#scope.title}${suffix}`, tag: this.#scope.tag, kind, consumes };
   }
   #response(schema: Json): Operation['response'] {
     return { schema, types: this.#references.isCustom ? textTypes : mediaTypes };
@@ -274,6 +275,7 @@ export class KindOperations {
       method,
       id: `connect${this.#scope.title}${capitalize(method)}${suffix}`,
       tag: this.#scope.tag,
+      consumes: anyType,
       description: `connect ${method.toUpperCase()} requests to ${subresource} of ${this.#kind.kind}`,
       action: 'connect',
       kind,

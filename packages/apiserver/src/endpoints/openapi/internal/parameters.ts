@@ -40,17 +40,18 @@ export const listParameters: readonly Parameter[] = [
   ),
 ];
 const dryRun = query('dryRun', "If 'All', the request is processed by all stages, but nothing is persisted.");
-const fieldManager = query(
-  'fieldManager',
-  'The name of the actor that makes the changes. At most 128 printable characters. Required for apply patches.',
-);
+const fieldManager = query('fieldManager', 'The name of the actor that makes the changes. At most 128 printable characters.');
 const fieldValidation = query(
   'fieldValidation',
   'How unknown and duplicate fields are handled: Ignore drops them, Warn also sends a warning, Strict rejects the request. Defaults to Warn.',
 );
 const force = query('force', 'Forces the apply: the user becomes the manager of conflicting fields. Only for apply patches.', 'boolean');
 export const writeParameters: readonly Parameter[] = [dryRun, fieldManager, fieldValidation];
-export const patchParameters: readonly Parameter[] = [...writeParameters, force];
+const patchManager = query(
+  'fieldManager',
+  'The name of the actor that makes the changes. Required for apply patches, optional for other patches. At most 128 printable characters.',
+);
+export const patchParameters: readonly Parameter[] = [dryRun, patchManager, fieldValidation, force];
 export const deleteParameters: readonly Parameter[] = [
   dryRun,
   query(
@@ -115,6 +116,10 @@ export const namespaceParameter: Parameter = {
 };
 export const proxyPathParameter: Parameter = { name: 'path', in: 'path', type: 'string', description: 'path to the resource' };
 
+/** Query parameters that OpenAPI v2 does not share: clients look for them in operations to find out what a server supports. */
+const unsharedQuery: ReadonlySet<string> = new Set(['dryRun', 'fieldValidation']);
+const genericBodies = '#/definitions/io.k8s.apimachinery';
+
 /** Writes parameters into a document. OpenAPI v2 documents refer to parameters that many operations share. */
 export class ParameterWriter {
   readonly #version: OpenApiVersion;
@@ -131,17 +136,24 @@ export class ParameterWriter {
   }
 
   write(parameter: Parameter): Json {
-    if (this.#version === 3 || (parameter.in === 'path' && parameter.name === 'name')) return this.#inline(parameter);
+    const { name, in: place } = parameter;
+    if (this.#version === 3 || name === 'name' || (place === 'query' && unsharedQuery.has(name))) return this.#inline(parameter);
     let reference = this.#references.get(parameter);
-    if (reference === undefined) {
-      const json = this.#inline(parameter);
-      const hash = createHash('sha256').update(JSON.stringify(json)).digest('base64url').slice(0, 8);
-      const key = `${parameter.name}-${hash}`;
-      this.#shared.set(key, json);
-      reference = { $ref: `#/parameters/${key}` };
-      this.#references.set(parameter, reference);
-    }
+    if (reference === undefined) this.#references.set(parameter, (reference = this.#share(name, this.#inline(parameter))));
     return reference;
+  }
+
+  /** Writes the body of an operation into a document of version 2. */
+  writeBody({ schema, required }: { readonly schema: Json; readonly required: boolean }): Json {
+    const json = { in: 'body', name: 'body', ...(required && { required: true }), schema };
+    return String(schema['$ref']).startsWith(genericBodies) ? this.#share('body', json) : json;
+  }
+
+  #share(name: string, json: Json): Json {
+    const hash = createHash('sha256').update(JSON.stringify(json)).digest('base64url').slice(0, 8);
+    const key = `${name}-${hash}`;
+    this.#shared.set(key, json);
+    return { $ref: `#/parameters/${key}` };
   }
 
   #inline({ name, in: place, type, description }: Parameter): Json {

@@ -13,6 +13,8 @@ export interface Operation {
   /** The value of `x-kubernetes-action`; absent for paths that are no resources. */
   readonly action?: string;
   readonly kind?: GroupVersionKind;
+  /** The media types that OpenAPI v2 lists for an operation without a body; none if empty. */
+  readonly consumes: readonly string[];
   /** The parameters in the path and in the query. */
   readonly parameters: readonly Parameter[];
   readonly body?: { readonly schema: Json; readonly types: readonly string[]; readonly required: boolean };
@@ -32,9 +34,12 @@ export function pathItem(operations: readonly Operation[], parameters: Parameter
   );
   const own = (operation: Operation) => operation.parameters.filter((parameter) => !common.some((other) => isSame(parameter, other)));
   const write = (list: readonly Parameter[]) => [...list].sort(compareParameters).map((parameter) => parameters.write(parameter));
+  const bodyOf = ({ body }: Operation) => (version === 2 && body !== undefined ? [parameters.writeBody(body)] : []);
   const operationOf = version === 2 ? operationV2 : operationV3;
   return {
-    ...Object.fromEntries(operations.map((operation) => [operation.method, operationOf(operation, write(own(operation)))])),
+    ...Object.fromEntries(
+      operations.map((operation) => [operation.method, operationOf(operation, [...bodyOf(operation), ...write(own(operation))])]),
+    ),
     ...(common.length > 0 && { parameters: write(common) }),
   };
 }
@@ -56,16 +61,13 @@ function commonMembers({ description, id, tag, action, kind }: Operation): Json 
 
 function operationV2(operation: Operation, parameters: readonly Json[]): Json {
   const { body, response, codes } = operation;
-  const all = [
-    ...(body === undefined ? [] : [{ in: 'body', name: 'body', ...(body.required && { required: true }), schema: body.schema }]),
-    ...parameters,
-  ];
+  const consumes = body?.types ?? operation.consumes;
   return {
     ...commonMembers(operation),
-    consumes: body?.types ?? ['*/*'],
+    ...(consumes.length > 0 && { consumes }),
     produces: response.types,
     schemes: ['https'],
-    ...(all.length > 0 && { parameters: all }),
+    ...(parameters.length > 0 && { parameters }),
     responses: {
       ...Object.fromEntries(codes.map((code) => [code, { description: phrases[code], schema: response.schema }])),
       ...unauthorized,
@@ -75,7 +77,7 @@ function operationV2(operation: Operation, parameters: readonly Json[]): Json {
 
 function operationV3(operation: Operation, parameters: readonly Json[]): Json {
   const { body, response, codes } = operation;
-  const content = (types: readonly string[], schema: Json) => Object.fromEntries(types.map((type) => [type, { schema }]));
+  const content = (types: readonly string[], schema: Json) => Object.fromEntries([...types].sort().map((type) => [type, { schema }]));
   return {
     ...commonMembers(operation),
     ...(parameters.length > 0 && { parameters }),

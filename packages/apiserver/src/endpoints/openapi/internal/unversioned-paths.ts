@@ -4,7 +4,7 @@ import { pathItem, type Operation } from './path-item.ts';
 import type { DocumentContext, PathEntry } from './paths.ts';
 import type { Json } from './definition-names.ts';
 
-const mediaTypes = ['application/json', 'application/vnd.kubernetes.protobuf', 'application/yaml'];
+const mediaTypes = ['application/json', 'application/yaml', 'application/vnd.kubernetes.protobuf'];
 const versionMembers = ['major', 'minor', 'gitVersion', 'gitCommit', 'gitTreeState', 'buildDate', 'goVersion', 'compiler', 'platform'];
 const optionalVersionMembers = ['emulationMajor', 'emulationMinor', 'minCompatibilityMajor', 'minCompatibilityMinor'];
 
@@ -28,12 +28,15 @@ interface DiscoveryOperation {
   readonly description: string;
   readonly schema: Json;
   readonly types?: readonly string[];
+  /** By default the media types of the response. */
+  readonly consumes?: readonly string[];
 }
-const read = ({ id, tag, description, schema, types = mediaTypes }: DiscoveryOperation): Operation => ({
+const read = ({ id, tag, description, schema, types = mediaTypes, consumes = types }: DiscoveryOperation): Operation => ({
   method: 'get',
   id,
   tag,
   description,
+  consumes,
   parameters: [],
   response: { schema, types },
   codes: [200],
@@ -86,6 +89,7 @@ const otherPaths: Readonly<Record<string, (context: DocumentContext) => Discover
     description: "get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'",
     schema: { type: 'string' },
     types: ['application/json'],
+    consumes: [],
   }),
   'openid/v1/jwks': () => ({
     id: 'getServiceAccountIssuerOpenIDKeyset',
@@ -93,6 +97,7 @@ const otherPaths: Readonly<Record<string, (context: DocumentContext) => Discover
     description: 'get service account issuer OpenID JSON Web Key Set (contains public token verification keys)',
     schema: { type: 'string' },
     types: ['application/jwk-set+json'],
+    consumes: [],
   }),
 };
 export const otherDocuments: readonly string[] = Object.keys(otherPaths);

@@ -137,6 +137,24 @@ describe('server-side apply', () => {
     );
   });
 
+  it('gives the creator the time of a device taint, which is a default', async () => {
+    const devices = [{ name: 'd', taints: [{ key: 'example.com/k', effect: 'NoSchedule' }] }];
+    const spec = { driver: 'd.example.com', nodeName: 'n', pool: { name: 'p', generation: 1, resourceSliceCount: 1 }, devices };
+    const body = { apiVersion: 'resource.k8s.io/v1', kind: 'ResourceSlice', metadata: { name: 'a' }, spec } as never;
+    const created = await server.create('resourceslices.resource.k8s.io', body, { query: { fieldManager: 'me' } });
+    expect(created).toMatchObject({ spec: { devices: [{ taints: [{ timeAdded: created.metadata?.creationTimestamp }] }] } });
+    const applied = await server.patch(
+      'resourceslices.resource.k8s.io',
+      'b',
+      { ...(body as object), metadata: { name: 'b' } },
+      {
+        patchType: 'apply',
+        query: { fieldManager: 'me' },
+      },
+    );
+    expect(applied).toMatchObject({ spec: { devices: [{ taints: [{ timeAdded: created.metadata?.creationTimestamp }] }] } });
+  });
+
   it('rejects invalid configurations', async () => {
     const of = async (body: unknown) => (await rejectionOf(apply('deployments.apps', body, 'me'))).status.message;
     expect(await of({ ...deployment(), kind: 'Pod' })).toBe('invalid object type: apps/v1, Kind=Pod');

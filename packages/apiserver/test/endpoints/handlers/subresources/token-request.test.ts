@@ -50,6 +50,21 @@ describe('token', () => {
     await other.stop();
   });
 
+  it('is only for the service account with the uid of the request', async () => {
+    const uid = (await account()).metadata?.uid;
+    const post = (requested: string | undefined) =>
+      server.create(
+        'serviceaccounts',
+        { kind: 'TokenRequest', apiVersion: 'authentication.k8s.io/v1', metadata: { ...(requested !== undefined && { uid: requested }) } },
+        { subresource: 'token', name: 'sa' },
+      );
+    expect((await post(uid)).metadata?.uid).toBe(uid);
+    expect((await post(undefined)).metadata?.uid).toBe(uid);
+    expect((await rejectionOf(post('earlier'))).message).toBe(
+      `Operation cannot be fulfilled on TokenRequest.authentication.k8s.io "sa": the UID in the token request (earlier) does not match the UID of the service account (${uid})`,
+    );
+  });
+
   it('is bound to a pod of the service account, and expires as requested', async () => {
     await account();
     await server.create('nodes', { kind: 'Node', apiVersion: 'v1', metadata: { name: 'n' } });

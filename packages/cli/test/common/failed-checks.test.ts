@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { failedChecks } from '../../src/status/failed-checks.ts';
+import { failedChecks } from '../../src/common/failed-checks.ts';
 
 it('names the failed checks, without those that do not count', () => {
   const text = [
