@@ -59,45 +59,46 @@ const exclude = ['**/node_modules/**', '**/.reports/**'];
 const fromSource = ['@oarlock/source', 'node', 'import', 'module', 'default'];
 const fromDist = fromSource.slice(1);
 const resolveBy = (conditions: string[]) => ({ resolve: { conditions }, ssr: { resolve: { conditions, externalConditions: conditions } } });
-const withSource = { extends: true as const, ...resolveBy(fromSource) };
-/** Half of the processor time for a file that has a process of its own. */
-const withDist = { extends: true as const, ...resolveBy(fromDist), plugins: [builtPackages] };
+const source = { extends: true as const, ...resolveBy(fromSource) };
+const dist = { extends: true as const, ...resolveBy(fromDist), plugins: [builtPackages] };
+/** Two thirds of the processor time of sources. */
 const external = { server: { deps: { external: [builtFiles] } } };
 
 /**
  * Unit and contract tests of all packages: `vitest run` for all, `vitest run packages/cel` for one. Loading modules is most of the cost of a test file, so
- * files share a process unless they are named above. With `built`, those that do not share one load the packages from `dist`.
+ * files share a process unless they are named above. With `built`, tests load the packages from `dist`.
  */
 export function unitTests(built: boolean) {
-  const apart = built ? withDist : withSource;
+  const packages = built ? dist : source;
+  const loading = built ? external : {};
   const projects: TestProjectInlineConfiguration[] = [
     {
-      ...apart,
+      ...packages,
       test: {
         name: 'shared',
         include: everything,
         exclude: [...measured, ...withProcesses, ...inNetworks, ...exclude],
         isolate: false,
-        ...(built && external),
+        ...loading,
       },
     },
-    { ...apart, test: { name: 'parts', include: withoutProcesses, exclude, isolate: false, ...(built && external) } },
+    { ...packages, test: { name: 'parts', include: withoutProcesses, exclude, isolate: false, ...loading } },
     {
-      ...apart,
+      ...packages,
       test: {
         name: 'alone',
         include: [...measured, ...withProcesses],
         exclude: [...withoutProcesses, ...exclude],
-        ...(built && external),
+        ...loading,
       },
     },
     {
-      ...apart,
+      ...packages,
       test: {
         name: 'networks',
         include: inNetworks,
         exclude,
-        ...(built && external),
+        ...loading,
         // a file outside of a network namespace starts itself again in one: `inOwnNetwork` of @oarlock/testing
         ...(canIsolateNetwork && { pool: bareNetworkPool, env: { OARLOCK_TEST_NETWORK: 'own' } }),
       },

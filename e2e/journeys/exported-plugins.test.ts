@@ -1,9 +1,10 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { request } from 'node:https';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildContext } from '../fixtures/context-image.ts';
-import { imageArchive, pauseImage } from '../fixtures/test-image.ts';
+import { dockerRegistryMissing, startDockerRegistry, type DockerRegistry } from '../fixtures/docker-registry.ts';
+import { pauseImage } from '../fixtures/test-image.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { everyCombination, everythingIsNeeded, Machine } from '../harness/machine.ts';
@@ -12,7 +13,7 @@ import { root, runOarlock } from '../harness/oarlock.ts';
 import { freePort } from '../harness/programs.ts';
 import { untilValue } from '../harness/until.ts';
 
-const reason = await componentMissing.containerd();
+const reason = (await componentMissing.containerd()) ?? dockerRegistryMissing();
 const example = (name: string) => join(root, 'examples', 'plugins', name, 'src', 'plugin.ts');
 const copied = { namespace: 'default', name: 'settings', label: 'copy' };
 const guests = `
@@ -36,12 +37,13 @@ export default Authz.plugin({
 });
 `;
 
-/** Builds what `oarlock plugins export --webhook` writes, runs it as pods of the cluster, and lets the cluster's API server call it. */
+/** Builds what `oarlock plugins export` writes, pushes it to a registry, and runs it as pods of the cluster, which pull it. */
 describe.skipIf(reason !== undefined && !everythingIsNeeded)(
   `exported plugins in pods${reason === undefined ? '' : ` (${reason})`}`,
   () => {
     const machine = Machine.use();
     let cluster: Cluster;
+    let registry: DockerRegistry;
     const folders: Record<string, string> = {};
 
     interface ExportedPlugin {
@@ -56,14 +58,14 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       const configFile = join(dir, 'config.json');
       await writeFile(configFile, JSON.stringify(config));
       const out = join(dir, 'out');
-      const image = `oarlock.test/${name}:1`;
+      const image = `${registry.host}/${name}:1`;
       const { code, stderr } = await runOarlock([
         ...['plugins', 'export', `--${kind}`, plugin, '-o', out, '--config', configFile, '--image', image],
         ...more,
       ]);
       expect([code, stderr]).toEqual([0, '']);
       folders[name] = out;
-      return buildContext(image, join(out, 'image'));
+      await registry.push(await buildContext(image, join(out, 'image')), `${name}:1`);
     };
     const asGuest = (path: string) =>
       new Promise<number>((resolve, reject) => {
@@ -76,36 +78,31 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
           .end();
       });
 
+    afterAll(() => registry.stop());
     beforeAll(async () => {
+      registry = await startDockerRegistry();
       const dir = machine.path('sources');
       await mkdir(dir, { recursive: true });
       const files = { authn: join(dir, 'authn-guests.ts'), authz: join(dir, 'authz-guests.ts') };
       await writeFile(files.authn, guests);
       await writeFile(files.authz, guestsAuthorizer);
       const [authnPort, authzPort] = [await freePort(), await freePort()];
-      const images = [
-        await exportPlugin({
-          name: 'required-labels',
-          plugin: example('admission-required-labels'),
-          config: { labels: ['owner'], resources: ['secrets'] },
-        }),
-        await exportPlugin(
-          { name: 'authn-guests', plugin: files.authn, config: { token: 'let-me-in' } },
-          '--url',
-          `https://127.0.0.1:${authnPort}`,
-        ),
-        await exportPlugin({ name: 'authz-guests', plugin: files.authz, config: {} }, '--url', `https://127.0.0.1:${authzPort}`),
-        ...(everyCombination
-          ? [
-              await exportPlugin({ name: 'config-copy', plugin: example('controller-config-copy'), config: copied, kind: 'controller' }),
-              await exportPlugin({ name: 'zone-spread', plugin: example('scheduling-zone-spread'), config: {}, kind: 'scheduler' }),
-            ]
-          : []),
-      ];
+      await exportPlugin({
+        name: 'required-labels',
+        plugin: example('admission-required-labels'),
+        config: { labels: ['owner'], resources: ['secrets'] },
+      });
+      await exportPlugin(
+        { name: 'authn-guests', plugin: files.authn, config: { token: 'let-me-in' } },
+        '--url',
+        `https://127.0.0.1:${authnPort}`,
+      );
+      await exportPlugin({ name: 'authz-guests', plugin: files.authz, config: {} }, '--url', `https://127.0.0.1:${authzPort}`);
+      if (everyCombination) {
+        await exportPlugin({ name: 'config-copy', plugin: example('controller-config-copy'), config: copied, kind: 'controller' });
+        await exportPlugin({ name: 'zone-spread', plugin: example('scheduling-zone-spread'), config: {}, kind: 'scheduler' });
+      }
       const containerd = await machine.containerd();
-      const archive = machine.path('images.tar');
-      await writeFile(archive, imageArchive(images));
-      await containerd.importImages(archive);
       const kubeconfigFile = (name: string) => ({ config: { kubeconfigFile: join(folders[name] ?? '', 'webhook.kubeconfig') } });
       const spec = {
         ...composition({ storage: 'memory', runtime: 'containerd', network: 'bridge', containerd }),

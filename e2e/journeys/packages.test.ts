@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, stat, symlink, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { pack } from '../../tools/pack.mjs';
@@ -12,6 +12,20 @@ import { writePluginPackage } from '../harness/plugin-package.ts';
 import { freePort, killPid, runProgram } from '../harness/programs.ts';
 
 const maxUnpackedBytes = 15 * 1024 * 1024;
+
+interface TestReport {
+  readonly testResults: readonly {
+    readonly name: string;
+    readonly assertionResults: readonly { readonly status: string; readonly failureMessages: readonly string[] }[];
+  }[];
+}
+
+function outcomeOf(files: TestReport['testResults']): 'passes' | 'names what to implement' | { readonly failed: readonly string[] } {
+  const tests = files.flatMap(({ assertionResults }) => assertionResults);
+  const failed = tests.filter(({ status }) => status === 'failed').map(({ failureMessages }) => failureMessages.join('\n'));
+  if (failed.length === 0 && tests.some(({ status }) => status === 'passed')) return 'passes';
+  return failed.some((message) => /implement \w+ in src\//.test(message)) ? 'names what to implement' : { failed };
+}
 
 /** The packages as a user installs them, in folders from which the checkout cannot be found. */
 describe('the published packages', () => {
@@ -196,34 +210,73 @@ describe('the published packages', () => {
     expect((await user.run('npx', ['oarlock', 'completion', 'bash'], folder)).stdout).toContain('complete -F _oarlock oarlock');
   });
 
-  it.each(['admission', 'controller'])('npm create oarlock-plugin makes a package with green tests: %s', async (slot) => {
-    const folder = await user.emptyFolder(`author-${slot}`);
-    const own = join(folder, `${slot}-mine`);
-    const steps = [
-      await user.measure(['npm', 'create', 'oarlock-plugin', slot, 'mine'], folder),
-      await user.measure(['npm', 'install', '--ignore-scripts', '--no-audit', '--no-fund'], own),
-      await user.measure(['npm', 'test'], own),
-    ];
-    expect(steps.at(-1)?.stdout).toMatch(/Test Files\s+\d passed/);
-    const seconds = steps.reduce((sum, step) => sum + step.seconds, 0);
-    console.log(`${slot}: ${seconds.toFixed(1)} s of processor time from an empty folder to green tests`);
-    await user.run('npm', ['run', 'build'], own);
-    // a CommonJS program can load the packages, because each supported Node can require ES modules
-    const required =
-      "process.stdout.write(require('@oarlock/kernel/plugin').available.available + require('@oarlock/spi/admission').Admission.id)";
-    expect((await user.run('node', ['--input-type=commonjs', '-e', required], own)).stdout).toMatch(/^trueadmission/);
-    expect(existsSync(join(own, 'dist', 'plugin.js'))).toBe(true);
-    if (slot === 'controller') {
-      const dev = user.start('npm', ['run', 'dev'], own);
-      await dev.line(/^Oarlock is ready at /);
+  describe('npm create oarlock-plugin', () => {
+    /** Created packages of all slots. One installation, that of `controller-mine`, serves all. */
+    let author: string;
+    let slots: readonly string[];
+    const skeletons = ['network', 'proxy', 'runtime'];
+    beforeAll(async () => {
+      author = await user.emptyFolder('author');
+      slots = await readdir(join(root, 'packages', 'cli', 'templates'));
+      expect(slots.length).toBeGreaterThanOrEqual(14);
+    });
+
+    it('makes a package with green tests, which can be built', async () => {
+      const own = join(author, 'controller-mine');
+      const steps = [
+        await user.measure(['npm', 'create', 'oarlock-plugin', 'controller', 'mine'], author),
+        await user.measure(['npm', 'install', '--ignore-scripts', '--no-audit', '--no-fund'], own),
+        await user.measure(['npm', 'test'], own),
+      ];
+      expect(steps.at(-1)?.stdout).toMatch(/Test Files\s+\d passed/);
+      const seconds = steps.reduce((sum, step) => sum + step.seconds, 0);
+      console.log(`${seconds.toFixed(1)} s of processor time from an empty folder to green tests`);
+      await user.run('npm', ['run', 'build'], own);
+      // a CommonJS program can load the packages, because each supported Node can require ES modules
+      const required =
+        "process.stdout.write(require('@oarlock/kernel/plugin').available.available + require('@oarlock/spi/admission').Admission.id)";
+      expect((await user.run('node', ['--input-type=commonjs', '-e', required], own)).stdout).toMatch(/^trueadmission/);
+      expect(existsSync(join(own, 'dist', 'plugin.js'))).toBe(true);
+      await rename(join(own, 'node_modules'), join(author, 'node_modules'));
+    });
+
+    it('makes packages of all other slots, which pass their tests or name what to implement, and can be built', async () => {
+      const others = slots.filter((slot) => slot !== 'controller');
+      const create = 'for slot in "$@"; do create-oarlock-plugin "$slot" mine || exit; done';
+      await user.run('npm', ['exec', '--package=create-oarlock-plugin', '--', 'sh', '-c', create, 'sh', ...others], author);
+      const projects = others.map((slot) => `${slot}-mine`);
+      await writeFile(join(author, 'vitest.config.mjs'), `export default ${JSON.stringify({ test: { projects } })};\n`);
+      await user.attempt('npx', ['vitest', 'run', '--reporter=json', '--outputFile=report.json'], author);
+      const { testResults } = JSON.parse(await readFile(join(author, 'report.json'), 'utf8')) as TestReport;
+      const outcomes = others.map((slot) => outcomeOf(testResults.filter(({ name }) => name.includes(`/${slot}-mine/`))));
+      expect(outcomes).toEqual(others.map((slot) => (skeletons.includes(slot) ? 'names what to implement' : 'passes')));
+
+      await user.run('npx', ['tsc', '-b', ...projects], author);
+      expect(projects.filter((project) => !existsSync(join(author, project, 'dist', 'plugin.js')))).toEqual([]);
+    });
+
+    it('makes plugins that run in oarlock dev', async () => {
+      const developed = ['admission', 'audit', 'authn', 'authz', 'cloud', 'scheduling', 'storage', 'volume'];
+      const others = developed.map((slot) => join('..', `${slot}-mine`, 'src', 'plugin.ts'));
+      const dev = user.start('npm', ['run', 'dev', '--', ...others], join(author, 'controller-mine'));
+      await dev.line(/^ {2}Console: https:/);
+      await dev.line(/^Save authn-mine, authz-mine, admission-mine, scheduling-mine, controller-mine and the next request/);
+      await dev.line(/^Restart oarlock dev to apply changes of storage-mine, audit-mine, cloud-mine, volume-mine\.$/);
       // as a terminal does: npm forwards the signal to the shell of the script only
       killPid(-dev.pid, 'SIGINT');
       await dev.exit;
-      return;
-    }
-    // the plugin denies a request of kubectl, from TypeScript and without a build
+    });
+
+    it('makes an admission plugin that denies a request of kubectl, and can be added to another cluster', async () => {
+      await denyRequest(join(author, 'admission-mine'));
+      await addToCluster(join(author, 'admission-mine'));
+    });
+  });
+
+  /** Lets a plugin deny a request of kubectl, from TypeScript and without a build. */
+  async function denyRequest(plugin: string): Promise<void> {
     await writeFile(
-      join(own, 'cluster.yaml'),
+      join(plugin, 'cluster.yaml'),
       [
         'apiVersion: oarlock.dev/v1',
         'kind: Cluster',
@@ -234,16 +287,14 @@ describe('the published packages', () => {
         '',
       ].join('\n'),
     );
-    await user.run('npx', ['oarlock', 'up', '--detach', '-f', 'cluster.yaml', '--port', String(await freePort())], own);
+    await user.run('npx', ['oarlock', 'up', '--detach', '-f', 'cluster.yaml', '--port', String(await freePort())], plugin);
     try {
-      const kubectl = user.kubectlIn(own);
-      const denied = await kubectl.try(['create', 'deployment', 'web', '--image=nginx']);
+      const denied = await user.kubectlIn(plugin).try(['create', 'deployment', 'web', '--image=nginx']);
       expect(denied).toMatchObject({ code: 1, stderr: expect.stringContaining('the label owner is missing') });
     } finally {
-      await user.run('npx', ['oarlock', 'down'], own);
+      await user.run('npx', ['oarlock', 'down'], plugin);
     }
-    await addToCluster(own);
-  });
+  }
 
   /** Publishes a plugin, and adds it to a cluster of another folder: with a config that it rejects, then with a valid one. */
   async function addToCluster(plugin: string): Promise<void> {

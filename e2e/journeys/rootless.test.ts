@@ -79,6 +79,8 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
           dns: 'dns-server',
           cloud: 'cloud-local',
         },
+        // the path of a user: relative, as that of --name and the default
+        args: ['--data-dir', './data'],
         ...(process.getuid?.() === 0 && { runAs: ordinaryUser }),
       });
     });

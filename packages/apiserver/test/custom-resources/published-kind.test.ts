@@ -111,7 +111,13 @@ describe('publication of custom resource definitions [sig-api-machinery CustomRe
     expect(Object.keys(patch.requestBody.content)).not.toContain('application/strategic-merge-patch+json');
     const binary = Buffer.concat([...protobufOf(openApiParts(kinds, 2, 'v1.36.0'))]);
     expect(binary.includes('com.example.v1.Widget')).toBe(true);
-    const two = openApi(kinds, 2) as { readonly definitions: Json };
+    const two = openApi(kinds, 2) as { readonly definitions: Json; readonly paths: Json };
+    const types = ['application/json', 'application/yaml'];
+    expect(two.paths['/apis/example.com/v1/namespaces/{namespace}/widgets/{name}']).toMatchObject({
+      get: { consumes: types, produces: types },
+      put: { consumes: types, produces: types },
+      patch: { consumes: ['application/json-patch+json', 'application/merge-patch+json', 'application/apply-patch+yaml'], produces: types },
+    });
     const spec = (two.definitions['com.example.v1.Widget'] as { readonly properties: { readonly spec: { readonly properties: Json } } })
       .properties.spec.properties;
     expect(spec).toEqual({

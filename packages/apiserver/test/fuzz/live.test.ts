@@ -283,9 +283,9 @@ function question(dice: Dice): Question {
   }
 }
 
-/** Rejections with 500 that upstream returns, too: a webhook or extension server failed. */
+/** Rejections with 500 that upstream returns, too: a webhook or extension server failed, or an apply configuration does not fit the schema. */
 const theirs =
-  /more than one PodDisruptionBudget|Too large resource version|conversion webhook|failed calling webhook|failed to allocate a serviceIP|failed to configure/;
+  /more than one PodDisruptionBudget|failed to create typed patch object|Too large resource version|conversion webhook|failed calling webhook|failed to allocate a serviceIP|failed to configure/;
 
 /** The maximum number of reported faults; a broken cluster would fill any list. */
 const faults: string[] = [];

@@ -17,6 +17,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { rotateEncryptionKey } from '../../src/keys/encryption-keys.ts';
 import { backup } from '../../src/backup/backup.ts';
 import { restore } from '../../src/backup/restore.ts';
+import { loaderArguments } from '../support/plugins-command.ts';
 
 let dir: string;
 let file: string;
@@ -487,9 +488,7 @@ describe('a backup', () => {
     const child = spawn(
       process.execPath,
       [
-        '--conditions=@oarlock/source',
-        '--import',
-        import.meta.resolve('@oxc-node/core/register'),
+        ...loaderArguments,
         new URL('../../bin/oarlock.js', import.meta.url).pathname,
         'up',
         '-f',

@@ -1,15 +1,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
+import { loaderArguments, moduleUrl } from '../support/plugins-command.ts';
 
-const module = new URL('../../src/common/hold-process.ts', import.meta.url).href;
+const module = moduleUrl('common/hold-process');
 
 /** Runs a program that imports `holdProcess`, and returns its exit code and output. */
 async function run(program: string): Promise<readonly [code: number, stdout: string, stderr: string]> {
   const child = spawn(process.execPath, [
-    '--conditions=@oarlock/source',
-    '--import',
-    import.meta.resolve('@oxc-node/core/register'),
+    ...loaderArguments,
     '--input-type=module',
     '-e',
     `const { holdProcess } = await import(${JSON.stringify(module)});\n${program}`,

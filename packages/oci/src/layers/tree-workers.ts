@@ -1,8 +1,5 @@
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { programPath } from '@oarlock/primitives/os/bundled-program';
+import { loaderFlags, programPath } from '@oarlock/primitives/os/bundled-program';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import { Semaphore } from '@oarlock/primitives/concurrency/semaphore';
 import { diskError } from '../disk-error.ts';
@@ -103,12 +100,9 @@ export class TreeWorkers {
   }
 }
 
-/** Starts a thread, with the TypeScript loader if this package is not built. */
 function startWorker(): Worker {
   const entry = programPath('@oarlock/oci/layers/tree-worker', import.meta.url);
-  if (!entry.endsWith('.ts')) return new Worker(entry, { execArgv: [] });
-  const loader = join(dirname(createRequire(import.meta.url).resolve('@oxc-node/core')), 'register.mjs');
-  return new Worker(entry, { execArgv: ['--conditions=@oarlock/source', '--import', pathToFileURL(loader).href] });
+  return new Worker(entry, { execArgv: loaderFlags(entry) });
 }
 
 function toError({ message, code, isOciError }: { readonly message: string; readonly code?: string; readonly isOciError: boolean }): Error {

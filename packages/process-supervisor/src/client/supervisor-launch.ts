@@ -1,21 +1,13 @@
 import { spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import type { Clock } from '@oarlock/primitives/clock';
+import { loaderFlags } from '@oarlock/primitives/os/bundled-program';
 import { RuntimeError } from '@oarlock/spi/runtime';
 import { systemPath } from '../host/host-tools.ts';
 
 const startTimeoutMs = 20_000;
-
-/** Returns the Node.js flags for TypeScript, which needs a loader; compiled code needs none. */
-function nodeFlags(entry: string): string[] {
-  if (!entry.endsWith('.ts')) return [];
-  const require = createRequire(import.meta.url);
-  return ['--conditions=@oarlock/source', '--import', pathToFileURL(join(require.resolve('@oxc-node/core'), '..', 'register.mjs')).href];
-}
 
 /** A supervisor allocates little and idles: small young generations, and one thread of V8 and one heap of the C library instead of one each per core. */
 const memoryFlags = ['--max-semi-space-size=1', '--v8-pool-size=1'];
@@ -30,7 +22,7 @@ export interface SupervisorProgram {
 
 /** Returns the arguments with which Node.js runs a supervisor. */
 export function supervisorArguments({ entry, options }: SupervisorProgram): readonly string[] {
-  return [...nodeFlags(entry), entry, JSON.stringify(options)];
+  return [...loaderFlags(entry), entry, JSON.stringify(options)];
 }
 
 /**

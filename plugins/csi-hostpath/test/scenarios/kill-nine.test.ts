@@ -1,15 +1,14 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { csiTable } from '@oarlock/csi/csi-messages';
 import type { CsiSnapshot, CsiVolume, VolumeCapability } from '@oarlock/csi/csi-types';
 import { UnixClient } from '@oarlock/grpc/unix-client';
+import { loaderFlags, programPath } from '@oarlock/primitives/os/bundled-program';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { driver } from '../../src/driver.ts';
 import { Faults } from '../../src/faults.ts';
@@ -120,9 +119,7 @@ async function inProcess(killed: KilledDriver): Promise<Running> {
 
 /** Runs the driver as a separate process, which is killed with SIGKILL. */
 async function asProcess(killed: KilledDriver): Promise<Running> {
-  const require = createRequire(import.meta.url);
-  const register = pathToFileURL(join(require.resolve('@oxc-node/core'), '..', 'register.mjs')).href;
-  const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
+  const main = programPath('@oarlock/csi-hostpath/main', import.meta.url);
   const own = [
     '--endpoint',
     killed.socket,
@@ -137,9 +134,7 @@ async function asProcess(killed: KilledDriver): Promise<Running> {
     '--faults',
     killed.faults,
   ];
-  const child = spawn(process.execPath, ['--conditions=@oarlock/source', '--import', register, main, ...own], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
+  const child = spawn(process.execPath, [...loaderFlags(main), main, ...own], { stdio: ['pipe', 'pipe', 'inherit'] });
   const death = once(child, 'exit');
   await Promise.race([once(createInterface({ input: child.stdout }), 'line'), death]);
   return { client: killed.client, death, kill: () => void child.kill('SIGKILL') };

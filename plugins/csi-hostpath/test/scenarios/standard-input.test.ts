@@ -1,14 +1,13 @@
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { pathToFileURL } from 'node:url';
 import { csiTable } from '@oarlock/csi/csi-messages';
 import { UnixClient } from '@oarlock/grpc/unix-client';
+import { loaderFlags, programPath } from '@oarlock/primitives/os/bundled-program';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 describe('csi-hostpath', () => {
@@ -23,12 +22,11 @@ describe('csi-hostpath', () => {
   });
 
   const start = async (stdin: 'pipe' | 'ignore') => {
-    const register = pathToFileURL(join(createRequire(import.meta.url).resolve('@oxc-node/core'), '..', 'register.mjs')).href;
-    const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
+    const main = programPath('@oarlock/csi-hostpath/main', import.meta.url);
     const socket = join(directory, 'csi.sock');
     const own = ['--endpoint', `unix://${socket}`, '--node-id', 'here', '--data-dir', join(directory, 'data')];
     const stdio: StdioOptions = [stdin, 'pipe', 'pipe'];
-    const started = spawn(process.execPath, ['--conditions=@oarlock/source', '--import', register, main, ...own], { stdio });
+    const started = spawn(process.execPath, [...loaderFlags(main), main, ...own], { stdio });
     child = started;
     if (!started.stdout || !started.stderr) throw new Error('the outputs are not pipes');
     const errors = text(started.stderr);

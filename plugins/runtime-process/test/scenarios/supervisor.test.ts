@@ -11,6 +11,7 @@ import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Runtime } from '@oarlock/spi/runtime';
+import { loaderFlags, programPath } from '@oarlock/primitives/os/bundled-program';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startTime } from '@oarlock/process-supervisor/host/process-table';
 import plugin from '../../src/plugin.ts';
@@ -88,13 +89,11 @@ describe('the supervisor', () => {
   });
 
   it('keeps pods running when the driver is killed, and the next driver finds them', async () => {
-    const program = fileURLToPath(new URL('../support/crashing-driver.ts', import.meta.url));
+    const program = fileURLToPath(new URL('../support/crashing-driver.mjs', import.meta.url));
     const child = spawn(
       process.execPath,
       [
-        '--conditions=@oarlock/source',
-        '--import',
-        '@oxc-node/core/register',
+        ...loaderFlags(programPath('@oarlock/runtime-process/process-runtime', import.meta.url)),
         program,
         dataDir,
         'trap "echo told; exit 7" TERM; echo up; while :; do sleep 3600 & wait $!; done',

@@ -1,12 +1,13 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { loaderFlags, programPath } from '@oarlock/primitives/os/bundled-program';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EmbeddedStorage } from '../../src/embedded-storage.ts';
 import { makeDirectory } from '../support/directory.ts';
-import { reported, type WriterReport } from '../support/expected-writes.ts';
+import { reported, type WriterMessage } from '../support/expected-writes.ts';
 
 const kills = Number(process.env['OARLOCK_ROUNDS'] ?? 10);
-const program = fileURLToPath(new URL('../support/writing-process.ts', import.meta.url));
+const program = fileURLToPath(new URL('../support/writing-process.mjs', import.meta.url));
 const root = fileURLToPath(new URL('../../../..', import.meta.url));
 
 describe('kill -9 during writes, with a watch that resumes', () => {
@@ -23,9 +24,9 @@ describe('kill -9 during writes, with a watch that resumes', () => {
   const faults: string[] = [];
   let position = 0;
 
-  function take(message: WriterReport): void {
+  function take(message: WriterMessage): void {
     for (const [revision, value] of message.acknowledged ?? []) acknowledged.set(revision, value);
-    for (const { key, revision, previous, value } of message.seen ?? []) {
+    for (const { key, revision, previous, value } of (message.seen ?? []).map(reported)) {
       if (revision <= position) faults.push(`${key} at ${revision} came again after ${position}`);
       const known = standing.get(key);
       if ((known?.value == null ? 0 : known.revision) !== previous)
@@ -39,7 +40,9 @@ describe('kill -9 during writes, with a watch that resumes', () => {
   /** Runs the process once; resolves when it was killed during its writes. */
   async function live(round: number): Promise<void> {
     const child = fork(program, [directory.path, String(round), String(position)], {
-      execArgv: ['--conditions=@oarlock/source', '--import', '@oxc-node/core/register'],
+      execArgv: loaderFlags(programPath('@oarlock/storage-embedded/embedded-storage', import.meta.url)),
+      // values are bytes
+      serialization: 'advanced',
       cwd: root,
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
@@ -47,7 +50,7 @@ describe('kill -9 during writes, with a watch that resumes', () => {
     // the number of messages after which the process is killed, whatever it does at that moment
     const last = 50 + ((round * 7919) % 1_500);
     await new Promise<void>((resolve, reject) => {
-      child.on('message', (message: WriterReport) => {
+      child.on('message', (message: WriterMessage) => {
         take(message);
         messages += 1;
         if (messages === last) child.kill('SIGKILL');
@@ -72,7 +75,7 @@ describe('kill -9 during writes, with a watch that resumes', () => {
     const newest = await storage.requestProgress();
     for await (const { changes, revision } of storage.watch('/', { after: position, signal: abort.signal })) {
       take({
-        seen: changes.map(reported),
+        seen: changes,
         position: revision,
       });
       if (revision >= newest) break;

@@ -1,10 +1,10 @@
 import type { Change } from '@oarlock/spi/storage';
 
 /** A message of the writing process to its parent. */
-export interface WriterReport {
+export interface WriterMessage {
   /** Acknowledged values by revision. */
   readonly acknowledged?: readonly (readonly [revision: number, value: string])[];
-  readonly seen?: readonly ReportedChange[];
+  readonly seen?: readonly Change[];
   /** Position of the watch. */
   readonly position?: number;
 }

@@ -2,13 +2,11 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { pathToFileURL } from 'node:url';
 import { Backoff } from '@oarlock/primitives/backoff';
-import { programPath } from '@oarlock/primitives/os/bundled-program';
+import { loaderFlags, programPath } from '@oarlock/primitives/os/bundled-program';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 
@@ -25,14 +23,9 @@ export interface DriverProcessOptions {
 /** How long the driver process may take to exit after SIGTERM. */
 const stopTimeoutMs = 10_000;
 
-/** Returns the command of csi-hostpath, with the TypeScript loader if csi-hostpath is not built. */
 function hostpathCommand(): readonly string[] {
-  const require = createRequire(import.meta.url);
   const entry = programPath('@oarlock/csi-hostpath/main', import.meta.url);
-  const loader = entry.endsWith('.ts')
-    ? ['--conditions=@oarlock/source', '--import', pathToFileURL(join(require.resolve('@oxc-node/core'), '..', 'register.mjs')).href]
-    : [];
-  return [process.execPath, ...loader, entry];
+  return [process.execPath, ...loaderFlags(entry), entry];
 }
 
 /** Runs a CSI driver as a child process, which ends with this process and is restarted when it exits. */

@@ -109,9 +109,8 @@ async function startUplink({ enterUplink }: NodeNamespaces, options: UplinkOptio
 }
 
 function startInside({ enterNode }: NodeNamespaces, port: number): ChildProcess {
-  const child = start([...enterNode, ...withParent, process.execPath, ...process.execArgv, ...process.argv.slice(1)], {
-    [insideVariable]: String(port),
-  });
+  const command = [...withParent, process.execPath, ...process.execArgv, ...process.argv.slice(1)];
+  const child = start([...enterNode, ...inSameDirectory(), ...command], { [insideVariable]: String(port) });
   // a terminal sends its signals to both processes, which the other one counts once
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal));
   return child;
@@ -119,6 +118,9 @@ function startInside({ enterNode }: NodeNamespaces, port: number): ChildProcess 
 
 /** The kernel ends a process together with this one, however it ends. */
 const withParent: readonly string[] = [findProgram('setpriv') ?? 'setpriv', '--pdeathsig', 'KILL', '--'];
+
+/** A process that enters a mount namespace starts in `/`, and the paths of the command line may be relative. */
+const inSameDirectory = (): readonly string[] => [findProgram('env') ?? 'env', `--chdir=${process.cwd()}`];
 
 function start([file = '', ...args]: readonly string[], environment: Readonly<Record<string, string>>): ChildProcess {
   return spawn(file, args, { stdio: ['inherit', 'inherit', 'inherit', 'ipc'], env: { ...process.env, ...environment } });

@@ -1,15 +1,16 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { chmod, chown, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { loaderArguments, moduleUrl } from '../../support/plugins-command.ts';
 
 const user = 65_534;
 const [firstId, ids] = [100_000, 65_536];
-const module = fileURLToPath(new URL('../../../src/nodes/rootless/node-namespaces.ts', import.meta.url));
+const moduleAddress = moduleUrl('nodes/rootless/node-namespaces');
+const module = fileURLToPath(moduleAddress);
 
 function missing(): string | undefined {
   if (process.getuid?.() !== 0) return 'the ranges of a user are set by root';
@@ -23,7 +24,7 @@ const skipped = readable ? missing() : 'the checkout is not readable for other u
 
 /** Prints which users a node of this process has, and the user ids that processes of two of them have outside. */
 const script = `
-const { openNodeNamespaces, releaseNodeNamespaces } = await import(${JSON.stringify(pathToFileURL(module).href)});
+const { openNodeNamespaces, releaseNodeNamespaces } = await import(${JSON.stringify(moduleAddress)});
 const { execFileSync } = await import('node:child_process');
 const { writeFileSync, statSync } = await import('node:fs');
 const directory = process.argv[1];
@@ -55,18 +56,7 @@ describe.skipIf(skipped !== undefined && (!readable || process.env['CI'] !== 'tr
       const ranges = join(directory, 'ranges');
       await writeFile(ranges, `nobody:${firstId}:${ids}\n`);
       await chmod(ranges, 0o644);
-      const require = createRequire(import.meta.url);
-      const loader = pathToFileURL(join(dirname(require.resolve('@oxc-node/core')), 'register.mjs')).href;
-      const node = [
-        process.execPath,
-        '--conditions=@oarlock/source',
-        '--import',
-        loader,
-        '--input-type=module',
-        '--eval',
-        script,
-        directory,
-      ];
+      const node = [process.execPath, ...loaderArguments, '--input-type=module', '--eval', script, directory];
       const words = ['--mount', '--', 'sh', '-c', asUserWithRanges, 'sh', ranges, String(user), ...node];
       const { stdout, stderr, status } = spawnSync('unshare', words, {
         cwd: dirname(module),

@@ -1,9 +1,7 @@
 import { fork } from 'node:child_process';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { programPath } from '@oarlock/primitives/os/bundled-program';
+import { loaderFlags, programPath } from '@oarlock/primitives/os/bundled-program';
 import { fromSource } from '../../plugins/plugin-compiler.ts';
 import type { FromThreadMessage, ThreadData, ToThreadMessage } from './thread-protocol.ts';
 
@@ -20,18 +18,14 @@ export interface PluginChild {
   terminate(): Promise<void>;
 }
 
-const here = createRequire(import.meta.url);
 /**
  * Returns a program of this package that runs in a thread or process of its own: from source if this file is, otherwise compiled, also in the bundled
  * program. `source` is its path relative to this file.
  */
 export function programEntry(specifier: string, source: string): { readonly file: string; readonly execArgv: string[] } {
   if (!fromSource) return { file: programPath(specifier, import.meta.url), execArgv: [] };
-  const loader = join(dirname(here.resolve('@oxc-node/core')), 'register.mjs');
-  return {
-    file: fileURLToPath(new URL(source, import.meta.url)),
-    execArgv: ['--conditions=@oarlock/source', '--import', pathToFileURL(loader).href],
-  };
+  const file = fileURLToPath(new URL(source, import.meta.url));
+  return { file, execArgv: loaderFlags(file) };
 }
 const threadEntry = () => programEntry('@oarlock/cluster/hosting/thread/thread-main', './thread-main.ts');
 

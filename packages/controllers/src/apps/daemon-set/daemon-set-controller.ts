@@ -90,14 +90,18 @@ export class DaemonSetController implements Controller {
     const hash = revisionHash(history.updateRevision);
     await this.#control.resolveOutcome({ key, owner: set, client }, selector);
     const expectationsSatisfied = this.#expectations.satisfied(key);
-    const pods = await claimObjects({ ...claimOptions, informer: this.#options.pods, resource: podResource });
+    const claimPods = () => claimObjects({ ...claimOptions, informer: this.#options.pods, resource: podResource });
+    const pods = await claimPods();
     const state = this.#nodesToDaemonPods(set, pods);
     let failure: unknown;
     let retryMs: number | undefined;
     if (expectationsSatisfied) {
-      ({ failure, retryMs } = await this.#manage(key, { set, nodeToDaemonPods: state, hash, client }));
-      if (failure === undefined && this.#expectations.satisfied(key))
-        failure = await this.#rollingUpdate(key, { set, nodeToDaemonPods: state, hash, client });
+      const managed = await this.#manage(key, { set, nodeToDaemonPods: state, hash, client });
+      ({ failure, retryMs } = managed);
+      if (failure === undefined && this.#expectations.satisfied(key)) {
+        const current = managed.hasChanges ? this.#nodesToDaemonPods(set, await claimPods()) : state;
+        failure = await this.#rollingUpdate(key, { set, nodeToDaemonPods: current, hash, client });
+      }
     }
     const used = new Set(pods.map((pod) => pod.metadata?.labels?.[revisionLabel]));
     await truncateHistory(client, {
@@ -195,7 +199,8 @@ export class DaemonSetController implements Controller {
       }
       podsToDelete.push(...excessPods(set, { running, hash, nowMs: clock.now() }));
     }
-    return { failure: await this.#syncNodes(key, set, { podsToDelete, nodesNeedingPods, hash, client }), retryMs };
+    const failure = await this.#syncNodes(key, set, { podsToDelete, nodesNeedingPods, hash, client });
+    return { failure, retryMs, hasChanges: podsToDelete.length + nodesNeedingPods.length > 0 };
   }
 
   #rollingUpdate(

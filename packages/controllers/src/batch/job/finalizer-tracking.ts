@@ -13,26 +13,46 @@ import { indexOf, isCountedFailure, isFailed, isIndexed, isTracked, trackingFina
 
 const maxUncounted = 500; // maximum number of uids in status.uncountedTerminatedPods, as upstream
 
-/** Uids of pods whose finalizer this process has removed while the informer's cache still shows the finalizer. */
+/** Uids of pods whose finalizer this process removes, until the informer's cache no longer shows the finalizer. */
 export class ReleasedPods {
   readonly #uids = new Map<string, Set<string>>();
+
+  /**
+   * Returns the uids of a Job's pods. Must be called before the pods are read from the cache: a removal that the cache shows between the two is then
+   * excluded twice, not counted again.
+   */
   of(key: string): ReadonlySet<string> {
-    return this.#uids.get(key) ?? noUids;
+    return new Set(this.#uids.get(key));
   }
-  add(key: string, uid: string): void {
-    const known = this.#uids.get(key);
-    if (known === undefined) this.#uids.set(key, new Set([uid]));
-    else known.add(uid);
+
+  /** Removes the tracking finalizer of a pod. */
+  async release(key: string, pod: Pod, client: Client): Promise<void> {
+    const uid = pod.metadata?.uid ?? '';
+    // the cache may show the removal before the response arrives
+    this.#add(key, uid);
+    let isRemoved = false;
+    try {
+      isRemoved = await removeTrackingFinalizer(pod, client);
+    } finally {
+      if (!isRemoved) this.observed(key, uid);
+    }
   }
+
   observed(key: string, uid: string): void {
     const known = this.#uids.get(key);
     if (known?.delete(uid) === true && known.size === 0) this.#uids.delete(key);
   }
+
   forget(key: string): void {
     this.#uids.delete(key);
   }
+
+  #add(key: string, uid: string): void {
+    const known = this.#uids.get(key);
+    if (known === undefined) this.#uids.set(key, new Set([uid]));
+    else known.add(uid);
+  }
 }
-const noUids: ReadonlySet<string> = new Set();
 
 export function withCondition(
   status: JobStatus,
@@ -74,8 +94,9 @@ export async function trackJobStatusAndRemoveFinalizers({
   client,
   nowMs,
 }: TrackJobStatusOptions): Promise<Job> {
-  const { job, pods, indexes, failedIndexes } = syncContext;
-  const pending = pods.filter((pod) => isTracked(pod) && !releasedPods.of(key).has(pod.metadata?.uid ?? ''));
+  const { job, indexes, failedIndexes } = syncContext;
+  const releasedNow = releasedPods.of(key);
+  const pending = syncContext.pending.filter(({ metadata }) => !releasedNow.has(metadata?.uid ?? ''));
   const uidsWithFinalizer = new Set(pending.map(({ metadata }) => metadata?.uid ?? ''));
   const uidsDelayingDeletion = new Set([...syncContext.podsDelayingDeletion.values()].map(({ metadata }) => metadata?.uid));
   let status = flushUncounted(counts, (uid) => uidsWithFinalizer.has(uid));
@@ -161,22 +182,18 @@ async function releasePods(
   key: string,
   { pods, releasedPods, client }: { readonly pods: readonly Pod[]; readonly releasedPods: ReleasedPods; readonly client: Client },
 ): Promise<void> {
-  const results = await Promise.allSettled(
-    pods.map(async (pod) => {
-      await removeTrackingFinalizer(pod, client);
-      releasedPods.add(key, pod.metadata?.uid ?? '');
-    }),
-  );
+  const results = await Promise.allSettled(pods.map((pod) => releasedPods.release(key, pod, client)));
   const rejected = results.find((result) => result.status === 'rejected');
   if (rejected !== undefined) throw rejected.reason;
 }
 
-/** Removes the job tracking finalizer of a pod. */
-export async function removeTrackingFinalizer(pod: Pod, client: Client): Promise<void> {
+/** Removes the job tracking finalizer of a pod. Returns false if the pod does not exist. */
+export async function removeTrackingFinalizer(pod: Pod, client: Client): Promise<boolean> {
   try {
     await client.patch(podResource, objectName(pod), 'strategic', {
       metadata: { uid: pod.metadata?.uid, '$deleteFromPrimitiveList/finalizers': [trackingFinalizer] },
     });
+    return true;
   } catch (error) {
     // deleted, or the name belongs to another pod now
     if (!isStatus(error, 'NotFound', 'Invalid', 'Conflict')) throw error;
@@ -186,6 +203,7 @@ export async function removeTrackingFinalizer(pod: Pod, client: Client): Promise
       const { items } = await client.list(podResource, { namespace, fieldSelector: `metadata.name=${name}` });
       if (items[0]?.metadata?.uid === pod.metadata?.uid) throw error;
     }
+    return false;
   }
 }
 

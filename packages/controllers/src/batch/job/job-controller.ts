@@ -101,8 +101,8 @@ export class JobController implements Controller {
   async #syncJob(key: ObjectKey, job: Job, client: Client): Promise<ReconcileResult | undefined> {
     await this.#control.resolveOutcome({ key, owner: job, client }, selectorOf(job));
     const expectationsSatisfied = this.#expectations.satisfied(key);
-    const pods = await this.#claimPods(job, client);
-    const syncContext = buildSyncJobContext(job, pods, this.#releasedPods.of(key));
+    const released = this.#releasedPods.of(key);
+    const syncContext = buildSyncJobContext(job, await this.#claimPods(job, client), released);
     const nowMs = this.#clock.now();
     const result = await this.#syncPods(key, syncContext, { expectationsSatisfied, nowMs, client });
     const updated = await trackJobStatusAndRemoveFinalizers({
@@ -229,11 +229,7 @@ export class JobController implements Controller {
     let failure: unknown;
     if (remove.length > 0) {
       // pods deleted by the controller must not be counted as failed
-      for (const pod of remove) {
-        if (!isTracked(pod)) continue;
-        await removeTrackingFinalizer(pod, client);
-        this.#releasedPods.add(key, pod.metadata?.uid ?? '');
-      }
+      for (const pod of remove) if (isTracked(pod)) await this.#releasedPods.release(key, pod, client);
       failure = await this.#control.delete({ key, owner, client }, remove);
       if (failure === undefined) {
         counts.active -= remove.length;

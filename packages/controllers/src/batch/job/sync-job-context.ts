@@ -21,6 +21,8 @@ const maxBackoffMs = 600_000;
 export interface SyncJobContext {
   readonly job: Job;
   readonly pods: readonly Pod[];
+  /** Pods that have the tracking finalizer, without those whose finalizer this process has removed. */
+  readonly pending: readonly Pod[];
   readonly active: readonly Pod[];
   readonly ready: number;
   readonly terminating: number;
@@ -71,6 +73,7 @@ export function buildSyncJobContext(job: Job, pods: readonly Pod[], releasedUids
   return {
     job,
     pods,
+    pending,
     active,
     ready: active.filter(isReady).length,
     terminating: pods.filter(isPodTerminating).length,

@@ -1,7 +1,7 @@
-// A test runs this program and kills it: it starts a pod and waits.
+// A test runs this program and kills it: it starts a pod and waits. In JavaScript, because it runs with the built packages.
 import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
-import { ProcessRuntime } from '../../src/process-runtime.ts';
+import { ProcessRuntime } from '@oarlock/runtime-process/process-runtime';
 
 const [dataDir = '', program = ''] = process.argv.slice(2);
 const driver = new ProcessRuntime(
@@ -10,7 +10,7 @@ const driver = new ProcessRuntime(
   { clock: systemClock, log: silentLogger, dataDir },
 );
 await driver.start();
-const namespaces = { network: 'NODE', pid: 'CONTAINER', ipc: 'POD' } as const;
+const namespaces = { network: 'NODE', pid: 'CONTAINER', ipc: 'POD' };
 const config = {
   metadata: { name: 'p', uid: 'u', namespace: 'd', attempt: 0 },
   hostname: 'p',

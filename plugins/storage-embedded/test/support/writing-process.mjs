@@ -1,11 +1,10 @@
-/** Writes and watches until it is killed, and reports acknowledged commits and received events to its parent. */
-import { EmbeddedStorage } from '../../src/embedded-storage.ts';
-import { reported, type WriterReport } from './expected-writes.ts';
+// Writes and watches until it is killed, and sends a WriterMessage for each acknowledged commit and each event. In JavaScript, because it runs with the built packages.
+import { EmbeddedStorage } from '@oarlock/storage-embedded/embedded-storage';
 
 const [directory = '', round = '', after = '0'] = process.argv.slice(2);
 const writers = 16;
 const keep = 3_000;
-const report = (message: WriterReport) => process.send?.(message);
+const report = (message) => process.send?.(message);
 // the minimum sizes, so that the process is also killed during changes of files and snapshots
 const storage = new EmbeddedStorage({ directory, segmentBytes: 128 * 1024, snapshotBytes: 128 * 1024 });
 await storage.start();
@@ -13,7 +12,7 @@ report({});
 
 void (async () => {
   for await (const { changes, revision } of storage.watch('/', { after: Number(after), signal: new AbortController().signal }))
-    report({ seen: changes.map(reported), position: revision });
+    report({ seen: changes, position: revision });
 })();
 for (let writer = 0; writer < writers; writer += 1) {
   void (async () => {
