@@ -2,6 +2,7 @@ import { dirname, resolve } from 'node:path';
 import { splitPolicyRules } from '@oarlock/api/rbac/policy-rule-text';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
 import { Controllers } from '@oarlock/spi/controller';
+import { Network } from '@oarlock/spi/network';
 import { Roles } from '@oarlock/spi/role';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { slotName } from '@oarlock/kernel/slot';
@@ -12,6 +13,7 @@ import type { ClusterSpec, RoleName } from '../cluster-file/cluster-schema.ts';
 import type { HostAddresses, PlannedPlugin, PlanOptions } from './plan.ts';
 import { version } from '../process/version.ts';
 import { serviceAccountOf } from '../cluster-file/controller-accounts.ts';
+import { firstUsablePort } from '../process/privileged-ports.ts';
 import { environmentProxy } from '../process/environment-proxy.ts';
 import { bootstrapPolicy } from '../cluster-file/bootstrap-policy.ts';
 
@@ -85,6 +87,18 @@ function controllerRules(plugins: readonly PlannedPlugin[]): Readonly<Record<str
   return rules;
 }
 
+const dnsPort = 53;
+
+/**
+ * Returns the setting of the kubelet for pods of this host's network that have no DNS of the cluster: no plugin serves it, or its Service has a port that
+ * this process may not listen on. On other networks pods may serve the DNS Service, at a port that needs no privilege.
+ */
+function clusterDns({ spec }: ClusterFile, plugins: readonly PlannedPlugin[]): { readonly clusterDNS?: readonly string[] } {
+  const network = plugins.find(({ plugin }) => plugin.provides.token === Network.token)?.plugin;
+  const isMissing = network?.declares?.['namespace'] === 'node' && (spec.dns === undefined || firstUsablePort() > dnsPort);
+  return isMissing ? { clusterDNS: [] } : {};
+}
+
 /** The controller that signs certificates of nodes. */
 const csrSigner = 'controller-csr-signing';
 
@@ -131,9 +145,8 @@ export function withRoleConfig(
     return { ...planned, config: { proxy: environmentProxy(process.env), ...(planned.config as object) } };
   if (planned.name === csrSigner) {
     const days = certificateDays(spec);
-    return days === undefined
-      ? planned
-      : { ...planned, config: { longestSeconds: Math.round(days * 86_400), ...(planned.config as object) } };
+    if (days === undefined) return planned;
+    return { ...planned, config: { longestSeconds: Math.round(days * 86_400), ...(planned.config as object) } };
   }
   if (planned.plugin.provides.token !== Roles.token) return planned;
   const derived: Record<string, Record<string, unknown>> = {
@@ -152,6 +165,7 @@ export function withRoleConfig(
       ...(kubeletPort !== undefined && { port: kubeletPort }),
       ...(facts.loopback && { address: facts.loopback.nodeAddress }),
       ...(spec.rootless && { address: advertiseAddress(spec.server) }),
+      ...clusterDns(file, plugins),
       ...(joined && { tls: { certificateFile: joined.certificateFile, keyFile: joined.keyFile } }),
     },
     proxy: { nodeName },

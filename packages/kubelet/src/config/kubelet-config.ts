@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { z } from 'zod';
 import { isNamespacedSysctl } from '../pod-util/sysctls.ts';
 
@@ -104,6 +105,11 @@ const kubeletFields = z.strictObject({
   /** The directory that the kubelet's endpoint `/logs/` serves. */
   systemLogDir: z.string().startsWith('/').default('/var/log'),
   resolvConf: z.string().default('/etc/resolv.conf'),
+  /** The DNS servers of pods with the policy ClusterFirst; by default the DNS Service. If empty, these pods use the servers of `resolvConf`. */
+  clusterDNS: z
+    .array(z.string().refine((text) => isIP(text) !== 0, 'an IP address'))
+    .max(3)
+    .optional(),
   /**
    * The credential provider plugins of image pulls: a CredentialProviderConfig of kubelet.config.k8s.io, or a directory of them (upstream's flag
    * --image-credential-provider-config), and the directory of the programs (--image-credential-provider-bin-dir).

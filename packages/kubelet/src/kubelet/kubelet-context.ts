@@ -159,6 +159,7 @@ export function createKubeletComponents(
     }),
     allowedUnsafeSysctls: config.allowedUnsafeSysctls,
     resolvConf: config.resolvConf,
+    clusterDNS: config.clusterDNS ?? [facts.dnsServiceIP],
   };
   return { context, runtimes, defaultRuntime, credentialProviders };
 }

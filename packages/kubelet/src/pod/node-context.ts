@@ -69,6 +69,8 @@ export interface VolumeServices {
 export interface MachineServices {
   readonly hostname: string;
   readonly resolvConf: string;
+  /** DNS servers of pods with the policy ClusterFirst. If empty, these pods use the servers of `resolvConf`. */
+  readonly clusterDNS: readonly string[];
   readonly containerManager: ContainerManager;
   readonly userNamespaceManager: UserNamespaceManager;
   /** The device manager; undefined unless `devicePluginDir` is configured. */

@@ -27,7 +27,7 @@ export function configz(config: KubeletConfig, facts: { readonly domain: string;
       port: config.port,
       registerNode: config.registerNode,
       clusterDomain: facts.domain,
-      clusterDNS: [facts.dnsServiceIP],
+      clusterDNS: config.clusterDNS ?? [facts.dnsServiceIP],
       resolvConf: config.resolvConf,
       maxPods: config.maxPods,
       maxParallelImagePulls: config.maxParallelImagePulls,

@@ -36,7 +36,7 @@ describe('expansion', () => {
 
 describe('podDnsConfig', () => {
   const host = parseResolvConf('# by hand\nnameserver 9.9.9.9\nsearch old.example\nsearch corp.example. lan\noptions timeout:1 rotate\n');
-  const cluster = { domain: 'cluster.local', dnsServiceIP: '10.96.0.10' };
+  const cluster = { domain: 'cluster.local', servers: ['10.96.0.10'] };
   const of = (spec: Pod['spec'] extends infer S ? Partial<NonNullable<S>> : never) => podDnsConfig(podOf('web', spec), cluster, host).dns;
 
   it('follows the dnsPolicy', () => {
@@ -59,14 +59,34 @@ describe('podDnsConfig', () => {
     });
   });
 
+  it("uses the host's servers if the cluster has none", () => {
+    const missing = { domain: 'cluster.local', servers: [] };
+    const { dns, warnings } = podDnsConfig(podOf('web', {}), missing, host);
+    expect(dns).toEqual(host);
+    expect(warnings).toEqual([
+      {
+        reason: 'MissingClusterDNS',
+        message: expect.stringMatching(
+          /^pod: "web_default\(.*\)"\. kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy\. Falling back to "Default" policy\.$/,
+        ),
+      },
+    ]);
+    for (const dnsPolicy of ['Default', 'None']) expect(podDnsConfig(podOf('web', { dnsPolicy }), missing, host).warnings).toEqual([]);
+  });
+
   it('reports omitted entries', () => {
-    const { dns, omitted } = podDnsConfig(
+    const { dns, warnings } = podDnsConfig(
       podOf('web', { dnsPolicy: 'None', dnsConfig: { nameservers: ['1', '2', '3', '4'] } }),
       cluster,
       host,
     );
     expect(dns.servers).toEqual(['1', '2', '3']);
-    expect(omitted).toEqual(['Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 1 2 3']);
+    expect(warnings).toEqual([
+      {
+        reason: 'DNSConfigForming',
+        message: 'Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 1 2 3',
+      },
+    ]);
   });
 });
 

@@ -50,7 +50,16 @@ function sandboxAnnotations(pod: Pod, podIPs: readonly string[] | undefined): St
 /** The properties of the node that determine the config of a sandbox. */
 export type SandboxConfigNode = Pick<
   NodeContext,
-  'paths' | 'hostname' | 'facts' | 'resolvConf' | 'recorder' | 'network' | 'containerManager' | 'userNamespaceManager' | 'owner'
+  | 'paths'
+  | 'hostname'
+  | 'facts'
+  | 'resolvConf'
+  | 'clusterDNS'
+  | 'recorder'
+  | 'network'
+  | 'containerManager'
+  | 'userNamespaceManager'
+  | 'owner'
 >;
 export interface SandboxConfigRequest {
   readonly pod: Pod;
@@ -96,8 +105,8 @@ export async function generatePodSandboxConfig(
 
 async function dnsConfigOf(pod: Pod, node: SandboxConfigNode): Promise<NonNullable<PodSandboxConfig['dns']>> {
   const host = parseResolvConf(await readFile(node.resolvConf, 'utf8').catch(() => ''));
-  const { dns, omitted } = podDnsConfig(pod, node.facts, host);
-  for (const message of omitted) node.recorder.event(pod, 'Warning', 'DNSConfigForming', message);
+  const { dns, warnings } = podDnsConfig(pod, { domain: node.facts.domain, servers: node.clusterDNS }, host);
+  for (const { reason, message } of warnings) node.recorder.event(pod, 'Warning', reason, message);
   return dns;
 }
 
