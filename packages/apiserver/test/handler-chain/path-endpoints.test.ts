@@ -241,16 +241,17 @@ describe('OpenAPI', () => {
       const answer = await server.http2('GET', '/openapi/v2', { headers: { accept: `application/${name}`, 'accept-encoding': 'gzip' } });
       expect(answer.headers['content-type']).toBe('application/com.github.proto-openapi.spec.v2.v1.0+protobuf');
       const type = root.lookupType('Document');
+      type Parameter = { nonBodyParameter?: { queryParameterSubSchema?: { name: string } } };
       const document = type.toObject(type.decode(gunzipSync(answer.bytes))) as {
         swagger: string;
         paths: {
           path: {
             name: string;
-            value: { patch?: { parameters: { jsonReference?: { Ref: string } }[] } };
+            value: { patch?: { parameters: { parameter?: Parameter; jsonReference?: { Ref: string } }[] } };
           }[];
         };
         parameters: {
-          additionalProperties: { name: string; value: { nonBodyParameter: { queryParameterSubSchema?: { name: string } } } }[];
+          additionalProperties: { name: string; value: Parameter }[];
         };
         definitions: { additionalProperties: { name: string; value: Record<string, never> }[] };
       };
@@ -261,9 +262,13 @@ describe('OpenAPI', () => {
       );
       const patched = document.paths.path
         .find(({ name: path }) => path === '/api/v1/nodes/{name}')
-        ?.value.patch?.parameters.flatMap(({ jsonReference }) => jsonReference?.Ref.replace('#/parameters/', '') ?? [])
-        .map((key) => document.parameters.additionalProperties.find(({ name: shared }) => shared === key)?.value);
-      expect(patched?.map((parameter) => parameter?.nonBodyParameter.queryParameterSubSchema?.name)).toContain('fieldValidation');
+        ?.value.patch?.parameters.map(({ parameter, jsonReference }) => {
+          const key = jsonReference?.Ref.replace('#/parameters/', '');
+          return parameter ?? document.parameters.additionalProperties.find(({ name: shared }) => shared === key)?.value;
+        });
+      const queried = patched?.map((parameter) => parameter?.nonBodyParameter?.queryParameterSubSchema?.name);
+      // the parameters of one operation, and those that several share
+      expect(queried).toEqual(expect.arrayContaining(['dryRun', 'fieldManager', 'fieldValidation', 'force']));
       const pod = document.definitions.additionalProperties.find(({ name: definition }) => definition === 'io.k8s.api.core.v1.PodSpec')
         ?.value as unknown as {
         properties: {
