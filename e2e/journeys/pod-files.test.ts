@@ -10,6 +10,8 @@ import { Machine } from '../harness/machine.ts';
 import { until } from '../harness/until.ts';
 
 const modules = fileURLToPath(new URL('../../node_modules', import.meta.url));
+// an ordinary user may not listen on port 53 of the DNS Service
+const servesDns = process.getuid?.() === 0;
 const kubectl = ['/usr/bin/kubectl', '/usr/local/bin/kubectl'].find((path) => existsSync(path));
 
 /** A program that uses the official JavaScript client as it is documented for pods. */
@@ -75,7 +77,8 @@ describe.skipIf(process.getuid?.() !== 0)('files of a pod of the embedded compos
   beforeAll(async () => {
     directory = await mkdtemp('/var/tmp/oarlock-host-');
     await writeFile(join(directory, 'file'), 'host\n');
-    cluster = await machine.cluster({ spec: composition({ storage: 'embedded', runtime: 'process', network: 'host' }) });
+    const spec = composition({ storage: 'embedded', runtime: 'process', network: 'host' });
+    cluster = await machine.cluster({ spec: { ...spec, dns: { use: 'dns-server', config: { address: '127.0.0.1' } } } });
     const reader = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'view' };
     await cluster.kubectl.apply([
       { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'settings' }, data: { 'app.conf': 'one' } },
@@ -137,7 +140,10 @@ describe.skipIf(process.getuid?.() !== 0)('files of a pod of the embedded compos
     const output = await sh('hostname; cat /etc/hosts; cat /etc/resolv.conf; ls -l /dev/termination-log');
     expect(output).toMatch(/^my-host\n# Kubernetes-managed hosts file/);
     expect(output).toContain('192.0.2.1\talias.example.com');
-    expect(output).toContain('search default.svc.cluster.local svc.cluster.local cluster.local');
+    if (servesDns) {
+      expect(output).toContain('search default.svc.cluster.local svc.cluster.local cluster.local');
+      expect(await sh('getent hosts kubernetes.default')).toMatch(/^127\.\S+\.1 +kubernetes\.default\.svc\.cluster\.local/);
+    }
     expect(output).toContain('-rw-rw-rw-');
     expect(hostname()).not.toBe('my-host');
     await cluster.kubectl.apply({
