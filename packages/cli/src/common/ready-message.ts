@@ -59,10 +59,11 @@ export function readyMessage({ plan, server, startedInMs }: ReadyCluster, { data
   ].join('\n');
 }
 
-/** Returns the path of an example, relative to the current directory if it is below it. */
-function exampleFolder(name: string): string {
-  // beside `bundle` in the published package, otherwise at the root of the checkout
-  const folders = ['../examples', '../../../../examples'].map((path) => fileURLToPath(new URL(`${path}/${name}/`, import.meta.url)));
+/** Returns the path of an example, relative to the current directory if it is below it. `module` is the URL of the file that runs. */
+export function exampleFolder(name: string, module = import.meta.url): string {
+  // beside `bundle` in the published package, otherwise at the root of the checkout, where compiled modules are one folder deeper than the bundle
+  const parents = ['..', '../../..', '../../../..'];
+  const folders = parents.map((parent) => fileURLToPath(new URL(`${parent}/examples/${name}/`, module)));
   const folder = folders.find((path) => existsSync(path)) ?? `examples/${name}/`;
   const short = relative(process.cwd(), folder);
   return short.startsWith('..') ? folder : `${short}/`;

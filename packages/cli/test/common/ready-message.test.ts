@@ -1,5 +1,9 @@
-import { describe, expect, it } from 'vitest';
-import { readyMessage, type ReadyCluster } from '../../src/common/ready-message.ts';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { exampleFolder, readyMessage, type ReadyCluster } from '../../src/common/ready-message.ts';
 
 const cluster = (roles: ReadyCluster['plan']['roles'], ...ids: readonly string[]): ReadyCluster => ({
   plan: { roles, nodeName: 'n1', plugins: ids.map((id) => ({ plugin: { id } })) },
@@ -36,4 +40,20 @@ describe('the message of a process that is ready', () => {
     expect(lines[0]).toBe(first);
     expect(lines.filter((line) => line.startsWith('  '))).toEqual([expect.stringMatching(/ down --data-dir \/data$/)]);
   });
+});
+
+describe('the folder of an example', () => {
+  let root: string;
+  beforeEach(async () => {
+    root = await mkdtemp(join(tmpdir(), 'examples-'));
+    await mkdir(join(root, 'examples', 'hello'), { recursive: true });
+  });
+  afterEach(() => rm(root, { recursive: true, force: true }));
+
+  it.each(['bundle/oarlock.cjs', 'packages/cli/bundle/oarlock.cjs', 'packages/cli/dist/common/ready-message.js'])(
+    'is found from %s, whatever the current directory is',
+    (module) => {
+      expect(exampleFolder('hello', pathToFileURL(join(root, module)).href)).toBe(join(root, 'examples', 'hello', '/'));
+    },
+  );
 });
