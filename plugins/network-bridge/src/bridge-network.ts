@@ -22,7 +22,7 @@ import { cidrSize, parseCIDR } from '@oarlock/api/net/cidr';
 import { removeHostInterfaces } from './host-interfaces.ts';
 import { countLeases, hostLocalLeases } from './host-local-leases.ts';
 import { networkPlugins } from './network-list.ts';
-import { OwnAddresses } from './own-addresses.ts';
+import { SourceAddressFilter } from './source-address-filter.ts';
 
 export interface BridgeNetworkConfig {
   readonly binDirs: readonly string[];
@@ -67,7 +67,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
   readonly #attachments: Attachments;
   readonly #node: NodeSetup;
   readonly #forwarding: ForwardingRules;
-  readonly #ownAddresses: OwnAddresses;
+  readonly #sourceAddressFilter: SourceAddressFilter;
   readonly #routes: NodeRoutes | undefined;
   readonly #ipamDir: string;
   readonly #dataDir: string;
@@ -81,7 +81,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     this.#chain = new CniChain(this.#plugins);
     this.#node = new NodeSetup(context.clock, context.log);
     this.#forwarding = new ForwardingRules(context);
-    this.#ownAddresses = new OwnAddresses({ ...context, bridge: config.bridge });
+    this.#sourceAddressFilter = new SourceAddressFilter({ ...context, bridge: config.bridge });
     this.#routes = routes;
     this.#dataDir = context.dataDir;
     this.#log = context.log;
@@ -94,8 +94,8 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
       graceMs: config.gcGraceSeconds * 1000,
       context,
       foreign: (list) => hostLocalLeases(join(this.#ipamDir, list.name)),
-      attached: (result) => this.#ownAddresses.add(result),
-      detached: (result) => this.#ownAddresses.remove(result),
+      attached: (result) => this.#sourceAddressFilter.add(result),
+      detached: (result) => this.#sourceAddressFilter.remove(result),
       namespaceGone: (result) => removeHostInterfaces(context.clock, result),
     });
   }
@@ -126,7 +126,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
       ipMasq ? this.#node.masquerade(bridge, node) : this.#node.removeMasquerade(bridge).then(() => true),
       this.#node.sysctls(families),
       this.#forwarding.accept(bridge, families),
-      this.#ownAddresses.restore(() => this.#attachments.results),
+      this.#sourceAddressFilter.restore(() => this.#attachments.results),
     ]);
     const plugins = networkPlugins({ ...options, ipMasq: ipMasq && !masquerading }, node);
     if (confDir !== null) {

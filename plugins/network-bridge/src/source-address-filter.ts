@@ -9,7 +9,7 @@ import { hostInterfaces } from './host-interfaces.ts';
 
 const timeoutMs = 10_000;
 
-export interface OwnAddressesOptions {
+export interface SourceAddressFilterOptions {
   readonly clock: Clock;
   readonly log: Logger;
   /** Name of the bridge. */
@@ -24,15 +24,15 @@ export interface OwnAddressesOptions {
  * the bridge family of nftables, where packets still have the interface of their pod. They also drop ARP of other addresses, with which a pod would receive
  * packets for them, IPv6 router advertisements, and what is neither ARP nor IP.
  */
-export class OwnAddresses {
-  readonly #options: OwnAddressesOptions;
+export class SourceAddressFilter {
+  readonly #options: SourceAddressFilterOptions;
   readonly #table: string;
   /** True if nftables accepted the rules. */
   #active = false;
   /** The last transaction: each one starts after the former, so that `restore` does not lose elements of a concurrent `add`. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(options: OwnAddressesOptions) {
+  constructor(options: SourceAddressFilterOptions) {
     this.#options = options;
     this.#table = `bridge oarlock-${options.bridge}`;
   }
