@@ -165,7 +165,7 @@ function isUnknownAuthority(error: unknown): boolean {
   return false;
 }
 
-/** Updates the CAs in the kubeconfig, which may have changed. If the server cannot be reached, the running node tries again later. */
+/** Updates the CAs in the kubeconfig, which may have changed. Returns `mutual` also if the server cannot be reached: the running node tries again later. */
 async function updateAuthorities(kubeconfigFile: string, servers: ServerList): Promise<Trust> {
   const { options } = await loadKubeconfig(kubeconfigFile, { environment: {} });
   try {

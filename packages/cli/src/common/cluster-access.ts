@@ -44,9 +44,9 @@ export async function withCluster<T>(
   };
   const connectAndWork = async () => {
     access = await clusterAccess(options);
-    // connected after the limit: nothing closes it later
-    if (isLate) access.close();
-    return work(access);
+    if (!isLate) return work(access);
+    access.close(); // connected after the limit: nothing closes it later
+    throw error();
   };
   try {
     return await within(connectAndWork(), { seconds, clock, error });

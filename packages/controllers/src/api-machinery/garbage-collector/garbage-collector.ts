@@ -154,8 +154,8 @@ export class GarbageCollector implements Controller {
   }
 
   /**
-   * Returns `unknown` if the object with the uid of the reference has another kind or name than the reference. The controller then reads the object that has
-   * the kind and the name of the reference, as upstream does.
+   * Returns `unknown` if the graph has no object with the uid of the owner reference, or one of another kind or name. The controller then reads the owner by
+   * kind and name from the API server, as upstream does.
    */
   #knownOwnerState(reference: OwnerReference): OwnerState | 'unknown' {
     if (this.#absentOwners.has(reference.uid)) return 'absent';

@@ -124,7 +124,7 @@ export class NamespaceController implements Controller {
         remainingCounts.set(`${each.resource}.${each.group}`, items.length);
         const held = items.flatMap((item) => item.metadata?.finalizers ?? []);
         for (const finalizer of held) finalizers.set(finalizer, (finalizers.get(finalizer) ?? 0) + 1);
-        // no finalizer delays the deletion of these objects, and the grace periods of pods have ended
+        // these objects have no finalizers, and the grace periods of the pods have ended
         if (held.length === 0 && terminatingMs >= graceMs)
           failures.push(
             `unexpected items still remain in namespace: ${namespace} for gvr: ${each.group}/${each.version}, Resource=${each.resource}`,

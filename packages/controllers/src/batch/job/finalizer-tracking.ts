@@ -18,8 +18,8 @@ export class ReleasedPods {
   readonly #uids = new Map<string, Set<string>>();
 
   /**
-   * Returns the uids of a Job's pods. Must be called before the pods are read from the cache: a removal that the cache shows between the two is then
-   * excluded twice, not counted again.
+   * Returns the uids of a Job's pods. Must be called before the pods are read from the cache: if the cache showed the removal of a finalizer after the
+   * pods were read, this method would no longer return the uid, and the pod would be counted again.
    */
   of(key: string): ReadonlySet<string> {
     return new Set(this.#uids.get(key));

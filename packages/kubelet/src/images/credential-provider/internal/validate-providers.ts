@@ -33,8 +33,7 @@ function validateName(errors: Errors, path: string, name: string): void {
   if (name === '') errors.push(required(path));
   else if (name === '.' || name === '..') errors.push(invalid(path, name, `provider name cannot be '${name}'`));
   else if (/[/\\]/.test(name)) errors.push(invalid(path, name, "provider name cannot contain '/' or '\\'"));
-  // eslint-disable-next-line no-control-regex -- control characters are what is rejected
-  else if (/[\s\u0000-\u001f]/.test(name)) errors.push(invalid(path, name, 'provider name cannot contain spaces'));
+  else if (/[\s\p{Cc}]/u.test(name)) errors.push(invalid(path, name, 'provider name cannot contain spaces'));
 }
 
 function validateApiVersion(errors: Errors, path: string, version: string): void {

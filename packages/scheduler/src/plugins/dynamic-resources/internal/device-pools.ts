@@ -85,8 +85,8 @@ const concernsNode = (slice: ResourceSlice, node: Node): boolean =>
 /**
  * Returns what a node can access of a pool, or undefined if that is nothing.
  *
- * Only slices that concern the node determine the generation ({@link currentSlices}). Slices of other nodes count if the node's own slices are not the whole pool (`GatherPools` of
- * k8s.io/dynamic-resource-allocation). Unlike there, counters that are local to another node do not raise the generation.
+ * Only slices that concern the node determine the generation ({@link currentSlices}). Slices of other nodes count if the node's own slices are not the
+ * whole pool (`GatherPools` of k8s.io/dynamic-resource-allocation). Unlike there, counters that are local to another node do not raise the generation.
  */
 function poolForNode({ driver, name, slices }: PoolSlices, node: Node): DevicePool | undefined {
   const concerning = slices.filter((slice) => concernsNode(slice, node));
