@@ -192,6 +192,20 @@ describe('DaemonSetController', () => {
     expect(images(alive(api))).toEqual(['a:1', 'a:1', 'a:2']);
   });
 
+  it('does not delete a failed pod again in the rolling update of the same sync', async () => {
+    const life = await runControllers([daemonSet], { seed: three });
+    const { api, clock } = life;
+    await api.client().create(daemonSets, set());
+    await life.whenIdle();
+    const [pod] = alive(api) as [Pod];
+    api.requests.length = 0;
+    await Promise.all([patch(api, { template: template('a:2') }), setPodTerminated(api, { pod, exitCode: 1, at: clock.now() })]);
+    await life.whenIdle();
+    const deletions = api.requests.filter(({ verb, name }) => verb === 'delete' && name === pod.metadata?.name);
+    expect(deletions).toHaveLength(1);
+    expect(images(alive(api))).toEqual(['a:2', 'a:2', 'a:2']);
+  });
+
   it('creates no pod twice while its cache is stale', async () => {
     const life = await runControllers([daemonSet], { seed: three });
     const { api, clock } = life;
