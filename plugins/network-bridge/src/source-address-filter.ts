@@ -1,5 +1,6 @@
 import { isIPv6 } from 'node:net';
 import type { CniResult } from '@oarlock/network-cni/cni/protocol';
+import { deferred, type Deferred } from '@oarlock/primitives/concurrency/deferred';
 import type { Clock } from '@oarlock/primitives/clock';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
@@ -14,6 +15,14 @@ export interface SourceAddressFilterOptions {
   readonly log: Logger;
   /** Name of the bridge. */
   readonly bridge: string;
+  /** Applies a transaction. Returns why it was rejected, or undefined. By default the program nft. */
+  readonly apply?: (script: string) => Promise<string | undefined>;
+}
+
+/** A part of a transaction, and its result. */
+interface Change {
+  readonly script: string;
+  readonly done: Deferred;
 }
 
 /**
@@ -27,20 +36,24 @@ export interface SourceAddressFilterOptions {
 export class SourceAddressFilter {
   readonly #options: SourceAddressFilterOptions;
   readonly #table: string;
+  readonly #apply: (script: string) => Promise<string | undefined>;
   /** True if nftables accepted the rules. */
   #active = false;
+  /** Changes for the next transaction. */
+  #pending: Change[] = [];
   /** The last transaction: each one starts after the former, so that `restore` does not lose elements of a concurrent `add`. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: SourceAddressFilterOptions) {
     this.#options = options;
     this.#table = `bridge oarlock-${options.bridge}`;
+    this.#apply = options.apply ?? ((script) => applyWithNft(options.clock, script));
   }
 
   /** Replaces the rules by those for the attachments of this node. Logs a warning if nftables does not accept them. */
   restore(results: () => readonly CniResult[]): Promise<void> {
     return this.#enqueue(async () => {
-      const reason = await this.#reject(
+      const reason = await this.#apply(
         `${emptyRules(this.#table)}${results()
           .map((result) => this.#elements('add', result))
           .join('')}`,
@@ -62,11 +75,24 @@ export class SourceAddressFilter {
     return this.#change(this.#elements('add', result) + this.#elements('delete', result));
   }
 
+  /** Changes that wait for a transaction share the next one: nft takes as long for many elements as for one. */
   #change(script: string): Promise<void> {
-    return this.#enqueue(async () => {
-      const reason = this.#active && script !== '' ? await this.#reject(script) : undefined;
-      if (reason !== undefined) throw new NetworkError('PluginFailed', `nft: ${reason}`);
-    });
+    if (script === '') return Promise.resolve();
+    const change = { script, done: deferred() };
+    this.#pending.push(change);
+    if (this.#pending.length === 1) void this.#enqueue(() => this.#applyPending());
+    return change.done.promise;
+  }
+
+  async #applyPending(): Promise<void> {
+    const changes = this.#pending.splice(0);
+    const reason = this.#active ? await this.#apply(changes.map(({ script }) => script).join('')) : undefined;
+    for (const { script, done } of changes) {
+      // a transaction is all or nothing: find out which change was rejected
+      const own = reason === undefined || changes.length === 1 ? reason : await this.#apply(script);
+      if (own === undefined) done.resolve();
+      else done.reject(new NetworkError('PluginFailed', `nft: ${own}`));
+    }
   }
 
   #enqueue(work: () => Promise<void>): Promise<void> {
@@ -84,15 +110,14 @@ export class SourceAddressFilter {
       ])
       .join('');
   }
+}
 
-  /** Applies a transaction. Returns why nft rejected it, or undefined. */
-  async #reject(script: string): Promise<string | undefined> {
-    try {
-      const { exitCode, stderr, killed } = await runProgram(this.#options.clock, 'nft', ['-f', '-'], { stdin: script, timeoutMs });
-      return exitCode === 0 ? undefined : (killed ?? stderr.trim().slice(0, 500));
-    } catch (error) {
-      return errorText(error);
-    }
+async function applyWithNft(clock: Clock, script: string): Promise<string | undefined> {
+  try {
+    const { exitCode, stderr, killed } = await runProgram(clock, 'nft', ['-f', '-'], { stdin: script, timeoutMs });
+    return exitCode === 0 ? undefined : (killed ?? stderr.trim().slice(0, 500));
+  } catch (error) {
+    return errorText(error);
   }
 }
 
