@@ -68,7 +68,7 @@ describe('ImageManager', () => {
     const pull = (of: Pod, reference = image, imagePullPolicy?: 'Never') =>
       manager.ensureImageExists({
         pod: of,
-        container: { name: 'main', image: reference, imagePullPolicy },
+        container: { name: 'main', image: reference, ...(imagePullPolicy && { imagePullPolicy }) },
         sandbox: {} as PodSandboxConfig,
         signal: new AbortController().signal,
         spanContext: undefined,
