@@ -30,7 +30,7 @@ export interface HostRelayOptions {
 }
 
 const dnsPort = 53;
-/** When ports that another program has are tried again: the kernel does not tell when it closes them. Milliseconds. */
+/** When ports that another program has are tried again: the kernel has no event for a port that becomes free. Milliseconds. */
 const retryMs = 5_000;
 const keyOf = ({ address, port, target }: PublishedPort) => `${target.protocol} ${address}:${port} ${target.address}:${target.port}`;
 

@@ -113,7 +113,7 @@ describe('ImagePullManager', () => {
       expect(await check(manager, [credentials({ ...account, ...different })])).toBe(true);
   });
 
-  it('lets all pods use what the node pulled, and asks for no credentials', async () => {
+  it('lets all pods use what the node pulled, without a lookup of their credentials', async () => {
     const manager = await open();
     await pulled(manager, credentials({}));
     await pulled(manager, credentials());

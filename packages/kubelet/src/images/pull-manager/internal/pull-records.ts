@@ -38,7 +38,7 @@ const byCoordinates = (a: Coordinates, b: Coordinates): number => {
   return (first ?? '') < (second ?? '') ? -1 : 1;
 };
 
-/** Returns what a record says about the credentials of a pull. Credentials of the node and anonymous pulls make the image accessible to all pods. */
+/** Returns the credentials of a pull as a record contains them. Credentials of the node and anonymous pulls make the image accessible to all pods. */
 export function pullCredentialsOf(used: TrackedAuth | undefined): ImagePullCredentials {
   if (used?.source === undefined) return { nodePodsAccessible: true };
   const { kind, ...source } = used.source;

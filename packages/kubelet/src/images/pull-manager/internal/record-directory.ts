@@ -20,7 +20,7 @@ export interface RecordDirectoryOptions<T> {
 /** Records in files of their own (mode 0600), named by the digests of their keys, as upstream's kubelet stores them. Reads are from memory. */
 export class RecordDirectory<T> {
   readonly #options: RecordDirectoryOptions<T>;
-  /** By file name. Undefined if the file cannot be read: then there is a record, but not what it says. */
+  /** By file name. Undefined if the file cannot be read: then there is a record of unknown content. */
   readonly #records = new Map<string, T | undefined>();
   readonly #writes = new KeyedLock();
 
