@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { cpuWeight } from '@oarlock/api/component-helpers/cpu-weight';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { LinuxResources } from '@oarlock/spi/runtime';
