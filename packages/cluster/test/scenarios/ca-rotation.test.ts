@@ -57,7 +57,8 @@ describe('a CA rotation', () => {
 
   it.each(['ca', 'front-proxy-ca'] as const)('changes nothing when a step of %s is repeated', async (name) => {
     await open();
-    const state = async () => Promise.all((await readdir(pki)).sort().map(async (each) => [each, await file(each).catch(() => 'a folder')]));
+    const state = async () =>
+      Promise.all((await readdir(pki)).sort().map(async (each) => [each, await file(each).catch(() => 'a folder')]));
     for (const step of ['add', 'use', 'end'] as const) {
       await rotateAuthority(pki, step, name);
       const taken = await state();
