@@ -61,9 +61,9 @@ describe('a CA rotation', () => {
       Promise.all((await readdir(pki)).sort().map(async (each) => [each, await file(each).catch(() => 'a folder')]));
     for (const step of ['add', 'use', 'end'] as const) {
       await rotateAuthority(pki, step, name);
-      const taken = await state();
+      const stateAfterStep = await state();
       await rotateAuthority(pki, step, name);
-      expect(await state(), step).toEqual(taken);
+      expect(await state(), step).toEqual(stateAfterStep);
     }
   });
 

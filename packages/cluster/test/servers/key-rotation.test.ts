@@ -89,9 +89,9 @@ describe('a rotation of shared keys', () => {
     const servers = { add: [], use: trusting(ca, 2), end: trusting([...ca].reverse(), 3) };
     for (const step of ['add', 'use', 'end'] as const) {
       await take('ca', step, servers[step]);
-      const taken = await record();
-      await take('ca', step, [server('a', { ...servers[step][0], keysGeneration: taken.generation })]);
-      expect(await record(), step).toEqual(taken);
+      const recordAfterStep = await record();
+      await take('ca', step, [server('a', { ...servers[step][0], keysGeneration: recordAfterStep.generation })]);
+      expect(await record(), step).toEqual(recordAfterStep);
     }
     expect((await record()).generation).toBe(4);
   });
