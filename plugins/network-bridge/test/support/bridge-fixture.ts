@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
+import { loaderFlags, programPath } from '@oarlock/primitives/os/bundled-program';
 import { noTracer } from '@oarlock/kernel/tracing';
 import type { Attachment, NodeNetwork } from '@oarlock/spi/network';
 import type { NetworkFixture } from '@oarlock/spi/network/contract';
@@ -30,7 +31,7 @@ export interface BridgeFixture extends NetworkFixture {
   readonly driver: BridgeNetwork;
   readonly directory: string;
   readonly bridge: string;
-  restart(): Promise<BridgeNetwork>;
+  restart(changed?: Partial<BridgeNetworkConfig>): Promise<BridgeNetwork>;
   newNetns(): Promise<{ readonly path: string; remove(): Promise<void> }>;
 }
 
@@ -44,21 +45,25 @@ export async function openBridge(
   const settings: BridgeNetworkConfig = {
     ...(plugin.config.parse({}) as BridgeNetworkConfig),
     confDir: join(directory, 'net.d'),
+    cniCacheDir: join(directory, 'cni-cache'),
     bridge,
     name: bridge,
     ...config,
   };
   const drivers: BridgeNetwork[] = [];
-  const make = async () => {
-    const driver = new BridgeNetwork(settings, {
-      traits,
-      context: {
-        log: silentLogger,
-        clock: systemClock,
-        tracer: noTracer,
-        dataDir: join(directory, 'data'),
+  const make = async (changed: Partial<BridgeNetworkConfig> = {}) => {
+    const driver = new BridgeNetwork(
+      { ...settings, ...changed },
+      {
+        traits,
+        context: {
+          log: silentLogger,
+          clock: systemClock,
+          tracer: noTracer,
+          dataDir: join(directory, 'data'),
+        },
       },
-    });
+    );
     await driver.start();
     drivers.push(driver);
     return driver;
@@ -94,13 +99,11 @@ export async function openBridge(
     async crashAdd(attachment: Attachment, ofNode: NodeNetwork) {
       const data = join(directory, 'data');
       await mkdir(join(data, 'ipam', bridge), { recursive: true });
-      const program = fileURLToPath(new URL('./crashing-add.ts', import.meta.url));
+      const program = fileURLToPath(new URL('./crashing-add.mjs', import.meta.url));
       const child = spawn(
         process.execPath,
         [
-          '--conditions=@oarlock/source',
-          '--import',
-          '@oxc-node/core/register',
+          ...loaderFlags(programPath('@oarlock/network-bridge/bridge-network', import.meta.url)),
           program,
           data,
           JSON.stringify(settings),
