@@ -11,20 +11,27 @@ const inPackages = (names: string) => [`**/${names}/test/**/*.test.ts`];
 const measured = inPackage('{request-bombs,cost-estimate,rule-validation,leaks,large-bodies,list-turns,workqueue}');
 /** They mainly start daemons, clusters and processes. */
 const withProcesses = inPackages('{cli,cluster,csi-hostpath,network-bridge,runtime-*,storage-etcd,storage-embedded,testing,volume-csi}');
-/** Tests of those packages that start nothing. Loading the modules of the packages is most of their cost, so they share a process. */
+/** Tests of those packages that start no daemons. Loading and compiling the modules of the packages is most of their cost, so they share a process. */
 const withoutProcesses = [
   'cli/test/{completion,doctor,explain,status}/**/*',
-  'cli/test/common/{admin-access,command-error,command-name,output}',
+  'cli/test/{common,dev}/*',
+  'cli/test/nodes/rootless/relay/*',
+  'cli/test/nodes/rootless/{rootless-problem,subordinate-users}',
   'cli/test/config/{config,edit-cluster-file,npm-install}',
   'cli/test/export/{component-manifests,required-rules}',
-  'cluster/test/{configuration,hosting/internal,identity,paths,servers}/*',
+  'cluster/test/{configuration,hosting/internal,identity,paths,process,servers}/*',
   'cluster/test/pki/!(keys)',
   'cluster/test/composition/!(controller-rules|match-warnings)',
   'cluster/test/workers/{process-calls,remote-audit,remote-paths}',
+  'runtime-{docker,process}/test/scenarios/pure-functions',
+  'runtime-docker/test/engine/*',
   'runtime-oci/test/{spec,images,containers,modes}/*',
-  'storage-etcd/test/{client,s3}/*',
-  'storage-etcd/test/managed/{maintenance,member-program,membership}',
-  'volume-csi/test/{node,registration,sidecars}/*',
+  'storage-embedded/test/plugin',
+  'storage-etcd/test/{client,rpc,s3}/*',
+  'storage-etcd/test/managed/{maintenance,member-program,membership,waiting-reason}',
+  'testing/test/*',
+  'testing/test/scenarios/!(plugin-hosting|request-bombs)',
+  'volume-csi/test/{driver,node,registration,scenarios,sidecars}/*',
 ].map((path) => `**/${path}.test.ts`);
 /** They change rules and routes of the kernel. */
 const inNetworks = [
