@@ -36,7 +36,7 @@ const writerPod = (name: string, image: string) => ({
   },
 });
 
-/** Asserts that the bridge accepts packets of each pod from the address of that pod only, whoever attached the pod. */
+/** Asserts that the bridge accepts packets of each pod from the address of that pod only, also if the container runtime attached it. */
 export async function sourcesAreBound(stage: MatrixApplication): Promise<void> {
   const bound = await mustRun('nft', ['list', 'set', 'bridge', `oarlock-${stage.bridge}`, 'own4']);
   const addresses = new Set(Array.from(bound.matchAll(/"veth[0-9a-f]+" \. \S+ \. ([\d.]+)/g), ([, address]) => address));

@@ -85,7 +85,7 @@ export class UdpListener {
     flow.timer.cancel();
     flow.timer = this.#clock.after(idleMs, () => this.#end(key, flow));
     if (flow.connected)
-      flow.socket.send(data, () => {}); // as lost if the endpoint refuses it
+      flow.socket.send(data, () => {}); // a failed send is a lost datagram
     else if (flow.waiting.length < maxWaiting) flow.waiting.push(data);
   }
 

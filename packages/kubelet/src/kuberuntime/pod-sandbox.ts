@@ -48,7 +48,7 @@ async function applyNetworkPolicies(pass: SyncPass, { ips }: PodSandboxStatus): 
   await pass.step('NetworkPolicy', (call) => policy.protect({ namespace, name, uid, labels, ips }, call));
 }
 
-/** Tells the network plugin about a sandbox that the container runtime attached. */
+/** Reports a sandbox that the container runtime attached to the network plugin. */
 async function adoptAttachment(pass: SyncPass, { id }: PodSandboxStatus): Promise<void> {
   const { node, runtime } = pass.record;
   const { network } = node;
