@@ -41,15 +41,19 @@ function useNodeUse(client: ApiClient, isServed: boolean): Use | undefined {
   return use.cpu.length === 0 ? undefined : use;
 }
 
-/** Returns the sum of the requests of all pods, and their number; the requests are absent in a cluster with too many pods to read them all. */
+/** Returns the sum of the requests of the pods on nodes, and their number; the requests are absent in a cluster with too many pods to read them all. */
 async function requestsOf(client: ApiClient, signal: AbortSignal) {
   const { items, metadata } = await client.json<ObjectList<PodWithRequests>>('/api/v1/pods', { query: { limit: maxPods }, signal });
-  const count = items.length + (metadata.remainingItemCount ?? 0);
-  if (metadata.remainingItemCount !== undefined) return { count };
-  const active = items.filter(({ status }) => status?.phase !== 'Succeeded' && status?.phase !== 'Failed');
+  if (metadata.remainingItemCount !== undefined) return { count: items.length + metadata.remainingItemCount };
+  return requestsOnNodes(items);
+}
+
+/** Sums up what pods that use a node request. Pods without a node, such as one that no node can run, use nothing. */
+export function requestsOnNodes(pods: readonly PodWithRequests[]) {
+  const placed = pods.filter(({ spec, status }) => (spec?.nodeName ?? '') !== '' && status?.phase !== 'Succeeded' && status?.phase !== 'Failed');
   const requested = (name: string) =>
-    sum(active.flatMap(({ spec }) => (spec?.containers ?? []).map(({ resources }) => quantity(resources?.requests?.[name]))));
-  return { count, cpu: requested('cpu'), memory: requested('memory') };
+    sum(placed.flatMap(({ spec }) => (spec?.containers ?? []).map(({ resources }) => quantity(resources?.requests?.[name]))));
+  return { count: placed.length, cpu: requested('cpu'), memory: requested('memory') };
 }
 
 /** What the nodes can run, what pods request, and what they use. */
