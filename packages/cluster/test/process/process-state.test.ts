@@ -40,7 +40,6 @@ describe('the lock of a data directory', () => {
       `${file} cannot be created: a file has this name. Name another data directory with \`--data-dir DIR\``,
     );
     await expect(acquire(join(file, 'data'))).rejects.toThrow('a part of its path is a file');
-    await expect(acquire('/proc/data')).rejects.toThrow('/proc/data cannot be created: the directory above it cannot be written');
   });
 
   it('is held by one process at a time', async () => {
