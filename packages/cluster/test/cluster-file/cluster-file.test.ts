@@ -105,7 +105,7 @@ const mistakes: readonly Mistake[] = [
   mistake(
     'ranges of Services and pods that overlap',
     `${head}spec:\n  networking: { podCIDRs: [fd00::/64, 10.0.0.0/8], serviceCIDRs: [fd01::/112, 10.96.0.0/16] }\n`,
-    ['ConfigInvalid', 5, 74, 'spec.networking.serviceCIDRs.1', /10\.0\.0\.0\/8 is in podCIDRs, got "10\.96\.0\.0\/16"$/, listed],
+    ['ConfigInvalid', 5, 79, 'spec.networking.serviceCIDRs.1', /10\.0\.0\.0\/8 is in podCIDRs, got "10\.96\.0\.0\/16"$/, listed],
   ),
   mistake('an unknown top-level key', `${head}specs: {}\n`, ['ConfigInvalid', 4, 1, '', /^unknown key specs$/, spelling]),
   mistake('an unknown section', `${head}spec:\n  storge: storage-memory\n`, [
