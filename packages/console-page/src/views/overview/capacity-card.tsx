@@ -21,6 +21,12 @@ interface PodWithRequests {
   readonly status?: { readonly phase?: string };
 }
 
+interface PodRequests {
+  readonly count: number;
+  readonly cpu?: number;
+  readonly memory?: number;
+}
+
 /** metrics.k8s.io offers no watch; the metrics server scrapes nodes every 15 seconds. */
 const samplePeriodMs = 15_000;
 const maxPods = 2_000;
@@ -42,14 +48,14 @@ function useNodeUse(client: ApiClient, isServed: boolean): Use | undefined {
 }
 
 /** Returns the sum of the requests of the pods on nodes, and their number; the requests are absent in a cluster with too many pods to read them all. */
-async function requestsOf(client: ApiClient, signal: AbortSignal) {
+async function requestsOf(client: ApiClient, signal: AbortSignal): Promise<PodRequests> {
   const { items, metadata } = await client.json<ObjectList<PodWithRequests>>('/api/v1/pods', { query: { limit: maxPods }, signal });
   if (metadata.remainingItemCount !== undefined) return { count: items.length + metadata.remainingItemCount };
   return requestsOnNodes(items);
 }
 
 /** Sums up what pods that use a node request. Pods without a node, such as one that no node can run, use nothing. */
-export function requestsOnNodes(pods: readonly PodWithRequests[]) {
+export function requestsOnNodes(pods: readonly PodWithRequests[]): PodRequests {
   const placed = pods.filter(({ spec, status }) => (spec?.nodeName ?? '') !== '' && status?.phase !== 'Succeeded' && status?.phase !== 'Failed');
   const requested = (name: string) =>
     sum(placed.flatMap(({ spec }) => (spec?.containers ?? []).map(({ resources }) => quantity(resources?.requests?.[name]))));
