@@ -59,7 +59,7 @@ export function parseWithFaults(text: string, path: string): ParsedClusterFile {
   return validate(value, { path, start, locate: locator(document, lines, path) });
 }
 
-/** Says in the terms of a cluster file what the parser says in its own. */
+/** Returns the message and remedy for a syntax error, in the terms of a cluster file. */
 function describeSyntaxError({ code, message, pos: [start] }: YAMLParseError, text: string): Pick<Fault, 'message' | 'remedy'> {
   if (code === 'DUPLICATE_KEY') {
     const [key = ''] = /^[^\s:]*/.exec(text.slice(start)) ?? [];

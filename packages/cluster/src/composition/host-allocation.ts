@@ -69,14 +69,14 @@ export class HostAllocation {
 
   /** Claims what the plugins cannot share with other clusters of the host. @throws WiringError if another process holds a part */
   async claimParts(plugins: readonly PluginParts[]): Promise<void> {
-    const refused = await refusedParts(plugins, this.#claims);
-    const [first] = refused;
+    const rejected = await rejectedParts(plugins, this.#claims);
+    const [first] = rejected;
     if (first === undefined) return;
     throw new WiringError([
       {
         code: 'StartFailed',
         path: first.path,
-        message: `another cluster of this host uses ${refused.map(({ part }) => part).join(', ')}`,
+        message: `another cluster of this host uses ${rejected.map(({ part }) => part).join(', ')}`,
         remedy: 'stop the other cluster, or run this one with `-f embedded`, in another network namespace or on another machine',
       },
     ]);
@@ -194,21 +194,21 @@ interface Part {
 }
 
 /** Claims the parts of plugins and returns those that another process holds. */
-async function refusedParts(plugins: readonly PluginParts[], claims: Pick<HostClaims, 'claim'>): Promise<readonly Part[]> {
+async function rejectedParts(plugins: readonly PluginParts[], claims: Pick<HostClaims, 'claim'>): Promise<readonly Part[]> {
   const paths = new Map(plugins.flatMap((planned) => exclusiveParts(planned).map((part) => [part, planned.path] as const)));
-  const refused: Part[] = [];
+  const rejected: Part[] = [];
   for (const [part, path] of paths) {
     // a path of a socket can be longer than the name of an abstract socket
-    if (!(await claims.claim(`part/${createHash('sha256').update(part).digest('hex')}`))) refused.push({ part, path });
+    if (!(await claims.claim(`part/${createHash('sha256').update(part).digest('hex')}`))) rejected.push({ part, path });
   }
-  return refused;
+  return rejected;
 }
 
 /** Returns a part that another cluster of this host uses and a plugin needs, or undefined. */
 export async function partInUse(plugin: PluginParts): Promise<string | undefined> {
   const claims = new HostClaims();
   try {
-    return (await refusedParts([plugin], claims))[0]?.part;
+    return (await rejectedParts([plugin], claims))[0]?.part;
   } finally {
     claims.release();
   }

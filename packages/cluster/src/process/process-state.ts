@@ -28,7 +28,7 @@ const creationProblems: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full',
 };
 
-/** Creates a data directory unless it exists. @throws Error that says why it cannot be created */
+/** Creates a data directory unless it exists. @throws Error with the reason if it cannot be created */
 export async function createDataDir(dataDir: string): Promise<void> {
   try {
     await mkdir(dataDir, { recursive: true, mode: 0o700 });

@@ -99,20 +99,20 @@ describe('completionsAt', () => {
   });
 
   it('completes inside an open quote, and closes it', () => {
-    const completed = (text: string) => {
+    const completionOf = (text: string) => {
       const caret = text.indexOf('|');
       const position = positionAt(text.replace('|', ''), caret);
       const [item] = position === undefined ? [] : completionsAt(position, schemas, types);
       return position && item && text.slice(0, position.from) + item.insert + text.replace('|', '').slice(position.to);
     };
-    expect(completed(`${head}spec:\n  containers:\n  - imagePullPolicy: "Nev|`)).toBe(
+    expect(completionOf(`${head}spec:\n  containers:\n  - imagePullPolicy: "Nev|`)).toBe(
       `${head}spec:\n  containers:\n  - imagePullPolicy: "Never"`,
     );
-    expect(completed(`${head}spec:\n  containers:\n  - 'imagePullPolicy': 'Nev|er' # all`)).toBe(
+    expect(completionOf(`${head}spec:\n  containers:\n  - 'imagePullPolicy': 'Nev|er' # all`)).toBe(
       `${head}spec:\n  containers:\n  - 'imagePullPolicy': 'Never' # all`,
     );
-    expect(completed(`${head}spec:\n  "rep|`)).toBe(`${head}spec:\n  "replicas": `);
-    expect(completed('"kind": "|')).toBe('"kind": "Deployment"');
+    expect(completionOf(`${head}spec:\n  "rep|`)).toBe(`${head}spec:\n  "replicas": `);
+    expect(completionOf('"kind": "|')).toBe('"kind": "Deployment"');
     // a boolean in quotes is a string
     expect(labels(`${head}spec:\n  paused: "t|`)).toEqual([]);
     for (const closed of ['"Nev"|', `"Nev'|`, '"Nev\\|'])
