@@ -1,4 +1,3 @@
-import { Duplex } from 'node:stream';
 import { decodeManagers } from '@oarlock/api/managed-fields/managers';
 import { applyJsonPatch } from '@oarlock/api/patches/json-patch';
 import { applyMergePatch } from '@oarlock/api/patches/merge-patch';
@@ -23,8 +22,6 @@ import { KubeconfigError, parseKubeconfig } from '@oarlock/client/kubeconfig';
 import { csiTable } from '@oarlock/csi/csi-messages';
 import { decodeMessage } from '@oarlock/dns-server/message/message';
 import { CniError, parseResult, toNetworkResult } from '@oarlock/network-cni/cni/protocol';
-import { SpdyConnection } from '@oarlock/spdy/connection';
-import { encodeFrame } from '@oarlock/spdy/frames';
 import fc from 'fast-check';
 import { ca, certificateTargets } from './certificate-targets.ts';
 import type { FuzzTarget } from './engine.ts';
@@ -33,6 +30,7 @@ import { jsonValue, mutatedBytes, mutatedText } from './inputs.ts';
 import { imageTargets } from './image-targets.ts';
 import { messageTargets } from './message-targets.ts';
 import { signedTargets } from './signed-targets.ts';
+import { spdyTargets } from './spdy-targets.ts';
 
 const isStatus = (error: unknown): boolean => error instanceof StatusError && error.code < 500;
 const isParseError = (error: unknown): boolean => error instanceof ParseError;
@@ -104,17 +102,6 @@ const dnsAnswer = Buffer.from(
   'hex',
 );
 
-/** Feeds bytes to one end of a SPDY connection and waits until it has read them or closed. */
-async function readSpdy(bytes: Buffer): Promise<void> {
-  const socket = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });
-  const connection = new SpdyConnection(socket, { role: 'server', onStream: (stream) => stream.on('error', () => {}) });
-  socket.on('error', () => {});
-  socket.push(bytes);
-  await new Promise((resolve) => setImmediate(resolve));
-  socket.destroy();
-  await connection.closed;
-}
-
 export const targets: readonly FuzzTarget[] = [
   target({
     name: 'HTTP targets',
@@ -151,23 +138,6 @@ export const targets: readonly FuzzTarget[] = [
     isRejection: isStatus,
   }),
   target({ name: 'protobuf', inputs: mutatedBytes(protobufPod), parse: (bytes) => decodeProtobuf(bytes), isRejection: isStatus }),
-  target({
-    name: 'SPDY frames',
-    inputs: mutatedBytes(
-      Buffer.concat([encodeFrame({ type: 'ping', id: 1 }), encodeFrame({ type: 'windowUpdate', stream: 1, delta: 10 })]),
-      encodeFrame({
-        type: 'synStream',
-        stream: 1,
-        fin: false,
-        unidirectional: false,
-        priority: 0,
-        block: Buffer.from('78bbe3c6a7c202000000ffff', 'hex'),
-      }),
-      encodeFrame({ type: 'settings', values: new Map([[4, 100]]) }),
-    ),
-    parse: readSpdy,
-    isRejection: never,
-  }),
   target({
     name: 'CEL',
     inputs: mutatedText(
@@ -289,6 +259,7 @@ export const targets: readonly FuzzTarget[] = [
   ...certificateTargets,
   ...framedTargets,
   ...signedTargets,
+  ...spdyTargets,
   ...messageTargets,
   ...imageTargets,
 ];

@@ -1,3 +1,4 @@
+import { mustRun } from '../harness/programs.ts';
 import { until, untilValue } from '../harness/until.ts';
 import type { MatrixApplication } from './application.ts';
 
@@ -34,6 +35,14 @@ const writerPod = (name: string, image: string) => ({
     volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'kept' } }],
   },
 });
+
+/** Asserts that the bridge accepts packets of each pod from the address of that pod only, whoever attached the pod. */
+export async function sourcesAreBound(stage: MatrixApplication): Promise<void> {
+  const bound = await mustRun('nft', ['list', 'set', 'bridge', `oarlock-${stage.bridge}`, 'own4']);
+  const addresses = new Set(Array.from(bound.matchAll(/"veth[0-9a-f]+" \. \S+ \. ([\d.]+)/g), ([, address]) => address));
+  const unbound = (await stage.pods()).filter(({ status }) => !addresses.has(status.podIP));
+  if (unbound.length > 0) throw new Error(`no rule for ${unbound.map(({ status }) => status.podIP).join(', ')} in ${bound}`);
+}
 
 /** Asserts that a policy makes a pod unreachable, and that its deletion makes it reachable again. */
 export async function policyHolds(stage: MatrixApplication): Promise<void> {

@@ -8,7 +8,7 @@ import { httpGet } from '../harness/http.ts';
 import type { Machine } from '../harness/machine.ts';
 import { Daemon, killPid, runProgram } from '../harness/programs.ts';
 import { until, untilValue } from '../harness/until.ts';
-import { claimKeeps, policyHolds } from './claims-and-policies.ts';
+import { claimKeeps, policyHolds, sourcesAreBound } from './claims-and-policies.ts';
 import type { Combination } from './combinations.ts';
 import { MatrixApplication } from './application.ts';
 import type { Results } from './results.ts';
@@ -166,7 +166,10 @@ export function journeys(combination: Combination, { machine, results }: Matrix)
   });
 
   // policies do not apply to pods in the host network
-  it.skipIf(simulated || network === 'host')('policy', () => policyHolds(stage));
+  it.skipIf(simulated || network === 'host')('policy', async () => {
+    if (network === 'bridge') await sourcesAreBound(stage);
+    await policyHolds(stage);
+  });
 
   it.skipIf(!withClaims)('claims', () => claimKeeps(stage));
 

@@ -1,3 +1,4 @@
+import { Resolver } from 'node:dns/promises';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
@@ -10,6 +11,7 @@ import { composition } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
 import { processesBelow } from '../harness/programs.ts';
 import { root } from '../harness/oarlock.ts';
+import { until } from '../harness/until.ts';
 import { Caller, clientCertificate } from './support/callers.ts';
 import { listeningSockets, type ListeningSocket } from './support/listening-sockets.ts';
 
@@ -28,6 +30,8 @@ type Service = Item & {
   readonly status: { readonly loadBalancer?: { readonly ingress?: readonly { readonly ip: string }[] } };
 };
 const servicePath = '/api/v1/namespaces/default/services/web';
+const dnsServicePath = '/api/v1/namespaces/kube-system/services/kube-dns';
+const dnsSlicePath = '/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices/kube-dns-node-a';
 
 beforeAll(async () => {
   const spec = composition({ storage: 'embedded', runtime: 'process', network: 'host' });
@@ -36,6 +40,7 @@ beforeAll(async () => {
       ...spec,
       runtimes: ['runtime-process', { use: 'runtime-oci', config: { required: false } }],
       volumes: ['volume-csi'],
+      dns: { use: 'dns-server', config: { address: '127.0.0.1' } },
       cloud: 'cloud-local',
       paths: ['console'],
       controllers: ['controller-metrics-server'],
@@ -73,6 +78,11 @@ beforeAll(async () => {
   await api.until('the pod is ready', api.pods('default'), (pods: readonly (Item & { readonly status?: { readonly phase?: string } })[]) =>
     pods.some(({ status }) => status?.phase === 'Running'),
   );
+  const resolver = new Resolver({ timeout: 1000, tries: 1 });
+  await until('the DNS Service answers', async () => {
+    resolver.setServers([(await api.get<Service>(dnsServicePath)).spec.clusterIP]);
+    return (await resolver.resolve4('kubernetes.default.svc.cluster.local')).length === 1;
+  });
 });
 afterAll(() => {
   anonymous.close();
@@ -102,7 +112,14 @@ async function expected(): Promise<ReadonlyMap<string, string>> {
   type ApiService = Item & { readonly spec: { readonly service: { readonly port: number } } };
   const metrics = await cluster.api.get<ApiService>('/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.metrics.k8s.io');
   const kubernetes = await cluster.api.get<Service>('/api/v1/namespaces/default/services/kubernetes');
+  const dns = (await cluster.api.get<Service>(dnsServicePath)).spec.clusterIP;
+  type Slice = Item & { readonly ports: readonly { readonly port: number }[] };
+  const dnsPort = (await cluster.api.get<Slice>(dnsSlicePath)).ports[0]?.port;
   return new Map([
+    ...['udp', 'tcp'].flatMap((protocol) => [
+      [`${protocol} 127.0.0.1 ${dnsPort}`, 'DNS'] as const,
+      [`${protocol} ${dns} 53`, 'Services'] as const,
+    ]),
     [`tcp 127.0.0.1 ${cluster.port}`, 'API server'],
     [`tcp 127.0.0.1 ${kubelet}`, 'kubelet'],
     [`tcp 127.0.0.1 ${metrics.spec.service.port}`, 'metrics API'],

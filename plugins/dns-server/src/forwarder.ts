@@ -17,6 +17,8 @@ export interface ForwarderOptions {
   readonly timeoutMs: number;
   /** The maximum number of cached responses. A response is cached for the TTL of its records, but at most for `longestMs`. */
   readonly cached: number;
+  /** The maximum size of all cached responses in bytes on the wire. */
+  readonly cachedBytes: number;
   readonly longestMs: number;
   /** The maximum number of concurrent queries. Further queries are rejected. */
   readonly maxConcurrent: number;
@@ -25,8 +27,12 @@ export interface ForwarderOptions {
 
 const longestTcp = 65_535;
 
-interface CacheEntry {
+/** A response, and its size in bytes. */
+interface Received {
   readonly packet: DecodedPacket;
+  readonly size: number;
+}
+interface CacheEntry extends Received {
   readonly until: number;
   readonly since: number;
 }
@@ -38,6 +44,7 @@ interface CacheEntry {
 export class Forwarder {
   readonly #options: ForwarderOptions;
   readonly #cache = new Map<string, CacheEntry>();
+  #cachedBytes = 0;
   readonly #underWay = new Map<string, Promise<DecodedPacket>>();
   readonly #stopping = new AbortController();
 
@@ -47,16 +54,16 @@ export class Forwarder {
 
   /** Returns the response of the first upstream server that answers. @throws Error if no server answers; the queried name may exist nevertheless */
   async ask(question: Question, dnssec: boolean): Promise<DecodedPacket> {
-    const key = `${question.name.toLowerCase()} ${question.type} ${dnssec}`;
+    const key = `${question.name.toLowerCase()} ${question.type} ${question.class} ${dnssec}`;
     const known = this.#cached(key);
     if (known !== undefined) return known;
     const pending = this.#underWay.get(key);
     if (pending !== undefined) return pending;
     if (this.#underWay.size >= this.#options.maxConcurrent) throw new Error('too many concurrent queries');
     const answer = this.#askAll(question, dnssec)
-      .then((packet) => {
-        this.#store(key, packet);
-        return packet;
+      .then((received) => {
+        this.#store(key, received);
+        return received.packet;
       })
       .finally(() => {
         this.#underWay.delete(key);
@@ -79,16 +86,17 @@ export class Forwarder {
     return upstreams;
   }
 
-  async #askAll(question: Question, dnssec: boolean): Promise<DecodedPacket> {
+  async #askAll(question: Question, dnssec: boolean): Promise<Received> {
     const failures: string[] = [];
-    let failedResponse: DecodedPacket | undefined;
+    let failedResponse: Received | undefined;
     for (const upstream of this.#serversFor(question.name)) {
       this.#stopping.signal.throwIfAborted();
       try {
-        const packet = await this.#askOne(upstream, question, dnssec);
+        const received = await this.#askOne(upstream, question, dnssec);
+        const rcode = rcodeOf(received.packet);
         // another server may answer
-        if (rcodeOf(packet) !== rcodes.SERVFAIL && rcodeOf(packet) !== rcodes.REFUSED) return packet;
-        failedResponse = packet;
+        if (rcode !== rcodes.SERVFAIL && rcode !== rcodes.REFUSED) return received;
+        failedResponse = received;
       } catch (error) {
         failures.push(`${upstream.host}: ${(error as Error).message}`);
       }
@@ -97,7 +105,7 @@ export class Forwarder {
     throw new Error(failures.length === 0 ? 'no upstream server is configured' : failures.join('; '));
   }
 
-  async #askOne(upstream: Upstream, question: Question, dnssec: boolean): Promise<DecodedPacket> {
+  async #askOne(upstream: Upstream, question: Question, dnssec: boolean): Promise<Received> {
     const id = this.#options.randomId();
     const query = encode({
       type: 'query',
@@ -106,18 +114,23 @@ export class Forwarder {
       questions: [question],
       additionals: [opt(dnssec)],
     });
-    const isAnswer = (packet: DecodedPacket) =>
-      packet.type === 'response' && packet.id === id && packet.questions?.[0]?.name.toLowerCase() === question.name.toLowerCase();
-    const packet = await this.#byUdp(upstream, query, isAnswer);
-    return ((packet.flags ?? 0) & truncated) === 0 ? packet : this.#byTcp(upstream, query, isAnswer);
+    // the whole question, as RFC 5452, section 9.1 requires
+    const isAnswer = ({ type, id: answered, questions: [asked] = [] }: DecodedPacket) =>
+      type === 'response' &&
+      answered === id &&
+      asked?.name.toLowerCase() === question.name.toLowerCase() &&
+      asked.type === question.type &&
+      asked.class === question.class;
+    const received = await this.#byUdp(upstream, query, isAnswer);
+    return ((received.packet.flags ?? 0) & truncated) === 0 ? received : this.#byTcp(upstream, query, isAnswer);
   }
 
   /** Sends a query over UDP. Each query uses a new socket, so that a forged response would have to guess the random port (RFC 5452). */
-  async #byUdp({ host, port }: Upstream, query: Buffer, isAnswer: (packet: DecodedPacket) => boolean): Promise<DecodedPacket> {
+  async #byUdp({ host, port }: Upstream, query: Buffer, isAnswer: (packet: DecodedPacket) => boolean): Promise<Received> {
     const socket = createSocket(isIPv6(host) ? 'udp6' : 'udp4');
     const { clock, timeoutMs } = this.#options;
     try {
-      return await new Promise<DecodedPacket>((resolve, reject) => {
+      return await new Promise<Received>((resolve, reject) => {
         const { signal } = this.#stopping;
         const fail = (error: Error) => {
           timer.cancel();
@@ -133,7 +146,7 @@ export class Forwarder {
           if (packet === undefined || !isAnswer(packet)) return;
           timer.cancel();
           signal.removeEventListener('abort', stop);
-          resolve(packet);
+          resolve({ packet, size: message.length });
         });
         // a connected socket receives only datagrams of the server, and ICMP errors
         socket.connect(port, host, () => {
@@ -145,7 +158,7 @@ export class Forwarder {
     }
   }
 
-  async #byTcp({ host, port }: Upstream, query: Buffer, isAnswer: (packet: DecodedPacket) => boolean): Promise<DecodedPacket> {
+  async #byTcp({ host, port }: Upstream, query: Buffer, isAnswer: (packet: DecodedPacket) => boolean): Promise<Received> {
     const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(this.#options.timeoutMs)]);
     const socket = connect({ host, port, signal });
     try {
@@ -161,7 +174,7 @@ export class Forwarder {
       }
       const packet = received.length < 2 ? undefined : decodeMessage(received.subarray(2, 2 + received.readUInt16BE(0)));
       if (packet === undefined || !isAnswer(packet)) throw new Error('the response cannot be decoded');
-      return packet;
+      return { packet, size: received.length };
     } finally {
       socket.destroy();
     }
@@ -172,7 +185,7 @@ export class Forwarder {
     if (kept === undefined) return undefined;
     const now = this.#options.clock.monotonic();
     if (now >= kept.until) {
-      this.#cache.delete(key);
+      this.#drop(key);
       return undefined;
     }
     const age = Math.floor((now - kept.since) / 1000);
@@ -181,16 +194,26 @@ export class Forwarder {
     return { ...kept.packet, answers: older(kept.packet.answers), authorities: older(kept.packet.authorities) };
   }
 
-  #store(key: string, packet: DecodedPacket): void {
+  #store(key: string, { packet, size }: Received): void {
     if (rcodeOf(packet) !== rcodes.NOERROR && rcodeOf(packet) !== rcodes.NXDOMAIN) return;
     const ttls = [...(packet.answers ?? []), ...(packet.authorities ?? [])].flatMap((record) =>
       'ttl' in record ? [Number(record.ttl)] : [],
     );
-    const ms = Math.min(this.#options.longestMs, ...ttls.map((seconds) => seconds * 1000));
-    if (ttls.length === 0 || ms <= 0) return;
-    const since = this.#options.clock.monotonic();
-    const [oldest] = this.#cache.keys();
-    if (this.#cache.size >= this.#options.cached && oldest !== undefined) this.#cache.delete(oldest);
-    this.#cache.set(key, { packet, since, until: since + ms });
+    const { cached, cachedBytes, longestMs, clock } = this.#options;
+    const ms = Math.min(longestMs, ...ttls.map((seconds) => seconds * 1000));
+    if (ttls.length === 0 || ms <= 0 || cached === 0) return;
+    const since = clock.monotonic();
+    this.#drop(key);
+    this.#cache.set(key, { packet, size, since, until: since + ms });
+    this.#cachedBytes += size;
+    for (const oldest of this.#cache.keys()) {
+      if (this.#cache.size <= cached && this.#cachedBytes <= cachedBytes) break;
+      this.#drop(oldest);
+    }
+  }
+
+  #drop(key: string): void {
+    this.#cachedBytes -= this.#cache.get(key)?.size ?? 0;
+    this.#cache.delete(key);
   }
 }

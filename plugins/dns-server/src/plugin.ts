@@ -50,6 +50,8 @@ const config = z.strictObject({
 });
 
 const maxConcurrentQuestions = 1000;
+/** A decoded response takes some ten times its size on the wire. */
+const maxCachedBytes = 8 * 1024 * 1024;
 
 /** A DNS server that runs in this process. It needs no image and no pod, so it answers before any pod runs. */
 export default Dns.plugin({
@@ -69,6 +71,7 @@ export default Dns.plugin({
       clock,
       timeoutMs: settings.upstreamTimeoutMs,
       cached: settings.cachedAnswers,
+      cachedBytes: maxCachedBytes,
       longestMs: settings.cacheSeconds * 1000,
       maxConcurrent: maxConcurrentQuestions,
       randomId: () => randomInt(0x1_0000),

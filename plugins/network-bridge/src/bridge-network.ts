@@ -10,7 +10,8 @@ import {
   type NodeNetwork,
 } from '@oarlock/spi/network';
 import { asNetworkError, Attachments } from '@oarlock/network-cni/cni/attachments';
-import type { AttachmentKey } from '@oarlock/network-cni/cni/record-files';
+import { attachmentKey, type AttachmentKey } from '@oarlock/network-cni/cni/record-files';
+import type { CniResult } from '@oarlock/network-cni/cni/protocol';
 import { CniChain } from '@oarlock/network-cni/cni/chain';
 import { CniPlugins, findPlugins } from '@oarlock/network-cni/cni/plugins';
 import { conflistBefore, writeConflist } from '@oarlock/network-cni/cni/conflist';
@@ -20,6 +21,7 @@ import { NodeSetup } from '@oarlock/network-cni/routing/node-setup';
 import { familyOf } from '@oarlock/network-cni/routing/cidr';
 import { cidrSize, parseCIDR } from '@oarlock/api/net/cidr';
 import { removeHostInterfaces } from './host-interfaces.ts';
+import { cachedResult } from './cached-results.ts';
 import { countLeases, hostLocalLeases } from './host-local-leases.ts';
 import { networkPlugins } from './network-list.ts';
 import { SourceAddressFilter } from './source-address-filter.ts';
@@ -40,6 +42,9 @@ export interface BridgeNetworkConfig {
   readonly timeoutSeconds: number;
   readonly gcGraceSeconds: number;
   readonly routes: 'direct' | 'vxlan' | 'none';
+  readonly sourceAddressFilter: boolean;
+  /** The cache of libcni, where container runtimes keep the results of ADD. */
+  readonly cniCacheDir: string;
 }
 type Context = Pick<PluginContext, 'log' | 'clock' | 'tracer' | 'dataDir'>;
 
@@ -81,7 +86,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     this.#chain = new CniChain(this.#plugins);
     this.#node = new NodeSetup(context.clock, context.log);
     this.#forwarding = new ForwardingRules(context);
-    this.#sourceAddressFilter = new SourceAddressFilter({ ...context, bridge: config.bridge });
+    this.#sourceAddressFilter = new SourceAddressFilter({ ...context, bridge: config.bridge, enabled: config.sourceAddressFilter });
     this.#routes = routes;
     this.#dataDir = context.dataDir;
     this.#log = context.log;
@@ -93,7 +98,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
       parallel,
       graceMs: config.gcGraceSeconds * 1000,
       context,
-      foreign: (list) => hostLocalLeases(join(this.#ipamDir, list.name)),
+      foreign: () => this.#leases(),
       attached: (result) => this.#sourceAddressFilter.add(result),
       detached: (result) => this.#sourceAddressFilter.remove(result),
       namespaceGone: (result) => removeHostInterfaces(context.clock, result),
@@ -126,7 +131,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
       ipMasq ? this.#node.masquerade(bridge, node) : this.#node.removeMasquerade(bridge).then(() => true),
       this.#node.sysctls(families),
       this.#forwarding.accept(bridge, families),
-      this.#sourceAddressFilter.restore(() => this.#attachments.results),
+      this.#sourceAddressFilter.restore(async () => ({ own: this.#attachments.results, ofRuntimes: await this.#resultsOfRuntimes() })),
     ]);
     const plugins = networkPlugins({ ...options, ipMasq: ipMasq && !masquerading }, node);
     if (confDir !== null) {
@@ -152,6 +157,41 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
   }
   gc(valid: readonly AttachmentKey[], call: NetworkCallOptions = {}): Promise<void> {
     return this.#attachments.gc(valid, call);
+  }
+
+  /** Adds the addresses of a sandbox that a container runtime attached to the source address filter. */
+  async adopt(attachment: AttachmentKey): Promise<void> {
+    if (!this.#sourceAddressFilter.isActive) return;
+    const { cniCacheDir, name } = this.#config;
+    const result = await cachedResult(cniCacheDir, name, attachment).catch((error: unknown) => {
+      throw asNetworkError(error);
+    });
+    if (!result)
+      throw new NetworkError(
+        'Broken',
+        `no CNI result of sandbox ${attachment.containerId} in ${cniCacheDir}/results: set cniCacheDir to the cache of the container runtime`,
+      );
+    await this.#sourceAddressFilter.addOfRuntime(result);
+  }
+
+  #leases() {
+    return hostLocalLeases(join(this.#ipamDir, this.#config.name));
+  }
+
+  /** Returns the results of attachments that container runtimes made with the conflist. */
+  async #resultsOfRuntimes(): Promise<readonly CniResult[]> {
+    const own = new Set(this.#attachments.all.map(attachmentKey));
+    const leases = (await this.#leases()).filter((lease) => !own.has(attachmentKey(lease)));
+    const keys = [...new Map(leases.map((lease) => [attachmentKey(lease), lease])).values()]; // one lease per address family
+    const results = await Promise.all(
+      keys.map((key) =>
+        cachedResult(this.#config.cniCacheDir, this.#config.name, key).catch((error: unknown) => {
+          this.#log.warn({ containerId: key.containerId, error: String(error) }, 'the CNI result of a sandbox cannot be read');
+          return undefined;
+        }),
+      ),
+    );
+    return results.filter((result) => result !== undefined);
   }
 
   async status(): Promise<{ readonly ready: boolean; readonly message: string }> {

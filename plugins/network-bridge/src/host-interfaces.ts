@@ -15,12 +15,24 @@ interface HostInterface {
   readonly mac: unknown;
 }
 
+const interfacesOf = (result: CniResult): readonly (CniInterface | null)[] =>
+  Array.isArray(result['interfaces']) ? (result['interfaces'] as readonly (CniInterface | null)[]) : [];
+
 /** Returns the host ends of an attachment's veth pairs. */
 export function hostInterfaces(result: CniResult): readonly HostInterface[] {
-  const interfaces = Array.isArray(result['interfaces']) ? (result['interfaces'] as readonly (CniInterface | null)[]) : [];
-  return interfaces.flatMap((one) => {
+  return interfacesOf(result).flatMap((one) => {
     const { name, mac, sandbox } = one ?? {};
     return typeof name === 'string' && /^veth[0-9a-f]+$/.test(name) && (sandbox === undefined || sandbox === '') ? [{ name, mac }] : [];
+  });
+}
+
+/** Returns the link addresses of an attachment's interfaces in the pod. */
+export function podLinkAddresses(result: CniResult): readonly string[] {
+  return interfacesOf(result).flatMap((one) => {
+    const { mac, sandbox } = one ?? {};
+    return typeof mac === 'string' && /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i.test(mac) && typeof sandbox === 'string' && sandbox !== ''
+      ? [mac]
+      : [];
   });
 }
 

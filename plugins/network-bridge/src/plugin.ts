@@ -37,6 +37,9 @@ export default Network.plugin({
     ipamDir: directory.optional(),
     timeoutSeconds: z.number().min(1).max(600).default(60),
     gcGraceSeconds: z.number().min(0).max(86_400).default(300),
+    /** True if packets of pods with source addresses that are not the pod's are dropped. */
+    sourceAddressFilter: z.boolean().default(true),
+    cniCacheDir: directory.default('/var/lib/cni'),
     /** The way to pods of other nodes: routes to their nodes (`direct`), a VXLAN (`vxlan`), or not managed by this plugin (`none`). */
     routes: z.enum(['direct', 'vxlan', 'none']).default('direct'),
     vxlan: z

@@ -12,7 +12,7 @@ interface Flow {
   readonly socket: Socket;
   readonly endpoint: ProxyEndpoint;
   timer: Timer;
-  bound: boolean;
+  connected: boolean;
   readonly waiting: Buffer[];
 }
 
@@ -84,7 +84,8 @@ export class UdpListener {
     if (flow === undefined) return;
     flow.timer.cancel();
     flow.timer = this.#clock.after(idleMs, () => this.#end(key, flow));
-    if (flow.bound) flow.socket.send(data, flow.endpoint.port, flow.endpoint.ip);
+    if (flow.connected)
+      flow.socket.send(data, () => {}); // as lost if the endpoint refuses it
     else if (flow.waiting.length < maxWaiting) flow.waiting.push(data);
   }
 
@@ -92,15 +93,20 @@ export class UdpListener {
     const endpoint = this.#balancer.pick(from.address, this.#frontend);
     if (endpoint === undefined || this.#flows.size >= maxFlows) return undefined;
     const socket = createSocket({ type: isIPv6(endpoint.ip) ? 'udp6' : 'udp4' });
-    const flow: Flow = { socket, endpoint, timer: this.#clock.after(idleMs, () => this.#end(key, flow)), bound: false, waiting: [] };
-    socket.on('error', () => this.#end(key, flow));
+    const flow: Flow = { socket, endpoint, timer: this.#clock.after(idleMs, () => this.#end(key, flow)), connected: false, waiting: [] };
+    socket.on('error', () => {
+      // an ICMP error for one datagram does not end the flow
+      if (!flow.connected) this.#end(key, flow);
+    });
     socket.on('message', (answer) => {
       this.#socket.send(answer, from.port, from.address);
     });
-    socket.bind(() => {
-      flow.bound = true;
-      for (const data of flow.waiting.splice(0)) socket.send(data, endpoint.port, endpoint.ip);
+    socket.once('connect', () => {
+      flow.connected = true;
+      for (const data of flow.waiting.splice(0)) socket.send(data, () => {});
     });
+    // a connected socket receives datagrams of the endpoint only: others would appear to come from the Service
+    socket.connect(endpoint.port, endpoint.ip);
     socket.unref();
     this.#flows.set(key, flow);
     return flow;

@@ -178,7 +178,7 @@ export async function checkBackupStream(source: Readable, file: string): Promise
     }
     if (parsed?.format !== 'oarlock-backup') throw invalid('it is not a backup');
     if (parsed.version !== 1) throw invalid(`unknown format version ${String(parsed.version)}; a newer release of Oarlock wrote it`);
-    if (!Number.isSafeInteger(parsed.revision) || (parsed.revision ?? -1) < 0 || typeof parsed.cluster !== 'string')
+    if (!Number.isSafeInteger(parsed.revision) || (parsed.revision ?? -1) < 0 || ![parsed.cluster, parsed.createdAt].every(isText))
       throw invalid('its first line is not valid');
     return parsed as BackupHead;
   }

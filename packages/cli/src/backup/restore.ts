@@ -5,6 +5,7 @@ import { restoreMarker } from '@oarlock/apiserver/storage/interrupted-restore';
 import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { markKeyRestore, unmarkKeyRestore } from '@oarlock/cluster/process/key-restore-marker';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
+import { printable } from '@oarlock/primitives/printable-text';
 import type { StorageDriver, Write } from '@oarlock/spi/storage';
 import { advanceBeyond } from './advance-revision.ts';
 import { checkBackup, isFile, readBackup, type BackedUpEntry, type BackedUpFile } from './backup-file.ts';
@@ -70,7 +71,9 @@ export async function restore(options: RestoreOptions): Promise<void> {
     await commit(driver, [{ key: restoreMarker, value: null }]);
     const revision = await driver.requestProgress();
     await driver.compact(revision);
-    console.log(`restored ${entries} entries of ${head.cluster} as of ${head.createdAt} into ${name}, at revision ${revision}`);
+    console.log(
+      `restored ${entries} entries of ${printable(head.cluster)} as of ${printable(head.createdAt)} into ${name}, at revision ${revision}`,
+    );
     for (const notice of notices) console.log(notice);
     if (revision <= head.revision)
       console.log(

@@ -281,6 +281,20 @@ describe('a hostile backup', () => {
     await rejected(craftedBackup([], { revision }), /its first line is not valid/);
   });
 
+  it.each([undefined, 7, ''])('is rejected for the time %j', async (createdAt) => {
+    await rejected(craftedBackup([], { createdAt }), /its first line is not valid/);
+  });
+
+  it('is restored without its control characters in the output', async () => {
+    const printed = vi.spyOn(console, 'log').mockImplementation(() => {});
+    const escape = String.fromCharCode(0x1b);
+    await writeFile(path('backup'), craftedBackup([], { cluster: `x${escape}[2J`, createdAt: `now${escape}]0;title` }));
+    await restore(into('new'));
+    const output = printed.mock.calls.join('\n');
+    printed.mockRestore();
+    expect([output.includes('restored 0 entries of x'), output.includes(escape)]).toEqual([true, false]);
+  });
+
   it.each([
     ['a first line', (text: string) => `null${text.slice(text.indexOf('\n'))}`, /it is not a backup/],
     ['a last line', (text: string) => `${text.slice(0, text.trimEnd().lastIndexOf('\n'))}\nnull\n`, /the file is truncated/],

@@ -39,20 +39,34 @@ async function podIPsFor(pass: SyncPass, attempt: number): Promise<readonly stri
   return runtime.pleg.driver.traits.networkNamespaces || runtime.pleg.simulated ? undefined : node.addresses;
 }
 
-/** Applies network policies before any container of the sandbox starts. If that fails, the sandbox is removed. */
-async function applyNetworkPolicies(pass: SyncPass, { id, ips }: PodSandboxStatus): Promise<void> {
-  const { node, pod, runtime, namespace, name, uid } = pass.record;
+/** Applies network policies, unless the pod has no addresses of its own. */
+async function applyNetworkPolicies(pass: SyncPass, { ips }: PodSandboxStatus): Promise<void> {
+  const { node, pod, namespace, name, uid } = pass.record;
   const { networkPolicies: policy } = node;
-  if (!runtime || !policy || ips.length === 0 || isHostNetwork(pod) || !runtime.pleg.driver.traits.networkNamespaces) return;
+  if (!policy || ips.length === 0) return;
   const labels = pod.metadata?.labels ?? {};
-  try {
-    await pass.step('NetworkPolicy', (call) => policy.protect({ namespace, name, uid, labels, ips }, call));
-  } catch (error) {
-    await runtime.pleg.driver.stopPodSandbox(id, { signal: pass.signal });
-    // the next attempt has the same name, which the runtime reserves for a sandbox that exists
-    await runtime.pleg.driver.removePodSandbox(id, { signal: pass.signal });
-    throw error;
-  }
+  await pass.step('NetworkPolicy', (call) => policy.protect({ namespace, name, uid, labels, ips }, call));
+}
+
+/** Tells the network plugin about a sandbox that the container runtime attached. */
+async function adoptAttachment(pass: SyncPass, { id }: PodSandboxStatus): Promise<void> {
+  const { node, runtime } = pass.record;
+  const { network } = node;
+  if (!runtime?.pleg.driver.traits.invokesCni || !network?.adopt) return;
+  await pass.step('CNI adopt', async (call) => network.adopt?.({ containerId: id, ifName: 'eth0' }, call));
+}
+
+/** Protects the network of a sandbox before any of its containers starts. If that fails, the sandbox is removed. */
+async function protectNetwork(pass: SyncPass, status: PodSandboxStatus): Promise<void> {
+  const { pod, runtime } = pass.record;
+  if (!runtime || isHostNetwork(pod) || !runtime.pleg.driver.traits.networkNamespaces) return;
+  const results = await Promise.allSettled([adoptAttachment(pass, status), applyNetworkPolicies(pass, status)]);
+  const failure = results.find((result) => result.status === 'rejected');
+  if (!failure) return;
+  await runtime.pleg.driver.stopPodSandbox(status.id, { signal: pass.signal });
+  // the next attempt has the same name, which the runtime reserves for a sandbox that exists
+  await runtime.pleg.driver.removePodSandbox(status.id, { signal: pass.signal });
+  throw failure.reason;
 }
 
 /** Creates a sandbox and reads its addresses. Returns the sandbox config, which the creation of containers needs. */
@@ -71,7 +85,7 @@ export async function createSandbox(pass: SyncPass, attempt: number, listener: P
     });
     const status = await runtime.pleg.sandboxStatus(id, pass.signal);
     if (status === undefined) throw new Error('the sandbox disappeared right after its creation');
-    await applyNetworkPolicies(pass, status);
+    await protectNetwork(pass, status);
     record.state.setSandbox(status);
     runtime.pleg.watch(id, listener);
     return config;

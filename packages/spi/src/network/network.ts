@@ -79,6 +79,11 @@ export interface NetworkDriver {
    * @throws NetworkError `Exhausted` if no address is free; `InvalidConfig` if a name is invalid
    */
   add(attachment: Attachment, call?: NetworkCallOptions): Promise<NetworkResult>;
+  /**
+   * Called for a sandbox that a container runtime attached with the conflist, before any container of the sandbox starts, for what the CNI plugins do not
+   * do. If it rejects, the kubelet removes the sandbox. There is no call when the runtime detaches the sandbox.
+   */
+  adopt?(attachment: Pick<Attachment, 'containerId' | 'ifName'>, call?: NetworkCallOptions): Promise<void>;
   /** Verifies that an attachment is still as `add` created it. @throws NetworkError `Broken` if the attachment has changed */
   check(attachment: Attachment, call?: NetworkCallOptions): Promise<void>;
   /** Detaches a sandbox and frees its addresses. */

@@ -30,7 +30,7 @@ export interface BridgeFixture extends NetworkFixture {
   readonly driver: BridgeNetwork;
   readonly directory: string;
   readonly bridge: string;
-  restart(): Promise<BridgeNetwork>;
+  restart(changed?: Partial<BridgeNetworkConfig>): Promise<BridgeNetwork>;
   newNetns(): Promise<{ readonly path: string; remove(): Promise<void> }>;
 }
 
@@ -44,21 +44,25 @@ export async function openBridge(
   const settings: BridgeNetworkConfig = {
     ...(plugin.config.parse({}) as BridgeNetworkConfig),
     confDir: join(directory, 'net.d'),
+    cniCacheDir: join(directory, 'cni-cache'),
     bridge,
     name: bridge,
     ...config,
   };
   const drivers: BridgeNetwork[] = [];
-  const make = async () => {
-    const driver = new BridgeNetwork(settings, {
-      traits,
-      context: {
-        log: silentLogger,
-        clock: systemClock,
-        tracer: noTracer,
-        dataDir: join(directory, 'data'),
+  const make = async (changed: Partial<BridgeNetworkConfig> = {}) => {
+    const driver = new BridgeNetwork(
+      { ...settings, ...changed },
+      {
+        traits,
+        context: {
+          log: silentLogger,
+          clock: systemClock,
+          tracer: noTracer,
+          dataDir: join(directory, 'data'),
+        },
       },
-    });
+    );
     await driver.start();
     drivers.push(driver);
     return driver;

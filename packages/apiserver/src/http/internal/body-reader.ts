@@ -6,7 +6,7 @@ const unexpectedEnd = (): StatusError => failure('BadRequest', 'the client close
 
 interface BodySource {
   on(event: 'data', listener: (chunk: Buffer) => void): unknown;
-  on(event: 'end' | 'aborted' | 'close' | 'error', listener: () => void): unknown;
+  on(event: 'end' | 'close' | 'error', listener: () => void): unknown;
   pause(): unknown;
 }
 
@@ -16,6 +16,11 @@ export interface BodyOptions {
   /** The maximum size of the body in bytes. */
   readonly limit: number;
   readonly reservation: BodyReservation;
+  /**
+   * True for HTTP/2: a body of a declared length is complete with its last byte, and the source is paused before it emits `end`. A stream that
+   * has emitted `end` is destroyed before the last write of its response completes, for which Node creates an error object each time.
+   */
+  readonly endAtLength?: boolean;
 }
 
 /**
@@ -33,8 +38,9 @@ export class BodyReader {
   #chunks: Buffer[] = [];
   #received = 0;
   #isReading = true;
+  #isComplete = false;
 
-  constructor(source: BodySource, { length, limit, reservation }: BodyOptions) {
+  constructor(source: BodySource, { length, limit, reservation, endAtLength = false }: BodyOptions) {
     this.#source = source;
     this.body = new Promise((resolve, reject) => {
       this.#settlers = { resolve, reject };
@@ -44,6 +50,7 @@ export class BodyReader {
       this.#settlers.reject(entityTooLarge(limit));
       return;
     }
+    const lastByte = endAtLength && length !== undefined ? Number(length) : undefined;
     source.on('data', (chunk) => {
       if (!this.#isReading) return;
       this.#received += chunk.length;
@@ -54,24 +61,37 @@ export class BodyReader {
       } catch (error) {
         this.fail(error);
       }
+      if (this.#received !== lastByte) return;
+      source.pause();
+      this.#complete();
     });
     source.on('end', () => {
-      if (!this.#isReading) return;
-      this.#isReading = false;
-      const chunks = this.#chunks;
-      this.#chunks = [];
-      this.#settlers.resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+      this.#complete();
     });
     // every source closes, most of them after the body is complete
     const endEarly = () => {
       if (this.#isReading) this.fail(unexpectedEnd());
     };
-    for (const event of ['aborted', 'close', 'error'] as const) source.on(event, endEarly);
+    source.on('close', endEarly);
+    source.on('error', endEarly);
+  }
+
+  #complete(): void {
+    if (!this.#isReading) return;
+    this.#isReading = false;
+    this.#isComplete = true;
+    const chunks = this.#chunks;
+    this.#chunks = [];
+    this.#settlers.resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
   }
 
   /** True until the body is complete or reading has failed. */
   get isReading(): boolean {
     return this.#isReading;
+  }
+  /** True if the whole body was read. */
+  get isComplete(): boolean {
+    return this.#isComplete;
   }
   /** The number of body bytes received so far. */
   get received(): number {

@@ -15,6 +15,8 @@ export interface Http2Headers {
   readonly rawHeaders: readonly string[];
 }
 
+const noBody = Buffer.alloc(0);
+
 /** A request over HTTP/2. */
 export class Http2Exchange implements MonitoredExchange {
   readonly method: string;
@@ -80,7 +82,9 @@ export class Http2Exchange implements MonitoredExchange {
 
   readBody(limit: number): Promise<Buffer> {
     this.#isBodyUsed = true;
-    this.#body = new BodyReader(this.#stream, { length: this.headers['content-length'], limit, reservation: this.#reservation });
+    if (this.#stream.endAfterHeaders) return Promise.resolve(noBody);
+    const length = this.headers['content-length'];
+    this.#body = new BodyReader(this.#stream, { length, limit, reservation: this.#reservation, endAtLength: true });
     return this.#body.body;
   }
 
@@ -103,7 +107,7 @@ export class Http2Exchange implements MonitoredExchange {
     // which Node creates an error object each time
     if (!this.#isBodyUsed && !this.#stream.endAfterHeaders) this.#stream.resume();
     // the client need not send the rest of a body that is no longer read (RFC 9113, section 8.1)
-    else if (this.#body !== undefined && !this.#stream.readableEnded) closeHttp2Stream(this.#stream, constants.NGHTTP2_NO_ERROR);
+    else if (this.#body?.isComplete === false) closeHttp2Stream(this.#stream, constants.NGHTTP2_NO_ERROR);
   }
 
   openStream(code: number): ResponseStream {
