@@ -1,5 +1,6 @@
 import { available, unavailable, type Availability } from '@oarlock/kernel/plugin';
-import { execa } from 'execa';
+import { systemClock } from '@oarlock/primitives/clock';
+import { runProgram } from '@oarlock/primitives/os/run-program';
 
 /** Timeout in milliseconds: sufficient on a busy machine, and short enough not to delay the start if the kernel hangs. */
 const timeoutMs = 10_000;
@@ -8,8 +9,12 @@ const timeoutMs = 10_000;
 export async function nftAvailability(): Promise<Availability> {
   if (process.platform !== 'linux') return unavailable('nftables is a part of Linux');
   if (process.getuid?.() !== 0) return unavailable('changing packet rules requires root');
-  const { failed, code, stderr, timedOut } = await execa('nft', ['list', 'tables'], { reject: false, timeout: timeoutMs });
-  if (code === 'ENOENT') return unavailable('nft is not installed (Debian package nftables)');
-  if (timedOut) return unavailable(`nft did not answer within ${timeoutMs / 1000} s`);
-  return failed ? unavailable(`nft does not work on this machine: ${String(stderr).split('\n')[0]}`) : available;
+  try {
+    const { exitCode, stderr, killed } = await runProgram(systemClock, 'nft', ['list', 'tables'], { timeoutMs });
+    if (exitCode === 0) return available;
+    return unavailable(`nft does not work on this machine: ${killed ?? stderr.split('\n')[0]}`);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    return unavailable('nft is not installed (Debian package nftables)');
+  }
 }

@@ -1,10 +1,7 @@
-import { execa } from 'execa';
-import { NftError } from './nft.ts';
+import { listRules, NftError } from './nft.ts';
 
 /** Number of nftables objects by kind (`chain`, `rule`, `set`, `map`, ...); `elements` is the number of elements in all sets and maps. */
 export type ObjectCounts = Readonly<Record<string, number>>;
-
-const timeoutMs = 30_000;
 
 /**
  * Returns the number of nftables objects in the kernel by kind: of all tables, or of the table with this family and name
@@ -12,8 +9,7 @@ const timeoutMs = 30_000;
  */
 export async function countObjects(...table: readonly string[]): Promise<ObjectCounts> {
   const what = table.length === 0 ? ['ruleset'] : ['table', ...table];
-  const { stdout } = await execa('nft', ['-j', 'list', ...what], { timeout: timeoutMs });
-  return countsOf(stdout);
+  return countsOf(await listRules(what));
 }
 
 /** Counts the objects in the output of `nft -j list`. @throws NftError `Refused` if the output is malformed */

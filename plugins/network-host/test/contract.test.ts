@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { silentLogger } from '@oarlock/primitives/logger';
+import { loaderFlags, programPath } from '@oarlock/primitives/os/bundled-program';
 import type { NodeNetwork } from '@oarlock/spi/network';
 import { networkContract, type NetworkFixture } from '@oarlock/spi/network/contract';
 import { HostNetwork } from '../src/host-network.ts';
@@ -33,20 +34,11 @@ async function open(own: boolean): Promise<NetworkFixture> {
     small: { ...node, podCIDRs: ['127.144.0.0/28'] },
     restart: make,
     async crashAdd(attachment, ofNode) {
-      const program = fileURLToPath(new URL('./support/crashing-add.ts', import.meta.url));
-      const child = spawn(
-        process.execPath,
-        [
-          '--conditions=@oarlock/source',
-          '--import',
-          '@oxc-node/core/register',
-          program,
-          dataDir,
-          JSON.stringify(attachment),
-          JSON.stringify(ofNode),
-        ],
-        { stdio: ['ignore', 'pipe', 'inherit'] },
-      );
+      const program = fileURLToPath(new URL('./support/crashing-add.mjs', import.meta.url));
+      const flags = loaderFlags(programPath('@oarlock/network-host/host-network', import.meta.url));
+      const child = spawn(process.execPath, [...flags, program, dataDir, JSON.stringify(attachment), JSON.stringify(ofNode)], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
       const exited = once(child, 'exit');
       await once(child.stdout, 'data');
       child.kill('SIGKILL');

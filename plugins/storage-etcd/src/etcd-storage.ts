@@ -9,6 +9,7 @@ import {
   type Page,
   type RangeOptions,
   type Revision,
+  type StorageCondition,
   type StorageDriver,
   type StorageErrorCode,
   type Write,
@@ -37,6 +38,8 @@ export interface EtcdStorageOptions {
   readonly dialTimeoutSeconds?: number;
   /** `--max-request-bytes` of the members. */
   readonly maxRequestBytes?: number;
+  /** `--quota-backend-bytes` of the members, if it is known. */
+  readonly quotaBytes?: number;
   readonly watchBytes?: number;
   readonly watchChanges?: number;
   readonly clock?: Clock;
@@ -71,8 +74,11 @@ export class EtcdStorage implements StorageDriver {
   readonly #maxRequestBytes: number;
 
   constructor({ clock = systemClock, log = silentLogger, random = Math.random, ...options }: EtcdStorageOptions) {
-    const { prefix, requestTimeoutSeconds, keepaliveSeconds, dialTimeoutSeconds, maxRequestBytes, watchBytes, watchChanges, ...addresses } =
-      { ...defaults, ...options };
+    const { prefix, requestTimeoutSeconds, keepaliveSeconds, dialTimeoutSeconds, maxRequestBytes, watchBytes, watchChanges, ...others } = {
+      ...defaults,
+      ...options,
+    };
+    const { quotaBytes, ...addresses } = others;
     this.traits = { durable: true, shared: true, maxValueBytes: maxRequestBytes - overheadBytes };
     this.#maxRequestBytes = maxRequestBytes;
     this.#keys = new KeySpace(prefix);
@@ -85,7 +91,7 @@ export class EtcdStorage implements StorageDriver {
       keepaliveMs: keepaliveSeconds * 1000,
       dialTimeoutMs: dialTimeoutSeconds * 1000,
     });
-    this.#health = new MemberHealth(this.#connection, clock, log);
+    this.#health = new MemberHealth({ connection: this.#connection, clock, log, quotaBytes });
     this.#leases = new LeasePool(this.#connection, clock, random);
     this.#watches = new WatchBroadcaster(this.#connection, {
       keys: this.#keys,
@@ -110,6 +116,10 @@ export class EtcdStorage implements StorageDriver {
   checkHealth(): Health {
     const { alarms } = this.#health.state;
     return alarms.length === 0 ? { healthy: true } : { healthy: false, reason: `etcd has alarms: ${alarms.join(', ')}` };
+  }
+
+  watchConditions(listener: (conditions: readonly StorageCondition[]) => void): () => void {
+    return this.#health.watchConditions(listener);
   }
 
   /** Statistics for metrics. */

@@ -35,7 +35,7 @@ export class ManagedEtcdStorage extends EtcdStorage {
   #unsubscribe: (() => void) | undefined;
 
   constructor(options: ManagedEtcdOptions) {
-    super({ ...options, endpoints: [] });
+    super({ ...options, endpoints: [], quotaBytes: options.member.quotaBytes });
     this.#options = options;
     const { server, directory, clock, log, random = Math.random, maintenance, snapshotDirectory, s3 } = options;
     const { signal } = this.#stop;
@@ -48,7 +48,15 @@ export class ManagedEtcdStorage extends EtcdStorage {
       ...{ clock, log, random, signal },
     });
     this.members = members;
-    this.maintenance = new Maintenance({ settings: maintenance, members, server: server.name, clock, log, signal });
+    this.maintenance = new Maintenance({
+      settings: maintenance,
+      quotaBytes: options.member.quotaBytes,
+      members,
+      server: server.name,
+      clock,
+      log,
+      signal,
+    });
   }
 
   /** The member of this server. @throws Error before `start` */
@@ -81,7 +89,7 @@ export class ManagedEtcdStorage extends EtcdStorage {
     this.connectTo({ endpoints: this.member.endpoints, ...this.member.client });
     this.#unsubscribe = this.member.onEndpoints((endpoints) => this.useEndpoints(endpoints));
     await super.start(signal);
-    this.maintenance.start();
+    await this.maintenance.start();
   }
 
   override async stop(): Promise<void> {

@@ -39,7 +39,7 @@ export function controlPlaneComponents({ storage, process }: HealthInput): reado
       const found = roles.find((candidate) => candidate.name === role);
       return found === undefined ? [] : [{ name, check: () => found.checkHealth() }];
     })
-    .concat({ name: 'etcd-0', check: () => checkStorage(storage) });
+    .concat({ name: 'etcd-0', check: () => checkStorageReadiness(storage) });
 }
 
 export interface ServerHealth extends HealthInput {

@@ -1,5 +1,5 @@
 import { PostStartHooks } from '@oarlock/apiserver/handler-chain/post-start-hooks';
-import { serverHealthChecks } from '@oarlock/apiserver/server/health-checks';
+import { controlPlaneComponents, serverHealthChecks } from '@oarlock/apiserver/server/health-checks';
 import type { Health } from '@oarlock/spi/role';
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { describe, expect, it } from 'vitest';
@@ -21,7 +21,13 @@ describe('health of the storage', () => {
     const check = (name: string) => checks.find((each) => each.name === name)?.check();
     expect(await check('etcd-readiness')).toEqual(health);
     expect(await check('etcd')).toEqual(ok);
+    const status = () =>
+      controlPlaneComponents({ storage, process: undefined })
+        .find(({ name }) => name === 'etcd-0')
+        ?.check();
+    expect(await status()).toEqual(health);
     health = ok;
+    expect(await status()).toEqual(ok);
     expect(await check('etcd-readiness')).toEqual(ok);
   });
 });

@@ -72,16 +72,18 @@ export async function keysStatus({ output, ...options }: SharedKeysOptions & { r
 }
 
 const authorityNames = ['ca', 'front-proxy-ca'] as const satisfies readonly AuthorityName[];
-const columnTitles = ['TRUSTS NEXT CA', 'SIGNS WITH CA', 'TRUSTS NEXT FRONT-PROXY CA', 'SIGNS WITH FRONT-PROXY CA'];
+const columnTitles = ['TRUSTS NEXT CA', 'SIGNS WITH CA', 'TRUSTS NEXT FRONT-PROXY CA', 'SIGNS WITH FRONT-PROXY CA', 'TRUSTS REMOVED CA'];
 
 export function keysText({ generation, identity, servers, expirations, pending }: KeysStatus): string {
   const described = (id: string) =>
     expirations[id] === undefined ? id : `${id} (expires ${describeExpiry(Date.parse(expirations[id]), Date.now())})`;
-  const rows = servers.map(({ name, ready, keysGeneration }) => {
+  const rows = servers.map(({ name, ready, keysGeneration, trustedCAs, frontProxyCAs }) => {
     // a server that does not run applies all steps when it starts
     const isDone = (keys: AuthorityName, step: 'use' | 'end') => (!ready ? '-' : pending[keys][step].includes(name) ? 'no' : 'yes');
     const columns = authorityNames.flatMap((keys) => [isDone(keys, 'use'), isDone(keys, 'end')]);
-    return [name, ready ? 'Ready' : 'NotReady', String(keysGeneration), ...columns];
+    const current = [...(identity['ca'] ?? []), ...(identity['frontProxyCa'] ?? [])];
+    const trustsRemoved = [...trustedCAs, ...frontProxyCAs].some((hash) => !current.includes(hash));
+    return [name, ready ? 'Ready' : 'NotReady', String(keysGeneration), ...columns, !ready ? '-' : trustsRemoved ? 'yes' : 'no'];
   });
   return [
     `generation ${generation}`,

@@ -10,7 +10,7 @@ it('shows for each running server which steps of both CAs it has applied', () =>
     identity: { ca: ['sha256:1'], removedCa: [] },
     servers: [
       { ...server, name: 'a', ready: true, keysGeneration: 3 },
-      { ...server, name: 'b', ready: true, keysGeneration: 3 },
+      { ...server, name: 'b', ready: true, keysGeneration: 3, trustedCAs: ['sha256:1', 'sha256:0'] },
       { ...server, name: 'c', ready: false, keysGeneration: 1 },
     ],
     expirations: {},
@@ -29,9 +29,9 @@ it('shows for each running server which steps of both CAs it has applied', () =>
     'generation 3',
     'ca: sha256:1',
     'removedCa: none',
-    'NAME | STATUS | KEYS | TRUSTS NEXT CA | SIGNS WITH CA | TRUSTS NEXT FRONT-PROXY CA | SIGNS WITH FRONT-PROXY CA',
-    'a | Ready | 3 | yes | yes | no | no',
-    'b | Ready | 3 | yes | no | yes | yes',
-    'c | NotReady | 1 | - | - | - | -',
+    'NAME | STATUS | KEYS | TRUSTS NEXT CA | SIGNS WITH CA | TRUSTS NEXT FRONT-PROXY CA | SIGNS WITH FRONT-PROXY CA | TRUSTS REMOVED CA',
+    'a | Ready | 3 | yes | yes | no | no | no',
+    'b | Ready | 3 | yes | no | yes | yes | yes',
+    'c | NotReady | 1 | - | - | - | - | -',
   ]);
 });

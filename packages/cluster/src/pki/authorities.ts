@@ -103,7 +103,10 @@ export interface StepOptions {
   readonly make: () => KeyPair;
 }
 
-/** Takes a step of a CA rotation. Repeats an interrupted step from its start. @throws AuthorityError if the step is not possible now */
+/**
+ * Takes a step of a CA rotation. Completes an interrupted step, and changes nothing if the step was the last one that was taken.
+ * @throws AuthorityError if the step is not possible now
+ */
 export async function stepAuthority(step: AuthorityStep, { directory, name, make }: StepOptions): Promise<void> {
   const [signing, next, former] = await readPairs(directory, name);
   const [current, nextName, formerName] = pairsOf(name);
@@ -111,18 +114,22 @@ export async function stepAuthority(step: AuthorityStep, { directory, name, make
   if (signing === undefined) throw new AuthorityError(`${directory} has no CA ${name}.crt: the API server creates it when it starts`);
   switch (step) {
     case 'add':
-      if (next !== undefined) throw new AuthorityError(`there is a next CA already: it signs after ${command('use')}`);
+      if (next !== undefined) return;
       if (former !== undefined) throw new AuthorityError(`the former CA is still trusted: run ${command('end')} first`);
       return writePair(directory, nextName, make());
     case 'use':
-      if (next === undefined) throw new AuthorityError(`there is no next CA: ${command('add')} creates one`);
+      if (next === undefined && former === undefined) throw new AuthorityError(`there is no next CA: ${command('add')} creates one`);
       if (former === undefined) await writePair(directory, formerName, signing);
-      await writePair(directory, current, next);
+      if (next !== undefined) await writePair(directory, current, next);
       return removePair(directory, nextName);
     case 'end':
       if (next !== undefined) throw new AuthorityError(`the next CA does not sign yet: run ${command('use')} first`);
-      if (former === undefined) throw new AuthorityError('there is no former CA to remove');
-      await writeAtomic(removedFile(directory, name), bundleOf([await readRemovedAuthorities(directory, name), former.certificate]));
+      if (former !== undefined) await recordRemoval(directory, name, former);
+      else if ((await readRemovedAuthorities(directory, name)) === '') throw new AuthorityError('there is no former CA to remove');
       return removePair(directory, formerName);
   }
+}
+
+async function recordRemoval(directory: string, name: AuthorityName, { certificate }: KeyPair): Promise<void> {
+  await writeAtomic(removedFile(directory, name), bundleOf([await readRemovedAuthorities(directory, name), certificate]));
 }

@@ -1,5 +1,6 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import {
   addGeneratedKey,
   removeGeneratedKeys,
@@ -60,6 +61,7 @@ export async function rotateKeys(rotation: Rotation, options: RotationOptions): 
     if (rotation.step !== 'add') requireApplied(rotation, record, options.servers);
     const material = openRecord(record, clusterKey);
     const files = await changedFiles(material.files, rotation, options);
+    if (isDeepStrictEqual(files, material.files)) return record; // a repeated step
     const next = nextRecord(record, clusterKey, { ...material, files });
     if (await writeRecord(storage, next, revision)) return next;
   }
@@ -90,9 +92,17 @@ export function pendingServers(
   return servers.filter((server) => server.ready && !isDone(server)).map(({ name }) => name);
 }
 
+const temporaryPrefix = 'rotation-';
+
+/** Removes the copies of keys that a process left in the data directory when it was killed during a step. */
+export async function removeInterruptedRotations(dataDir: string): Promise<void> {
+  const left = (await readdir(dataDir)).filter((name) => name.startsWith(temporaryPrefix));
+  for (const name of left) await rm(join(dataDir, name), { recursive: true });
+}
+
 /** Returns the key files after a step. The step runs on a temporary copy of the files, which is removed. */
 async function changedFiles(files: KeyFiles, rotation: Rotation, { dataDir, now }: RotationOptions): Promise<KeyFiles> {
-  const directory = await mkdtemp(join(dataDir, 'rotation-'));
+  const directory = await mkdtemp(join(dataDir, temporaryPrefix));
   try {
     await writeKeyFiles(directory, files);
     await takeStep(directory, rotation, now);

@@ -2,7 +2,7 @@ import { failure, isStatus } from '@oarlock/api/status';
 import { secrets } from '@oarlock/api/resources';
 import type { Clock } from '@oarlock/primitives/clock';
 import { pluginNameOf, type Plugin } from '@oarlock/kernel/plugin';
-import { Client } from '@oarlock/spi/client';
+import { Client, Events } from '@oarlock/spi/client';
 import { Cluster, type ClusterKeys } from '@oarlock/spi/cluster';
 import { Paths, type PathResponse } from '@oarlock/spi/paths';
 import { Storage, StorageError, type StorageDriver } from '@oarlock/spi/storage';
@@ -16,6 +16,7 @@ import { pendingServers, rotateKeys, RotationError, rotatedKeys, type RotatedKey
 import { sealedKeyField, serversGroup, tokenIdOf } from './join-token.ts';
 import { ServerRegistry, type ListedServer, type ServerRecord } from './server-registry.ts';
 import type { SharedKeys } from './shared-keys.ts';
+import { StorageConditionEvents } from './storage-condition-events.ts';
 import { answer, badRequest } from './path-answers.ts';
 import { runningServer } from './running-server.ts';
 import { defragmentPlugin, snapshotsPlugin } from './member-paths.ts';
@@ -89,22 +90,25 @@ function serversPlugin({ shared, dataDir, serverName, keys, reload }: ServerPlug
   return Paths.plugin({
     id: 'servers',
     config: z.strictObject({}),
-    needs: { storage: Storage, facts: Cluster },
-    create({ storage, facts }, { clock, log }) {
+    needs: { storage: Storage, facts: Cluster, events: Events },
+    create({ storage, facts, events }, { clock, log }) {
       const registry = new ServerRegistry({ storage, clock, log });
       const own = ownRecord({ serverName, url: facts.serverUrl, keys, clock, generation: shared.generation });
       const distributor = new KeyDistributor({
         ...{ storage, dataDir, shared, reload, clock, log },
         applied: (keysGeneration) => registry.register({ ...own, keysGeneration }),
       });
+      const conditions = new StorageConditionEvents({ storage, recorder: events.recorder('oarlock', serverName), clock });
       return {
         path: serversPath,
         methods: ['GET', 'DELETE'],
         async start() {
           await registry.register(own);
           distributor.start();
+          conditions.start();
         },
         async stop() {
+          conditions.stop();
           await distributor.stop();
           await registry.stop();
         },

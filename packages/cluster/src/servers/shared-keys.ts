@@ -34,6 +34,7 @@ import {
   removeKeyFiles,
   writeKeyFiles,
 } from './key-files.ts';
+import { removeInterruptedRotations } from './key-rotation.ts';
 import { newSealingKey } from './sealed-box.ts';
 
 /** The key that seals the keys in the storage. Only API servers have it, in `pki/cluster.key`. */
@@ -81,6 +82,7 @@ export async function prepareSharedKeys(options: SharedKeysOptions): Promise<Sha
     await rejectEmptyStorage(options);
     return undefined;
   }
+  await removeInterruptedRotations(dataDir);
   const { driver, close } = await startStorage(plan, { dataDir, server, signal, ...(log && { log }) });
   try {
     const stored = await readRecord(driver);

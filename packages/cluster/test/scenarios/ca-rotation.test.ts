@@ -49,11 +49,37 @@ describe('a CA rotation', () => {
     await expect(rotateAuthority(pki, 'use')).rejects.toThrow('there is no next CA: `oarlock keys ca add` creates one');
     await expect(rotateAuthority(pki, 'end')).rejects.toThrow('there is no former CA');
     await rotateAuthority(pki, 'add');
-    await expect(rotateAuthority(pki, 'add')).rejects.toThrow('there is a next CA already');
     await expect(rotateAuthority(pki, 'end')).rejects.toThrow('the next CA does not sign yet');
     await rotateAuthority(pki, 'use');
     await expect(rotateAuthority(pki, 'add')).rejects.toThrow('the former CA is still trusted');
     expect(await authorityFiles()).toEqual(['ca-former.crt', 'ca-former.key', 'ca.crt', 'ca.key']);
+  });
+
+  it.each(['ca', 'front-proxy-ca'] as const)('changes nothing when a step of %s is repeated', async (name) => {
+    await open();
+    const state = async () =>
+      Promise.all((await readdir(pki)).sort().map(async (each) => [each, await file(each).catch(() => 'a folder')]));
+    for (const step of ['add', 'use', 'end'] as const) {
+      await rotateAuthority(pki, step, name);
+      const stateAfterStep = await state();
+      await rotateAuthority(pki, step, name);
+      expect(await state(), step).toEqual(stateAfterStep);
+    }
+  });
+
+  it('completes a step that was interrupted between the two files of a key pair', async () => {
+    await open();
+    for (const [step, removed] of [
+      ['use', 'ca-next.key'],
+      ['end', 'ca-former.key'],
+    ] as const) {
+      if (step === 'use') await rotateAuthority(pki, 'add');
+      const key = await file(removed);
+      await rotateAuthority(pki, step);
+      await writeFile(join(pki, removed), key);
+      await rotateAuthority(pki, step);
+      expect(await authorityFiles()).not.toContain(removed);
+    }
   });
 
   it('reports an interrupted step, and completes it when it is repeated', async () => {

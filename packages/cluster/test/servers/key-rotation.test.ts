@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readGeneratedKeys } from '@oarlock/apiserver/storage/encryption/encryption-config';
@@ -80,6 +80,29 @@ describe('a rotation of shared keys', () => {
     await expect(take('ca', 'end', [{ ...old, keysGeneration: 3, trustedCAs: ca }])).rejects.toThrow(RotationError);
     await take('ca', 'end', [{ ...old, keysGeneration: 3, trustedCAs: [...ca].reverse() }]);
     expect((await record()).identity).toMatchObject({ ca: [ca[1]], removedCa: [ca[0]] });
+  });
+
+  it('keeps the record when a step of a CA is repeated', async () => {
+    const trusting = (trustedCAs: readonly string[], keysGeneration: number) => [server('a', { keysGeneration, trustedCAs })];
+    await take('ca', 'add');
+    const { ca } = (await record()).identity;
+    const servers = { add: [], use: trusting(ca, 2), end: trusting([...ca].reverse(), 3) };
+    for (const step of ['add', 'use', 'end'] as const) {
+      await take('ca', step, servers[step]);
+      const recordAfterStep = await record();
+      await take('ca', step, [server('a', { ...servers[step][0], keysGeneration: recordAfterStep.generation })]);
+      expect(await record(), step).toEqual(recordAfterStep);
+    }
+    expect((await record()).generation).toBe(4);
+  });
+
+  it('leaves no copy of the keys when a process was killed during a step', async () => {
+    const dataDir = join(directory, 'a');
+    await mkdir(join(dataDir, 'rotation-abcdef', 'pki'), { recursive: true });
+    const plan = await planWith(storage, { spec: { encryption: {} } });
+    const storageServer = new ProcessStorageServer(plan, dataDir);
+    await prepareSharedKeys({ plan, dataDir, storageServer, issuer: 'https://issuer.example', now: 0, signal });
+    expect((await readdir(dataDir)).filter((name) => name.startsWith('rotation-'))).toEqual([]);
   });
 
   it('rejects a step that is not possible, and changes nothing', async () => {

@@ -1,5 +1,9 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
 import { systemClock } from '@oarlock/primitives/clock';
-import { runProgram } from '@oarlock/primitives/os/run-program';
+import { loaderFlags, programPath } from '@oarlock/primitives/os/bundled-program';
+import { defaultPath, runProgram } from '@oarlock/primitives/os/run-program';
 import { describe, expect, it } from 'vitest';
 
 interface RunOptions {
@@ -38,5 +42,45 @@ describe('a program', () => {
     expect(pid).toBeGreaterThan(1);
     process.kill(pid, 'SIGKILL');
     expect(exitCode).toBe(3);
+  });
+
+  it('receives arguments, environment and input unchanged, and nothing else', async () => {
+    const words = ["it's", '$HOME `id`', 'two\nlines', '', '--', 'ü'];
+    const script = 'process.stdin.pipe(process.stderr); console.log(JSON.stringify([process.argv.slice(1), process.env]))';
+    const env = { PATH: defaultPath, WORDS: words.join(' ') };
+    const options = { env, stdin: "no newline at the end, 'quoted' \\n", timeoutMs: 60_000 };
+    const { exitCode, stdout, stderr } = await runProgram(systemClock, process.execPath, ['-e', script, ...words], options);
+    expect([exitCode, JSON.parse(stdout), stderr]).toEqual([0, [words, env], options.stdin]);
+  });
+
+  it('may print as much as its limit', async () => {
+    expect(await run('printf %01024d 7')).toEqual({ exitCode: 0, stdout: '7'.padStart(1024, '0'), stderr: '' });
+  });
+
+  it('is a child of a shell that runs the next program too', async () => {
+    const parents = [await run('echo $PPID; echo on stderr >&2; exit 127'), await run('echo $PPID; printf unfinished >&2')];
+    expect(parents).toEqual([
+      { exitCode: 127, stdout: parents[1]?.stdout, stderr: 'on stderr\n' },
+      { exitCode: 0, stdout: parents[0]?.stdout, stderr: 'unfinished' },
+    ]);
+    expect(parents[0]?.stdout).not.toBe(`${process.pid}\n`);
+  });
+
+  it('rejects with the system error if it does not exist', async () => {
+    await expect(runProgram(systemClock, 'oarlock-no-such-program', [], { timeoutMs: 60_000 })).rejects.toMatchObject({ code: 'ENOENT' });
+    await expect(runProgram(systemClock, '/oarlock/no/such', [], { timeoutMs: 60_000 })).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+
+  it('keeps this process alive only while it runs', async () => {
+    const modules = [
+      programPath('@oarlock/primitives/os/run-program', import.meta.url),
+      programPath('@oarlock/primitives/clock', import.meta.url),
+    ];
+    const [runs = '', clock = ''] = modules.map((path) => pathToFileURL(path).href);
+    const script = `import { runProgram } from '${runs}'; import { systemClock } from '${clock}';
+      console.log((await runProgram(systemClock, 'sh', ['-c', 'sleep 0.1; echo ended'], { timeoutMs: 60_000 })).stdout);`;
+    const flags = loaderFlags(fileURLToPath(runs));
+    const { stdout } = await promisify(execFile)(process.execPath, [...flags, '--input-type=module', '-e', script]);
+    expect(stdout.trim()).toBe('ended');
   });
 });

@@ -89,6 +89,16 @@ export interface ChangeBatch {
  * if (!result.ok) retry(result.current);
  * ```
  */
+/** A state of the storage that an administrator has to end. */
+export interface StorageCondition {
+  /** The reason of an Event about it, in CamelCase. Unique among the conditions of a storage. */
+  readonly reason: string;
+  /** What is wrong, and what to do. */
+  readonly message: string;
+  /** True if no commit succeeds before the condition ends: an Event about it can only be written afterward. */
+  readonly rejectsCommits: boolean;
+}
+
 export interface StorageDriver {
   /** Properties beyond the guarantees above. */
   readonly traits: {
@@ -106,6 +116,11 @@ export interface StorageDriver {
    * storage does not know; `get` then is the only check.
    */
   checkHealth?(): Health;
+  /**
+   * Calls the listener with the present conditions, at once and whenever they may have changed, until the returned function is called. Absent if the
+   * storage has none.
+   */
+  watchConditions?(listener: (conditions: readonly StorageCondition[]) => void): () => void;
   /** Returns the entry of a key. @throws StorageError `Compacted`, `FutureRevision` or `Unavailable` */
   get(key: string, options?: { readonly revision?: Revision }): Promise<{ readonly entry: Entry | undefined; readonly revision: Revision }>;
   /** Returns the entries that `options` selects. @throws StorageError `Compacted`, `FutureRevision` or `Unavailable` */

@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
+import { loaderFlags, programPath } from '@oarlock/primitives/os/bundled-program';
 import { noTracer } from '@oarlock/kernel/tracing';
 import type { Attachment, NodeNetwork } from '@oarlock/spi/network';
 import type { NetworkFixture } from '@oarlock/spi/network/contract';
@@ -98,13 +99,11 @@ export async function openBridge(
     async crashAdd(attachment: Attachment, ofNode: NodeNetwork) {
       const data = join(directory, 'data');
       await mkdir(join(data, 'ipam', bridge), { recursive: true });
-      const program = fileURLToPath(new URL('./crashing-add.ts', import.meta.url));
+      const program = fileURLToPath(new URL('./crashing-add.mjs', import.meta.url));
       const child = spawn(
         process.execPath,
         [
-          '--conditions=@oarlock/source',
-          '--import',
-          '@oxc-node/core/register',
+          ...loaderFlags(programPath('@oarlock/network-bridge/bridge-network', import.meta.url)),
           program,
           data,
           JSON.stringify(settings),

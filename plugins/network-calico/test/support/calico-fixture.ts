@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
+import { loaderFlags, programPath } from '@oarlock/primitives/os/bundled-program';
 import { noTracer } from '@oarlock/kernel/tracing';
 import type { Attachment, NodeNetwork } from '@oarlock/spi/network';
 import type { NetworkFixture } from '@oarlock/spi/network/contract';
@@ -128,11 +129,10 @@ async function crashAdd(
   moment: number,
 ): Promise<void> {
   const data = join(directory, 'data');
-  const program = fileURLToPath(new URL('./crashing-add.ts', import.meta.url));
+  const program = fileURLToPath(new URL('./crashing-add.mjs', import.meta.url));
+  const flags = loaderFlags(programPath('@oarlock/network-calico/calico-network', import.meta.url));
   const words = [data, JSON.stringify(settings), JSON.stringify(attachment), JSON.stringify(node)];
-  const child = spawn(process.execPath, ['--conditions=@oarlock/source', '--import', '@oxc-node/core/register', program, ...words], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  const child = spawn(process.execPath, [...flags, program, ...words], { stdio: ['ignore', 'pipe', 'inherit'] });
   const exited = once(child, 'exit');
   if (moment === 0) await once(child.stdout, 'data');
   else await changed(join(data, moment === 1 ? 'attachments' : 'endpoints'));

@@ -1,7 +1,6 @@
 import type { Packet, PacketFamily } from '@oarlock/spi/policy/contract';
 import { casePeers } from '@oarlock/spi/policy/contract/cases';
-import { nft } from '@oarlock/nftables/nft';
-import { execa } from 'execa';
+import { listRules, nft } from '@oarlock/nftables/nft';
 import { Node } from './node.ts';
 import { openNetwork, type NetworkName, type PodConnector } from './networks.ts';
 import { cable, End } from './pod-end.ts';
@@ -176,9 +175,9 @@ interface Observed {
 }
 
 async function observed({ enter }: Node): Promise<Observed> {
-  const [file = '', ...args] = [...enter, 'nft', '-j', 'list', 'table', 'inet', observer];
-  const { stdout } = await execa(file, args);
-  const { nftables } = JSON.parse(stdout) as { readonly nftables: readonly { readonly set?: SetEntry }[] };
+  const { nftables } = JSON.parse(await listRules(['table', 'inet', observer], enter)) as {
+    readonly nftables: readonly { readonly set?: SetEntry }[];
+  };
   const found = { seen: new Set<string>(), passed: new Set<string>() };
   for (const { set } of nftables)
     for (const { concat, elem } of set?.elem ?? [])

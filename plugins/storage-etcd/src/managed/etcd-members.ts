@@ -31,6 +31,10 @@ export interface EtcdMembersOptions {
   readonly signal: AbortSignal;
 }
 
+/** Returns members with the leader last: while it copies its data, the others may elect another leader. */
+export const defragmentOrder = (members: readonly StorageMember[]): readonly StorageMember[] =>
+  [...members].sort((a, b) => Number(a.role === 'Leader') - Number(b.role === 'Leader'));
+
 /** The members of the etcd cluster, as this server sees them. */
 export class EtcdMembers implements StorageMembers {
   readonly snapshots: Snapshots;
@@ -92,14 +96,15 @@ export class EtcdMembers implements StorageMembers {
   }
 
   async defragment(): Promise<readonly string[]> {
-    const members = (await this.list()).filter(({ role }) => role !== 'Unknown');
-    // the leader last: while it copies its data, the others may elect another one
-    const ordered = [...members].sort((a, b) => Number(a.role === 'Leader') - Number(b.role === 'Leader'));
-    for (const { endpoint, databaseBytes } of ordered)
-      await this.#with(endpoint, defragmentTimeoutMs(databaseBytes), (connection) =>
-        connection.call(rpcs.defragment, {}, { repeated: false }),
-      );
-    return ordered.map(({ name }) => name);
+    const members = defragmentOrder(await this.list()).filter(({ role }) => role !== 'Unknown');
+    for (const member of members) await this.defragmentMember(member);
+    return members.map(({ name }) => name);
+  }
+
+  async defragmentMember({ endpoint, databaseBytes }: Pick<StorageMember, 'endpoint' | 'databaseBytes'>): Promise<void> {
+    await this.#with(endpoint, defragmentTimeoutMs(databaseBytes), (connection) =>
+      connection.call(rpcs.defragment, {}, { repeated: false }),
+    );
   }
 
   async disarm(): Promise<readonly string[]> {

@@ -3,7 +3,7 @@ import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { StorageMember } from '@oarlock/spi/storage-server';
 import { shouldDefragment } from '../client/member-health.ts';
-import type { EtcdMembers } from './etcd-members.ts';
+import { defragmentOrder, type EtcdMembers } from './etcd-members.ts';
 
 export interface MaintenanceSettings {
   /** Hours between two scheduled snapshots; 0 for none. */
@@ -16,6 +16,8 @@ export interface MaintenanceSettings {
 
 export interface MaintenanceOptions {
   readonly settings: MaintenanceSettings;
+  /** The space quota of the members. */
+  readonly quotaBytes: number;
   readonly members: EtcdMembers;
   readonly server: string;
   readonly clock: Clock;
@@ -27,13 +29,16 @@ const [hourMs, checkIntervalMs] = [3_600_000, 60_000];
 /** The longest delay after failed uploads: each of them may send the whole snapshot. */
 const longestUploadDelayMs = hourMs;
 
-/** Takes scheduled snapshots, uploads them, and defragments the members once a day if the server's own member leads. */
+/** Takes scheduled snapshots, uploads them, and defragments the members once a day. */
 export class Maintenance {
   readonly #options: MaintenanceOptions;
   #timer: Timer | undefined;
   #work: Promise<void> = Promise.resolve();
   #stopped = false;
-  #defragmentedAt = Number.NEGATIVE_INFINITY;
+  /** Monotonic times of the last defragmentation, by member. */
+  readonly #defragmentedAt = new Map<string, number>();
+  /** Why members are not defragmented now. */
+  #obstacle: string | undefined;
   #uploaded: string | undefined;
   /** Monotonic time of the next upload. */
   #uploadAt = 0;
@@ -51,10 +56,20 @@ export class Maintenance {
     this.#options = options;
   }
 
-  start(): void {
+  /** Starts the checks. Resolves when the time of the last scheduled snapshot is known. */
+  async start(): Promise<void> {
+    const { members, log } = this.#options;
+    this.lastSnapshotAt = await members.snapshots.lastScheduledAt().catch((error: unknown) => {
+      log.error({ error: errorText(error) }, 'the snapshots cannot be listed');
+      return 0;
+    });
+    this.#schedule();
+  }
+
+  #schedule(): void {
     if (this.#stopped) return;
     this.#timer = this.#options.clock.after(checkIntervalMs, () => {
-      this.#work = this.run().finally(() => this.start());
+      this.#work = this.run().finally(() => this.#schedule());
     });
   }
 
@@ -111,17 +126,34 @@ export class Maintenance {
     log.error({ error: errorText(error), retryMs: delayMs }, 'the scheduled snapshot could not be uploaded');
   }
 
+  /** Defragments fragmented members in their hour, one after the other, while this server's member leads and every member is healthy. */
   async #defragment(): Promise<void> {
     const { settings, members, server, clock, log } = this.#options;
-    const now = clock.monotonic();
-    if (new Date(clock.now()).getUTCHours() !== settings.defragmentHour || now - this.#defragmentedAt < hourMs) return;
-    const list = await members.list();
-    const leads = list.some(({ name, role }) => name === server && role === 'Leader');
-    // a member that is away would lack its quorum while another one copies its data
-    if (!leads || !list.some(isFragmented) || list.some(({ role }) => role === 'Unknown')) return;
-    this.#defragmentedAt = now;
-    log.info({ members: await members.defragment() }, 'defragmented the etcd members');
+    while (new Date(clock.now()).getUTCHours() === settings.defragmentHour) {
+      const list = await members.list();
+      const next = defragmentOrder(list).find((member) => this.#isDue(member));
+      if (next === undefined || !list.some(({ name, role }) => name === server && role === 'Leader')) return;
+      // the members lack their quorum more easily while one of them copies its data
+      const unhealthy = list.find((member) => !isHealthy(member));
+      this.#setObstacle(unhealthy && `${unhealthy.name || unhealthy.id} is not healthy`);
+      if (unhealthy !== undefined) return;
+      this.#defragmentedAt.set(next.id, clock.monotonic());
+      await members.defragmentMember(next);
+      log.info({ member: next.name, bytes: next.databaseBytes, bytesInUse: next.databaseBytesInUse }, 'defragmented an etcd member');
+    }
+  }
+
+  #isDue({ id, databaseBytes, databaseBytesInUse }: StorageMember): boolean {
+    const { clock, quotaBytes } = this.#options;
+    const last = this.#defragmentedAt.get(id) ?? Number.NEGATIVE_INFINITY;
+    return clock.monotonic() - last >= hourMs && shouldDefragment(databaseBytes, databaseBytesInUse, quotaBytes);
+  }
+
+  #setObstacle(obstacle: string | undefined): void {
+    if (obstacle !== undefined && obstacle !== this.#obstacle)
+      this.#options.log.warn({ reason: obstacle }, 'the etcd members are not defragmented now');
+    this.#obstacle = obstacle;
   }
 }
 
-const isFragmented = ({ databaseBytes, databaseBytesInUse }: StorageMember): boolean => shouldDefragment(databaseBytes, databaseBytesInUse);
+const isHealthy = ({ role, alarms }: StorageMember): boolean => (role === 'Leader' || role === 'Follower') && !alarms.includes('CORRUPT');

@@ -7,7 +7,10 @@ import { MemberHealth } from '../../src/client/member-health.ts';
 const mebibyte = 1024 * 1024;
 
 /** Returns the health of a member that returns one of these responses each minute. */
-function healthOf(answers: readonly { readonly dbSize: number; readonly dbSizeInUse: number; readonly errors?: readonly string[] }[]) {
+function healthOf(
+  answers: readonly { readonly dbSize: number; readonly dbSizeInUse: number; readonly errors?: readonly string[] }[],
+  quotaBytes?: number,
+) {
   const clock = new FakeClock();
   const logged: string[] = [];
   const note = (level: string) => (_: object, text: string) => void logged.push(`${level}: ${text.split(/[.:]/)[0] ?? ''}`);
@@ -20,7 +23,7 @@ function healthOf(answers: readonly { readonly dbSize: number; readonly dbSizeIn
       return { errors: [], ...answer };
     },
   } as unknown as Pick<EtcdConnection, 'call'>;
-  return { health: new MemberHealth(connection, clock, log), clock, said: logged };
+  return { health: new MemberHealth({ connection, clock, log, quotaBytes }), clock, said: logged };
 }
 
 describe('member health', () => {
@@ -60,5 +63,26 @@ describe('member health', () => {
     for (let at = 0; at < 5; at += 1) await health.check();
     expect(logged).toEqual(['error: etcd has alarms and rejects writes', 'info: etcd has no alarms any more']);
     expect(health.state).toMatchObject({ bytes: 10, alarms: [] });
+  });
+
+  it('recommends defragmenting a database that is small, but large for its quota', async () => {
+    const { health } = healthOf([{ dbSize: 8 * mebibyte, dbSizeInUse: 4 * mebibyte }], 16 * mebibyte);
+    await health.check();
+    expect(health.state.defragment).toBe(true);
+  });
+
+  it('reports the conditions of a full space quota, and their ends', async () => {
+    const alarm = { dbSize: 17 * mebibyte, dbSizeInUse: 15 * mebibyte, errors: ['memberID:1 alarm:NOSPACE '] };
+    const corrupt = { dbSize: mebibyte, dbSizeInUse: mebibyte, errors: ['memberID:2 alarm:CORRUPT '] };
+    const { health } = healthOf([{ dbSize: 13 * mebibyte, dbSizeInUse: 5 * mebibyte }, alarm, corrupt, alarm], 16 * mebibyte);
+    const reported: string[][] = [];
+    const unsubscribe = health.watchConditions((conditions) => {
+      reported.push(conditions.map(({ reason, rejectsCommits }) => `${reason} ${rejectsCommits}`));
+    });
+    for (let at = 0; at < 3; at += 1) await health.check();
+    expect(reported).toEqual([[], ['EtcdSpaceLow false'], ['EtcdNoSpace true', 'EtcdSpaceLow false'], ['EtcdCorrupt true']]);
+    unsubscribe();
+    await health.check();
+    expect(reported).toHaveLength(4);
   });
 });

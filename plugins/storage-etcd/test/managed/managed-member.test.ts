@@ -307,6 +307,8 @@ describe.skipIf(missing !== undefined)(`a managed member${missing === undefined 
   it('is not healthy at its space quota, and accepts writes again after deletion, compaction, defragmentation and disarming', async () => {
     const server = await Server.create('full', { quotaBytes: 16 * 1024 * 1024 });
     await server.start();
+    const conditions: string[] = [];
+    server.storage.watchConditions?.((present) => void conditions.push(present.map(({ reason }) => reason).join()));
     const value = Buffer.alloc(1024 * 1024, 'x');
     const fill = async (): Promise<void> => {
       for (let index = 0; ; index += 1) await server.storage.commit([{ key: `/big/${index}`, value }], []);
@@ -325,5 +327,7 @@ describe.skipIf(missing !== undefined)(`a managed member${missing === undefined 
     // the health is read each minute, and at once after a rejected write
     await expect.poll(() => server.storage.checkHealth?.()).toEqual({ healthy: true });
     expect(await readFile(server.files.log, 'utf8')).toContain('finished defragment');
+    expect([conditions[0], conditions.at(-1)]).toEqual(['', '']);
+    expect(conditions).toContain('EtcdNoSpace,EtcdSpaceLow');
   });
 });

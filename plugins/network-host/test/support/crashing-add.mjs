@@ -1,7 +1,6 @@
-// The contract suite runs this file in a separate process and kills it in the middle of `add`.
+// The contract suite runs this file in a separate process and kills it in the middle of `add`. In JavaScript, because it runs with the built packages.
 import { silentLogger } from '@oarlock/primitives/logger';
-import type { Attachment, NodeNetwork } from '@oarlock/spi/network';
-import { HostNetwork } from '../../src/host-network.ts';
+import { HostNetwork } from '@oarlock/network-host/host-network';
 
 const [dataDir = '', attachment = '{}', node = '{}'] = process.argv.slice(2);
 const driver = new HostNetwork(
@@ -9,8 +8,8 @@ const driver = new HostNetwork(
   { log: silentLogger, dataDir },
 );
 await driver.start();
-await driver.setup(JSON.parse(node) as NodeNetwork);
-const adding = driver.add(JSON.parse(attachment) as Attachment);
+await driver.setup(JSON.parse(node));
+const adding = driver.add(JSON.parse(attachment));
 process.stdout.write('adding\n');
 await adding;
 setInterval(() => {}, 1000);
