@@ -5,7 +5,7 @@ import { formatBytes, formatCores, quantity } from '../../components/quantity.ts
 import { historyOf, type Sample } from '../../components/sample-history.ts';
 import { Sparkline } from '../../components/sparkline.tsx';
 import { text } from '../../text/en.ts';
-import type { PodSpec } from '../object/workload-kinds.ts';
+import { requestsOnNodes, sum, type PodRequests, type PodWithRequests } from './node-requests.ts';
 import type { Node } from './nodes.ts';
 
 interface NodeMetrics {
@@ -16,22 +16,9 @@ interface Use {
   readonly cpu: readonly Sample[];
   readonly memory: readonly Sample[];
 }
-interface PodWithRequests {
-  readonly spec?: PodSpec;
-  readonly status?: { readonly phase?: string };
-}
-
-interface PodRequests {
-  readonly count: number;
-  readonly cpu?: number;
-  readonly memory?: number;
-}
-
 /** metrics.k8s.io offers no watch; the metrics server scrapes nodes every 15 seconds. */
 const samplePeriodMs = 15_000;
 const maxPods = 2_000;
-
-const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
 /** Samples the use of all nodes while the page is visible. Undefined until there is a sample, or if the server has no metrics.k8s.io. */
 function useNodeUse(client: ApiClient, isServed: boolean): Use | undefined {
@@ -52,14 +39,6 @@ async function requestsOf(client: ApiClient, signal: AbortSignal): Promise<PodRe
   const { items, metadata } = await client.json<ObjectList<PodWithRequests>>('/api/v1/pods', { query: { limit: maxPods }, signal });
   if (metadata.remainingItemCount !== undefined) return { count: items.length + metadata.remainingItemCount };
   return requestsOnNodes(items);
-}
-
-/** Sums up what pods that use a node request. Pods without a node, such as one that no node can run, use nothing. */
-export function requestsOnNodes(pods: readonly PodWithRequests[]): PodRequests {
-  const placed = pods.filter(({ spec, status }) => (spec?.nodeName ?? '') !== '' && status?.phase !== 'Succeeded' && status?.phase !== 'Failed');
-  const requested = (name: string) =>
-    sum(placed.flatMap(({ spec }) => (spec?.containers ?? []).map(({ resources }) => quantity(resources?.requests?.[name]))));
-  return { count: placed.length, cpu: requested('cpu'), memory: requested('memory') };
 }
 
 /** What the nodes can run, what pods request, and what they use. */
