@@ -155,7 +155,7 @@ describe.each(modes)('images in the default composition $title', ({ user, mode, 
     });
 
     // pulls are the same in each mode
-    it.runIf(user)('pull with imagePullSecrets, and report in words why a pull fails', async () => {
+    it.runIf(user)('pull with imagePullSecrets, also a present image, and report in words why a pull fails', async () => {
       const server = `--docker-server=${privateRegistry.host}`;
       await kubectl(
         'create',
@@ -171,7 +171,7 @@ describe.each(modes)('images in the default composition $title', ({ user, mode, 
       await kubectl('run', 'private', `--image=${image}`, `--overrides=${overrides}`);
       await kubectl('wait', '--for=condition=Ready', 'pod/private', '--timeout=180s');
       await kubectl('run', 'missing', `--image=${registry.host}/missing:1`);
-      await kubectl('run', 'denied', `--image=${privateRegistry.host}/other:1`);
+      await kubectl('run', 'denied', `--image=${image}`);
       for (const [name, cause] of [
         ['missing', 'not found'],
         ['denied', 'pull access denied'],

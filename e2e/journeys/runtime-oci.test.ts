@@ -122,7 +122,15 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       await cluster.kubectl.run(['wait', '--for=condition=Ready', 'pod/allowed', '--timeout=180s']);
       const events = await cluster.kubectl.run(['get', 'events', '-o', 'json']);
       expect(events).not.toContain(registryUser.password);
-      await cluster.kubectl.run(['delete', 'pod', 'allowed', '--grace-period=1', '--wait=false']);
+      // the image is present now, but a pod that gets no credentials may not use it
+      await cluster.kubectl.run(['delete', 'clusterrolebinding', metadata.name]);
+      await cluster.kubectl.run(['run', 'denied', `--image=${image}`, '--restart=Never']);
+      const why = await until('the pod may not use the present image', async () => {
+        const { status } = await cluster.kubectl.json<PodList['items'][number]>(['get', 'pod', 'denied']);
+        return status.containerStatuses?.[0]?.state?.waiting?.message;
+      });
+      expect(why).toContain('pull access denied');
+      await cluster.kubectl.run(['delete', 'pod', 'allowed', 'denied', '--grace-period=1', '--wait=false']);
     });
 
     it('run an image of an archive that was loaded without a registry', async () => {

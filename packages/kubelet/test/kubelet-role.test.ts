@@ -57,6 +57,29 @@ describe('KubeletRole', () => {
     ]);
   });
 
+  it('rejects an invalid allowlist of preloaded images', () => {
+    const policy = { imagePullCredentialsVerificationPolicy: 'NeverVerifyAllowlistedImages' };
+    const fault = (config: object) =>
+      new PluginHost()
+        .add({ plugin: kubelet, config: { nodeName: 'a', ...config } })
+        .check()
+        .filter(({ code }) => code === 'ConfigInvalid')
+        .map(({ message }) => message);
+    for (const [pattern, why] of [
+      [' r.example/app', 'leading/trailing spaces are not allowed'],
+      ['', 'the supplied pattern is too short'],
+      ['r.example/*/app', "only patterns ending with '/*' are allowed"],
+      ['/*', 'at least registry hostname is required'],
+      ['r.example/app:1', 'neither tag nor digest is accepted'],
+      ['nginx', 'such as docker.io/library/nginx'],
+    ] as const)
+      expect(fault({ ...policy, preloadedImagesVerificationAllowlist: [pattern] })).toEqual([expect.stringContaining(why)]);
+    expect(fault({ ...policy, preloadedImagesVerificationAllowlist: ['r.example/app', 'r.example:5000/team/*'] })).toEqual([]);
+    expect(fault({ preloadedImagesVerificationAllowlist: ['r.example/app'] })).toEqual([
+      expect.stringContaining('can only be set with imagePullCredentialsVerificationPolicy "NeverVerifyAllowlistedImages"'),
+    ]);
+  });
+
   it('does not start with an invalid credential provider config', async () => {
     const bench = new Bench({
       config: { imageCredentialProviderConfig: '/nonexistent/providers.yaml', imageCredentialProviderBinDir: '/bin' },

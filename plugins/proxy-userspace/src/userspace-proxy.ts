@@ -22,6 +22,7 @@ export class UserspaceProxy implements ServiceProxy {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #nodePortAddress: string;
+  #reportedPrivilege = false;
 
   constructor({ clock, log, nodePortAddress }: { readonly clock: Clock; readonly log: Logger; readonly nodePortAddress: string }) {
     this.#clock = clock;
@@ -90,15 +91,23 @@ export class UserspaceProxy implements ServiceProxy {
         served.listeners.set(name, await UdpListener.open(ip, { port: number, balancer: served.balancer, frontend, clock: this.#clock }));
       else this.#log.warn({ service: port.key }, 'SCTP is not supported by the userspace proxy');
     } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      const why =
-        code === 'EACCES'
-          ? 'ports below 1024 require a privilege that this process does not have'
-          : code === 'EADDRNOTAVAIL'
-            ? 'the address is not local to this host'
-            : (error as Error).message;
-      this.#log.warn({ service: port.key, address: `${ip}:${number}`, error: why }, 'could not listen on a Service address');
+      this.#reportFailure({ service: port.key, address: `${ip}:${number}` }, error as NodeJS.ErrnoException);
     }
+  }
+
+  /** Logs a warning per address, but one for all privileged ports: the DNS Service alone has three. */
+  #reportFailure(fields: Readonly<Record<string, unknown>>, { code, message }: NodeJS.ErrnoException): void {
+    if (code !== 'EACCES') {
+      const error = code === 'EADDRNOTAVAIL' ? 'the address is not local to this host' : message;
+      this.#log.warn({ ...fields, error }, 'could not listen on a Service address');
+      return;
+    }
+    if (this.#reportedPrivilege) return;
+    this.#reportedPrivilege = true;
+    this.#log.warn(
+      fields,
+      'this user may not listen on privileged ports, so Services have none at ports such as 53 and 80: use ports from 1024, or permit them with `sudo sysctl net.ipv4.ip_unprivileged_port_start=53` and start again',
+    );
   }
 
   async #remove(key: string): Promise<void> {

@@ -3,8 +3,9 @@ import { createServer, connect, type Server } from 'node:net';
 import type { Logger } from '@oarlock/primitives/logger';
 import { endpoint, servicePort } from '@oarlock/spi/proxy/contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Balancer } from '../src/balancer.ts';
+import { TcpListener } from '../src/tcp-listener.ts';
 import { UserspaceProxy } from '../src/userspace-proxy.ts';
 
 const port = (more: Partial<Parameters<typeof servicePort>[1]> = {}) =>
@@ -55,16 +56,19 @@ describe('balancer', () => {
 describe.runIf(process.platform === 'linux')('userspace proxy', () => {
   let proxy: UserspaceProxy;
   let warned: Record<string, unknown>[];
+  let messages: string[];
   let servers: Server[];
   beforeEach(() => {
     warned = [];
+    messages = [];
     servers = [];
     const log: Logger = {
       debug() {},
       info() {},
       error() {},
-      warn: (fields) => {
+      warn: (fields, message) => {
         warned.push(fields);
+        messages.push(message);
       },
       child: () => log,
     };
@@ -116,6 +120,16 @@ describe.runIf(process.platform === 'linux')('userspace proxy', () => {
     });
     expect(warned).toEqual([{ service: 'd/web:http', address: '203.0.113.7:28083', error: 'the address is not local to this host' }]);
     expect(await dial('127.97.9.1', 28_083)).toBe('127.130.9.1');
+  });
+
+  it('logs once that privileged ports need root or a sysctl', async () => {
+    const open = vi.spyOn(TcpListener, 'open').mockRejectedValue(Object.assign(new Error('listen'), { code: 'EACCES' }));
+    await proxy.apply({ replace: true, removed: [], set: [port({ clusterIPs: ['127.97.9.1', '127.97.9.2'] })] });
+    await proxy.apply({ replace: false, removed: [], set: [port({ port: 81 })] });
+    expect(open).toHaveBeenCalledTimes(3);
+    open.mockRestore();
+    expect(warned).toEqual([{ service: 'd/web:http', address: '127.97.9.1:80' }]);
+    expect(messages).toEqual([expect.stringContaining('sudo sysctl net.ipv4.ip_unprivileged_port_start=53')]);
   });
 
   it('logs that SCTP is not supported', async () => {

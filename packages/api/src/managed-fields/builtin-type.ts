@@ -1,6 +1,7 @@
 import { definitionOf, type Schema } from '../schema/schema.ts';
 import { atomicType, type Field, type FieldType, type ListType, type MapType } from './field-type.ts';
-import { isGoStruct, isNullTime } from './internal/go-structs.ts';
+import { isNullField } from '../schema/non-omitted-fields.ts';
+import { isGoStruct } from './internal/go-structs.ts';
 
 /** The field types of built-in kinds for server-side apply, which are read from the schema tables on first use. */
 export class BuiltinTypes {
@@ -104,7 +105,7 @@ class SchemaField implements Field {
     this.#schema = schema;
     this.#types = types;
     if (isStruct) this.standing = isGoStruct(owner, name) ? emptyStruct : required ? null : undefined;
-    else this.standing = required ? zeroOf(schema) : isNullTime(owner, name) ? null : undefined;
+    else this.standing = required ? zeroOf(schema) : isNullField(struct, name) ? null : undefined;
     this.omitsZero = struct.omitsZero?.has(name) === true;
     this.keyDefault = keyDefaults[`${owner}.${name}`];
   }

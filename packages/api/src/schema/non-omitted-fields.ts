@@ -79,11 +79,35 @@ export const nonOmittedFields: Readonly<Record<string, string>> = {
 
 /** Fields that Go writes as null if they are empty: lists without `omitempty`, and times without a pointer. */
 const nullFields: Readonly<Record<string, string>> = {
+  APIServiceCondition: 'lastTransitionTime',
+  CertificateSigningRequestCondition: 'lastTransitionTime lastUpdateTime',
+  ContainerStateRunning: 'startedAt',
+  ContainerStateTerminated: 'finishedAt startedAt',
+  'core/v1.Event': 'eventTime firstTimestamp lastTimestamp',
+  'core/v1.EventSeries': 'lastObservedTime',
+  CustomResourceDefinitionCondition: 'lastTransitionTime',
+  DaemonSetCondition: 'lastTransitionTime',
+  DeploymentCondition: 'lastTransitionTime lastUpdateTime',
   'discovery.k8s.io/v1.EndpointSlice': 'endpoints ports',
+  'events.k8s.io/v1.Event': 'deprecatedFirstTimestamp deprecatedLastTimestamp',
+  FlowSchemaCondition: 'lastTransitionTime',
+  'autoscaling/v2.HorizontalPodAutoscalerCondition': 'lastTransitionTime',
   'autoscaling/v2.HorizontalPodAutoscalerStatus': 'currentMetrics',
-  PersistentVolumeClaimCondition: 'lastProbeTime',
-  PodCondition: 'lastProbeTime',
+  JobCondition: 'lastProbeTime lastTransitionTime',
+  NamespaceCondition: 'lastTransitionTime',
+  NodeCondition: 'lastHeartbeatTime lastTransitionTime',
+  PersistentVolumeClaimCondition: 'lastProbeTime lastTransitionTime',
+  PodCondition: 'lastProbeTime lastTransitionTime',
+  PriorityLevelConfigurationCondition: 'lastTransitionTime',
+  ReplicaSetCondition: 'lastTransitionTime',
+  ReplicationControllerCondition: 'lastTransitionTime',
+  StatefulSetCondition: 'lastTransitionTime',
+  StorageVersionCondition: 'lastTransitionTime',
+  VolumeError: 'time',
 };
+
+/** Returns true if Go writes the empty field as null. */
+export const isNullField = (struct: Schema, field: string): boolean => namesOf(struct, nullFields).includes(field);
 
 type Fields = Readonly<Record<string, unknown>>;
 interface Part {

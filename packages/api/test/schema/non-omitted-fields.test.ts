@@ -20,7 +20,7 @@ describe('non-omitted fields', () => {
       status: { containerStatuses: [{ name: 'c', ready: true, image: 'i', imageID: 'i', restartCount: 0, state: {}, lastState: {} }] },
     });
     expect(encoded('networking.k8s.io', 'v1', 'NetworkPolicy', {})).toEqual({ spec: { podSelector: {} } });
-    expect(encoded('', 'v1', 'Event', {})).toEqual({ source: {}, reportingComponent: '', reportingInstance: '' });
+    expect(encoded('', 'v1', 'Event', {})).toMatchObject({ source: {}, reportingComponent: '', reportingInstance: '' });
     expect(encoded('', 'v1', 'Node', {})).toMatchObject({
       spec: {},
       status: { daemonEndpoints: { kubeletEndpoint: { Port: 0 } }, nodeInfo: { machineID: '', kubeletVersion: '' } },
@@ -40,7 +40,14 @@ describe('non-omitted fields', () => {
     expect(encoded('', 'v1', 'Pod', { status: { conditions } })).toEqual({
       status: { conditions: [{ ...conditions[0], lastProbeTime: null }] },
     });
-    expect(encoded('', 'v1', 'Node', { status: { conditions } })).toMatchObject({ status: { conditions } });
+    expect(encoded('', 'v1', 'Node', { status: { conditions } })).toMatchObject({
+      status: { conditions: [{ ...conditions[0], lastHeartbeatTime: null }] },
+    });
+    expect(encoded('', 'v1', 'Event', { firstTimestamp: '2026-01-01T00:00:00Z' })).toMatchObject({
+      eventTime: null,
+      firstTimestamp: '2026-01-01T00:00:00Z',
+      lastTimestamp: null,
+    });
   });
 
   it('are not changed if present; the same object is returned', () => {

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
+import { allowlistPatternProblem, credentialVerificationPolicies } from '../images/pull-manager/credential-verification-policy.ts';
 import { isNamespacedSysctl } from '../pod-util/sysctls.ts';
 
 const milliseconds = (least: number) => z.number().int().min(least).max(86_400_000);
@@ -22,6 +23,11 @@ const taint = z.strictObject({
   value: z.string().optional(),
   effect: z.enum(['NoSchedule', 'PreferNoSchedule', 'NoExecute']),
 });
+
+function checkAllowlistPattern(pattern: string, context: z.RefinementCtx): void {
+  const message = allowlistPatternProblem(pattern);
+  if (message !== undefined) context.addIssue({ code: 'custom', message });
+}
 
 const kubeletFields = z.strictObject({
   /** The node's name. With `count`, the prefix of all node names. */
@@ -116,6 +122,12 @@ const kubeletFields = z.strictObject({
    */
   imageCredentialProviderConfig: z.string().startsWith('/').optional(),
   imageCredentialProviderBinDir: z.string().startsWith('/').optional(),
+  /**
+   * When a pod needs its own credentials for an image that is present: never, unless the image was preloaded, unless `preloadedImagesVerificationAllowlist`
+   * has its repository (`registry.example/app`, or `registry.example/*`), or always.
+   */
+  imagePullCredentialsVerificationPolicy: z.enum(credentialVerificationPolicies).default('NeverVerifyPreloadedImages'),
+  preloadedImagesVerificationAllowlist: z.array(z.string().superRefine(checkAllowlistPattern)).default([]),
   maxParallelImagePulls: z.number().int().min(1).max(100).default(5),
   containerLogMaxSize: z.string().default('10Mi'),
   containerLogMaxFiles: z.number().int().min(2).max(100).default(5),
@@ -171,5 +183,12 @@ export const kubeletConfig = kubeletFields.superRefine((config, context) => {
   const missing = keys.filter((key) => config[key] === undefined);
   if (missing.length === 1)
     context.addIssue({ code: 'custom', path: [...missing], message: `required, because ${keys.join(' and ')} belong together` });
+  const { imagePullCredentialsVerificationPolicy: policy, preloadedImagesVerificationAllowlist: allowlist } = config;
+  if (allowlist.length > 0 && policy !== 'NeverVerifyAllowlistedImages')
+    context.addIssue({
+      code: 'custom',
+      path: ['preloadedImagesVerificationAllowlist'],
+      message: 'can only be set with imagePullCredentialsVerificationPolicy "NeverVerifyAllowlistedImages"',
+    });
 });
 export type KubeletConfig = z.output<typeof kubeletConfig>;

@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
 import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { cpuWeight } from '@oarlock/api/component-helpers/cpu-weight';
 
 /** The limits of one cgroup. An undefined limit is left unchanged; Infinity means no limit. */
 export interface ResourceConfig {
@@ -44,17 +45,6 @@ const overwrite = constants.O_WRONLY | constants.O_TRUNC;
 const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code ?? '';
 const textOf = (file: string) => readFile(file, 'utf8').catch(() => '');
 const numberIn = (text: string, key: string) => Number(new RegExp(`^${key} (\\d+)$`, 'm').exec(text)?.[1] ?? 0);
-
-/**
- * Converts CPU shares to the CPU weight of cgroup v2: 2 to 1, 1024 to 100, 262,144 to 10,000.
- * https://kubernetes.io/docs/concepts/architecture/cgroups/
- */
-export function cpuWeight(shares: number): number {
-  if (shares <= 2) return 1;
-  if (shares >= 262_144) return 10_000;
-  const l = Math.log2(shares);
-  return Math.min(10_000, Math.ceil(10 ** ((l * l + 125 * l) / 612 - 7 / 34)));
-}
 
 /** Manages cgroups v1 or v2 through the cgroup file system. */
 export class CgroupfsManager implements CgroupManager {

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { cpuWeight, type ResourceConfig, type CgroupManager } from './cgroupfs-manager.ts';
+import { cpuWeight } from '@oarlock/api/component-helpers/cpu-weight';
+import type { ResourceConfig, CgroupManager } from './cgroupfs-manager.ts';
 
 /** Runs a program. @throws Error with the program's output if the program fails */
 export type Run = (file: string, args: readonly string[]) => Promise<unknown>;

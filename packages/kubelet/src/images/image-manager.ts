@@ -1,14 +1,12 @@
 import { applyDefaultImageTag, defaultPullPolicy } from '@oarlock/api/component-helpers/image-reference';
-import type { Container, EphemeralContainer, Pod, Secret } from '@oarlock/api/types/core-v1';
+import type { Container, EphemeralContainer, Pod } from '@oarlock/api/types/core-v1';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 import { inSpan, spanContextOf, type SpanContext } from '@oarlock/kernel/tracing';
 import type { Tracer } from '@opentelemetry/api';
-import { RuntimeError, type Image, type PodSandboxConfig, type RegistryAuth, type RuntimeDriver } from '@oarlock/spi/runtime';
-import type { CredentialProviders } from './credential-provider/credential-providers.ts';
-import { lookupCredentials, repositoryWithRegistry } from './keyring/docker-keyring.ts';
-import { credentialsFor } from './image-pull-credentials.ts';
-import type { ObjectCache } from '../api-objects/object-cache.ts';
+import type { Image, PodSandboxConfig, RuntimeDriver } from '@oarlock/spi/runtime';
+import { podCredentials, pullWithCredentials, type CredentialSources, type PodCredentials, type PullResult } from './pod-credentials.ts';
+import type { ImagePullManager } from './pull-manager/image-pull-manager.ts';
 import { podUid } from '../pod-util/pods.ts';
 import { RestartBackoff } from '../pod-util/restart-backoff.ts';
 import { Semaphore } from '@oarlock/primitives/concurrency/semaphore';
@@ -42,10 +40,9 @@ export interface ImageRequest {
   event(type: 'Normal' | 'Warning', reason: string, message: string): void;
 }
 
-export interface ImageManagerOptions {
-  readonly objects: Pick<ObjectCache, 'get'>;
-  /** The credential provider plugins; undefined if none are configured. */
-  readonly credentialProviders?: Pick<CredentialProviders, 'provide' | 'forgetPod'> | undefined;
+export interface ImageManagerOptions extends CredentialSources {
+  /** Knows which credentials pulled an image. Undefined: pods can use every present image, as on simulated nodes. */
+  readonly pullManager?: ImagePullManager | undefined;
   readonly clock: Clock;
   readonly tracer: Tracer;
   /** The maximum number of concurrent pulls. */
@@ -61,17 +58,19 @@ interface Failures {
   readonly messages: Map<string, string>;
 }
 
-interface PullCredentials {
-  readonly auths: readonly RegistryAuth[];
-  /** Why credential providers returned none. */
-  readonly failures: readonly string[];
-}
-
 interface Pull {
   readonly requested: string;
   readonly began: number;
   readonly request: ImageRequest;
-  readonly credentials: PullCredentials;
+  readonly credentials: PodCredentials;
+}
+
+/** An image that must be pulled: its name with the default tag, the name in the pod, and the pod's credentials. */
+interface NeededImage {
+  readonly name: string;
+  readonly requested: string;
+  readonly request: ImageRequest;
+  readonly credentials: () => Promise<PodCredentials>;
 }
 
 export interface ResolvedImage {
@@ -86,8 +85,8 @@ const errImagePullVisibleMs = 3000;
 /** Pulls images according to the containers' imagePullPolicy. Failed pulls are retried after 10 s; the delay doubles up to 300 s. */
 export class ImageManager {
   readonly #driver: RuntimeDriver;
-  readonly #objects: Pick<ObjectCache, 'get'>;
-  readonly #credentialProviders: ImageManagerOptions['credentialProviders'];
+  readonly #sources: CredentialSources;
+  readonly #pullManager: ImagePullManager | undefined;
   readonly #clock: Clock;
   readonly #tracer: Tracer;
   readonly #pulls: Semaphore;
@@ -97,10 +96,10 @@ export class ImageManager {
   readonly #failures = new Map<string, Failures>();
 
   constructor(driver: RuntimeDriver, options: ImageManagerOptions) {
-    const { objects, clock, tracer, maxParallelPulls: parallel, imagesChanged: pulled } = options;
+    const { clock, tracer, maxParallelPulls: parallel, imagesChanged: pulled } = options;
     this.#driver = driver;
-    this.#objects = objects;
-    this.#credentialProviders = options.credentialProviders;
+    this.#sources = options;
+    this.#pullManager = options.pullManager;
     this.#clock = clock;
     this.#tracer = tracer;
     this.#pulls = new Semaphore(parallel);
@@ -123,16 +122,38 @@ export class ImageManager {
     }
     const policy = container.imagePullPolicy ?? defaultPullPolicy(name);
     const present = await this.#status(name, request);
+    let lookup: Promise<PodCredentials> | undefined;
+    const credentials = () => (lookup ??= podCredentials(this.#sources, { image: requested, pod, signal }));
+    const needed = { name, requested, request, credentials };
     // a runtime without images has nothing to pull
-    if (present && (policy !== 'Always' || !tags)) {
+    if (present && (!tags || (policy !== 'Always' && !(await this.#mustAttemptPull(present, needed))))) {
       event('Normal', 'Pulled', `Container image "${requested}" already present on machine and can be accessed by the pod`);
       return { reference: present.id, image: present };
     }
     if (policy === 'Never') {
+      // the same message for an image that the pod may not use, which does not disclose that it is present
       const message = `Container image "${requested}" is not present with pull policy of Never`;
       event('Warning', 'ErrImageNeverPull', message);
       throw new ImageError('ErrImageNeverPull', { message, retryMs: undefined });
     }
+    return this.#pullWithBackoff(needed);
+  }
+
+  /** Returns true if the pod may use the present image only after a pull. Credentials that cannot be read also fail the pull, which reports why. */
+  async #mustAttemptPull(present: Image, { requested, request, credentials }: NeededImage): Promise<boolean> {
+    try {
+      return await (this.#pullManager?.mustAttemptImagePull(
+        { image: requested, imageRef: present.id },
+        async () => (await credentials()).auths,
+      ) ?? false);
+    } catch {
+      request.signal.throwIfAborted();
+      return true;
+    }
+  }
+
+  async #pullWithBackoff({ name, requested, request, credentials }: NeededImage): Promise<ResolvedImage> {
+    const { pod, signal, event } = request;
     const uid = podUid(pod);
     const before = this.#failures.get(uid);
     const wait = before?.backoff.remainingSinceLastTry(name, this.#clock.now()) ?? 0;
@@ -145,8 +166,8 @@ export class ImageManager {
     }
     const began = this.#clock.monotonic();
     try {
-      const credentials = await this.#credentials(requested, request);
-      const image = await this.#pulls.run(signal, () => this.#pull(name, { requested, began, request, credentials }));
+      const pull = { requested, began, request, credentials: await credentials() };
+      const image = await this.#pulls.run(signal, () => this.#pull(name, pull));
       before?.backoff.forget(name);
       this.#pulled();
       return image;
@@ -172,7 +193,7 @@ export class ImageManager {
   /** Drops the pull failures of a deleted pod. */
   forgetPod(uid: string): void {
     this.#failures.delete(uid);
-    this.#credentialProviders?.forgetPod(uid);
+    this.#sources.credentialProviders?.forgetPod(uid);
   }
 
   /** Returns the message of a failed pull; for a runtime without images also why no other runtime takes the image. */
@@ -199,15 +220,15 @@ export class ImageManager {
   }
 
   async #pull(name: string, { requested, began, request, credentials }: Pull): Promise<ResolvedImage> {
-    const { sandbox, signal, spanContext, event } = request;
+    const { signal, spanContext, event } = request;
     event('Normal', 'Pulling', `Pulling image "${requested}"`);
     const started = this.#clock.monotonic();
-    const id = await inSpan(this.#tracer, 'PullImage', { spanContext, attributes: { 'oarlock.image': requested } }, async (span) => {
-      const call = { signal, spanContext: spanContextOf(span) };
-      return pullWithCredentials(credentials, (auth) => this.#driver.pullImage(name, auth, sandbox, call));
-    });
+    await this.#recordPullIntent(requested);
+    const { id, used } = await this.#pullFromRegistry(name, { requested, request, credentials });
+    // if this fails, the intent remains: the image counts as pulled with unknown credentials
     const image =
       (await this.#driver.imageStatus(id, { signal, spanContext })) ?? (await this.#driver.imageStatus(name, { signal, spanContext }));
+    await this.#pullManager?.recordImagePulled({ image: requested, imageRef: image?.id ?? id }, used);
     const now = this.#clock.monotonic();
     const size = image === undefined ? '' : ` Image size: ${image.sizeBytes} bytes.`;
     event(
@@ -218,37 +239,27 @@ export class ImageManager {
     return { reference: image?.id ?? id, image };
   }
 
-  /** Returns the credentials to try: those of imagePullSecrets, then those of credential providers (the order of upstream's keyrings). */
-  async #credentials(image: string, { pod, signal }: ImageRequest): Promise<PullCredentials> {
-    const found: Secret[] = [];
-    for (const { name } of pod.spec?.imagePullSecrets ?? []) {
-      const secret = name ? await this.#objects.get('Secret', `${pod.metadata?.namespace}/${name}`) : undefined;
-      if (secret) found.push(secret);
-    }
-    const repository = repositoryWithRegistry(image);
-    const ofSecrets = credentialsFor(repository, found);
-    if (this.#credentialProviders === undefined) return { auths: ofSecrets, failures: [] };
-    const { entries, failures } = await this.#credentialProviders.provide(repository, pod, signal);
-    return { auths: [...ofSecrets, ...lookupCredentials(repository, entries)], failures };
-  }
-}
-
-/** Tries one after the other until the registry does not deny access. Without credentials, there is one anonymous try. */
-async function pullWithCredentials(
-  { auths, failures }: PullCredentials,
-  pull: (auth: RegistryAuth | undefined) => Promise<string>,
-): Promise<string> {
-  let failure: unknown;
-  for (const auth of auths.length === 0 ? [undefined] : auths) {
+  async #recordPullIntent(requested: string): Promise<void> {
     try {
-      return await pull(auth);
+      await this.#pullManager?.recordPullIntent(requested);
     } catch (error) {
-      failure = error;
-      if (!(error instanceof RuntimeError && error.code === 'PermissionDenied')) break;
+      const message = `Failed to record image pull intent for container image "${requested}": ${errorText(error)}`;
+      throw new Error(message, { cause: error });
     }
   }
-  if (failures.length === 0) throw failure;
-  throw new Error(`${errorText(failure)}; ${failures.join('; ')}`, { cause: failure });
+
+  async #pullFromRegistry(name: string, { requested, request, credentials }: Omit<Pull, 'began'>): Promise<PullResult> {
+    const { sandbox, signal, spanContext } = request;
+    try {
+      return await inSpan(this.#tracer, 'PullImage', { spanContext, attributes: { 'oarlock.image': requested } }, async (span) => {
+        const call = { signal, spanContext: spanContextOf(span) };
+        return pullWithCredentials(credentials, (auth) => this.#driver.pullImage(name, auth, sandbox, call));
+      });
+    } catch (error) {
+      await this.#pullManager?.recordImagePullFailed(requested);
+      throw error;
+    }
+  }
 }
 
 /** Formats a duration as Go does, rounded to milliseconds. */

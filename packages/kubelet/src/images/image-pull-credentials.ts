@@ -1,7 +1,13 @@
 import { isObject } from '@oarlock/api/json/json';
 import type { Secret } from '@oarlock/api/types/core-v1';
 import type { RegistryAuth } from '@oarlock/spi/runtime';
-import { lookupCredentials, patternOfServer, type KeyringEntry } from './keyring/docker-keyring.ts';
+import {
+  lookupCredentials,
+  patternOfServer,
+  type CredentialSource,
+  type KeyringEntry,
+  type TrackedAuth,
+} from './keyring/docker-keyring.ts';
 
 interface Entry {
   readonly username?: unknown;
@@ -22,10 +28,18 @@ function credentialsOf(secret: Secret): readonly KeyringEntry[] {
   if (encoded === undefined || encoded.length > maxSize) return [];
   const parsed = jsonOf(Buffer.from(encoded, 'base64').toString('utf8'), secret);
   const entries = json === undefined ? parsed : (parsed['auths'] ?? {});
+  const source = sourceOf(secret);
   return Object.entries(entries).flatMap(([server, entry]: [string, Entry | null]) =>
-    entry === null ? [] : [{ pattern: patternOfServer(server), auth: authOf(entry) }],
+    entry === null ? [] : [{ pattern: patternOfServer(server), auth: authOf(entry), source }],
   );
 }
+
+const sourceOf = ({ metadata: { uid = '', namespace = '', name = '' } = {} }: Secret): CredentialSource => ({
+  kind: 'Secret',
+  uid,
+  namespace,
+  name,
+});
 
 function jsonOf(text: string, { metadata }: Secret): Readonly<Record<string, Readonly<Record<string, Entry>>>> {
   let value: unknown;
@@ -59,5 +73,5 @@ function pairOf(entry: Entry): readonly [string | undefined, string | undefined]
 }
 
 /** Returns the credentials of imagePullSecrets to try for a repository, most specific first. @throws Error if a Secret's content is malformed */
-export const credentialsFor = (repository: string, secrets: readonly Secret[]): readonly RegistryAuth[] =>
+export const credentialsFor = (repository: string, secrets: readonly Secret[]): readonly TrackedAuth[] =>
   lookupCredentials(repository, secrets.flatMap(credentialsOf));

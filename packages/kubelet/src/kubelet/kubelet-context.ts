@@ -19,6 +19,7 @@ import { DeviceManager } from '../container-manager/devices/device-manager.ts';
 import { DRAManager } from '../container-manager/dra/dra-manager.ts';
 import { CredentialProviders } from '../images/credential-provider/credential-providers.ts';
 import { ImageManager } from '../images/image-manager.ts';
+import { ImagePullManager, type ImagePullManagerOptions } from '../images/pull-manager/image-pull-manager.ts';
 import type { KubeletConfig } from '../config/kubelet-config.ts';
 import { kubeletOwnerId } from '../runtime/labels.ts';
 import type { KubeletContext, PodRuntime } from '../pod/node-context.ts';
@@ -82,6 +83,8 @@ export interface KubeletComponents {
   readonly defaultRuntime: PodRuntime;
   /** Undefined if none are configured. */
   readonly credentialProviders: CredentialProviders | undefined;
+  /** Undefined if no runtime of the node pulls images. */
+  readonly imagePullManager: ImagePullManager | undefined;
 }
 
 export function nodeNames({ nodeName, count }: KubeletConfig): readonly string[] {
@@ -109,7 +112,8 @@ export function createKubeletComponents(
   const trust = new TrustBundleManager(client, informers, signal);
   const credentialProviders = createCredentialProviders(needs, kubeletEnvironment, signal);
   const { imagesChanged } = callbacks;
-  const runtimes = createPodRuntimes(needs, { clock, log, tracer, objects, rootDir, credentialProviders, imagesChanged });
+  const imagePullManager = createImagePullManager(needs, { clock, log, rootDir });
+  const runtimes = createPodRuntimes(needs, { clock, log, tracer, objects, rootDir, credentialProviders, imagePullManager, imagesChanged });
   const defaultRuntime = selectDefaultRuntime(runtimes, config);
   const paths = new NodePaths(rootDir, config.logDir ?? join(rootDir, 'logs'), config.volatileDir ?? rootDir);
   const drivers = new Map([
@@ -161,7 +165,7 @@ export function createKubeletComponents(
     resolvConf: config.resolvConf,
     clusterDNS: config.clusterDNS ?? [facts.dnsServiceIP],
   };
-  return { context, runtimes, defaultRuntime, credentialProviders };
+  return { context, runtimes, defaultRuntime, credentialProviders, imagePullManager };
 }
 
 function createCredentialProviders(
@@ -173,6 +177,21 @@ function createCredentialProviders(
   return new CredentialProviders({ configPath, binDir, client, clock, log, environment, signal });
 }
 
+const isHollow = ({ traits }: RuntimeDriver, { files }: KubeletConfig): boolean => !(files ?? !traits.simulated);
+
+function createImagePullManager(
+  { config, runtimes }: KubeletDependencies,
+  environment: Pick<ImagePullManagerOptions, 'clock' | 'log' | 'rootDir'>,
+): ImagePullManager | undefined {
+  const drivers = [...runtimes.values()].filter((driver) => driver.traits.images && !isHollow(driver, config));
+  if (drivers.length === 0) return undefined;
+  return new ImagePullManager({
+    ...environment,
+    verification: { policy: config.imagePullCredentialsVerificationPolicy, allowlist: config.preloadedImagesVerificationAllowlist },
+    listImages: async (signal) => (await Promise.all(drivers.map((driver) => driver.listImages({ signal })))).flat(),
+  });
+}
+
 interface PodRuntimeDependencies {
   readonly clock: KubeletEnvironment['clock'];
   readonly log: KubeletEnvironment['log'];
@@ -180,29 +199,32 @@ interface PodRuntimeDependencies {
   readonly objects: ObjectCache;
   readonly rootDir: string;
   readonly credentialProviders: CredentialProviders | undefined;
+  readonly imagePullManager: ImagePullManager | undefined;
   imagesChanged(): void;
 }
 
 /** Creates the PLEG and the image manager of each runtime. */
 function createPodRuntimes(
   { config, facts, runtimes }: KubeletDependencies,
-  { clock, log, tracer, objects, rootDir, credentialProviders, imagesChanged }: PodRuntimeDependencies,
+  { clock, log, tracer, objects, rootDir, credentialProviders, imagePullManager, imagesChanged }: PodRuntimeDependencies,
 ): ReadonlyMap<string, PodRuntime> {
   const ownerIds = new Set(nodeNames(config).map((name) => kubeletOwnerId(facts.name, name, rootDir)));
   const maxParallelPulls = config.maxParallelImagePulls;
   return new Map(
     [...runtimes].map(([name, driver]): [string, PodRuntime] => {
       const pleg = new PLEG(name, driver, { clock, log, relistMs: config.syncFrequencyMs, ownerIds });
+      const hollow = isHollow(driver, config);
       const imageManager = new ImageManager(driver, {
         objects,
         credentialProviders,
+        pullManager: hollow || !driver.traits.images ? undefined : imagePullManager,
         clock,
         tracer,
         maxParallelPulls,
         imagesChanged,
         unavailableImages: (signal) => unavailableImages(runtimes, signal),
       });
-      return [name, { pleg, imageManager, hollow: !(config.files ?? !pleg.simulated) }];
+      return [name, { pleg, imageManager, hollow }];
     }),
   );
 }

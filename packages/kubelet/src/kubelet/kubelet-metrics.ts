@@ -1,6 +1,7 @@
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { CredentialProviders } from '../images/credential-provider/credential-providers.ts';
+import type { ImagePullManager } from '../images/pull-manager/image-pull-manager.ts';
 import type { Kubelet } from './kubelet.ts';
 import type { PodWorker } from '../pod/worker/pod-worker.ts';
 import { configSourceAnnotation } from '../pod-util/config-source.ts';
@@ -59,6 +60,34 @@ export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): vo
   countPatches(kubelet, registers);
   measureStarts(kubelet, registers);
   if (kubelet.credentialProviders !== undefined) measureCredentialProviders(kubelet.credentialProviders, registers);
+  if (kubelet.imagePullManager !== undefined) measurePullRecords(kubelet.imagePullManager, registers);
+}
+
+function measurePullRecords(manager: ImagePullManager, registers: Registry[]): void {
+  const named = (name: string) => `kubelet_imagemanager_${name}`;
+  new Gauge({
+    name: named('ondisk_pullintents'),
+    help: 'Number of ImagePullIntents stored on disk.',
+    registers,
+    collect() {
+      this.set(manager.intentCount);
+    },
+  });
+  new Gauge({
+    name: named('ondisk_pulledrecords'),
+    help: 'Number of ImagePulledRecords stored on disk.',
+    registers,
+    collect() {
+      this.set(manager.pulledRecordCount);
+    },
+  });
+  const checks = new Counter({
+    name: named('image_mustpull_checks_total'),
+    help: 'Counter for how many times kubelet checked whether credentials need to be re-verified to access an image',
+    registers,
+    labelNames: ['result'],
+  });
+  manager.listener = (result) => checks.inc({ result });
 }
 
 function measureCredentialProviders(providers: CredentialProviders, registers: Registry[]): void {

@@ -13,6 +13,7 @@ import {
   type KubeletComponents,
 } from './kubelet-context.ts';
 import type { CredentialProviders } from '../images/credential-provider/credential-providers.ts';
+import type { ImagePullManager } from '../images/pull-manager/image-pull-manager.ts';
 import type { KubeletConfig } from '../config/kubelet-config.ts';
 import type { ContainerLogManager } from '../kuberuntime/logs/container-log-manager.ts';
 import type { KubeletContext, PodRuntime } from '../pod/node-context.ts';
@@ -113,6 +114,10 @@ export class Kubelet {
     return this.#components.credentialProviders;
   }
 
+  get imagePullManager(): ImagePullManager | undefined {
+    return this.#components.imagePullManager;
+  }
+
   /** Starts the kubelet. `port` is the port of the kubelet's API. Resolves before the nodes are registered; `ready` waits for the registration. */
   async start(port: number): Promise<void> {
     const { paths, clock, log, signal, network, networkPolicies } = this.context;
@@ -145,6 +150,7 @@ export class Kubelet {
       signal,
       nodeState: this.#nodeState,
       runtimes: [...this.runtimes],
+      imagePullManager: this.imagePullManager,
       agents: this.agents,
     });
     this.#initialized = this.#initialize();
@@ -207,6 +213,7 @@ export class Kubelet {
     const { signal } = this.context;
     const nodeName = config.count === undefined ? config.nodeName : undefined;
     await connectRuntimes(this.runtimes, this.context);
+    await this.imagePullManager?.load(signal);
     if (this.#nodeState) await this.context.containerManager.open(this.runtimes, this.#nodeState.current.machine.capacity);
     await this.context.deviceManager?.start();
     await this.context.draManager?.start();

@@ -5,6 +5,7 @@ import type { KubeletConfig } from '../config/kubelet-config.ts';
 import type { PodRuntime } from '../pod/node-context.ts';
 import { EvictionManager } from '../eviction/eviction-manager.ts';
 import { ImageGCManager } from '../images/image-gc-manager.ts';
+import type { ImagePullManager } from '../images/pull-manager/image-pull-manager.ts';
 import type { NodeAgent } from './node-agent.ts';
 import type { NodeStateManager } from './node-state-manager.ts';
 import type { MetThreshold } from '../eviction/thresholds.ts';
@@ -16,6 +17,7 @@ export interface HousekeepingOptions {
   readonly signal: AbortSignal;
   readonly nodeState: NodeStateManager;
   readonly runtimes: readonly PodRuntime[];
+  readonly imagePullManager: ImagePullManager | undefined;
   readonly agents: ReadonlyMap<string, NodeAgent>;
 }
 
@@ -59,6 +61,7 @@ export class Housekeeping {
       stats: (call) => this.#stats(call),
       reclaimDisk: async () => {
         for (const collector of this.#imageGCManagers) await collector.deleteUnusedImages(signal);
+        await this.#options.imagePullManager?.pruneUnknownRecords(signal);
       },
       measureAgain: () => nodeState.checkThresholds(),
       recordNodeEvent: nodeEventRecorder('Warning'),
@@ -83,14 +86,14 @@ export class Housekeeping {
   }
 
   #scheduleImageGC(): void {
-    const { clock, config, signal, log } = this.#options;
+    const { clock, config, signal, log, imagePullManager } = this.#options;
     this.#timer = clock.after(config.imageGc.periodMs, () => {
       void (async () => {
-        for (const collector of this.#imageGCManagers) {
-          await collector.garbageCollect(signal).catch((error: unknown) => {
-            if (!signal.aborted) log.warn({ err: error }, 'image garbage collection failed');
-          });
-        }
+        const failed = (error: unknown) => {
+          if (!signal.aborted) log.warn({ err: error }, 'image garbage collection failed');
+        };
+        for (const collector of this.#imageGCManagers) await collector.garbageCollect(signal).catch(failed);
+        await imagePullManager?.pruneUnknownRecords(signal).catch(failed);
         if (!signal.aborted) this.#scheduleImageGC();
       })();
     });

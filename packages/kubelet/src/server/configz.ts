@@ -31,6 +31,8 @@ export function configz(config: KubeletConfig, facts: { readonly domain: string;
       resolvConf: config.resolvConf,
       maxPods: config.maxPods,
       maxParallelImagePulls: config.maxParallelImagePulls,
+      imagePullCredentialsVerificationPolicy: config.imagePullCredentialsVerificationPolicy,
+      preloadedImagesVerificationAllowlist: config.preloadedImagesVerificationAllowlist,
       serializeImagePulls: config.maxParallelImagePulls === 1,
       containerLogMaxSize: config.containerLogMaxSize,
       containerLogMaxFiles: config.containerLogMaxFiles,

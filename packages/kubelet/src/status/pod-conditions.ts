@@ -146,7 +146,7 @@ export function generatePodConditions(
   const { generation } = pod.metadata ?? {};
   return conditions.map(([type, condition]) => {
     const old = before.find((previous) => previous.type === type);
-    const since = old?.status === condition.status && old.lastTransitionTime !== undefined ? old.lastTransitionTime : now;
+    const since = (old?.status === condition.status && old.lastTransitionTime) || now;
     return { type, ...condition, lastTransitionTime: since, ...(generation !== undefined && { observedGeneration: generation }) };
   });
 }

@@ -18,7 +18,7 @@ describe('credentialsFor', () => {
     secret({ 'r.example/team': { username: 'second', password: 's' } }),
   ];
   const found = (image: string) => credentialsFor(repositoryWithRegistry(image), secrets);
-  const users = (image: string) => found(image).map(({ username, password }) => `${username}:${password}`);
+  const users = (image: string) => found(image).map(({ auth: { username, password } }) => `${username}:${password}`);
 
   it('are found by host and path, most specific first', () => {
     expect(users('nginx')).toEqual(['hub:p:w']);
@@ -31,8 +31,8 @@ describe('credentialsFor', () => {
   });
 
   it('name the registry of the image, also if their key is a pattern', () => {
-    expect(found('eu.cloud.example/app').map(({ serverAddress }) => serverAddress)).toEqual(['eu.cloud.example', 'eu.cloud.example']);
-    expect(found('nginx').map(({ serverAddress }) => serverAddress)).toEqual(['docker.io']);
+    expect(found('eu.cloud.example/app').map(({ auth }) => auth.serverAddress)).toEqual(['eu.cloud.example', 'eu.cloud.example']);
+    expect(found('nginx').map(({ auth }) => auth.serverAddress)).toEqual(['docker.io']);
   });
 
   it('does not quote a malformed pull secret, which readers of events may not read', () => {

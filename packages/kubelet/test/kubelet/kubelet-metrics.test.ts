@@ -48,6 +48,21 @@ describe('kubelet metrics', () => {
     expect(await later.metrics()).toContain('kubelet_pod_start_sli_duration_seconds_count 0');
   });
 
+  it('count checks of the credentials for present images', async () => {
+    const node = await new Bench({ config: { files: true } }).start();
+    registry = new Registry();
+    registerKubeletMetrics(node.kubelet, registry);
+    for (const name of ['first', 'second']) {
+      node.create(podOf(name));
+      await node.ready(name);
+    }
+    const text = await registry.metrics();
+    expect(text).toContain('kubelet_imagemanager_image_mustpull_checks_total{result="credentialRecordFound"} 1');
+    expect(text).toContain('kubelet_imagemanager_ondisk_pulledrecords 1');
+    expect(text).toContain('kubelet_imagemanager_ondisk_pullintents 0');
+    await node.dispose();
+  });
+
   it('include the durations of probes', async () => {
     const probe = { exec: { command: ['true'] }, periodSeconds: 5 };
     bench.create(podOf('web', { containers: [app({ readinessProbe: probe })] }));

@@ -4,8 +4,8 @@ import type { Socket } from 'node:net';
 
 /** How many shells without a program stay open: pods that start at the same time run several CNI plugins. */
 const maxIdleShells = 4;
-/** Programs with more input run without a shell, which would have to parse it. */
-const maxInputBytes = 64 * 1024;
+/** The maximum length of a request in UTF-16 code units. A shell reads its input byte by byte, so a longer request costs as much as a fork of Node. */
+const maxRequestLength = 8 * 1024;
 const markBytes = 16;
 /** Longer than the lines that end both outputs together. */
 export const maxTrailerBytes = 128;
@@ -13,7 +13,8 @@ export const maxTrailerBytes = 128;
 export interface ProgramRequest {
   readonly file: string;
   readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
+  /** The environment of the program. The program is searched in its `PATH`. */
+  readonly env: Readonly<Record<string, string>> & { readonly PATH: string };
   readonly stdin: string;
 }
 const streams = ['stdout', 'stderr'] as const;
@@ -30,13 +31,41 @@ export interface ProgramObserver {
   killed(): void;
 }
 
-const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
+/**
+ * The script of every shell. It reads requests as data, a word on each line, and never evaluates them: the number of words, the line that ends the
+ * outputs, the input, PATH, the program, and the operands of `env`, which are the variables, the program again and its arguments.
+ */
+const script = String.raw`
+while IFS= read -r count; do
+  set --
+  while [ $# -lt "$count" ]; do
+    IFS= read -r word
+    case $word in *\\*) word=$(printf '%b.' "$word"); word=${'$'}{word%.} ;; esac
+    set -- "$@" "$word"
+  done
+  mark=$1 input=$2 path=$3 file=$4
+  shift 4
+  if ! PATH=$path command -v "$file" >/dev/null 2>&1; then code=-
+  elif [ -z "$input" ]; then env -i "$@" </dev/null; code=$?
+  else printf %s "$input" | env -i "$@"; code=$?
+  fi
+  printf '\n%s %s\n' "$mark" "$code"
+  printf '\n%s\n' "$mark" >&2
+done`;
 
-/** Returns whether a shell can pass the request on without a change. */
-export const fitsShell = ({ file, args, env, stdin }: ProgramRequest): boolean =>
-  stdin.length <= maxInputBytes &&
-  Object.keys(env).every((name) => /^[A-Za-z_]\w*$/.test(name)) &&
-  [file, stdin, ...args, ...Object.values(env)].every((text) => !text.includes('\0'));
+/** Returns the text as one line, in the form that printf decodes with `%b`. */
+const line = (text: string) => `${text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}\n`;
+
+/** Returns whether a shell can pass the request on without a change. `env` takes a program with `=` for a variable, and one with `-` for an option. */
+export function fitsShell({ file, args, env, stdin }: ProgramRequest): boolean {
+  const texts = [file, stdin, ...args, ...Object.keys(env), ...Object.values(env)];
+  return (
+    texts.reduce((sum, text) => sum + text.length, 0) <= maxRequestLength &&
+    /^[^-=][^=]*$/.test(file) &&
+    Object.keys(env).every((name) => /^[A-Za-z_]\w*$/.test(name)) &&
+    texts.every((text) => !text.includes('\0'))
+  );
+}
 
 /**
  * A shell that starts programs, one at a time. To start a program, Node forks itself, which copies its page tables: 10 ms of processor time, during
@@ -50,14 +79,14 @@ export class ProgramShell {
   #observer: ProgramObserver | undefined;
   readonly #tails = { stdout: '', stderr: '' };
 
-  /** Returns an idle shell or a new one. Each use calls `run` once. */
+  /** Returns an idle shell or a new one, which has this environment. Each use calls `run` once. */
   static take(env: Readonly<Record<string, string>>): ProgramShell {
     return ProgramShell.#idle.pop() ?? new ProgramShell(env);
   }
 
   private constructor(env: Readonly<Record<string, string>>) {
     // its own process group, which contains the program too
-    this.#child = spawn('/bin/sh', [], { detached: true, env, stdio: 'pipe', cwd: '/' });
+    this.#child = spawn('/bin/sh', ['-c', script], { detached: true, env, stdio: 'pipe', cwd: '/' });
     for (const stream of streams) this.#child[stream].on('data', (chunk: Buffer) => this.#receive(stream, chunk));
     this.#child.stdin.on('error', () => {}); // a shell that was killed reports it by its exit
     this.#child.once('error', () => this.#release()?.notStarted());
@@ -73,14 +102,9 @@ export class ProgramShell {
     this.#observer = observer;
     Object.assign(this.#tails, { stdout: '', stderr: '' });
     this.#keepAlive(true);
-    const variables = Object.entries(env).map(([name, value]) => `${name}=${quote(value)} `);
-    const path = env['PATH'] === undefined ? '' : `PATH=${quote(env['PATH'])} `;
-    const program = `${variables.join('')}${[file, ...args].map(quote).join(' ')}`;
-    const input = stdin === '' ? `${program} </dev/null` : `printf %s ${quote(stdin)} | ${program}`;
-    const report = (code: string) => `printf '\\n%s %s\\n' ${this.#mark} ${code}; printf '\\n%s\\n' ${this.#mark} >&2`;
-    this.#child.stdin.write(
-      `unset PWD OLDPWD SHLVL; if ${path}command -v ${quote(file)} >/dev/null 2>&1; then ${input}\n${report('$?')}; else ${report('-')}; fi\n`,
-    );
+    const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+    const words = [this.#mark, stdin, env.PATH, file, ...variables, file, ...args];
+    this.#child.stdin.write(`${words.length}\n${words.map(line).join('')}`);
   }
 
   /** Kills the shell and its program. @throws the system error */
@@ -90,7 +114,7 @@ export class ProgramShell {
   }
 
   #receive(stream: StreamName, chunk: Buffer): void {
-    // a descendant of an earlier program writes: its output would become part of that of the next
+    // a descendant of an earlier program writes: nothing tells its output from that of the next
     if (this.#observer === undefined) return this.#retire();
     this.#tails[stream] = `${this.#tails[stream]}${chunk.subarray(-maxTrailerBytes).toString('latin1')}`.slice(-maxTrailerBytes);
     this.#observer.output(stream, chunk);

@@ -33,7 +33,7 @@ export interface ProgramResult {
  */
 export async function runProgram(clock: Clock, file: string, args: readonly string[], options: ProgramOptions): Promise<ProgramResult> {
   const { stdin = '', env = {} } = options;
-  const request = { file, args, env, stdin };
+  const request = { file, args, env: { PATH: defaultPath, ...env }, stdin };
   const inShell = fitsShell(request) ? await runInShell(clock, request, options) : undefined;
   return inShell ?? runDirectly(clock, request, options);
 }
@@ -58,7 +58,7 @@ function runInShell(clock: Clock, request: ProgramRequest, options: ProgramOptio
 
 function runDirectly(clock: Clock, { file, args, env, stdin }: ProgramRequest, options: ProgramOptions): Promise<ProgramResult> {
   return new Promise((resolve, reject) => {
-    const child = spawn(file, args, { detached: true, env: { PATH: defaultPath, ...env }, stdio: ['pipe', 'pipe', 'pipe'], cwd: '/' });
+    const child = spawn(file, args, { detached: true, env, stdio: ['pipe', 'pipe', 'pipe'], cwd: '/' });
     const kill = () => {
       if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
     };

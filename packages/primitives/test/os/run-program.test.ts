@@ -45,12 +45,22 @@ describe('a program', () => {
   });
 
   it('receives arguments, environment and input unchanged, and nothing else', async () => {
-    const words = ["it's", '$HOME `id`', 'two\nlines', '', '--', 'ü'];
+    const words = ["it's", '$HOME `id` $(id)', 'two\nlines\n\n', '', '--', 'ü', String.raw`\n \0101 \\ \c`, ' spaces ', '-n', 'A=b', '%s'];
     const script = 'process.stdin.pipe(process.stderr); console.log(JSON.stringify([process.argv.slice(1), process.env]))';
     const env = { PATH: defaultPath, WORDS: words.join(' ') };
-    const options = { env, stdin: "no newline at the end, 'quoted' \\n", timeoutMs: 60_000 };
+    const options = { env, stdin: "no newline at the end, 'quoted' \\n $(id)", timeoutMs: 60_000 };
     const { exitCode, stdout, stderr } = await runProgram(systemClock, process.execPath, ['-e', script, ...words], options);
     expect([exitCode, JSON.parse(stdout), stderr]).toEqual([0, [words, env], options.stdin]);
+  });
+
+  it('receives a request that is too long for a shell', async () => {
+    const options = { stdin: 'x'.repeat(100_000), timeoutMs: 60_000 };
+    expect((await runProgram(systemClock, 'wc', ['-c'], options)).stdout.trim()).toBe('100000');
+  });
+
+  it('is searched in the PATH of its environment', async () => {
+    const options = { env: { PATH: '/nonexistent' }, timeoutMs: 60_000 };
+    await expect(runProgram(systemClock, 'ls', [], options)).rejects.toMatchObject({ code: 'ENOENT' });
   });
 
   it('may print as much as its limit', async () => {

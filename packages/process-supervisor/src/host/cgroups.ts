@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
+import { cpuWeight } from '@oarlock/api/component-helpers/cpu-weight';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { LinuxResources } from '@oarlock/spi/runtime';
 
@@ -23,21 +24,26 @@ export interface Cgroup {
   remove(): Promise<void>;
 }
 
-const root = '/sys/fs/cgroup';
+const mountPoint = '/sys/fs/cgroup';
 /** The cgroup v1 hierarchies that must exist. */
 const requiredControllers = ['memory', 'cpu'] as const;
+/** The controllers of cgroup v2 with which containers are limited. */
+const delegatedControllers = [...requiredControllers, 'pids', 'cpuset', 'io'] as const;
+const probePath = 'oarlock/probe';
 
 /** Creates cgroups, if this process may create them. */
 export class CgroupManager {
   readonly version: 1 | 2;
+  readonly #root: string;
   readonly #clock: Clock;
-  private constructor(version: 1 | 2, clock: Clock) {
+  private constructor(version: 1 | 2, root: string, clock: Clock) {
     this.version = version;
+    this.#root = root;
     this.#clock = clock;
   }
 
-  /** Returns undefined if the machine has no cgroups, or if this process may not create any. */
-  static open(clock: Clock): CgroupManager | undefined {
+  /** Returns undefined if the machine has no cgroups, or if this process may not create any that limit memory and CPU. */
+  static open(clock: Clock, root = mountPoint): CgroupManager | undefined {
     if (process.platform !== 'linux' || process.getuid?.() !== 0) return undefined;
     const version = existsSync(join(root, 'cgroup.controllers'))
       ? 2
@@ -45,11 +51,12 @@ export class CgroupManager {
         ? 1
         : undefined;
     if (version === undefined) return undefined;
-    const groups = new CgroupManager(version, clock);
+    const groups = new CgroupManager(version, root, clock);
     try {
-      groups.make('oarlock/probe');
-      for (const directory of groups.#directories('oarlock/probe')) rmdirSync(directory);
-      return groups;
+      groups.make(probePath);
+      const limits = version === 1 || groups.#hasControllers(probePath);
+      groups.removeEmpty(probePath);
+      return limits ? groups : undefined;
     } catch {
       return undefined; // mounted read-only, as in containers
     }
@@ -73,7 +80,8 @@ export class CgroupManager {
 
   /** Removes a cgroup if it is empty. */
   removeEmpty(path: string): void {
-    const directories = this.version === 2 ? this.#directories(path) : readdirSync(root).map((hierarchy) => join(root, hierarchy, path));
+    const directories =
+      this.version === 2 ? this.#directories(path) : readdirSync(this.#root).map((hierarchy) => join(this.#root, hierarchy, path));
     for (const directory of directories) {
       try {
         rmdirSync(directory);
@@ -85,20 +93,28 @@ export class CgroupManager {
 
   #directories(path: string): string[] {
     return this.version === 2
-      ? [join(root, path)]
+      ? [join(this.#root, path)]
       : [...requiredControllers, 'cpuacct']
-          .filter((controller) => existsSync(join(root, controller)))
-          .map((controller) => join(root, controller, path));
+          .filter((controller) => existsSync(join(this.#root, controller)))
+          .map((controller) => join(this.#root, controller, path));
+  }
+
+  /**
+   * False if an ancestor of a cgroup v2 does not enable a required controller. A cgroup with processes cannot, unless it is the root of the machine: so
+   * the root of a container with cgroups of its own.
+   */
+  #hasControllers(path: string): boolean {
+    const enabled = read(join(this.#root, path, 'cgroup.controllers'))
+      .trim()
+      .split(/\s+/);
+    return requiredControllers.every((controller) => enabled.includes(controller));
   }
 
   /** Enables the controllers in all ancestors of a cgroup v2, because a cgroup has only the controllers that its parent enables. */
   #delegate(path: string): void {
-    let directory = root;
-    for (const part of dirname(path).split('/')) {
-      for (const controller of ['memory', 'cpu', 'pids']) tryWrite(join(directory, 'cgroup.subtree_control'), `+${controller}`);
-      directory = join(directory, part);
-    }
-    for (const controller of ['memory', 'cpu', 'pids']) tryWrite(join(directory, 'cgroup.subtree_control'), `+${controller}`);
+    const parents = path.split('/').map((_, index, parts) => join(this.#root, ...parts.slice(0, index)));
+    for (const parent of parents)
+      for (const controller of delegatedControllers) tryWrite(join(parent, 'cgroup.subtree_control'), `+${controller}`);
   }
 }
 
@@ -116,7 +132,11 @@ abstract class CgroupDirectories implements Cgroup {
   abstract wasOutOfMemory(): boolean;
 
   kill(): void {
-    for (const pid of read(this.entries[0] ?? '')
+    for (const directory of withDescendants(this.#directories[0] ?? '')) this.killProcesses(directory);
+  }
+
+  protected killProcesses(directory: string): void {
+    for (const pid of read(join(directory, 'cgroup.procs'))
       .split('\n')
       .filter((line) => line !== '')
       .map(Number)) {
@@ -129,7 +149,8 @@ abstract class CgroupDirectories implements Cgroup {
   }
 
   async remove(): Promise<void> {
-    for (const directory of this.#directories) {
+    // a privileged container may have made cgroups of its own
+    for (const directory of this.#directories.flatMap(withDescendants).reverse()) {
       for (let wait = 1; ; wait *= 2) {
         try {
           rmdirSync(directory);
@@ -143,6 +164,17 @@ abstract class CgroupDirectories implements Cgroup {
         await this.#clock.sleep(wait);
       }
     }
+  }
+}
+
+/** Returns a cgroup and its descendants, parents first. */
+function withDescendants(directory: string): readonly string[] {
+  try {
+    const names = readdirSync(directory, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    return [directory, ...names.flatMap(({ name }) => withDescendants(join(directory, name)))];
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [directory];
+    throw error;
   }
 }
 
@@ -167,13 +199,18 @@ class CgroupV2 extends CgroupDirectories {
     if (memory !== undefined) set('memory.max', memory > 0 ? String(memory) : 'max');
     if (memory !== undefined && memoryAndSwap !== undefined && memoryAndSwap >= memory)
       tryWrite(join(this.#directory, 'memory.swap.max'), String(memoryAndSwap - memory));
-    // maps the range 2..262144 of version 1 to 1..10000 (KEP-2254)
-    if (shares !== undefined && shares > 0) set('cpu.weight', String(Math.max(1, Math.floor(1 + ((shares - 2) * 9999) / 262_142))));
+    if (shares !== undefined && shares > 0) set('cpu.weight', String(cpuWeight(shares)));
     if (quota !== undefined) set('cpu.max', `${quota > 0 ? quota : 'max'} ${period ?? 100_000}`);
     if (cpusetCpus !== undefined && cpusetCpus !== '') set('cpuset.cpus', cpusetCpus);
     if (cpusetMems !== undefined && cpusetMems !== '') set('cpuset.mems', cpusetMems);
     for (const [name, value] of Object.entries(resources.unified ?? {}))
       if (/^[a-z]+(\.[a-z_0-9]+)+$/.test(name)) tryWrite(join(this.#directory, name), value);
+  }
+  /** Linux 5.14 kills a cgroup with all descendants at once, also processes that it forks meanwhile. */
+  override kill(): void {
+    const file = join(this.#directory, 'cgroup.kill');
+    if (existsSync(file)) tryWrite(file, '1');
+    else super.kill();
   }
   usage(): CgroupUsage {
     const memory = Number(read(join(this.#directory, 'memory.current')));

@@ -165,10 +165,39 @@ describe('csi-hostpath sanity (CSI specification)', () => {
     ['ControllerExpandVolume', { volumeId: 'V' }, 'INVALID_ARGUMENT'],
     ['ControllerExpandVolume', { volumeId: 'V', capacityRange: { requiredBytes: 2, limitBytes: 1 } }, 'OUT_OF_RANGE'],
     ['ControllerModifyVolume', { volumeId: 'V', mutableParameters: { colour: 'blue' } }, 'INVALID_ARGUMENT'],
+    ['ControllerModifyVolume', {}, 'INVALID_ARGUMENT'],
+    ['ControllerModifyVolume', { volumeId: 'none' }, 'NOT_FOUND'],
+    ['ControllerExpandVolume', { volumeId: 'none', capacityRange: { requiredBytes: mib } }, 'NOT_FOUND'],
+    ['CreateSnapshot', { name: 'sourceless', sourceVolumeId: 'none' }, 'NOT_FOUND'],
+    ['ControllerPublishVolume', { nodeId: 'here', volumeCapability: writer }, 'INVALID_ARGUMENT'],
+    ['ControllerPublishVolume', { volumeId: 'V', volumeCapability: writer }, 'INVALID_ARGUMENT'],
+    ['ControllerPublishVolume', { volumeId: 'V', nodeId: 'here' }, 'INVALID_ARGUMENT'],
+    ['ControllerPublishVolume', { volumeId: 'none', nodeId: 'here', volumeCapability: writer }, 'NOT_FOUND'],
+    ['ControllerUnpublishVolume', { nodeId: 'here' }, 'INVALID_ARGUMENT'],
+    ['ValidateVolumeCapabilities', { volumeCapabilities: [writer] }, 'INVALID_ARGUMENT'],
+    ['ValidateVolumeCapabilities', { volumeId: 'V' }, 'INVALID_ARGUMENT'],
+    ['ValidateVolumeCapabilities', { volumeId: 'none', volumeCapabilities: [writer] }, 'NOT_FOUND'],
+    ['ControllerGetVolume', {}, 'INVALID_ARGUMENT'],
+    ['ControllerGetVolume', { volumeId: 'none' }, 'NOT_FOUND'],
+    ['DeleteVolume', {}, 'INVALID_ARGUMENT'],
+    ['ListVolumes', { startingToken: 'nobody' }, 'ABORTED'],
+    ['ListVolumes', { maxEntries: -1 }, 'INVALID_ARGUMENT'],
+    ['ListSnapshots', { maxEntries: -1 }, 'INVALID_ARGUMENT'],
     ['ListSnapshots', { startingToken: 'nobody' }, 'ABORTED'],
   ] as const)('%s rejects %j', async (method, request, code) => {
     const volume = await create();
     await expect(controller(method, filled(request, volume, ''))).rejects.toMatchObject({ code });
+  });
+
+  it('rejects a name or an attachment that exists with other properties', async () => {
+    const [volumeId, other] = [await create(), await create()];
+    const name = `snapshot-${++openClients}`;
+    await controller('CreateSnapshot', { sourceVolumeId: volumeId, name });
+    await expect(controller('CreateSnapshot', { sourceVolumeId: other, name })).rejects.toMatchObject({ code: 'ALREADY_EXISTS' });
+    const attachment = { volumeId, nodeId: 'here', volumeCapability: writer, readonly: false };
+    await controller('ControllerPublishVolume', attachment);
+    for (const change of [{ readonly: true }, { volumeCapability: mount('SINGLE_NODE_READER_ONLY') }])
+      await expect(controller('ControllerPublishVolume', { ...attachment, ...change })).rejects.toMatchObject({ code: 'ALREADY_EXISTS' });
   });
 
   it('finds snapshots by their source and by their id, in pages', async () => {

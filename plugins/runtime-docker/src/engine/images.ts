@@ -132,8 +132,11 @@ function referenceOf({ Id, RepoDigests }: EngineImage): string {
   return RepoDigests?.find((digest) => !none.test(digest)) ?? Id;
 }
 
-/** Encodes credentials, without their server address: the engine ignores credentials whose address it does not write like the caller. */
-function registryAuth({ username, password, auth, identityToken, registryToken }: RegistryAuth): string {
+/**
+ * Encodes credentials, without their server address: the engine ignores credentials whose address it does not write like the caller. It also ignores base64url
+ * without padding.
+ */
+export function registryAuth({ username, password, auth, identityToken, registryToken }: RegistryAuth): string {
   const [user, secret] = auth === undefined ? [] : Buffer.from(auth, 'base64').toString('utf8').split(/:(.*)/s);
   const config = {
     username: username ?? user,
@@ -141,7 +144,7 @@ function registryAuth({ username, password, auth, identityToken, registryToken }
     identitytoken: identityToken,
     registrytoken: registryToken,
   };
-  return Buffer.from(JSON.stringify(config)).toString('base64url');
+  return Buffer.from(JSON.stringify(config)).toString('base64').replaceAll('+', '-').replaceAll('/', '_');
 }
 
 /** Throws the error of a progress line. The engine responds with 200 before the pull, and reports failures in the body. */

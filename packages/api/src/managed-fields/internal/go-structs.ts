@@ -60,10 +60,3 @@ export function isGoStruct(type: string, name: string): boolean {
   if (name === 'metadata' || name === 'spec' || name === 'status') return true;
   return Object.hasOwn(structs, type) && (structs[type] ?? '').split(' ').includes(name);
 }
-
-/** Time fields that are not pointers in Go: an unset one is written as null. */
-const nullTimes: Readonly<Record<string, string>> = { PodCondition: 'lastProbeTime lastTransitionTime' };
-
-export function isNullTime(type: string, name: string): boolean {
-  return Object.hasOwn(nullTimes, type) && (nullTimes[type] ?? '').split(' ').includes(name);
-}

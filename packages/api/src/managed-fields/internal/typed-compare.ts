@@ -2,7 +2,7 @@ import { jsonEqual } from '../../json/json.ts';
 import { emptySet, FieldSetBuilder, type FieldSet } from '../field-set.ts';
 import type { Field, FieldType, ListType, MapType } from '../field-type.ts';
 import { itemsByElement } from './list-items.ts';
-import { asList, asMap, formOf, isEmptyMap, ownMember, isShown, type Form, type Members } from './typed-value.ts';
+import { asList, asMap, equalAsDecoded, formOf, isEmptyMap, ownMember, isShown, type Form, type Members } from './typed-value.ts';
 import type { PathElement } from './field-path.ts';
 
 /**
@@ -71,7 +71,7 @@ class Walk {
       const [was, is] = [asList(before), asList(after)];
       if ((was?.length ?? 0) > 0 || (is?.length ?? 0) > 0) return this.#list(type.list, was, is, ignored);
     }
-    if (!jsonEqual(before, after)) (this.#modified ??= new FieldSetBuilder()).insert(this.#path);
+    if (!equalAsDecoded(type, before, after)) (this.#modified ??= new FieldSetBuilder()).insert(this.#path);
   }
 
   #map(map: MapType, before: Members | undefined, after: Members | undefined, ignored: FieldSet | undefined): void {

@@ -1,8 +1,7 @@
-import { jsonEqual } from '../../json/json.ts';
 import { emptySet, type FieldSet } from '../field-set.ts';
 import type { Field, FieldType, ListType, MapType } from '../field-type.ts';
 import { listItemToPathElement, ListItemError } from './list-items.ts';
-import { asList, asMap, formOf, isEmptyMap, ownMember, isShown, type Members } from './typed-value.ts';
+import { asList, asMap, equalAsDecoded, formOf, isEmptyMap, ownMember, isShown, type Members } from './typed-value.ts';
 
 /**
  * Returns true if a new object sets exactly these paths: those that `compareTyped` reports as added or modified compared to an empty object.
@@ -54,7 +53,7 @@ function standing(field: Field, value: unknown, set: FieldSet, ignored: FieldSet
     const items = asList(value) ?? [];
     if (items.length > 0) return everythingInList(type.list, items, set, ignored) ? false : undefined;
   }
-  return set.empty ? !jsonEqual(before, value) : undefined;
+  return set.empty ? !equalAsDecoded(type, before, value) : undefined;
 }
 
 /** Returns true if the set contains exactly the paths below an added value. */

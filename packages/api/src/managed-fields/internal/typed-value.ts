@@ -1,5 +1,5 @@
-import { isObject } from '../../json/json.ts';
-import type { Field, FieldType } from '../field-type.ts';
+import { isObject, jsonEqual } from '../../json/json.ts';
+import type { Field, FieldType, MapType } from '../field-type.ts';
 
 export type Form = 'scalar' | 'list' | 'map';
 export type Members = Readonly<Record<string, unknown>>;
@@ -38,4 +38,22 @@ export function isShown(field: Field, value: unknown): unknown {
 
 export function ownMember(map: Members | undefined, key: string): unknown {
   return map !== undefined && Object.hasOwn(map, key) ? map[key] : undefined;
+}
+
+/** Returns true if two values are equal as Go decodes them: in a struct, an absent field equals its empty value. */
+export function equalAsDecoded(type: FieldType, a: unknown, b: unknown): boolean {
+  if (jsonEqual(a, b)) return true;
+  const { list, map } = type;
+  if (list !== undefined && Array.isArray(a) && Array.isArray(b))
+    return a.length === b.length && a.every((item, i) => equalAsDecoded(list.items, item, b[i]));
+  return map !== undefined && isObject(a) && isObject(b) && equalMembers(map, a, b);
+}
+
+function equalMembers({ fields, values }: MapType, a: Members, b: Members): boolean {
+  return Object.keys({ ...a, ...b }).every((key) => {
+    const field = fields.get(key);
+    const [left, right] = [ownMember(a, key), ownMember(b, key)];
+    if (field === undefined) return values === undefined ? jsonEqual(left, right) : equalAsDecoded(values, left, right);
+    return equalAsDecoded(field.type, isShown(field, left), isShown(field, right));
+  });
 }

@@ -104,7 +104,7 @@ function validateLegacyEvent(errors: Errors, event: Event): void {
   const { namespace = '' } = event.metadata ?? {};
   const involved = event.involvedObject?.namespace ?? '';
   const path = 'involvedObject.namespace';
-  if (event.eventTime === undefined) {
+  if (!event.eventTime) {
     const matches = involved === '' ? namespace === '' || namespace === 'default' : namespace === involved;
     if (!matches) errors.push(invalid(path, involved, 'does not match event.namespace'));
   } else {
@@ -135,7 +135,7 @@ export function validateEventV1(errors: Errors, event: EventV1, old?: EventV1): 
     metadata: event.metadata ?? {},
     ...(note !== undefined && { message: note }),
     ...(reportingController !== undefined && { reportingComponent: reportingController }),
-    ...(event.eventTime !== undefined && { eventTime: event.eventTime }),
+    ...(event.eventTime && { eventTime: event.eventTime }),
     ...(event.reportingInstance !== undefined && { reportingInstance: event.reportingInstance }),
     ...(event.action !== undefined && { action: event.action }),
     ...(event.reason !== undefined && { reason: event.reason }),
@@ -159,11 +159,11 @@ export function validateEventV1(errors: Errors, event: EventV1, old?: EventV1): 
     for (const [path, key] of same) validateImmutable(errors, path, event[key], old[key]);
     return;
   }
-  if (event.eventTime === undefined) errors.push(required('eventTime'));
+  if (!event.eventTime) errors.push(required('eventTime'));
   if (event.type !== 'Normal' && event.type !== 'Warning') errors.push(invalid('type', '', `has invalid value: ${event.type ?? ''}`));
   const unset: readonly (readonly [string, unknown])[] = [
-    ['firstTimestamp', event.deprecatedFirstTimestamp],
-    ['lastTimestamp', event.deprecatedLastTimestamp],
+    ['firstTimestamp', event.deprecatedFirstTimestamp || undefined],
+    ['lastTimestamp', event.deprecatedLastTimestamp || undefined],
     ['count', event.deprecatedCount || undefined],
     ['source', event.deprecatedSource?.component || event.deprecatedSource?.host || undefined],
   ];

@@ -18,7 +18,7 @@ export function withCondition(
   const at = conditions.findIndex(({ type }) => type === next.type);
   const old = conditions[at];
   if (old !== undefined && old.status === next.status && old.reason === next.reason && old.message === next.message) return conditions;
-  const lastTransitionTime = old?.status === next.status && old.lastTransitionTime !== undefined ? old.lastTransitionTime : formatTime(now);
+  const lastTransitionTime = (old?.status === next.status && old.lastTransitionTime) || formatTime(now);
   const condition: Condition = { ...next, lastTransitionTime };
   return at < 0 ? [...conditions, condition] : conditions.with(at, condition);
 }

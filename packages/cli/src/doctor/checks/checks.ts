@@ -7,7 +7,7 @@ import { namespaces } from './namespaces.ts';
 import { nodeVersion } from './node-version.ts';
 import { overlay } from './overlay.ts';
 import { iptables, nftables } from './packet-filters.ts';
-import { ports } from './ports.ts';
+import { ports, privilegedPorts } from './ports.ts';
 import { containerd, docker, ociRuntime } from './runtimes.ts';
 import { disk, memory } from './space.ts';
 import { subordinateIds } from './subordinate-ids.ts';
@@ -25,6 +25,7 @@ export const checks: readonly Check[] = [
   containerd,
   docker,
   subordinateIds,
+  privilegedPorts,
   ...ports,
   openFiles,
   inotify,

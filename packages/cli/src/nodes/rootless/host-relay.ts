@@ -1,7 +1,7 @@
 import { createSocket } from 'node:dgram';
 import { readFile } from 'node:fs/promises';
 import { isIPv4, type Server } from 'node:net';
-import type { Clock } from '@oarlock/primitives/clock';
+import type { Clock, Timer } from '@oarlock/primitives/clock';
 import { gatewayAddress } from './node-address.ts';
 import { DatagramFlows } from './relay/datagram-flows.ts';
 import { DialServer } from './relay/dial-server.ts';
@@ -30,6 +30,8 @@ export interface HostRelayOptions {
 }
 
 const dnsPort = 53;
+/** When ports that another program has are tried again: the kernel has no event for a port that becomes free. Milliseconds. */
+const retryMs = 5_000;
 const keyOf = ({ address, port, target }: PublishedPort) => `${target.protocol} ${address}:${port} ${target.address}:${target.port}`;
 
 /** The host's side of the relay: connects to what the node and its pods connect to, and listens on published ports for clients of the host. */
@@ -68,7 +70,12 @@ export class HostRelay {
   }
 
   readonly #services = new Set<string>();
+  /** Ports that could not be published, which are reported once. */
+  readonly #unpublished = new Set<string>();
+  #retry: Timer | undefined;
+
   async #publishServices(ports: readonly PublishedPort[]): Promise<void> {
+    this.#retry?.cancel();
     const wanted = new Map(ports.map((port) => [keyOf(port), port]));
     for (const key of this.#services) {
       if (wanted.has(key)) continue;
@@ -76,20 +83,29 @@ export class HostRelay {
       this.#listeners.delete(key);
       this.#services.delete(key);
     }
-    for (const [key, port] of wanted) {
-      if (this.#services.has(key)) continue;
-      try {
-        await this.publish(port);
-        this.#services.add(key);
-      } catch (error) {
-        const { code, message } = error as NodeJS.ErrnoException;
-        const advice = code === 'EACCES' ? ': ports below the sysctl net.ipv4.ip_unprivileged_port_start need root' : '';
-        this.#options.onWarning(`cannot publish ${port.target.protocol} port ${port.port} at ${port.address}: ${message}${advice}`);
-      }
+    for (const key of this.#unpublished) if (!wanted.has(key)) this.#unpublished.delete(key);
+    for (const [key, port] of wanted) if (!this.#services.has(key)) await this.#publishService(key, port);
+    // another cluster of the host may have the ports, and end
+    if (this.#unpublished.size > 0) this.#retry = this.#options.clock.after(retryMs, () => void this.publishServices(ports));
+  }
+
+  async #publishService(key: string, port: PublishedPort): Promise<void> {
+    try {
+      await this.publish(port);
+      this.#services.add(key);
+      this.#unpublished.delete(key);
+    } catch (error) {
+      if (this.#unpublished.has(key)) return;
+      this.#unpublished.add(key);
+      const { code, message } = error as NodeJS.ErrnoException;
+      const advice = code === 'EACCES' ? ': ports below the sysctl net.ipv4.ip_unprivileged_port_start need root' : '';
+      this.#options.onWarning(`cannot publish ${port.target.protocol} port ${port.port} at ${port.address}: ${message}${advice}`);
     }
   }
 
   async close(): Promise<void> {
+    await this.#published;
+    this.#retry?.cancel();
     for (const listener of this.#listeners.values()) listener.close();
     this.#listeners.clear();
     await this.#outgoing.close();

@@ -27,6 +27,8 @@ export interface NodeNamespaces {
   readonly enterUplink: readonly string[];
   /** How many users of the host the node has. */
   readonly users: 'range' | 'one';
+  /** True if this call started the process that keeps the namespaces. */
+  readonly isNew: boolean;
 }
 
 const timeoutMs = 30_000;
@@ -44,13 +46,13 @@ export async function openNodeNamespaces(directory: string): Promise<NodeNamespa
   const file = join(directory, 'namespaces.json');
   const record = await readRecord(file);
   const member = record && (await findMember(record));
-  if (member !== undefined && member === record?.pid) return describe(member);
+  if (member !== undefined && member === record?.pid) return describe(member, false);
   const script = member === undefined ? namespaceScript : holderScript;
   const pid = await startHolder(member === undefined ? await newNamespaces(directory) : enter(member), { script, directory });
   const links = await linksOf(pid);
   if (links === undefined) throw new CommandError('the process that holds the namespaces of the node ended');
   await writeAtomic(file, JSON.stringify({ boot: bootId(), pid, born: startTime(pid) ?? '', links } satisfies NamespaceRecord));
-  return describe(pid);
+  return describe(pid, true);
 }
 
 /** Returns why this user's node cannot have namespaces of its own on this machine; undefined if it can. */
@@ -83,12 +85,13 @@ const enter = (pid: number): readonly string[] => [
   ...['--target', String(pid), '--user', '--mount', '--net', '--preserve-credentials', '--'],
 ];
 
-async function describe(pid: number): Promise<NodeNamespaces> {
+async function describe(pid: number, isNew: boolean): Promise<NodeNamespaces> {
   const maps = (await readFile(`/proc/${pid}/uid_map`, 'latin1')).trim().split('\n');
   return {
     enterNode: enter(pid),
     enterUplink: [...enter(pid), tool('nsenter'), `--net=/run/netns/${uplinkNamespace}`, '--'],
     users: maps.length > 1 ? 'range' : 'one',
+    isNew,
   };
 }
 

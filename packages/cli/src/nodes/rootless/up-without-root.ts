@@ -43,6 +43,7 @@ export async function upWithoutRoot(options: WithoutRootOptions): Promise<void> 
     onWarning: (warning) => options.onWarning(warning),
   });
   let uplink: ChildProcess | undefined;
+  let [isReady, isStopped] = [false, false];
   try {
     await rm(sockets.host, { force: true });
     await relay.listen(sockets.host);
@@ -51,14 +52,19 @@ export async function upWithoutRoot(options: WithoutRootOptions): Promise<void> 
     const child = startInside(namespaces, port);
     uplink.once('exit', () => child.kill('SIGTERM'));
     child.on('message', ({ ready, warning, published }: InsideMessage) => {
-      if (ready !== undefined) options.onReady(ready);
+      if (ready !== undefined) {
+        isReady = true;
+        options.onReady(ready);
+      }
       if (warning !== undefined) options.onWarning(warning);
       if (published !== undefined) void relay.publishServices(published);
     });
     const code = await ended(child);
-    if (code === exitCodes.done) await releaseNodeNamespaces(directory);
+    isStopped = code === exitCodes.done;
     process.exitCode = code;
   } finally {
+    // a node that did not start has no programs for which its namespaces must stay
+    if (isStopped || (namespaces.isNew && !isReady)) await releaseNodeNamespaces(directory);
     uplink?.removeAllListeners('exit');
     uplink?.kill('SIGKILL');
     await relay.close();

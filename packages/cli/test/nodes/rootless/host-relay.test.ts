@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { systemClock } from '@oarlock/primitives/clock';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { firstNameServer, HostRelay, type PublishedPort } from '../../../src/nodes/rootless/host-relay.ts';
 import { gatewayAddress } from '../../../src/nodes/rootless/node-address.ts';
 import { relayConnection } from '../../../src/nodes/rootless/relay/dial-client.ts';
@@ -14,6 +15,7 @@ import { DialServer } from '../../../src/nodes/rootless/relay/dial-server.ts';
 let directory: string;
 let uplink: DialServer;
 let relay: HostRelay;
+let clock: FakeClock;
 const warnings: string[] = [];
 const cleanups: (() => unknown)[] = [];
 beforeEach(async () => {
@@ -21,8 +23,9 @@ beforeEach(async () => {
   uplink = new DialServer({ clock: systemClock, places: 100, resolve: (target) => target });
   await uplink.listen(join(directory, 'uplink.sock'));
   warnings.length = 0;
+  clock = new FakeClock();
   relay = new HostRelay({
-    clock: systemClock,
+    clock,
     places: 100,
     uplink: join(directory, 'uplink.sock'),
     onWarning: (warning) => warnings.push(warning),
@@ -68,6 +71,19 @@ it('publishes exactly the ports of the Services, and reports those that are in u
   expect(await read(port)).toBe('other');
   await relay.publishServices([]);
   await expect(read(port)).rejects.toThrow('ECONNREFUSED');
+});
+
+it('publishes a port of a Service when the program that has it ends, and reports it once', async () => {
+  const port = await greeter('another cluster');
+  const [end] = cleanups;
+  const services = [published(port, await greeter('hello'))];
+  await relay.publishServices(services);
+  await clock.advance(5_000);
+  await relay.publishServices(services);
+  expect(warnings).toHaveLength(1);
+  await end?.();
+  await clock.advance(5_000);
+  await vi.waitFor(async () => expect(await read(port)).toBe('hello'));
 });
 
 /** Returns what the node reads from a port of the host at an address. */

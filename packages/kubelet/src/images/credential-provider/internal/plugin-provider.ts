@@ -81,7 +81,8 @@ export class PluginProvider {
     // cached credentials are used for other pods of the service account, after the pod of the token
     if (identity !== undefined && tokenAttributes?.cacheType !== 'Token' && auth.some(([, { password }]) => password === identity.token))
       throw new Error('it returned the service account token, which only cacheType "Token" allows');
-    const entries = auth.map(([key, { username, password }]) => ({ pattern: patternOfServer(key), auth: { username, password } }));
+    const source = identity?.source;
+    const entries = auth.map(([key, { username, password }]) => ({ pattern: patternOfServer(key), auth: { username, password }, source }));
     const base = { Image: repository, Registry: registryOf(repository), Global: globalKey }[response.cacheKeyType];
     const cacheMs = response.cacheDuration ?? durationMs(defaultCacheDuration);
     this.#cache.set(cacheKey(base, identity), entries, this.#options.clock.now() + cacheMs);

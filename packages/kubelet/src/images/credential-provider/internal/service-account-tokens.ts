@@ -5,6 +5,7 @@ import type { Pod } from '@oarlock/api/types/core-v1';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Client } from '@oarlock/spi/client';
 import type { TokenManager } from '../../../api-objects/token-manager.ts';
+import type { CredentialSource } from '../../keyring/docker-keyring.ts';
 import type { CredentialProvider } from './config-schema.ts';
 
 type TokenAttributes = NonNullable<CredentialProvider['tokenAttributes']>;
@@ -17,6 +18,7 @@ export interface ServiceAccountIdentity {
   readonly cacheKey: readonly unknown[];
   /** The digest of the token. */
   readonly tokenHash: string;
+  readonly source: CredentialSource;
 }
 
 export interface ServiceAccountTokensOptions {
@@ -45,7 +47,8 @@ export async function serviceAccountIdentity(
   const token = await tokens.token(pod, { audience: attributes.serviceAccountTokenAudience, serviceAccountUid });
   const tokenHash = createHash('sha256').update(token).digest('hex');
   const parts = [namespace, name, serviceAccountUid, Object.entries(annotations)];
-  return { token, annotations, tokenHash, cacheKey: attributes.cacheType === 'Token' ? [...parts, tokenHash] : parts };
+  const source: CredentialSource = { kind: 'ServiceAccount', uid: serviceAccountUid, namespace, name };
+  return { token, annotations, tokenHash, cacheKey: attributes.cacheType === 'Token' ? [...parts, tokenHash] : parts, source };
 }
 
 /** Returns the annotations for the plugin, sorted by key; undefined if a required one is missing. */
