@@ -28,7 +28,7 @@ export async function create(slot: string, name: string, options: { readonly dir
   const slots = await templateSlots();
   if (slot === 'policy')
     throw new CommandError(
-      'there is no template for the slot policy: copy plugins/policy-nftables, which docs/slots/policy.md describes',
+      'there is no template for the slot policy: read the comments of `NetworkPolicies` in @oarlock/spi/policy, and the package @oarlock/policy-nftables as an example',
       exitCodes.usage,
     );
   if (!slots.includes(slot))

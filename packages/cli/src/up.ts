@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { openSync } from 'node:fs';
-import { mkdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
@@ -9,7 +9,7 @@ import { imageNotices } from '@oarlock/cluster/composition/runtime-reports';
 import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { roleNames, type RoleName } from '@oarlock/cluster/cluster-file/cluster-schema';
 import type { JoinedNode } from '@oarlock/cluster/composition/plan';
-import { logFile } from '@oarlock/cluster/process/process-state';
+import { createDataDir, logFile } from '@oarlock/cluster/process/process-state';
 import { run } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { adminLink } from './common/console-link.ts';
@@ -150,7 +150,7 @@ function onStopSignal(stop: AbortController): Promise<void> {
 
 async function clusterFileFor({ file }: UpOptions): Promise<ClusterFile> {
   if (file !== undefined) return readClusterFile(file);
-  const { file: chosen, reason } = await selectDefaultCluster();
+  const { file: chosen, reason } = await selectDefaultCluster({ besidesOthers: true });
   printNotice(`Composition ${chosen.name}: ${reason}`);
   return chosen;
 }
@@ -169,7 +169,7 @@ async function remoteFor({ kubeconfig, server }: UpOptions, dataDir: string, rol
 /** Runs the same command in a detached process, and returns when the detached process reports that it is ready. */
 async function detach(options: UpOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  await createDataDir(dataDir);
   const output = `${logFile(dataDir)}.out`;
   const out = openSync(output, 'w', 0o600);
   const child = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {

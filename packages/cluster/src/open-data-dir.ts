@@ -17,10 +17,12 @@ export async function openDataDir(
   options: DataDirOptions,
   allocation: HostAllocation,
 ): Promise<{ readonly planned: Plan; readonly lock: DataDirLock }> {
+  await DataDirLock.check(options.dataDir);
   const { port: _, ...planOptions } = options;
   const server = options.remote && { server: options.remote.server };
   const planned = await createPlan(options.file, { ...planOptions, ...server, allocate: (request) => allocation.allocate(request) });
   checkRunPlan(planned);
+  await allocation.claimParts(planned.plugins);
   const lock = await DataDirLock.acquire(options.dataDir, planned.facts.serverUrl, planned.roles);
   try {
     await rejectPartialKeys(options.dataDir);

@@ -122,6 +122,11 @@ export interface PluginSpec<T, C extends z.ZodType, N extends Needs> {
    */
   probe?(config: z.output<C>): Promise<Availability>;
   /**
+   * Returns what the plugin changes on this machine and cannot share with another cluster, as phrases such as `the bridge oarlock0`. Of the processes of a
+   * network namespace, one at a time may start with a phrase.
+   */
+  exclusiveParts?(config: z.output<C>): readonly string[];
+  /**
    * Returns the plugin's object. Only wires: I/O, timers and `await` belong in `start`.
    *
    * The values in `dependencies` are created but not started at this point: store them, and call them from `start` on.
@@ -138,6 +143,7 @@ export interface Plugin {
   readonly needs: Needs;
   readonly declares?: Readonly<Record<string, string | boolean>>;
   probe?(config: unknown): Promise<Availability>;
+  exclusiveParts?(config: unknown): readonly string[];
   create(dependencies: Record<string, unknown>, context: PluginContext): Lifecycle;
 }
 

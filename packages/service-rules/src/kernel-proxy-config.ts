@@ -21,6 +21,9 @@ export const kernelProxyConfig = z.strictObject({
     .default([]),
 });
 
+/** The parts of the machine that proxies of the kernel cannot share, whatever plugin programs them: all match the addresses of Services. */
+export const kernelProxyParts: readonly string[] = ["the kernel's rules for Services"];
+
 export interface KernelProxyOptions {
   readonly podCIDRs: readonly string[];
   readonly masqueradeAll: boolean | 'auto';

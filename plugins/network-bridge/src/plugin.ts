@@ -63,6 +63,7 @@ export default Network.plugin({
       ? available
       : unavailable(`CNI plugins ${missing.join(', ')} not found in ${binDirs.join(', ')} (Debian: containernetworking-plugins)`);
   },
+  exclusiveParts: ({ bridge }) => [`the bridge ${bridge}`],
   create({ config, informers }, { log, clock, tracer, dataDir }) {
     const { routes: mode, vxlan } = config;
     const routes =

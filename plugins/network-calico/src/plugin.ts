@@ -53,6 +53,7 @@ export default Network.plugin({
     }
     return available;
   },
+  exclusiveParts: () => ["the kernel's routes to pods"],
   create({ config, informers, client }, { log, clock, tracer, dataDir }) {
     const api = informers && client && { informers, client };
     const ownAddresses = config.upstream !== undefined || (config.addresses === 'blocks' && api !== undefined);

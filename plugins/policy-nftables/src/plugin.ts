@@ -10,5 +10,6 @@ export default Policy.plugin({
   config: z.strictObject({}),
   needs: { informers: Informers, client: Client },
   probe: nftAvailability,
+  exclusiveParts: () => ["the kernel's rules for NetworkPolicies"],
   create: ({ informers, client }, { clock, log, tracer }) => new NftablesPolicies({ informers, client, clock, log, tracer }),
 });

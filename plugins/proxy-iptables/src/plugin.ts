@@ -1,7 +1,7 @@
 import { systemClock } from '@oarlock/primitives/clock';
 import { runProgram } from '@oarlock/primitives/os/run-program';
 import { available, unavailable } from '@oarlock/kernel/plugin';
-import { kernelProxyConfig, kernelProxyOptions } from '@oarlock/service-rules/kernel-proxy-config';
+import { kernelProxyConfig, kernelProxyOptions, kernelProxyParts } from '@oarlock/service-rules/kernel-proxy-config';
 import { Cluster } from '@oarlock/spi/cluster';
 import { Proxy } from '@oarlock/spi/proxy';
 import { iptablesProxy } from './iptables-proxy.ts';
@@ -23,5 +23,6 @@ export default Proxy.plugin({
       return unavailable('iptables is not installed (Debian package iptables)');
     }
   },
+  exclusiveParts: () => kernelProxyParts,
   create: ({ config, facts }, { log }) => iptablesProxy({ ...kernelProxyOptions(config, facts), log }),
 });

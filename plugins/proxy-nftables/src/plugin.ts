@@ -1,5 +1,5 @@
 import { nftAvailability } from '@oarlock/nftables/availability';
-import { kernelProxyConfig, kernelProxyOptions } from '@oarlock/service-rules/kernel-proxy-config';
+import { kernelProxyConfig, kernelProxyOptions, kernelProxyParts } from '@oarlock/service-rules/kernel-proxy-config';
 import { Cluster } from '@oarlock/spi/cluster';
 import { Proxy } from '@oarlock/spi/proxy';
 import { nftablesProxy } from './nftables-proxy.ts';
@@ -10,5 +10,6 @@ export default Proxy.plugin({
   config: kernelProxyConfig,
   needs: { facts: Cluster },
   probe: nftAvailability,
+  exclusiveParts: () => kernelProxyParts,
   create: ({ config, facts }, { log }) => nftablesProxy({ ...kernelProxyOptions(config, facts), log }),
 });

@@ -18,5 +18,6 @@ export default Runtime.plugin({
   config,
   declares: { invokesCni: true, images: true, networkNamespaces: true, survivesRestart: true },
   probe: ({ socket }) => probeSocket(socket),
+  exclusiveParts: ({ socket }) => [`the containers of ${socket}`],
   create: ({ config: settings }, context) => new ContainerdRuntime(settings, context),
 });

@@ -22,5 +22,6 @@ export default Runtime.plugin({
   needs: { network: optional(Network) },
   declares: { invokesCni: false, images: true, networkNamespaces: true, survivesRestart: true },
   probe: ({ socket }) => probeSocket(socket),
+  exclusiveParts: ({ socket }) => [`the containers of ${socket}`],
   create: ({ config: settings, network }, { clock, log, dataDir }) => new DockerRuntime(settings, network, { clock, log, dataDir }),
 });

@@ -34,8 +34,11 @@ const portRemedies: Readonly<Record<string, string>> = {
     'another kubelet of this machine listens there: set `settings: { kubelet: { port: 0 } }` in the cluster.yaml to use any free port',
 };
 
+const diskRemedy = 'the disk is full: free some space, or name a data directory on another disk with `--data-dir DIR`';
+
 function withRemedy(fault: Fault): Fault {
-  const remedy = fault.message.includes('EADDRINUSE') ? portRemedies[fault.path ?? ''] : undefined;
+  const portRemedy = fault.message.includes('EADDRINUSE') ? portRemedies[fault.path ?? ''] : undefined;
+  const remedy = fault.message.includes('ENOSPC') ? diskRemedy : portRemedy;
   return remedy === undefined ? fault : { ...fault, remedy };
 }
 
@@ -50,5 +53,6 @@ export function describeError(error: unknown): { readonly message: string; reado
       exitCode: error.faults.every(({ code }) => fileFaultCodes.has(code)) ? exitCodes.usage : exitCodes.failed,
     };
   }
-  return { message: errorText(error), exitCode: exitCodes.failed };
+  const isFull = (error as NodeJS.ErrnoException | undefined)?.code === 'ENOSPC';
+  return { message: isFull ? `${errorText(error)}: ${diskRemedy}` : errorText(error), exitCode: exitCodes.failed };
 }

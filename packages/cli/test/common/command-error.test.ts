@@ -15,6 +15,15 @@ describe('describeError for a failed start', () => {
     expect(message).toContain(remedy);
   });
 
+  it('adds a remedy for a full disk, also outside of a plugin', () => {
+    const full = 'ENOSPC: no space left on device, write';
+    expect(describeStartFailure('spec.storage', `storage-embedded did not start: ${full}`).message).toContain('free some space');
+    const { message, exitCode } = describeError(Object.assign(new Error(full), { code: 'ENOSPC' }));
+    expect(message).toMatch(/^ENOSPC: no space left on device, write: the disk is full: free some space/);
+    expect(exitCode).toBe(1);
+    expect(describeError(undefined).message).toBe('undefined');
+  });
+
   it('adds no remedy to other errors', () => {
     expect(describeStartFailure('spec.settings.kubelet', 'kubelet did not start: no room').message).not.toContain('port');
     expect(describeStartFailure('spec.storage', 'listen EADDRINUSE: 127.0.0.1:1').message).not.toContain('--port');

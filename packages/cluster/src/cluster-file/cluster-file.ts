@@ -1,6 +1,6 @@
 import { describeConfigIssues } from '@oarlock/kernel/config-issue';
 import { WiringError, type Fault, type SourcePosition } from '@oarlock/kernel/errors';
-import { isNode, LineCounter, parseDocument, type Document } from 'yaml';
+import { isNode, LineCounter, parseDocument, type Document, type YAMLParseError } from 'yaml';
 import { sortFaults } from './sort-faults.ts';
 import { clusterSchema, type ClusterSpec } from './cluster-schema.ts';
 
@@ -47,12 +47,7 @@ export function parseWithFaults(text: string, path: string): ParsedClusterFile {
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
   const syntaxFaults = document.errors.map((error): Fault => {
     const { line, col } = lines.linePos(error.pos[0]);
-    return {
-      code: 'ConfigInvalid',
-      message: `not valid YAML: ${error.message}`,
-      at: { file: path, line, column: col },
-      remedy: 'correct it here or in the lines before: a missing quote or bracket is often detected later',
-    };
+    return { code: 'ConfigInvalid', at: { file: path, line, column: col }, ...describeSyntaxError(error, text) };
   });
   if (syntaxFaults.length > 0) return { file: undefined, faults: syntaxFaults };
   let value: unknown;
@@ -62,6 +57,19 @@ export function parseWithFaults(text: string, path: string): ParsedClusterFile {
     return invalid({ message: `not valid YAML: ${(error as Error).message}`, at: start, remedy: 'replace the aliases by their values' });
   }
   return validate(value, { path, start, locate: locator(document, lines, path) });
+}
+
+/** Returns the message and remedy for a syntax error, in the terms of a cluster file. */
+function describeSyntaxError({ code, message, pos: [start] }: YAMLParseError, text: string): Pick<Fault, 'message' | 'remedy'> {
+  if (code === 'DUPLICATE_KEY') {
+    const [key = ''] = /^[^\s:]*/.exec(text.slice(start)) ?? [];
+    return { message: `the key ${key} is used twice`, remedy: 'keep one of them: lists and maps are not merged' };
+  }
+  if (code === 'MULTIPLE_DOCS') return { message: 'the file has several documents', remedy: 'keep one: the line `---` begins another' };
+  return {
+    message: `not valid YAML: ${message}`,
+    remedy: 'correct it here or in the lines before: a missing quote or bracket is often detected later',
+  };
 }
 
 const invalid = (fault: Omit<Fault, 'code'>): ParsedClusterFile => ({ file: undefined, faults: [{ code: 'ConfigInvalid', ...fault }] });
@@ -88,7 +96,7 @@ function validate(value: unknown, { path, start, locate }: Source): ParsedCluste
             message: issue.message,
             path: issue.path.map(String).join('.'),
             at: locate(issue.sourcePath) ?? start,
-            remedy: issue.remedy ?? 'docs/cluster-yaml.md lists every key',
+            remedy: issue.remedy ?? '`oarlock config schema` prints every key with its type',
           }),
         ),
       );

@@ -1,4 +1,5 @@
 import { isIPv4, isIPv6 } from 'node:net';
+import { formatCIDR, parseCIDR } from '@oarlock/api/net/cidr';
 import { encryptionSchema } from '@oarlock/apiserver/storage/encryption/encryption-config';
 import { z } from 'zod';
 import { isValidityPeriod } from './certificate-validity.ts';
@@ -19,21 +20,24 @@ const hostingSchema = z.strictObject(hosting);
 export type HostingSpec = z.output<typeof hostingSchema>;
 
 /** A plugin: `storage-memory`, `{ use: storage-memory }`, or `{ use: ./my-plugin.ts, name: mine, config: {...} }`. */
-const placement = z.union([
-  z
-    .string()
-    .min(1)
-    .transform((use): { use: string; name?: string | undefined; config: Record<string, unknown> } & HostingSpec => ({ use, config: {} })),
-  z.strictObject({
-    use: z.string().min(1),
-    name: z
+const placement = z.union(
+  [
+    z
       .string()
-      .regex(/^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$/, 'a name of letters, digits, ".", "_" and "-"')
-      .optional(),
-    config: z.record(z.string(), z.unknown()).default({}),
-    ...hosting,
-  }),
-]);
+      .min(1)
+      .transform((use): { use: string; name?: string | undefined; config: Record<string, unknown> } & HostingSpec => ({ use, config: {} })),
+    z.strictObject({
+      use: z.string().min(1),
+      name: z
+        .string()
+        .regex(/^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$/, 'a name of letters, digits, ".", "_" and "-"')
+        .optional(),
+      config: z.record(z.string(), z.unknown()).default({}),
+      ...hosting,
+    }),
+  ],
+  'one plugin: its name, or a map with the keys use, name and config',
+);
 export type PlacementSpec = z.output<typeof placement>;
 
 const isRange = (text: string): boolean => {
@@ -45,6 +49,22 @@ const isPortRange = (text: string): boolean => {
   return from !== '' && Number(from) >= 1 && Number(from) <= Number(to) && Number(to) <= 65_535;
 };
 const cidr = z.string().refine(isRange, 'an address range such as 10.244.0.0/16');
+type Ranges = Partial<Record<'podCIDRs' | 'serviceCIDRs', string[] | undefined>>;
+/** Reports two ranges of one IP family, and Service ranges with addresses of pods. */
+function checkRanges({ value, issues }: z.core.ParsePayload<Ranges>): void {
+  const parsed = (key: keyof Ranges) => (value[key] ?? []).flatMap((text) => parseCIDR(text) ?? []);
+  const report = (key: keyof Ranges, index: number, message: string) =>
+    issues.push({ code: 'custom', path: [key, index], message, input: value[key]?.[index] });
+  for (const key of ['podCIDRs', 'serviceCIDRs'] as const) {
+    const [first, second] = parsed(key);
+    if (second !== undefined && first?.family === second.family)
+      report(key, 1, `a range of the other IP family, because the first one is ${first.family}`);
+  }
+  for (const [index, own] of parsed('serviceCIDRs').entries()) {
+    const other = parsed('podCIDRs').find(({ family, first, last }) => own.family === family && own.first <= last && first <= own.last);
+    if (other !== undefined) report('serviceCIDRs', index, `a range without addresses of pods: ${formatCIDR(other)} is in podCIDRs`);
+  }
+}
 const port = z.number().int().min(0).max(65535);
 
 export const roleNames = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'proxy'] as const;
@@ -66,6 +86,7 @@ const spec = z.strictObject({
         .default('cluster.local'),
       nodePorts: z.string().refine(isPortRange, 'a range of ports such as 30000-32767').default('30000-32767'),
     })
+    .check(checkRanges)
     .prefault({}),
   /** Address that the API server listens on, and further names and addresses for its certificate. */
   server: z
@@ -93,7 +114,7 @@ const spec = z.strictObject({
       /** The algorithm of the signing key. A key of another type is replaced at the start. If absent, the key is kept; a new key is for ES256. */
       algorithm: z.enum(['ES256', 'RS256']).optional(),
       /** The claim `iss`, and the base URL of the discovery document (--service-account-issuer). */
-      issuer: z.url({ protocol: /^https$/ }).optional(),
+      issuer: z.url({ protocol: /^https$/, error: 'an HTTPS URL' }).optional(),
     })
     .prefault({}),
   /** The lifetime of certificates that the cluster issues, as a Go duration, as in kubeadm's configuration. They are renewed in time. */

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,7 +7,7 @@ import { WiringError } from '@oarlock/kernel/errors';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { z } from 'zod';
 import { defaultPort } from './cluster-facts.ts';
-import type { HostAddresses, HostRequest, LoopbackRanges } from './plan.ts';
+import type { HostAddresses, HostRequest, LoopbackRanges, PlannedPlugin } from './plan.ts';
 import { roleNames } from '../cluster-file/cluster-schema.ts';
 import { HostClaims } from '../process/host-claims.ts';
 
@@ -64,6 +65,21 @@ export class HostAllocation {
       ...(kubelet !== undefined && { kubeletPort: kubelet }),
       ...(loopback && { loopback }),
     };
+  }
+
+  /** Claims what the plugins cannot share with other clusters of the host. @throws WiringError if another process holds a part */
+  async claimParts(plugins: readonly PluginParts[]): Promise<void> {
+    const rejected = await rejectedParts(plugins, this.#claims);
+    const [first] = rejected;
+    if (first === undefined) return;
+    throw new WiringError([
+      {
+        code: 'StartFailed',
+        path: first.path,
+        message: `another cluster of this host uses ${rejected.map(({ part }) => part).join(', ')}`,
+        remedy: 'stop the other cluster, or run this one with `-f embedded`, in another network namespace or on another machine',
+      },
+    ]);
   }
 
   /** Keeps the choice for the next start. Called by the process that holds the data directory. */
@@ -169,6 +185,40 @@ export function loopbackRanges(index: number): LoopbackRanges {
     podCIDR: index === 0 ? '127.128.0.0/10' : `127.${192 + index}.0.0/16`,
     loadBalancerCIDR: `127.111.${index}.0/24`,
   };
+}
+
+type PluginParts = Pick<PlannedPlugin, 'plugin' | 'config' | 'path'>;
+interface Part {
+  readonly part: string;
+  readonly path: string;
+}
+
+/** Claims the parts of plugins and returns those that another process holds. */
+async function rejectedParts(plugins: readonly PluginParts[], claims: Pick<HostClaims, 'claim'>): Promise<readonly Part[]> {
+  const paths = new Map(plugins.flatMap((planned) => exclusiveParts(planned).map((part) => [part, planned.path] as const)));
+  const rejected: Part[] = [];
+  for (const [part, path] of paths) {
+    // a path of a socket can be longer than the name of an abstract socket
+    if (!(await claims.claim(`part/${createHash('sha256').update(part).digest('hex')}`))) rejected.push({ part, path });
+  }
+  return rejected;
+}
+
+/** Returns a part that another cluster of this host uses and a plugin needs, or undefined. */
+export async function partInUse(plugin: PluginParts): Promise<string | undefined> {
+  const claims = new HostClaims();
+  try {
+    return (await rejectedParts([plugin], claims))[0]?.part;
+  } finally {
+    claims.release();
+  }
+}
+
+/** Returns nothing for an invalid config, which the plugin host reports. */
+function exclusiveParts({ plugin, config }: PluginParts): readonly string[] {
+  if (plugin.exclusiveParts === undefined) return [];
+  const parsed = plugin.config.safeParse(config);
+  return parsed.success ? plugin.exclusiveParts(parsed.data) : [];
 }
 
 function parseJson(text: string): unknown {

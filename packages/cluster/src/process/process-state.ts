@@ -21,6 +21,27 @@ export async function readProcessState(dataDir: string): Promise<ProcessState | 
   return lockHolder<ProcessState>(stateFile(dataDir));
 }
 
+/** Reasons for which a directory is not created; any other one is that the directory above it cannot be written. */
+const creationProblems: Readonly<Record<string, string>> = {
+  EEXIST: 'a file has this name',
+  ENOTDIR: 'a part of its path is a file',
+  ENOSPC: 'the disk is full',
+};
+
+/** Creates a data directory unless it exists. @throws Error with the reason if it cannot be created */
+export async function createDataDir(dataDir: string): Promise<void> {
+  try {
+    await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    // on a read-only file system Node.js reports ENOENT
+    const problem = creationProblems[(error as NodeJS.ErrnoException).code ?? ''] ?? 'the directory above it cannot be written';
+    throw new Error(`${dataDir} cannot be created: ${problem}. Name another data directory with \`--data-dir DIR\``, { cause: error });
+  }
+}
+
+const inUse = (dataDir: string, { pid }: LockHolder) =>
+  new Error(`${dataDir} is in use by process ${pid}: stop it with \`oarlock down --data-dir ${dataDir}\``);
+
 /** A lock that allows only one process per data directory. */
 export class DataDirLock {
   readonly #dataDir: string;
@@ -30,13 +51,18 @@ export class DataDirLock {
     this.#state = state;
   }
 
+  /** Checks that the lock can be acquired, without a change. @throws Error if a live process uses the directory */
+  static async check(dataDir: string): Promise<void> {
+    const holder = await readProcessState(dataDir);
+    if (holder !== undefined) throw inUse(dataDir, holder);
+  }
+
   /** Acquires the lock. @throws Error if a live process uses the directory */
   static async acquire(dataDir: string, server: string, roles: readonly string[]): Promise<DataDirLock> {
-    await mkdir(dataDir, { recursive: true, mode: 0o700 });
+    await createDataDir(dataDir);
     const state: ProcessState = { ...(await currentProcess()), server, roles, ready: false, startedAt: Date.now() };
     const holder = await acquireLock(stateFile(dataDir), state);
-    if (holder !== undefined)
-      throw new Error(`${dataDir} is in use by process ${holder.pid}: stop it with \`oarlock down --data-dir ${dataDir}\``);
+    if (holder !== undefined) throw inUse(dataDir, holder);
     return new DataDirLock(dataDir, state);
   }
 

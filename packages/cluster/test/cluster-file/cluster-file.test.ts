@@ -58,7 +58,7 @@ const mistake = (
   [code, line, column, path, message, remedy]: readonly [Fault['code'], number, number, string | undefined, RegExp, RegExp],
 ): Mistake => ({ title, text, code, line, column, ...(path !== undefined && { path }), message, remedy });
 
-const listed = /docs\/cluster-yaml\.md/;
+const listed = /oarlock config schema/;
 const spelling = /remove it or correct its spelling|did you mean/;
 const mistakes: readonly Mistake[] = [
   mistake('invalid YAML', `${head}spec:\n  storage: [oops\n`, [
@@ -82,9 +82,31 @@ const mistakes: readonly Mistake[] = [
     6,
     3,
     undefined,
-    /Map keys must be unique/,
-    /correct it here/,
+    /^the key storage is used twice$/,
+    /keep one/,
   ]),
+  mistake('a second document', `${head}---\n${head}`, ['ConfigInvalid', 4, 1, undefined, /^the file has several documents$/, /keep one/]),
+  mistake('a list of plugins for one plugin', `${head}spec:\n  storage: [storage-memory]\n`, [
+    'ConfigInvalid',
+    5,
+    3,
+    'spec.storage',
+    /^one plugin: its name, or a map/,
+    listed,
+  ]),
+  mistake('two ranges of one IP family', `${head}spec:\n  networking: { serviceCIDRs: [10.96.0.0/16, 10.97.0.0/16] }\n`, [
+    'ConfigInvalid',
+    5,
+    46,
+    'spec.networking.serviceCIDRs.1',
+    /^a range of the other IP family, because the first one is IPv4, got "10\.97\.0\.0\/16"$/,
+    listed,
+  ]),
+  mistake(
+    'ranges of Services and pods that overlap',
+    `${head}spec:\n  networking: { podCIDRs: [fd00::/64, 10.0.0.0/8], serviceCIDRs: [fd01::/112, 10.96.0.0/16] }\n`,
+    ['ConfigInvalid', 5, 79, 'spec.networking.serviceCIDRs.1', /10\.0\.0\.0\/8 is in podCIDRs, got "10\.96\.0\.0\/16"$/, listed],
+  ),
   mistake('an unknown top-level key', `${head}specs: {}\n`, ['ConfigInvalid', 4, 1, '', /^unknown key specs$/, spelling]),
   mistake('an unknown section', `${head}spec:\n  storge: storage-memory\n`, [
     'ConfigInvalid',

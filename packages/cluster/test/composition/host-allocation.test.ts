@@ -1,9 +1,13 @@
+import { randomUUID } from 'node:crypto';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { HostRequest } from '@oarlock/cluster/composition/plan';
 import { parseClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
-import { HostAllocation, loopbackRanges } from '@oarlock/cluster/composition/host-allocation';
+import { HostAllocation, loopbackRanges, partInUse } from '@oarlock/cluster/composition/host-allocation';
+import { HostClaims } from '@oarlock/cluster/process/host-claims';
+import { slot } from '@oarlock/kernel/slot';
+import { z } from 'zod';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 const roles = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'proxy'] as const;
@@ -13,6 +17,13 @@ const request = (spec = '{}', changes: Partial<HostRequest> = {}): HostRequest =
   serviceCIDR: '127.96.0.0/16',
   isShared: false,
   ...changes,
+});
+
+const pluginWithPart = slot.one('exclusive/v1').plugin({
+  id: 'exclusive-part',
+  config: z.strictObject({ part: z.string() }),
+  exclusiveParts: ({ part }) => [part],
+  create: () => ({}),
 });
 
 /** The names that are claimed on a host, for several instances. */
@@ -120,6 +131,33 @@ describe('HostAllocation', () => {
     await mkdir(join(directory, 'a'));
     await writeFile(join(directory, 'a', 'addresses.json'), '{ "port": 0 }');
     await expect(open('a').allocate(request())).rejects.toThrow('addresses.json is damaged');
+  });
+
+  it('lets one cluster at a time have what plugins cannot share', async () => {
+    const shared = `the containers of /run/${randomUUID().repeat(4)}`; // longer than the name of an abstract socket
+    const part = (text: string, path: string) => ({ plugin: pluginWithPart, config: { part: text }, path });
+    const plugins = (own: string) => [
+      part(`the bridge ${own}`, 'spec.network'),
+      part(shared, 'spec.runtimes.0'),
+      part(shared, 'spec.runtimes.1'),
+      { plugin: pluginWithPart, config: {}, path: 'spec.policy' }, // invalid, which the plugin host reports
+    ];
+    const claims = new HostClaims();
+    const allocate = (own = new HostClaims()) => new HostAllocation({ dataDir: directory, port: 0, isRemote: false, claims: own });
+    await allocate(claims).claimParts(plugins(randomUUID()));
+    const second = new HostClaims();
+    try {
+      expect(await partInUse(part(shared, 'spec.proxy'))).toBe(shared);
+      await expect(allocate(second).claimParts(plugins(randomUUID()))).rejects.toMatchObject({
+        faults: [{ code: 'StartFailed', path: 'spec.runtimes.1', message: `another cluster of this host uses ${shared}` }],
+      });
+      second.release();
+      claims.release();
+      await allocate(second).claimParts(plugins(randomUUID()));
+    } finally {
+      claims.release();
+      second.release();
+    }
   });
 
   it('has ranges that do not overlap', () => {

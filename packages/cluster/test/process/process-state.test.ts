@@ -32,9 +32,21 @@ describe('the lock of a data directory', () => {
     expect(await readdir(dataDir)).toEqual([]);
   });
 
+  it('is not acquired where the directory cannot be created', async () => {
+    const file = join(dataDir, '..', 'file');
+    await writeFile(file, '');
+    const acquire = (path: string) => DataDirLock.acquire(path, 'https://127.0.0.1:6443', ['apiserver']);
+    await expect(acquire(file)).rejects.toThrow(
+      `${file} cannot be created: a file has this name. Name another data directory with \`--data-dir DIR\``,
+    );
+    await expect(acquire(join(file, 'data'))).rejects.toThrow('a part of its path is a file');
+  });
+
   it('is held by one process at a time', async () => {
     const lock = await take();
-    await expect(take()).rejects.toThrow(/is in use by process \d+: stop it with `oarlock down/);
+    const inUse = /is in use by process \d+: stop it with `oarlock down/;
+    await expect(take()).rejects.toThrow(inUse);
+    await expect(DataDirLock.check(dataDir)).rejects.toThrow(inUse);
     await lock.release();
     await (await take()).release();
   });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../src/api/client.ts';
 import { fieldPaths } from '../../src/views/object/field-paths.ts';
-import { healthOf, rolloutOf } from '../../src/views/object/health.ts';
+import { healthOf, rolloutOf, unschedulableReason } from '../../src/views/object/health.ts';
 import { splitTimestamp } from '../../src/views/object/logs/log-store.ts';
 import { formatJson, plainText } from '../../src/views/object/logs/plain-text.ts';
 import { revisionsOf } from '../../src/views/object/revisions/revisions.ts';
@@ -56,6 +56,9 @@ describe('the health of a workload', () => {
     const pod = (status: unknown): KubeObject => ({ kind: 'Pod', metadata: metadata('p'), status });
     const waiting = { name: 'c', state: { waiting: { reason: 'ImagePullBackOff' } } };
     expect(healthOf(pod({ phase: 'Pending', containerStatuses: [waiting] }))).toEqual({ health: 'error', label: 'ImagePullBackOff' });
+    const unscheduled = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '1 Insufficient cpu' };
+    expect(unschedulableReason(pod({ phase: 'Pending', conditions: [unscheduled] }))).toBe('1 Insufficient cpu');
+    expect(unschedulableReason(pod({ phase: 'Pending', conditions: [{ ...unscheduled, reason: 'SchedulingGated' }] }))).toBeUndefined();
     expect(healthOf(pod({ phase: 'Running', containerStatuses: [{ name: 'c', ready: false }] }))?.health).toBe('warning');
     expect(healthOf(pod({ phase: 'Running', containerStatuses: [{ name: 'c', ready: true }] }))?.health).toBe('ok');
   });

@@ -4,19 +4,27 @@ import { ok, type Check, type CheckContext, type Finding } from './check.ts';
 interface PortUse {
   readonly port: number;
   readonly use: string;
-  readonly remedy: string;
+  /** The setting of another port. */
+  readonly setting: string;
 }
 
-async function tryPort({ machine, dataDir }: CheckContext, { port, use, remedy }: PortUse): Promise<Finding> {
+async function tryPort({ machine, dataDir }: CheckContext, { port, use, setting }: PortUse): Promise<Finding> {
   const error = await machine.listen(port);
   if (error === undefined) return ok('free');
   const running = await readProcessState(dataDir);
   if (error === 'EADDRINUSE' && running !== undefined) return ok(`in use while process ${running.pid} of ${dataDir} runs`);
+  if (error !== 'EADDRINUSE')
+    return {
+      level: 'warn',
+      found: `cannot be used: ${error}`,
+      affects: `Compositions in which ${use} has its default port do not start.`,
+      remedy: `Name another port in the cluster.yaml: \`${setting}\`.`,
+    };
   return {
     level: 'warn',
-    found: error === 'EADDRINUSE' ? 'another process listens on it' : `cannot be used: ${error}`,
-    affects: `Compositions in which ${use} has its default port do not start.`,
-    remedy,
+    found: 'another process listens on it',
+    affects: `A cluster takes a free port for ${use}, unless the cluster.yaml names this one.`,
+    remedy: 'End the other process if this port is needed.',
   };
 }
 
@@ -43,10 +51,6 @@ export const privilegedPorts: Check = {
 };
 
 export const ports: readonly Check[] = [
-  { port: 6443, use: 'the API server', remedy: 'Give another port with `oarlock up --port N`, or end the other process.' },
-  {
-    port: 10_250,
-    use: 'the kubelet',
-    remedy: 'Write `settings: { kubelet: { port: 0 } }` into the cluster.yaml for any free port, or end the other process.',
-  },
+  { port: 6443, use: 'the API server', setting: 'server: { port: N }' },
+  { port: 10_250, use: 'the kubelet', setting: 'settings: { kubelet: { port: N } }' },
 ].map(check);

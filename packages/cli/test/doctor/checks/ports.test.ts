@@ -12,10 +12,13 @@ it('reports ports of the API server and of the kubelet that are not free', async
     { level: 'ok', found: 'free' },
   ]);
   expect(await findings('EADDRINUSE')).toMatchObject([
-    { level: 'warn', found: 'another process listens on it', remedy: expect.stringContaining('--port N') },
-    { level: 'warn', remedy: expect.stringContaining('kubelet: { port: 0 }') },
+    { level: 'warn', found: 'another process listens on it', affects: expect.stringContaining('takes a free port for the API server') },
+    { level: 'warn', affects: expect.stringContaining('takes a free port for the kubelet') },
   ]);
-  expect(await findings('EACCES')).toMatchObject([{ found: 'cannot be used: EACCES' }, { level: 'warn' }]);
+  expect(await findings('EACCES')).toMatchObject([
+    { found: 'cannot be used: EACCES', remedy: expect.stringContaining('server: { port: N }') },
+    { level: 'warn', remedy: expect.stringContaining('kubelet: { port: N }') },
+  ]);
 });
 
 it('reports which ports of Services an ordinary user has', async () => {

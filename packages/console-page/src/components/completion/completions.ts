@@ -24,7 +24,11 @@ export function completionsAt(position: YamlPosition, schemas: Schemas | undefin
   const begins = all.filter(({ label }) => label.toLowerCase().startsWith(typed));
   const contains = all.filter(({ label }) => label.toLowerCase().indexOf(typed) > 0);
   const found = [...begins, ...contains];
-  return found.length === 1 && found[0]?.label === position.prefix ? [] : found;
+  if (found.length === 1 && found[0]?.label === position.prefix) return [];
+  const { quote } = position;
+  return quote === undefined
+    ? found
+    : found.map((item) => ({ ...item, insert: `${quote}${item.label}${quote}${item.insert.slice(item.label.length)}` }));
 }
 
 const plain = (label: string, type = ''): Completion => ({ label, insert: label, type, description: '', isRequired: false });
@@ -51,9 +55,9 @@ function schemaCompletions(position: YamlPosition, schemas: Schemas): readonly C
   if (schema === undefined) return [];
   if (key !== undefined) {
     const value = schemas.at(schema, [key]);
-    return value === undefined ? [] : values(value, schemas);
+    return value === undefined ? [] : values(value, position, schemas);
   }
-  if (schema.properties === undefined) return values(schema, schemas);
+  if (schema.properties === undefined) return values(schema, position, schemas);
   if (position.style === 'flow-list') return []; // each key would begin an item of its own
   return keys(schema, position, schemas);
 }
@@ -65,9 +69,11 @@ const typeSchema: Schema = {
   properties: { apiVersion: { type: 'string' }, kind: { type: 'string' }, metadata: { type: 'object' } },
 };
 
-function values(schema: Schema, schemas: Schemas): readonly Completion[] {
+function values(schema: Schema, { quote }: YamlPosition, schemas: Schemas): readonly Completion[] {
   const { type, enum: choices = type === 'boolean' ? [true, false] : [] } = schema;
-  return choices.map((choice) => plain(String(choice), schemas.typeText(schema)));
+  // a value in quotes is a string
+  const fitting = quote === undefined ? choices : choices.filter((choice) => typeof choice === 'string');
+  return fitting.map((choice) => plain(String(choice), schemas.typeText(schema)));
 }
 
 function keys(

@@ -6,8 +6,10 @@ export interface YamlPosition {
   readonly path: readonly string[];
   /** The key before the caret on its line, if the caret is at its value. */
   readonly key: string | undefined;
-  /** The text between `from` and the caret. A completion replaces the text from `from` to `to`. */
+  /** The text between `from` and the caret, without an opening quote. A completion replaces the text from `from` to `to`. */
   readonly prefix: string;
+  /** The quote that is open at the caret, which a completion closes. */
+  readonly quote?: '"' | "'";
   readonly from: number;
   readonly to: number;
   /** How the mapping or list that contains the caret is written. */
@@ -38,6 +40,8 @@ const textBlockPattern = new RegExp(`^( *(?:- +)*)(?:${key}\\s+)?[|>][-+\\d]*\\s
 const separator = /^(---|\.\.\.)(\s|$)/;
 const unquote = (key: string): string => (/^["']/.test(key) ? key.slice(1, -1) : key);
 
+const isQuote = (text: string | undefined): text is '"' | "'" => text === '"' || text === "'";
+
 /** Parses a line; undefined for an empty line and a comment. */
 function parseLine(text: string): Line | undefined {
   const [lead = ''] = /^ *(?:- +|-$)*/.exec(text) ?? [];
@@ -54,7 +58,7 @@ function parseLine(text: string): Line | undefined {
 }
 
 /**
- * Returns where the caret is; undefined where nothing can be completed: in comments, text blocks and quoted text. Works on text that is not valid YAML yet,
+ * Returns where the caret is; undefined where nothing can be completed: in comments, text blocks and quoted text of flow style. Works on text that is not valid YAML yet,
  * by the indentation of lines.
  */
 export function positionAt(text: string, caret: number): YamlPosition | undefined {
@@ -72,16 +76,18 @@ export function positionAt(text: string, caret: number): YamlPosition | undefine
   const typed = before.slice(lead.length);
   if (typed.startsWith('#') || separator.test(before)) return undefined;
   const [, quotedKey, value] = typedPattern.exec(typed) ?? [];
-  const prefix = value ?? typed;
+  const [quote] = /^["'](?=[^"'\\]*$)/.exec(value ?? typed) ?? [];
+  const prefix = (value ?? typed).slice(quote?.length ?? 0);
   if (/[{["'#&*|>]/.test(prefix) || (quotedKey === undefined && /[\s:]/.test(prefix))) return undefined;
   const path = pathTo(context, lead);
   if (path === undefined) return undefined;
-  const from = caret - prefix.length;
+  const from = caret - (value ?? typed).length;
   const [rest = ''] = /^[^\s#]*/.exec(text.slice(caret)) ?? [];
   return {
     path,
     key: quotedKey === undefined ? undefined : unquote(quotedKey),
     prefix,
+    ...(isQuote(quote) && { quote }),
     from,
     to: caret + rest.replace(/:$/, '').length,
     style: 'block',

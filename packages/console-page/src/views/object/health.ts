@@ -25,6 +25,14 @@ export function podHealth({ metadata, status = {} }: Pod): HealthText {
   return isReady ? { health: 'ok', label: 'Running' } : { health: 'warning', label: 'Running, not ready' };
 }
 
+/** Returns why no node can run a pod, if the scheduler reports it. */
+export function unschedulableReason({ kind, status = {} }: Pod): string | undefined {
+  if (kind !== 'Pod') return undefined;
+  return status.conditions?.find(
+    ({ type, status: value, reason }) => type === 'PodScheduled' && value === 'False' && reason === 'Unschedulable',
+  )?.message;
+}
+
 /** The numbers of a rollout. */
 export interface Rollout {
   readonly wanted: number;

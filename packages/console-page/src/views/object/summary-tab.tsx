@@ -5,7 +5,7 @@ import { objectLink } from '../../app/links.ts';
 import { ageOf } from '../../components/age.ts';
 import { StatusDot } from '../../components/status-dot.tsx';
 import { text } from '../../text/en.ts';
-import { healthOf, rolloutOf } from './health.ts';
+import { healthOf, rolloutOf, unschedulableReason } from './health.ts';
 import type { TabProps } from './object-page.tsx';
 import { useOwnedObjects, type OwnedNode } from './owned-objects.ts';
 import { RelatedObjects } from './related-objects.tsx';
@@ -168,10 +168,11 @@ function Nodes({ nodes }: { readonly nodes: readonly OwnedNode[] }) {
         const { metadata, kind = '', apiVersion = '' } = object;
         const known = resourceOfKind(resources, apiVersion, kind);
         const health = healthOf(object);
+        const reason = unschedulableReason(object as Pod);
         return (
           <li key={metadata.uid}>
             <span class="quiet-text">{kind}</span> {known ? <a href={objectLink(known, metadata)}>{metadata.name}</a> : metadata.name}{' '}
-            {health && <StatusDot {...health} />}
+            {health && <StatusDot {...health} />} {reason && known && <a href={objectLink(known, metadata, 'scheduling')}>{reason}</a>}
             {children.length > 0 && <Nodes nodes={children} />}
           </li>
         );

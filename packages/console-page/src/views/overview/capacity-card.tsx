@@ -5,7 +5,7 @@ import { formatBytes, formatCores, quantity } from '../../components/quantity.ts
 import { historyOf, type Sample } from '../../components/sample-history.ts';
 import { Sparkline } from '../../components/sparkline.tsx';
 import { text } from '../../text/en.ts';
-import type { PodSpec } from '../object/workload-kinds.ts';
+import { requestsOnNodes, sum, type PodRequests, type PodWithRequests } from './node-requests.ts';
 import type { Node } from './nodes.ts';
 
 interface NodeMetrics {
@@ -16,16 +16,9 @@ interface Use {
   readonly cpu: readonly Sample[];
   readonly memory: readonly Sample[];
 }
-interface PodWithRequests {
-  readonly spec?: PodSpec;
-  readonly status?: { readonly phase?: string };
-}
-
 /** metrics.k8s.io offers no watch; the metrics server scrapes nodes every 15 seconds. */
 const samplePeriodMs = 15_000;
 const maxPods = 2_000;
-
-const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
 /** Samples the use of all nodes while the page is visible. Undefined until there is a sample, or if the server has no metrics.k8s.io. */
 function useNodeUse(client: ApiClient, isServed: boolean): Use | undefined {
@@ -41,15 +34,11 @@ function useNodeUse(client: ApiClient, isServed: boolean): Use | undefined {
   return use.cpu.length === 0 ? undefined : use;
 }
 
-/** Returns the sum of the requests of all pods, and their number; the requests are absent in a cluster with too many pods to read them all. */
-async function requestsOf(client: ApiClient, signal: AbortSignal) {
+/** Returns the sum of the requests of the pods on nodes, and their number; the requests are absent in a cluster with too many pods to read them all. */
+async function requestsOf(client: ApiClient, signal: AbortSignal): Promise<PodRequests> {
   const { items, metadata } = await client.json<ObjectList<PodWithRequests>>('/api/v1/pods', { query: { limit: maxPods }, signal });
-  const count = items.length + (metadata.remainingItemCount ?? 0);
-  if (metadata.remainingItemCount !== undefined) return { count };
-  const active = items.filter(({ status }) => status?.phase !== 'Succeeded' && status?.phase !== 'Failed');
-  const requested = (name: string) =>
-    sum(active.flatMap(({ spec }) => (spec?.containers ?? []).map(({ resources }) => quantity(resources?.requests?.[name]))));
-  return { count, cpu: requested('cpu'), memory: requested('memory') };
+  if (metadata.remainingItemCount !== undefined) return { count: items.length + metadata.remainingItemCount };
+  return requestsOnNodes(items);
 }
 
 /** What the nodes can run, what pods request, and what they use. */

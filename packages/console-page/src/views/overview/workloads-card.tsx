@@ -53,7 +53,7 @@ function KindHealth({ apiVersion, kind, resource }: (typeof kinds)[number]) {
         {kind} ({items.length}
         {items.length >= maxWorkloads ? '+' : ''})
       </a>{' '}
-      {(['ok', 'pending', 'error'] as const).map((health) => count(health) > 0 && <StatusDot key={health} health={health} label={`${labels[health]}: ${count(health)} `} />)}
+      {(['ok', 'pending', 'error'] as const).map((health) => count(health) > 0 && [<StatusDot key={health} health={health} label={`${labels[health]}: ${count(health)}`} />, ' '])}
       <ul class="tree">
         {bad.map(({ object, health }) => (
           <li key={object.metadata.uid}>

@@ -98,6 +98,27 @@ describe('completionsAt', () => {
     expect(labels('{ kind: |', undefined)).toEqual(['Deployment', 'Pod', 'Service']);
   });
 
+  it('completes inside an open quote, and closes it', () => {
+    const completionOf = (text: string) => {
+      const caret = text.indexOf('|');
+      const position = positionAt(text.replace('|', ''), caret);
+      const [item] = position === undefined ? [] : completionsAt(position, schemas, types);
+      return position && item && text.slice(0, position.from) + item.insert + text.replace('|', '').slice(position.to);
+    };
+    expect(completionOf(`${head}spec:\n  containers:\n  - imagePullPolicy: "Nev|`)).toBe(
+      `${head}spec:\n  containers:\n  - imagePullPolicy: "Never"`,
+    );
+    expect(completionOf(`${head}spec:\n  containers:\n  - 'imagePullPolicy': 'Nev|er' # all`)).toBe(
+      `${head}spec:\n  containers:\n  - 'imagePullPolicy': 'Never' # all`,
+    );
+    expect(completionOf(`${head}spec:\n  "rep|`)).toBe(`${head}spec:\n  "replicas": `);
+    expect(completionOf('"kind": "|')).toBe('"kind": "Deployment"');
+    // a boolean in quotes is a string
+    expect(labels(`${head}spec:\n  paused: "t|`)).toEqual([]);
+    for (const closed of ['"Nev"|', `"Nev'|`, '"Nev\\|'])
+      expect(labels(`${head}spec:\n  containers:\n  - imagePullPolicy: ${closed}`)).toEqual([]);
+  });
+
   it('offers nothing where the schema describes nothing', () => {
     expect(labels(`${head}spec:\n  unknown:\n    x|`)).toEqual([]);
     expect(labels(`${head}spec:\n  constructor:\n    x|`)).toEqual([]);

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
-import { errorText, isApiError } from '../../../api/client.ts';
-import { resourceOfKind } from '../../../api/resources.ts';
+import { errorText, isApiError, type KubeObject } from '../../../api/client.ts';
+import { pathOf, resourceOfKind } from '../../../api/resources.ts';
 import { useApp } from '../../../app/context.ts';
 import { useLoaded } from '../../../app/hooks.ts';
 import { objectLink } from '../../../app/links.ts';
@@ -8,6 +8,7 @@ import { StatusDot } from '../../../components/status-dot.tsx';
 import { text } from '../../../text/en.ts';
 import type { TabProps } from '../object-page.tsx';
 import { changedPod, scoresText, sortedVerdicts, type ExplainResponse, type NodeVerdict, type PodExplanation, type WhatIf } from './explanation.ts';
+import { topOwner } from './top-owner.ts';
 import { WhatIfForm } from './what-if-form.tsx';
 
 const maxShownNodes = 500;
@@ -86,13 +87,24 @@ function Row({ verdict: { node, rejectedBy, reasons = [], score = 0, scores } }:
 
 /** The pod of a workload is changed in the workload's template, because most fields of a pod cannot change. */
 function OwnerLink({ object }: Pick<TabProps, 'object'>) {
-  const { resources } = useApp();
-  const owner = object.metadata.ownerReferences?.find(({ controller }) => controller === true);
+  const { client, resources } = useApp();
+  const { namespace = '', uid } = object.metadata;
+  const { value: owner } = useLoaded(uid, (signal) =>
+    topOwner(object, async ({ apiVersion, kind, name }) => {
+      const known = resourceOfKind(resources, apiVersion, kind);
+      if (known === undefined) return undefined;
+      // a user who may not read an owner gets the link to it
+      return client.json<KubeObject>(pathOf(known, namespace, name), { signal }).catch((error: unknown) => {
+        if (isApiError(error, 403, 404)) return undefined;
+        throw error;
+      });
+    }),
+  );
   const known = owner && resourceOfKind(resources, owner.apiVersion, owner.kind);
   if (owner === undefined || known === undefined) return null;
   return (
     <p>
-      {text.scheduling.changeOwner} <a href={objectLink(known, { namespace: object.metadata.namespace, name: owner.name }, 'yaml')}>{`${owner.kind} ${owner.name}`}</a>
+      {text.scheduling.changeOwner} <a href={objectLink(known, { namespace, name: owner.name }, 'yaml')}>{`${owner.kind} ${owner.name}`}</a>
     </p>
   );
 }
