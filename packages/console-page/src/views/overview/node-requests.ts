@@ -16,10 +16,10 @@ export const sum = (values: readonly number[]): number => values.reduce((total, 
 
 /** Sums up what pods that use a node request. Pods without a node, such as one that no node can run, use nothing. */
 export function requestsOnNodes(pods: readonly PodWithRequests[]): PodRequests {
-  const placed = pods.filter(
+  const podsOnNodes = pods.filter(
     ({ spec, status }) => (spec?.nodeName ?? '') !== '' && status?.phase !== 'Succeeded' && status?.phase !== 'Failed',
   );
   const requested = (name: string) =>
-    sum(placed.flatMap(({ spec }) => (spec?.containers ?? []).map(({ resources }) => quantity(resources?.requests?.[name]))));
-  return { count: placed.length, cpu: requested('cpu'), memory: requested('memory') };
+    sum(podsOnNodes.flatMap(({ spec }) => (spec?.containers ?? []).map(({ resources }) => quantity(resources?.requests?.[name]))));
+  return { count: podsOnNodes.length, cpu: requested('cpu'), memory: requested('memory') };
 }
