@@ -114,7 +114,7 @@ export class ProgramShell {
   }
 
   #receive(stream: StreamName, chunk: Buffer): void {
-    // a descendant of an earlier program writes: nothing tells its output from that of the next
+    // a descendant of an earlier program writes: its output would be taken for that of the next one
     if (this.#observer === undefined) return this.#retire();
     this.#tails[stream] = `${this.#tails[stream]}${chunk.subarray(-maxTrailerBytes).toString('latin1')}`.slice(-maxTrailerBytes);
     this.#observer.output(stream, chunk);
