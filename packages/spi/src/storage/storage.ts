@@ -65,6 +65,16 @@ export interface ChangeBatch {
   readonly revision: Revision;
 }
 
+/** A state of the storage that an administrator has to end. */
+export interface StorageCondition {
+  /** The reason of an Event about it, in CamelCase. Unique among the conditions of a storage. */
+  readonly reason: string;
+  /** What is wrong, and what to do. */
+  readonly message: string;
+  /** True if no commit succeeds before the condition ends: an Event about it can only be written afterward. */
+  readonly rejectsCommits: boolean;
+}
+
 /**
  * A key-value store with multi-version concurrency control, as etcd. It is independent of API objects.
  *
@@ -89,16 +99,6 @@ export interface ChangeBatch {
  * if (!result.ok) retry(result.current);
  * ```
  */
-/** A state of the storage that an administrator has to end. */
-export interface StorageCondition {
-  /** The reason of an Event about it, in CamelCase. Unique among the conditions of a storage. */
-  readonly reason: string;
-  /** What is wrong, and what to do. */
-  readonly message: string;
-  /** True if no commit succeeds before the condition ends: an Event about it can only be written afterward. */
-  readonly rejectsCommits: boolean;
-}
-
 export interface StorageDriver {
   /** Properties beyond the guarantees above. */
   readonly traits: {

@@ -43,7 +43,8 @@ export async function upWithoutRoot(options: WithoutRootOptions): Promise<void> 
     onWarning: (warning) => options.onWarning(warning),
   });
   let uplink: ChildProcess | undefined;
-  let [isReady, isStopped] = [false, false];
+  let isReady = false;
+  let isStopped = false;
   try {
     await rm(sockets.host, { force: true });
     await relay.listen(sockets.host);
