@@ -33,9 +33,19 @@ export interface ProgramObserver {
 
 /**
  * The script of every shell. It reads requests as data, a word on each line, and never evaluates them: the number of words, the line that ends the
- * outputs, the input, PATH, the program, and the operands of `env`, which are the variables, the program again and its arguments.
+ * outputs, the input, PATH, the number of environment variables, these variables, the program and its arguments. The variables are not arguments of a
+ * program such as `env`, because all users can read those.
  */
 const script = String.raw`
+run() {
+  unset PWD OLDPWD SHLVL
+  while [ "$oarlock_variables" -gt 0 ]; do
+    export "$1"
+    shift
+    oarlock_variables=$((oarlock_variables - 1))
+  done
+  exec "$@"
+}
 while IFS= read -r count; do
   set --
   while [ $# -lt "$count" ]; do
@@ -43,11 +53,11 @@ while IFS= read -r count; do
     case $word in *\\*) word=$(printf '%b.' "$word"); word=${'$'}{word%.} ;; esac
     set -- "$@" "$word"
   done
-  mark=$1 input=$2 path=$3 file=$4
-  shift 4
+  mark=$1 input=$2 path=$3 file=$4 oarlock_variables=$5
+  shift 5
   if ! PATH=$path command -v "$file" >/dev/null 2>&1; then code=-
-  elif [ -z "$input" ]; then env -i "$@" </dev/null; code=$?
-  else printf %s "$input" | env -i "$@"; code=$?
+  elif [ -z "$input" ]; then (run "$@") </dev/null; code=$?
+  else printf %s "$input" | (run "$@"); code=$?
   fi
   printf '\n%s %s\n' "$mark" "$code"
   printf '\n%s\n' "$mark" >&2
@@ -56,12 +66,12 @@ done`;
 /** Returns the text as one line, in the form that printf decodes with `%b`. */
 const line = (text: string) => `${text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}\n`;
 
-/** Returns whether a shell can pass the request on without a change. `env` takes a program with `=` for a variable, and one with `-` for an option. */
+/** Returns whether a shell can pass the request on without a change. A shell may take a program that begins with `-` for an option. */
 export function fitsShell({ file, args, env, stdin }: ProgramRequest): boolean {
   const texts = [file, stdin, ...args, ...Object.keys(env), ...Object.values(env)];
   return (
     texts.reduce((sum, text) => sum + text.length, 0) <= maxRequestLength &&
-    /^[^-=][^=]*$/.test(file) &&
+    /^[^-]/.test(file) &&
     Object.keys(env).every((name) => /^[A-Za-z_]\w*$/.test(name)) &&
     texts.every((text) => !text.includes('\0'))
   );
@@ -103,7 +113,7 @@ export class ProgramShell {
     Object.assign(this.#tails, { stdout: '', stderr: '' });
     this.#keepAlive(true);
     const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
-    const words = [this.#mark, stdin, env.PATH, file, ...variables, file, ...args];
+    const words = [this.#mark, stdin, env.PATH, file, String(variables.length), ...variables, file, ...args];
     this.#child.stdin.write(`${words.length}\n${words.map(line).join('')}`);
   }
 

@@ -47,7 +47,7 @@ describe('a program', () => {
   it('receives arguments, environment and input unchanged, and nothing else', async () => {
     const words = ["it's", '$HOME `id` $(id)', 'two\nlines\n\n', '', '--', 'ü', String.raw`\n \0101 \\ \c`, ' spaces ', '-n', 'A=b', '%s'];
     const script = 'process.stdin.pipe(process.stderr); console.log(JSON.stringify([process.argv.slice(1), process.env]))';
-    const env = { PATH: defaultPath, WORDS: words.join(' ') };
+    const env = { PATH: defaultPath, WORDS: words.join(' '), count: '1', IFS: 'a' };
     const options = { env, stdin: "no newline at the end, 'quoted' \\n $(id)", timeoutMs: 60_000 };
     const { exitCode, stdout, stderr } = await runProgram(systemClock, process.execPath, ['-e', script, ...words], options);
     expect([exitCode, JSON.parse(stdout), stderr]).toEqual([0, [words, env], options.stdin]);

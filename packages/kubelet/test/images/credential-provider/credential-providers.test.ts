@@ -162,7 +162,7 @@ describe('CredentialProviders', () => {
 
   it.each<[string, { response?: string; commands?: string }, string]>([
     ['fails', { commands: 'echo pass-word; echo "no pass-word here" >&2; exit 3' }, 'it ended with exit code 3'],
-    ['kills itself', { commands: 'kill -9 $$' }, 'it was killed by a signal'],
+    ['kills itself', { commands: 'kill -9 $$' }, 'it ended with exit code 137'],
     ['prints too much', { commands: 'yes pass-word' }, 'it printed more than 1 MiB'],
     ['prints no JSON', { response: 'pass-word' }, 'its response is not JSON'],
     ['prints null', { response: 'null' }, `the apiVersion of its response must be "${apiVersion}", but is another one`],

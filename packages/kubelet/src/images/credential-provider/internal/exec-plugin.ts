@@ -62,7 +62,7 @@ export class ExecPlugin {
 
   /** Returns the error of a run, and logs the end of stderr, which the readers of events must not see, without secrets. */
   #failure({ exitCode, killed, stderr }: ProgramResult, { image, serviceAccountToken }: CredentialProviderRequest): Error {
-    const reason = killed ?? (exitCode === undefined ? 'it was killed by a signal' : `it ended with exit code ${exitCode}`);
+    const reason = killed ?? `it ended with exit code ${exitCode}`;
     const { name, env } = this.#provider;
     let text = stderr;
     for (const secret of [serviceAccountToken, ...env.map(({ value }) => value)]) {
