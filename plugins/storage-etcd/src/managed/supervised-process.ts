@@ -128,6 +128,7 @@ export class SupervisedProcess {
     await rotate(logFile);
     const output = await open(logFile, 'a', 0o600);
     let child: ChildProcess;
+    let ended: Promise<void>;
     try {
       this.#logStart = (await output.stat()).size;
       child = spawn(program, this.#options.arguments(), {
@@ -136,6 +137,10 @@ export class SupervisedProcess {
         stdio: ['ignore', output.fd, output.fd],
         cwd: '/',
       });
+      // before any wait: a program may end at once
+      ended = new Promise((resolve) => {
+        child.once('exit', () => resolve());
+      });
       await new Promise<void>((resolve, reject) => {
         child.once('spawn', resolve);
         child.once('error', reject);
@@ -143,9 +148,6 @@ export class SupervisedProcess {
     } finally {
       await output.close();
     }
-    const ended = new Promise<void>((resolve) => {
-      child.once('exit', () => resolve());
-    });
     // the supervision must not keep the process alive
     child.unref();
     const pid = child.pid ?? 0;
