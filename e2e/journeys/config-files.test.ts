@@ -15,7 +15,12 @@ const mistakes: readonly {
   readonly remedy?: RegExp;
 }[] = [
   { what: 'YAML that is not well formed', text: `${head}spec:\n  storage: [storage-memory\n`, line: 6, message: /not valid YAML/ },
-  { what: 'a duplicate key', text: `${head}spec:\n  storage: storage-memory\n  storage: storage-etcd\n`, line: 6, message: /the key storage is used twice/ },
+  {
+    what: 'a duplicate key',
+    text: `${head}spec:\n  storage: storage-memory\n  storage: storage-etcd\n`,
+    line: 6,
+    message: /the key storage is used twice/,
+  },
   {
     what: 'an unknown key',
     text: `${head}spec:\n  storage: storage-memory\n  netwrok: network-host\n`,
