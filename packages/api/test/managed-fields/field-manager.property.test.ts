@@ -1,32 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BuiltinTypes } from '../../src/managed-fields/builtin-type.ts';
-import { FieldManager } from '../../src/managed-fields/field-manager.ts';
-import type { ManagedKind } from '../../src/managed-fields/managed-kind.ts';
-import { stripSet } from '../../src/managed-fields/strip-meta.ts';
 import { isStatus } from '../../src/status.ts';
 import { deepFreeze, type KubeObject } from '../../src/object.ts';
-import { schemaOf, type Schema } from '../../src/schema/schema.ts';
-
-const types = new BuiltinTypes();
-
-function managerFor(group: string, version: string, kind: string): FieldManager {
-  const type = types.of(schemaOf({ group, version, kind }) as Schema);
-  const apiVersion = group === '' ? version : `${group}/${version}`;
-  const managed: ManagedKind = {
-    group,
-    version,
-    kind,
-    apiVersion,
-    subresource: '',
-    typeOf: (at) => (at === apiVersion ? type : undefined),
-    convert: (object) => object,
-    resetFields: () => stripSet,
-    mayChangeAtomicity: false,
-    complete: (object) => object,
-  };
-  return new FieldManager(managed);
-}
+import { builtinFieldManager } from './support/builtin-field-manager.ts';
 
 type Data = Readonly<Record<string, string>>;
 type ConfigMap = KubeObject & { readonly data?: Data };
@@ -95,7 +71,7 @@ function seen(object: ConfigMap) {
 
 describe('managers', () => {
   it('own the same fields as in a reference model after random applies and updates', () => {
-    const manager = managerFor('', 'v1', 'ConfigMap');
+    const manager = builtinFieldManager({ group: '', version: 'v1', kind: 'ConfigMap' });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 16 }), (steps) => {
         const model = new Model();
@@ -168,7 +144,7 @@ const bare = (object: KubeObject) => {
 };
 
 describe('applying', () => {
-  const manager = managerFor('', 'v1', 'Pod');
+  const manager = builtinFieldManager({ group: '', version: 'v1', kind: 'Pod' });
 
   it('the same configuration twice equals applying it once', () => {
     fc.assert(

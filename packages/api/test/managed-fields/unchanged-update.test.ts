@@ -1,31 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { BuiltinTypes } from '../../src/managed-fields/builtin-type.ts';
-import { FieldManager } from '../../src/managed-fields/field-manager.ts';
-import { stripSet } from '../../src/managed-fields/strip-meta.ts';
 import { kinds, type Kind } from '../../src/kinds.ts';
 import type { KubeObject } from '../../src/object.ts';
 import { conformToSchema } from '../../src/schema/conform.ts';
 import { withNonOmittedFields } from '../../src/schema/non-omitted-fields.ts';
 import { schemaOf, type Schema } from '../../src/schema/schema.ts';
+import { apiVersionOf } from '../../src/resource.ts';
+import { builtinFieldManager } from './support/builtin-field-manager.ts';
 
-const types = new BuiltinTypes();
 const [created, updated] = [Date.UTC(2026, 0, 1), Date.UTC(2026, 0, 2)];
-const apiVersionOf = ({ group, version }: Kind) => (group === '' ? version : `${group}/${version}`);
-
-function managerFor(kind: Kind, schema: Schema): FieldManager {
-  const type = types.of(schema);
-  const apiVersion = apiVersionOf(kind);
-  return new FieldManager({
-    ...kind,
-    apiVersion,
-    subresource: '',
-    typeOf: (at) => (at === apiVersion ? type : undefined),
-    convert: (object) => object,
-    resetFields: () => stripSet,
-    mayChangeAtomicity: false,
-    complete: (object) => object,
-  });
-}
 
 /** The value of all fields of a generated object from `depth` on: the empty value of their type, null, or none. */
 type Leaf = 'empty' | 'null' | 'absent';
@@ -73,7 +55,7 @@ describe('an unchanged update', () => {
     'keeps the managed fields of a created and of an applied %s, whatever is empty, null or absent',
     (_, kind) => {
       const schema = schemaOf(kind) as Schema;
-      const manager = managerFor(kind, schema);
+      const manager = builtinFieldManager(kind);
       const head = { apiVersion: apiVersionOf(kind), kind: kind.kind, metadata: { name: 'a' } };
       for (const leaf of leaves)
         for (const depth of depths) {

@@ -78,9 +78,8 @@ export function fitsShell({ file, args, env, stdin }: ProgramRequest): boolean {
 }
 
 /**
- * A shell that starts programs, one at a time. To start a program, Node forks itself, which copies its page tables: 10 ms of processor time, during
- * which the event loop stands, for a process with 100 MiB; a shell needs less than one. All outputs of a shell are the same pipes: a random line ends
- * the output of a program.
+ * A shell that starts programs, one at a time. To start a program, Node forks itself, which copies its page tables while the event loop stands; a shell
+ * is small (ADR 66 has the figures). All outputs of a shell are the same pipes: a random line ends the output of a program.
  */
 export class ProgramShell {
   static readonly #idle: ProgramShell[] = [];
