@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { kinds, type Kind } from '../../src/kinds.ts';
+import { kinds } from '../../src/kinds.ts';
 import type { KubeObject } from '../../src/object.ts';
 import { conformToSchema } from '../../src/schema/conform.ts';
 import { withNonOmittedFields } from '../../src/schema/non-omitted-fields.ts';

@@ -166,10 +166,15 @@ function forUser({ snapshots, ...store }: OpenImageStore, owner: number): OpenIm
     const root = await snapshots.prepare(request, signal);
     if (root.mount === undefined) return root;
     const { options, directory } = root.mount;
-    await run('chmod', ['-R', 'go+rX', directory]);
+    // only the snapshot's own directories: others of the store come and go while images are pulled
     for (const option of options) {
-      const path = /^(?:upperdir|workdir)=(.*)$/.exec(option)?.[1];
-      if (path !== undefined) await run('chown', ['-R', `${owner}`, join(directory, path)]);
+      const [, kind, paths = ''] = /^(upperdir|workdir|lowerdir)=(.*)$/.exec(option) ?? [];
+      if (kind === undefined) continue;
+      for (const path of paths.split(':')) {
+        await run('chmod', ['go+X', ...parentsOf(path).map((parent) => join(directory, parent))]);
+        await run('chmod', ['-R', 'go+rX', join(directory, path)]);
+        if (kind !== 'lowerdir') await run('chown', ['-R', `${owner}`, join(directory, path)]);
+      }
     }
     return { mount: { ...root.mount, options: [...options, 'userxattr'] } };
   };
@@ -186,6 +191,12 @@ function forUser({ snapshots, ...store }: OpenImageStore, owner: number): OpenIm
     },
   };
 }
+
+/** Returns the directories above a relative path, outermost first: `a/b/c` gives `.`, `a` and `a/b`. */
+const parentsOf = (path: string): string[] => {
+  const parent = dirname(path);
+  return parent === '.' ? ['.'] : [...parentsOf(parent), parent];
+};
 
 /** Starts a supervisor as a user. `enter` are the words that enter its namespaces. */
 async function startSupervisorAs(owner: number, options: SupervisorOptions, enter: readonly string[]): Promise<void> {
