@@ -1,9 +1,11 @@
 // `npm run dependencies [-- --sbom FILE]`: checks the lock file, and writes the bill of materials of the product.
-// The lock file decides which code `npm ci` runs, so each entry has a digest, a known license, and no registry host.
+// The lock file decides which code `npm ci` runs, so each entry has a digest, a known license, and no registry host. `npm ci` itself does not notice
+// a workspace whose entry differs from its package.json.
 import { spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { isDeepStrictEqual } from 'node:util';
 import { argumentsOf } from '../arguments.mjs';
 
 /** The packages that have install scripts. None of them runs: all installations use `--ignore-scripts`. */
@@ -46,6 +48,49 @@ export function lockFaults({ packages }) {
   return faults;
 }
 
+/** The fields of a package.json that the lock file repeats for each workspace. */
+const repeated = ['name', 'version', 'dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies', 'peerDependenciesMeta'];
+
+function fieldFaults(at, field, locked, stated) {
+  if (isDeepStrictEqual(locked, stated)) return [];
+  const shown = (value) => (value === undefined ? 'missing' : JSON.stringify(value));
+  const isList = [locked, stated].every((value) => value === undefined || typeof value === 'object');
+  if (!isList) return [`${at}: ${field} is ${shown(locked)} in the lock file and ${shown(stated)} in package.json`];
+  const names = [...new Set([...Object.keys(locked ?? {}), ...Object.keys(stated ?? {})])].sort();
+  return names
+    .filter((name) => !isDeepStrictEqual(locked?.[name], stated?.[name]))
+    .map((name) => `${at}: ${field} ${name} is ${shown(locked?.[name])} in the lock file and ${shown(stated?.[name])} in package.json`);
+}
+
+/** Returns the differences between the entries of workspaces in a parsed package-lock.json and the manifests, by folder; the root is ''. */
+export function workspaceFaults({ packages }, manifests) {
+  const faults = Object.keys(packages)
+    .filter((path) => !path.includes('node_modules/') && !manifests.has(path))
+    .map((path) => `${path}: the lock file has a workspace without a package.json`);
+  for (const [folder, manifest] of manifests) {
+    const at = folder === '' ? 'the root' : folder;
+    const entry = packages[folder];
+    if (entry === undefined) faults.push(`${at}: the workspace is missing in the lock file`);
+    else faults.push(...repeated.flatMap((field) => fieldFaults(at, field, entry[field], manifest[field])));
+    const link = packages[`node_modules/${manifest.name}`];
+    if (folder !== '' && link?.resolved !== folder)
+      faults.push(`${at}: node_modules/${manifest.name} of the lock file does not link to it`);
+  }
+  return faults;
+}
+
+/** Returns the manifests of a folder and of its workspaces. */
+function manifestsIn(folder) {
+  const read = (path) => JSON.parse(readFileSync(join(folder, path, 'package.json'), 'utf8'));
+  const manifest = read('');
+  const folders = (manifest.workspaces ?? []).flatMap((pattern) => {
+    const group = pattern.replace(/\/\*$/, '');
+    return readdirSync(join(folder, group)).map((name) => `${group}/${name}`);
+  });
+  const workspaces = folders.filter((path) => existsSync(join(folder, path, 'package.json')));
+  return new Map([['', manifest], ...workspaces.map((path) => [path, read(path)])]);
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const root = join(import.meta.dirname, '..', '..');
   const { '--sbom': sbom } = argumentsOf(
@@ -54,11 +99,16 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
       values: { '--sbom': [] },
     },
   );
-  const faults = ['package-lock.json', 'site/package-lock.json', 'packaging/single-file/package-lock.json'].flatMap((file) =>
-    lockFaults(JSON.parse(readFileSync(join(root, file), 'utf8'))).map((fault) => `${file}: ${fault}`),
-  );
+  let stale = false;
+  const faults = ['package-lock.json', 'site/package-lock.json', 'packaging/single-file/package-lock.json'].flatMap((file) => {
+    const lock = JSON.parse(readFileSync(join(root, file), 'utf8'));
+    const differences = workspaceFaults(lock, manifestsIn(join(root, dirname(file))));
+    stale ||= differences.length > 0;
+    return [...lockFaults(lock), ...differences].map((fault) => `${file}: ${fault}`);
+  });
   if (faults.length > 0) {
     console.error(faults.join('\n'));
+    if (stale) console.error('Run `npm install --package-lock-only --ignore-scripts` in the folder of the lock file.');
     process.exit(1);
   }
   if (sbom !== undefined) {
