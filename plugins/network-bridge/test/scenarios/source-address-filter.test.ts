@@ -9,7 +9,7 @@ import { systemClock } from '@oarlock/primitives/clock';
 import { inNetworkNamespace, isInNetworkNamespace } from '@oarlock/testing/network/network-namespace';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openBridge, type BridgeFixture } from '../support/bridge-fixture.ts';
-import { arpReply, neighborAdvertisement, sendFrame } from '../support/frames.ts';
+import { arpReply, neighborAdvertisement, sendFrame } from '@oarlock/testing/network/frames';
 
 /** Prints that it listens, and each message until `end`. */
 const listener = `

@@ -61,6 +61,7 @@ export class DataPlane {
       this.#set(`ipv4/neigh/${host}/proxy_delay`, '0'),
       // drops packets from addresses that are not the pod's
       this.#set(`ipv4/conf/${host}/rp_filter`, '1'),
+      this.#guardIPv6(host, six),
     ]);
     await this.#batch([
       `link set ${host} up`,
@@ -109,6 +110,15 @@ export class DataPlane {
     const { exitCode, stdout, stderr, killed } = await runProgram(this.#clock, program, args, { timeoutMs });
     if (exitCode !== 0) throw new NetworkError('Broken', `${program} ${args.join(' ')}: ${killed ?? stderr.trim().slice(0, 300)}`);
     return stdout.trim() === '' ? [] : (JSON.parse(stdout) as readonly T[]);
+  }
+  /** Disables IPv6 on the host interface of a pod without an IPv6 address; otherwise the pod's router advertisements and redirects have no effect. */
+  async #guardIPv6(host: string, six: boolean): Promise<void> {
+    const settings = six ? { accept_ra: '0', accept_redirects: '0' } : { disable_ipv6: '1' };
+    for (const [name, value] of Object.entries(settings)) {
+      await this.#set(`ipv6/conf/${host}/${name}`, value).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ENOENT') throw error; // a kernel without IPv6
+      });
+    }
   }
   async #set(name: string, value: string): Promise<void> {
     await writeFile(`/proc/sys/net/${name}`, value);

@@ -7,27 +7,39 @@ const timeoutMs = 10_000;
 export const tableOf = (prefix: string): string => `oarlock-${prefix}`;
 
 /**
- * Returns the rules that drop packets whose source address does not belong to the sending pod. IPv4 uses `rp_filter` on the host interfaces, which
- * costs a quarter of a rule per packet, and which also works if the node's default is loose, because the host interfaces have no address. IPv6 uses a
- * rule in a separate table, which IPv4 packets do not traverse.
+ * Returns the rules that drop packets whose source address does not belong to the sending pod.
+ *
+ * IPv4: `rp_filter` on the host interfaces drops them. It costs a quarter of a rule per packet, and also works if the node's default is loose, because the
+ * host interfaces have no address. The kernel skips it for packets to a connected socket of the node (early demultiplexing), so a rule checks packets to
+ * the node itself; packets between pods do not pass this rule.
+ *
+ * IPv6: rules in a separate table, which IPv4 packets do not traverse. They exist also without an IPv6 pool, because each interface has link-local
+ * addresses. A pod chooses its own link-local address, so packets from these are accepted for neighbor discovery and multicast listener reports only: a
+ * router advertisement would make the pod the default router of the node (CVE-2020-13597), and policies do not know these addresses.
  */
-function ownAddresses(prefix: string, six: boolean): readonly string[] {
-  const table = `ip6 ${tableOf(prefix)}`;
-  const emptied = [`add table ${table}`, `delete table ${table}`];
-  if (!six) return emptied;
-  const pods = `add rule ${table} own-addresses iifname "${prefix}*"`;
+function ownAddresses(prefix: string): readonly string[] {
+  const [four, six] = [`ip ${tableOf(prefix)}`, `ip6 ${tableOf(prefix)}`];
+  const emptied = (table: string) => [`add table ${table}`, `delete table ${table}`, `add table ${table}`];
+  const drop = (table: string) => `add rule ${table} own-addresses iifname "${prefix}*" fib saddr . iif oif missing counter drop`;
+  const discovery =
+    'nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert, mld-listener-report, mld-listener-done, mld2-listener-report';
   return [
-    ...emptied,
-    `add table ${table}`,
-    `add chain ${table} own-addresses { type filter hook prerouting priority raw; policy accept; }`,
-    `${pods} ip6 saddr { ::, fe80::/10 } accept`,
-    `${pods} fib saddr . iif oif missing counter drop`,
+    ...emptied(four),
+    `add chain ${four} own-addresses { type filter hook input priority raw; policy accept; }`,
+    drop(four),
+    ...emptied(six),
+    `add chain ${six} link-local`,
+    `add rule ${six} link-local icmpv6 type { ${discovery} } accept`,
+    `add rule ${six} link-local counter drop`,
+    `add chain ${six} own-addresses { type filter hook prerouting priority raw; policy accept; }`,
+    `add rule ${six} own-addresses iifname "${prefix}*" ip6 saddr { ::, fe80::/10 } goto link-local`,
+    drop(six),
   ];
 }
 
 /**
  * Returns the nftables tables of the node, to apply in one transaction: sets of ranges, a rule that masquerades packets that leave the pools, and
- * the rule against spoofed IPv6 source addresses. The rules cover all pods, so that an ADD changes no rule.
+ * the rules against spoofed source addresses. The rules cover all pods, so that an ADD changes no rule.
  */
 export function rulesOf(prefix: string, pools: readonly Pool[], inside: readonly string[]): string {
   const table = `inet ${tableOf(prefix)}`;
@@ -56,10 +68,7 @@ export function rulesOf(prefix: string, pools: readonly Pool[], inside: readonly
     `add chain ${table} own-addresses`,
     `flush chain ${table} own-addresses`,
     `delete chain ${table} own-addresses`,
-    ...ownAddresses(
-      prefix,
-      pools.some(({ range }) => range.family === 6),
-    ),
+    ...ownAddresses(prefix),
   ].join('\n')}\n`;
 }
 

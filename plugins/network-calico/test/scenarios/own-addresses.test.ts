@@ -1,7 +1,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { inNetworkNamespace, isInNetworkNamespace } from '@oarlock/testing/network/network-namespace';
+import { inNetworkNamespace, ip, isInNetworkNamespace } from '@oarlock/testing/network/network-namespace';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openCalico, type CalicoFixture } from '../support/calico-fixture.ts';
 
@@ -42,16 +42,25 @@ else
         return { netns, ip: ips[0] ?? '', enter };
       };
       const [good, bad, target] = [await add('good'), await add('bad'), await add('target')];
-      const bits = family === 4 ? ['32'] : ['128', 'nodad'];
-      const used = ['ip', 'addr', 'add', `${good.ip}/${bits[0]}`, 'dev', 'eth0', ...bits.slice(1)];
-      execFileSync('nsenter', [`--net=${bad.netns}`, ...used]);
+      const { ofNode, ofService } =
+        family === 4 ? { ofNode: '192.0.2.1', ofService: '10.96.0.1' } : { ofNode: '2001:db8::1', ofService: 'fd00:96::1' };
+      const addition = (address: string, device: string) => [
+        'addr',
+        'replace',
+        ...(family === 4 ? [`${address}/32`] : [`${address}/128`, 'nodad']),
+        'dev',
+        device,
+      ];
+      ip(...addition(ofNode, 'lo'));
+      const forgeries = [good.ip, ofNode, ofService];
+      for (const address of forgeries) execFileSync('nsenter', [`--net=${bad.netns}`, 'ip', ...addition(address, 'eth0')]);
       const child = spawn('nsenter', [...target.enter, listener(family)], { stdio: ['ignore', 'pipe', 'inherit'] });
       const received: string[] = [];
       child.stdout.setEncoding('utf8').on('data', (text: string) => received.push(text));
       await once(child.stdout, 'data');
       const send = ({ enter }: typeof bad, from: string, text: string) =>
         execFileSync('nsenter', [...enter, sender(family, from, target.ip, text)]);
-      send(bad, good.ip, 'forged');
+      for (const address of forgeries) send(bad, address, 'forged');
       send(good, good.ip, 'honest');
       await once(child, 'close');
       expect(received.join('')).toBe(`ready\n${good.ip} honest\n`);
