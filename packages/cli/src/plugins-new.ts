@@ -3,6 +3,7 @@ import { mkdir, readdir, realpath, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defaultPlacements } from '@oarlock/cluster/cluster-file/sections';
+import { fileErrorReason } from '@oarlock/primitives/os/file-error';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import {
   canDevelop,
@@ -43,12 +44,21 @@ export async function create(slot: string, name: string, options: { readonly dir
   const checkout = checkoutOf(folder);
   const template = await readTemplate(slot);
   const files = packageFiles(template, await readVersions(), { slot, name, folder, checkout });
-  await mkdir(dirname(folder), { recursive: true });
   try {
+    await mkdir(dirname(folder), { recursive: true });
     await mkdir(folder);
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause;
-    throw new CommandError(`${displayPath(folder)} already exists; nothing was written`, exitCodes.usage, { cause });
+    const exists = (cause as NodeJS.ErrnoException).code === 'EEXIST';
+    // a file in the place of a directory above also is EEXIST
+    const reason = exists ? 'a part of its path is a file' : fileErrorReason(cause);
+    const problem = exists && existsSync(folder) ? 'already exists' : `cannot be created: ${reason}`;
+    throw new CommandError(
+      `${displayPath(folder)} ${problem}; nothing was written. \`--dir DIR\` names another directory`,
+      exitCodes.usage,
+      {
+        cause,
+      },
+    );
   }
   for (const [path, text] of files) {
     await mkdir(dirname(join(folder, path)), { recursive: true });

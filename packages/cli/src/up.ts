@@ -11,7 +11,7 @@ import { roleNames, type RoleName } from '@oarlock/cluster/cluster-file/cluster-
 import type { JoinedNode } from '@oarlock/cluster/composition/plan';
 import { createDataDir, logFile } from '@oarlock/cluster/process/process-state';
 import { run } from '@oarlock/cluster/run';
-import { CommandError, exitCodes } from './common/command-error.ts';
+import { CommandError, describeError, exitCodes } from './common/command-error.ts';
 import { adminLink } from './common/console-link.ts';
 import { betterComposition } from './nodes/rootless/better-composition.ts';
 import { fileInside, insideVariable, sendPublishedPorts } from './nodes/rootless/inside-node.ts';
@@ -57,6 +57,16 @@ function parseRoles(text: string | undefined): readonly RoleName[] | undefined {
 /** Runs a cluster, or the roles that the options name, until a signal stops it. */
 export async function up(options: UpOptions): Promise<void> {
   if (options.detach && process.send === undefined) return detach(options);
+  try {
+    await upHere(options);
+  } catch (error) {
+    // the file that the output goes to may be on a full disk
+    if (options.detach && process.connected) process.send?.({ failed: describeError(error) });
+    throw error;
+  }
+}
+
+async function upHere(options: UpOptions): Promise<void> {
   // V8's task marks a large heap on a time schedule and, when behind it, takes nearly all of the event loop's time until it is done. Without
   // the task, marking follows allocation, and most of it runs on V8's other threads.
   setFlagsFromString('--no-incremental-marking-task');
@@ -166,6 +176,15 @@ async function remoteFor({ kubeconfig, server }: UpOptions, dataDir: string, rol
   return remoteProcess(kubeconfig, { dataDir, servers: server });
 }
 
+/** What a detached process sends to the command that waits for it. */
+interface DetachedMessage {
+  readonly ready?: string;
+  readonly warning?: string;
+  readonly notice?: string;
+  /** Why the process ends before it is ready. */
+  readonly failed?: ReturnType<typeof describeError>;
+}
+
 /** Runs the same command in a detached process, and returns when the detached process reports that it is ready. */
 async function detach(options: UpOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
@@ -176,16 +195,23 @@ async function detach(options: UpOptions): Promise<void> {
     detached: true,
     stdio: ['ignore', out, out, 'ipc'],
   });
+  let failure: DetachedMessage['failed'];
   const result = await new Promise<string | number>((done) => {
-    child.on('message', ({ ready, warning, notice }: { readonly ready?: string; readonly warning?: string; readonly notice?: string }) => {
+    child.on('message', ({ ready, warning, notice, failed }: DetachedMessage) => {
       if (notice !== undefined) printNotice(notice);
       if (warning !== undefined) printWarning(warning);
       if (ready !== undefined) done(ready);
+      failure ??= failed;
     });
-    child.once('exit', (code) => done(code ?? exitCodes.failed));
+    child.once('exit', (code) => {
+      // the last message may arrive after the end of the process
+      if (child.connected) child.once('disconnect', () => done(code ?? exitCodes.failed));
+      else done(code ?? exitCodes.failed);
+    });
     child.once('error', () => done(exitCodes.failed));
   });
   if (typeof result === 'number') {
+    if (failure !== undefined) throw new CommandError(failure.message, failure.exitCode);
     const message = (await readFile(output, 'utf8')).trim();
     throw new CommandError(
       message === '' ? `the process ended before the cluster was ready; see ${output}` : message,

@@ -178,6 +178,14 @@ describe('oarlock plugins new', () => {
     expect(existsSync(join(checkout, 'plugins', 'authn-Mine'))).toBe(false);
   });
 
+  it('states why a directory cannot be created', async () => {
+    const below = join(checkout, 'package.json', 'mine');
+    await expect(create('authn', 'mine', { dir: below })).rejects.toMatchObject({
+      message: `${below} cannot be created: a part of its path is a file; nothing was written. \`--dir DIR\` names another directory`,
+      exitCode: 2,
+    });
+  });
+
   it('creates packages outside a checkout, with their own compiler settings and an example with a path', async () => {
     const elsewhere = await mkdtemp(join(tmpdir(), 'oarlock-elsewhere-'));
     try {

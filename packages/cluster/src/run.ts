@@ -27,7 +27,7 @@ import type { Plan, PlannedPlugin } from './composition/plan.ts';
 import { openDataDir } from './open-data-dir.ts';
 import { guardProcess } from './hosting/guard-process.ts';
 import { pluginHealthEvents } from './hosting/plugin-health-events.ts';
-import { isolationWarnings } from './composition/runtime-reports.ts';
+import { isolationWarnings, startingParts } from './composition/runtime-reports.ts';
 import { planWarnings } from './composition/check-plan.ts';
 import { kindWarnings, matchWarnings } from './composition/match-warnings.ts';
 import { serverPlugins } from './servers/server-plugins.ts';
@@ -38,6 +38,7 @@ import { runCleanups, type Cleanup } from './process/cleanups.ts';
 import { discoverServers } from './process/server-discovery.ts';
 import { spanForwarding } from './process/span-forwarding.ts';
 import { startLog } from './process/start-log.ts';
+import { reportSlowStart } from './process/slow-start.ts';
 import { openWorkers, startWorkers } from './workers/start-workers.ts';
 
 export interface RunOptions extends Omit<ComposeOptions, 'log' | 'checkLog' | 'tracer'> {
@@ -127,9 +128,10 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
     const loopback = new LoopbackTransport();
     const clock = options.clock ?? systemClock;
     const context: RunContext = { options, planned, clock, log, checkLog, signal, loopback, storageServer, cleanups };
-    composition = await startComposition(context, (composed) => {
+    const start = startComposition(context, (composed) => {
       composition = composed;
     });
+    composition = await reportSlowStart(start, { clock, parts: () => startingParts(composition), warn: (warning) => warn([warning]) });
     const server = options.remote?.servers?.preferred ?? planned.facts.serverUrl;
     await lock.ready(server);
     const running = composition;

@@ -175,6 +175,11 @@ export class PolicyEngine {
     }
   }
 
+  /** Returns the addresses of a pod of this node. */
+  localAddresses(id: string): readonly string[] {
+    return this.#localPods.get(id)?.pod.ips ?? [];
+  }
+
   /**
    * Adds or updates a pod of this node, or removes the pod if `pod` is undefined. `id` is the uid of the pod. NetworkPolicies apply to the pod's
    * addresses until the pod is removed.

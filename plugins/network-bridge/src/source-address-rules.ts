@@ -12,6 +12,10 @@ export const noRules = (table: string): string => `add table ${table}\ndelete ta
  *
  * Link-local addresses are not known, because a pod chooses its own. They are for neighbor discovery only: policies do not know them either, and a packet
  * to the link-local address of another pod would pass its policies. An advertisement must be for an address of the pod, whatever its source is.
+ *
+ * A second chain compares the destination of a frame from one pod to another with the addresses of the receiver. Policies know a pod by its addresses, so
+ * they do not cover a packet that the pod receives at another one: broadcast, multicast and anycast addresses, also in a frame for one pod. Frames with a
+ * VLAN tag pass br_netfilter unseen, and so all policies; receivers ignore the tag if its identifier is 0. ARP and neighbor discovery reach every pod.
  */
 export const emptyRules = (table: string): string => `${noRules(table)}table ${table} {
   set pods { type ifname; }
@@ -31,6 +35,16 @@ export const emptyRules = (table: string): string => `${noRules(table)}table ${t
     icmpv6 type nd-neighbor-advert iifname . @th,64,128 != @targets counter drop
     meta l4proto ipv6-icmp iifname . ether saddr . ip6 saddr @own6 accept
     icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert, mld-listener-report, mld-listener-done, mld2-listener-report } ip6 saddr { ::, fe80::/10 } accept
+    counter drop
+  }
+  chain own-destinations {
+    type filter hook forward priority -300; policy accept;
+    oifname != @pods accept
+    ether type { 8021q, 8021ad } counter drop
+    oifname . ether daddr . ip daddr @own4 accept
+    oifname . ether daddr . ip6 daddr @own6 accept
+    ether type arp accept
+    icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept
     counter drop
   }
 }

@@ -17,6 +17,7 @@ import type { NetworkCallOptions } from '@oarlock/spi/network';
 import type { Health } from '@oarlock/spi/role';
 import type { NetworkPolicies, ProtectedPod } from '@oarlock/spi/policy';
 import type { Tracer } from '@opentelemetry/api';
+import { deleteFormerFlows } from './former-flows.ts';
 import { PolicyCacheSync } from './policy-cache-sync.ts';
 import { baseRules, Ruleset, table } from './ruleset.ts';
 
@@ -50,6 +51,7 @@ export class NftablesPolicies implements NetworkPolicies {
   #spanContexts: SpanContext[] = [];
   #synced: Promise<unknown> = Promise.resolve();
   #ready = false;
+  #conntrackMissing = false;
   /** Why the NetworkPolicies of the cluster are not known; undefined if they are. */
   #problem: string | undefined = 'the NetworkPolicies of the cluster have not been listed yet';
   #due = false;
@@ -145,10 +147,24 @@ export class NftablesPolicies implements NetworkPolicies {
 
   async protect({ namespace, uid, labels, ips }: ProtectedPod, { spanContext, signal }: NetworkCallOptions = {}): Promise<void> {
     await this.#known(namespace, signal);
+    const known = new Set(this.#engine.localAddresses(uid));
     this.#change(spanContext, () => this.#engine.setLocal(uid, { namespace, labels, ips }));
     // a write in progress may have started before this change
     await this.#applying;
     await this.#apply();
+    await this.#deleteFormerFlows(ips.filter((ip) => !known.has(ip)));
+  }
+
+  async #deleteFormerFlows(ips: readonly string[]): Promise<void> {
+    const { clock, log, enter } = this.#options;
+    const { ingress, egress } = this.#engine.isolationByAddress;
+    const isolated = ips.filter((ip) => ingress.has(ip) || egress.has(ip));
+    if (this.#conntrackMissing || (await deleteFormerFlows(clock, isolated, enter))) return;
+    this.#conntrackMissing = true;
+    log.warn(
+      {},
+      'conntrack is not installed (Debian package conntrack): established flows of an ended pod reach the next pod with its address',
+    );
   }
 
   /** Waits until all NetworkPolicies that existed before the pod are known. @throws Error if they are not listed within the timeout */

@@ -5,6 +5,7 @@ import { open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
+import { fileErrorReason } from '@oarlock/primitives/os/file-error';
 import { CommandError } from '../common/command-error.ts';
 
 /** The first line of a backup. Every line is JSON; the file is compressed with gzip. */
@@ -154,8 +155,8 @@ export async function checkBackupStream(source: Readable, file: string): Promise
     }
   } catch (error) {
     if (error instanceof CommandError) throw error;
-    const { code, message } = error as NodeJS.ErrnoException;
-    throw invalid(head === undefined && code === 'Z_DATA_ERROR' ? 'it is not a backup' : message, error);
+    const { code } = error as NodeJS.ErrnoException;
+    throw invalid(head === undefined && code === 'Z_DATA_ERROR' ? 'it is not a backup' : fileErrorReason(error), error);
   }
   if (head === undefined || last === undefined) throw invalid('the backup is incomplete');
   let end: Partial<BackupEnd> | null;

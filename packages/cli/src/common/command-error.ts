@@ -1,5 +1,5 @@
 import { describeFault, WiringError, type Fault, type WiringCode } from '@oarlock/kernel/errors';
-import { errorText } from '@oarlock/primitives/error-text';
+import { fileErrorText } from '@oarlock/primitives/os/file-error';
 
 /** Exit codes. 0: success; 1: the command failed; 2: invalid usage or config. */
 export const exitCodes = { done: 0, failed: 1, usage: 2 } as const;
@@ -54,5 +54,5 @@ export function describeError(error: unknown): { readonly message: string; reado
     };
   }
   const isFull = (error as NodeJS.ErrnoException | undefined)?.code === 'ENOSPC';
-  return { message: isFull ? `${errorText(error)}: ${diskRemedy}` : errorText(error), exitCode: exitCodes.failed };
+  return { message: isFull ? `${fileErrorText(error)}; ${diskRemedy}` : fileErrorText(error), exitCode: exitCodes.failed };
 }

@@ -1,24 +1,48 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
+import { checkDataDir } from './check-data-dir.ts';
+import { CommandError, exitCodes } from './command-error.ts';
 
 const defaultDataDir = './.oarlock';
 export const dataDir = () => new Option('--data-dir <dir>', 'data directory of the cluster').default(defaultDataDir);
 
-/** Adds `--name` to a command and its subcommands, where they have the data directory of a cluster: it names the cluster and its directory. */
+/**
+ * Adds `--name` to a command and its subcommands, where they have the data directory of a cluster: it names the cluster and its directory. Commands with
+ * a data directory check it before they act.
+ */
 export function addNameOption(command: Command): void {
   for (const child of command.commands) addNameOption(child);
-  if (command.options.find(({ long }) => long === '--data-dir')?.defaultValue !== defaultDataDir) return;
-  command.addOption(
-    new Option('--name <name>', 'name of the cluster; its data directory is ./.oarlock-<name>').argParser((name: string) => {
-      if (!/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(name)) throw new InvalidArgumentError('a name is a DNS label in lower case.');
-      return name;
-    }),
-  );
-  command.hook('preAction', (_, action) => {
-    const { name } = action.opts<{ readonly name?: string }>();
-    if (name !== undefined && action.getOptionValueSource('dataDir') === 'default')
-      action.setOptionValueWithSource('dataDir', `${defaultDataDir}-${name}`, 'implied');
-  });
+  const option = command.options.find(({ long }) => long === '--data-dir');
+  if (option === undefined) return;
+  if (option.defaultValue === defaultDataDir) {
+    command.addOption(
+      new Option('--name <name>', 'name of the cluster; its data directory is ./.oarlock-<name>').argParser((name: string) => {
+        if (!/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(name)) throw new InvalidArgumentError('a name is a DNS label in lower case.');
+        return name;
+      }),
+    );
+    command.hook('preAction', (_, action) => applyName(action));
+  }
+  command.hook('preAction', (_, action) => checkOwnDataDir(action));
 }
+
+/** Sets the data directory of a command with `--name`. @throws CommandError if `--data-dir` names another one */
+function applyName(command: Command): void {
+  const { name } = command.opts<{ readonly name?: string }>();
+  if (name === undefined) return;
+  if (command.getOptionValueSource('dataDir') !== 'default')
+    throw new CommandError(
+      `--name and --data-dir name two data directories: --name ${name} stands for --data-dir ${defaultDataDir}-${name}. Use one of them; \`metadata.name\` of a cluster.yaml also names a cluster`,
+      exitCodes.usage,
+    );
+  command.setOptionValueWithSource('dataDir', `${defaultDataDir}-${name}`, 'implied');
+}
+
+/** Checks the data directory of a command, unless a kubeconfig names the cluster. `oarlock doctor` examines a machine whatever is in the directory. */
+async function checkOwnDataDir(command: Command): Promise<void> {
+  const { dataDir: directory, kubeconfig: config } = command.opts<{ readonly dataDir?: string; readonly kubeconfig?: string }>();
+  if (directory !== undefined && config === undefined && command.name() !== 'doctor') await checkDataDir(directory);
+}
+
 export const file = () => new Option('-f, --file <file|composition>', 'cluster.yaml of the cluster, or the name of a ready composition');
 export const namespace = (description: string) => new Option('-n, --namespace <namespace>', description).default('default');
 /** The repeatable option `--server`. */

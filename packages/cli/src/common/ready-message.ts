@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import type { Plan } from '@oarlock/cluster/composition/plan';
 import { adminKubeconfig } from '@oarlock/cluster/process/process-state';
 import { commandName } from './command-name.ts';
+import { shellWord } from './shell-word.ts';
 
 /** A cluster that is ready. */
 export interface ReadyCluster {
@@ -30,23 +31,23 @@ export function readyMessage({ plan, server, startedInMs }: ReadyCluster, { data
       `${subject} is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
       ...notices,
       '',
-      `  ${commandName(import.meta.url)} down --data-dir ${dataDir}`,
+      `  ${commandName(import.meta.url)} down --data-dir ${shellWord(dataDir)}`,
     ].join('\n');
   }
   const isPlaced = (id: string) => plan.plugins.some(({ plugin }) => plugin.id === id);
   const hello = isPlaced('runtime-process')
-    ? `apply -f ${exampleFolder('hello')}`
+    ? `apply -f ${shellWord(exampleFolder('hello'))}`
     : isPlaced('runtime-simulated')
       ? 'create deployment hello --image=any --replicas=3'
-      : `apply -k ${exampleFolder('hello-image')}`;
+      : `apply -k ${shellWord(exampleFolder('hello-image'))}`;
   const oarlock = commandName(import.meta.url);
-  const here = dataDir === resolve('.oarlock') ? '' : ` --data-dir ${dataDir}`;
+  const here = dataDir === resolve('.oarlock') ? '' : ` --data-dir ${shellWord(dataDir)}`;
   const addServer = init === true ? [`  ${oarlock} token create --role server${here}`] : [];
   return [
     `Oarlock is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
     ...notices,
     '',
-    `  export KUBECONFIG=${adminKubeconfig(dataDir)}`,
+    `  export KUBECONFIG=${shellWord(adminKubeconfig(dataDir))}`,
     '  kubectl get nodes',
     `  kubectl ${hello}`,
     '  kubectl get pods -o wide',

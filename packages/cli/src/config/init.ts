@@ -4,7 +4,10 @@ import { clusterSchema } from '@oarlock/cluster/cluster-file/cluster-schema';
 import { sections } from '@oarlock/cluster/cluster-file/sections';
 import { readyComposition, readyCompositions } from '@oarlock/cluster/composition/ready-compositions';
 import { z } from 'zod';
+import { fileErrorReason } from '@oarlock/primitives/os/file-error';
 import { CommandError, exitCodes } from '../common/command-error.ts';
+import { commandName } from '../common/command-name.ts';
+import { shellWord } from '../common/shell-word.ts';
 
 const schemaName = 'cluster.schema.json';
 
@@ -36,13 +39,15 @@ export async function init(composition: string, { output }: { readonly output: s
   try {
     await writeFile(output, text, { flag: 'wx' });
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause;
-    throw new CommandError(`${output} already exists; nothing was written`, exitCodes.usage, { cause });
+    const problem = (cause as NodeJS.ErrnoException).code === 'EEXIST' ? 'already exists' : `cannot be written: ${fileErrorReason(cause)}`;
+    throw new CommandError(`${output} ${problem}; nothing was written. \`-o FILE\` names another file`, exitCodes.usage, { cause });
   }
   const schema = join(dirname(output), schemaName);
   await writeFile(schema, schemaText());
+  const oarlock = commandName(import.meta.url);
+  const file = shellWord(output);
   console.log(
-    `wrote ${output} and ${schema}\n\nNext steps:\n  edit ${basename(output)}\n  oarlock config validate -f ${output}\n  oarlock up -f ${output}`,
+    `wrote ${output} and ${schema}\n\nNext steps:\n  edit ${basename(output)}\n  ${oarlock} config validate -f ${file}\n  ${oarlock} up -f ${file}`,
   );
 }
 

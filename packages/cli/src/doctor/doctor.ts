@@ -3,6 +3,7 @@ import { access } from 'node:fs/promises';
 import { availableParallelism, homedir, hostname, release, totalmem } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
+import { fileErrorReason } from '@oarlock/primitives/os/file-error';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { formatFacts, printFacts, type OutputFormat } from '../common/output.ts';
 import { clusterReport } from './cluster-report.ts';
@@ -64,7 +65,7 @@ async function orUsage(file: string, work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (cause) {
-    throw new CommandError(`--report: cannot write ${file}: ${(cause as Error).message}`, exitCodes.usage, { cause });
+    throw new CommandError(`--report: ${file} cannot be written: ${fileErrorReason(cause)}`, exitCodes.usage, { cause });
   }
 }
 

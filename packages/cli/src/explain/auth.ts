@@ -3,6 +3,7 @@ import { isObject } from '@oarlock/api/json/json';
 import { parseAccessTarget } from '@oarlock/api/rbac/access-target';
 import { impliedGroups } from '@oarlock/api/rbac/implied-groups';
 import { errorText } from '@oarlock/primitives/error-text';
+import { fileErrorText } from '@oarlock/primitives/os/file-error';
 import { parse } from 'yaml';
 import type { AuthorizationTrace, AuthorizationQuery } from '@oarlock/cluster/paths/authorization-path';
 import { withCluster } from '../common/cluster-access.ts';
@@ -53,7 +54,7 @@ export async function why(
 async function objectOf({ filename }: WhyOptions): Promise<Pick<AuthorizationQuery, 'object'>> {
   if (filename === undefined) return {};
   const text = await readFile(filename, 'utf8').catch((cause: unknown) => {
-    throw new CommandError(`--filename: ${errorText(cause)}`, exitCodes.usage);
+    throw new CommandError(`--filename: ${fileErrorText(cause)}`, exitCodes.usage);
   });
   let object: unknown;
   try {

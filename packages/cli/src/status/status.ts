@@ -7,6 +7,7 @@ import { adminKubeconfig, readProcessState, type ProcessState } from '@oarlock/c
 import { remoteAccess } from '@oarlock/cluster/remote-access';
 import type { Client } from '@oarlock/spi/client';
 import { parse, stringify } from 'yaml';
+import { fileErrorReason } from '@oarlock/primitives/os/file-error';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
 import { failedChecks, readinessOf } from '../common/failed-checks.ts';
@@ -149,7 +150,11 @@ export async function kubeconfig(options: { readonly dataDir: string; readonly s
   try {
     text = await readFile(file, 'utf8');
   } catch (cause) {
-    throw new CommandError(`cannot read ${file}: ${(cause as Error).message}. \`oarlock up\` creates it.`, 1, { cause });
+    throw new CommandError(
+      `${file} cannot be read: ${fileErrorReason(cause)}. \`oarlock up\` creates it; --data-dir or --name selects the cluster`,
+      1,
+      { cause },
+    );
   }
   process.stdout.write(options.server === undefined ? text : withServers(text, options.server));
 }

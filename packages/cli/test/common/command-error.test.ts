@@ -19,9 +19,14 @@ describe('describeError for a failed start', () => {
     const full = 'ENOSPC: no space left on device, write';
     expect(describeStartFailure('spec.storage', `storage-embedded did not start: ${full}`).message).toContain('free some space');
     const { message, exitCode } = describeError(Object.assign(new Error(full), { code: 'ENOSPC' }));
-    expect(message).toMatch(/^ENOSPC: no space left on device, write: the disk is full: free some space/);
+    expect(message).toMatch(/^ENOSPC: no space left on device, write; the disk is full: free some space/);
     expect(exitCode).toBe(1);
     expect(describeError(undefined).message).toBe('undefined');
+  });
+
+  it('states a failed system call on a file in words', () => {
+    const cause = Object.assign(new Error("EROFS: read-only file system, mkdir '/a'"), { code: 'EROFS', syscall: 'mkdir', path: '/a' });
+    expect(describeError(cause)).toEqual({ message: '/a cannot be created: the file system is read-only', exitCode: 1 });
   });
 
   it('adds no remedy to other errors', () => {

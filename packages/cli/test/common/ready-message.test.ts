@@ -23,6 +23,13 @@ describe('the message of a process that is ready', () => {
     expect(lines.join('\n')).not.toMatch(/Console|token create/);
   });
 
+  it('quotes paths with spaces, so that its commands can be pasted into a shell', () => {
+    const lines = linesOf(cluster(['apiserver'], 'runtime-simulated'), { ...options, dataDir: "/my data/it's" });
+    expect(lines).toContain(String.raw`  export KUBECONFIG='/my data/it'\''s/admin.kubeconfig'`);
+    expect(lines.at(-1)).toContain(String.raw` --data-dir '/my data/it'\''s'`);
+    expect(linesOf(cluster(['kubelet']), { ...options, dataDir: '/a b' }).at(-1)).toMatch(/ --data-dir '\/a b'$/);
+  });
+
   it('shows how servers join, the link of the console, and notices', () => {
     const more = { init: true, link: 'https://10.0.0.1:6443/console', notices: ['a notice'] };
     const lines = linesOf(cluster(['apiserver'], 'runtime-process'), { ...options, ...more });

@@ -33,11 +33,19 @@ it('rejects an unknown composition and an existing file, and writes nothing', as
   expect(existsSync(output)).toBe(false);
   await writeFile(output, 'mine');
   await expect(init('embedded', { output })).rejects.toMatchObject({
-    message: `${output} already exists; nothing was written`,
+    message: `${output} already exists; nothing was written. \`-o FILE\` names another file`,
     exitCode: 2,
   });
   expect(await readFile(output, 'utf8')).toBe('mine');
   expect(existsSync(join(dir, 'cluster.schema.json'))).toBe(false);
+});
+
+it('states why a file cannot be written', async () => {
+  const output = join(dir, 'none', 'cluster.yaml');
+  await expect(init('embedded', { output })).rejects.toMatchObject({
+    message: `${output} cannot be written: no such file or directory; nothing was written. \`-o FILE\` names another file`,
+    exitCode: 2,
+  });
 });
 
 it('describes the sections of a cluster.yaml in the schema', () => {

@@ -4,7 +4,7 @@ import { durationMs } from '@oarlock/api/values/duration';
 import { WiringError } from '@oarlock/kernel/errors';
 import { parse } from 'yaml';
 import { z } from 'zod';
-import { errorText } from '@oarlock/primitives/error-text';
+import { fileErrorReason } from '@oarlock/primitives/os/file-error';
 import type { ClusterFile } from './cluster-file.ts';
 import type { PlacementSpec } from './cluster-schema.ts';
 import { defaultPlacements } from './sections.ts';
@@ -76,7 +76,7 @@ export async function withUpstreamConfigs(file: ClusterFile): Promise<ClusterFil
     try {
       content = parse(await readFile(resolvePath(path), 'utf8'));
     } catch (error) {
-      throw fault(`${path} cannot be read: ${errorText(error)}`);
+      throw fault(`${path} cannot be read: ${fileErrorReason(error)}`);
     }
     const parsed = schema.safeParse(content);
     if (parsed.success) return parsed.data;

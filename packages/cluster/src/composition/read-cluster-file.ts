@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { fileErrorReason } from '@oarlock/primitives/os/file-error';
 import { WiringError, type Fault } from '@oarlock/kernel/errors';
 import { parseWithFaults, type ClusterFile } from '../cluster-file/cluster-file.ts';
 import { sortFaults } from '../cluster-file/sort-faults.ts';
@@ -22,7 +23,7 @@ export async function readClusterFile(path: string): Promise<ClusterFile> {
       [
         {
           code: 'ConfigInvalid',
-          message: `${path} cannot be read: ${(cause as Error).message}`,
+          message: `${path} cannot be read: ${fileErrorReason(cause)}`,
           remedy: `name an existing file with -f, or one of ${readyCompositions().join(', ')}, or omit -f to use a default composition`,
         },
       ],

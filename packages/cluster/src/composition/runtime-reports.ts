@@ -1,4 +1,6 @@
 import { Runtime } from '@oarlock/spi/runtime';
+import { Storage } from '@oarlock/spi/storage';
+import type { StartingPart } from '../process/slow-start.ts';
 import type { Composition } from './compose.ts';
 
 /** Returns a warning for each container runtime that cannot isolate pods from the node, if the composition has a kubelet. */
@@ -26,4 +28,15 @@ export async function imageNotices({ plan, host }: Pick<Composition, 'plan' | 'h
       );
   }
   return notices;
+}
+
+/** Returns the parts of a composition whose health explains why it is not ready: its roles, and its storage if the process has one. */
+export function startingParts(composition: Pick<Composition, 'host' | 'plan' | 'roles'> | undefined): readonly StartingPart[] {
+  if (composition === undefined) return [];
+  const { host, plan } = composition;
+  const storage = plan.roles.includes('apiserver') ? host.get(Storage) : undefined;
+  return [
+    ...(storage === undefined ? [] : [{ name: 'storage', checkHealth: () => storage.checkHealth?.() ?? ({ healthy: true } as const) }]),
+    ...composition.roles().map((role) => ({ name: role.name, checkHealth: () => role.checkHealth() })),
+  ];
 }

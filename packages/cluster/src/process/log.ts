@@ -7,7 +7,8 @@ export interface OpenLog {
   readonly log: Logger;
   /** Returns whether the last write to the file succeeded. */
   check(): Health;
-  close(): void;
+  /** Writes what was logged before and closes the file. Lines that cannot be written are lost. */
+  close(): Promise<void>;
 }
 
 /** Opens a log of JSON lines in `file` (mode 0600). The command line prints messages for the user instead of logging them. */
@@ -38,11 +39,17 @@ export function openLog(file: string, level: 'debug' | 'info' | 'warn' | 'error'
   return {
     log: logger,
     check: () => (failure === undefined ? { healthy: true } : { healthy: false, reason: `the log cannot be written: ${failure}` }),
-    close: () => {
-      if (failure !== undefined) return out.destroy(); // flushSync retries a failed write forever
-      out.flushSync();
-      out.end();
-    },
+    // not flushSync, which repeats a write without end while the disk is full
+    close: () =>
+      new Promise((resolve) => {
+        out.once('close', resolve);
+        out.once('error', () => {
+          out.destroy();
+          resolve();
+        });
+        if (failure === undefined) out.end();
+        else out.destroy();
+      }),
   };
 }
 

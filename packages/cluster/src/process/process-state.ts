@@ -1,7 +1,9 @@
-import { mkdir } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { access, mkdir, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { lockHolder, releaseLock, acquireLock, currentProcess, type LockHolder } from '@oarlock/primitives/os/process-lock';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
+import { fileErrorReason } from '@oarlock/primitives/os/file-error';
 
 /** The state that a running process writes to its data directory. */
 export interface ProcessState extends LockHolder {
@@ -28,14 +30,30 @@ const creationProblems: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full',
 };
 
-/** Creates a data directory unless it exists. @throws Error with the reason if it cannot be created */
+const nameAnother = 'Name another data directory with `--data-dir DIR`';
+
+/** Returns the problem of a symbolic link to a directory that does not exist, or undefined. */
+async function linkProblem(path: string): Promise<string | undefined> {
+  try {
+    return `it is a link to ${await readlink(path)}, which does not exist`;
+  } catch {
+    return undefined; // not a link
+  }
+}
+
+/** Creates a data directory unless it exists. @throws Error with the reason if it cannot be created or not be written */
 export async function createDataDir(dataDir: string): Promise<void> {
   try {
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
   } catch (error) {
     // on a read-only file system Node.js reports ENOENT
     const problem = creationProblems[(error as NodeJS.ErrnoException).code ?? ''] ?? 'the directory above it cannot be written';
-    throw new Error(`${dataDir} cannot be created: ${problem}. Name another data directory with \`--data-dir DIR\``, { cause: error });
+    throw new Error(`${dataDir} cannot be created: ${(await linkProblem(dataDir)) ?? problem}. ${nameAnother}`, { cause: error });
+  }
+  try {
+    await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new Error(`${dataDir} cannot be written: ${fileErrorReason(error)}. ${nameAnother}`, { cause: error });
   }
 }
 

@@ -158,7 +158,7 @@ async function startServer(data: WorkerData, { calls, connections, running, sign
     events.stop();
     informers.stop();
     stopGuard();
-    close();
+    await close();
   };
 }
 

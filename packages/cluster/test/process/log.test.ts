@@ -1,9 +1,9 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { deepFreeze } from '@oarlock/api/object';
 import { StatusError } from '@oarlock/api/status';
-import { expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { openLog } from '../../src/process/log.ts';
 
 it('logs errors with frozen properties and their causes', async () => {
@@ -20,7 +20,7 @@ it('logs errors with frozen properties and their causes', async () => {
     if (all.length < 2) throw new Error('not written yet');
     return all.map((line) => JSON.parse(line) as { readonly err: { readonly message: string } });
   });
-  close();
+  await close();
   expect(lines.map(({ err }) => err.message)).toEqual(['too old', 'could not look: too old']);
   await rm(directory, { recursive: true });
 });
@@ -44,7 +44,7 @@ it('redacts cryptographic keys, and not the keys of objects', async () => {
     if (all.length < keys.length) throw new Error('not written yet');
     return all.map((line) => (JSON.parse(line) as { readonly key: string }).key);
   });
-  close();
+  await close();
   expect(lines).toEqual([
     'default/web',
     'node-1',
@@ -60,5 +60,27 @@ it('reports a file that cannot be written, without ending the process', async ()
   expect(check()).toEqual({ healthy: true });
   log.info({}, 'one');
   await vi.waitFor(() => expect(check()).toMatchObject({ healthy: false, reason: expect.stringContaining('ENOSPC') as string }), 20_000);
-  expect(close).not.toThrow();
+  await expect(close()).resolves.toBeUndefined();
+});
+
+describe('the end of a log', () => {
+  it('writes all lines', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'log-'));
+    const file = join(directory, 'oarlock.log');
+    const { log, close } = openLog(file, 'info');
+    for (let index = 0; index < 1000; index += 1) log.info({ index }, 'a line');
+    await close();
+    expect((await readFile(file, 'utf8')).trim().split('\n')).toHaveLength(1000);
+    await rm(directory, { recursive: true });
+  });
+
+  it('does not wait for a disk that is full, also when no write has failed before', async () => {
+    const { log, close } = openLog('/dev/full', 'info');
+    const openFiles = async () =>
+      Promise.all((await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => '')));
+    await vi.waitFor(async () => expect(await openFiles()).toContain('/dev/full'));
+    log.info({}, 'one');
+    log.info({}, 'two');
+    await close();
+  });
 });

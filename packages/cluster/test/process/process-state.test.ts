@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DataDirLock, readProcessState } from '@oarlock/cluster/process/process-state';
@@ -40,6 +40,9 @@ describe('the lock of a data directory', () => {
       `${file} cannot be created: a file has this name. Name another data directory with \`--data-dir DIR\``,
     );
     await expect(acquire(join(file, 'data'))).rejects.toThrow('a part of its path is a file');
+    const link = join(dataDir, '..', 'link');
+    await symlink('/nonexistent/data', link);
+    await expect(acquire(link)).rejects.toThrow(`${link} cannot be created: it is a link to /nonexistent/data, which does not exist`);
   });
 
   it('is held by one process at a time', async () => {

@@ -277,6 +277,7 @@ const readyPod = (name: string, ip: string, ready = true): Pod => ({
 });
 const endpointSteps: Scenario['steps'] = [
   async (api) => {
+    api.seed(nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' }, spec: {} });
     await api.client().create(services, webService);
   },
   (api) => {

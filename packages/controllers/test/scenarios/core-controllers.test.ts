@@ -387,7 +387,14 @@ describe('endpoints controllers', () => {
         ports: [{ name: 'http', port: 80, targetPort: 8080, protocol: 'TCP' }],
       },
     });
-    await api.client().create(deployments, deployment({ replicas: 2 }));
+    api.seed(nodes, { metadata: { name: 'n' } });
+    const { spec, ...rest } = template('a:1');
+    await api
+      .client()
+      .create(
+        deployments,
+        deployment({ replicas: 2, template: { ...rest, spec: { ...spec, containers: spec?.containers ?? [], nodeName: 'n' } } }),
+      );
     await clock.settle();
     await makeReady();
     const [slice] = api.objects(endpointSlices, 'd');

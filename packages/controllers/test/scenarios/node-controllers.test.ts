@@ -54,6 +54,7 @@ describe('TaintEvictionController', () => {
     expect(api.object(pods, at('no'))?.status?.conditions).toMatchObject([
       {
         type: 'DisruptionTarget',
+        observedGeneration: 1,
         status: 'True',
         reason: 'DeletionByTaintManager',
         message: 'Taint manager: deleting due to NoExecute taint',

@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import type { ListedImage } from '@oarlock/oci/control/image-commands';
-import { errorText } from '@oarlock/primitives/error-text';
+import { fileErrorReason } from '@oarlock/primitives/os/file-error';
 import { CommandError, exitCodes } from '../../common/command-error.ts';
 import { formatTable } from '../../common/format-table.ts';
 import { printFacts, type OutputFormat } from '../../common/output.ts';
@@ -62,7 +62,7 @@ async function openArchive(file: string): Promise<Readable> {
     if (!(await handle.stat()).isDirectory()) return handle.createReadStream();
     await handle.close();
   } catch (cause) {
-    throw new CommandError(`${file}: ${errorText(cause)}`, exitCodes.usage, { cause });
+    throw new CommandError(`${file} cannot be read: ${fileErrorReason(cause)}`, exitCodes.usage, { cause });
   }
   throw new CommandError(`${file} is a directory; pack an OCI layout with tar`, exitCodes.usage);
 }

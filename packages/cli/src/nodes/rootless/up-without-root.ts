@@ -15,7 +15,7 @@ import { HostRelay } from './host-relay.ts';
 import { insideVariable, localAddresses, type InsideMessage } from './inside-node.ts';
 import { nodeAddress } from './node-address.ts';
 import { openNodeNamespaces, releaseNodeNamespaces, type NodeNamespaces } from './node-namespaces.ts';
-import { placesOf } from './relay/source-shares.ts';
+import { placesOf } from './relay/places.ts';
 import { endEarlierTapDevice, findTapProgram, startTapDevice, type TapDevice } from './tap-device.ts';
 import { loadUplinkRules } from './uplink-rules.ts';
 import type { UplinkOptions } from './uplink.ts';

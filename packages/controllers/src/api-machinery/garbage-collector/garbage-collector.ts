@@ -25,7 +25,8 @@ const collectedResources: readonly Resource[] = kinds
   )
   .map((kind) => resource(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced));
 
-type OwnerState = 'solid' | 'waiting' | 'absent';
+/** `unknown-kind` and `invalid-scope` leave the dependent as it is: the kind may be served later, and an invalid reference is kept. */
+type OwnerState = 'solid' | 'waiting' | 'absent' | 'unknown-kind' | 'invalid-scope';
 
 /** Deletes objects whose owners are all gone, and processes foreground deletion and orphaning. */
 export class GarbageCollector implements Controller {
@@ -167,7 +168,8 @@ export class GarbageCollector implements Controller {
   async #attemptToDelete(node: GraphNode, client: Client): Promise<void> {
     const states = new Map<string, OwnerState>();
     for (const owner of node.owners) states.set(owner.uid, await this.#ownerState(node, owner, client));
-    const count = (wanted: OwnerState) => [...states.values()].filter((state) => state === wanted).length;
+    const count = (each: OwnerState) => [...states.values()].filter((state) => state === each).length;
+    if (count('unknown-kind') + count('invalid-scope') > 0) return;
     if (count('solid') > 0) {
       const danglingOrWaiting = node.owners.filter(({ uid }) => states.get(uid) !== 'solid');
       if (danglingOrWaiting.length > 0)
@@ -190,14 +192,17 @@ export class GarbageCollector implements Controller {
   /** Returns the state of an owner. Reads the owner from the API server if no informer has delivered the owner. */
   async #ownerState(node: GraphNode, owner: OwnerReference, client: Client): Promise<OwnerState> {
     const known = this.#knownOwnerState(owner);
-    if (this.#isInOtherNamespace(node, owner.uid)) return this.#reportInvalidNamespace(node, owner);
+    if (this.#isInOtherNamespace(node, owner.uid)) {
+      this.#reportInvalidNamespace(node, owner);
+      return node.resource.namespaced ? 'absent' : 'invalid-scope';
+    }
     if (known !== 'unknown') return known;
     const kind = this.#resourceOf(owner) ?? (await this.#kinds.whenRead().then(() => this.#resourceOf(owner)));
     if (kind === undefined) {
       this.#unresolvedDependents.add(node.uid);
-      return 'solid'; // keep the dependent rather than delete it by mistake
+      return 'unknown-kind';
     }
-    if (kind.namespaced && !node.resource.namespaced) return this.#reportInvalidNamespace(node, owner);
+    if (kind.namespaced && !node.resource.namespaced) return 'invalid-scope';
     try {
       const live = await client.get(kind, {
         name: owner.name,
@@ -231,14 +236,13 @@ export class GarbageCollector implements Controller {
     return resource(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced);
   }
 
-  #reportInvalidNamespace(node: GraphNode, owner: OwnerReference): OwnerState {
+  #reportInvalidNamespace(node: GraphNode, owner: OwnerReference): void {
     this.#recorder.event(
       this.#reference(node),
       'Warning',
       'OwnerRefInvalidNamespace',
       `ownerRef [${owner.apiVersion}/${owner.kind}, namespace: ${node.namespace}, name: ${owner.name}, uid: ${owner.uid}] does not exist in namespace "${node.namespace}"`,
     );
-    return node.resource.namespaced ? 'absent' : 'solid';
   }
 
   #reference({ resource: r, namespace, name, uid }: GraphNode): KubeObject {

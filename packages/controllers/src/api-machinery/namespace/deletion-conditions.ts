@@ -75,7 +75,10 @@ function deletionConditions({ objects, finalizers, failures, undiscovered }: Rem
   ];
 }
 
-/** Returns the status conditions of a namespace with updated deletion conditions. Returns the existing list if nothing changed. */
+/**
+ * Returns the status conditions of a namespace with updated deletion conditions, after the conditions of other clients. Returns the existing
+ * list if nothing changed.
+ */
 export function updateDeletionConditions(
   { status }: Namespace,
   remaining: RemainingContent,
@@ -98,5 +101,6 @@ export function updateDeletionConditions(
       lastTransitionTime: old?.status === next.status && old.lastTransitionTime ? old.lastTransitionTime : formatTime(nowMs),
     };
   });
-  return changed ? conditions : status?.conditions;
+  const others = (status?.conditions ?? []).filter(({ type }) => !conditions.some((each) => each.type === type));
+  return changed ? [...others, ...conditions] : status?.conditions;
 }

@@ -11,7 +11,7 @@ import { ControllerExpectations, observePods } from '../../expectations/controll
 import { ownerKeys } from '../../ownership/owner-keys.ts';
 import { claimObjects, addOwnerIndexes } from '../../ownership/controller-ref-manager.ts';
 import { PodControl } from '../../pods/pod-control.ts';
-import { availableIn, isReady, isTerminating } from '../../pods/pod-state.ts';
+import { availableIn, isReady, isTerminal, isTerminating } from '../../pods/pod-state.ts';
 import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 import { podFromTemplate } from '../../pods/pod-template.ts';
 import { revisionHash, revisionLabel, syncRevisions, truncateHistory } from '../history/controller-history.ts';
@@ -109,7 +109,8 @@ export class DaemonSetController implements Controller {
       isLive: (revision) => revision.metadata?.name === history.updateRevision.metadata?.name || used.has(revisionHash(revision)),
       limit: set.spec?.revisionHistoryLimit ?? 10,
     });
-    await this.#writeStatus(set, this.#status(set, { nodeToDaemonPods: state, hash, collisionCount: history.collisionCount }), client);
+    const status = this.#status(set, { nodeToDaemonPods: state, hash, collisionCount: history.collisionCount, expectationsSatisfied });
+    await this.#writeStatus(set, status, client);
     if (failure !== undefined) throw failure;
     const minReady = set.spec?.minReadySeconds ?? 0;
     const waits =
@@ -143,7 +144,8 @@ export class DaemonSetController implements Controller {
     const unschedulablePods: Pod[] = [];
     for (const pod of pods) {
       const node = targetNode(pod);
-      if (node === undefined) continue;
+      // a deleted pod that has terminated is kept by finalizers only: its replacement can start
+      if (node === undefined || (isTerminal(pod) && isTerminating(pod))) continue;
       const group = podsOf.get(node);
       if (group === undefined) podsOf.set(node, [pod]);
       else group.push(pod);
@@ -251,7 +253,13 @@ export class DaemonSetController implements Controller {
       nodeToDaemonPods: { podsOf, nodes },
       hash,
       collisionCount,
-    }: { readonly nodeToDaemonPods: NodeToDaemonPods; readonly hash: string; readonly collisionCount: number | undefined },
+      expectationsSatisfied,
+    }: {
+      readonly nodeToDaemonPods: NodeToDaemonPods;
+      readonly hash: string;
+      readonly collisionCount: number | undefined;
+      readonly expectationsSatisfied: boolean;
+    },
   ): DaemonSetStatus {
     const now = this.#options.clock.now();
     const count = { desired: 0, current: 0, misscheduled: 0, ready: 0, updated: 0, available: 0 };
@@ -271,7 +279,8 @@ export class DaemonSetController implements Controller {
     }
     return {
       ...(set.status?.conditions && { conditions: set.status.conditions }),
-      observedGeneration: set.metadata?.generation ?? 0,
+      // with pending expectations, this sync has not acted on the generation
+      observedGeneration: (expectationsSatisfied ? set.metadata?.generation : set.status?.observedGeneration) ?? 0,
       currentNumberScheduled: count.current,
       numberMisscheduled: count.misscheduled,
       desiredNumberScheduled: count.desired,

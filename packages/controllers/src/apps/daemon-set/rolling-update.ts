@@ -47,6 +47,17 @@ export interface RollingStep {
   readonly surge: readonly string[];
 }
 
+interface NodePods {
+  readonly node: string;
+  /** True if the node is to run a pod of the DaemonSet. */
+  readonly isDesired: boolean;
+  /** The pod of the new revision, and that of an old revision, that are not being deleted. */
+  readonly fresh: Pod | undefined;
+  readonly old: Pod | undefined;
+  /** True if the node has several pods of a kind, which the sync of nodes deletes. */
+  readonly hasDuplicates: boolean;
+}
+
 /** Returns the next step of a rolling update that respects maxUnavailable and maxSurge. */
 export function rollingStep(
   set: DaemonSet,
@@ -56,28 +67,63 @@ export function rollingStep(
   if (!isRolling(set)) return { remove: [], surge: [] };
   const maxSurge = surgeOf(set, desired.length);
   const configured = scaledValue(set.spec?.updateStrategy?.rollingUpdate?.maxUnavailable ?? 1, desired.length, true);
-  const maxUnavailable = configured === 0 && maxSurge === 0 ? 1 : configured;
-  const [remove, surge, allowedPods, candidatePods]: [Pod[], string[], Pod[], Pod[]] = [[], [], [], []];
-  const candidateNodes: string[] = [];
-  let used = 0; // of maxSurge if surge is enabled, otherwise of maxUnavailable
-  for (const node of new Set([...podsOf.keys(), ...desired])) {
+  const wanted = new Set(desired);
+  const nodes = [...new Set([...podsOf.keys(), ...desired])].map((node): NodePods => {
     const live = (podsOf.get(node) ?? []).filter((pod) => !isTerminating(pod));
     const [fresh, ...moreFresh] = live.filter((pod) => isUpdated(pod, hash));
     const [old, ...moreOld] = live.filter((pod) => !isUpdated(pod, hash));
-    // nodes with duplicate pods are left to the sync of nodes
-    const hasDuplicates = moreFresh.length + moreOld.length > 0;
-    if (maxSurge === 0) {
-      if (hasDuplicates || (fresh === undefined) === (old === undefined)) used += 1;
-      else if (fresh !== undefined) used += isAvailable(set, fresh, nowMs) ? 0 : 1;
-      else if (old !== undefined) (isAvailable(set, old, nowMs) ? candidatePods : allowedPods).push(old);
-    } else if (hasDuplicates) used += 1;
-    else if (old !== undefined && fresh === undefined) (isAvailable(set, old, nowMs) ? candidateNodes : surge).push(node);
-    else if (old !== undefined && fresh !== undefined) {
-      if (isAvailable(set, fresh, nowMs)) remove.push(old);
-      else used += 1;
+    return { node, isDesired: wanted.has(node), fresh, old, hasDuplicates: moreFresh.length + moreOld.length > 0 };
+  });
+  const available = (pod: Pod) => isAvailable(set, pod, nowMs);
+  return maxSurge === 0
+    ? { remove: podsToReplace(nodes, configured === 0 ? 1 : configured, available), surge: [] }
+    : surgeStep(nodes, { maxSurge, desired: desired.length, available });
+}
+
+/** Returns the old pods to delete without surge: all that are not available, and others as long as maxUnavailable permits. */
+function podsToReplace(nodes: readonly NodePods[], maxUnavailable: number, available: (pod: Pod) => boolean): readonly Pod[] {
+  const unavailablePods: Pod[] = [];
+  const candidates: Pod[] = [];
+  let unavailable = 0;
+  for (const { fresh, old, hasDuplicates } of nodes) {
+    if (hasDuplicates || (fresh === undefined) === (old === undefined)) unavailable += 1;
+    else if (fresh !== undefined) unavailable += available(fresh) ? 0 : 1;
+    else if (old !== undefined && available(old)) candidates.push(old);
+    else if (old !== undefined) {
+      unavailablePods.push(old);
+      unavailable += 1;
     }
   }
-  if (maxSurge === 0) remove.push(...allowedPods, ...candidatePods.slice(0, Math.max(0, maxUnavailable - used)));
-  else surge.push(...candidateNodes.slice(0, Math.max(0, maxSurge - used)));
-  return { remove, surge };
+  return [...unavailablePods, ...candidates.slice(0, Math.max(0, maxUnavailable - unavailable))];
+}
+
+/**
+ * Returns the step of an update with surge: old pods are deleted when the new pod of their node is available, and from nodes that need no pod
+ * as long as enough others are available.
+ */
+function surgeStep(
+  nodes: readonly NodePods[],
+  { maxSurge, desired, available }: { readonly maxSurge: number; readonly desired: number; readonly available: (pod: Pod) => boolean },
+): RollingStep {
+  const [remove, unwanted]: [Pod[], Pod[]] = [[], []];
+  const [surge, candidates]: [string[], string[]] = [[], []];
+  let surging = 0;
+  let numberAvailable = 0;
+  for (const { node, isDesired, fresh, old, hasDuplicates } of nodes) {
+    if (hasDuplicates) {
+      surging += 1;
+      continue;
+    }
+    const serving = old ?? fresh;
+    const isServing = serving !== undefined && available(serving);
+    if (isServing) numberAvailable += 1;
+    if (old === undefined) continue;
+    if (fresh !== undefined) {
+      if (available(fresh)) remove.push(old);
+      else surging += 1;
+    } else if (isDesired) (isServing ? candidates : surge).push(node);
+    else (isServing ? unwanted : remove).push(old);
+  }
+  remove.push(...unwanted.slice(0, Math.max(0, numberAvailable - desired)));
+  return { remove, surge: [...surge, ...candidates.slice(0, Math.max(0, maxSurge - surging))] };
 }

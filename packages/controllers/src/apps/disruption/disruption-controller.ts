@@ -61,7 +61,9 @@ export class DisruptionController implements Controller {
       watch(options.pods, (pod, old) => {
         if (old !== undefined && !isRelevantPodChange(pod, old)) return [];
         const namespace = pod.metadata?.namespace ?? '';
-        const keys = new Set(budgetIndex.keysOf(namespace, pod.metadata?.labels));
+        const matching = [...budgetIndex.keysOf(namespace, pod.metadata?.labels)];
+        if (matching.length > 1) this.#reportMultipleBudgets(pod, matching);
+        const keys = new Set(matching);
         if (old !== undefined && old.metadata?.labels !== pod.metadata?.labels)
           for (const key of budgetIndex.keysOf(namespace, old.metadata?.labels)) keys.add(key);
         if (isDisruptionTarget(pod)) keys.add(`${podPrefix}${objectKey(pod)}`);
@@ -72,6 +74,17 @@ export class DisruptionController implements Controller {
 
   addDynamicWatches(): () => void {
     return this.#options.owners.kinds.on();
+  }
+
+  #reportMultipleBudgets(pod: Pod, budgets: readonly ObjectKey[]): void {
+    const { namespace = '', name = '' } = pod.metadata ?? {};
+    const [first = ''] = budgets.map((key) => key.slice(namespace.length + 1)).sort();
+    this.#options.recorder.event(
+      pod,
+      'Warning',
+      'MultiplePodDisruptionBudgets',
+      `Pod "${namespace}"/"${name}" matches multiple PodDisruptionBudgets.  Chose "${first}" arbitrarily.`,
+    );
   }
 
   async reconcile(key: ObjectKey, { client }: ReconcileContext): Promise<ReconcileResult | void> {
@@ -158,7 +171,8 @@ export class DisruptionController implements Controller {
     status: PodDisruptionBudgetStatus,
     { reason, message, client }: { readonly reason: string; readonly message: string; readonly client: Client },
   ): Promise<void> {
-    const observedGeneration = budget.metadata?.generation ?? 0;
+    // after a failed sync, the generation that the counts describe
+    const observedGeneration = status.observedGeneration ?? 0;
     const value = reason === 'SufficientPods' ? 'True' : 'False';
     const old = budget.status?.conditions?.find(({ type }) => type === 'DisruptionAllowed');
     const same = old?.status === value && old.reason === reason && old.message === message && old.observedGeneration === observedGeneration;
@@ -193,9 +207,15 @@ export class DisruptionController implements Controller {
     if (pod === undefined || condition === undefined) return undefined;
     const remainingMs = (parseTime(condition.lastTransitionTime ?? '') ?? 0) + staleDisruptionTargetMs - clock.now();
     if (remainingMs > 0) return { requeueAfterMs: remainingMs };
+    const generation = pod.metadata?.generation;
     const conditions = (pod.status?.conditions ?? []).map((condition) =>
       condition.type === 'DisruptionTarget'
-        ? { type: 'DisruptionTarget', status: 'False', lastTransitionTime: formatTime(clock.now()) }
+        ? {
+            type: 'DisruptionTarget',
+            ...(generation !== undefined && { observedGeneration: generation }),
+            status: 'False',
+            lastTransitionTime: formatTime(clock.now()),
+          }
         : condition,
     );
     try {
@@ -220,7 +240,12 @@ const ownerWatches = ({
 }: OwnerInformers): readonly ControllerWatch[] => [watch(sets, noKeys), watch(some, noKeys), watch(ordered, noKeys), watch(elder, noKeys)];
 const noKeys = () => [];
 
-const isDisruptionTarget = (pod: Pod) => !isTerminating(pod) && !isTerminal(pod) && conditionOf(pod, 'DisruptionTarget')?.status === 'True';
+/** Returns true if the pod is to be disrupted soon. Conditions of kubelets are excluded: a kubelet may need any time until it deletes the pod. */
+function isDisruptionTarget(pod: Pod): boolean {
+  if (isTerminating(pod) || isTerminal(pod)) return false;
+  const condition = conditionOf(pod, 'DisruptionTarget');
+  return condition?.status === 'True' && condition.reason !== 'TerminationByKubelet';
+}
 const isRelevantPodChange = (pod: Pod, old: Pod) =>
   pod.metadata?.labels !== old.metadata?.labels ||
   pod.metadata?.deletionTimestamp !== old.metadata?.deletionTimestamp ||

@@ -1,12 +1,14 @@
 import { scaledValue } from '@oarlock/api/values/int-or-string';
 import { kindOf, parseApiVersion } from '@oarlock/api/kinds';
 import { controllerOf, type KubeObject, type OwnerReference } from '@oarlock/api/object';
+import type { Resource } from '@oarlock/api/resource';
+import { isStatus } from '@oarlock/api/status';
 import type { Deployment, ReplicaSet, StatefulSet } from '@oarlock/api/types/apps-v1';
 import type { Pod, ReplicationController } from '@oarlock/api/types/core-v1';
 import type { PodDisruptionBudget } from '@oarlock/api/types/policy-v1';
 import type { Client, Informer } from '@oarlock/spi/client';
 import type { DiscoveredKinds } from '../../discovery/discovered-kinds.ts';
-import { scaleResource } from '../../discovery/scale-resource.ts';
+import { scaleResource, type Scale } from '../../discovery/scale-resource.ts';
 
 export interface ExpectedPodCount {
   readonly expected: number;
@@ -88,10 +90,39 @@ async function scaleOf(
   if (known !== undefined && is(known, ref.uid)) return { uid: ref.uid, replicas: known.spec?.replicas ?? 1 };
   await owners.kinds.whenRead();
   const of = scaleResource(owners.kinds, ref.apiVersion, ref.kind);
-  if (of === undefined) {
-    const resource = kindOf({ ...parseApiVersion(ref.apiVersion), kind: ref.kind })?.resource ?? ref.kind;
-    throw new Error(`${group === '' ? resource : `${resource}.${group}`} does not implement the scale subresource`);
+  if (of === undefined) throw withoutScale(ref);
+  const scale = await liveScale(of, { namespace, name: ref.name }, client);
+  if (!is(scale, ref.uid)) throw new Error(`found no controllers for pod "${pod.metadata?.name ?? ''}"`);
+  return { uid: ref.uid, replicas: scale?.spec?.replicas ?? 0 };
+}
+
+const implementsNoScale = (group: string, resource: string) =>
+  new Error(`${group === '' ? resource : `${resource}.${group}`} does not implement the scale subresource`);
+
+/** Returns the error for an owner of an unknown kind, or of a kind without the subresource `scale`. */
+function withoutScale({ apiVersion, kind: name }: OwnerReference): Error {
+  const { group, version } = parseApiVersion(apiVersion);
+  const kind = kindOf({ group, version, kind: name });
+  return kind === undefined
+    ? new Error(`no matches for kind "${name}" in version "${apiVersion}"`)
+    : implementsNoScale(group, kind.resource);
+}
+
+/**
+ * Reads the scale of an owner. Returns undefined if the owner does not exist.
+ * @throws Error if the kind has no subresource `scale`
+ */
+async function liveScale(
+  of: Resource<Scale>,
+  name: { readonly namespace: string; readonly name: string },
+  client: Client,
+): Promise<Scale | undefined> {
+  try {
+    return await client.get(of, name, { subresource: 'scale' });
+  } catch (error) {
+    if (!isStatus(error, 'NotFound')) throw error;
+    // the API server names the object only if it serves the subresource
+    if (error.status.details?.name === undefined) throw implementsNoScale(of.group, of.resource);
+    return undefined;
   }
-  const scale = await client.get(of, { namespace, name: ref.name }, { subresource: 'scale' });
-  return { uid: ref.uid, replicas: scale.spec?.replicas ?? 0 };
 }

@@ -39,12 +39,19 @@ export class CronJobController implements Controller {
   readonly name = 'cronjob';
   readonly watches;
   readonly #options: CronJobControllerOptions;
+  /** CronJobs whose schedule has changed: the next sync starts no Job, since times before the change do not count as missed. */
+  readonly #rescheduled = new Set<ObjectKey>();
 
   constructor(options: CronJobControllerOptions) {
     this.#options = options;
     addOwnerIndexes(options.jobs);
     this.watches = [
-      watch(options.cronJobs, (cronJob) => [objectKey(cronJob)]),
+      watch(options.cronJobs, (cronJob, old) => {
+        const key = objectKey(cronJob);
+        if (options.cronJobs.get(key) === undefined) this.#rescheduled.delete(key);
+        else if (old !== undefined && isRescheduled(cronJob, old)) this.#rescheduled.add(key);
+        return [key];
+      }),
       watch(options.jobs, (job, old) =>
         [controllerOf(job), old && controllerOf(old)]
           .filter((ref) => ref?.kind === 'CronJob')
@@ -60,7 +67,9 @@ export class CronJobController implements Controller {
     const jobs = controlledBy(this.#options.jobs, cronJob.metadata?.uid ?? '');
     try {
       await this.#syncActiveJobs(sync, jobs);
-      return await this.#startDueJob(sync);
+      const result = await this.#startDueJob(sync, { rescheduled: this.#rescheduled.has(key) });
+      this.#rescheduled.delete(key);
+      return result;
     } finally {
       // also after a Job could not be created: its quota may be used up by finished Jobs
       await this.#cleanUpFinishedJobs(sync, jobs);
@@ -104,7 +113,7 @@ export class CronJobController implements Controller {
     }
   }
 
-  async #startDueJob(sync: CronJobSync): Promise<ReconcileResult | undefined> {
+  async #startDueJob(sync: CronJobSync, { rescheduled }: { readonly rescheduled: boolean }): Promise<ReconcileResult | undefined> {
     const { cronJob } = sync;
     const { recorder, clock } = this.#options;
     if (cronJob.metadata?.deletionTimestamp !== undefined) return undefined;
@@ -117,7 +126,7 @@ export class CronJobController implements Controller {
     const withNewStatus = () => ({ ...cronJob, status: sync.status });
     const missed = this.#missedSchedules(withNewStatus(), schedule, now);
     if (missed === undefined) return undefined;
-    if (missed.tooMany)
+    if (missed.tooMany && !rescheduled)
       recorder.event(
         cronJob,
         'Warning',
@@ -125,7 +134,7 @@ export class CronJobController implements Controller {
         'too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew',
       );
     const { latest } = missed;
-    if (latest !== undefined) {
+    if (latest !== undefined && !rescheduled) {
       const deadline = cronJob.spec.startingDeadlineSeconds;
       if (deadline !== undefined && latest + deadline * 1000 < now)
         recorder.event(
@@ -134,7 +143,7 @@ export class CronJobController implements Controller {
           'MissSchedule',
           `Missed scheduled time to start a job: ${new Date(latest).toUTCString().replace('GMT', '+0000')}`,
         );
-      else if (parseTime(sync.status.lastScheduleTime ?? '') !== latest) await this.#createJob(sync, latest, zone);
+      else if (parseTime(sync.status.lastScheduleTime ?? '') !== latest) await this.#createJob(sync, latest);
     }
     const ms = msUntilNextSchedule(withNewStatus(), schedule, now);
     return ms === undefined ? undefined : { requeueAfterMs: ms };
@@ -186,7 +195,7 @@ export class CronJobController implements Controller {
     }
   }
 
-  async #createJob(sync: CronJobSync, scheduledMs: number, zone: TimeZone): Promise<void> {
+  async #createJob(sync: CronJobSync, scheduledMs: number): Promise<void> {
     const { cronJob, client } = sync;
     const { recorder } = this.#options;
     const name = jobName(cronJob, scheduledMs);
@@ -204,7 +213,7 @@ export class CronJobController implements Controller {
       for (const ref of sync.status.active ?? [])
         await this.#deleteJob(sync, { namespace: ref.namespace ?? '', name: ref.name ?? '', uid: ref.uid ?? '' });
     }
-    const job = jobFromTemplate(cronJob, scheduledMs, zone);
+    const job = jobFromTemplate(cronJob, scheduledMs);
     let created: Job;
     try {
       created = await client.create(jobResource, job);
@@ -261,6 +270,9 @@ export class CronJobController implements Controller {
     await ignoreNotFound(() => client.update(cronJobs, { ...withTypeMeta(cronJobs, cronJob), status }, { subresource: 'status' }));
   }
 }
+
+const isRescheduled = (cronJob: CronJob, old: CronJob) =>
+  cronJob.spec.schedule !== old.spec.schedule || cronJob.spec.timeZone !== old.spec.timeZone;
 
 const startOf = ({ metadata, status }: Job) => status?.startTime ?? metadata?.creationTimestamp ?? '';
 const byStart = (a: Job, b: Job) =>

@@ -35,6 +35,12 @@ interface JobControllerOptions {
 /** Returns true if another controller manages the Job through `spec.managedBy` (KEP-4368). */
 const isManagedExternally = ({ spec }: Job): boolean => spec?.managedBy !== undefined && spec.managedBy !== jobControllerName;
 
+interface PodCounts {
+  active: number;
+  ready: number;
+  terminating: number;
+}
+
 interface PodSyncResult {
   readonly status: JobStatus;
   readonly finishCondition: FinishCondition | undefined;
@@ -194,34 +200,18 @@ export class JobController implements Controller {
 
   async #deleteAllPods(
     key: ObjectKey,
-    {
-      context: { job, active },
-      counts,
-      client,
-    }: {
-      readonly context: SyncJobContext;
-      readonly counts: { active: number; ready: number; terminating: number };
-      readonly client: Client;
-    },
+    { context: { job, active }, counts, client }: { readonly context: SyncJobContext; readonly counts: PodCounts; readonly client: Client },
   ) {
     if (active.length === 0) return undefined;
-    const failure = await this.#control.delete({ key, owner: withTypeMeta(jobResource, job), client }, active.slice(0, maxPodsPerSync));
-    // they remain active until the cache shows them terminating
-    if (failure === undefined) counts.ready -= active.slice(0, maxPodsPerSync).filter(isReady).length;
+    const remove = active.slice(0, maxPodsPerSync);
+    const failure = await this.#control.delete({ key, owner: withTypeMeta(jobResource, job), client }, remove);
+    if (failure === undefined) moveToTerminating(counts, remove);
     return failure;
   }
 
   async #manageJob(
     key: ObjectKey,
-    {
-      syncContext,
-      counts,
-      client,
-    }: {
-      readonly syncContext: SyncJobContext;
-      readonly counts: { active: number; ready: number; terminating: number };
-      readonly client: Client;
-    },
+    { syncContext, counts, client }: { readonly syncContext: SyncJobContext; readonly counts: PodCounts; readonly client: Client },
   ) {
     const { job, podsDelayingDeletion } = syncContext;
     const owner = withTypeMeta(jobResource, job);
@@ -231,11 +221,7 @@ export class JobController implements Controller {
       // pods deleted by the controller must not be counted as failed
       for (const pod of remove) if (isTracked(pod)) await this.#releasedPods.release(key, pod, client);
       failure = await this.#control.delete({ key, owner, client }, remove);
-      if (failure === undefined) {
-        counts.active -= remove.length;
-        counts.ready -= remove.filter(isReady).length;
-        counts.terminating += remove.length;
-      }
+      if (failure === undefined) moveToTerminating(counts, remove);
     } else if (create.length > 0) {
       let created = 0;
       failure = await this.#control.create({ key, owner, client }, create.length, (at) => {
@@ -283,6 +269,13 @@ export class JobController implements Controller {
       this.#recorder.event(job, 'Warning', 'TooManySucceededPods', 'Too many succeeded pods running after completion count reached');
     this.#recorder.event(job, 'Normal', 'Completed', 'Job completed');
   }
+}
+
+/** Updates the counts after the deletion of active pods, which the cache may not show yet. */
+function moveToTerminating(counts: PodCounts, deleted: readonly Pod[]): void {
+  counts.active -= deleted.length;
+  counts.ready -= deleted.filter(isReady).length;
+  counts.terminating += deleted.length;
 }
 
 export default Controllers.plugin({

@@ -237,6 +237,7 @@ export class DeviceTaintEvictionController implements Controller {
       if (!pod.status?.conditions?.some(({ type, status }) => type === 'DisruptionTarget' && status === 'True')) {
         const condition = {
           type: 'DisruptionTarget',
+          ...(pod.metadata?.generation !== undefined && { observedGeneration: pod.metadata.generation }),
           status: 'True',
           reason: 'DeletionByDeviceTaintManager',
           message: 'Device Taint manager: deleting due to NoExecute taint',

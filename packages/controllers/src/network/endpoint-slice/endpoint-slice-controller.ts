@@ -1,4 +1,4 @@
-import { controllerRef, objectKey } from '@oarlock/api/object';
+import { objectKey } from '@oarlock/api/object';
 import { endpointSlices, nodes, pods as podResource, services } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Node, Pod, Service } from '@oarlock/api/types/core-v1';
@@ -11,7 +11,8 @@ import { ControllerExpectations } from '../../expectations/controller-expectatio
 import { podsByNodeIndex, podNodeKeys } from '../../indexes/pods-by-node.ts';
 import { shouldPodBeInEndpoints, addressOf, endpointPorts, familiesOf, toEndpoint, type IPFamily } from './pod-endpoint.ts';
 import { ServiceSelectorIndex } from './service-selector-index.ts';
-import { managedBy, controllerName, sameEndpoints, sameLabels, samePorts, serviceLabel, sliceLabels } from './slice-comparison.ts';
+import { managedBy, controllerName, serviceLabel } from './slice-comparison.ts';
+import { planSlices, type EndpointGroup } from './slice-plan.ts';
 import { usesTopologyHints, withHints } from './traffic-distribution.ts';
 import { TriggerTimeTracker, withTrigger } from './trigger-time-tracker.ts';
 import { allocateHints, topologyText, zoneCpuRatios, type TopologyHintsFailure, type ZoneCpuRatios } from './topology-cache.ts';
@@ -34,21 +35,6 @@ interface EndpointSliceControllerOptions {
   readonly maxEndpoints: number;
   readonly clock: Clock;
 }
-/** State of one Service reconcile. */
-interface ServiceSync {
-  readonly key: string;
-  readonly service: Service;
-  /** The value of the annotation last-change-trigger-time for EndpointSlices that this reconcile changes. */
-  readonly trigger: string | undefined;
-  readonly client: Client;
-}
-/** Endpoints with the same ports and address family, which share EndpointSlices. */
-interface EndpointGroup {
-  readonly family: IPFamily;
-  readonly ports: readonly EndpointPort[];
-  readonly endpoints: Map<string, Endpoint>;
-}
-
 /** Publishes the addresses of the pods of each Service in EndpointSlices of limited size. */
 export class EndpointSliceController implements Controller {
   readonly name = 'endpointslice';
@@ -59,8 +45,8 @@ export class EndpointSliceController implements Controller {
   readonly #expectations: ControllerExpectations;
   /** The share of CPU of each zone, computed on demand and reset when nodes change. */
   #zoneCpuRatios: { readonly of: ZoneCpuRatios } | undefined;
-  /** The reason why a Service gets no topology hints, by Service key. Each change of the reason is reported by one event. */
-  readonly #hintFailures = new Map<string, string>();
+  /** The address families of each Service that have topology hints. */
+  readonly #hinted = new Map<string, Set<IPFamily>>();
 
   constructor(options: EndpointSliceControllerOptions) {
     this.#options = options;
@@ -103,7 +89,7 @@ export class EndpointSliceController implements Controller {
     // the garbage collector deletes the slices of a deleted Service
     if (service === undefined || service.metadata?.deletionTimestamp !== undefined) {
       this.#expectations.deleteExpectations(key);
-      this.#hintFailures.delete(key);
+      this.#hinted.delete(key);
       this.#triggers.forget(key);
       return;
     }
@@ -124,129 +110,91 @@ export class EndpointSliceController implements Controller {
     { service, existing, client }: { readonly service: Service; readonly existing: readonly EndpointSlice[]; readonly client: Client },
   ): Promise<void> {
     const pods = this.#selectors.podsOf(service);
-    const groups = this.#groups(service, pods.filter(shouldPodBeInEndpoints));
+    const { groups, errors } = this.#groups(service, pods.filter(shouldPodBeInEndpoints));
     const trigger = this.#triggers.computeLastChangeTriggerTime(key, service, pods);
-    const unused = new Set(existing);
-    for (const group of groups.values()) {
-      const groupSlices = existing.filter((slice) => slice.addressType === group.family && samePorts(slice.ports ?? [], group.ports));
-      for (const slice of groupSlices) unused.delete(slice);
-      await this.#reconcileByPortMapping({ key, service, trigger, client }, group, groupSlices);
-    }
-    for (const slice of unused) await this.#deleteSlice(key, slice, client);
+    const { maxEndpoints } = this.#options;
+    const plan = planSlices(service, { families: familiesOf(service), groups }, { existing, maxEndpoints });
+    for (const slice of plan.create) await this.#createSlice(slice, { key, trigger, client });
+    for (const slice of plan.update) await client.update(endpointSlices, withTriggerTime(slice, trigger));
+    for (const slice of plan.remove) await this.#deleteSlice(key, slice, client);
+    if (errors.length > 0) throw new Error(errors.length === 1 ? errors[0] : `[${errors.join(', ')}]`);
   }
 
-  #groups(service: Service, pods: readonly Pod[]): ReadonlyMap<string, EndpointGroup> {
-    const groups = new Map<string, EndpointGroup>();
+  /** Returns the endpoints of the pods in groups, and upstream's error for each pod whose node does not exist; such pods get no endpoints. */
+  #groups(service: Service, pods: readonly Pod[]): { readonly groups: readonly EndpointGroup[]; readonly errors: readonly string[] } {
+    const groups = new Map<
+      string,
+      { readonly family: IPFamily; readonly ports: readonly EndpointPort[]; endpoints: Map<string, Endpoint> }
+    >();
+    const errors: string[] = [];
     const families = familiesOf(service);
     for (const pod of pods) {
+      const nodeName = pod.spec?.nodeName ?? '';
+      const node = this.#options.nodes.get(nodeName);
+      if (node === undefined) {
+        errors.push(`skipping Pod ${pod.metadata?.name} for Service ${objectKey(service)}: Node ${nodeName} Not Found`);
+        continue;
+      }
       const ports = endpointPorts(service, pod);
-      const node = this.#options.nodes.get(pod.spec?.nodeName ?? '');
-      const zone = node && zoneOf(node);
       for (const family of families) {
         const address = addressOf(pod, family);
         if (address === undefined) continue;
         const id = `${family} ${JSON.stringify(ports)}`;
         const group = groups.get(id) ?? { family, ports, endpoints: new Map<string, Endpoint>() };
-        group.endpoints.set(pod.metadata?.uid ?? address, withHints(toEndpoint(pod, { address, service, zone }), service));
+        group.endpoints.set(pod.metadata?.uid ?? address, withHints(toEndpoint(pod, { address, service, zone: zoneOf(node) }), service));
         groups.set(id, group);
       }
     }
-    // a Service without pods gets one empty slice per family, which shows that it is managed
-    for (const family of families) {
-      if (![...groups.values()].some((group) => group.family === family)) groups.set(family, { family, ports: [], endpoints: new Map() });
-    }
-    if (usesTopologyHints(service)) for (const group of groups.values()) this.#addTopologyHints(service, group);
-    return groups;
+    if (usesTopologyHints(service))
+      for (const family of families)
+        this.#addTopologyHints(
+          service,
+          family,
+          [...groups.values()].filter((group) => group.family === family),
+        );
+    else this.#hinted.delete(objectKey(service));
+    return { groups: [...groups.values()], errors };
   }
 
-  #addTopologyHints(service: Service, { family, endpoints }: EndpointGroup): void {
+  #addTopologyHints(service: Service, family: IPFamily, groups: readonly { readonly endpoints: Map<string, Endpoint> }[]): void {
     this.#zoneCpuRatios ??= { of: zoneCpuRatios(this.#options.nodes.list()) };
-    const zones = allocateHints([...endpoints.values()], this.#zoneCpuRatios.of);
-    const failure = 'reason' in zones ? zones : undefined;
-    this.#recordHintResult(service, family, endpoints.size === 0 ? undefined : failure);
-    if ('reason' in zones) return;
-    for (const [id, endpoint] of endpoints) {
-      const zone = zones.get(endpoint);
-      if (zone !== undefined) endpoints.set(id, { ...endpoint, hints: { forZones: [{ name: zone }] } });
+    let failure: TopologyHintsFailure | undefined;
+    for (const { endpoints } of groups.length > 0 ? groups : [{ endpoints: new Map<string, Endpoint>() }]) {
+      const zones = allocateHints([...endpoints.values()], this.#zoneCpuRatios.of);
+      if ('reason' in zones) {
+        failure ??= zones;
+        continue;
+      }
+      for (const [id, endpoint] of endpoints) {
+        const zone = zones.get(endpoint);
+        if (zone !== undefined) endpoints.set(id, { ...endpoint, hints: { forZones: [{ name: zone }] } });
+      }
     }
+    this.#recordHintResult(service, family, failure);
   }
 
+  /** Records upstream's events: one when the hints of a family begin, and one in each reconcile without hints. */
   #recordHintResult(service: Service, family: IPFamily, failure: TopologyHintsFailure | undefined): void {
-    const key = objectKey(service);
-    const before = this.#hintFailures.get(key);
-    if (failure?.reason === before) return;
+    const { recorder } = this.#options;
+    const hinted = this.#hinted.get(objectKey(service)) ?? new Set<IPFamily>();
+    this.#hinted.set(objectKey(service), hinted);
     const suffix = `, addressType: ${family}`;
-    if (failure === undefined) {
-      this.#hintFailures.delete(key);
-      this.#options.recorder.event(service, 'Normal', 'TopologyAwareHintsEnabled', `Topology Aware Hints has been enabled${suffix}`);
-    } else {
-      this.#hintFailures.set(key, failure.reason);
-      this.#options.recorder.event(service, 'Warning', 'TopologyAwareHintsDisabled', `${failure.message}${suffix}`);
+    if (failure !== undefined) {
+      hinted.delete(family);
+      recorder.event(service, 'Warning', 'TopologyAwareHintsDisabled', `${failure.message}${suffix}`);
+    } else if (!hinted.has(family)) {
+      hinted.add(family);
+      recorder.event(service, 'Normal', 'TopologyAwareHintsEnabled', `Topology Aware Hints has been enabled${suffix}`);
     }
   }
 
-  /**
-   * Distributes endpoints over EndpointSlices with as few writes as possible: updates existing endpoints in place, then fills slices with free
-   * capacity, then creates slices.
-   */
-  async #reconcileByPortMapping(sync: ServiceSync, group: EndpointGroup, existing: readonly EndpointSlice[]): Promise<void> {
-    const { key, service, trigger, client } = sync;
-    const unplaced = new Map(group.endpoints);
-    const labels = sliceLabels(service);
-    const planned = existing.map((slice) => {
-      const endpoints = (slice.endpoints ?? []).flatMap(({ targetRef }) => {
-        const desired = unplaced.get(targetRef?.uid ?? '');
-        if (desired === undefined) return [];
-        unplaced.delete(targetRef?.uid ?? '');
-        return [desired];
-      });
-      return { slice, kept: endpoints };
-    });
-    for (const plan of planned.toSorted((a, b) => b.kept.length - a.kept.length)) {
-      for (const [uid, endpoint] of unplaced) {
-        if (plan.kept.length >= this.#options.maxEndpoints) break;
-        plan.kept.push(endpoint);
-        unplaced.delete(uid);
-      }
-    }
-    let remainingSlices = planned.length;
-    for (const { slice, kept: endpoints } of planned) {
-      if (endpoints.length === 0 && (remainingSlices > 1 || unplaced.size > 0)) {
-        remainingSlices -= 1;
-        await this.#deleteSlice(key, slice, client);
-      } else if (!sameEndpoints(slice.endpoints ?? [], endpoints) || !sameLabels(slice.metadata?.labels ?? {}, labels)) {
-        await client.update(endpointSlices, {
-          ...slice,
-          apiVersion: 'discovery.k8s.io/v1',
-          kind: 'EndpointSlice',
-          metadata: { ...slice.metadata, labels, annotations: withTrigger(slice.metadata?.annotations, trigger) },
-          endpoints: endpoints,
-        });
-      }
-    }
-    const rest = [...unplaced.values()];
-    for (let at = 0; at < rest.length || (remainingSlices === 0 && at === 0); at += this.#options.maxEndpoints) {
-      await this.#createSlice(sync, group, rest.slice(at, at + this.#options.maxEndpoints));
-    }
-  }
-
-  async #createSlice({ key, service, trigger, client }: ServiceSync, group: EndpointGroup, endpoints: readonly Endpoint[]): Promise<void> {
+  async #createSlice(
+    slice: EndpointSlice,
+    { key, trigger, client }: { readonly key: string; readonly trigger: string | undefined; readonly client: Client },
+  ): Promise<void> {
     this.#expectations.expectCreations(key, 1);
     try {
-      await client.create(endpointSlices, {
-        apiVersion: 'discovery.k8s.io/v1',
-        kind: 'EndpointSlice',
-        addressType: group.family,
-        ports: group.ports,
-        endpoints,
-        metadata: {
-          generateName: `${service.metadata?.name}-`,
-          ...(service.metadata?.namespace !== undefined && { namespace: service.metadata.namespace }),
-          labels: sliceLabels(service),
-          ...(trigger !== undefined && { annotations: withTrigger(undefined, trigger) }),
-          ownerReferences: [controllerRef({ ...service, apiVersion: 'v1', kind: 'Service' })],
-        },
-      });
+      await client.create(endpointSlices, trigger === undefined ? slice : withTriggerTime(slice, trigger));
     } catch (error) {
       this.#expectations.creationFailed(key);
       if (!isNamespaceTerminating(error)) throw error;
@@ -268,6 +216,11 @@ export class EndpointSliceController implements Controller {
     }
   }
 }
+
+const withTriggerTime = (slice: EndpointSlice, trigger: string | undefined): EndpointSlice => ({
+  ...slice,
+  metadata: { ...slice.metadata, annotations: withTrigger(slice.metadata?.annotations, trigger) },
+});
 
 const zoneOf = ({ metadata }: Node) => metadata?.labels?.['topology.kubernetes.io/zone'];
 

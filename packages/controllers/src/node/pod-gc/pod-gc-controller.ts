@@ -26,13 +26,19 @@ const isOutOfService = (node: Node | undefined) =>
   !node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');
 /** Returns true if the pod is being deleted and has no node: no kubelet will confirm the pod's termination. */
 const isUnscheduledTerminating = (pod: Pod) => isTerminating(pod) && !pod.spec?.nodeName;
-const byCreation = (a: Pod, b: Pod) => ((a.metadata?.creationTimestamp ?? '') < (b.metadata?.creationTimestamp ?? '') ? -1 : 1);
+const isEvicted = ({ status }: Pod) => status?.phase === 'Failed' && status.reason === 'Evicted';
+/** Compares terminated pods: evicted pods first, which no controller needs, then older pods, then by name. */
+function byEvictionAndCreation(a: Pod, b: Pod): number {
+  if (isEvicted(a) !== isEvicted(b)) return isEvicted(a) ? -1 : 1;
+  const key = ({ metadata }: Pod) => `${metadata?.creationTimestamp ?? ''} ${metadata?.name ?? ''}`;
+  return key(a) < key(b) ? -1 : 1;
+}
 
 interface PodGcControllerOptions {
   readonly pods: Informer<Pod>;
   readonly nodes: Informer<Node>;
   readonly clock: Clock;
-  /** Number of terminated pods above which the oldest terminated pods are deleted. */
+  /** Number of terminated pods above which terminated pods are deleted, evicted and old ones first. 0: never. */
   readonly terminatedPodThreshold: number;
   /** Time in milliseconds for which a node must be missing before the node's pods are deleted. */
   readonly quarantineMs: number;
@@ -80,7 +86,8 @@ export class PodGcController implements Controller {
     const node = pod.spec?.nodeName;
     if (node && (old === undefined || old.spec?.nodeName !== node) && nodes.get(node) === undefined) keys.push(`${nodePrefix}${node}`);
     if (this.#isStuckTerminating(pod)) keys.push(`${podPrefix}${objectKey(pod)}`);
-    if (isTerminal(pod) && pods.byIndex(terminatedIndex, 'all').length > terminatedPodThreshold) keys.push(terminatedKey);
+    if (terminatedPodThreshold > 0 && isTerminal(pod) && pods.byIndex(terminatedIndex, 'all').length > terminatedPodThreshold)
+      keys.push(terminatedKey);
     return keys;
   }
 
@@ -92,7 +99,7 @@ export class PodGcController implements Controller {
     const { pods, terminatedPodThreshold } = this.#options;
     const terminated = pods.byIndex(terminatedIndex, 'all');
     const excess = Math.max(0, terminated.length - terminatedPodThreshold);
-    for (const pod of terminated.toSorted(byCreation).slice(0, excess))
+    for (const pod of terminated.toSorted(byEvictionAndCreation).slice(0, excess))
       await this.#delete(pod, client, { markFailed: false, markDisrupted: false });
   }
 
@@ -134,15 +141,17 @@ export class PodGcController implements Controller {
   }
 
   async #markFailed(pod: Pod, client: Client, markDisrupted: boolean): Promise<void> {
+    const { uid, resourceVersion, generation } = pod.metadata ?? {};
+    const observedGeneration = generation !== undefined && { observedGeneration: generation };
     const disrupted = {
       type: 'DisruptionTarget',
+      ...observedGeneration,
       status: 'True',
       reason: 'DeletionByPodGC',
       message: 'PodGC: node no longer exists',
       lastTransitionTime: formatTime(this.#options.clock.now()),
     };
-    const { uid, resourceVersion } = pod.metadata ?? {};
-    const status = { phase: 'Failed', ...(markDisrupted && { conditions: [disrupted] }) };
+    const status = { phase: 'Failed', ...observedGeneration, ...(markDisrupted && { conditions: [disrupted] }) };
     // the RBAC role of the controller permits to patch pods/status, not to update it
     await client.patch(
       podResource,
@@ -158,6 +167,7 @@ export default Controllers.plugin({
   id: 'controller-pod-gc',
   declares: { loop: 'pod-garbage-collector' },
   config: z.strictObject({
+    /** Number of terminated pods above which terminated pods are deleted; 0 turns this off. */
     terminatedPodThreshold: z.number().int().min(0).default(12_500),
     /** Seconds for which a node must be missing before the node's pods are deleted. */
     quarantineSeconds: z.number().int().min(0).default(40),

@@ -92,6 +92,7 @@ export class TaintEvictionController implements Controller {
           ...(pod.status?.conditions ?? []).filter(({ type }) => type !== 'DisruptionTarget'),
           {
             type: 'DisruptionTarget',
+            ...(pod.metadata?.generation !== undefined && { observedGeneration: pod.metadata.generation }),
             status: 'True',
             reason: 'DeletionByTaintManager',
             message: 'Taint manager: deleting due to NoExecute taint',

@@ -1,4 +1,4 @@
-import { configMaps, pods, replicaSets, secrets } from '@oarlock/api/resources';
+import { clusterRoles, configMaps, pods, replicaSets, secrets } from '@oarlock/api/resources';
 import type { KubeObject, OwnerReference } from '@oarlock/api/object';
 import garbageCollector from '@oarlock/controllers/api-machinery/garbage-collector/garbage-collector';
 import { controllerPluginContract } from '@oarlock/testing/controller-contract';
@@ -107,6 +107,42 @@ describe('[sig-api-machinery] Garbage collector', () => {
     await api.client().delete(configMaps, at('owner'), {});
     await clock.settle();
     expect(left(api)).toEqual([]);
+  });
+
+  it('leaves a dependent as it is while the kind of one of its owners is unknown', async () => {
+    const { api, clock } = await runControllers([garbageCollector], plain);
+    const [leaving] = api.seed(configMaps, map('leaving'));
+    const unknown = { ...ref(undefined), apiVersion: 'x.io/v1', kind: 'Thing', name: 't', uid: 'thing' };
+    const gone = { ...ref(undefined), name: 'gone', uid: 'gone' };
+    api.seed(secrets, secret('kept', ref(leaving), unknown, gone));
+    await clock.settle();
+    await api.client().delete(configMaps, at('leaving'), { propagationPolicy: 'Foreground' });
+    await clock.advance(60_000);
+    expect(left(api)).toEqual(['leaving', 'kept']);
+    expect(api.object(secrets, at('kept'))?.metadata?.ownerReferences?.map(({ name }) => name)).toEqual(['leaving', 't', 'gone']);
+  });
+
+  it.each([
+    ['reports a cluster-scoped dependent of an object in a namespace, and keeps its references', true, 1],
+    ['keeps the references of a cluster-scoped dependent of an object in a namespace that does not exist', false, 0],
+  ])('%s', async (_case, exists, events) => {
+    const life = await runControllers([garbageCollector], plain);
+    const owner = exists ? life.api.seed(configMaps, map('owner'))[0] : undefined;
+    const ownerReferences = [
+      { ...ref(owner), name: 'owner', uid: owner?.metadata?.uid ?? 'gone' },
+      { ...ref(undefined), kind: 'Node', name: 'n', uid: 'gone-node' },
+    ];
+    life.api.seed(clusterRoles, {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRole',
+      metadata: { name: 'r', ownerReferences },
+      rules: [],
+    });
+    await life.clock.advance(60_000);
+    expect(life.api.object(clusterRoles, { name: 'r' })?.metadata?.ownerReferences).toEqual(ownerReferences);
+    expect(life.messages('OwnerRefInvalidNamespace')).toEqual(
+      Array(events).fill(`ownerRef [v1/ConfigMap, namespace: , name: owner, uid: ${owner?.metadata?.uid}] does not exist in namespace ""`),
+    );
   });
 
   it('deletes dependents whose owner is in another namespace', async () => {

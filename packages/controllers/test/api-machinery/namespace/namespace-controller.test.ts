@@ -115,6 +115,22 @@ describe('namespace-controller', () => {
     });
   });
 
+  it('keeps conditions of other clients', async () => {
+    const { api, clock } = await runControllers([namespaceController], {
+      defaults: false,
+      seed: (memory) => {
+        memory.seed(configMaps, { metadata: { namespace: 'd', name: 'a', finalizers: ['test/hold'] } });
+        const condition = { type: 'example.com/Synced', status: 'True', reason: 'Synced', message: '' };
+        memory.seed(namespaces, { metadata: { name: 'd' }, spec: { finalizers: ['kubernetes'] }, status: { conditions: [condition] } });
+      },
+    });
+    await api.client().delete(namespaces, { name: 'd' });
+    await clock.settle();
+    const types = api.object(namespaces, { name: 'd' })?.status?.conditions?.map(({ type }) => type);
+    expect(types).toHaveLength(6);
+    expect(types?.[0]).toBe('example.com/Synced');
+  });
+
   it('reports the messages of the API server unchanged, in alphabetical order', async () => {
     const { api } = await terminating((memory) => {
       const handle = memory.handler.handle.bind(memory.handler);

@@ -4,7 +4,7 @@ import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import daemonSet from '@oarlock/controllers/apps/daemon-set/daemon-set-controller';
 import { targetNode } from '@oarlock/controllers/apps/daemon-set/placement';
 import { controllerPluginContract } from '@oarlock/testing/controller-contract';
-import { setPodTerminated, isLive, isPodReady, setPodReady, simulateKubelet } from '@oarlock/testing/simulated-pods';
+import { setPodTerminated, isLive, isPodReady, setPodReady, setPodStatus, simulateKubelet } from '@oarlock/testing/simulated-pods';
 import type { MemoryApi } from '@oarlock/testing/memory-api';
 import { describe, expect, it } from 'vitest';
 import { at, runControllers } from '../../support/running-controllers.ts';
@@ -177,6 +177,63 @@ describe('DaemonSetController', () => {
     expect(images(alive(api))).toEqual(['a:1', 'a:1', 'a:1', 'a:2']);
     await life.whenIdle();
     expect(images(alive(api))).toEqual(['a:2', 'a:2', 'a:2']);
+  });
+
+  it('counts unavailable old pods against maxUnavailable', async () => {
+    const life = await runControllers([daemonSet], { seed: three });
+    const { api, clock } = life;
+    await api.client().create(daemonSets, set());
+    await life.whenIdle();
+    const broken = alive(api).find((pod) => targetNode(pod) === 'n3') as Pod;
+    await setPodStatus(api, broken, { conditions: [{ type: 'Ready', status: 'False' }] });
+    await patch(api, { template: template('a:2') });
+    await clock.settle();
+    expect(api.object(pods, at(broken.metadata?.name ?? ''))).toBeUndefined();
+    expect(images(alive(api).filter(isPodReady))).toEqual(['a:1', 'a:1']);
+  });
+
+  it('with maxSurge creates no pod on a node that needs none any more, and leaves it when enough pods are available', async () => {
+    const life = await runControllers([daemonSet], { seed: three });
+    const { api, clock } = life;
+    const updateStrategy = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 3, maxUnavailable: 0 } };
+    await api.client().create(daemonSets, set({ updateStrategy }));
+    await life.whenIdle();
+    await api.client().patch(nodes, { name: 'n1' }, 'merge', { spec: { taints: [{ key: 'x', effect: 'NoSchedule' }] } });
+    await life.whenIdle();
+    await patch(api, { template: template('a:2') });
+    await clock.settle();
+    // 3 pods are available and 2 are desired
+    expect(where(api)).toEqual(['n2', 'n2', 'n3', 'n3']);
+    await life.whenIdle();
+    expect(where(api)).toEqual(['n2', 'n3']);
+    expect(images(alive(api))).toEqual(['a:2', 'a:2']);
+  });
+
+  it('replaces a deleted pod that has terminated, although a finalizer keeps it', async () => {
+    const life = await runControllers([daemonSet], { seed: three });
+    const { api, clock } = life;
+    await api.client().create(daemonSets, set());
+    await life.whenIdle();
+    const pod = alive(api).find((each) => targetNode(each) === 'n1') as Pod;
+    await api.client().patch(pods, at(pod.metadata?.name ?? ''), 'merge', { metadata: { finalizers: ['test/hold'] } });
+    await api.client().delete(pods, at(pod.metadata?.name ?? ''));
+    await clock.settle();
+    expect(where(api)).toEqual(['n2', 'n3']);
+    await setPodStatus(api, pod, { phase: 'Succeeded' });
+    await life.whenIdle();
+    expect(where(api)).toEqual(['n1', 'n2', 'n3']);
+    expect(api.object(pods, at(pod.metadata?.name ?? ''))).toBeDefined();
+  });
+
+  it('keeps observedGeneration while it waits for its own creations', async () => {
+    const life = await runControllers([daemonSet], { seed: three });
+    const { api, clock } = life;
+    api.dropWatches(pods);
+    await api.client().create(daemonSets, set());
+    await clock.settle();
+    await patch(api, { template: template('a:2') });
+    await clock.settle();
+    expect(api.object(daemonSets, at('agent'))).toMatchObject({ metadata: { generation: 2 }, status: { observedGeneration: 1 } });
   });
 
   it('with OnDelete replaces a pod only after it is deleted', async () => {

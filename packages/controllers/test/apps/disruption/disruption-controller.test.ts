@@ -129,7 +129,7 @@ describe('DisruptionController', () => {
     expect(allowed(api)).toMatchObject({
       status: 'False',
       reason: 'SyncFailed',
-      message: 'Thing.x.io does not implement the scale subresource',
+      message: 'no matches for kind "Thing" in version "x.io/v1"',
     });
   });
 
@@ -143,6 +143,39 @@ describe('DisruptionController', () => {
     expect(life.messages('CalculateExpectedPodCountFailed')[0]).toBe(
       'Failed to calculate the number of expected pods: jobs.batch does not implement the scale subresource',
     );
+  });
+
+  it.each([
+    ['does not exist', undefined],
+    ['is another object of the same name', 'other'],
+  ])('allows no disruption if the controller of a pod %s', async (_case, uid) => {
+    const life = await runControllers([disruption], { seed: four });
+    const { api, clock } = life;
+    await api.client().create(podDisruptionBudgets, make({ maxUnavailable: 1 }));
+    await clock.settle();
+    expect(status(api)).toMatchObject({ disruptionsAllowed: 1, observedGeneration: 1 });
+    api.remove(replicaSets, at('web'));
+    if (uid !== undefined) api.seed(replicaSets, { ...set, metadata: { ...set.metadata, uid } });
+    await api.client().patch(podDisruptionBudgets, at('budget'), 'merge', { spec: { maxUnavailable: 2 } });
+    await clock.settle();
+    expect(status(api)).toMatchObject({ disruptionsAllowed: 0, observedGeneration: 1 });
+    const message = 'found no controllers for pod "p1"';
+    expect(allowed(api)).toMatchObject({ status: 'False', reason: 'SyncFailed', message, observedGeneration: 1 });
+    expect(life.messages('CalculateExpectedPodCountFailed')).toContain(`Failed to calculate the number of expected pods: ${message}`);
+  });
+
+  it('warns of a pod with several budgets', async () => {
+    const life = await runControllers([disruption], {
+      seed(api) {
+        for (const name of ['second', 'first'])
+          api.seed(podDisruptionBudgets, { ...make({ minAvailable: 1 }), metadata: { namespace: 'd', name } });
+      },
+    });
+    life.api.seed(pods, pod('p1'));
+    await life.clock.settle();
+    expect(life.messages('MultiplePodDisruptionBudgets')).toEqual([
+      'Pod "d"/"p1" matches multiple PodDisruptionBudgets.  Chose "first" arbitrarily.',
+    ]);
   });
 
   it('allows no disruption if the budget has neither minAvailable nor maxUnavailable', async () => {
@@ -163,6 +196,22 @@ describe('DisruptionController', () => {
     expect(mark()).toBe('True');
     await clock.advance(1_000);
     expect(mark()).toBe('False');
+    expect(api.object(pods, at('p1'))?.status?.conditions).toEqual([
+      { type: 'DisruptionTarget', status: 'False', observedGeneration: 1, lastTransitionTime: formatTime(clock.now()) },
+    ]);
+  });
+
+  it('keeps the DisruptionTarget condition that a kubelet set', async () => {
+    const { api, clock } = await runControllers([disruption], { seed: four });
+    const condition = {
+      type: 'DisruptionTarget',
+      status: 'True',
+      reason: 'TerminationByKubelet',
+      lastTransitionTime: formatTime(clock.now()),
+    };
+    await setPodStatus(api, pod('p1'), { conditions: [condition] });
+    await clock.advance(600_000);
+    expect(api.object(pods, at('p1'))?.status?.conditions).toEqual([condition]);
   });
 });
 

@@ -114,6 +114,37 @@ describe('CronJobController', () => {
     expect(all(api)).toEqual([]);
   });
 
+  it.each([
+    ['schedule', { schedule: '* * * * *' }],
+    ['time zone', { schedule: '*/30 * * * *', timeZone: 'Asia/Kathmandu' }],
+  ])('starts no Job for times before a change of its %s', async (_field, change) => {
+    const life = await start(make({ schedule: '0 0 1 1 *' }));
+    const { api, clock } = life;
+    await clock.advance(150 * minute);
+    expect(all(api)).toEqual([]);
+    await api.client().patch(cronJobs, at('tick'), 'merge', { spec: change });
+    await clock.settle();
+    expect(all(api)).toEqual([]);
+    expect(life.messages('TooManyMissedTimes')).toEqual([]);
+    await clock.advance(30 * minute + 200);
+    expect(all(api).length).toBeGreaterThan(0);
+    const scheduled = all(api).map(({ metadata }) =>
+      Date.parse(metadata?.annotations?.['batch.kubernetes.io/cronjob-scheduled-timestamp'] ?? ''),
+    );
+    expect(Math.min(...scheduled)).toBeGreaterThan(clock.now() - 30 * minute - 200);
+  });
+
+  it('writes the scheduled time in UTC unless it has a time zone', async () => {
+    const stamp = async (timeZone: string | undefined) => {
+      const { api, clock } = await runControllers([cronJob], { options: { config: { timeZone: 'Asia/Kathmandu' } } });
+      await api.client().create(cronJobs, make(timeZone === undefined ? {} : { timeZone }));
+      await clock.advance(minute + 200);
+      return all(api)[0]?.metadata?.annotations?.['batch.kubernetes.io/cronjob-scheduled-timestamp'];
+    };
+    expect(await stamp(undefined)).toMatch(/:00Z$/);
+    expect(await stamp('Asia/Kathmandu')).toMatch(/:00\+05:45$/);
+  });
+
   it('should not schedule jobs when suspended', async () => {
     const { api, clock } = await start(make({ suspend: true }));
     await clock.advance(5 * minute);

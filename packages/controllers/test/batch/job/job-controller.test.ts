@@ -244,6 +244,16 @@ describe('JobController', () => {
     ]);
   });
 
+  it('counts the pods that it deletes as terminating in the status with the condition FailureTarget', async () => {
+    const life = await start(make({ parallelism: 2, activeDeadlineSeconds: 5 }));
+    await life.clock.advance(5_000);
+    const interim = life.api.requests
+      .filter(({ verb, resource, subresource }) => verb === 'update' && resource.resource === 'jobs' && subresource === 'status')
+      .map(({ body }) => (body as Job).status)
+      .find((each) => each?.conditions?.some(({ type }) => type === 'FailureTarget'));
+    expect(interim).toMatchObject({ active: 0, ready: 0, terminating: 2 });
+  });
+
   it('fails the Job after activeDeadlineSeconds', async () => {
     const life = await start(make({ activeDeadlineSeconds: 60 }));
     await life.clock.advance(60_000);

@@ -23,13 +23,17 @@ const pod = (name: string, ips: readonly string[], more: Partial<Pod> = {}): Pod
   status: { phase: 'Running', podIP: ips[0] ?? '', podIPs: ips.map((ip) => ({ ip })), conditions: [{ type: 'Ready', status: 'True' }] },
   ...more,
 });
+const n1 = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } };
 const slices = (api: MemoryApi) => api.objects(endpointSlices, 'd');
 
 describe('EndpointSliceController', () => {
   it('creates slices for each IP family of a Service', async () => {
     const { api, clock } = await runControllers([endpointSlice], {
       ...plain,
-      seed: (memory) => void memory.seed(pods, pod('p', ['10.0.0.1', 'fd00::1'])),
+      seed: (memory) => {
+        memory.seed(nodes, n1);
+        memory.seed(pods, pod('p', ['10.0.0.1', 'fd00::1']));
+      },
     });
     await api.client().create(services, service({ selector: { app: 'web' }, ipFamilies: ['IPv4', 'IPv6'] }));
     await clock.settle();
@@ -42,12 +46,54 @@ describe('EndpointSliceController', () => {
   it('publishes terminating pods as serving and not ready', async () => {
     const { api, clock } = await runControllers([endpointSlice], {
       ...plain,
-      seed: (memory) => void memory.seed(pods, pod('p', ['10.0.0.1'])),
+      seed: (memory) => {
+        memory.seed(nodes, n1);
+        memory.seed(pods, pod('p', ['10.0.0.1']));
+      },
     });
     await api.client().create(services, service({ selector: { app: 'web' } }));
     await api.client().delete(pods, at('p'));
     await clock.settle();
     expect(slices(api)[0]?.endpoints?.[0]?.conditions).toEqual({ ready: false, serving: true, terminating: true });
+  });
+
+  it('publishes no pods of nodes that do not exist, and reports them', async () => {
+    const elsewhere = { spec: { nodeName: 'gone', containers: [{ name: 'c', image: 'a' }] } };
+    const life = await runControllers([endpointSlice], {
+      ...plain,
+      seed: (memory) => {
+        memory.seed(nodes, n1);
+        memory.seed(pods, pod('p', ['10.0.0.1']), pod('q', ['10.0.0.2'], elsewhere));
+      },
+    });
+    await life.api.client().create(services, service({ selector: { app: 'web' } }));
+    await life.clock.settle();
+    expect(slices(life.api).flatMap(({ endpoints: some }) => some ?? [])).toMatchObject([{ addresses: ['10.0.0.1'] }]);
+    expect(life.messages('FailedToUpdateEndpointSlices')[0]).toBe(
+      'Error updating Endpoint Slices for Service d/web: skipping Pod q for Service d/web: Node gone Not Found',
+    );
+    life.api.seed(nodes, { ...n1, metadata: { name: 'gone' } });
+    await life.clock.settle();
+    expect(slices(life.api).flatMap(({ endpoints: some }) => some ?? [])).toHaveLength(2);
+  });
+
+  it('keeps the name of a slice when endpoints appear, change their ports and disappear', async () => {
+    const { api, clock } = await runControllers([endpointSlice], { ...plain, seed: (memory) => void memory.seed(nodes, n1) });
+    await api.client().create(services, service({ selector: { app: 'web' } }));
+    await clock.settle();
+    const [{ metadata } = {}] = slices(api);
+    const now = () =>
+      slices(api).map(({ metadata: { uid } = {}, ports, endpoints: some }) => [uid, ports?.map(({ port }) => port), some?.length]);
+    expect(now()).toEqual([[metadata?.uid, [], 0]]);
+    api.seed(pods, pod('p', ['10.0.0.1']));
+    await clock.settle();
+    expect(now()).toEqual([[metadata?.uid, [8080], 1]]);
+    await api.client().patch(services, at('web'), 'merge', { spec: { ports: [{ name: 'http', port: 80, targetPort: 9090 }] } });
+    await clock.settle();
+    expect(now()).toEqual([[metadata?.uid, [9090], 1]]);
+    api.remove(pods, at('p'));
+    await clock.settle();
+    expect(now()).toEqual([[metadata?.uid, [], 0]]);
   });
 
   it('adds node hints without a known zone', async () => {
@@ -67,7 +113,10 @@ describe('EndpointSliceController', () => {
   });
 
   it('and EndpointsController annotate the time of the change', async () => {
-    const { api, clock } = await runControllers([endpointSlice, endpointsLoop], plain);
+    const { api, clock } = await runControllers([endpointSlice, endpointsLoop], {
+      ...plain,
+      seed: (memory) => void memory.seed(nodes, n1),
+    });
     const noted = () =>
       [slices(api)[0], api.object(endpoints, at('web'))].map(
         (each) => each?.metadata?.annotations?.['endpoints.kubernetes.io/last-change-trigger-time'],
@@ -158,6 +207,29 @@ describe('topology hints', () => {
     api.seed(nodes, node('c2', 'c', '16'));
     await clock.settle();
     expect(zones(api)['c']).toBeGreaterThan(2);
+  });
+
+  it('are reported when they begin and while they cannot be allocated', async () => {
+    const life = await runControllers([endpointSlice], {
+      ...plain,
+      seed: (memory) => {
+        memory.seed(nodes, node('a1', 'a', '4'), node('b1', 'b', '4'));
+        memory.seed(pods, on('1', 'a1'), on('2', 'b1'));
+        memory.seed(services, auto);
+      },
+    });
+    const { api, clock } = life;
+    await clock.settle();
+    const enabled = 'Topology Aware Hints has been enabled, addressType: IPv4';
+    expect(life.messages('TopologyAwareHintsEnabled')).toEqual([enabled]);
+    expect(life.messages('TopologyAwareHintsDisabled')).toEqual([]);
+    api.remove(pods, at('2'));
+    await clock.settle();
+    const tooFew = 'Insufficient number of endpoints, impossible to safely allocate proportionally, addressType: IPv4';
+    expect(new Set(life.messages('TopologyAwareHintsDisabled'))).toEqual(new Set([tooFew]));
+    api.seed(pods, on('2', 'b1'));
+    await clock.settle();
+    expect(life.messages('TopologyAwareHintsEnabled')).toEqual([enabled, enabled]);
   });
 
   it.each([

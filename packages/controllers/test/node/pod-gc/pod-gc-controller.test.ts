@@ -27,7 +27,10 @@ describe('PodGcController', () => {
       metadata: { deletionGracePeriodSeconds: 0 },
       status: {
         phase: 'Failed',
-        conditions: [{ type: 'DisruptionTarget', reason: 'DeletionByPodGC', message: 'PodGC: node no longer exists' }],
+        observedGeneration: 1,
+        conditions: [
+          { type: 'DisruptionTarget', observedGeneration: 1, reason: 'DeletionByPodGC', message: 'PodGC: node no longer exists' },
+        ],
       },
     });
   });
@@ -66,21 +69,32 @@ describe('PodGcController', () => {
     expect(named(api.objects(pods, 'd'))).toEqual(['staying']);
   });
 
-  it('keeps the newest terminated pods up to the threshold', async () => {
-    const done = (name: string, day: number): Pod => ({
+  it.each([
+    ['the newest terminated pods up to the threshold, and no evicted pod before them', 2, ['c', 'd']],
+    ['the pod with the later name of pods of the same age', 1, ['d']],
+    ['all terminated pods if the threshold is 0', 0, ['a', 'b', 'c', 'd', 'evicted']],
+  ])('keeps %s', async (_case, terminatedPodThreshold, kept) => {
+    const done = (name: string, day: number, status: Pod['status'] = { phase: 'Succeeded' }): Pod => ({
       ...pod(name, 'n'),
       metadata: { namespace: 'd', name, creationTimestamp: `2025-01-0${day}T00:00:00Z` },
-      status: { phase: 'Succeeded' },
+      status,
     });
     const { api } = await runControllers([podGc], {
       ...plain,
-      options: { config: { terminatedPodThreshold: 2 } },
+      options: { config: { terminatedPodThreshold } },
       seed: (memory) => {
         memory.seed(nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n' } });
-        memory.seed(pods, done('a', 1), done('b', 2), done('c', 3), done('d', 4));
+        memory.seed(
+          pods,
+          done('evicted', 5, { phase: 'Failed', reason: 'Evicted' }),
+          done('d', 3),
+          done('a', 1),
+          done('b', 2),
+          done('c', 3),
+        );
       },
     });
-    expect(named(api.objects(pods, 'd'))).toEqual(['c', 'd']);
+    expect(named(api.objects(pods, 'd'))).toEqual(kept);
   });
 });
 

@@ -11,9 +11,9 @@ import {
 } from '@oarlock/spi/scheduling';
 import { priorityOf } from '../../pod-info/pod-info.ts';
 
-/** Returns the start time of a pod in milliseconds since the epoch; Infinity if the start time is unknown. */
+/** Returns the start time of a pod in milliseconds since the epoch; Infinity if no kubelet has started the pod yet, whatever its age. */
 export const podStartTime = ({ pod }: PodInfo): number => {
-  const time = pod.status?.startTime ?? pod.metadata?.creationTimestamp;
+  const time = pod.status?.startTime;
   return time === undefined || time === null ? Number.POSITIVE_INFINITY : Date.parse(time);
 };
 /** Compares pods: higher priority first, then earlier start time (MoreImportantPod upstream). */

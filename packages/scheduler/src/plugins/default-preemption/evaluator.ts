@@ -29,7 +29,10 @@ export class PreemptionEvaluator {
     this.#budgets = budgets;
   }
 
-  /** Evaluates nodes in dry runs until there are enough candidates. Each call starts at the node after the last one evaluated. */
+  /**
+   * Evaluates nodes in dry runs until there are enough candidates, one of which violates no PodDisruptionBudget. Each call starts at the node
+   * after the last one evaluated.
+   */
   findCandidates(
     state: CycleState,
     { pod, rejections, candidateLimits: { minCandidateNodesAbsolute, minCandidateNodesPercentage } }: CandidateSearch,
@@ -38,15 +41,18 @@ export class PreemptionEvaluator {
     const enough = Math.max(1, minCandidateNodesAbsolute, Math.floor((names.length * minCandidateNodesPercentage) / 100));
     const candidates: PreemptionCandidate[] = [];
     const nodeToStatus: Candidates['nodeToStatus'] = new Map();
+    let hasNonViolatingCandidate = false;
     let evaluated = 0;
-    for (; evaluated < names.length && candidates.length < enough; evaluated++) {
+    for (; evaluated < names.length && !(hasNonViolatingCandidate && candidates.length >= enough); evaluated++) {
       const name = names[(this.#nextStartIndex + evaluated) % names.length] ?? '';
       const dryRun = state.dryRun?.(pod, name);
       if (dryRun === undefined) continue;
       try {
         const result = selectVictimsOnNode(dryRun, pod, this.#budgets);
-        if ('victims' in result) candidates.push(result);
-        else nodeToStatus.set(name, { plugin: 'DefaultPreemption', status: result });
+        if ('victims' in result) {
+          candidates.push(result);
+          hasNonViolatingCandidate ||= result.pdbViolations === 0;
+        } else nodeToStatus.set(name, { plugin: 'DefaultPreemption', status: result });
       } finally {
         dryRun.revert();
       }

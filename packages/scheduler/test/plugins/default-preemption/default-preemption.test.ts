@@ -214,10 +214,37 @@ describe('DefaultPreemption', () => {
   });
 });
 
+describe('limits of candidates', () => {
+  it('do not end the search before a node violates no PodDisruptionBudget', async () => {
+    w.stop();
+    const args = { minCandidateNodesAbsolute: 1, minCandidateNodesPercentage: 0 };
+    w = testScheduler({ profiles: [{ pluginConfig: [{ name: 'DefaultPreemption', args }] }] });
+    w.seedNodes(...['a', 'b', 'c'].map((name) => node(name, {}, { cpu: '1' })));
+    const guarded = { app: 'guarded' };
+    w.api.seed(
+      pods,
+      pod('1', asking('800m', 1, on('a')), guarded),
+      pod('2', asking('800m', 1, on('b')), guarded),
+      held(pod('3', asking('800m', 2, on('c')))),
+    );
+    w.api.seed(podDisruptionBudgets, {
+      apiVersion: 'policy/v1',
+      kind: 'PodDisruptionBudget',
+      metadata: { namespace: 'd', name: 'guarded' },
+      spec: { selector: { matchLabels: guarded } },
+      status: { currentHealthy: 2, desiredHealthy: 2, expectedPods: 2, disruptionsAllowed: 0 },
+    });
+    await w.start();
+    await w.submit(pod('high', asking('800m', 1000)));
+    expect(w.podOf('high')?.status?.nominatedNodeName).toBe('c');
+  });
+});
+
 describe('candidate selection', () => {
   const victim = (name: string, priority: number, startTime?: string) => {
     const one = pod(name, { priority });
-    return newPodInfo(startTime === undefined ? one : { ...one, status: { startTime } });
+    const metadata = { ...one.metadata, creationTimestamp: '2025-01-01T00:00:00Z' };
+    return newPodInfo({ ...one, metadata, ...(startTime !== undefined && { status: { startTime } }) });
   };
   const early = '2026-01-01T00:00:00Z';
   const late = '2026-01-02T00:00:00Z';
@@ -242,6 +269,7 @@ describe('candidate selection', () => {
       { pdbViolations: 0, victims: [victim('1', -5), victim('2', -5)] },
       { pdbViolations: 0, victims: [victim('3', -5)] },
     ],
+    ['no start', { pdbViolations: 0, victims: [victim('1', 5, late)] }, { pdbViolations: 0, victims: [victim('2', 5)] }],
     ['latest start', { pdbViolations: 0, victims: [victim('1', 5, early)] }, { pdbViolations: 0, victims: [victim('2', 5, late)] }],
   ] as const;
   it.each(cases)('%s', (_name, worse, better) => {
