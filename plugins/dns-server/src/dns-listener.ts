@@ -1,6 +1,7 @@
 import { createSocket, type RemoteInfo, type Socket as DatagramSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer, isIPv6, type BlockList, type Server, type Socket } from 'node:net';
+import { SourceShares } from '@oarlock/primitives/concurrency/source-shares';
 import type { Logger } from '@oarlock/primitives/logger';
 import { encode, type Packet } from 'dns-packet';
 import { compressNames } from './message/compress-names.ts';
@@ -15,13 +16,16 @@ export interface ListenerOptions {
   readonly clients: BlockList;
   /** Returns true for the address of a node, which is also accepted: queries of pods on other nodes may have their node's address. */
   readonly isNode: (address: string) => boolean;
-  readonly responder: Responder;
+  readonly responder: Pick<Responder, 'respond'>;
+  /** Called when a TCP connection is rejected because all places, or the client's share of them, are in use. */
+  readonly onRejectedConnection: () => void;
   readonly log: Logger;
 }
 
 const headerBytes = 12;
 const isResponse = 0x80;
 const plainDatagram = 512; // RFC 1035, 4.2.1
+/** The maximum number of TCP connections, of which a client takes its share only. */
 const maxConnections = 256;
 const idleMs = 10_000;
 const maxQueryBytes = 4096;
@@ -35,6 +39,7 @@ export class DnsListener {
   #udp: DatagramSocket | undefined;
   #tcp: Server | undefined;
   readonly #sockets = new Set<Socket>();
+  readonly #shares = new SourceShares(maxConnections);
 
   constructor(options: ListenerOptions) {
     this.#options = options;
@@ -94,6 +99,7 @@ export class DnsListener {
       this.#connection(socket);
     });
     tcp.maxConnections = maxConnections;
+    tcp.on('drop', this.#options.onRejectedConnection);
     const listening = once(tcp, 'listening');
     tcp.listen(udp.address().port, address);
     this.#tcp = tcp;
@@ -105,12 +111,12 @@ export class DnsListener {
 
   #isAllowedClient(address: string | undefined): boolean {
     if (address === undefined) return false;
-    const plain = address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address.replace(/%.*$/, '');
+    const plain = plainAddress(address);
     return this.#options.clients.check(plain, isIPv6(plain) ? 'ipv6' : 'ipv4') || this.#options.isNode(plain);
   }
 
   async #datagram(socket: DatagramSocket, message: Buffer, { address, port }: RemoteInfo): Promise<void> {
-    const answer = await this.#answer(message, false);
+    const answer = await this.#answer(message, { source: plainAddress(address), anySize: false });
     if (answer === undefined || socket !== this.#udp) return;
     socket.send(answer, port, address, (error) => {
       if (error) this.#options.log.debug({ err: error, address }, 'a response could not be sent');
@@ -122,59 +128,28 @@ export class DnsListener {
       socket.destroy();
       return;
     }
+    const source = plainAddress(socket.remoteAddress ?? '');
+    if (!this.#shares.take(source)) {
+      this.#options.onRejectedConnection();
+      socket.resetAndDestroy();
+      return;
+    }
     this.#sockets.add(socket);
-    let received: Buffer = Buffer.alloc(0);
-    let working = 0;
-    let ended = false;
-    const finish = () => {
-      if (ended && working === 0) socket.end();
-    };
     socket.setTimeout(idleMs, () => socket.destroy());
     socket.on('error', () => socket.destroy());
     socket.on('close', () => {
       this.#sockets.delete(socket);
+      this.#shares.release(source);
     });
-    socket.on('end', () => {
-      ended = true;
-      finish();
-    });
-    const next = () => {
-      while (received.length >= 2 && working < maxPipelined) {
-        const length = received.readUInt16BE(0);
-        if (length > maxQueryBytes) {
-          socket.destroy();
-          return;
-        }
-        if (received.length < 2 + length) break;
-        const message = received.subarray(2, 2 + length);
-        received = received.subarray(2 + length);
-        working += 1;
-        void this.#answer(message, true).then((answer) => {
-          working -= 1;
-          if (answer === undefined) socket.destroy();
-          else if (!socket.destroyed) {
-            const head = Buffer.alloc(2);
-            head.writeUInt16BE(answer.length);
-            socket.write(Buffer.concat([head, answer]));
-          }
-          if (socket.isPaused()) socket.resume();
-          next();
-          finish();
-        });
-      }
-    };
-    socket.on('data', (chunk: Buffer) => {
-      received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
-      if (working >= maxPipelined) socket.pause();
-      next();
-    });
+    answerQueries(socket, (message) => this.#answer(message, { source, anySize: true }));
   }
 
   /** Returns the response to a message; undefined if the message is not a query and gets no response. */
-  async #answer(message: Buffer, anySize: boolean): Promise<Buffer | undefined> {
+  async #answer(message: Buffer, { source, anySize }: { readonly source: string; readonly anySize: boolean }): Promise<Buffer | undefined> {
     if (message.length < headerBytes || ((message[2] ?? 0) & isResponse) !== 0) return undefined;
     const query = decodeMessage(message);
-    const packet = query === undefined ? errorReply(message.readUInt16BE(0), rcodes.FORMERR) : await this.#options.responder.respond(query);
+    const packet =
+      query === undefined ? errorReply(message.readUInt16BE(0), rcodes.FORMERR) : await this.#options.responder.respond(query, source);
     let bytes: Buffer;
     try {
       bytes = compressNames(encode(packet));
@@ -186,6 +161,58 @@ export class DnsListener {
     const space = anySize ? 65_535 : Math.min(largestDatagram, Math.max(plainDatagram, offered));
     return bytes.length <= space ? bytes : encode(truncate(packet));
   }
+}
+
+/** Returns an address without the prefix of an IPv4 one and without a zone. */
+const plainAddress = (address: string): string =>
+  address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address.replace(/%.*$/, '');
+
+/** Answers the queries of a TCP connection. Reads no further queries while many are in progress, or while the client does not read responses. */
+function answerQueries(socket: Socket, answer: (message: Buffer) => Promise<Buffer | undefined>): void {
+  let received: Buffer = Buffer.alloc(0);
+  let working = 0;
+  let ended = false;
+  const isBusy = () => working >= maxPipelined || socket.writableNeedDrain;
+  const finish = () => {
+    if (ended && working === 0 && !socket.writableNeedDrain) socket.end();
+  };
+  const begin = async (message: Buffer) => {
+    working += 1;
+    const response = await answer(message);
+    working -= 1;
+    if (response === undefined) socket.destroy();
+    else if (!socket.destroyed) {
+      const head = Buffer.alloc(2);
+      head.writeUInt16BE(response.length);
+      socket.write(Buffer.concat([head, response]));
+    }
+    next();
+  };
+  const next = () => {
+    while (received.length >= 2 && !isBusy() && !socket.destroyed) {
+      const length = received.readUInt16BE(0);
+      if (length > maxQueryBytes) {
+        socket.destroy();
+        return;
+      }
+      if (received.length < 2 + length) break;
+      const message = received.subarray(2, 2 + length);
+      received = received.subarray(2 + length);
+      void begin(message);
+    }
+    if (isBusy()) socket.pause();
+    else if (socket.isPaused()) socket.resume();
+    finish();
+  };
+  socket.on('drain', next);
+  socket.on('end', () => {
+    ended = true;
+    finish();
+  });
+  socket.on('data', (chunk: Buffer) => {
+    received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
+    next();
+  });
 }
 
 /** Returns a truncated response without records, after which the client repeats the query over TCP. */

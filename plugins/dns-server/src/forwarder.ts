@@ -2,6 +2,7 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { connect, isIPv6 } from 'node:net';
 import type { Clock } from '@oarlock/primitives/clock';
+import { SourceShares } from '@oarlock/primitives/concurrency/source-shares';
 import { encode, type DecodedPacket, type Question } from 'dns-packet';
 import { decodeMessage, opt, rcodeOf, rcodes, truncated } from './message/message.ts';
 
@@ -20,12 +21,20 @@ export interface ForwarderOptions {
   /** The maximum size of all cached responses in bytes on the wire. */
   readonly cachedBytes: number;
   readonly longestMs: number;
-  /** The maximum number of concurrent queries. Further queries are rejected. */
+  /** The maximum number of concurrent queries, of which a source takes its share only. Further queries are rejected. */
   readonly maxConcurrent: number;
   readonly randomId: () => number;
 }
 
 const longestTcp = 65_535;
+
+/** The client has its share of the concurrent queries. */
+export class TooManyQueries extends Error {
+  override readonly name = 'TooManyQueries';
+  constructor(source: string) {
+    super(`too many concurrent queries of ${source}`);
+  }
+}
 
 /** A response, and its size in bytes. */
 interface Received {
@@ -47,19 +56,32 @@ export class Forwarder {
   #cachedBytes = 0;
   readonly #underWay = new Map<string, Promise<DecodedPacket>>();
   readonly #stopping = new AbortController();
+  readonly #shares: SourceShares;
 
   constructor(options: ForwarderOptions) {
     this.#options = options;
+    this.#shares = new SourceShares(options.maxConcurrent);
   }
 
-  /** Returns the response of the first upstream server that answers. @throws Error if no server answers; the queried name may exist nevertheless */
-  async ask(question: Question, dnssec: boolean): Promise<DecodedPacket> {
+  /**
+   * Returns the response of the first upstream server that answers. `source` is the address of the client: queries that wait count for its share, also
+   * if they wait for an equal one.
+   * @throws TooManyQueries if the source has its share
+   * @throws Error if no server answers; the queried name may exist nevertheless
+   */
+  async ask(question: Question, { dnssec, source }: { readonly dnssec: boolean; readonly source: string }): Promise<DecodedPacket> {
     const key = `${question.name.toLowerCase()} ${question.type} ${question.class} ${dnssec}`;
     const known = this.#cached(key);
     if (known !== undefined) return known;
-    const pending = this.#underWay.get(key);
-    if (pending !== undefined) return pending;
-    if (this.#underWay.size >= this.#options.maxConcurrent) throw new Error('too many concurrent queries');
+    if (!this.#shares.take(source)) throw new TooManyQueries(source);
+    try {
+      return await (this.#underWay.get(key) ?? this.#begin(key, question, dnssec));
+    } finally {
+      this.#shares.release(source);
+    }
+  }
+
+  #begin(key: string, question: Question, dnssec: boolean): Promise<DecodedPacket> {
     const answer = this.#askAll(question, dnssec)
       .then((received) => {
         this.#store(key, received);

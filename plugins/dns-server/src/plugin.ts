@@ -9,6 +9,7 @@ import { Cluster } from '@oarlock/spi/cluster';
 import { Dns } from '@oarlock/spi/dns';
 import { blockListOf } from '@oarlock/api/net/block-list';
 import { parseCIDR } from '@oarlock/api/net/cidr';
+import { Counter, type Registry } from 'prom-client';
 import { z } from 'zod';
 import { ClusterZone } from './cluster-zone.ts';
 import { DnsListener } from './dns-listener.ts';
@@ -58,16 +59,14 @@ export default Dns.plugin({
   id: 'dns-server',
   config,
   needs: { facts: Cluster, informers: optional(Informers) },
-  create({ config: settings, facts, informers }, { clock, log }) {
+  create({ config: settings, facts, informers }, { clock, log, metrics }) {
     const nodeAddresses = informers && addressesOf(informers.forResource(nodes));
     const address = settings.address ?? machineAddress();
     const zone = new ClusterZone(facts.domain, settings.ttlSeconds);
     const upstreams: Upstream[] = [];
     const forwarder = new Forwarder({
       upstreams,
-      stubDomains: new Map(
-        Object.entries(settings.stubDomains).map(([domain, servers]) => [domain, servers.flatMap((text) => upstreamOf(text) ?? [])]),
-      ),
+      stubDomains: stubDomainsOf(settings.stubDomains),
       clock,
       timeoutMs: settings.upstreamTimeoutMs,
       cached: settings.cachedAnswers,
@@ -77,15 +76,15 @@ export default Dns.plugin({
       randomId: () => randomInt(0x1_0000),
     });
     const ownRanges = blockListOf([...facts.podCIDRs, ...facts.serviceCIDRs]);
+    const rejects = rejectCounters(metrics);
     const responder = new Responder({
       zone,
       domain: facts.domain,
       ttlSeconds: settings.ttlSeconds,
       forwarder,
       ownRanges,
-      onFailure: (name, error) => {
-        log.debug({ name, err: error }, 'a query failed');
-      },
+      onFailure: (name, error) => log.debug({ name, err: error }, 'a query failed'),
+      onRejected: () => rejects.queries.inc(),
     });
     const listener = new DnsListener({
       address,
@@ -93,6 +92,7 @@ export default Dns.plugin({
       clients: blockListOf([...facts.podCIDRs, ...facts.serviceCIDRs, ...settings.clients, ...machineRanges()]),
       isNode: (from) => nodeAddresses?.has(from) === true,
       responder,
+      onRejectedConnection: () => rejects.connections.inc(),
       log,
     });
     return {
@@ -119,6 +119,24 @@ export default Dns.plugin({
     };
   },
 });
+
+const stubDomainsOf = (configured: Readonly<Record<string, readonly string[]>>): ReadonlyMap<string, readonly Upstream[]> =>
+  new Map(Object.entries(configured).map(([domain, servers]) => [domain, servers.flatMap((text) => upstreamOf(text) ?? [])]));
+
+function rejectCounters(metrics: Registry): { readonly queries: Counter; readonly connections: Counter } {
+  return {
+    queries: new Counter({
+      name: 'dns_server_forward_max_concurrent_rejects_total',
+      help: 'Queries that were rejected because the client had its share of the concurrent queries to upstream servers.',
+      registers: [metrics],
+    }),
+    connections: new Counter({
+      name: 'dns_server_tcp_connection_rejects_total',
+      help: 'TCP connections that were reset because the client had its share of the connections, or all were in use.',
+      registers: [metrics],
+    }),
+  };
+}
 
 /** Returns the set of all node addresses, which the informer keeps current. */
 function addressesOf(informer: Informer<Node>): ReadonlySet<string> {

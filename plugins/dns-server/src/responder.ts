@@ -1,7 +1,7 @@
 import type { BlockList } from 'node:net';
 import type { Answer, DecodedPacket, Packet, Question } from 'dns-packet';
 import type { ClusterZone } from './cluster-zone.ts';
-import type { Forwarder } from './forwarder.ts';
+import { TooManyQueries, type Forwarder } from './forwarder.ts';
 import { dnssecWanted, opt, optOf, rcodeOf, rcodes } from './message/message.ts';
 import { addressOfReverse, shortest } from './message/reverse-name.ts';
 
@@ -20,6 +20,13 @@ export interface ResponderOptions {
   /** The address ranges of the cluster. Reverse queries for their addresses are not forwarded. */
   readonly ownRanges: BlockList;
   readonly onFailure: (name: string, error: unknown) => void;
+  /** Called when a query is rejected because its client has its share of the queries to upstream servers. */
+  readonly onRejected: () => void;
+}
+
+interface Client {
+  readonly dnssec: boolean;
+  readonly source: string;
 }
 
 interface Reply {
@@ -38,26 +45,31 @@ export class Responder {
     this.#options = options;
   }
 
-  async respond(query: DecodedPacket): Promise<Packet> {
+  /** Returns the response to a query of the client with the address `source`. */
+  async respond(query: DecodedPacket, source: string): Promise<Packet> {
     const [question, ...more] = query.questions ?? [];
     if (((query.flags ?? 0) & opcodeMask) !== 0) return packetOf(query, { rcode: rcodes.NOTIMP, authoritative: false });
     if (question === undefined || more.length > 0) return packetOf(query, { rcode: rcodes.FORMERR, authoritative: false });
     try {
-      return packetOf(query, await this.#reply(question, wantsDnssec(query)));
+      return packetOf(query, await this.#reply(question, { dnssec: wantsDnssec(query), source }));
     } catch (error) {
+      if (error instanceof TooManyQueries) {
+        this.#options.onRejected();
+        return packetOf(query, { rcode: rcodes.REFUSED, authoritative: false }); // as CoreDNS's max_concurrent
+      }
       this.#options.onFailure(question.name, error);
       return packetOf(query, { rcode: rcodes.SERVFAIL, authoritative: false });
     }
   }
 
-  async #reply(question: Question, dnssec: boolean): Promise<Reply> {
+  async #reply(question: Question, client: Client): Promise<Reply> {
     const name = question.name.toLowerCase();
     const inCluster = this.#inCluster(name);
-    if (inCluster !== undefined) return this.#cluster(inCluster, question, dnssec);
+    if (inCluster !== undefined) return this.#cluster(inCluster, question, client);
     const address = addressOfReverse(name);
     const reversed = address === undefined ? undefined : this.#reverse(address, question);
     if (reversed !== undefined) return reversed;
-    return replyOf(await this.#options.forwarder.ask(question, dnssec));
+    return replyOf(await this.#options.forwarder.ask(question, client));
   }
 
   /** Returns the name relative to the cluster domain; undefined if the name is outside the domain. */
@@ -67,7 +79,7 @@ export class Responder {
     return name.endsWith(`.${domain}`) ? name.slice(0, -domain.length - 1) : undefined;
   }
 
-  async #cluster(relative: string, question: Question, dnssec: boolean): Promise<Reply> {
+  async #cluster(relative: string, question: Question, client: Client): Promise<Reply> {
     const { zone, domain, ttlSeconds } = this.#options;
     const { type } = question;
     const chain: Answer[] = [];
@@ -91,7 +103,7 @@ export class Responder {
       if (type === 'CNAME') return { rcode: rcodes.NOERROR, authoritative: true, answers: chain };
       const inside = this.#inCluster(target.toLowerCase());
       if (inside === undefined) {
-        const rest = replyOf(await this.#options.forwarder.ask({ ...question, name: target }, dnssec));
+        const rest = replyOf(await this.#options.forwarder.ask({ ...question, name: target }, client));
         return { ...rest, authoritative: true, answers: [...chain, ...(rest.answers ?? [])] };
       }
       at = inside;

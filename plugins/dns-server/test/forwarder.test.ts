@@ -43,7 +43,11 @@ async function open(reply: (query: DecodedPacket) => readonly Partial<Packet>[],
     () => socket.close(),
     () => forwarder.stop(),
   );
-  return { asked, ask: (name: string, more: Partial<Question> = {}) => forwarder.ask({ name, type: 'A', class: 'IN', ...more }, false) };
+  return {
+    asked,
+    ask: (name: string, more: Partial<Question> = {}, source = '10.244.0.2') =>
+      forwarder.ask({ name, type: 'A', class: 'IN', ...more }, { dnssec: false, source }),
+  };
 }
 
 const addressOf = ({ questions: [question] = [] }: DecodedPacket) =>
@@ -96,5 +100,14 @@ describe('Forwarder', () => {
       ];
     });
     expect((await ask('a.example')).answers).toMatchObject([{ data: '192.0.2.1' }]);
+  });
+
+  it('leaves queries to other clients if one client has as many in progress as it may, also equal ones', async () => {
+    const { ask } = await open((query) => (query.questions?.[0]?.name === 'other.example' ? [{ answers: [addressOf(query)] }] : []));
+    const greedy = ['a', 'b', 'c', 'c', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'].map((name) => ask(`${name}.example`));
+    const outcomes = greedy.map((each) => each.then(String, (error: Error) => error.name));
+    expect((await ask('other.example', {}, '10.244.0.3')).answers).toHaveLength(1);
+    for (const stop of undo.splice(0).reverse()) stop();
+    expect((await Promise.all(outcomes)).filter((name) => name === 'TooManyQueries')).toHaveLength(7);
   });
 });

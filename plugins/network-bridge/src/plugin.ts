@@ -2,6 +2,7 @@ import { optional } from '@oarlock/kernel/slot';
 import { available, unavailable } from '@oarlock/kernel/plugin';
 import { Informers } from '@oarlock/spi/client';
 import { Network } from '@oarlock/spi/network';
+import { networkParts } from '@oarlock/network-cni/exclusive-parts';
 import { z } from 'zod';
 import { BridgeNetwork } from './bridge-network.ts';
 import { findPlugins } from '@oarlock/network-cni/cni/plugins';
@@ -63,7 +64,7 @@ export default Network.plugin({
       ? available
       : unavailable(`CNI plugins ${missing.join(', ')} not found in ${binDirs.join(', ')} (Debian: containernetworking-plugins)`);
   },
-  exclusiveParts: ({ bridge }) => [`the bridge ${bridge}`],
+  exclusiveParts: ({ bridge, ...use }) => [`the bridge ${bridge}`, ...networkParts(use)],
   create({ config, informers }, { log, clock, tracer, dataDir }) {
     const { routes: mode, vxlan } = config;
     const routes =

@@ -1,3 +1,4 @@
+import { networkParts } from '@oarlock/network-cni/exclusive-parts';
 import { access, constants } from 'node:fs/promises';
 import { available, unavailable } from '@oarlock/kernel/plugin';
 import { optional } from '@oarlock/kernel/slot';
@@ -53,7 +54,7 @@ export default Network.plugin({
     }
     return available;
   },
-  exclusiveParts: () => ["the kernel's routes to pods"],
+  exclusiveParts: (use) => ["the kernel's routes to pods", ...networkParts(use)],
   create({ config, informers, client }, { log, clock, tracer, dataDir }) {
     const api = informers && client && { informers, client };
     const ownAddresses = config.upstream !== undefined || (config.addresses === 'blocks' && api !== undefined);

@@ -6,7 +6,7 @@ import { gatewayAddress } from './node-address.ts';
 import { DatagramFlows } from './relay/datagram-flows.ts';
 import { DialServer } from './relay/dial-server.ts';
 import { createEntrance, type EntranceOptions } from './relay/entrance.ts';
-import { SourceShares } from './relay/source-shares.ts';
+import { SourceShares } from '@oarlock/primitives/concurrency/source-shares';
 import type { Target } from './relay/target.ts';
 
 /** A port of the host that leads to a target in the network of the node. */

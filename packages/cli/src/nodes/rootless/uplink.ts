@@ -8,7 +8,7 @@ import { DatagramFlows } from './relay/datagram-flows.ts';
 import { DialServer } from './relay/dial-server.ts';
 import { createEntrance } from './relay/entrance.ts';
 import { OriginalDestinations } from './relay/original-destinations.ts';
-import { SourceShares } from './relay/source-shares.ts';
+import { SourceShares } from '@oarlock/primitives/concurrency/source-shares';
 
 export interface UplinkOptions {
   /** Path of the unix socket of the host's side. */

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import { datagramReader, frameDatagram } from './datagram-frames.ts';
 import { dial, onAccepted } from './dial-client.ts';
-import type { SourceShares } from './source-shares.ts';
+import type { SourceShares } from '@oarlock/primitives/concurrency/source-shares';
 import type { Target } from './target.ts';
 
 export interface DatagramFlowsOptions {

@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:net';
 import { relayConnection } from './dial-client.ts';
-import type { SourceShares } from './source-shares.ts';
+import type { SourceShares } from '@oarlock/primitives/concurrency/source-shares';
 import type { Target } from './target.ts';
 
 export interface EntranceOptions {

@@ -10,7 +10,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { DatagramFlows } from '../../../../src/nodes/rootless/relay/datagram-flows.ts';
 import { relayConnection } from '../../../../src/nodes/rootless/relay/dial-client.ts';
 import { DialServer } from '../../../../src/nodes/rootless/relay/dial-server.ts';
-import { SourceShares } from '../../../../src/nodes/rootless/relay/source-shares.ts';
+import { SourceShares } from '@oarlock/primitives/concurrency/source-shares';
 import type { Target } from '../../../../src/nodes/rootless/relay/target.ts';
 
 let directory: string;

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { DatagramFlows } from '../../../../src/nodes/rootless/relay/datagram-flows.ts';
 import { DialServer } from '../../../../src/nodes/rootless/relay/dial-server.ts';
 import { createEntrance } from '../../../../src/nodes/rootless/relay/entrance.ts';
-import { SourceShares } from '../../../../src/nodes/rootless/relay/source-shares.ts';
+import { SourceShares } from '@oarlock/primitives/concurrency/source-shares';
 
 const places = 16;
 const attacker = '127.0.0.2';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { placesOf, SourceShares } from '../../../../src/nodes/rootless/relay/source-shares.ts';
+import { SourceShares } from '../../src/concurrency/source-shares.ts';
 
 /** Takes places for a source until it has its share, and returns their number. */
 function takeAll(shares: SourceShares, source: string): number {
@@ -31,12 +31,4 @@ it('takes places back once each', () => {
   for (let extra = 0; extra < 5; extra += 1) shares.release('a');
   shares.release('unknown');
   expect(takeAll(shares, 'a')).toBe(2);
-});
-
-it('has as many places as the process may have files', () => {
-  const limits = (files: string) => `Limit  Soft Limit  Hard Limit  Units\nMax open files            ${files}   1048576   files\n`;
-  expect(placesOf(limits('1048576'))).toBe(8192);
-  expect(placesOf(limits('4096'))).toBe(896);
-  expect(placesOf(limits('256'))).toBe(1);
-  expect(placesOf(limits('unlimited'))).toBe(8192);
 });
