@@ -3,11 +3,6 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { joined } from './joined.js';
 
-const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-if (major < 20 || (major === 20 && minor < 19)) {
-  console.error(`oarlock needs Node 20.19 or newer; this is ${process.versions.node}.`);
-  process.exit(1);
-}
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 
 /** Loads the sources if Node runs with the source condition; otherwise the bundled file, or else the compiled modules. */
