@@ -2,7 +2,7 @@
 // Uses only modules of Node, because no package is installed yet.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -53,6 +53,18 @@ function checkNode() {
     fail(
       `Node ${process.versions.node} is too old: Oarlock needs ${minimum.join('.')} or newer.`,
       "Install a current Node LTS from your system's packages or nodejs.org, then run the command again.",
+    );
+  }
+}
+
+/** Exits if a checkout cannot be written: the compiler would fail with its own state. */
+export function checkWritable(folder) {
+  try {
+    accessSync(folder, constants.W_OK);
+  } catch (error) {
+    fail(
+      `The checkout ${folder} cannot be written (${error.code}), and this command installs and builds in it.`,
+      'Make it writable or copy it. If it is built, `npx oarlock up --data-dir DIR` runs a cluster without a change to it.',
     );
   }
 }
@@ -149,6 +161,7 @@ async function installComponents() {
 
 export async function setup({ system = false } = {}) {
   checkNode();
+  checkWritable(root);
   await installPackages('Installing npm packages', root);
   if (system) {
     // tests make the single file where no registry can be reached
