@@ -35,7 +35,7 @@ const withoutProcesses = [
 ].map((path) => `**/${path}.test.ts`);
 /** They change rules and routes of the kernel. */
 const inNetworks = [
-  ...inPackage('node-routes', 'forwarding', 'nft'),
+  ...inPackage('node-routes', 'forwarding', 'nft', 'tap-device'),
   ...inPackages('{network-calico,policy-nftables,proxy-iptables,proxy-nftables}'),
 ];
 /** Files that take more than fifteen seconds. They start first. */
@@ -95,7 +95,7 @@ export function unitTests(built: boolean) {
       test: {
         name: 'alone',
         include: [...measured, ...withProcesses],
-        exclude: [...withoutProcesses, ...exclude],
+        exclude: [...withoutProcesses, ...inNetworks, ...exclude],
         ...loading,
       },
     },

@@ -167,7 +167,7 @@ describe('the sockets on which a cluster listens', () => {
 });
 
 describe('the paths that an API server lists', () => {
-  const open = /^\/(healthz|livez|readyz|version|oarlock\/v1\/ca)$/;
+  const open = /^\/(healthz|livez|readyz|version|console\/|oarlock\/v1\/ca)$/;
   const authenticated = /^\/(api|apis|openapi)(\/|$)/;
   const privileged =
     /^\/((healthz|livez|readyz)\/.+|\.well-known\/openid-configuration|openid\/v1\/jwks|debug\/api_priority_and_fairness\/.+|flagz|statusz|metrics|metrics\/slis|oarlock\/v1\/(authorization|backup|composition|join|plugins|scheduling|spans|traces))$/;
@@ -175,6 +175,7 @@ describe('the paths that an API server lists', () => {
   it('are known, and answer callers without credentials and without rights accordingly', async () => {
     const { paths } = await cluster.api.get<{ readonly paths: readonly string[] }>('/');
     expect(paths.filter((path) => ![open, authenticated, privileged].some((known) => known.test(path)))).toEqual([]);
+    expect(await Promise.all([anonymous, norma].map(async (caller) => (await caller.call('GET', '/')).status))).toEqual([401, 403]);
     for (const path of paths) {
       const isOpen = open.test(path);
       const [without, withoutRights] = [await anonymous.call('GET', path), await norma.call('GET', path)];

@@ -2,12 +2,19 @@ import { LiveLookup } from '@oarlock/admission-rules/live-lookup';
 import { evaluatedResources, quotaUsage } from '@oarlock/api/quota/quota';
 import { groupResource } from '@oarlock/api/resource';
 import { resourceQuotas } from '@oarlock/api/resources';
-import type { ResourceQuota } from '@oarlock/api/types/core-v1';
+import type { Pod, ResourceQuota } from '@oarlock/api/types/core-v1';
 import { Admission, allow, deny, type AdmissionDecision, type AdmissionRequest } from '@oarlock/spi/admission';
 import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
 import { limitedResources, nameOf, uncoveredLimitedResource, type LimitedResource } from './limited-resources.ts';
 import { QuotaCharger } from './quota-charger.ts';
+
+/** Returns false for an update of a pod, other than of its resources, that keeps the pod in its scopes. */
+function mayChangeUsage({ resource, subresource, object, old }: AdmissionRequest): boolean {
+  if (subresource !== '' || groupResource(resource) !== 'pods') return true;
+  const hasDeadline = (pod: Pod | undefined) => pod?.spec?.activeDeadlineSeconds !== undefined;
+  return hasDeadline(object) !== hasDeadline(old);
+}
 
 /** Enforces the ResourceQuotas of namespaces (ResourceQuota). */
 export default Admission.plugin({
@@ -33,12 +40,15 @@ export default Admission.plugin({
     return {
       matches: [
         { resources: ['*'], operations: ['CREATE'] },
-        { resources: ['services', 'persistentvolumeclaims', 'pods/resize'], operations: ['UPDATE'] },
+        {
+          resources: ['services', 'persistentvolumeclaims', 'resourceclaims.resource.k8s.io', 'pods', 'pods/resize'],
+          operations: ['UPDATE'],
+        },
       ],
       validate(request): AdmissionDecision | Promise<AdmissionDecision> {
         const { namespace, resource, subresource, operation } = request;
         if (namespace === '' || (operation === 'CREATE' && subresource !== '')) return allow;
-        if (operation === 'UPDATE' && !evaluatedResources.has(groupResource(resource))) return allow;
+        if (operation === 'UPDATE' && !(evaluatedResources.has(groupResource(resource)) && mayChangeUsage(request))) return allow;
         const quotas = lookup.list(namespace);
         return quotas instanceof Promise ? quotas.then((found) => decide(request, found)) : decide(request, quotas);
       },

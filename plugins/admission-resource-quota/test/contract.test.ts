@@ -1,6 +1,7 @@
-import { configMaps, persistentVolumeClaims, pods, resourceQuotas, services } from '@oarlock/api/resources';
+import { configMaps, persistentVolumeClaims, pods, resourceClaims, resourceQuotas, services } from '@oarlock/api/resources';
 import { failure } from '@oarlock/api/status';
 import type { Pod, ResourceQuota } from '@oarlock/api/types/core-v1';
+import type { ResourceClaim } from '@oarlock/api/types/resource-v1';
 import type { AdmissionRequest } from '@oarlock/spi/admission';
 import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
@@ -79,6 +80,12 @@ it('counts claims by VolumeAttributesClass', async () => {
   await dispose();
 });
 
+const devices = 'gpu.deviceclass.resource.k8s.io/devices';
+const deviceClaim = (count: number): ResourceClaim => ({
+  metadata: { namespace: 'devices', name: 'c' },
+  spec: { devices: { requests: [{ name: 'r', exactly: { deviceClassName: 'gpu', allocationMode: 'ExactCount', count } }] } },
+});
+
 const big = '1000000';
 const open = () =>
   openAdmission(plugin, {
@@ -93,6 +100,7 @@ const open = () =>
           { 'count/configmaps': '0', 'services.nodeports': '0', 'fast.storageclass.storage.k8s.io/requests.storage': '1Gi' },
         ),
         quota('effort', { pods: '0' }, { pods: '0' }, { scopes: ['BestEffort'] }),
+        quota('devices', { [devices]: '3' }, { [devices]: '2' }),
         quota('terminating', { pods: '0' }, { pods: '0' }, { scopes: ['Terminating'] }),
         quota(
           'classes',
@@ -155,6 +163,25 @@ admissionContract('admission-resource-quota', async () => {
       { title: 'best effort', request: create(pod('effort')), expected: 'denied' },
       { title: 'a pod that is not best effort', request: create(pod('effort', { cpu: '1' })), expected: 'allowed' },
       { title: 'terminating', request: create(pod('terminating', {}, { activeDeadlineSeconds: 5 })), expected: 'denied' },
+      {
+        title: 'a pod that gets a deadline',
+        request: admissionRequest('UPDATE', pods, pod('terminating', {}, { activeDeadlineSeconds: 5 }), { old: pod('terminating') }),
+        expected: 'denied',
+      },
+      {
+        title: 'a pod that keeps its deadline',
+        request: admissionRequest('UPDATE', pods, pod('terminating', {}, { activeDeadlineSeconds: 5 }), {
+          old: pod('terminating', {}, { activeDeadlineSeconds: 9 }),
+        }),
+        expected: 'ignored',
+      },
+      {
+        title: 'a claim of devices',
+        request: admissionRequest('CREATE', resourceClaims, deviceClaim(2)),
+        expected: 'denied',
+        message: `exceeded quota: q, requested: ${devices}=2, used: ${devices}=2, limited: ${devices}=3`,
+      },
+      { title: 'a claim of fewer devices', request: admissionRequest('CREATE', resourceClaims, deviceClaim(1)), expected: 'allowed' },
       { title: 'not terminating', request: create(pod('terminating')), expected: 'allowed' },
       { title: 'a priority class', request: create(pod('classes', {}, { priorityClassName: 'high' })), expected: 'denied' },
       { title: 'another priority class', request: create(pod('classes', {}, { priorityClassName: 'low' })), expected: 'allowed' },

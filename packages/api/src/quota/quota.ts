@@ -1,11 +1,18 @@
 import type { PersistentVolumeClaim, Pod, ResourceQuota, Service } from '../generated/types/core-v1.ts';
+import type { ResourceClaim } from '../generated/types/resource-v1.ts';
 import type { KubeObject } from '../object.ts';
 import { podResources, type Resources } from '../component-helpers/pod-resources.ts';
+import { qosClass } from '../component-helpers/qos-class.ts';
+import { withResizedRequests } from '../component-helpers/resized-requests.ts';
 import { addQuantity, subQuantity, zeroQuantity, type ParsedQuantity } from '../values/quantity.ts';
 import { parseTime } from '../values/time.ts';
 
 const one = addQuantity(1, 0);
 const classSuffix = '.storageclass.storage.k8s.io/';
+const deviceClassSuffix = '.deviceclass.resource.k8s.io/devices';
+const resourceClaims = 'resourceclaims.resource.k8s.io';
+/** The number of devices that a request for all devices counts for, which is the maximum of an allocation. */
+const maxAllocatedDevices = 32;
 /** Resources whose objects also count under their unprefixed name, such as `pods` beside `count/pods`. */
 const plain: ReadonlySet<string> = new Set([
   'pods',
@@ -18,7 +25,7 @@ const plain: ReadonlySet<string> = new Set([
 ]);
 
 /** Resources with an evaluator of their own, whose usage can change during the life of an object. */
-export const evaluatedResources: ReadonlySet<string> = new Set(['pods', 'services', 'persistentvolumeclaims']);
+export const evaluatedResources: ReadonlySet<string> = new Set(['pods', 'services', 'persistentvolumeclaims', resourceClaims]);
 
 /**
  * Returns the quota usage of an object by quota resource name (Evaluator.Usage upstream). `resource` is a group resource (`deployments.apps`);
@@ -30,6 +37,7 @@ export function quotaUsage(resource: string, object: KubeObject, now: number): R
   else if (plain.has(resource)) used.set(resource, one);
   if (resource === 'services') serviceUsage(object, used);
   if (resource === 'persistentvolumeclaims') claimUsage(object, used);
+  if (resource === resourceClaims) deviceUsage(object as ResourceClaim, used);
   return used;
 }
 
@@ -39,6 +47,7 @@ export function resourceOfQuotaName(name: string): string | undefined {
   if (plain.has(name)) return name;
   if (name === 'services.loadbalancers' || name === 'services.nodeports') return 'services';
   if (name === 'requests.storage' || name.includes(classSuffix)) return 'persistentvolumeclaims';
+  if (name.endsWith(deviceClassSuffix)) return resourceClaims;
   const amount = name.replace(/^(requests|limits)\./, '');
   const compute = amount === 'cpu' || amount === 'memory' || amount === 'ephemeral-storage' || amount.startsWith('hugepages-');
   return compute || (name.startsWith('requests.') && amount.includes('/')) ? 'pods' : undefined;
@@ -54,7 +63,8 @@ function isNotCharged({ status, metadata }: Pod, now: number): boolean {
 function podUsage(pod: Pod, now: number, used: Map<string, ParsedQuantity>): void {
   if (isNotCharged(pod, now)) return;
   used.set('pods', one);
-  for (const [name, amount] of podResources(pod, 'requests')) {
+  // a pod that is being resized counts with the larger of its requests and its allocated resources (KEP-1287)
+  for (const [name, amount] of podResources(withResizedRequests(pod), 'requests')) {
     used.set(`requests.${name}`, amount);
     if (!name.includes('/')) used.set(name, amount);
   }
@@ -89,13 +99,29 @@ function claimUsage({ spec, status, metadata }: PersistentVolumeClaim, used: Map
   if (storageClass !== '') used.set(`${storageClass}${classSuffix}requests.storage`, amount);
 }
 
-export const isBestEffort = (pod: Pod): boolean => {
-  const { spec } = pod;
-  const amounts = [...(spec?.containers ?? []), ...(spec?.initContainers ?? []), { resources: spec?.resources }].flatMap(
-    ({ resources }) => [...Object.keys(resources?.requests ?? {}), ...Object.keys(resources?.limits ?? {})],
-  );
-  return !amounts.some((name) => name === 'cpu' || name === 'memory');
-};
+interface DeviceCountRequest {
+  readonly deviceClassName?: string;
+  readonly allocationMode?: string;
+  readonly count?: number;
+}
+
+/** Adds the devices that a ResourceClaim requests, by device class; of alternatives, the largest number for each class (KEP-4381). */
+function deviceUsage({ spec }: ResourceClaim, used: Map<string, ParsedQuantity>): void {
+  for (const { exactly, firstAvailable = [] } of spec?.devices?.requests ?? []) {
+    const most = new Map<string, number>();
+    const alternatives: readonly DeviceCountRequest[] = exactly === undefined ? firstAvailable : [exactly];
+    for (const { deviceClassName = '', allocationMode, count = 0 } of alternatives) {
+      const devices = allocationMode === 'All' ? maxAllocatedDevices : allocationMode === 'ExactCount' ? count : 0;
+      most.set(deviceClassName, Math.max(most.get(deviceClassName) ?? 0, devices));
+    }
+    for (const [deviceClass, devices] of most) {
+      const name = `${deviceClass}${deviceClassSuffix}`;
+      used.set(name, addQuantity(used.get(name) ?? zeroQuantity, devices));
+    }
+  }
+}
+
+export const isBestEffort = ({ spec, status }: Pod): boolean => (status?.qosClass ?? qosClass(spec)) === 'BestEffort';
 
 function crossesNamespaces({ spec }: Pod): boolean {
   const { podAffinity, podAntiAffinity } = spec?.affinity ?? {};

@@ -168,6 +168,7 @@ export class PathEndpoints {
     exchange.send(response.code, Buffer.isBuffer(response.body) ? response.body : JSON.stringify(response.body));
   }
 
+  /** Returns the paths that `/` lists, as upstream: each path of a handler, and `/PREFIX/` for a handler of all paths below a prefix. */
   #paths(): readonly string[] {
     const { discovery, openApi, health } = this.#options;
     const pages = this.#options.pages?.keys() ?? [];
@@ -180,6 +181,7 @@ export class PathEndpoints {
       ...metricPaths.keys(),
       '/version',
       ...this.#exactHandlers.keys(),
+      ...this.#prefixHandlers.map(({ prefix }) => prefix),
     ].sort();
   }
 }

@@ -298,6 +298,7 @@ describe('[sig-api-machinery] Aggregator', () => {
         },
       ],
     });
+    expect((await send('GET', '/')).json<{ paths: string[] }>().paths).toContain(path);
     const index = (await send('GET', '/openapi/v3')).json<{ paths: Record<string, { serverRelativeURL: string }> }>();
     expect(index.paths[path.slice(1)]).toEqual({ serverRelativeURL: `/openapi/v3${path}?hash=ABC` });
     expect((await send('GET', `/openapi/v3${path}?hash=ABC`)).json()).toMatchObject({ info: { title: 'flunders' } });

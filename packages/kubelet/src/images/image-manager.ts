@@ -53,6 +53,13 @@ export interface ImageManagerOptions extends CredentialSources {
   imagesChanged(): void;
 }
 
+/** What the kubelet found out about an image that a container needs. A property is undefined if an error came first. */
+export interface EnsuredImage {
+  pullPolicy: string;
+  presentLocally: boolean | undefined;
+  pullRequired: boolean | undefined;
+}
+
 interface Failures {
   readonly backoff: RestartBackoff;
   readonly messages: Map<string, string>;
@@ -94,6 +101,8 @@ export class ImageManager {
   readonly #unavailableImages: ImageManagerOptions['unavailableImages'];
   /** The pull failures of each pod, keyed by pod uid. Most pods have no entry. */
   readonly #failures = new Map<string, Failures>();
+  /** Called for each image that a container needs, before it is pulled. */
+  listener: (ensured: EnsuredImage) => void = () => {};
 
   constructor(driver: RuntimeDriver, options: ImageManagerOptions) {
     const { clock, tracer, maxParallelPulls: parallel, imagesChanged: pulled } = options;
@@ -121,12 +130,11 @@ export class ImageManager {
       throw new ImageError('InvalidImageName', { message, retryMs: undefined, options: { cause: error } });
     }
     const policy = container.imagePullPolicy ?? defaultPullPolicy(name);
-    const present = await this.#status(name, request);
     let lookup: Promise<PodCredentials> | undefined;
     const credentials = () => (lookup ??= podCredentials(this.#sources, { image: requested, pod, signal }));
     const needed = { name, requested, request, credentials };
-    // a runtime without images has nothing to pull
-    if (present && (!tags || (policy !== 'Always' && !(await this.#mustAttemptPull(present, needed))))) {
+    const { present, pullRequired } = await this.#check(needed, policy);
+    if (present && !pullRequired) {
       event('Normal', 'Pulled', `Container image "${requested}" already present on machine and can be accessed by the pod`);
       return { reference: present.id, image: present };
     }
@@ -137,6 +145,26 @@ export class ImageManager {
       throw new ImageError('ErrImageNeverPull', { message, retryMs: undefined });
     }
     return this.#pullWithBackoff(needed);
+  }
+
+  /** Returns the present image, and true if the pod needs a pull before it may use the image. */
+  async #check(needed: NeededImage, policy: string): Promise<{ readonly present: Image | undefined; readonly pullRequired: boolean }> {
+    const ensured: EnsuredImage = { pullPolicy: policy, presentLocally: undefined, pullRequired: undefined };
+    try {
+      const present = await this.#status(needed.name, needed.request);
+      ensured.presentLocally = present !== undefined;
+      const pullRequired = present === undefined ? policy !== 'Never' : await this.#needsPull(present, { needed, policy });
+      ensured.pullRequired = pullRequired;
+      return { present, pullRequired };
+    } finally {
+      this.listener(ensured);
+    }
+  }
+
+  #needsPull(present: Image, { needed, policy }: { readonly needed: NeededImage; readonly policy: string }): boolean | Promise<boolean> {
+    // a runtime without images has nothing to pull
+    if (!this.#driver.traits.images) return false;
+    return policy === 'Always' || this.#mustAttemptPull(present, needed);
   }
 
   /** Returns true if the pod may use the present image only after a pull. Credentials that cannot be read also fail the pull, which reports why. */

@@ -58,9 +58,26 @@ export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): vo
     },
   });
   countPatches(kubelet, registers);
+  countImageRequests(kubelet, registers);
   measureStarts(kubelet, registers);
   if (kubelet.credentialProviders !== undefined) measureCredentialProviders(kubelet.credentialProviders, registers);
   if (kubelet.imagePullManager !== undefined) measurePullRecords(kubelet.imagePullManager, registers);
+}
+
+function countImageRequests(kubelet: Kubelet, registers: Registry[]): void {
+  const requests = new Counter({
+    name: 'kubelet_image_manager_ensure_image_requests_total',
+    help: 'Number of ensure-image requests processed by the kubelet.',
+    registers,
+    labelNames: ['pull_policy', 'present_locally', 'pull_required'],
+  });
+  for (const { imageManager } of kubelet.runtimes)
+    imageManager.listener = ({ pullPolicy, presentLocally = 'unknown', pullRequired = 'unknown' }) =>
+      requests.inc({
+        pull_policy: pullPolicy.toLowerCase(),
+        present_locally: String(presentLocally),
+        pull_required: String(pullRequired),
+      });
 }
 
 function measurePullRecords(manager: ImagePullManager, registers: Registry[]): void {

@@ -9,7 +9,7 @@ import { probeEventMessage } from '../../src/probes/probe-manager.ts';
 import { probeTcp } from '../../src/probes/tcp-probe.ts';
 
 const { signal } = new AbortController();
-const options = { timeoutMs: 1000, clock: systemClock, signal };
+const options = { timeoutMs: 60_000, clock: systemClock, signal };
 
 describe('probe protocols', () => {
   const open: { close(): unknown }[] = [];
@@ -22,7 +22,7 @@ describe('probe protocols', () => {
       server.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port));
     });
   const serve = (answer: (request: IncomingMessage, response: ServerResponse) => void) => listen(createHttp(answer));
-  const get = (port: number, path = '/', timeoutMs = 1000, httpHeaders: { name: string; value: string }[] = []) =>
+  const get = (port: number, path = '/', timeoutMs = 60_000, httpHeaders: { name: string; value: string }[] = []) =>
     probeHttp(httpTarget({ path, port, httpHeaders }, '127.0.0.1', port), { timeoutMs, clock: systemClock, signal });
   /** Returns a port without a listener. */
   const closed = async () => {
@@ -40,7 +40,7 @@ describe('probe protocols', () => {
       seen.push(headers);
       response.writeHead(Number(url?.slice(1, 4))).end('body');
     });
-    expect(await get(port, '/200?a=b', 1000, [{ name: 'X-Color', value: 'blue' }])).toEqual({ result: 'success', output: 'body' });
+    expect(await get(port, '/200?a=b', 60_000, [{ name: 'X-Color', value: 'blue' }])).toEqual({ result: 'success', output: 'body' });
     expect(seen[0]).toMatchObject({ 'user-agent': 'kube-probe/1.36', accept: '*/*', 'x-color': 'blue' });
     expect((await get(port, '/399')).result).toBe('success');
     expect(await get(port, '/500')).toEqual({ result: 'failure', output: 'HTTP probe failed with statuscode: 500' });

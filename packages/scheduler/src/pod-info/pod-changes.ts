@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { resizedRequests } from './resized-requests.ts';
+import { resizedRequests } from '@oarlock/api/component-helpers/resized-requests';
 
 /** Returns true for deeply equal values. Versions of an object from the in-process API server share unchanged parts, which is checked first. */
 export const isEqual = (a: unknown, b: unknown): boolean => a === b || isDeepStrictEqual(a, b);

@@ -5,7 +5,7 @@ import type { Container, Pod, ResourceRequirements } from '@oarlock/api/types/co
 import type { Quantity } from '@oarlock/api/types/meta-v1';
 import { objectKey } from '@oarlock/api/object';
 import type { Resources, PodInfo } from '@oarlock/spi/scheduling';
-import { resizedRequests, type ResizedRequests } from './resized-requests.ts';
+import { resizedRequests, type ResizedRequests } from '@oarlock/api/component-helpers/resized-requests';
 
 type ResourceList = ResourceRequirements['requests'];
 

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { wrapperPrograms } from './internal/container-launch.ts';
@@ -54,13 +55,13 @@ export async function probeIsolation(options: IsolationProbeOptions): Promise<Is
 
 /** Returns what failed; empty if the process was isolated. */
 async function runProbe({ tools, hidden, dataDir }: IsolationProbeOptions, mode: IsolationMode): Promise<string> {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const directory = mkdtempSync(join(dataDir, 'probe-'));
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  const directory = await mkdtemp(join(dataDir, 'probe-'));
   try {
     const secret = join(directory, 'secret');
-    writeFileSync(secret, 'secret', { mode: 0o600 });
+    await writeFile(secret, 'secret', { mode: 0o600 });
     const container = join(directory, 'container');
-    mkdirSync(container);
+    await mkdir(container);
     const view = createPodView({
       mode,
       hidden,
@@ -92,7 +93,8 @@ async function runProbe({ tools, hidden, dataDir }: IsolationProbeOptions, mode:
     if (output.trim() === 'isolated') return '';
     return (failure.trim() || output.trim() || 'the isolated process wrote nothing').slice(0, maxReportLength);
   } finally {
-    rmSync(directory, { recursive: true, force: true });
+    // the kernel waits some 70 ms before it removes a directory that was a mount point
+    await rm(directory, { recursive: true, force: true });
   }
 }
 

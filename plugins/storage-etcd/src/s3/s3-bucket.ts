@@ -13,7 +13,11 @@ export interface S3Object {
 
 /** Files up to this size are uploaded by one request, and others in parts of it: 10,000 parts are 156 GiB. One part is in memory at a time. */
 const defaultPartBytes = 16 * 1024 * 1024;
+/** Bounds of a listing: a store has 1,000 keys on a page, keys of at most 1,024 bytes, and decides how many pages there are. */
 const maxPages = 1000;
+const maxObjects = 100_000;
+const maxListBytes = 64 * 1024 * 1024;
+const maxKeyBytes = 1024;
 
 /** The objects of a bucket of an S3-compatible store. */
 export class S3Bucket {
@@ -62,10 +66,11 @@ export class S3Bucket {
     }
   }
 
-  /** Returns the objects whose keys start with a prefix, in the order of their keys. */
+  /** Returns the objects whose keys start with a prefix, in the order of their keys. @throws S3Error `Rejected` if the listing exceeds a bound */
   async list(prefix: string, signal: AbortSignal): Promise<readonly S3Object[]> {
     const objects: S3Object[] = [];
     let token: string | undefined;
+    let bytes = 0;
     for (let page = 0; page < maxPages; page += 1) {
       const query = {
         'list-type': '2',
@@ -74,16 +79,34 @@ export class S3Bucket {
         ...(token !== undefined && { 'continuation-token': token }),
       };
       const { body } = await this.#transport.text({ method: 'GET', key: '', query, signal });
-      for (const content of elementsOf(body, 'Contents'))
-        objects.push({
-          key: decodeURIComponent((elementOf(content, 'Key') ?? '').replaceAll('+', ' ')),
-          bytes: Number(elementOf(content, 'Size') ?? 0),
-          modifiedAt: elementOf(content, 'LastModified') ?? '',
-        });
-      token = elementOf(body, 'NextContinuationToken');
-      if (elementOf(body, 'IsTruncated') !== 'true' || token === undefined) return objects;
+      bytes += body.length;
+      if (bytes > maxListBytes) throw this.#tooLarge(prefix, `more than ${maxListBytes} bytes`);
+      for (const content of elementsOf(body, 'Contents')) {
+        if (objects.length === maxObjects) throw this.#tooLarge(prefix, `more than ${maxObjects} objects`);
+        objects.push(this.#objectOf(content));
+      }
+      const next = elementOf(body, 'NextContinuationToken');
+      if (elementOf(body, 'IsTruncated') !== 'true' || next === undefined) return objects;
+      if (next === token) throw new S3Error('Rejected', `the list of ${this.describe(prefix)} repeats a page`);
+      token = next;
     }
-    throw new S3Error('Rejected', `${this.describe(prefix)} has too many objects`);
+    throw this.#tooLarge(prefix, `more than ${maxPages} pages`);
+  }
+
+  #tooLarge(prefix: string, what: string): S3Error {
+    return new S3Error('Rejected', `the list of ${this.describe(prefix)} has ${what}: use a bucket or prefix for the snapshots only`);
+  }
+
+  #objectOf(content: string): S3Object {
+    const encoded = (elementOf(content, 'Key') ?? '').replaceAll('+', ' ');
+    let key: string;
+    try {
+      key = decodeURIComponent(encoded);
+    } catch (cause) {
+      throw new S3Error('Rejected', 'the store listed a key that is not URL-encoded', { cause });
+    }
+    if (Buffer.byteLength(key) > maxKeyBytes) throw new S3Error('Rejected', `the store listed a key of more than ${maxKeyBytes} bytes`);
+    return { key, bytes: Number(elementOf(content, 'Size') ?? 0), modifiedAt: elementOf(content, 'LastModified') ?? '' };
   }
 
   /** Deletes an object; does nothing if there is none. */

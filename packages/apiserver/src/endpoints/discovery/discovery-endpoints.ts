@@ -28,8 +28,10 @@ export class DiscoveryEndpoints {
     this.#remote = remote;
   }
 
+  /** The paths of discovery documents, also of those that extension API servers have. */
   get paths(): readonly string[] {
-    return [...this.#current().keys()];
+    const remote = this.#remote().map(({ group, version }) => `/apis/${group}/${version}`);
+    return [...new Set([...this.#current().keys(), '/apis/', ...remote])];
   }
   has(path: string): boolean {
     return this.#current().has(path);

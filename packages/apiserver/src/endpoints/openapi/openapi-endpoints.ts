@@ -72,7 +72,7 @@ export class OpenApiEndpoints {
   }
 
   get paths(): readonly string[] {
-    return ['/openapi/v2', '/openapi/v3', ...this.#current().byPath.keys()];
+    return ['/openapi/v2', '/openapi/v3', '/openapi/v3/', ...this.#current().byPath.keys()];
   }
   has(path: string): boolean {
     return path === '/openapi/v2' || path === '/openapi/v3' || path === '/openapi/v3/' || this.#current().byPath.has(path);

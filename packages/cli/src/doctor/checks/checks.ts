@@ -11,6 +11,7 @@ import { ports, privilegedPorts } from './ports.ts';
 import { containerd, docker, ociRuntime } from './runtimes.ts';
 import { disk, memory } from './space.ts';
 import { subordinateIds } from './subordinate-ids.ts';
+import { tapDevice } from './tap-device.ts';
 
 /** The checks of `oarlock doctor`, in the order of its output. */
 export const checks: readonly Check[] = [
@@ -25,6 +26,7 @@ export const checks: readonly Check[] = [
   containerd,
   docker,
   subordinateIds,
+  tapDevice,
   privilegedPorts,
   ...ports,
   openFiles,

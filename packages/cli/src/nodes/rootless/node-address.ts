@@ -6,3 +6,7 @@ export const gatewayAddress = '198.51.100.1';
 export const relayPort = 15_001;
 /** The network namespace of the relay, below /run/netns in the mount namespace of the node. */
 export const uplinkNamespace = 'uplink';
+/** The network of the TAP device in the uplink namespace, of which pasta or slirp4netns is the other end. */
+export const tapNetwork = '203.0.113.0/24';
+export const tapGateway = '203.0.113.2';
+export const tapName = 'tap0';

@@ -23,6 +23,8 @@ type NamespaceLinks = Readonly<Record<'user' | 'mnt' | 'net', string>>;
 export interface NodeNamespaces {
   /** Words in front of a command that runs on the node. */
   readonly enterNode: readonly string[];
+  /** Words in front of a command that runs with the users and mounts of the node, and in the network of the host. */
+  readonly enterMounts: readonly string[];
   /** Words in front of a command that runs in the network of the relay. */
   readonly enterUplink: readonly string[];
   /** How many users of the host the node has. */
@@ -48,7 +50,7 @@ export async function openNodeNamespaces(directory: string): Promise<NodeNamespa
   const member = record && (await findMember(record));
   if (member !== undefined && member === record?.pid) return describe(member, false);
   const script = member === undefined ? namespaceScript : holderScript;
-  const pid = await startHolder(member === undefined ? await newNamespaces(directory) : enter(member), { script, directory });
+  const pid = await startHolder(member === undefined ? await newNamespaces(directory) : enterAll(member), { script, directory });
   const links = await linksOf(pid);
   if (links === undefined) throw new CommandError('the process that holds the namespaces of the node ended');
   await writeAtomic(file, JSON.stringify({ boot: bootId(), pid, born: startTime(pid) ?? '', links } satisfies NamespaceRecord));
@@ -80,16 +82,18 @@ export async function releaseNodeNamespaces(directory: string): Promise<void> {
 
 const tool = (name: (typeof programs)[number]): string => findProgram(name) ?? name;
 
-const enter = (pid: number): readonly string[] => [
+const enter = (pid: number, ...kinds: readonly ('user' | 'mount' | 'net')[]): readonly string[] => [
   tool('nsenter'),
-  ...['--target', String(pid), '--user', '--mount', '--net', '--preserve-credentials', '--'],
+  ...['--target', String(pid), ...kinds.map((kind) => `--${kind}`), '--preserve-credentials', '--'],
 ];
+const enterAll = (pid: number) => enter(pid, 'user', 'mount', 'net');
 
 async function describe(pid: number, isNew: boolean): Promise<NodeNamespaces> {
   const maps = (await readFile(`/proc/${pid}/uid_map`, 'latin1')).trim().split('\n');
   return {
-    enterNode: enter(pid),
-    enterUplink: [...enter(pid), tool('nsenter'), `--net=/run/netns/${uplinkNamespace}`, '--'],
+    enterNode: enterAll(pid),
+    enterMounts: enter(pid, 'user', 'mount'),
+    enterUplink: [...enterAll(pid), tool('nsenter'), `--net=/run/netns/${uplinkNamespace}`, '--'],
     users: maps.length > 1 ? 'range' : 'one',
     isNew,
   };

@@ -16,6 +16,8 @@ import { insideVariable, localAddresses, type InsideMessage } from './inside-nod
 import { nodeAddress } from './node-address.ts';
 import { openNodeNamespaces, releaseNodeNamespaces, type NodeNamespaces } from './node-namespaces.ts';
 import { placesOf } from './relay/places.ts';
+import { endEarlierTapDevice, findTapProgram, startTapDevice, type TapDevice } from './tap-device.ts';
+import { loadUplinkRules } from './uplink-rules.ts';
 import type { UplinkOptions } from './uplink.ts';
 
 export interface WithoutRootOptions {
@@ -43,15 +45,17 @@ export async function upWithoutRoot(options: WithoutRootOptions): Promise<void> 
     onWarning: (warning) => options.onWarning(warning),
   });
   let uplink: ChildProcess | undefined;
+  let tap: TapDevice | undefined;
   let isReady = false;
   let isStopped = false;
   try {
     await rm(sockets.host, { force: true });
     await relay.listen(sockets.host);
     const port = await publishServer(relay, directory, options);
+    tap = await openWayOut(directory, namespaces, options);
     uplink = await startUplink(namespaces, { host: join(directory, 'host.sock'), uplink: sockets.uplink, places });
     const child = startInside(namespaces, port);
-    uplink.once('exit', () => child.kill('SIGTERM'));
+    for (const part of [uplink, tap?.process]) part?.once('exit', () => child.kill('SIGTERM'));
     child.on('message', ({ ready, warning, published }: InsideMessage) => {
       if (ready !== undefined) {
         isReady = true;
@@ -66,8 +70,10 @@ export async function upWithoutRoot(options: WithoutRootOptions): Promise<void> 
   } finally {
     // a node that did not start has no programs for which its namespaces must stay
     if (isStopped || (namespaces.isNew && !isReady)) await releaseNodeNamespaces(directory);
-    uplink?.removeAllListeners('exit');
-    uplink?.kill('SIGKILL');
+    for (const part of [uplink, tap?.process]) {
+      part?.removeAllListeners('exit');
+      part?.kill('SIGKILL');
+    }
     await relay.close();
   }
 }
@@ -102,6 +108,24 @@ async function publishServer(relay: HostRelay, directory: string, { file, port: 
     await writeAtomic(path, String(port));
     return port;
   }
+}
+
+/** Opens the way from the network of the node to that of the host: a TAP device where a program for it is installed, otherwise the relay alone. */
+async function openWayOut(
+  directory: string,
+  namespaces: NodeNamespaces,
+  { onWarning }: WithoutRootOptions,
+): Promise<TapDevice | undefined> {
+  await endEarlierTapDevice(directory);
+  const program = await findTapProgram();
+  let tap: TapDevice | undefined;
+  if (program !== undefined)
+    tap = await startTapDevice(directory, namespaces, program).catch((error: Error) => {
+      onWarning(`traffic leaves the node by the relay of Oarlock, because ${error.message}`);
+      return undefined;
+    });
+  await loadUplinkRules(namespaces.enterUplink, tap === undefined ? 'relay' : 'tap');
+  return tap;
 }
 
 async function startUplink({ enterUplink }: NodeNamespaces, options: UplinkOptions): Promise<ChildProcess> {

@@ -9,6 +9,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { gatewayAddress, nodeAddress, relayPort } from '../../../src/nodes/rootless/node-address.ts';
 import { relayTable } from '../../../src/nodes/rootless/relay/original-destinations.ts';
 import { namespaceProblem, openNodeNamespaces, releaseNodeNamespaces } from '../../../src/nodes/rootless/node-namespaces.ts';
+import { loadUplinkRules } from '../../../src/nodes/rootless/uplink-rules.ts';
+import { podNetwork } from './support/pod-network.ts';
 
 const run = promisify(execFile);
 const problem = await namespaceProblem();
@@ -35,24 +37,6 @@ const send = async (text, from, address) => {
   await send('end', 5002, '203.0.113.3');
   for (const socket of sockets.values()) socket.close();
 })();`;
-/** A pod with the rule of network-bridge that masquerades its packets. */
-const podNetwork = `set -e
-ip netns add pod
-ip link add pod0 type veth peer name eth0 netns pod
-ip addr add 10.244.0.1/24 dev pod0
-ip link set pod0 up
-ip -n pod addr add 10.244.0.7/24 dev eth0
-ip -n pod link set eth0 up
-ip -n pod route add default via 10.244.0.1
-echo 1 > /proc/sys/net/ipv4/ip_forward
-nft -f - <<'RULES'
-table inet oarlock-oarlock0 {
-  chain postrouting {
-    type nat hook postrouting priority srcnat; policy accept;
-    ip saddr 10.244.0.0/16 ip daddr != 10.244.0.0/16 masquerade
-  }
-}
-RULES`;
 /** Prints the source of each connection that reaches the relay. */
 const printSources = `
 const server = require('node:net').createServer((socket) => {
@@ -110,6 +94,7 @@ describe.skipIf(problem !== undefined && process.env['CI'] !== 'true')(
 
     it('relay datagrams of one source to one destination, and drop those to others', async () => {
       const { enterNode, enterUplink } = await openNodeNamespaces(directory);
+      await loadUplinkRules(enterUplink, 'relay');
       const [file = '', ...words] = enterUplink;
       const listener = spawn(file, [...words, process.execPath, '-e', listen], { stdio: ['ignore', 'pipe', 'inherit'] });
       const exited = once(listener, 'exit');
@@ -124,6 +109,7 @@ describe.skipIf(problem !== undefined && process.env['CI'] !== 'true')(
 
     it('keep the addresses of pods on the way to the relay, which masquerading would hide', async () => {
       const { enterNode, enterUplink } = await openNodeNamespaces(directory);
+      await loadUplinkRules(enterUplink, 'relay');
       await inside(enterNode, ['sh', '-c', podNetwork]);
       const [file = '', ...words] = enterUplink;
       const relay = spawn(file, [...words, process.execPath, '-e', printSources], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -140,6 +126,7 @@ describe.skipIf(problem !== undefined && process.env['CI'] !== 'true')(
 
     it('have a rate of new flows for each pod, so that one does not fill the map of destinations', async () => {
       const { enterNode, enterUplink } = await openNodeNamespaces(directory);
+      await loadUplinkRules(enterUplink, 'relay');
       await inside(enterNode, ['sh', '-c', podNetwork]);
       await inside(enterNode, ['ip', 'netns', 'exec', 'pod', process.execPath, '-e', flood]);
       const elements = async (source: string) => {

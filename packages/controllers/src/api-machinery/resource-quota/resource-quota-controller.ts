@@ -118,14 +118,18 @@ export class ResourceQuotaController implements Controller {
     return { requeueAfterMs: this.#hasUnmonitored(Object.keys(hard)) ? unmonitoredResyncMs : resyncMs };
   }
 
-  /** Returns the keys of the ResourceQuotas in the object's namespace if the object was added or deleted, or if its usage changed. */
+  /**
+   * Returns the keys of the ResourceQuotas in the object's namespace if the object was added or deleted, or if its usage changed; otherwise of
+   * those whose scopes the object entered or left.
+   */
   #affectedQuotas(resource: string, object: KubeObject, old: KubeObject | undefined): readonly string[] {
-    const keys = this.#quotas.list(object.metadata?.namespace ?? '').map(keyOf);
-    return keys.length > 0 && this.#usageChanged(resource, object, old) ? keys : [];
+    const quotas = this.#quotas.list(object.metadata?.namespace ?? '');
+    if (quotas.length === 0) return [];
+    if (old === undefined || this.#usageChanged(resource, object, old)) return quotas.map(keyOf);
+    return quotas.filter((quota) => quotaMatches(quota, resource, object) !== quotaMatches(quota, resource, old)).map(keyOf);
   }
 
-  #usageChanged(resource: string, object: KubeObject, old: KubeObject | undefined): boolean {
-    if (old === undefined) return true;
+  #usageChanged(resource: string, object: KubeObject, old: KubeObject): boolean {
     const now = this.#options.clock.now();
     return !jsonEqual(formatUsage(quotaUsage(resource, object, now)), formatUsage(quotaUsage(resource, old, now)));
   }

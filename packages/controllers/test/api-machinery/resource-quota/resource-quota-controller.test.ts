@@ -1,4 +1,4 @@
-import { configMaps, persistentVolumeClaims, pods, resourceQuotas, secrets, services } from '@oarlock/api/resources';
+import { configMaps, persistentVolumeClaims, pods, resourceClaims, resourceQuotas, secrets, services } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import resourceQuota from '@oarlock/controllers/api-machinery/resource-quota/resource-quota-controller';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -50,6 +50,27 @@ describe('ResourceQuota', () => {
     running.api.remove(pods, { namespace: 'd', name: 'b' });
     await running.clock.settle();
     expect(status()?.used).toEqual({ 'requests.cpu': '0', 'limits.cpu': '0', pods: '0', 'count/pods': '0' });
+  });
+
+  it('counts the devices of ResourceClaims by class', async () => {
+    const devices = 'gpu.deviceclass.resource.k8s.io/devices';
+    await quota({ [devices]: '5', 'count/resourceclaims.resource.k8s.io': '5' });
+    const exactly = { deviceClassName: 'gpu', allocationMode: 'ExactCount', count: 2 };
+    const claim = { metadata: { namespace: 'd', name: 'c' }, spec: { devices: { requests: [{ name: 'r', exactly }] } } };
+    await running.api.client().create(resourceClaims, claim);
+    await running.clock.settle();
+    expect(status()?.used).toEqual({ [devices]: '2', 'count/resourceclaims.resource.k8s.io': '1' });
+  });
+
+  it('follows a pod that gets a deadline from scope to scope', async () => {
+    const client = running.api.client();
+    await quota({ pods: '5' }, { scopes: ['Terminating'] });
+    await client.create(pods, pod('a'));
+    await running.clock.settle();
+    expect(status()?.used).toEqual({ pods: '0' });
+    await client.patch(pods, { namespace: 'd', name: 'a' }, 'merge', { spec: { activeDeadlineSeconds: 60 } });
+    await running.clock.settle();
+    expect(status()?.used).toEqual({ pods: '1' });
   });
 
   it('should create a ResourceQuota and capture the life of a service, a secret, a configMap and a persistent volume claim', async () => {

@@ -1,6 +1,6 @@
-import { milliValue } from '@oarlock/api/values/quantity';
-import type { Quantity } from '@oarlock/api/types/meta-v1';
-import type { Container, ContainerStatus, Pod, ResourceRequirements } from '@oarlock/api/types/core-v1';
+import { milliValue } from '../values/quantity.ts';
+import type { Quantity } from '../generated/types/meta-v1.ts';
+import type { Container, ContainerStatus, Pod, ResourceRequirements } from '../generated/types/core-v1.ts';
 
 type ResourceList = NonNullable<ResourceRequirements['requests']>;
 
@@ -41,6 +41,26 @@ export function resizedRequests(pod: Pod): ResizedRequests | undefined {
   const podHeld = maxResources(podAllocated ?? {}, podActual?.requests ?? {});
   if (!isWithinRequests(podRequested, podHeld)) return { containers: resized, pod: effective(podRequested, podHeld) };
   return resized.size === 0 ? undefined : { containers: resized };
+}
+
+/** Returns the pod with its effective requests in the spec. Returns the same object if the pod is not being resized. */
+export function withResizedRequests(pod: Pod): Pod {
+  const resized = resizedRequests(pod);
+  if (resized === undefined || pod.spec === undefined) return pod;
+  const { containers, initContainers, resources } = pod.spec;
+  const withRequests = (container: Container): Container => {
+    const requests = resized.containers.get(container.name);
+    return requests === undefined ? container : { ...container, resources: { ...container.resources, requests } };
+  };
+  return {
+    ...pod,
+    spec: {
+      ...pod.spec,
+      containers: containers.map(withRequests),
+      ...(initContainers && { initContainers: initContainers.map(withRequests) }),
+      ...(resized.pod && { resources: { ...resources, requests: resized.pod } }),
+    },
+  };
 }
 
 /** Returns true if every allocated or actual resource equals its request in the spec. */

@@ -1,0 +1,112 @@
+import { systemClock } from '@oarlock/primitives/clock';
+import { runProgram } from '@oarlock/primitives/os/run-program';
+import { CommandError } from '../../common/command-error.ts';
+import { gatewayAddress, relayPort, tapGateway, tapName, tapNetwork } from './node-address.ts';
+import { relayTable } from './relay/original-destinations.ts';
+
+/** How packets of the node leave the uplink namespace: all by the relay, or by a TAP device those that are not for the gateway. */
+export type WayOut = 'relay' | 'tap';
+
+/** The maximum number of connections and flows that one address has at a time by the TAP device. */
+const maxFlowsOfSource = 4096;
+
+/**
+ * Returns the packet rules of the uplink namespace. They replace earlier ones.
+ *
+ * By the relay: what the node sends is redirected to it, and it finds the destination in the map. The relay knows a flow of datagrams by its source. So a
+ * source has one destination until the relay has ended its flow, after a minute; datagrams to others are dropped, because the relay would send them to the
+ * first. Each datagram stores its destination again: the relay may have ended the flow, while the kernel still has it.
+ *
+ * New connections and flows have a rate per address, so that no pod fills the map: at most 14,000 entries of datagrams and 5,000 of connections.
+ */
+const uplinkRules = (wayOut: WayOut): string => `
+table ip ${relayTable} {}
+delete table ip ${relayTable}
+table ip ${relayTable} {
+  map destinations {
+    type ipv4_addr . inet_proto . inet_service : ipv4_addr . inet_service
+    size 262144
+    flags dynamic,timeout
+    timeout 15s
+  }
+  set sources {
+    type ipv4_addr . inet_service
+    size 262144
+    flags dynamic,timeout
+    timeout 70s
+  }
+  set flows {
+    type ipv4_addr . inet_service . ipv4_addr . inet_service
+    size 262144
+    flags dynamic,timeout
+    timeout 70s
+  }
+  set rates {
+    type ipv4_addr
+    size 65536
+    flags dynamic,timeout
+    timeout 1m
+  }
+  chain before {
+    type filter hook prerouting priority mangle; policy accept;
+    iifname != "node0" accept
+    ct state new update @rates { ip saddr limit rate over 200/second burst 2000 packets } drop${wayOut === 'tap' ? othersPass : ''}
+    meta l4proto udp jump datagram
+  }
+  chain datagram {
+    ip saddr . udp sport @sources ip saddr . udp sport . ip daddr . udp dport != @flows drop
+    update @sources { ip saddr . udp sport }
+    update @flows { ip saddr . udp sport . ip daddr . udp dport }
+    update @destinations { ip saddr . meta l4proto . udp sport timeout 1m : ip daddr . udp dport }
+  }
+  chain prerouting {
+    type nat hook prerouting priority dstnat; policy accept;
+    iifname != "node0" accept
+    ip daddr { 127.0.0.0/8, 224.0.0.0/3 } drop${wayOut === 'tap' ? othersPass : ''}
+    meta l4proto tcp update @destinations { ip saddr . meta l4proto . th sport : ip daddr . th dport }
+    meta l4proto { tcp, udp } dnat to ${gatewayAddress}:${relayPort}
+  }${wayOut === 'tap' ? tapChains : ''}
+}`;
+
+const timeoutMs = 10_000;
+
+/** Loads the packet rules of the uplink namespace. `enterUplink` are the words in front of a command that runs there. @throws CommandError */
+export async function loadUplinkRules(enterUplink: readonly string[], wayOut: WayOut): Promise<void> {
+  const [file = '', ...words] = enterUplink;
+  const { exitCode, stderr } = await runProgram(systemClock, file, [...words, 'nft', '-f', '-'], { stdin: uplinkRules(wayOut), timeoutMs });
+  if (exitCode !== 0) throw new CommandError(`the packet rules of the node's router cannot be loaded: ${stderr.trim()}`);
+}
+
+const othersPass = `
+    ip daddr != ${gatewayAddress} accept`;
+
+/** The host is not a router: the TAP device leads to no address of its own network, which some programs give to the loopback address of the host. */
+const tapChains = `
+  set connections {
+    type ipv4_addr
+    size 65536
+    flags dynamic
+  }
+  chain forward {
+    type filter hook forward priority filter; policy accept;
+    ct state established,related accept
+    iifname != "node0" drop
+    oifname != "${tapName}" drop
+    ip daddr { 0.0.0.0/8, 127.0.0.0/8, 224.0.0.0/3, ${tapNetwork} } reject
+    ct state new add @connections { ip saddr ct count over ${maxFlowsOfSource} } drop
+  }
+  chain postrouting {
+    type nat hook postrouting priority srcnat; policy accept;
+    oifname "${tapName}" masquerade
+  }`;
+
+/** Configures the TAP device: packets of the node go there, those of the relay and answers to the node do not. */
+export const tapScript = `set -eu
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; export PATH
+ip address flush dev ${tapName}
+ip address add ${tapNetwork.replace(/\.0\//, '.100/')} dev ${tapName}
+ip link set ${tapName} up
+ip route replace default via ${tapGateway} dev ${tapName} table 100
+ip rule delete iif node0 table 100 2>/dev/null || true
+ip rule add iif node0 table 100
+echo 1 > /proc/sys/net/ipv4/ip_forward`;
