@@ -10,8 +10,10 @@ async function load() {
   if (process.execArgv.some((arg) => arg.includes('@oarlock/source'))) return import('../src/main.ts');
   const program = joined();
   if (program !== undefined) return program;
-  if (existsSync(here('../dist/main.js'))) return import('../dist/main.js');
-  console.error('oarlock is not built yet: run `npm start` or `npm run build` in the checkout first.');
+  const isPartial = existsSync(here('../../../node_modules/.oarlock-building'));
+  if (!isPartial && existsSync(here('../dist/main.js'))) return import('../dist/main.js');
+  const problem = isPartial ? 'the build of oarlock was not finished' : 'oarlock is not built yet';
+  console.error(`${problem}: run \`npm start\` or \`npm run build\` in the checkout first.`);
   process.exit(1);
 }
 
