@@ -2,7 +2,7 @@
 // Uses only modules of Node, because no package is installed yet.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -57,6 +57,18 @@ function checkNode() {
   }
 }
 
+/** Exits if a checkout cannot be written: the compiler would fail with its own state. */
+export function checkWritable(folder) {
+  try {
+    accessSync(folder, constants.W_OK);
+  } catch (error) {
+    fail(
+      `The checkout ${folder} cannot be written (${error.code}), and this command installs and builds in it.`,
+      'Make it writable or copy it. If it is built, `npx oarlock up --data-dir DIR` runs a cluster without a change to it.',
+    );
+  }
+}
+
 const stampFile = (folder) => join(folder, 'node_modules', '.oarlock-installed');
 const lockHash = (folder) =>
   createHash('sha256')
@@ -80,6 +92,9 @@ async function installPackages(title, folder) {
   await step(title, () => installIn(folder), 'Check that the npm registry can be reached (`npm ping`), then run the command again.');
 }
 
+/** Exists while a build runs, and after one that was interrupted: packages/cli/bin/oarlock.js then does not load modules of which some are missing. */
+const buildMark = join(root, 'node_modules', '.oarlock-building');
+
 /** Compiles all packages in the order of their references (unchanged ones are not built again), then bundles them. */
 async function build() {
   const folders = ['packages', 'plugins']
@@ -88,8 +103,11 @@ async function build() {
   await step(
     'Building',
     async () => {
+      writeFileSync(buildMark, '');
       const compiled = await run(join(root, 'node_modules', '.bin', 'tsc'), ['-b', ...folders]);
-      return compiled.code === 0 ? run(process.execPath, [join(root, 'tools', 'bundle.mjs')]) : compiled;
+      const result = compiled.code === 0 ? await run(process.execPath, [join(root, 'tools', 'bundle.mjs')]) : compiled;
+      if (result.code === 0) rmSync(buildMark);
+      return result;
     },
     "This is a defect of the checkout: see the compiler's messages above.",
   );
@@ -158,6 +176,7 @@ async function installComponents() {
 
 export async function setup({ system = false } = {}) {
   checkNode();
+  checkWritable(root);
   await installPackages('Installing npm packages', root);
   if (system) {
     // tests make the single file where no registry can be reached

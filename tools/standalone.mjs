@@ -49,9 +49,10 @@ const nameOf = (command) => {
 
 /**
  * Writes `oarlock-VERSION-PLATFORM-ARCHITECTURE.tar.gz` into `out` from the folder of the packed command, and returns its path. The archive has the Node
- * that runs this program; a build of Node that needs libraries of its own, as some distributions have, does not run on other machines.
+ * that runs this program; a build of Node that needs libraries of its own, as some distributions have, does not run on other machines. `compression` is
+ * the level of gzip.
  */
-export async function standalone(command, out) {
+export async function standalone(command, out, { compression = 6 } = {}) {
   const name = nameOf(command);
   const folder = join(out, name);
   const lib = join(folder, 'lib');
@@ -62,7 +63,17 @@ export async function standalone(command, out) {
   writeFileSync(join(folder, 'bin', 'oarlock'), launcher);
   chmodSync(join(folder, 'bin', 'oarlock'), 0o755);
   const archive = join(out, `${name}.tar.gz`);
-  await required('tar', ['--create', '--gzip', '--file', archive, '--owner=0', '--group=0', '--directory', out, name]);
+  await required('tar', [
+    '--create',
+    `--use-compress-program=gzip -${compression}`,
+    '--file',
+    archive,
+    '--owner=0',
+    '--group=0',
+    '--directory',
+    out,
+    name,
+  ]);
   rmSync(folder, { recursive: true, force: true });
   return archive;
 }

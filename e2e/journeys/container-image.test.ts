@@ -74,7 +74,7 @@ async function buildControlPlane(folder: string, { socket, importImages }: Runni
   const context = join(folder, 'context');
   await cp(join(root, 'packaging', 'docker'), context, { recursive: true });
   await mkdir(join(context, 'oarlock'));
-  const archive = await standalone(join(packed, 'oarlock'), folder);
+  const archive = await standalone(join(packed, 'oarlock'), folder, { compression: 1 });
   await runProgram('tar', ['-xzf', archive, '--strip-components=1', '-C', join(context, 'oarlock')]);
   await writeFile(join(folder, 'base.tar'), imageArchive([await baseImage()]));
   await importImages(join(folder, 'base.tar'));

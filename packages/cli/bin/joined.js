@@ -4,6 +4,15 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Script } from 'node:vm';
 
+// here, because this module is the first one of all programs of the package, before one that an old Node cannot run
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+if (major < 20 || (major === 20 && minor < 19)) {
+  console.error(
+    `oarlock needs Node 20.19 or newer; this is ${process.versions.node}.\nInstall a current Node LTS from your system's packages or nodejs.org, then run the command again.`,
+  );
+  process.exit(1);
+}
+
 const file = fileURLToPath(new URL('../bundle/oarlock.cjs', import.meta.url));
 /** @type {import('./joined.js').Joined | undefined} */
 let known;

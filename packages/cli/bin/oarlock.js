@@ -3,11 +3,6 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { joined } from './joined.js';
 
-const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-if (major < 20 || (major === 20 && minor < 19)) {
-  console.error(`oarlock needs Node 20.19 or newer; this is ${process.versions.node}.`);
-  process.exit(1);
-}
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 
 /** Loads the sources if Node runs with the source condition; otherwise the bundled file, or else the compiled modules. */
@@ -15,8 +10,10 @@ async function load() {
   if (process.execArgv.some((arg) => arg.includes('@oarlock/source'))) return import('../src/main.ts');
   const program = joined();
   if (program !== undefined) return program;
-  if (existsSync(here('../dist/main.js'))) return import('../dist/main.js');
-  console.error('oarlock is not built yet: run `npm start` or `npm run build` in the checkout first.');
+  const isPartial = existsSync(here('../../../node_modules/.oarlock-building'));
+  if (!isPartial && existsSync(here('../dist/main.js'))) return import('../dist/main.js');
+  const problem = isPartial ? 'the build of oarlock was not finished' : 'oarlock is not built yet';
+  console.error(`${problem}: run \`npm start\` or \`npm run build\` in the checkout first.`);
   process.exit(1);
 }
 

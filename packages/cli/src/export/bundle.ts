@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { basename, dirname, join, relative } from 'node:path';
+import { basename, dirname, isAbsolute, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { conditions, loadEsbuild } from '@oarlock/cluster/plugins/plugin-compiler';
 import { CommandError } from '../common/command-error.ts';
@@ -28,7 +28,8 @@ export async function bundle(source: string, serveModule: ServeModule): Promise<
           `import { serve } from '@oarlock/${serveModule}';`,
           `serve(plugin).catch((error) => { console.error(error); process.exit(1); });`,
         ].join('\n'),
-        resolveDir: installed ? dirname(source) : here,
+        // a plugin that is part of the command has no path: its package may be installed in the current directory
+        resolveDir: installed ? (isAbsolute(source) ? dirname(source) : process.cwd()) : here,
         sourcefile: 'server.js',
       },
       bundle: true,
@@ -67,10 +68,20 @@ export async function bundle(source: string, serveModule: ServeModule): Promise<
     const lines = errors.map(({ text, location }) =>
       location ? `${location.file}:${location.line}:${location.column + 1}: ${text}` : text,
     );
-    const [server = ''] = serveModule.split('/');
-    const hint = errors.some(({ text }) => text.includes(`"@oarlock/${serveModule}"`))
-      ? `\nInstall it beside the plugin: npm install --save-dev @oarlock/${server}`
-      : '';
-    throw new CommandError(`${relative(process.cwd(), source)} cannot be bundled:\n${lines.join('\n')}${hint}`);
+    const missing = missingPackages(errors.map(({ text }) => text));
+    const hint = missing.length === 0 ? '' : `\nInstall what is missing beside the plugin: npm install --save-dev ${missing.join(' ')}`;
+    throw new CommandError(
+      `${isAbsolute(source) ? relative(process.cwd(), source) : source} cannot be bundled:\n${lines.join('\n')}${hint}`,
+    );
   }
+}
+
+/** Returns the packages that messages of the compiler report as missing, such as `Could not resolve "@oarlock/spi/audit"`. */
+export function missingPackages(messages: readonly string[]): readonly string[] {
+  const names = messages.flatMap((message) => {
+    const [, path = ''] = /^Could not resolve "([^"]+)"/.exec(message) ?? [];
+    const [, name = ''] = /^((?:@[a-z0-9._-]+\/)?[a-z0-9][a-z0-9._-]*)(?:\/|$)/.exec(path) ?? [];
+    return name === '' ? [] : [name];
+  });
+  return [...new Set(names)].sort();
 }

@@ -1,4 +1,4 @@
-import type { Attachment } from '@oarlock/spi/network';
+import { podInterface, type Attachment } from '@oarlock/spi/network';
 import type { PodSandboxConfig, PodSandboxStatus } from '@oarlock/spi/runtime';
 import { runtimeLabels } from '../runtime/labels.ts';
 import { generatePodSandboxConfig, usesNodeNetworkNamespace } from './internal/cri-config.ts';
@@ -15,7 +15,7 @@ export function networkAttachmentOf(
 ): Attachment {
   return {
     containerId: `${uid}-${attempt}`,
-    ifName: 'eth0',
+    ifName: podInterface,
     pod: { namespace, name, uid },
     portMappings: [],
     annotations: pod.metadata?.annotations ?? {},
@@ -53,7 +53,7 @@ async function adoptAttachment(pass: SyncPass, { id }: PodSandboxStatus): Promis
   const { node, runtime } = pass.record;
   const { network } = node;
   if (!runtime?.pleg.driver.traits.invokesCni || !network?.adopt) return;
-  await pass.step('CNI adopt', async (call) => network.adopt?.({ containerId: id, ifName: 'eth0' }, call));
+  await pass.step('CNI adopt', async (call) => network.adopt?.({ containerId: id, ifName: podInterface }, call));
 }
 
 /** Protects the network of a sandbox before any of its containers starts. If that fails, the sandbox is removed. */

@@ -1,6 +1,6 @@
 import { Backoff } from '@oarlock/primitives/backoff';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
-import type { NetworkDriver } from '@oarlock/spi/network';
+import { podInterface, type NetworkDriver } from '@oarlock/spi/network';
 import type { ProcessContext, PodRuntime } from '../pod/node-context.ts';
 import type { NodeAgent } from './node-agent.ts';
 import { NodeNetworkSetup, type HeldAttachment } from './node-network.ts';
@@ -40,7 +40,7 @@ export function createNodeNetworkSetup(options: PodNetworkOptions): NodeNetworkS
 /** Lists all sandboxes of the runtimes, including those of other kubelets, because kubelets may share a runtime and its network. */
 async function sandboxes({ runtimes }: PodNetworkOptions, signal: AbortSignal): Promise<readonly HeldAttachment[]> {
   const lists = await Promise.all([...runtimes()].map(({ pleg }) => pleg.driver.listPodSandbox({}, { signal })));
-  return lists.flat().map(({ id }) => ({ containerId: id, ifName: 'eth0' }));
+  return lists.flat().map(({ id }) => ({ containerId: id, ifName: podInterface }));
 }
 
 /** Records that the network is configured and waits until the runtime reports the network ready. */

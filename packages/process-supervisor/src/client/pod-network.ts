@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { access } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { parseQuantity, quantityValue } from '@oarlock/api/values/quantity';
-import type { Attachment, NetworkDriver } from '@oarlock/spi/network';
+import { podInterface, type Attachment, type NetworkDriver } from '@oarlock/spi/network';
 import { RuntimeError, type PodSandboxConfig, type RuntimeCallOptions } from '@oarlock/spi/runtime';
 import { findProgram } from '../host/host-tools.ts';
 
@@ -55,7 +55,7 @@ export class PodNetwork {
     const egressBits = bits(annotations['kubernetes.io/egress-bandwidth']);
     return {
       containerId: sandboxId,
-      ifName: 'eth0',
+      ifName: podInterface,
       netns: PodNetwork.pathOf(sandboxId),
       loopbackUp: true,
       pod: { namespace, name, uid },

@@ -13,6 +13,9 @@ export interface NodeNetwork {
   readonly mtu?: number;
 }
 
+/** The name of a pod's interface in its network namespace, as CRI runtimes attach it by default. */
+export const podInterface = 'eth0';
+
 /** A network interface of one sandbox. `containerId` and `ifName` identify it, as in the CNI specification. */
 export interface Attachment {
   readonly containerId: string;

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { parseQuantity, quantityValue } from '@oarlock/api/values/quantity';
-import { NetworkError, type Attachment, type NetworkDriver } from '@oarlock/spi/network';
+import { NetworkError, podInterface, type Attachment, type NetworkDriver } from '@oarlock/spi/network';
 import { RuntimeError, type PodSandboxConfig, type RuntimeCallOptions, type RuntimeCondition } from '@oarlock/spi/runtime';
 import type { SandboxRecords } from './sandbox-records.ts';
 
@@ -71,7 +71,7 @@ function attachmentOf(sandboxId: string, netns: string, config: PodSandboxConfig
   };
   return {
     containerId: sandboxId,
-    ifName: 'eth0',
+    ifName: podInterface,
     netns,
     pod: { namespace: metadata.namespace, name: metadata.name, uid: metadata.uid },
     portMappings,

@@ -18,7 +18,10 @@ export interface Comparison {
 export interface CompareOptions {
   /** The paths to skip, including all paths below them. */
   readonly ignored?: FieldSet | undefined;
-  /** True if the new object is a configuration: its fields are exactly those it contains, including empty ones. */
+  /**
+   * True if the new object is a configuration: its fields are exactly those it contains, including empty ones. An empty list differs from a stored
+   * null, as in structured-merge-diff, where the nil slice of a Go object is null: applying `[]` over another manager's null conflicts.
+   */
   readonly literal?: boolean;
 }
 

@@ -2,6 +2,7 @@ import { parseQuantity, quantityValue, type ParsedQuantity } from '@oarlock/api/
 import { formatTime } from '@oarlock/api/values/time';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { ContainerStats } from '@oarlock/spi/runtime';
+import { podInterface } from '@oarlock/spi/network';
 import type { Kubelet } from '../../kubelet/kubelet.ts';
 import { podUsage } from '../../stats/pod-usage.ts';
 import type { PodWorker } from '../../pod/worker/pod-worker.ts';
@@ -56,7 +57,7 @@ const limitOf = (pod: Pod, container: string) => {
   return limit === undefined ? undefined : parseQuantity(limit);
 };
 /** Returns the default network interface, whose usage is at the top level of upstream's summary. */
-const primary = (interfaces: readonly NetworkUsage[]) => interfaces.find(({ name }) => name === 'eth0') ?? interfaces[0] ?? {};
+const primary = (interfaces: readonly NetworkUsage[]) => interfaces.find(({ name }) => name === podInterface) ?? interfaces[0] ?? {};
 
 /** Computes CPU usage rates from two reads of cumulative CPU counters. */
 class CpuRates {

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { cidrContains, parseCIDR } from '@oarlock/api/net/cidr';
 import { expect } from 'vitest';
-import type { Attachment, NetworkDriver, NetworkResult, NodeNetwork } from '../network.ts';
+import { podInterface, type Attachment, type NetworkDriver, type NetworkResult, type NodeNetwork } from '../network.ts';
 
 /** Access to the network driver under test, provided by the package of the driver. */
 export interface NetworkFixture {
@@ -55,7 +55,7 @@ export class NetworkHarness {
     const netns = this.driver.traits.namespace === 'pod' ? await this.#netns() : undefined;
     return {
       containerId: randomBytes(32).toString('hex'),
-      ifName: 'eth0',
+      ifName: podInterface,
       ...(netns !== undefined && { netns }),
       pod: { namespace: 'contract', name: `pod-${uid.slice(0, 8)}`, uid },
       portMappings: [],
