@@ -1,14 +1,13 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Backoff } from '@oarlock/primitives/backoff';
 import { loaderFlags, programPath } from '@oarlock/primitives/os/bundled-program';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
+import { driverSocket } from './socket-directory.ts';
 
 export interface DriverProcessOptions {
   readonly run: 'csi-hostpath' | readonly string[];
@@ -80,9 +79,6 @@ export class DriverProcess {
   }
 }
 
-/** The maximum length of the socket path in characters. The kernel's limit for the path of a Unix socket is 108 bytes. */
-const maxSocketPathLength = 100;
-
 /**
  * Runs a CSI driver with its own directory, which contains the socket. If the socket path would be too long, the socket is in the directory for
  * temporary files.
@@ -93,10 +89,7 @@ export async function runDriver(
   options: Pick<DriverProcessOptions, 'nodeName' | 'clock' | 'log' | 'signal'>,
 ): Promise<{ readonly socket: string; stop(): Promise<void> }> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  const preferred = join(directory, 'csi.sock');
-  const fallbackDir = join(tmpdir(), `oarlock-csi-${createHash('sha256').update(directory).digest('hex').slice(0, 12)}`);
-  const socket = preferred.length < maxSocketPathLength ? preferred : join(fallbackDir, 'csi.sock');
-  if (socket !== preferred) await mkdir(fallbackDir, { recursive: true, mode: 0o700 });
+  const socket = await driverSocket(directory);
   const process = new DriverProcess({ ...options, run, socket, dataDir: join(directory, 'data') });
   process.start();
   return { socket, stop: () => process.stop() };
