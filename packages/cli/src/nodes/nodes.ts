@@ -46,7 +46,7 @@ export async function removeNode(name: string, options: RemoveNodeOptions): Prom
     await client.delete(nodes, { name }, node.metadata?.uid === undefined ? {} : { preconditions: { uid: node.metadata.uid } });
   });
   console.log(
-    `removed the node ${name} and revoked its certificates. Stop its process with \`oarlock down\` and delete its data directory; delete its bootstrap token if others know it.`,
+    `removed the node ${name} and revoked its certificates. Stop its process on its machine with \`oarlock down --data-dir .oarlock-node\` and delete its data directory; delete its bootstrap token if others know it.`,
   );
 }
 
