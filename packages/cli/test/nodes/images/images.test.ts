@@ -70,7 +70,7 @@ describe('oarlock image without a running cluster', () => {
     expect(await failure(load(file, { dataDir }))).toMatchObject({ exitCode: 1 });
     expect(await failure(load(join(root, 'missing.tar'), { dataDir }))).toEqual({
       exitCode: 2,
-      message: expect.stringMatching(/missing\.tar: .*no such file/),
+      message: expect.stringMatching(/missing\.tar cannot be read: no such file/),
     });
     expect(await failure(load(root, { dataDir }))).toEqual({ exitCode: 2, message: `${root} is a directory; pack an OCI layout with tar` });
     expect(await failure(pull('Upper Case', { dataDir }))).toEqual({ exitCode: 2, message: expect.stringContaining('"Upper Case"') });
