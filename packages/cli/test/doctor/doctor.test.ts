@@ -55,7 +55,7 @@ describe('oarlock doctor', () => {
     expect(await oarlock(['doctor', '-o', 'table'], directory)).toMatchObject({ code: 2, stdout: '' });
     expect(await oarlock(['doctor', '--report', 'none/report.yaml'], directory)).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('--report: cannot write none/report.yaml'),
+      stderr: expect.stringContaining('--report: none/report.yaml cannot be written'),
     });
     expect(existsSync(join(directory, 'none'))).toBe(false);
   });
