@@ -95,6 +95,8 @@ export async function removeNetwork(bridge: string | undefined): Promise<void> {
   for (const table of [
     ['inet', `oarlock-${bridge}`],
     ['bridge', `oarlock-${bridge}`],
+    ['ip', `oarlock-${bridge}`],
+    ['ip6', `oarlock-${bridge}`],
     ['inet', 'oarlock-policy'],
     ['ip', 'oarlock-services'],
     ['ip6', 'oarlock-services'],
