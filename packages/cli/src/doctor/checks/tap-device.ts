@@ -1,9 +1,7 @@
-import { tapPrograms } from '../../nodes/rootless/tap-device.ts';
+import { tapPrograms, tunDevice } from '../../nodes/rootless/tap-device.ts';
 import { ok, type Check } from './check.ts';
 
-const device = '/dev/net/tun';
-
-/** The way of traffic out of a node without root. */
+/** A program, and the device for it, through which the traffic of a node without root leaves. */
 export const tapDevice: Check = {
   name: 'tap device',
   linux: true,
@@ -13,8 +11,8 @@ export const tapDevice: Check = {
     const affects = 'rootless: traffic leaves the node by a relay, TCP and UDP only and with 20 ms more for each connection.';
     if (program === undefined)
       return { level: 'warn', found: `${tapPrograms.join(' and ')} not installed`, affects, remedy: 'Install the package slirp4netns.' };
-    if (!(await machine.isWritable(device)))
-      return { level: 'warn', found: `${device} cannot be opened`, affects, remedy: `Run \`sudo chmod 666 ${device}\`.` };
+    if (!(await machine.isWritable(tunDevice)))
+      return { level: 'warn', found: `${tunDevice} cannot be opened`, affects, remedy: `Run \`sudo chmod 666 ${tunDevice}\`.` };
     return ok(program);
   },
 };

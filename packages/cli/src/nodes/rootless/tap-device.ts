@@ -5,7 +5,7 @@ import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { systemClock } from '@oarlock/primitives/clock';
 import { runProgram } from '@oarlock/primitives/os/run-program';
 import { findProgram } from '@oarlock/process-supervisor/host/host-tools';
-import { startTime } from '@oarlock/process-supervisor/host/process-table';
+import { bootId, startTime } from '@oarlock/process-supervisor/host/process-table';
 import { tapGateway, tapName, tapNetwork, uplinkNamespace } from './node-address.ts';
 import type { NodeNamespaces } from './node-namespaces.ts';
 import { tapScript } from './uplink-rules.ts';
@@ -37,7 +37,8 @@ const readByte = 'exec 3<>"$1"; exec head -c 1 <&3';
 
 const timeoutMs = 10_000;
 const maxOutput = 4096;
-const tunDevice = '/dev/net/tun';
+/** The file by which programs open TAP devices. */
+export const tunDevice = '/dev/net/tun';
 
 export interface TapDevice {
   readonly program: TapProgram;
@@ -65,16 +66,15 @@ export async function startTapDevice(
   const ready = await ReadyFile.create(directory);
   const command = [findProgram(program) ?? program, ...argumentsOf[program](ready.path)];
   const [file = '', ...args] = [...enterMounts, '/bin/sh', '-c', withReadyFile, 'tap', ready.path, ...command];
-  const child = spawn(file, args, { cwd: '/', stdio: ['ignore', 'pipe', 'pipe'] });
+  // in a session of its own: Ctrl-C in a terminal stops the pods first, which may need their network
+  const child = spawn(file, args, { cwd: '/', detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = outputAtEnd(child).then((output) => {
     throw new Error(`${program} ended: ${output}`);
   });
   ended.catch(() => {}); // after the start, the listener of `exit` handles it
   try {
-    await writeAtomic(
-      recordOf(directory),
-      JSON.stringify({ pid: child.pid, born: child.pid === undefined ? '' : (startTime(child.pid) ?? '') }),
-    );
+    const born = child.pid === undefined ? '' : startTime(child.pid);
+    await writeAtomic(recordOf(directory), JSON.stringify({ boot: bootId(), pid: child.pid ?? 0, born: born ?? '' } satisfies TapRecord));
     await Promise.race([ready.reported, ended]);
     const [enter = '', ...words] = enterUplink;
     const { exitCode, stderr } = await runProgram(systemClock, enter, [...words, '/bin/sh', '-c', tapScript], { timeoutMs });
@@ -133,12 +133,18 @@ function outputAtEnd(child: ChildProcess): Promise<string> {
   });
 }
 
+/** The program of a TAP device, as the data directory keeps it. `born` is the time of its start; empty if it did not start. */
+interface TapRecord {
+  readonly boot: string;
+  readonly pid: number;
+  readonly born: string;
+}
 const recordOf = (directory: string) => join(directory, 'tap.json');
 
 /** Ends the program of an earlier start, which outlived a process that was killed. */
 export async function endEarlierTapDevice(directory: string): Promise<void> {
   const text = await readIfExists(recordOf(directory));
   if (text === undefined) return;
-  const { pid, born } = JSON.parse(text) as { readonly pid: number; readonly born: string };
-  if (born !== '' && startTime(pid) === born) process.kill(pid, 'SIGKILL');
+  const { boot, pid, born } = JSON.parse(text) as TapRecord;
+  if (boot === bootId() && born !== '' && startTime(pid) === born) process.kill(pid, 'SIGKILL');
 }

@@ -52,7 +52,8 @@ export async function upWithoutRoot(options: WithoutRootOptions): Promise<void> 
     await rm(sockets.host, { force: true });
     await relay.listen(sockets.host);
     const port = await publishServer(relay, directory, options);
-    tap = await openWayOut(directory, namespaces, options);
+    tap = await openTapDevice(directory, namespaces, options);
+    await loadUplinkRules(namespaces.enterUplink, { wayOut: tap === undefined ? 'relay' : 'tap', places });
     uplink = await startUplink(namespaces, { host: join(directory, 'host.sock'), uplink: sockets.uplink, places });
     const child = startInside(namespaces, port);
     for (const part of [uplink, tap?.process]) part?.once('exit', () => child.kill('SIGTERM'));
@@ -110,22 +111,19 @@ async function publishServer(relay: HostRelay, directory: string, { file, port: 
   }
 }
 
-/** Opens the way from the network of the node to that of the host: a TAP device where a program for it is installed, otherwise the relay alone. */
-async function openWayOut(
+/** Connects the network of the node with that of the host by a TAP device. Returns undefined if no program for it is installed or starts: the relay does it then. */
+async function openTapDevice(
   directory: string,
   namespaces: NodeNamespaces,
   { onWarning }: WithoutRootOptions,
 ): Promise<TapDevice | undefined> {
   await endEarlierTapDevice(directory);
   const program = await findTapProgram();
-  let tap: TapDevice | undefined;
-  if (program !== undefined)
-    tap = await startTapDevice(directory, namespaces, program).catch((error: Error) => {
-      onWarning(`traffic leaves the node by the relay of Oarlock, because ${error.message}`);
-      return undefined;
-    });
-  await loadUplinkRules(namespaces.enterUplink, tap === undefined ? 'relay' : 'tap');
-  return tap;
+  if (program === undefined) return undefined;
+  return startTapDevice(directory, namespaces, program).catch((error: Error) => {
+    onWarning(`traffic leaves the node by the relay of Oarlock, because ${error.message}`);
+    return undefined;
+  });
 }
 
 async function startUplink({ enterUplink }: NodeNamespaces, options: UplinkOptions): Promise<ChildProcess> {

@@ -7,8 +7,11 @@ import { relayTable } from './relay/original-destinations.ts';
 /** How packets of the node leave the uplink namespace: all by the relay, or by a TAP device those that are not for the gateway. */
 export type WayOut = 'relay' | 'tap';
 
-/** The maximum number of connections and flows that one address has at a time by the TAP device. */
-const maxFlowsOfSource = 4096;
+export interface UplinkRulesOptions {
+  readonly wayOut: WayOut;
+  /** The maximum number of connections and flows between the node and the host. By the TAP device, one address has at most half of them. */
+  readonly places: number;
+}
 
 /**
  * Returns the packet rules of the uplink namespace. They replace earlier ones.
@@ -19,7 +22,7 @@ const maxFlowsOfSource = 4096;
  *
  * New connections and flows have a rate per address, so that no pod fills the map: at most 14,000 entries of datagrams and 5,000 of connections.
  */
-const uplinkRules = (wayOut: WayOut): string => `
+const uplinkRules = ({ wayOut, places }: UplinkRulesOptions): string => `
 table ip ${relayTable} {}
 delete table ip ${relayTable}
 table ip ${relayTable} {
@@ -65,23 +68,35 @@ table ip ${relayTable} {
     ip daddr { 127.0.0.0/8, 224.0.0.0/3 } drop${wayOut === 'tap' ? othersPass : ''}
     meta l4proto tcp update @destinations { ip saddr . meta l4proto . th sport : ip daddr . th dport }
     meta l4proto { tcp, udp } dnat to ${gatewayAddress}:${relayPort}
-  }${wayOut === 'tap' ? tapChains : ''}
+  }${wayOut === 'tap' ? tapChains(Math.ceil(places / 2)) : relayChains}
 }`;
 
 const timeoutMs = 10_000;
 
 /** Loads the packet rules of the uplink namespace. `enterUplink` are the words in front of a command that runs there. @throws CommandError */
-export async function loadUplinkRules(enterUplink: readonly string[], wayOut: WayOut): Promise<void> {
+export async function loadUplinkRules(enterUplink: readonly string[], options: UplinkRulesOptions): Promise<void> {
   const [file = '', ...words] = enterUplink;
-  const { exitCode, stderr } = await runProgram(systemClock, file, [...words, 'nft', '-f', '-'], { stdin: uplinkRules(wayOut), timeoutMs });
+  const { exitCode, stderr } = await runProgram(systemClock, file, [...words, 'nft', '-f', '-'], {
+    stdin: uplinkRules(options),
+    timeoutMs,
+  });
   if (exitCode !== 0) throw new CommandError(`the packet rules of the node's router cannot be loaded: ${stderr.trim()}`);
 }
 
 const othersPass = `
     ip daddr != ${gatewayAddress} accept`;
 
-/** The host is not a router: the TAP device leads to no address of its own network, which some programs give to the loopback address of the host. */
-const tapChains = `
+/** Nothing is forwarded: a device of an earlier start has made the namespace a router. */
+const relayChains = `
+  chain forward {
+    type filter hook forward priority filter; policy drop;
+  }`;
+
+/**
+ * The TAP device leads to no address of its own network, because some programs connect such an address with the loopback address of the host. A packet that
+ * comes from neither side is dropped.
+ */
+const tapChains = (flowsOfSource: number): string => `
   set connections {
     type ipv4_addr
     size 65536
@@ -93,7 +108,7 @@ const tapChains = `
     iifname != "node0" drop
     oifname != "${tapName}" drop
     ip daddr { 0.0.0.0/8, 127.0.0.0/8, 224.0.0.0/3, ${tapNetwork} } reject
-    ct state new add @connections { ip saddr ct count over ${maxFlowsOfSource} } drop
+    ct state new add @connections { ip saddr ct count over ${flowsOfSource} } reject
   }
   chain postrouting {
     type nat hook postrouting priority srcnat; policy accept;

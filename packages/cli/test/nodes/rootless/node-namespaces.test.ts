@@ -94,7 +94,7 @@ describe.skipIf(problem !== undefined && process.env['CI'] !== 'true')(
 
     it('relay datagrams of one source to one destination, and drop those to others', async () => {
       const { enterNode, enterUplink } = await openNodeNamespaces(directory);
-      await loadUplinkRules(enterUplink, 'relay');
+      await loadUplinkRules(enterUplink, { wayOut: 'relay', places: 100 });
       const [file = '', ...words] = enterUplink;
       const listener = spawn(file, [...words, process.execPath, '-e', listen], { stdio: ['ignore', 'pipe', 'inherit'] });
       const exited = once(listener, 'exit');
@@ -109,7 +109,7 @@ describe.skipIf(problem !== undefined && process.env['CI'] !== 'true')(
 
     it('keep the addresses of pods on the way to the relay, which masquerading would hide', async () => {
       const { enterNode, enterUplink } = await openNodeNamespaces(directory);
-      await loadUplinkRules(enterUplink, 'relay');
+      await loadUplinkRules(enterUplink, { wayOut: 'relay', places: 100 });
       await inside(enterNode, ['sh', '-c', podNetwork]);
       const [file = '', ...words] = enterUplink;
       const relay = spawn(file, [...words, process.execPath, '-e', printSources], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -126,7 +126,7 @@ describe.skipIf(problem !== undefined && process.env['CI'] !== 'true')(
 
     it('have a rate of new flows for each pod, so that one does not fill the map of destinations', async () => {
       const { enterNode, enterUplink } = await openNodeNamespaces(directory);
-      await loadUplinkRules(enterUplink, 'relay');
+      await loadUplinkRules(enterUplink, { wayOut: 'relay', places: 100 });
       await inside(enterNode, ['sh', '-c', podNetwork]);
       await inside(enterNode, ['ip', 'netns', 'exec', 'pod', process.execPath, '-e', flood]);
       const elements = async (source: string) => {

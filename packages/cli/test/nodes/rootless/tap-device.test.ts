@@ -52,6 +52,14 @@ const get = (address: string, port: number) => `
 require('node:http').get({ host: '${address}', port: ${port}, timeout: 1000 }, (response) => response.pipe(process.stdout))
   .on('timeout', function () { this.destroy(new Error('no answer')); }).on('error', ({ message, code }) => console.log(code ?? message));`;
 
+/** Opens as many connections as it can, up to 8, and prints their number; ends when its input does. */
+const hold = `
+const { connect } = require('node:net');
+let open = 0;
+const next = () => open === 8 ? console.log(open) : connect(${webPort}, '${other}').on('connect', () => { open += 1; next(); }).on('error', () => console.log(open));
+next();
+process.stdin.on('end', () => process.exit()).resume();`;
+
 async function start([file = '', ...args]: readonly string[], line: RegExp): Promise<ChildProcess> {
   const child = spawn(file, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   for await (const text of createInterface({ input: child.stdout })) if (line.test(text)) return child;
@@ -104,7 +112,7 @@ function tapDeviceTests(): void {
     describe.skipIf(isMissing(program))(`the TAP device of ${program}`, () => {
       beforeEach(async () => {
         device = await startTapDevice(directory, namespaces, program);
-        await loadUplinkRules(namespaces.enterUplink, 'tap');
+        await loadUplinkRules(namespaces.enterUplink, { wayOut: 'tap', places: 100 });
       });
 
       it('lets the node and its pods reach other machines by TCP, UDP and ICMP, with the address of the host', async () => {
@@ -128,6 +136,35 @@ function tapDeviceTests(): void {
         } finally {
           server.close();
         }
+      });
+
+      it('gives one pod at most half of the connections', async () => {
+        await loadUplinkRules(namespaces.enterUplink, { wayOut: 'tap', places: 8 });
+        const [file = '', ...args] = [...namespaces.enterNode, 'ip', 'netns', 'exec', 'pod', process.execPath, '-e', hold];
+        const greedy = spawn(file, args, { stdio: ['pipe', 'pipe', 'inherit'] });
+        const [count] = (await once(greedy.stdout, 'data')) as [Buffer];
+        expect(Number(count)).toBe(4);
+        expect(await onNode(process.execPath, '-e', get(other, webPort))).toBe(host);
+        greedy.stdin.end();
+        await once(greedy, 'exit');
+      });
+
+      it('carries nothing when the node is started again without it', async () => {
+        await loadUplinkRules(namespaces.enterUplink, { wayOut: 'relay', places: 8 });
+        const { stdout } = await run('sh', [
+          '-c',
+          '"$@" || true',
+          'sh',
+          ...namespaces.enterNode,
+          'busybox',
+          'ping',
+          '-c',
+          '1',
+          '-W',
+          '2',
+          other,
+        ]);
+        expect(stdout).toContain(' 0 packets received');
       });
 
       it('is replaced at the next start when it outlived its node', async () => {
