@@ -25,7 +25,10 @@ const collectedResources: readonly Resource[] = kinds
   )
   .map((kind) => resource(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced));
 
-/** `unknown-kind` and `invalid-scope` leave the dependent as it is: the kind may be served later, and an invalid reference is kept. */
+/**
+ * The state of an owner. The collector does not change the dependents of an owner whose kind is unknown, because the API server may serve the kind later, nor
+ * a cluster-scoped dependent with a namespaced owner (`invalid-scope`).
+ */
 type OwnerState = 'solid' | 'waiting' | 'absent' | 'unknown-kind' | 'invalid-scope';
 
 /** Deletes objects whose owners are all gone, and processes foreground deletion and orphaning. */

@@ -76,8 +76,8 @@ function deletionConditions({ objects, finalizers, failures, undiscovered }: Rem
 }
 
 /**
- * Returns the status conditions of a namespace with updated deletion conditions, after the conditions of other clients. Returns the existing
- * list if nothing changed.
+ * Returns the conditions for the status of a namespace: those of other clients first, then the deletion conditions with their new values. Returns the
+ * existing list if no deletion condition changed.
  */
 export function updateDeletionConditions(
   { status }: Namespace,

@@ -109,7 +109,7 @@ describe('[sig-api-machinery] Garbage collector', () => {
     expect(left(api)).toEqual([]);
   });
 
-  it('leaves a dependent as it is while the kind of one of its owners is unknown', async () => {
+  it('does not change a dependent while the kind of one of its owners is unknown', async () => {
     const { api, clock } = await runControllers([garbageCollector], plain);
     const [leaving] = api.seed(configMaps, map('leaving'));
     const unknown = { ...ref(undefined), apiVersion: 'x.io/v1', kind: 'Thing', name: 't', uid: 'thing' };

@@ -115,7 +115,7 @@ describe('namespace-controller', () => {
     });
   });
 
-  it('keeps conditions of other clients', async () => {
+  it('keeps status conditions that other clients have set', async () => {
     const { api, clock } = await runControllers([namespaceController], {
       defaults: false,
       seed: (memory) => {

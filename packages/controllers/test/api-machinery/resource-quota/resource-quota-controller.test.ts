@@ -52,7 +52,7 @@ describe('ResourceQuota', () => {
     expect(status()?.used).toEqual({ 'requests.cpu': '0', 'limits.cpu': '0', pods: '0', 'count/pods': '0' });
   });
 
-  it('counts the devices of ResourceClaims by class', async () => {
+  it('counts the devices that ResourceClaims request by DeviceClass', async () => {
     const devices = 'gpu.deviceclass.resource.k8s.io/devices';
     await quota({ [devices]: '5', 'count/resourceclaims.resource.k8s.io': '5' });
     const exactly = { deviceClassName: 'gpu', allocationMode: 'ExactCount', count: 2 };
@@ -62,7 +62,7 @@ describe('ResourceQuota', () => {
     expect(status()?.used).toEqual({ [devices]: '2', 'count/resourceclaims.resource.k8s.io': '1' });
   });
 
-  it('follows a pod that gets a deadline from scope to scope', async () => {
+  it('moves the usage of a pod to the scope Terminating when the pod gets a deadline', async () => {
     const client = running.api.client();
     await quota({ pods: '5' }, { scopes: ['Terminating'] });
     await client.create(pods, pod('a'));
