@@ -77,8 +77,8 @@ export class NodeRoutes {
   /** Starts maintaining routes, or applies a changed configuration. Routes of an earlier process stay until the first list of peers is complete. */
   async configure(node: NodeNetwork): Promise<void> {
     this.#node = node;
-    await this.#working;
-    if (this.#options.mode === 'vxlan') await this.#makeDevice(node);
+    while (this.#working) await this.#working;
+    if (this.#options.mode === 'vxlan') await this.#alone(this.#makeDevice(node));
     this.#wake();
   }
 
@@ -92,10 +92,17 @@ export class NodeRoutes {
   #wake(): void {
     this.#dirty = true;
     if (this.#working !== undefined || this.#stopped || this.#node === undefined || !this.#options.peers.synced) return;
-    this.#working = this.#work().finally(() => {
+    void this.#alone(this.#work());
+  }
+
+  /** Postpones updates of the routes until `work` has ended. */
+  #alone(work: Promise<void>): Promise<void> {
+    const ended = () => {
       this.#working = undefined;
       if (this.#dirty) this.#wake();
-    });
+    };
+    this.#working = work.then(ended, ended);
+    return work;
   }
 
   async #work(): Promise<void> {
