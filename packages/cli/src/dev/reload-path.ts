@@ -3,13 +3,14 @@ import type { Plugin } from '@oarlock/kernel/plugin';
 import { Authz, authorizeChain } from '@oarlock/spi/authz';
 import { Paths, type PathResponse } from '@oarlock/spi/paths';
 import { z } from 'zod';
-import type { ReloadResult } from './reloader.ts';
+import type { Reload, ReloadResult } from './reloader.ts';
 
 export const reloadUrl = '/oarlock/v1/reloads';
 
 /** The plugins that can be reloaded; empty until the reloader has started. */
 export interface ReloadablePlugins {
   readonly names: readonly string[];
+  readonly latest: ReadonlyMap<string, Reload>;
   /** Returns undefined if no plugin has the name. */
   reloadByName(name: string): Promise<ReloadResult> | undefined;
 }
@@ -17,7 +18,7 @@ export interface ReloadablePlugins {
 const body = z.strictObject({ name: z.string().max(253) });
 
 /**
- * `GET /oarlock/v1/reloads`: the names of the plugins that `oarlock dev` reloads. `POST`: loads the source of the plugin `name` again. Only for users with all
+ * `GET /oarlock/v1/reloads`: the names of the plugins that `oarlock dev` reloads, and what their latest reloads changed. `POST`: loads the source of the plugin `name` again. Only for users with all
  * permissions, because a plugin has those of its process.
  */
 export function reloadPath(plugins: () => ReloadablePlugins | undefined): Plugin {
@@ -48,7 +49,8 @@ export function reloadPath(plugins: () => ReloadablePlugins | undefined): Plugin
         const { decision } = await authorizeChain(authz, { ...all, namespace: '', name: '' });
         if (decision !== 'allow')
           return rejection('Forbidden', `user ${JSON.stringify(identity.name)} needs all permissions to reload plugins`);
-        if (method === 'GET') return { code: 200, body: { names: plugins()?.names ?? [] } };
+        if (method === 'GET')
+          return { code: 200, body: { names: plugins()?.names ?? [], latest: Object.fromEntries(plugins()?.latest ?? []) } };
         // a browser sends its client certificate also with requests of other sites
         const site = credentials?.headers['sec-fetch-site'];
         if (site !== undefined && site !== 'same-origin') return rejection('Forbidden', 'requests of other sites do not reload plugins');

@@ -13,6 +13,7 @@ import type { PluginHost } from '@oarlock/kernel/plugin-host';
 import { errorText } from '@oarlock/primitives/error-text';
 import { changedKeys } from './changed-keys.ts';
 import { FileWatch } from './file-watch.ts';
+import { readSources, sourceChanges, type SourceChange } from './source-changes.ts';
 
 export interface ReloaderOptions {
   readonly host: PluginHost;
@@ -25,8 +26,14 @@ export interface ReloaderOptions {
   restartNeeded(name: string, keys: readonly string[]): void;
 }
 
-/** The duration of a reload in milliseconds, or why the previous version keeps running, with file and line of each error. */
-export type ReloadResult = { readonly ms: number } | { readonly error: string };
+/** The duration of a reload in milliseconds, and the files in which the version differs from the previous one. */
+export interface Reload {
+  readonly ms: number;
+  readonly changes: readonly SourceChange[];
+}
+
+/** A reload, or why the previous version keeps running, with file and line of each error. */
+export type ReloadResult = Reload | { readonly error: string };
 
 interface ReloadablePlugin {
   readonly planned: PlannedPlugin;
@@ -35,7 +42,10 @@ interface ReloadablePlugin {
   placement: PlacementSpec;
   declares: Plugin['declares'];
   inputs: ReadonlySet<string>;
-  /** The latest reload of the plugin. Reloads of one plugin run one after another. */
+  /** The source of the running version. */
+  sources: Promise<ReadonlyMap<string, string>>;
+  latest?: Reload;
+  /** The pending reload of the plugin. Reloads of one plugin run one after another. */
   last: Promise<unknown>;
 }
 
@@ -52,6 +62,7 @@ export class Reloader {
     this.#plugins = options.plugins.flatMap((planned): ReloadablePlugin[] => {
       const { source, placement, inputs = [] } = planned.origin ?? {};
       if (source === undefined || placement === undefined) return [];
+      const files = new Set([source, ...inputs]);
       return [
         {
           planned,
@@ -59,7 +70,8 @@ export class Reloader {
           placement,
           declares: planned.plugin.declares,
           compiler: new PluginCompiler(source),
-          inputs: new Set([source, ...inputs]),
+          inputs: files,
+          sources: readSources(files),
           last: Promise.resolve(),
         },
       ];
@@ -72,6 +84,11 @@ export class Reloader {
 
   get names(): readonly string[] {
     return this.#plugins.filter(isReplaceable).map(({ planned }) => planned.name);
+  }
+
+  /** The latest reload of each plugin that was reloaded. */
+  get latest(): ReadonlyMap<string, Reload> {
+    return new Map(this.#plugins.flatMap(({ planned, latest }) => (latest === undefined ? [] : [[planned.name, latest] as const])));
   }
 
   /** The names of the plugins whose changes need a restart, because their slot cannot replace a running plugin. */
@@ -134,6 +151,7 @@ export class Reloader {
       this.#watch.add(loaded.inputs);
     }
     if ('fault' in loaded) return rejectFaults([loaded.fault]);
+    const [before, sources] = await Promise.all([target.sources, readSources(target.inputs)]);
     const next = hostPlugin(loaded, placement, (key) => ({ path: `${planned.path}.${key}` }));
     if ('faults' in next) return rejectFaults(next.faults);
     const adapted = (planned.adapt ?? unchanged)(withDedicatedInformers(next.plugin, isRemote));
@@ -143,9 +161,11 @@ export class Reloader {
       if (!isDeepStrictEqual(adapted.declares, target.declares)) restartNeeded(planned.name, ['declares']);
       target.declares = adapted.declares;
       const ms = performance.now() - startedAt;
+      target.sources = Promise.resolve(sources);
+      target.latest = { ms, changes: sourceChanges(before, sources) };
       reloaded(planned.name, ms);
       retired.catch((error: unknown) => rejected(planned.name, `the previous version did not stop cleanly: ${String(error)}`));
-      return { ms };
+      return target.latest;
     } catch (error) {
       return error instanceof WiringError ? rejectFaults(error.faults) : reject(errorText(error));
     }

@@ -25,6 +25,7 @@ beforeEach(() => {
   reloads = [];
   plugins = {
     names: ['a', 'b'],
+    latest: new Map([['a', { ms: 1, changes: [{ file: 'a.ts', before: '', after: 'x' }] }]]),
     reloadByName: (name) => (['a', 'b'].includes(name) ? new Promise((finish) => reloads.push({ name, finish })) : undefined),
   };
   host = new PluginHost().add({ plugin: authz }).add({ plugin: reloadPath(() => plugins) });
@@ -41,9 +42,9 @@ const fromSite = (site: string) => ({
 });
 
 it('lists the plugins, once they are known', async () => {
-  expect(await call('GET')).toEqual({ code: 200, body: { names: ['a', 'b'] } });
+  expect(await call('GET')).toEqual({ code: 200, body: { names: ['a', 'b'], latest: { a: plugins?.latest.get('a') } } });
   plugins = undefined;
-  expect(await call('GET')).toEqual({ code: 200, body: { names: [] } });
+  expect(await call('GET')).toEqual({ code: 200, body: { names: [], latest: {} } });
   expect((await post({ name: 'a' })).code).toBe(404);
 });
 
@@ -60,12 +61,12 @@ it('runs one reload of a plugin at a time', async () => {
   expect(await post({ name: 'a' })).toMatchObject({ code: 429, body: { message: expect.stringContaining('"a"') } });
   const other = post({ name: 'b' });
   await expect.poll(() => reloads.length).toBe(2);
-  for (const { finish } of reloads) finish({ ms: 1 });
+  for (const { finish } of reloads) finish({ ms: 1, changes: [] });
   expect([await first, await other].map(({ code }) => code)).toEqual([200, 200]);
   const again = post({ name: 'a' });
   await expect.poll(() => reloads.length).toBe(3);
-  reloads[2]?.finish({ ms: 2 });
-  expect(await again).toEqual({ code: 200, body: { ms: 2 } });
+  reloads[2]?.finish({ ms: 2, changes: [] });
+  expect(await again).toEqual({ code: 200, body: { ms: 2, changes: [] } });
 });
 
 it('rejects users without all permissions, for both methods', async () => {

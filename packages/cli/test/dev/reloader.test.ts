@@ -114,6 +114,9 @@ it('replaces twenty versions of a plugin under constant load without losing a re
     // new requests use the new version
     expect(await versionOf()).toBe(version);
   }
+  expect(reloader.latest.get('admission-versioned')?.changes).toMatchObject([
+    { before: expect.stringContaining(`'${reloads - 1}'`), after: expect.stringContaining(`'${reloads}'`) },
+  ]);
   over = true;
   const answers = await all;
   expect(rejections).toEqual([]);
@@ -125,7 +128,7 @@ it('replaces twenty versions of a plugin under constant load without losing a re
   await declared;
   expect(restarts.slice(1)).toEqual([['admission-versioned', ['declares']]]);
   expect(reloader.reloadByName('admission-other')).toBeUndefined();
-  expect(await reloader.reloadByName('admission-versioned')).toEqual({ ms: expect.any(Number) });
+  expect(await reloader.reloadByName('admission-versioned')).toEqual({ ms: expect.any(Number), changes: [] });
   const failed = new Promise<void>((resolve) => {
     took = resolve;
   });

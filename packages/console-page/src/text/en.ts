@@ -246,6 +246,8 @@ export const text = {
     mean: (ms: string) => `mean ${ms}`,
     reload: 'Reload the plugin',
     reloaded: (ms: number) => `Reloaded in ${ms.toLocaleString('en')} ms`,
+    latestReload: (ms: number, files: number) =>
+      `Latest reload (${ms.toLocaleString('en')} ms): ${files === 0 ? 'no change of the source' : files === 1 ? '1 file changed' : `${files} files changed`}`,
     notReloaded: 'Not reloaded; the previous version keeps running',
   },
   scheduling: {

@@ -11,16 +11,16 @@ import type { ViewProps } from '../registry.ts';
 import { lanesOf, latencyOf, type Lane, type PlacedPlugin, type PluginHealth } from './composition.ts';
 import { durationHistograms, type Histogram } from './metrics.ts';
 import { PluginCard } from './plugin-card.tsx';
-import { readReloadable } from './plugin-reload.ts';
+import { readReloadable, type Reloadable } from './plugin-reload.ts';
 import { ReloadButton } from './reload-button.tsx';
+import { ReloadChanges } from './reload-changes.tsx';
 
 interface ProcessFacts {
   readonly plugins: readonly PlacedPlugin[];
   readonly health: readonly PluginHealth[];
   readonly checks: readonly HealthCheck[];
   readonly histograms: readonly Histogram[];
-  /** The names of the plugins that the user may reload. */
-  readonly reloadable: readonly string[];
+  readonly reloadable: Reloadable;
 }
 
 async function loadFacts(client: ApiClient, signal: AbortSignal): Promise<ProcessFacts> {
@@ -68,7 +68,8 @@ export function View({ params }: ViewProps) {
               health={value.health.find(({ name }) => name === plugin.name)}
               latency={latencyOf(plugin, value.histograms)}
             >
-              {value.reloadable.includes(plugin.name) && <ReloadButton key={plugin.name} name={plugin.name} onReload={reload} />}
+              {value.reloadable.names.includes(plugin.name) && <ReloadButton key={plugin.name} name={plugin.name} onReload={reload} />}
+              <ReloadChanges reload={value.reloadable.latest[plugin.name]} />
             </PluginCard>
           )}
           {lanes.map((lane) => (

@@ -19,15 +19,16 @@ function clientOf(status: number, body: unknown) {
 }
 
 it('requests the plugins only from a server that has the path', async () => {
-  const { client, requests } = clientOf(200, { names: ['a'] });
-  expect(await readReloadable(client, [plugin('console')], signal)).toEqual([]);
+  const served = { names: ['a'], latest: { a: { ms: 39, changes: [{ file: 'a.ts', before: 'x', after: 'y' }] } } };
+  const { client, requests } = clientOf(200, served);
+  expect(await readReloadable(client, [plugin('console')], signal)).toEqual({ names: [], latest: {} });
   expect(requests).toEqual([]);
-  expect(await readReloadable(client, [plugin('plugin-reload')], signal)).toEqual(['a']);
+  expect(await readReloadable(client, [plugin('plugin-reload')], signal)).toEqual(served);
 });
 
 it('offers no reload to a user without the permission, and reports other errors', async () => {
   const plugins = [plugin('plugin-reload')];
-  expect(await readReloadable(clientOf(403, { message: 'no' }).client, plugins, signal)).toEqual([]);
+  expect(await readReloadable(clientOf(403, { message: 'no' }).client, plugins, signal)).toEqual({ names: [], latest: {} });
   await expect(readReloadable(clientOf(500, { message: 'broken' }).client, plugins, signal)).rejects.toThrow('broken');
 });
 
