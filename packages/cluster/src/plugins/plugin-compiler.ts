@@ -26,6 +26,14 @@ export class CompileError extends Error {
   }
 }
 
+/** The compiler, an optional dependency, cannot be found. */
+export class CompilerMissing extends CompileError {
+  readonly remedy = 'run `npm install --save-dev esbuild`, or name a compiled plugin';
+  constructor() {
+    super([{ text: 'esbuild is not installed' }], []);
+  }
+}
+
 function describe({ text = '', location, notes = [] }: Message | PartialMessage): string {
   const at = location ? `${location.file}:${location.line}:${(location.column ?? 0) + 1}: ` : '';
   return [`${at}${text}`, ...notes.filter((note) => note.text !== '').map((note) => `    ${note.text}`)].join('\n');
@@ -187,7 +195,7 @@ export async function loadEsbuild(): Promise<typeof Esbuild> {
     return createRequire(join(process.cwd(), 'package.json'))('esbuild') as typeof Esbuild;
   } catch (cause) {
     if (!isMissingModule(cause)) throw cause;
-    throw new CompileError([{ text: 'esbuild is not installed; run `npm install --save-dev esbuild`, or name a compiled plugin' }], []);
+    throw new CompilerMissing();
   }
 }
 

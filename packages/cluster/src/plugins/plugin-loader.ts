@@ -5,7 +5,7 @@ import type { Fault, SourcePosition } from '@oarlock/kernel/errors';
 import { isPlugin, type Plugin } from '@oarlock/kernel/plugin';
 import { slotName } from '@oarlock/kernel/slot';
 import { errorText } from '@oarlock/primitives/error-text';
-import { CompileError, PluginCompiler, resolveFrom } from './plugin-compiler.ts';
+import { CompileError, CompilerMissing, PluginCompiler, resolveFrom } from './plugin-compiler.ts';
 
 /**
  * The result of loading a plugin. `module` is the specifier that a worker thread imports to load the same plugin; `source` is the author's file, if
@@ -95,7 +95,8 @@ export async function loadPluginFile(compiler: PluginCompiler, { file, where = {
   } catch (error) {
     if (!(error instanceof CompileError)) throw error;
     const message = `${use} does not compile:\n    ${error.message.replaceAll('\n', '\n    ')}`;
-    return { fault: { code: 'PluginNotFound', message, ...where, remedy: 'correct the source' }, inputs: error.inputs };
+    const remedy = error instanceof CompilerMissing ? error.remedy : 'correct the source';
+    return { fault: { code: 'PluginNotFound', message, ...where, remedy }, inputs: error.inputs };
   } finally {
     if (once) await compiler.dispose();
   }
