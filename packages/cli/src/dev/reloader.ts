@@ -13,7 +13,7 @@ import type { PluginHost } from '@oarlock/kernel/plugin-host';
 import { errorText } from '@oarlock/primitives/error-text';
 import { changedKeys } from './changed-keys.ts';
 import { FileWatch } from './file-watch.ts';
-import { readSources, sourceChanges, type SourceChange } from './source-changes.ts';
+import { readSources, sourceChanges, type SourceChange } from './source/source-changes.ts';
 
 export interface ReloaderOptions {
   readonly host: PluginHost;

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { readSources, sourceChanges } from '../../src/dev/source-changes.ts';
+import { readSources, sourceChanges } from '../../../src/dev/source/source-changes.ts';
 
 let folder: string;
 beforeEach(async () => {
