@@ -15,7 +15,10 @@ export function fail(what, remedy) {
   process.exit(1);
 }
 
-/** Runs a program; prints its output if it fails, or always with `show`. */
+/** The signals that interrupt a program, with their numbers. */
+const signals = { SIGINT: 2, SIGTERM: 15 };
+
+/** Runs a program; prints its output if it fails, or always with `show`. A signal ends this process after the program. */
 export function run(command, args, { cwd = root, env = process.env, show = false, timeoutMs = 30 * 60_000 } = {}) {
   return new Promise((resolve) => {
     const child = spawn(command, args, { cwd, env, stdio: show ? 'inherit' : ['ignore', 'pipe', 'pipe'], timeout: timeoutMs });
@@ -29,8 +32,20 @@ export function run(command, args, { cwd = root, env = process.env, show = false
     };
     child.stdout?.on('data', keep);
     child.stderr?.on('data', keep);
-    child.on('error', (error) => resolve({ code: 127, output: error.message }));
-    child.on('close', (code, signal) => resolve({ code: code ?? (signal ? 128 : 1), output: Buffer.concat(output).toString() }));
+    // npm undoes an interrupted installation: a second installation beside it would lose packages
+    let interrupted = 0;
+    const interrupt = (signal) => {
+      interrupted = 128 + signals[signal];
+      child.kill(signal);
+    };
+    for (const signal of Object.keys(signals)) process.on(signal, interrupt);
+    const end = (result) => {
+      for (const signal of Object.keys(signals)) process.off(signal, interrupt);
+      if (interrupted > 0) process.exit(interrupted);
+      resolve(result);
+    };
+    child.on('error', (error) => end({ code: 127, output: error.message }));
+    child.on('close', (code, signal) => end({ code: code ?? (signal ? 128 : 1), output: Buffer.concat(output).toString() }));
   });
 }
 
