@@ -17,7 +17,7 @@ beforeEach(() => {
 });
 
 const full = (since = clock.now()) => ({ type: 'Warning', reason: 'EtcdNoSpace', message: 'full', since }) as const;
-const written = () =>
+const storedEvents = () =>
   api.objects(events, 'kube-system').map(({ metadata, type, reason, message, count, firstTimestamp, lastTimestamp }) => ({
     ...{ name: metadata?.name, type, reason, message, count },
     lasted: Date.parse(lastTimestamp ?? '') - Date.parse(firstTimestamp ?? ''),
@@ -28,11 +28,11 @@ describe('Events about the cluster', () => {
   it('are written once for all servers that notice an occurrence', async () => {
     for (const server of servers) server.record(full());
     await clock.settle();
-    expect(written()).toEqual([{ ...event, count: 1, lasted: 0 }]);
+    expect(storedEvents()).toEqual([{ ...event, count: 1, lasted: 0 }]);
     await clock.advance(60_000);
     servers[0]?.record(full());
     await clock.settle();
-    expect(written()).toEqual([{ ...event, count: 1, lasted: 0 }]);
+    expect(storedEvents()).toEqual([{ ...event, count: 1, lasted: 0 }]);
   });
 
   it('increase the count of the Event once for each later occurrence', async () => {
@@ -40,7 +40,7 @@ describe('Events about the cluster', () => {
     await clock.advance(3_600_000);
     for (const server of servers) server.record(full());
     await clock.settle();
-    expect(written()).toEqual([{ ...event, count: 2, lasted: 3_600_000 }]);
+    expect(storedEvents()).toEqual([{ ...event, count: 2, lasted: 3_600_000 }]);
   });
 
   it('are written later if the server does not respond, and not after the end of the process', async () => {
@@ -55,6 +55,6 @@ describe('Events about the cluster', () => {
     await stopped?.stop();
     api.handler.handle = handle;
     await clock.advance(10_000);
-    expect(written()).toEqual([{ ...event, count: 1, lasted: 0 }]);
+    expect(storedEvents()).toEqual([{ ...event, count: 1, lasted: 0 }]);
   });
 });

@@ -120,7 +120,9 @@ export const restMetricsClient: MetricsClient = {
     for (const { metadata, timestamp, window, containers = [] } of items) {
       const counted = containers.filter(({ name }) => container === undefined || name === container);
       if (container !== undefined && counted.length === 0)
-        throw new Error(`failed to get container metrics: container ${container} not present in metrics for pod ${namespace}/${metadata.name}`);
+        throw new Error(
+          `failed to get container metrics: container ${container} not present in metrics for pod ${namespace}/${metadata.name}`,
+        );
       // a pod with an unmeasured container has no metric
       if (counted.length === 0 || counted.some(({ usage }) => usage[resource] === undefined)) continue;
       const value = counted.reduce((sum, { usage }) => sum + milliValue(usage[resource] ?? '0'), 0);

@@ -296,12 +296,16 @@ describe('HorizontalPodAutoscalerController and the resource metrics API', () =>
   it('shows memory in binary units', async () => {
     const life = await start([50]);
     life.api.paths.set(metricsPath, {
-      items: [{ metadata: { name: 'web-0' }, timestamp: formatTime(0), window: '30s', containers: [{ name: 'c', usage: { memory: '69748Ki' } }] }],
+      items: [
+        { metadata: { name: 'web-0' }, timestamp: formatTime(0), window: '30s', containers: [{ name: 'c', usage: { memory: '69748Ki' } }] },
+      ],
     });
     const target = { type: 'AverageValue', averageValue: '1Gi' };
     await life.api
       .client()
-      .patch(horizontalPodAutoscalers, at('web'), 'merge', { spec: { metrics: [{ type: 'Resource', resource: { name: 'memory', target } }] } });
+      .patch(horizontalPodAutoscalers, at('web'), 'merge', {
+        spec: { metrics: [{ type: 'Resource', resource: { name: 'memory', target } }] },
+      });
     await life.clock.settle();
     expect(status(life.api)?.currentMetrics).toMatchObject([{ resource: { current: { averageValue: '69748Ki' } } }]);
   });

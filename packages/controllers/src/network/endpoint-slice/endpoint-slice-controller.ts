@@ -133,7 +133,7 @@ export class EndpointSliceController implements Controller {
     for (const pod of pods) {
       const nodeName = pod.spec?.nodeName ?? '';
       const node = this.#options.nodes.get(nodeName);
-      // publishNotReadyAddresses asks for every address
+      // publishNotReadyAddresses requires every address
       if (node === undefined && service.spec?.publishNotReadyAddresses !== true) {
         errors.push(`skipping Pod ${pod.metadata?.name} for Service ${objectKey(service)}: Node ${nodeName} Not Found`);
         continue;
