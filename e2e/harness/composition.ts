@@ -7,6 +7,7 @@ export interface ClusterSpec {
   readonly roles?: readonly string[];
   readonly networking?: { readonly podCIDRs?: readonly string[]; readonly serviceCIDRs?: readonly string[]; readonly nodePorts?: string };
   readonly server?: { readonly address?: string; readonly names?: readonly string[] };
+  readonly authn?: readonly PluginUse[];
   readonly storage?: PluginUse;
   readonly runtimes?: readonly PluginUse[];
   readonly network?: PluginUse;

@@ -23,6 +23,7 @@ export async function openDataDir(
   const planned = await createPlan(options.file, { ...planOptions, ...server, allocate: (request) => allocation.allocate(request) });
   checkRunPlan(planned);
   await allocation.claimParts(planned.plugins);
+  await allocation.claimPodRanges(planned.plugins, planned.facts);
   const lock = await DataDirLock.acquire(options.dataDir, planned.facts.serverUrl, planned.roles);
   try {
     await rejectPartialKeys(options.dataDir);

@@ -104,7 +104,8 @@ export class PolicyEngine {
   readonly #memberSetsByNamespace = new Map<string, Set<MemberSet>>();
   readonly #localPods = new Map<string, LocalPodEntry>();
   readonly #localPodsByNamespace = new Map<string, Map<string, LocalPodEntry>>();
-  readonly #podByAddress = new Map<string, string>();
+  /** The pods of this node with an address. The address belongs to the last of them, which got it last. */
+  readonly #podsByAddress = new Map<string, string[]>();
   #changes = new PendingChanges();
 
   /** Returns what has changed since the last call. */
@@ -298,20 +299,28 @@ export class PolicyEngine {
   }
 
   #updateIsolation(id: string, before: LocalPod | undefined, now: LocalPodEntry | undefined): void {
-    for (const ip of before?.ips ?? []) {
-      if (this.#podByAddress.get(ip) !== id || now?.pod.ips.includes(ip) === true) continue;
-      this.#podByAddress.delete(ip);
-      for (const direction of directions) this.#setIsolation(direction, ip, undefined);
+    for (const ip of before?.ips ?? []) if (now?.pod.ips.includes(ip) !== true) this.#releaseAddress(ip, id);
+    for (const ip of now?.pod.ips ?? []) {
+      const holders = this.#podsByAddress.get(ip) ?? [];
+      if (before?.ips.includes(ip) !== true) this.#podsByAddress.set(ip, [...holders.filter((holder) => holder !== id), id]);
+      this.#isolateAddress(ip);
     }
-    if (now === undefined) return;
-    const policies = [...now.policies.values()];
+  }
+
+  #releaseAddress(ip: string, id: string): void {
+    const left = (this.#podsByAddress.get(ip) ?? []).filter((holder) => holder !== id);
+    if (left.length === 0) this.#podsByAddress.delete(ip);
+    else this.#podsByAddress.set(ip, left);
+    this.#isolateAddress(ip);
+  }
+
+  /** Isolates an address as the policies of its pod require. */
+  #isolateAddress(ip: string): void {
+    const owner = this.#localPods.get(this.#podsByAddress.get(ip)?.at(-1) ?? '');
+    const policies = [...(owner?.policies.values() ?? [])];
     for (const direction of directions) {
       const chains = policies.flatMap(({ chains: { [direction]: chain } }) => (chain === undefined ? [] : [chain.id])).sort();
-      for (const ip of now.pod.ips) {
-        // an address belongs to the pod that got it last
-        if (before?.ips.includes(ip) !== true) this.#podByAddress.set(ip, id);
-        if (this.#podByAddress.get(ip) === id) this.#setIsolation(direction, ip, chains.length === 0 ? undefined : chains);
-      }
+      this.#setIsolation(direction, ip, chains.length === 0 ? undefined : chains);
     }
   }
 

@@ -1,5 +1,5 @@
 import { Agent, request, type AgentOptions } from 'node:https';
-import { request as plainRequest } from 'node:http';
+import { request as plainRequest, type OutgoingHttpHeaders } from 'node:http';
 import { checkSubjectAlternativeNames, isStaleConnection, rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import { readEndpoint, type Endpoint, type JsonEndpoint } from './endpoint-config.ts';
 
@@ -11,6 +11,15 @@ export interface JsonResponse {
 interface TextResponse {
   readonly code: number;
   readonly text: string;
+}
+
+interface Message {
+  readonly url: string;
+  readonly body: string | undefined;
+  /** By default JSON. */
+  readonly contentType?: string;
+  /** The value of the header; by default the bearer token of the endpoint, which is sent only to the URL of the endpoint. */
+  readonly authorization?: string | undefined;
 }
 
 const maxBytes = 4 * 1024 * 1024;
@@ -54,6 +63,21 @@ export class JsonClient {
   async get(url: string, timeoutMs: number): Promise<JsonResponse> {
     return this.#parsed(url, await this.#send('GET', { url, body: undefined, timeoutMs }));
   }
+  /**
+   * Posts a form to any URL and returns the JSON of the response, as the token endpoint of RFC 6749 expects.
+   * @param authorization the value of the header; by default the header is not sent to other URLs than the endpoint's
+   */
+  async postForm(
+    url: string,
+    form: Readonly<Record<string, string>>,
+    { timeoutMs, authorization }: { readonly timeoutMs: number; readonly authorization?: string },
+  ): Promise<JsonResponse> {
+    const body = new URLSearchParams(form).toString();
+    return this.#parsed(
+      url,
+      await this.#send('POST', { url, body, contentType: 'application/x-www-form-urlencoded', authorization, timeoutMs }),
+    );
+  }
   /** Posts a text that is JSON already; returns only the status code of the response. */
   async send(text: string, timeoutMs: number): Promise<number> {
     return (await this.#send('POST', { url: this.#endpoint.url, body: text, timeoutMs })).code;
@@ -68,28 +92,17 @@ export class JsonClient {
     return { code, body: parsed.value };
   }
 
-  #send(
-    method: 'GET' | 'POST',
-    { url, body, timeoutMs }: { readonly url: string; readonly body: string | undefined; readonly timeoutMs: number },
-  ): Promise<TextResponse> {
-    return this.#attempt(method, { url, body, signal: AbortSignal.timeout(timeoutMs), fresh: false });
+  #send(method: 'GET' | 'POST', { timeoutMs, ...message }: Message & { readonly timeoutMs: number }): Promise<TextResponse> {
+    return this.#attempt(method, { message, signal: AbortSignal.timeout(timeoutMs), fresh: false });
   }
 
   #attempt(
     method: 'GET' | 'POST',
-    {
-      url,
-      body,
-      signal,
-      fresh,
-    }: { readonly url: string; readonly body: string | undefined; readonly signal: AbortSignal; readonly fresh: boolean },
+    { message, signal, fresh }: { readonly message: Message; readonly signal: AbortSignal; readonly fresh: boolean },
   ): Promise<TextResponse> {
+    const { url, body } = message;
     return new Promise((resolve, reject) => {
-      const headers = {
-        accept: 'application/json',
-        ...(body !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
-        ...(this.#endpoint.token !== undefined && url === this.#endpoint.url && { authorization: `Bearer ${this.#endpoint.token}` }),
-      };
+      const headers = this.#headersOf(message);
       const options = { method, headers, signal, ...(fresh && { agent: false }) };
       const sent = url.startsWith('https:')
         ? request(url, fresh ? { ...this.#tls, ...options } : { ...options, agent: this.#agent })
@@ -98,7 +111,7 @@ export class JsonClient {
       let answered = false;
       sent.on('error', (error) => {
         if (!answered && !signal.aborted && isStaleConnection(sent, error))
-          resolve(this.#attempt(method, { url, body, signal, fresh: true }));
+          resolve(this.#attempt(method, { message, signal, fresh: true }));
         else reject(error);
       });
       sent.on('response', (response) => {
@@ -117,5 +130,15 @@ export class JsonClient {
       });
       sent.end(body);
     });
+  }
+
+  #headersOf({ url, body, contentType = 'application/json', authorization }: Message): OutgoingHttpHeaders {
+    const { token } = this.#endpoint;
+    const credentials = authorization ?? (token !== undefined && url === this.#endpoint.url ? `Bearer ${token}` : undefined);
+    return {
+      accept: 'application/json',
+      ...(body !== undefined && { 'content-type': contentType, 'content-length': Buffer.byteLength(body) }),
+      ...(credentials !== undefined && { authorization: credentials }),
+    };
   }
 }

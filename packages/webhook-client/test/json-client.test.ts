@@ -38,6 +38,34 @@ it('a server that switches protocols fails the call', async () => {
   await expect(client.post({}, waitMs)).rejects.toThrow('the server switched protocols');
 });
 
+it('a form is sent with its own credentials, never with the token of the endpoint to another URL', async () => {
+  const requests: (readonly [string | undefined, string | undefined, string])[] = [];
+  const port = await listen(
+    createServer((request, response) => {
+      let body = '';
+      request.on('data', (chunk: Buffer) => {
+        body += chunk.toString();
+      });
+      request.on('end', () => {
+        requests.push([request.headers['content-type'], request.headers.authorization, body]);
+        response.end('{"a":1}');
+      });
+    }),
+  );
+  client = new JsonClient({ url: `http://127.0.0.1:${port}/` });
+  const url = `http://127.0.0.1:${port}/token`;
+  expect(await client.postForm(url, { code: 'a b&c', n: '1' }, { timeoutMs: waitMs, authorization: 'Basic x' })).toEqual({
+    code: 200,
+    body: { a: 1 },
+  });
+  await client.postForm(url, {}, { timeoutMs: waitMs });
+  const type = 'application/x-www-form-urlencoded';
+  expect(requests).toEqual([
+    [type, 'Basic x', 'code=a+b%26c&n=1'],
+    [type, undefined, ''],
+  ]);
+});
+
 describe('kept connection', () => {
   /**
    * Runs a server that answers the first request of a connection and closes the connection at the second one, for the given number of

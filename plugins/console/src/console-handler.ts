@@ -1,12 +1,14 @@
 import { failure } from '@oarlock/api/status';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
 import { anonymous, type Credentials, type Identity } from '@oarlock/spi/authn';
 import type { PathAuthenticator, PathHandler, PathRequest, PathResponse } from '@oarlock/spi/paths';
 import { z } from 'zod';
 import { credentialsEnd } from './credentials-end.ts';
+import type { OidcSignIn } from './oidc-sign-in.ts';
 import { consoleHeader, isFromOwnPage, sessionCookie, sessionSecret, sessionSecretOf } from './own-page.ts';
 import { expandFile, type PageFile, type PageFiles } from './page-files.ts';
-import { newSecret, type SessionTable, type SessionUser } from './session-table.ts';
+import { newSecret, type SessionTable, type SessionUser, type SignInMethod } from './session-table.ts';
 import type { SignInLinks } from './sign-in-links.ts';
 
 export interface ConsoleHandlerOptions {
@@ -17,10 +19,14 @@ export interface ConsoleHandlerOptions {
   readonly cluster: { readonly name: string; readonly version: string; readonly url: string };
   /** `link`: users sign in with a link only. */
   readonly signIn: 'any' | 'link';
+  /** Absent if users do not sign in at an OIDC provider. */
+  readonly oidc?: Pick<OidcSignIn, 'name' | 'begin' | 'finish' | 'close'>;
   readonly log: Logger;
 }
 
-const signInBody = z.strictObject({ link: z.string().max(128) }).optional();
+const signInBody = z
+  .union([z.strictObject({ link: z.string().max(128) }), z.strictObject({ code: z.string().min(1).max(4096), state: z.string().max(256) })])
+  .optional();
 
 /** Headers of every response of the console. */
 const securityHeaders: Readonly<Record<string, string>> = {
@@ -56,6 +62,10 @@ export class ConsoleHandler implements PathHandler {
     this.authenticator = options.authenticator;
   }
 
+  async stop(): Promise<void> {
+    this.#options.oidc?.close();
+  }
+
   async handle(request: PathRequest): Promise<PathResponse> {
     const { method } = request;
     const name = request.path.slice('/console/'.length);
@@ -64,12 +74,13 @@ export class ConsoleHandler implements PathHandler {
   }
 
   async #responseTo(method: string, name: string, request: PathRequest): Promise<PathResponse> {
-    if (name === 'session') {
+    if (name === 'session' || (name === 'oidc' && method === 'POST')) {
       if (request.credentials === undefined || !isFromOwnPage(request.credentials.headers))
         return rejection(
           'Forbidden',
           `requests of the console have the header ${consoleHeader} with the key of the page, and come from its own page`,
         );
+      if (name === 'oidc') return this.#beginOidc(request.credentials);
       if (method === 'GET') return this.#session(request.identity, request.credentials);
       return method === 'POST' ? this.#signIn(request, request.credentials) : this.#signOut(request.credentials);
     }
@@ -95,38 +106,72 @@ export class ConsoleHandler implements PathHandler {
 
   /** Returns the user of the request, as the page shows it. */
   #session({ name, groups }: Identity, { headers }: Credentials): PathResponse {
-    const { cluster, sessions, signIn } = this.#options;
+    const { cluster, sessions, signIn, oidc } = this.#options;
     const secret = sessionSecretOf(headers);
     const session = secret === undefined ? undefined : sessions.use(secret);
     const user = session === undefined ? undefined : { name, groups, expiresAt: session.expiresAt };
-    return { code: 200, body: { cluster, signIn, ...(user && { user }) } };
+    return { code: 200, body: { cluster, signIn, ...(oidc && { oidc: { name: oidc.name } }), ...(user && { user }) } };
   }
 
-  /** Begins a session: of the user of a sign-in link, or of the user whose credentials the request has. */
-  #signIn({ body, identity }: PathRequest, credentials: Credentials): PathResponse {
-    const { sessions, links, signIn, log } = this.#options;
+  /** Returns the URL at which the user signs in at the OIDC provider. */
+  async #beginOidc({ headers }: Credentials): Promise<PathResponse> {
+    const { oidc } = this.#options;
+    if (oidc === undefined) return rejection('NotFound', 'no OIDC provider is configured for this console');
+    try {
+      return { code: 200, body: { url: await oidc.begin(headers) } };
+    } catch (error) {
+      return this.#providerFailed(error);
+    }
+  }
+
+  async #finishOidc(response: { readonly code: string; readonly state: string }, credentials: Credentials): Promise<PathResponse> {
+    const { oidc } = this.#options;
+    if (oidc === undefined) return rejection('NotFound', 'no OIDC provider is configured for this console');
+    try {
+      const user = await oidc.finish(response, credentials.headers);
+      if (typeof user === 'string') return rejection('Unauthorized', user);
+      return this.#beginSession(userOf(user.identity, user.credentials), 'oidc', credentials.headers);
+    } catch (error) {
+      return this.#providerFailed(error);
+    }
+  }
+
+  #providerFailed(error: unknown): PathResponse {
+    this.#options.log.warn({ err: error }, 'a user could not sign in to the console at the OIDC provider');
+    return rejection('ServiceUnavailable', `the OIDC provider is not available: ${errorText(error)}`);
+  }
+
+  /** Begins a session: of the user of a sign-in link, of the user of an OIDC provider, or of the user whose credentials the request has. */
+  async #signIn({ body, identity }: PathRequest, credentials: Credentials): Promise<PathResponse> {
+    const { sessions, links, signIn } = this.#options;
     const parsed = signInBody.safeParse(body);
     if (!parsed.success) return rejection('BadRequest', z.prettifyError(parsed.error));
-    const link = parsed.data === undefined ? undefined : links.redeem(parsed.data.link);
-    if (parsed.data !== undefined && link === undefined)
-      return rejection('Unauthorized', 'the sign-in link is invalid, used or expired: `oarlock console` prints another');
-    if (link === undefined && signIn === 'link')
-      return rejection('Forbidden', 'this console accepts sign-in links only: `oarlock console` prints one');
-    if (link === undefined && (identity.name === anonymous.name || isSession(credentials, sessions)))
-      return rejection('Unauthorized', 'the request has no credentials');
+    const { data } = parsed;
     if (isImpersonated(credentials))
       return rejection('Forbidden', 'an impersonated user cannot sign in to the console: sign in as yourself, and impersonate there');
-    const method = link === undefined ? 'credentials' : 'link';
+    if (data !== undefined && 'code' in data) return this.#finishOidc(data, credentials);
+    if (data !== undefined) {
+      const user = links.redeem(data.link);
+      if (user !== undefined) return this.#beginSession(user, 'link', credentials.headers);
+      return rejection('Unauthorized', 'the sign-in link is invalid, used or expired: `oarlock console` prints another');
+    }
+    if (signIn === 'link') return rejection('Forbidden', 'this console accepts sign-in links only: `oarlock console` prints one');
+    if (identity.name === anonymous.name || isSession(credentials, sessions))
+      return rejection('Unauthorized', 'the request has no credentials');
+    return this.#beginSession(userOf(identity, credentials), 'credentials', credentials.headers);
+  }
+
+  #beginSession(user: SessionUser, method: SignInMethod, headers: Credentials['headers']): PathResponse {
     const cookie = newSecret();
-    const session = sessions.create(link ?? userOf(identity, credentials), method, sessionSecret(cookie, credentials.headers));
+    const session = this.#options.sessions.create(user, method, sessionSecret(cookie, headers));
     if (session === undefined) return rejection('TooManyRequests', 'the console has too many sessions: sign out of others');
     const { id, expiresAt } = session;
     const { name, groups } = session.identity;
-    log.info({ user: name, session: id, method }, 'a user signed in to the console');
+    this.#options.log.info({ user: name, session: id, method }, 'a user signed in to the console');
     return {
       code: 201,
       body: { user: { name, groups, expiresAt } },
-      headers: { 'Set-Cookie': `${sessionCookie(credentials.headers)}=${cookie}; Path=/; Secure; HttpOnly; SameSite=Strict` },
+      headers: { 'Set-Cookie': `${sessionCookie(headers)}=${cookie}; Path=/; Secure; HttpOnly; SameSite=Strict` },
     };
   }
 

@@ -44,7 +44,7 @@ export function sessionCookie(headers: Headers): string {
  * Returns the key of the page that sent the request; undefined if there is none. The page keeps the key in the storage of its origin, which servers on
  * other ports of the host cannot read or write, unlike cookies. Browsers send no headers with WebSockets, so that a subprotocol contains it there.
  */
-function pageKeyOf(headers: Headers): string | undefined {
+export function pageKeyOf(headers: Headers): string | undefined {
   if (isWebSocket(headers)) return onlySecret(partsOf(single(headers, 'sec-websocket-protocol'), ',', subprotocolPrefix));
   return onlySecret([single(headers, consoleHeader) ?? '']);
 }
@@ -59,6 +59,9 @@ export function isFromOwnPage(headers: Headers): boolean {
   const isOwnOrigin = origin?.toLowerCase() === `https://${host.toLowerCase()}`;
   return isOwnOrigin || (origin === undefined && !isWebSocket(headers)); // browsers always send the origin of a WebSocket
 }
+
+/** Returns the URL of the page, as its browser addresses the server. */
+export const pageUrl = (headers: Headers): string => `https://${hostOf(headers)?.toLowerCase()}/console/`;
 
 /** Returns the secret of a session: the value of the cookie with the key of the page. */
 export const sessionSecret = (cookie: string, headers: Headers): string => `${cookie}.${pageKeyOf(headers)}`;

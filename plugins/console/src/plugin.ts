@@ -1,7 +1,11 @@
+import type { Clock } from '@oarlock/primitives/clock';
 import { Cluster } from '@oarlock/spi/cluster';
 import { Paths } from '@oarlock/spi/paths';
 import { z } from 'zod';
+import { JsonClient } from '@oarlock/webhook-client/json-client';
 import { ConsoleHandler } from './console-handler.ts';
+import { OidcProvider, oidcConfig, type OidcConfig } from './oidc-provider.ts';
+import { OidcSignIn } from './oidc-sign-in.ts';
 import { PageFiles } from './page-files.ts';
 import { SessionAuthenticator } from './session-authenticator.ts';
 import { SessionTable } from './session-table.ts';
@@ -12,18 +16,22 @@ const minutes = z.number().positive();
 /** Serves the web console below `/console/`, and authenticates its requests by sessions. */
 export default Paths.plugin({
   id: 'console',
-  config: z.strictObject({
-    /** A session ends when it was not used for this time. */
-    idleMinutes: minutes.max(24 * 60).default(60),
-    /** A session ends after this time in any case. */
-    sessionMinutes: minutes.max(7 * 24 * 60).default(12 * 60),
-    /** A sign-in link is valid for this time, and for one sign-in. */
-    linkMinutes: minutes.max(60).default(10),
-    maxSessions: z.int().min(1).max(100_000).default(1_000),
-    maxSessionsPerUser: z.int().min(1).max(1_000).default(20),
-    /** `any`: users sign in with a link, a bearer token or a client certificate. `link`: with a link only. */
-    signIn: z.enum(['any', 'link']).default('any'),
-  }),
+  config: z
+    .strictObject({
+      /** A session ends when it was not used for this time. */
+      idleMinutes: minutes.max(24 * 60).default(60),
+      /** A session ends after this time in any case. */
+      sessionMinutes: minutes.max(7 * 24 * 60).default(12 * 60),
+      /** A sign-in link is valid for this time, and for one sign-in. */
+      linkMinutes: minutes.max(60).default(10),
+      maxSessions: z.int().min(1).max(100_000).default(1_000),
+      maxSessionsPerUser: z.int().min(1).max(1_000).default(20),
+      /** `any`: users sign in with a link, a bearer token or a client certificate. `link`: with a link only. */
+      signIn: z.enum(['any', 'link']).default('any'),
+      /** Users can also sign in at this OpenID Connect provider, whose ID tokens an authenticator of the composition accepts. */
+      oidc: oidcConfig.optional(),
+    })
+    .refine(({ oidc, signIn }) => oidc === undefined || signIn === 'any', { error: 'requires signIn: any', path: ['oidc'] }),
   needs: { cluster: Cluster },
   create({ config, cluster }, { clock, log }) {
     const { maxSessions, maxSessionsPerUser } = config;
@@ -34,14 +42,32 @@ export default Paths.plugin({
       maxSessionsPerUser,
       clock,
     });
+    const authenticator = new SessionAuthenticator(sessions);
     return new ConsoleHandler({
       sessions,
       links: new SignInLinks(config.linkMinutes * 60_000, clock),
       files: new PageFiles(),
       signIn: config.signIn,
-      authenticator: new SessionAuthenticator(sessions),
+      authenticator,
+      ...(config.oidc && { oidc: oidcSignIn(config.oidc, { authenticator, clock }) }),
       cluster: { name: cluster.name, version: cluster.version, url: cluster.serverUrl },
       log,
     });
   },
 });
+
+/** @throws Error if a file of the configuration cannot be read */
+function oidcSignIn(
+  config: OidcConfig,
+  { authenticator, clock }: { readonly authenticator: SessionAuthenticator; readonly clock: Clock },
+): OidcSignIn {
+  const client = new JsonClient({ url: config.issuerURL, caFile: config.certificateAuthorityFile });
+  return new OidcSignIn({
+    provider: new OidcProvider({ config, client, clock }),
+    clientID: config.clientID,
+    name: new URL(config.issuerURL).host,
+    clock,
+    authenticate: (credentials) => authenticator.userOf(credentials),
+    close: () => client.close(),
+  });
+}

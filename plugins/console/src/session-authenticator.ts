@@ -12,15 +12,27 @@ const unknownSession = rejected('the session of the console is unknown or has ex
  */
 export class SessionAuthenticator implements PathAuthenticator {
   readonly #sessions: SessionTable;
+  /** The authenticators of the composition, which every request passes before its handler is called. */
+  #composition: Authenticator | undefined;
   constructor(sessions: SessionTable) {
     this.#sessions = sessions;
   }
 
   /** Returns a promise only for requests of the page: a promise for each request costs more than the check. */
   authenticate({ headers, bearerToken, path }: Credentials, composition: Authenticator): AuthnResult | Promise<AuthnResult> {
+    this.#composition = composition;
     if (headers['cookie'] === undefined || bearerToken !== undefined || !isFromOwnPage(headers)) return abstained;
     const secret = sessionSecretOf(headers);
     return secret === undefined ? abstained : this.#authenticate(secret, path, composition);
+  }
+
+  /**
+   * Returns the user of credentials that are not those of the request; undefined if no authenticator of the composition accepts them.
+   * @throws Error if it is unknown whether one does
+   */
+  async userOf(credentials: Credentials): Promise<Identity | undefined> {
+    const result = await this.#composition?.authenticate(credentials);
+    return result?.outcome === 'authenticated' && result.identity.name !== anonymous.name ? result.identity : undefined;
   }
 
   async #authenticate(secret: string, path: string, composition: Authenticator): Promise<AuthnResult> {

@@ -3,7 +3,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { Credentials, Identity } from '@oarlock/spi/authn';
 
 /** How the user of a session was authenticated. */
-export type SignInMethod = 'link' | 'credentials';
+export type SignInMethod = 'link' | 'credentials' | 'oidc';
 
 /** The user of a session, and how long the user may have it. */
 export interface SessionUser {

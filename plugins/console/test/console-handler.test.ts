@@ -6,7 +6,7 @@ import type { Logger } from '@oarlock/primitives/logger';
 import { abstained, anonymous, authenticated, rejected, type Authenticator, type Credentials, type Identity } from '@oarlock/spi/authn';
 import type { PathResponse } from '@oarlock/spi/paths';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ConsoleHandler } from '../src/console-handler.ts';
+import { ConsoleHandler, type ConsoleHandlerOptions } from '../src/console-handler.ts';
 import { PageFiles } from '../src/page-files.ts';
 import { SessionAuthenticator } from '../src/session-authenticator.ts';
 import { SessionTable } from '../src/session-table.ts';
@@ -19,6 +19,7 @@ const own = { host: 'cluster:6443', 'x-oarlock-console': key, origin: 'https://c
 let folder: string;
 let logged: string[];
 let clock: { time: number; now(): number };
+let options: ConsoleHandlerOptions;
 let handler: ConsoleHandler;
 /** What the authenticators of the composition decide about the token of a session. */
 let decision: () => ReturnType<Authenticator['authenticate']>;
@@ -35,7 +36,7 @@ beforeEach(async () => {
   const record = (...entry: readonly unknown[]) => void logged.push(JSON.stringify(entry));
   const log = { debug: record, info: record, warn: record, error: record } as unknown as Logger;
   const sessions = new SessionTable({ idleMs: 1_000, lifetimeMs: 10_000, maxSessions: 4, maxSessionsPerUser: 2, clock });
-  handler = new ConsoleHandler({
+  options = {
     sessions,
     links: new SignInLinks(5_000, clock),
     files: new PageFiles(() => folder),
@@ -43,7 +44,8 @@ beforeEach(async () => {
     signIn: 'any',
     cluster: { name: 'c', version: 'v1.36.0', url: 'https://cluster:6443' },
     log,
-  });
+  };
+  handler = new ConsoleHandler(options);
 });
 afterEach(() => rm(folder, { recursive: true }));
 
@@ -69,6 +71,42 @@ async function createLink(identity = ada): Promise<string> {
   const { body } = await handler.handle({ method: 'POST', path: '/console/links', query: {}, body: undefined, identity });
   return /#\/sign-in\/([\w-]+)$/.exec((body as { readonly url: string }).url)?.[1] ?? '';
 }
+
+describe('sign-in at an OIDC provider', () => {
+  const bob: Identity = { name: 'bob', groups: [] };
+  const begin = (more: Partial<Request> = {}) => request({ path: '/console/oidc', method: 'POST', ...more });
+  const body = { code: 'c', state: 's' };
+  const withProvider = (oidc: Partial<ConsoleHandlerOptions['oidc']> = {}) => {
+    const finish = async () => ({ identity: bob, credentials: { headers: {}, path: '/', bearerToken: 't' } });
+    const provider = { name: 'login.example', begin: async () => 'https://login.example/', finish, close: () => undefined, ...oidc };
+    handler = new ConsoleHandler({ ...options, oidc: provider });
+  };
+
+  it('begins and ends with requests of the own page, and names the provider', async () => {
+    withProvider();
+    expect(await request({ path: '/console/session' })).toMatchObject({ body: { oidc: { name: 'login.example' } } });
+    expect(await begin()).toMatchObject({ code: 200, body: { url: 'https://login.example/' } });
+    const response = await signIn({ body });
+    expect(response).toMatchObject({ code: 201, body: { user: { name: 'bob' } } });
+    decision = () => authenticated(bob);
+    expect(await authenticate({ ...own, cookie: cookieOf(response) })).toMatchObject({
+      annotations: { 'console.oarlock.dev/sign-in': 'oidc' },
+    });
+    const foreign = { headers: { ...own, origin: 'https://evil.example' } };
+    expect([(await begin(foreign)).code, (await signIn({ body, ...foreign })).code]).toEqual([403, 403]);
+  });
+
+  it('is rejected with the reason, and reports a provider that is not available', async () => {
+    withProvider({ finish: async () => 'the code is used', begin: () => Promise.reject(new Error('ECONNREFUSED')) });
+    expect(await signIn({ body })).toMatchObject({ code: 401, body: { message: 'the code is used' } });
+    expect(await begin()).toMatchObject({ code: 503, body: { message: 'the OIDC provider is not available: ECONNREFUSED' } });
+  });
+
+  it('does not exist without a provider', async () => {
+    expect([(await begin()).code, (await signIn({ body })).code]).toEqual([404, 404]);
+    expect((await request({ path: '/console/session' })).body).not.toHaveProperty('oidc');
+  });
+});
 
 describe('sign-in', () => {
   it('by a link begins a session of the user who created the link, once', async () => {

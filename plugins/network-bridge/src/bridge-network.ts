@@ -1,4 +1,5 @@
 import { mkdir } from 'node:fs/promises';
+import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
 import {
@@ -20,6 +21,7 @@ import { ForwardingRules } from '@oarlock/network-cni/routing/forwarding';
 import { NodeSetup } from '@oarlock/network-cni/routing/node-setup';
 import { familyOf } from '@oarlock/network-cni/routing/cidr';
 import { cidrSize, parseCIDR } from '@oarlock/api/net/cidr';
+import { foreignInterface } from './foreign-interface.ts';
 import { removeHostInterfaces } from './host-interfaces.ts';
 import { cachedResult } from './cached-results.ts';
 import { countLeases, hostLocalLeases } from './host-local-leases.ts';
@@ -42,6 +44,7 @@ export interface BridgeNetworkConfig {
   readonly timeoutSeconds: number;
   readonly gcGraceSeconds: number;
   readonly routes: 'direct' | 'vxlan' | 'none';
+  readonly vxlan: { readonly device: string };
   readonly sourceAddressFilter: boolean;
   /** The cache of libcni, where container runtimes keep the results of ADD. */
   readonly cniCacheDir: string;
@@ -123,6 +126,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     const bandwidth = this.#config.bandwidth === 'on' || (this.#config.bandwidth === 'auto' && found.has('bandwidth'));
     const absent = missing.filter((type) => type !== 'bandwidth' || this.#config.bandwidth === 'on');
     if (absent.length > 0) throw new NetworkError('PluginMissing', `CNI plugins ${absent.join(', ')} not found in ${binDirs.join(', ')}`);
+    this.#rejectForeignInterface(node);
     const families = new Set(node.podCIDRs.map(familyOf));
     const options = { name, bridge, hairpin, isGateway, bandwidth, ipamDir: this.#ipamDir, ...(mtu !== undefined && { mtu }) };
     networkPlugins({ ...options, ipMasq }, node); // rejects an invalid range before anything is changed
@@ -144,6 +148,17 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     await this.#routes?.configure(node);
     this.#attachments.list = { cniVersion: versions.own, name, plugins };
     this.#size = node.podCIDRs.reduce((sum, cidr) => sum + addressesOf(cidr), 0n);
+  }
+
+  #rejectForeignInterface({ podCIDRs }: NodeNetwork): void {
+    const { bridge, vxlan } = this.#config;
+    const foreign = foreignInterface(podCIDRs, [bridge, vxlan.device], networkInterfaces());
+    if (foreign === undefined) return;
+    const { name, address, range } = foreign;
+    throw new NetworkError(
+      'Broken',
+      `the interface ${name} has the address ${address} in ${range}, the range of this node's pods, so that the kernel has two routes to them: remove the interface (ip link delete ${name}) if its network is no longer used, or set networking.podCIDRs to another range`,
+    );
   }
 
   add(attachment: Attachment, call: NetworkCallOptions = {}): Promise<NetworkResult> {

@@ -46,6 +46,8 @@ export class NftablesPolicies implements NetworkPolicies {
   readonly #stop = new AbortController();
   readonly #engine = new PolicyEngine();
   #cacheSync: PolicyCacheSync | undefined;
+  /** The addresses that `protect` reported, by the pod's uid. The status of a pod can show those of an earlier sandbox. */
+  readonly #assigned = new Map<string, readonly string[]>();
   #ruleset: Ruleset | undefined;
   #nodeName: string | undefined;
   #spanContexts: SpanContext[] = [];
@@ -148,6 +150,7 @@ export class NftablesPolicies implements NetworkPolicies {
   async protect({ namespace, uid, labels, ips }: ProtectedPod, { spanContext, signal }: NetworkCallOptions = {}): Promise<void> {
     await this.#known(namespace, signal);
     const known = new Set(this.#engine.localAddresses(uid));
+    this.#assigned.set(uid, ips);
     this.#change(spanContext, () => this.#engine.setLocal(uid, { namespace, labels, ips }));
     // a write in progress may have started before this change
     await this.#applying;
@@ -206,14 +209,24 @@ export class NftablesPolicies implements NetworkPolicies {
     const peer = peerPod(pod);
     this.#engine.setPod(objectKey(pod), metadata.namespace ?? '', peer);
     if (spec?.nodeName !== this.#nodeName) return;
-    // `protect` has reported the address before the status shows it
-    if (peer !== undefined) this.#engine.setLocal(metadata.uid ?? '', { namespace: peer.namespace, labels: peer.labels, ips: peer.ips });
-    else if ((pod.status?.podIPs?.length ?? 0) > 0) this.#engine.setLocal(metadata.uid ?? '', undefined);
+    const { uid = '' } = metadata;
+    if (peer !== undefined) {
+      const { namespace, labels } = peer;
+      this.#engine.setLocal(uid, { namespace, labels, ips: this.#assigned.get(uid) ?? peer.ips });
+      return;
+    }
+    // without addresses in the status the pod is about to start; otherwise it has ended
+    if ((pod.status?.podIPs?.length ?? 0) > 0) this.#removeLocal(uid);
   }
 
   #forget(pod: Pod): void {
     this.#engine.setPod(objectKey(pod), pod.metadata?.namespace ?? '', undefined);
-    this.#engine.setLocal(pod.metadata?.uid ?? '', undefined);
+    this.#removeLocal(pod.metadata?.uid ?? '');
+  }
+
+  #removeLocal(uid: string): void {
+    this.#assigned.delete(uid);
+    this.#engine.setLocal(uid, undefined);
   }
 
   #change(spanContext: SpanContext | undefined, change: () => void): void {
@@ -228,7 +241,7 @@ export class NftablesPolicies implements NetworkPolicies {
     // changes of the same event loop turn are applied together
     this.#timer = this.#options.clock.after(delayMs, () => {
       this.#timer = undefined;
-      void this.#apply().catch(() => this.#wake(retryMs));
+      void this.#apply().catch(() => undefined); // `#program` has logged the error and scheduled another attempt
     });
   }
 
@@ -271,7 +284,7 @@ export class NftablesPolicies implements NetworkPolicies {
     } catch (error) {
       // the rules in the kernel are unknown now: the next transaction replaces all of them
       this.#ruleset = undefined;
-      this.#due = true;
+      this.#wake(retryMs);
       log.error({ error: String(error) }, 'could not apply NetworkPolicies; all of them are applied again');
       throw error;
     }

@@ -5,11 +5,13 @@ import { join } from 'node:path';
 import { isLoopback } from '@oarlock/api/net/ip';
 import { WiringError } from '@oarlock/kernel/errors';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
+import type { ClusterFacts } from '@oarlock/spi/cluster';
 import { z } from 'zod';
 import { defaultPort } from './cluster-facts.ts';
 import type { HostAddresses, HostRequest, LoopbackRanges, PlannedPlugin } from './plan.ts';
 import { roleNames } from '../cluster-file/cluster-schema.ts';
 import { HostClaims } from '../process/host-claims.ts';
+import { claimPodRanges } from '../process/pod-range-claims.ts';
 
 const kubeletPort = 10_250;
 /** The maximum number of clusters with loopback addresses on one host. */
@@ -32,7 +34,7 @@ export interface HostAllocationOptions {
   readonly port: number | undefined;
   /** True for a process without an API server. */
   readonly isRemote: boolean;
-  readonly claims?: Pick<HostClaims, 'claim' | 'claimPort' | 'release'>;
+  readonly claims?: Pick<HostClaims, 'claim' | 'claimPort' | 'list' | 'release'>;
 }
 
 /**
@@ -40,7 +42,7 @@ export interface HostAllocationOptions {
  * finds them in use takes others and keeps them in its data directory, so that its kubeconfigs, nodes and Services stay valid after a restart.
  */
 export class HostAllocation {
-  readonly #claims: Pick<HostClaims, 'claim' | 'claimPort' | 'release'>;
+  readonly #claims: Pick<HostClaims, 'claim' | 'claimPort' | 'list' | 'release'>;
   readonly #options: HostAllocationOptions;
   readonly #notices: string[] = [];
   #saved: Saved = {};
@@ -78,6 +80,29 @@ export class HostAllocation {
         path: first.path,
         message: `another cluster of this host uses ${rejected.map(({ part }) => part).join(', ')}`,
         remedy: 'stop the other cluster, or run this one with `-f embedded`, in another network namespace or on another machine',
+      },
+    ]);
+  }
+
+  /**
+   * Claims the ranges of pods, if the network plugin routes them in the kernel. @throws WiringError if they overlap those of another cluster of this host:
+   * the kernel would use the routes of one of them, and the pods of the other would not be reachable
+   */
+  async claimPodRanges(
+    plugins: readonly PluginParts[],
+    { podCIDRs, serverUrl }: Pick<ClusterFacts, 'podCIDRs' | 'serverUrl'>,
+  ): Promise<void> {
+    const network = plugins.find(({ plugin }) => plugin.provides.id.startsWith('network/'));
+    if (network?.plugin.declares?.['namespace'] !== 'pod') return;
+    const overlap = await claimPodRanges(this.#claims, { podCIDRs, cluster: serverUrl });
+    if (overlap === undefined) return;
+    const { own, other, free } = overlap;
+    throw new WiringError([
+      {
+        code: 'StartFailed',
+        path: 'spec.networking.podCIDRs',
+        message: `the range ${own} of the pods overlaps ${other}, the range of another cluster of this host: the kernel has one route to each address`,
+        remedy: `stop the other cluster, or give this one a range of its own${free === undefined ? '' : `, such as podCIDRs: [${free}]`}`,
       },
     ]);
   }

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { createServer, type AddressInfo, type ListenOptions, type Server } from 'node:net';
 
 /** The maximum number of free ports to try, in case other processes claim each of them. */
@@ -18,6 +19,13 @@ export class HostClaims {
     const claimed = await listen(server, { path: `\0oarlock/${name}` });
     if (claimed) this.#held.set(name, server);
     return claimed;
+  }
+
+  /** Returns the names with a prefix that processes of this network namespace hold, this one included. */
+  async list(prefix: string): Promise<readonly string[]> {
+    if (process.platform !== 'linux') return [];
+    const marks = (await readFile('/proc/net/unix', 'utf8')).split('\n').flatMap((line) => / @oarlock\/([^@]+)/.exec(line)?.[1] ?? []);
+    return marks.filter((name) => name.startsWith(prefix));
   }
 
   /** Claims a TCP port on which a server can listen at `address`: the preferred one, or else any free port. */

@@ -45,6 +45,7 @@ class Host {
         if (preferred !== undefined && (await claim(`tcp/${preferred}`))) return preferred;
         return this.#nextFree++;
       },
+      list: (prefix: string) => Promise.resolve([...this.#claimed].filter((name) => name.startsWith(prefix))),
       release: () => {
         for (const name of own) this.#claimed.delete(name);
       },
@@ -157,6 +158,45 @@ describe('HostAllocation', () => {
     } finally {
       claims.release();
       second.release();
+    }
+  });
+
+  it('rejects a range of pods that overlaps that of another cluster of the host, and names one that does not', async () => {
+    const network = (namespace: string) => {
+      const plugin = slot.one('network/v1').plugin({ id: 'n', config: z.strictObject({}), declares: { namespace }, create: () => ({}) });
+      return [{ plugin, config: {}, path: 'spec.network' }];
+    };
+    const claim = (serverUrl: string, podCIDRs: readonly string[], namespace = 'pod') =>
+      open('a').claimPodRanges(network(namespace), { podCIDRs, serverUrl });
+    await claim('https://a', ['10.244.0.0/16', 'fd00::/64']);
+    await claim('https://a', ['10.244.0.0/16']); // another node of the cluster
+    await claim('https://b', ['10.245.0.0/16']);
+    await claim('https://c', ['10.244.0.0/16'], 'host');
+    for (const range of ['10.244.0.0/16', '10.244.7.0/24', '10.0.0.0/8'])
+      await expect(claim('https://d', ['fd01::/64', range])).rejects.toMatchObject({
+        faults: [
+          {
+            code: 'StartFailed',
+            path: 'spec.networking.podCIDRs',
+            message: expect.stringContaining(`the range ${range} of the pods overlaps 10.244.0.0/16, the range of another cluster`),
+            remedy: expect.stringMatching(/such as podCIDRs: \[10\.246\.0\.0\/16\]$/),
+          },
+        ],
+      });
+    await expect(claim('https://e', ['fd00::1:0/112'])).rejects.toMatchObject({
+      faults: [{ message: expect.stringContaining('fd00::/64') }],
+    });
+  });
+
+  it('finds the claims of other processes by their prefix', async () => {
+    const claims = new HostClaims();
+    const name = `pods/fd00::/64/${randomUUID()}`;
+    try {
+      await claims.claim(name);
+      expect(await new HostClaims().list(name.slice(0, 20))).toEqual([name]);
+      expect(await new HostClaims().list('none/')).toEqual([]);
+    } finally {
+      claims.release();
     }
   });
 

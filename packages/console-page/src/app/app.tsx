@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { ApiClient } from '../api/client.ts';
+import { ApiClient, errorText } from '../api/client.ts';
 import { discoverResources, type ApiResource } from '../api/resources.ts';
 import { readFeatures, type ServerFeatures } from '../api/server-features.ts';
 import { ErrorMessage } from '../components/error-message.tsx';
@@ -11,16 +11,24 @@ import { App as AppContextProvider, type AppContext, type ToastKind } from './co
 import { loadAhead } from './load-ahead.ts';
 import { Frame } from './frame.tsx';
 import { parseLocation } from './router.ts';
-import { currentSession, signInWithLink, type SessionInfo } from './session.ts';
+import { currentSession, finishOidcSignIn, signInWithLink, type SessionInfo } from './session.ts';
+import { signInAddress, takePosition, type SignInAddress } from './sign-in-address.ts';
 
 const maxToasts = 5;
 const toastMs = 6_000;
 
-/** Returns the secret of a sign-in link, and removes it from the address and the history. */
-function takeLinkSecret(): string | undefined {
-  const secret = /^#\/sign-in\/([\w-]+)$/.exec(location.hash)?.[1];
-  if (secret !== undefined) history.replaceState(null, '', `${location.pathname}#/`);
-  return secret;
+/** Returns how the address signs in, and removes it from the address and the history. */
+function takeSignInAddress(): SignInAddress | undefined {
+  const address = signInAddress(location);
+  if (address !== undefined) history.replaceState(null, '', `${location.pathname}${'link' in address ? '#/' : takePosition()}`);
+  return address;
+}
+
+/** Signs in as the address says. @throws Error if the link, the code or the state is not valid, or if the provider reported an error */
+function signInBy(client: ApiClient, address: SignInAddress): Promise<SessionInfo> {
+  if ('link' in address) return signInWithLink(client, address.link);
+  if ('code' in address) return finishOidcSignIn(client, address);
+  return Promise.reject(new Error(address.error));
 }
 
 interface State {
@@ -33,7 +41,7 @@ interface State {
 }
 
 /** Returns a session without its user. */
-const signedOut = ({ cluster, signIn }: SessionInfo): SessionInfo => ({ ...(cluster && { cluster }), ...(signIn && { signIn }) });
+const signedOut = ({ user: _user, ...rest }: SessionInfo): SessionInfo => rest;
 
 /** Signs in if the address is a sign-in link, and shows the page when the session and the resources are known. */
 export function App() {
@@ -56,15 +64,18 @@ export function App() {
     }
   };
   const begin = async () => {
-    const secret = takeLinkSecret();
-    if (secret === undefined) loadAhead(client, parseLocation(location.hash), views);
+    const address = takeSignInAddress();
+    if (address === undefined) loadAhead(client, parseLocation(location.hash), views);
+    let current: SessionInfo = {};
     try {
-      const current = await currentSession(client);
-      const session = secret === undefined ? current : { ...current, ...(await signInWithLink(client, secret)) };
+      current = await currentSession(client);
+      const session = address === undefined ? current : { ...current, ...(await signInBy(client, address)) };
       if (session.user === undefined) setState({ session });
       else await enter(session);
     } catch (error) {
-      setState(secret === undefined ? { error } : { session: {}, notice: `${text.signIn.linkFailed}: ${String((error as Error).message)}` });
+      if (address === undefined) return setState({ error });
+      const failed = 'link' in address ? text.signIn.linkFailed : text.signIn.oidcFailed;
+      setState({ session: signedOut(current), notice: `${failed}: ${errorText(error)}` });
     }
   };
   useEffect(() => {
@@ -82,7 +93,7 @@ export function App() {
   if (error !== undefined) return <main class="alone"><ErrorMessage error={error} onRetry={() => location.reload()} /></main>;
   if (session === undefined) return <main class="alone" aria-busy="true"><p>{text.connection.connecting}</p></main>;
   if (session.user === undefined)
-    return <SignIn client={client} onlyLink={session.signIn === 'link'} {...(notice !== undefined && { notice })} onSignedIn={(signedIn) => void enter({ ...session, ...signedIn })} />;
+    return <SignIn client={client} onlyLink={session.signIn === 'link'} {...(session.oidc && { provider: session.oidc.name })} {...(notice !== undefined && { notice })} onSignedIn={(signedIn) => void enter({ ...session, ...signedIn })} />;
   if (resources === undefined || features === undefined) return <main class="alone" aria-busy="true"><p>{text.connection.connecting}</p></main>;
   const context: AppContext = {
     client,

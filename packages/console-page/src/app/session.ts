@@ -16,6 +16,8 @@ export interface SessionInfo {
   readonly user?: User;
   /** `link`: users sign in with a link only. */
   readonly signIn?: 'any' | 'link';
+  /** The OIDC provider at which users can sign in, if one is configured. */
+  readonly oidc?: { readonly name: string };
 }
 
 const path = '/console/session';
@@ -37,6 +39,18 @@ export const signInWithLink = (client: ApiClient, secret: string): Promise<Sessi
 /** Signs in with a bearer token, or with the client certificate of the connection. */
 export const signInWithCredentials = (client: ApiClient, token?: string): Promise<SessionInfo> =>
   signIn(client, token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } });
+
+/** Returns the address of the OIDC provider at which the user signs in, for a new key of the page: only this page can finish the sign-in. */
+export async function beginOidcSignIn(client: ApiClient): Promise<string> {
+  const key = newPageKey();
+  const { url } = await client.json<{ readonly url: string }>('/console/oidc', { method: 'POST', headers: { 'X-Oarlock-Console': key } });
+  storePageKey(key);
+  return url;
+}
+
+/** Signs in with the code and the state that the OIDC provider returned, which are valid once, and for the key that began. */
+export const finishOidcSignIn = (client: ApiClient, response: { readonly code: string; readonly state: string }): Promise<SessionInfo> =>
+  client.json<SessionInfo>(path, { method: 'POST', body: JSON.stringify(response) });
 
 /** Begins a session with a new key of the page. */
 async function signIn(client: ApiClient, { headers, body }: Pick<RequestOptions, 'headers' | 'body'>): Promise<SessionInfo> {

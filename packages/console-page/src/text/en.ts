@@ -41,6 +41,8 @@ export const text = {
     tokenHelp: 'A service account token, or an ID token of an OIDC issuer that the cluster accepts.',
     submit: 'Sign in',
     certificate: 'Sign in with the client certificate of this browser',
+    oidc: (provider: string) => `Sign in at ${provider}`,
+    oidcFailed: 'The OIDC provider did not sign you in',
     ended: 'The session has ended. Sign in again.',
     failed: 'Sign-in failed',
   },

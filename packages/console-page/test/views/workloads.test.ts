@@ -66,7 +66,7 @@ describe('the health of a workload', () => {
 
 describe('a revision', () => {
   const owner: Workload = { kind: 'Deployment', metadata: metadata('d') };
-  const owned = { ownerReferences: [{ apiVersion: 'apps/v1', kind: 'X', name: 'd', uid: 'd' }] };
+  const owned = { ownerReferences: [{ apiVersion: 'apps/v1', kind: 'X', name: 'd', uid: 'd', controller: true }] };
   it('of a Deployment restores the template of its ReplicaSet, without the hash', () => {
     const replicaSet: Workload = {
       metadata: metadata('d-1', { ...owned, annotations: { 'deployment.kubernetes.io/revision': '10' } }),
@@ -78,6 +78,26 @@ describe('a revision', () => {
     expect(revisions.map(({ number }) => number)).toEqual([10, 9]);
     expect(JSON.parse(revisions[0]?.rollback.body ?? '')).toEqual([
       { op: 'replace', path: '/spec/template', value: { metadata: { labels: { app: 'd' } } } },
+    ]);
+  });
+  it('of a Deployment has the number and the change cause that kubectl rollout history prints', () => {
+    const replicaSet = (name: string, annotations: Readonly<Record<string, string>>, more: Partial<KubeObject['metadata']> = {}) => ({
+      metadata: metadata(name, { ...owned, annotations, ...more }),
+      spec: { template: { metadata: { annotations: { 'kubernetes.io/change-cause': `template of ${name}` } } } },
+    });
+    const numbered = (number: string) => ({ 'deployment.kubernetes.io/revision': number });
+    const [reference] = owned.ownerReferences;
+    const revisions = revisionsOf(owner, [
+      replicaSet('a', { ...numbered('2'), 'kubernetes.io/change-cause': 'kubectl set image' }),
+      replicaSet('b', numbered('4')),
+      replicaSet('invalid', numbered('x')),
+      replicaSet('new', {}),
+      replicaSet('foreign', numbered('9'), { ownerReferences: reference ? [{ ...reference, controller: false }] : [] }),
+    ]);
+    expect(revisions.map(({ number, changeCause }) => [number, changeCause])).toEqual([
+      [4, 'template of b'],
+      [2, 'kubectl set image'],
+      [0, 'template of new'],
     ]);
   });
   it('of a StatefulSet is the patch of its ControllerRevision', () => {

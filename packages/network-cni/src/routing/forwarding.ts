@@ -51,8 +51,8 @@ export class ForwardingRules {
    */
   async accept(link: string, families: ReadonlySet<4 | 6>): Promise<void> {
     this.#held = { link, families };
-    await this.#working;
-    await this.#ensure();
+    this.#wake();
+    while (this.#working) await this.#working;
     if (this.#stopped) return;
     this.#lines.start();
     this.#timer ??= this.#scheduleResync();

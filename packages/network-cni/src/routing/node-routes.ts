@@ -47,6 +47,8 @@ interface Present {
 export class NodeRoutes {
   readonly #options: NodeRoutesOptions;
   readonly #programmed = new Map<string, string>();
+  /** False until the forwarding entries of an earlier process have been compared with the nodes. */
+  #tunnelsPruned = false;
   /** Names of the devices that current and earlier routes use. */
   readonly #devices = new Set<string>();
   readonly #links: LinkMonitor;
@@ -75,8 +77,8 @@ export class NodeRoutes {
   /** Starts maintaining routes, or applies a changed configuration. Routes of an earlier process stay until the first list of peers is complete. */
   async configure(node: NodeNetwork): Promise<void> {
     this.#node = node;
-    await this.#working;
-    if (this.#options.mode === 'vxlan') await this.#makeDevice(node);
+    while (this.#working) await this.#working;
+    if (this.#options.mode === 'vxlan') await this.#alone(this.#makeDevice(node));
     this.#wake();
   }
 
@@ -90,10 +92,17 @@ export class NodeRoutes {
   #wake(): void {
     this.#dirty = true;
     if (this.#working !== undefined || this.#stopped || this.#node === undefined || !this.#options.peers.synced) return;
-    this.#working = this.#work().finally(() => {
+    void this.#alone(this.#work());
+  }
+
+  /** Postpones updates of the routes until `work` has ended. */
+  #alone(work: Promise<void>): Promise<void> {
+    const ended = () => {
       this.#working = undefined;
       if (this.#dirty) this.#wake();
-    });
+    };
+    this.#working = work.then(ended, ended);
+    return work;
   }
 
   async #work(): Promise<void> {
@@ -118,11 +127,14 @@ export class NodeRoutes {
       if (this.#options.mode === 'vxlan' && this.#deviceLost) await this.#makeDevice(own);
       this.#deviceLost = false;
       const existing = await this.#existing();
-      for (const range of existing.keys()) if (!desiredRoutes.has(range) && isInCluster(range)) await this.#remove(range);
+      const surplus = [...existing.keys()].filter((range) => !desiredRoutes.has(range) && isInCluster(range));
+      for (const range of surplus) await this.#remove(range);
       const missing = [...desiredRoutes].filter(
         ([range, address]) => this.#programmed.get(range) !== address || !this.#leads(existing.get(range), range, address),
       );
       for (const [range, address] of missing) await this.#add(range, address);
+      if (surplus.length > 0 || missing.length > 0) this.#tunnelsPruned = false;
+      if (this.#options.mode === 'vxlan' && !this.#tunnelsPruned) await this.#pruneTunnels(new Set(desiredRoutes.values()));
       if (missing.length > 0) await this.#existing(); // to learn their devices
     } catch (error) {
       log.warn({ error: (error as Error).message, retryInMs: retryMs }, 'could not set up routes to the pods of other nodes');
@@ -163,14 +175,22 @@ export class NodeRoutes {
   }
 
   async #remove(range: string): Promise<void> {
-    const address = this.#programmed.get(range);
     this.#programmed.delete(range);
     await this.#run('ip', ['route', 'del', range, 'proto', protocol]);
     if (this.#options.mode !== 'vxlan') return;
     const { device, clock } = this.#options;
-    // of a peer of an earlier process only the neighbor entry is known
     await runProgram(clock, 'ip', ['neigh', 'del', addressOfCIDR(range) ?? '', 'dev', device], { timeoutMs });
-    if (address !== undefined) await runProgram(clock, 'bridge', ['fdb', 'del', deviceMac(address), 'dev', device], { timeoutMs });
+  }
+
+  /** Deletes the forwarding entries of nodes that no route uses. One entry serves all ranges of a node. */
+  async #pruneTunnels(used: ReadonlySet<string>): Promise<void> {
+    const { device } = this.#options;
+    const text = await this.#run('bridge', ['-j', 'fdb', 'show', 'dev', device]);
+    const entries = text.trim() === '' ? [] : (JSON.parse(text) as readonly { readonly mac?: string; readonly dst?: string }[]);
+    for (const { mac, dst } of entries)
+      if (mac !== undefined && dst !== undefined && !used.has(dst))
+        await this.#run('bridge', ['fdb', 'del', mac, 'dev', device, 'dst', dst]);
+    this.#tunnelsPruned = true;
   }
 
   async #makeDevice({ nodeIPs, podCIDRs }: NodeNetwork): Promise<void> {
@@ -197,9 +217,10 @@ export class NodeRoutes {
     }
   }
 
-  async #run(program: string, args: readonly string[]): Promise<void> {
-    const { exitCode, stderr, killed } = await runProgram(this.#options.clock, program, args, { timeoutMs });
+  async #run(program: string, args: readonly string[]): Promise<string> {
+    const { exitCode, stdout, stderr, killed } = await runProgram(this.#options.clock, program, args, { timeoutMs });
     if (exitCode !== 0) throw new Error(`${program} ${args.join(' ')}: ${killed ?? stderr.trim().slice(0, 300)}`);
+    return stdout;
   }
 }
 

@@ -56,6 +56,11 @@ else
       await begin();
       expect(ours()).toEqual(['-i', '-o']);
     });
+    it('are added once although two set-ups of the network overlap', async () => {
+      iptables('-P', 'FORWARD', 'DROP');
+      await Promise.all([begin(), forwarding?.accept('cali+', new Set([4]))]);
+      expect(ours()).toEqual(['-i', '-o']);
+    });
     it('are restored within a minute if they are removed without an event', async () => {
       const clock = new FakeClock();
       iptables('-A', 'FORWARD', '-j', 'DROP');

@@ -106,6 +106,21 @@ else
         expect(routeLines('-o', '-4', 'addr', 'show', 'dev', 'test-vx')).toContain('inet 10.244.0.0/32 ');
         expect(routeLines('neigh', 'show', 'dev', 'test-vx')).toContain(`10.244.2.0 lladdr ${deviceMac('10.0.0.3')} PERMANENT`);
       }
+      if (mode === 'vxlan') {
+        // a node with several ranges is still reached when it gives one up, and is forgotten with the last
+        const entries = () => execFileSync('bridge', ['fdb', 'show', 'dev', 'test-vx'], { encoding: 'utf8' });
+        const setRanges = (...podCIDRs: string[]) => client.patch(nodes, { name: 'c' }, 'merge', { spec: { podCIDRs } });
+        await setRanges('10.244.2.0/24', '10.244.3.0/24');
+        await expect.poll(ways).toContain(way('10.244.3.0/24', '10.0.0.3'));
+        await setRanges('10.244.2.0/24');
+        await expect.poll(ways).not.toContain(way('10.244.3.0/24', '10.0.0.3'));
+        await client.create(nodes, node('d', '10.0.0.4', '10.244.4.0/24'));
+        await expect.poll(ways).toContain(way('10.244.4.0/24', '10.0.0.4'));
+        expect(entries()).toContain(`${deviceMac('10.0.0.3')} dst 10.0.0.3`);
+        await client.delete(nodes, { name: 'c' });
+        await expect.poll(entries).not.toContain(deviceMac('10.0.0.3'));
+        expect(entries()).toContain(`${deviceMac('10.0.0.4')} dst 10.0.0.4`);
+      }
       await routes.stop();
       await api.stop();
       ip('link', 'del', 'cable');

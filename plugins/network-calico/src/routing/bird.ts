@@ -51,8 +51,8 @@ export class Bird {
     return this.#alone(async () => {
       if (text === this.#text && this.#control) return;
       await this.#check(text);
-      this.#text = text;
       await this.#apply();
+      this.#text = text;
     });
   }
 

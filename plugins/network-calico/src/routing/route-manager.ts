@@ -35,8 +35,9 @@ export class RouteManager {
   readonly #nodes: Informer<Node> | undefined;
   readonly #off: (() => void) | undefined;
   #current: { readonly node: NodeNetwork; readonly pools: readonly Pool[] } | undefined;
-  #working: Promise<void> | undefined;
-  #dirty = false;
+  #publishing: Promise<void> = Promise.resolve();
+  /** True while an update waits that has not read the blocks yet. */
+  #scheduled = false;
   #published = false;
   #stopped = false;
 
@@ -63,39 +64,40 @@ export class RouteManager {
   /** Applies the node's addresses and pools. @throws Error if the first attempt to program the routes fails */
   async configure(node: NodeNetwork, pools: readonly Pool[]): Promise<void> {
     this.#current = { node, pools };
-    await this.#working;
-    await this.#publish();
+    await this.#publishNext();
   }
 
   /** Schedules an update of the routes, because the node's blocks changed. */
   changed(): void {
-    this.#dirty = true;
-    if (this.#working || this.#stopped || !this.#current) return;
-    this.#working = this.#publish()
-      .catch((error: unknown) => {
-        const { clock, log } = this.#options;
-        log.warn({ error: String(error), retryInMs: retryMs }, 'the routes to pods of this node could not be updated');
-        clock.after(retryMs, () => this.changed());
-      })
-      .finally(() => {
-        this.#working = undefined;
-        if (this.#dirty) this.changed();
-      });
+    if (this.#scheduled || this.#stopped || !this.#current) return;
+    this.#scheduled = true;
+    this.#publishNext().catch((error: unknown) => {
+      const { clock, log } = this.#options;
+      log.warn({ error: String(error), retryInMs: retryMs }, 'the routes to pods of this node could not be updated');
+      clock.after(retryMs, () => this.changed());
+    });
+  }
+
+  /** One update at a time: an update that has read older blocks must not write after an update that has read newer ones. */
+  #publishNext(): Promise<void> {
+    const result = this.#publishing.then(() => this.#publish());
+    this.#publishing = result.catch(() => undefined); // the caller already receives the rejection
+    return result;
   }
 
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#off?.();
-    await this.#working;
+    await this.#publishing;
     await this.#routes?.stop();
     await this.#bird.stop();
   }
 
   async #publish(): Promise<void> {
-    this.#dirty = false;
+    this.#scheduled = false;
     const { allocator, clock } = this.#options;
     const current = this.#current;
-    if (!current) return;
+    if (!current || this.#stopped) return;
     await syncBlackholeRoutes(clock, allocator.ranges);
     if (this.#options.config.routes === 'bgp') await this.#bird.configure(this.#birdConfig(current.node, current.pools));
     else if (!this.#published) await this.#bird.shutDown();

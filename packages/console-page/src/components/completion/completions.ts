@@ -78,7 +78,7 @@ function values(schema: Schema, { quote }: YamlPosition, schemas: Schemas): read
 
 function keys(
   { properties = {}, required = [] }: Schema,
-  { siblings, column, style }: YamlPosition,
+  { siblings, column, style, isBeforeColon }: YamlPosition,
   schemas: Schemas,
 ): readonly Completion[] {
   return Object.entries(properties)
@@ -89,7 +89,8 @@ function keys(
       const isNested = type === 'object' || inner !== undefined || additionalProperties !== undefined;
       const [list, mapping] = style === 'block' ? [`\n${indent}- `, `\n${indent}`] : [' [', ' { '];
       const rest = type === 'array' ? list : isNested ? mapping : ' ';
-      return { label: name, insert: `${name}:${rest}`, type: schemas.typeText(property), description, isRequired: required.includes(name) };
+      const insert = isBeforeColon ? name : `${name}:${rest}`;
+      return { label: name, insert, type: schemas.typeText(property), description, isRequired: required.includes(name) };
     })
     .toSorted((a, b) => Number(b.isRequired) - Number(a.isRequired) || (a.label < b.label ? -1 : 1));
 }

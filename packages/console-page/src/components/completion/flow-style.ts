@@ -1,9 +1,14 @@
+export type Quote = '"' | "'";
+
 /** Where the caret is in a value of flow style, such as `{ name: web, ports: [80` or JSON. */
 export interface FlowPosition {
   /** The keys from the outermost bracket to the mapping or list that contains the caret; `[]` stands for an item of a list. */
   readonly path: readonly string[];
   readonly key: string | undefined;
+  /** The text before the caret, without an opening quote. */
   readonly prefix: string;
+  /** The quote that is open at the caret. */
+  readonly quote?: Quote;
   readonly from: number;
   readonly to: number;
   readonly siblings: readonly string[];
@@ -13,7 +18,7 @@ export interface FlowPosition {
 export interface FlowScan {
   /** The offset after the last part of the value. */
   readonly end: number;
-  /** Undefined where nothing can be completed: outside of the value, in comments and quoted text, and after a value. */
+  /** Undefined where nothing can be completed: outside of the value, in comments, and after a value. */
   readonly position: FlowPosition | undefined;
   /** The values of the outermost mapping that are texts, by key. */
   readonly texts: ReadonlyMap<string, string>;
@@ -147,6 +152,7 @@ class FlowScanner {
   #readText(offset: number, pattern: RegExp): number {
     const end = this.#endOf(pattern, offset) ?? offset + 1;
     if (pattern === plain && offset <= this.#caret && this.#caret <= end) this.#find(offset, end);
+    if (pattern === quoted) this.#findInQuote(offset, end);
     const text = this.#text.slice(offset, end).replace(/^(["'])(.*)\1$/, '$2');
     const { key, isMapping } = this.#top;
     if (this.#open.length === 1 && key !== undefined) this.#texts.set(key, text);
@@ -155,8 +161,24 @@ class FlowScanner {
     return end;
   }
 
+  /**
+   * Records the position of a caret in quoted text. While the user types, the closing quote may be missing, and the next quote of the line then begins
+   * another text: the text under the caret ends before a separator.
+   */
+  #findInQuote(offset: number, end: number): void {
+    const text = this.#text.slice(offset, end);
+    const quote = text[0] as Quote;
+    const isClosed = text.length > 1 && text.endsWith(quote);
+    const typed = this.#text.slice(offset + 1, this.#caret);
+    if (offset >= this.#caret || (isClosed ? this.#caret >= end : this.#caret > end) || typed.includes('\\')) return;
+    const rest = this.#text.slice(this.#caret, isClosed ? end - 1 : end);
+    const isOwn = isClosed && !/[,{}[\]:]/.test(rest);
+    const [own = ''] = /^[^\s,\]}#"':]*/.exec(rest) ?? [];
+    this.#find(offset, isOwn ? end : this.#caret + own.length, quote);
+  }
+
   /** Records the position of the caret, which is between `from` and `to`. A text that begins at the caret replaces the position before it. */
-  #find(from: number, to: number): void {
+  #find(from: number, to: number, quote?: Quote): void {
     if (!this.#isReady) return;
     const { isMapping, key, keys } = this.#top;
     this.#found = {
@@ -165,7 +187,8 @@ class FlowScanner {
         return index < this.#open.length - 1 && each.key !== undefined ? [each.key] : [];
       }),
       key,
-      prefix: this.#text.slice(from, this.#caret),
+      prefix: this.#text.slice(from + (quote?.length ?? 0), this.#caret),
+      ...(quote !== undefined && { quote }),
       from,
       to,
       keys,

@@ -1,4 +1,4 @@
-import { scanFlow, type FlowScan } from './flow-style.ts';
+import { scanFlow, type FlowScan, type Quote } from './flow-style.ts';
 
 /** Where the caret is in a YAML document. */
 export interface YamlPosition {
@@ -9,9 +9,11 @@ export interface YamlPosition {
   /** The text between `from` and the caret, without an opening quote. A completion replaces the text from `from` to `to`. */
   readonly prefix: string;
   /** The quote that is open at the caret, which a completion closes. */
-  readonly quote?: '"' | "'";
+  readonly quote?: Quote;
   readonly from: number;
   readonly to: number;
+  /** True if a colon follows, which ends the key at the caret. */
+  readonly isBeforeColon: boolean;
   /** How the mapping or list that contains the caret is written. */
   readonly style: 'block' | 'flow-mapping' | 'flow-list';
   /** The column of the keys of a mapping of block style. */
@@ -40,7 +42,7 @@ const textBlockPattern = new RegExp(`^( *(?:- +)*)(?:${key}\\s+)?[|>][-+\\d]*\\s
 const separator = /^(---|\.\.\.)(\s|$)/;
 const unquote = (key: string): string => (/^["']/.test(key) ? key.slice(1, -1) : key);
 
-const isQuote = (text: string | undefined): text is '"' | "'" => text === '"' || text === "'";
+const isQuote = (text: string | undefined): text is Quote => text === '"' || text === "'";
 
 /** Parses a line; undefined for an empty line and a comment. */
 function parseLine(text: string): Line | undefined {
@@ -58,8 +60,8 @@ function parseLine(text: string): Line | undefined {
 }
 
 /**
- * Returns where the caret is; undefined where nothing can be completed: in comments, text blocks and quoted text of flow style. Works on text that is not valid YAML yet,
- * by the indentation of lines.
+ * Returns where the caret is; undefined where nothing can be completed: in comments and text blocks. Works on text that is not valid YAML yet, by the
+ * indentation of lines.
  */
 export function positionAt(text: string, caret: number): YamlPosition | undefined {
   const lines = text.split('\n');
@@ -71,7 +73,7 @@ export function positionAt(text: string, caret: number): YamlPosition | undefine
   const context = { lines: lines.slice(first, next < 0 ? undefined : next).map(parseLine), row: row - first };
   const start = lines.slice(0, first).reduce((sum, line) => sum + line.length + 1, 0);
   const flow = flowAround(text, start, caret);
-  if (flow !== undefined) return positionInFlow(flow, context);
+  if (flow !== undefined) return positionInFlow(text, flow, context);
   const [lead = ''] = /^ *(?:- +)*/.exec(before) ?? [];
   const typed = before.slice(lead.length);
   if (typed.startsWith('#') || separator.test(before)) return undefined;
@@ -83,13 +85,15 @@ export function positionAt(text: string, caret: number): YamlPosition | undefine
   if (path === undefined) return undefined;
   const from = caret - (value ?? typed).length;
   const [rest = ''] = /^[^\s#]*/.exec(text.slice(caret)) ?? [];
+  const to = caret + rest.replace(/:$/, '').length;
   return {
     path,
     key: quotedKey === undefined ? undefined : unquote(quotedKey),
     prefix,
     ...(isQuote(quote) && { quote }),
     from,
-    to: caret + rest.replace(/:$/, '').length,
+    to,
+    isBeforeColon: isColonAt(text, to),
     style: 'block',
     column: lead.length,
     siblings: siblingsOf(context, lead),
@@ -139,12 +143,15 @@ const endOfLine = (text: string, offset: number): number => {
 /** Returns the column of the mapping or list that a value is in, of which the line has indentation, dashes and key. */
 const blockColumn = (lead: string, key: string | undefined): number => (key === undefined ? lead.lastIndexOf('-') : lead.length);
 
-function positionInFlow({ scan: { position, texts }, lead, key, row }: Flow, { lines }: Context): YamlPosition | undefined {
+const isColonAt = (text: string, offset: number): boolean => /^ *:/.test(text.slice(offset, endOfLine(text, offset)));
+
+function positionInFlow(text: string, { scan: { position, texts }, lead, key, row }: Flow, { lines }: Context): YamlPosition | undefined {
   const base = pathTo({ lines, row }, lead);
   if (position === undefined || base === undefined) return undefined;
   const path = [...base, ...(key === undefined ? [] : [unquote(key)])];
   const type = path.length === 0 ? { apiVersion: texts.get('apiVersion') ?? '', kind: texts.get('kind') ?? '' } : typeOf(lines);
-  return { ...position, ...type, path: [...path, ...position.path], column: lead.length };
+  const isBeforeColon = isColonAt(text, position.to);
+  return { ...position, ...type, isBeforeColon, path: [...path, ...position.path], column: lead.length };
 }
 
 interface Context {

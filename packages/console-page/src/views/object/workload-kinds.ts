@@ -62,7 +62,10 @@ export interface Workload extends KubeObject {
   readonly spec?: {
     readonly replicas?: number;
     readonly selector?: LabelSelector;
-    readonly template?: { readonly metadata?: { readonly labels?: Readonly<Record<string, string>> }; readonly spec?: PodSpec };
+    readonly template?: {
+      readonly metadata?: { readonly labels?: Readonly<Record<string, string>>; readonly annotations?: Readonly<Record<string, string>> };
+      readonly spec?: PodSpec;
+    };
   };
   readonly status?: {
     readonly replicas?: number;

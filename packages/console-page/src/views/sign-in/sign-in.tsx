@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import { errorText, type ApiClient } from '../../api/client.ts';
-import { signInWithCredentials, type SessionInfo } from '../../app/session.ts';
+import { beginOidcSignIn, signInWithCredentials, type SessionInfo } from '../../app/session.ts';
+import { keepPosition } from '../../app/sign-in-address.ts';
 import { text } from '../../text/en.ts';
 
 export interface SignInProps {
@@ -9,15 +10,24 @@ export interface SignInProps {
   readonly notice?: string;
   /** True if the console accepts sign-in links only. */
   readonly onlyLink: boolean;
+  /** The name of the OIDC provider at which users can sign in. */
+  readonly provider?: string;
   readonly onSignedIn: (session: SessionInfo) => void;
 }
 
-/** Signs in with a bearer token, or with the client certificate of the browser. */
-export function SignIn({ client, notice, onlyLink, onSignedIn }: SignInProps) {
+/** Signs in at the OIDC provider, with a bearer token, or with the client certificate of the browser. */
+export function SignIn({ client, notice, onlyLink, provider, onSignedIn }: SignInProps) {
   const [message, setMessage] = useState(notice);
   const signIn = (event: Event, bearer?: string) => {
     event.preventDefault();
     signInWithCredentials(client, bearer).then(onSignedIn, (error: unknown) => setMessage(`${text.signIn.failed}: ${errorText(error)}`));
+  };
+  const goToProvider = () => {
+    keepPosition(location.hash);
+    beginOidcSignIn(client).then(
+      (url) => location.assign(url),
+      (error: unknown) => setMessage(`${text.signIn.failed}: ${errorText(error)}`),
+    );
   };
   return (
     <main class="alone sign-in">
@@ -30,6 +40,11 @@ export function SignIn({ client, notice, onlyLink, onSignedIn }: SignInProps) {
         </p>
       )}
       <p>{text.signIn.help}</p>
+      {provider !== undefined && (
+        <button type="button" class="primary" onClick={goToProvider}>
+          {text.signIn.oidc(provider)}
+        </button>
+      )}
       {!onlyLink && <CredentialsForm onSubmit={signIn} />}
     </main>
   );

@@ -51,6 +51,13 @@ const complete = (text: string, known: Schemas | undefined = schemas) => {
   return position === undefined ? [] : completionsAt(position, known, types);
 };
 const labels = (text: string, known?: Schemas) => complete(text, known).map(({ label }) => label);
+/** Returns the text after the first completion at the mark `|`. */
+const completionOf = (text: string) => {
+  const caret = text.indexOf('|');
+  const position = positionAt(text.replace('|', ''), caret);
+  const [item] = position === undefined ? [] : completionsAt(position, schemas, types);
+  return position && item && text.slice(0, position.from) + item.insert + text.replace('|', '').slice(position.to);
+};
 
 describe('completionsAt', () => {
   it('offers keys with type and description, the required ones first', () => {
@@ -99,12 +106,6 @@ describe('completionsAt', () => {
   });
 
   it('completes inside an open quote, and closes it', () => {
-    const completionOf = (text: string) => {
-      const caret = text.indexOf('|');
-      const position = positionAt(text.replace('|', ''), caret);
-      const [item] = position === undefined ? [] : completionsAt(position, schemas, types);
-      return position && item && text.slice(0, position.from) + item.insert + text.replace('|', '').slice(position.to);
-    };
     expect(completionOf(`${head}spec:\n  containers:\n  - imagePullPolicy: "Nev|`)).toBe(
       `${head}spec:\n  containers:\n  - imagePullPolicy: "Never"`,
     );
@@ -117,6 +118,22 @@ describe('completionsAt', () => {
     expect(labels(`${head}spec:\n  paused: "t|`)).toEqual([]);
     for (const closed of ['"Nev"|', `"Nev'|`, '"Nev\\|'])
       expect(labels(`${head}spec:\n  containers:\n  - imagePullPolicy: ${closed}`)).toEqual([]);
+  });
+
+  it('completes inside an open quote of flow style', () => {
+    const before = `${head}spec: { containers: [{ `;
+    expect(completionOf(`${before}imagePullPolicy: "Nev|`)).toBe(`${before}imagePullPolicy: "Never"`);
+    expect(completionOf(`${before}imagePullPolicy: "Nev| }] }`)).toBe(`${before}imagePullPolicy: "Never" }] }`);
+    expect(completionOf(`${before}modes: ['|'] }] }`)).toBe(`${before}modes: ['A'] }] }`);
+    expect(completionOf(`${before}"imagePullP|" }] }`)).toBe(`${before}"imagePullPolicy":  }] }`);
+    expect(completionOf('{ "kind": "Dep|" }')).toBe('{ "kind": "Deployment" }');
+    expect(labels(`${before}imagePullPolicy: "Never"| }] }`)).toEqual([]);
+  });
+
+  it('keeps the colon and the value of a key that is replaced', () => {
+    expect(completionOf(`${head}spec:\n  repl|: 3`)).toBe(`${head}spec:\n  replicas: 3`);
+    expect(completionOf(`${head}spec: { "repl|": 3 }`)).toBe(`${head}spec: { "replicas": 3 }`);
+    expect(completionOf(`${head}spec: { sel|: { a: b } }`)).toBe(`${head}spec: { selector: { a: b } }`);
   });
 
   it('offers nothing where the schema describes nothing', () => {

@@ -48,7 +48,8 @@ describe('positionAt', () => {
   it.each([
     ['a comment', '# te|'],
     ['a text block', 'data:\n  text: |-\n    line'.replace('line', 'li|')],
-    ['quoted text in flow style', 'spec: {"re|'],
+    ['quoted text in flow style after an escape', 'spec: {"re\\|'],
+    ['the end of quoted text in flow style', 'spec: {"re"|'],
     ['a comment in flow style', 'spec: { # re|\n}'],
     ['the end of a value in flow style', 'spec: { a: {} |}'],
     ['brackets in a text block', 'data:\n  x: |-\n    { a: 1, re'.concat('|')],
@@ -92,6 +93,21 @@ describe('positionAt in flow style', () => {
       ...{ siblings: ['a', 'imagePullPolicy', 'c'], apiVersion: 'apps/v1', kind: 'Deployment' },
     });
     expect(at('spec: { a: 1, re|pl: 2, c: 3 }')).toMatchObject({ key: undefined, prefix: 're', from: 14, to: 18, siblings: ['a', 'c'] });
+  });
+
+  it.each([
+    ['an open quote', "{ kind: 'Po|", { key: 'kind', prefix: 'Po', quote: "'" }, "'Po"],
+    ['an open quote before a bracket', '{ kind: "Po|d }', { key: 'kind', prefix: 'Po', quote: '"' }, '"Pod'],
+    ['an open quote before other quotes', '{ kind: "Po|, "metadata": {} }', { key: 'kind', prefix: 'Po' }, '"Po'],
+    ['a closed quote', '{"kind":"Po|d", "a": 1 }', { key: 'kind', prefix: 'Po' }, '"Pod"'],
+    ['an empty quote', '{"kind": "|"}', { key: 'kind', prefix: '' }, '""'],
+    ['a key', '{ "ki|", "a": 1 }', { key: undefined, prefix: 'ki', siblings: ['a'], isBeforeColon: false }, '"ki"'],
+    ['a key before its colon', '{ "ki|nd": 1 }', { key: undefined, prefix: 'ki', siblings: [], isBeforeColon: true }, '"kind"'],
+    ['an item', '{ a: ["x", "y|"] }', { path: ['a', '[]'], key: undefined, prefix: 'y' }, '"y"'],
+  ])('replaces the text of %s', (_, text, expected, replaced) => {
+    const position = at(text);
+    expect(position).toMatchObject(expected);
+    expect(text.replace('|', '').slice(position?.from, position?.to)).toBe(replaced);
   });
 
   it('returns the type of a document in JSON', () => {

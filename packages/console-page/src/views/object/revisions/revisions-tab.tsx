@@ -33,7 +33,7 @@ export function RevisionsTab({ resource, object }: TabProps) {
   const before = toYaml(current.template);
   return (
     <div class="tab-body">
-      <ol class="revisions" reversed>
+      <ol class="revisions">
         <li>
           <strong>
             {text.workload.revision} {current.number}

@@ -23,8 +23,11 @@ interface ControllerRevision extends KubeObject {
   readonly data?: { readonly spec?: { readonly template?: unknown } };
 }
 
-const isOwnedBy = (owner: KubeObject, { metadata: { ownerReferences = [] } }: KubeObject): boolean =>
-  ownerReferences.some(({ uid }) => uid === owner.metadata.uid);
+const isControlledBy = (owner: KubeObject, { metadata: { ownerReferences = [] } }: KubeObject): boolean =>
+  ownerReferences.some(({ uid, controller }) => controller === true && uid === owner.metadata.uid);
+
+/** Returns 0 without the annotation, which the controller has not written yet; NaN for a value that is no integer. */
+const parseRevision = (value = '0'): number => (/^[-+]?\d+$/.test(value) ? Number(value) : NaN);
 
 /** Returns the revision that a ReplicaSet of a Deployment stores. */
 export function revisionOfReplicaSet(replicaSet: Workload): Revision {
@@ -32,10 +35,10 @@ export function revisionOfReplicaSet(replicaSet: Workload): Revision {
   const { [hashLabel]: _hash, ...labels } = spec?.template?.metadata?.labels ?? {};
   const template = { ...spec?.template, metadata: { ...spec?.template?.metadata, labels } };
   return {
-    number: Number(metadata.annotations?.[revisionAnnotation] ?? 0),
+    number: parseRevision(metadata.annotations?.[revisionAnnotation]),
     name: metadata.name,
     createdAt: metadata.creationTimestamp,
-    changeCause: metadata.annotations?.[changeCauseAnnotation] ?? '',
+    changeCause: metadata.annotations?.[changeCauseAnnotation] || (spec?.template?.metadata?.annotations?.[changeCauseAnnotation] ?? ''),
     template,
     rollback: {
       contentType: 'application/json-patch+json',
@@ -57,16 +60,20 @@ export function revisionOfControllerRevision({ metadata, revision = 0, data = {}
   };
 }
 
-/** Returns the revisions among the objects of a workload, the newest first. */
+/**
+ * Returns the revisions among the objects that a workload controls, the newest first, with the numbers and change causes that `kubectl rollout history`
+ * prints: each number once, and no ReplicaSet with an invalid number.
+ */
 export function revisionsOf(workload: KubeObject, objects: readonly KubeObject[]): readonly Revision[] {
-  return objects
-    .filter((object) => isOwnedBy(workload, object))
+  const revisions = objects
+    .filter((object) => isControlledBy(workload, object))
     .map((object) =>
       workload.kind === 'Deployment'
         ? revisionOfReplicaSet(object as Workload)
         : revisionOfControllerRevision(object as ControllerRevision),
     )
-    .sort((a, b) => b.number - a.number);
+    .filter(({ number }) => !Number.isNaN(number));
+  return [...new Map(revisions.map((revision) => [revision.number, revision])).values()].sort((a, b) => b.number - a.number);
 }
 
 /** Restores a revision, which creates a new one with the same template. */

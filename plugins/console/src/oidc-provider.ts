@@ -1,0 +1,165 @@
+import { readFileSync } from 'node:fs';
+import { isObject } from '@oarlock/api/json/json';
+import type { Clock } from '@oarlock/primitives/clock';
+import { isSafeUrl } from '@oarlock/webhook-client/endpoint-config';
+import type { JsonClient } from '@oarlock/webhook-client/json-client';
+import { z } from 'zod';
+
+export const oidcConfig = z.strictObject({
+  /** The URL of the issuer, as in the claim `iss` and in the configuration of `authn-oidc`. */
+  issuerURL: z.string().refine(isSafeUrl, 'an https:// URL'),
+  /** The client that is registered at the provider with the redirect URI `https://HOST:PORT/console/`. */
+  clientID: z.string().min(1),
+  /** The path of a file with the secret of a confidential client. */
+  clientSecretFile: z.string().min(1).optional(),
+  /** The path of a PEM file with the CA certificates of the provider. */
+  certificateAuthorityFile: z.string().min(1).optional(),
+  scopes: z.array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'a scope of RFC 6749')).default(['openid', 'profile', 'email']),
+  timeoutSeconds: z.number().positive().max(60).default(10),
+});
+export type OidcConfig = z.output<typeof oidcConfig>;
+
+/** How long the endpoints of the discovery document are kept. Milliseconds. */
+const endpointsMs = 600_000;
+
+interface Endpoints {
+  readonly authorization: string;
+  readonly token: string;
+  /** How the client authenticates; a provider that does not state it supports `client_secret_basic` (OpenID Connect Discovery 1.0, section 3). */
+  readonly usesBasic: boolean;
+}
+
+/** The provider rejected a code. The message is the error code of RFC 6749, section 5.2. */
+export class CodeRejected extends Error {
+  constructor(code: string) {
+    super(code);
+    this.name = 'CodeRejected';
+  }
+}
+
+/** What binds an authorization request to its redirect: RFC 7636 and OpenID Connect Core 1.0, section 3.1.2.1. */
+export interface AuthorizationRequest {
+  readonly redirectUri: string;
+  readonly state: string;
+  readonly nonce: string;
+  /** The code challenge of the method S256. */
+  readonly challenge: string;
+}
+
+export interface OidcProviderOptions {
+  readonly config: OidcConfig;
+  readonly client: Pick<JsonClient, 'get' | 'postForm'>;
+  readonly clock: Pick<Clock, 'monotonic'>;
+}
+
+/** An OpenID Connect provider, with the endpoints of its discovery document. */
+export class OidcProvider {
+  readonly #options: OidcProviderOptions;
+  readonly #timeoutMs: number;
+  readonly #secret: string | undefined;
+  #endpoints: { readonly value: Promise<Endpoints>; readonly fetchedAt: number } | undefined;
+
+  /** @throws Error if the file of the client secret cannot be read */
+  constructor(options: OidcProviderOptions) {
+    const { clientSecretFile, timeoutSeconds } = options.config;
+    this.#options = options;
+    this.#timeoutMs = timeoutSeconds * 1000;
+    this.#secret = clientSecretFile === undefined ? undefined : readFileSync(clientSecretFile, 'utf8').trim();
+  }
+
+  /** Returns the URL at which the user signs in at the provider. @throws Error if the discovery document is not available */
+  async authorizationUrl({ redirectUri, state, nonce, challenge }: AuthorizationRequest): Promise<string> {
+    const { clientID, scopes } = this.#options.config;
+    const url = new URL((await this.#discover()).authorization);
+    const parameters = {
+      response_type: 'code',
+      client_id: clientID,
+      redirect_uri: redirectUri,
+      scope: [...new Set(['openid', ...scopes])].join(' '),
+      state,
+      nonce,
+      code_challenge: challenge,
+      code_challenge_method: 'S256',
+    };
+    for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
+    return url.href;
+  }
+
+  /**
+   * Exchanges a code for an ID token, which is not verified.
+   * @throws CodeRejected if the code is wrong, used or expired; Error if the provider is not available
+   */
+  async idToken({
+    code,
+    redirectUri,
+    verifier,
+  }: {
+    readonly code: string;
+    readonly redirectUri: string;
+    readonly verifier: string;
+  }): Promise<string> {
+    const { config, client } = this.#options;
+    const { token, usesBasic } = await this.#discover();
+    const form = { grant_type: 'authorization_code', code, redirect_uri: redirectUri, code_verifier: verifier };
+    const { clientID } = config;
+    const secret = this.#secret;
+    const isBasic = secret !== undefined && usesBasic;
+    const response = await client.postForm(
+      token,
+      isBasic ? form : { ...form, client_id: clientID, ...(secret !== undefined && { client_secret: secret }) },
+      { timeoutMs: this.#timeoutMs, ...(isBasic && { authorization: basicAuthorization(clientID, secret) }) },
+    );
+    const body = isObject(response.body) ? response.body : {};
+    if (response.code === 400 && typeof body['error'] === 'string' && body['error'] === 'invalid_grant')
+      throw new CodeRejected(body['error']);
+    if (response.code !== 200)
+      throw new Error(`the token endpoint of ${config.issuerURL} returned ${response.code} ${errorCode(body)}`.trim());
+    if (typeof body['id_token'] !== 'string') throw new Error(`the token endpoint of ${config.issuerURL} returned no ID token`);
+    return body['id_token'];
+  }
+
+  /** Returns the endpoints. Simultaneous calls share one request; a failure is not kept. */
+  #discover(): Promise<Endpoints> {
+    const now = this.#options.clock.monotonic();
+    if (this.#endpoints !== undefined && now - this.#endpoints.fetchedAt < endpointsMs) return this.#endpoints.value;
+    const endpoints = { value: this.#fetchEndpoints(), fetchedAt: now };
+    this.#endpoints = endpoints;
+    // the caller receives the rejection
+    endpoints.value.catch(() => {
+      if (this.#endpoints === endpoints) this.#endpoints = undefined;
+    });
+    return endpoints.value;
+  }
+
+  async #fetchEndpoints(): Promise<Endpoints> {
+    const { issuerURL } = this.#options.config;
+    const url = `${issuerURL.replace(/\/$/, '')}/.well-known/openid-configuration`;
+    const { code, body } = await this.#options.client.get(url, this.#timeoutMs);
+    if (code !== 200) throw new Error(`${url} returned status ${code}`);
+    if (!isObject(body) || body['issuer'] !== issuerURL) throw new Error(`the discovery document of ${issuerURL} names another issuer`);
+    const endpoint = (name: string): string => {
+      const value = body[name];
+      if (typeof value !== 'string' || !isSafeUrl(value) || (issuerURL.startsWith('https:') && !value.startsWith('https:')))
+        throw new Error(`the discovery document of ${issuerURL} has no ${name} that is an https:// URL`);
+      return value;
+    };
+    const methods = body['token_endpoint_auth_methods_supported'];
+    return {
+      authorization: endpoint('authorization_endpoint'),
+      token: endpoint('token_endpoint'),
+      usesBasic: !Array.isArray(methods) || methods.includes('client_secret_basic'),
+    };
+  }
+}
+
+/** RFC 6749, section 2.3.1: both parts are encoded as in a form. */
+function basicAuthorization(id: string, secret: string): string {
+  const encode = (text: string) => new URLSearchParams({ '': text }).toString().slice(1);
+  return `Basic ${Buffer.from(`${encode(id)}:${encode(secret)}`).toString('base64')}`;
+}
+
+/** Returns the error code of a response, if it has the characters of one. */
+const errorCode = (body: Readonly<Record<string, unknown>>): string => {
+  const { error } = body;
+  return typeof error === 'string' && /^[\w-]{1,64}$/.test(error) ? error : '';
+};
