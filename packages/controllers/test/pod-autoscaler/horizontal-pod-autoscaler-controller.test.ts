@@ -301,11 +301,9 @@ describe('HorizontalPodAutoscalerController and the resource metrics API', () =>
       ],
     });
     const target = { type: 'AverageValue', averageValue: '1Gi' };
-    await life.api
-      .client()
-      .patch(horizontalPodAutoscalers, at('web'), 'merge', {
-        spec: { metrics: [{ type: 'Resource', resource: { name: 'memory', target } }] },
-      });
+    await life.api.client().patch(horizontalPodAutoscalers, at('web'), 'merge', {
+      spec: { metrics: [{ type: 'Resource', resource: { name: 'memory', target } }] },
+    });
     await life.clock.settle();
     expect(status(life.api)?.currentMetrics).toMatchObject([{ resource: { current: { averageValue: '69748Ki' } } }]);
   });
