@@ -9,14 +9,19 @@ import { targets } from './targets.ts';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { seed: { type: 'string' }, seconds: { type: 'string', default: '300' }, count: { type: 'string' } },
+  options: {
+    seed: { type: 'string' },
+    seconds: { type: 'string', default: '300' },
+    count: { type: 'string' },
+    help: { type: 'boolean', default: false },
+  },
 });
 const count = values.count === undefined ? undefined : Number(values.count);
 const seed = values.seed === undefined ? randomInt(2 ** 31) : Number(values.seed);
 const chosen = positionals.length === 0 ? targets : targets.filter(({ name }) => positionals.some((part) => name.includes(part)));
-if (chosen.length === 0 || !Number.isSafeInteger(seed) || Number.isNaN(count)) {
+if (values.help || chosen.length === 0 || !Number.isSafeInteger(seed) || Number.isNaN(count)) {
   console.error(`npm run fuzz [-- --seed N --seconds N --count N NAME ...]; names: ${targets.map(({ name }) => name).join(', ')}`);
-  process.exit(2);
+  process.exit(values.help ? 0 : 2);
 }
 console.log(`seed ${seed}`);
 const ms = (Number(values.seconds) * 1000) / chosen.length;

@@ -52,6 +52,8 @@ export default Roles.plugin({
     advertiseAddress: z.string().min(1).optional(),
     /** Additional names and addresses of the serving certificate. */
     certSANs: z.array(z.string().min(1)).default([]),
+    /** Addresses to which no request of a client is proxied, such as one that stands for the loopback address of a host. */
+    neverProxied: z.array(z.union([z.ipv4(), z.ipv6()])).default([]),
     requestTimeoutSeconds: seconds.max(3600).default(60),
     /** The interval in which storage discards revisions older than the interval (--etcd-compaction-interval). 0 disables compaction. */
     compactionIntervalSeconds: z.number().min(0).default(300),

@@ -1,6 +1,7 @@
 import { Argument, Command, CommanderError, Option } from 'commander';
 import { oarlockVersion } from '@oarlock/cluster/process/version';
 import { exitCodes, describeError } from './common/command-error.ts';
+import { hideToken } from './common/token-argument.ts';
 import {
   addNameOption,
   answerTimeout,
@@ -281,6 +282,7 @@ function addExplainCommands(root: Command): void {
  * and connections of the cluster's components do not.
  */
 export async function main(): Promise<void> {
+  hideToken();
   const finished = holdProcess();
   try {
     await program().parseAsync();

@@ -11,7 +11,7 @@ import { version } from '@oarlock/cluster/process/version';
 import { openRecord, parseRecord, type ClusterRecord } from '@oarlock/cluster/servers/cluster-record';
 import { bearerToken, parseJoinToken, unsealClusterKey, type JoinToken } from '@oarlock/cluster/servers/join-token';
 import { hasKeys, pkiDirectory, writeKeyFiles } from '@oarlock/cluster/servers/key-files';
-import { serverJoinPath, type ServerJoinRequest, type ServerJoinResponse } from '@oarlock/cluster/servers/server-plugins';
+import { serverJoinPath, type ServerJoinRequest, type ServerJoinResponse } from '@oarlock/cluster/servers/server-join-plugin';
 import { serverSkew } from '@oarlock/cluster/servers/version-skew';
 import { writeStorageState } from '@oarlock/cluster/servers/storage-state';
 import { writeClusterKey } from '@oarlock/cluster/servers/shared-keys';

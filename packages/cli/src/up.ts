@@ -12,6 +12,7 @@ import type { JoinedNode } from '@oarlock/cluster/composition/plan';
 import { createDataDir, logFile } from '@oarlock/cluster/process/process-state';
 import { run } from '@oarlock/cluster/run';
 import { CommandError, describeError, exitCodes } from './common/command-error.ts';
+import { withoutToken } from './common/token-argument.ts';
 import { adminLink } from './common/console-link.ts';
 import { betterComposition } from './nodes/rootless/better-composition.ts';
 import { fileInside, insideVariable, sendPublishedPorts } from './nodes/rootless/inside-node.ts';
@@ -185,13 +186,13 @@ interface DetachedMessage {
   readonly failed?: ReturnType<typeof describeError>;
 }
 
-/** Runs the same command in a detached process, and returns when the detached process reports that it is ready. */
+/** Runs the same command in a detached process, and returns when the detached process reports that it is ready. A join has used its token before. */
 async function detach(options: UpOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   await createDataDir(dataDir);
   const output = `${logFile(dataDir)}.out`;
   const out = openSync(output, 'w', 0o600);
-  const child = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {
+  const child = spawn(process.execPath, [...process.execArgv, ...withoutToken(process.argv.slice(1))], {
     detached: true,
     stdio: ['ignore', out, out, 'ipc'],
   });

@@ -19,12 +19,15 @@ const typeOfSet = (set: string, family: Family) =>
  * Returns the constant part of the rules, which replaces the table. A packet passes the egress chain and then the ingress chain. They are separate
  * base chains, because `accept` ends only one base chain while `drop` ends all. Packets between a node and its own pods are not forwarded and pass
  * neither chain.
+ *
+ * Neighbor discovery between pods on one bridge is accepted. Its messages have the hop limit 255 (RFC 4861), which a router reduces before the forward hook:
+ * packets of these types that are routed are data in disguise, and subject to the policies.
  */
 export function baseRules(): string {
   const chain = (direction: Direction, priority: number) => `  chain ${direction} {
     type filter hook forward priority ${priority}; policy accept;
     ct state established,related accept
-    icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit, nd-router-advert } accept
+    ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit, nd-router-advert } accept
     ip saddr . ip daddr @self-v4 accept
     ip6 saddr . ip6 daddr @self-v6 accept
     ip ${addressFields[direction].pod} vmap @${setName(direction, 4)}

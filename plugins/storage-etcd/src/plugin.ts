@@ -142,7 +142,8 @@ function managedStorage(
   });
 }
 
-type AddGauge = (name: string, help: string, value: () => number) => void;
+/** Adds a gauge of a value, which is absent while the value is undefined. */
+type AddGauge = (name: string, help: string, value: () => number | undefined) => void;
 const gauges =
   (registry: Registry): AddGauge =>
   (name, help, value) => {
@@ -151,22 +152,24 @@ const gauges =
       help,
       registers: [registry],
       collect() {
-        this.set(value());
+        const current = value();
+        if (current === undefined) this.remove();
+        else this.set(current);
       },
     });
   };
+/** Returns a time in seconds for a time in milliseconds; undefined if there is none. */
+const seconds = (timeMs: number | undefined): number | undefined => (timeMs ? timeMs / 1000 : undefined);
 
 function addMemberMetrics(storage: ManagedEtcdStorage, metrics: Registry): void {
   const gauge = gauges(metrics);
   gauge('member_restarts', "Number of restarts of this server's member after an unexpected end.", () => storage.restarts);
   gauge('member_up', "1 if the program of this server's member runs.", () => (storage.memberFailure === undefined ? 1 : 0));
   gauge('snapshot_failures', 'Number of failed scheduled snapshots.', () => storage.maintenance.snapshotFailures);
-  gauge('last_snapshot_timestamp_seconds', 'Time of the last scheduled snapshot.', () => storage.maintenance.lastSnapshotAt / 1000);
+  gauge('last_snapshot_timestamp_seconds', 'Time of the last scheduled snapshot.', () => seconds(storage.maintenance.lastSnapshotAt));
   gauge('upload_failures', 'Number of failed uploads of scheduled snapshots.', () => storage.maintenance.uploadFailures);
-  gauge(
-    'last_uploaded_snapshot_timestamp_seconds',
-    'Time of the last scheduled snapshot that the store of copies has.',
-    () => storage.maintenance.lastUploadedAt / 1000,
+  gauge('last_uploaded_snapshot_timestamp_seconds', 'Time of the last scheduled snapshot that the store of copies has.', () =>
+    seconds(storage.maintenance.lastUploadedAt),
   );
 }
 

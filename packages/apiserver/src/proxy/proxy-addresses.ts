@@ -41,8 +41,8 @@ export interface Destination extends Listener {
 export interface ProxyAddressesOptions {
   /** Returns the addresses on which this API server listens, and those at which other machines reach it. */
   listeners(): readonly Listener[];
-  /** The addresses that lead to an API server on every port, such as the cluster IP of the Service `kubernetes`. */
-  readonly services?: readonly string[];
+  /** The addresses that are destinations on no port, such as the cluster IP of the Service `kubernetes`, which leads to an API server. */
+  readonly excluded?: readonly string[];
 }
 
 /**
@@ -88,7 +88,7 @@ export class ProxyAddresses {
 
   #isApiServer(address: string, port: number): boolean {
     const own = new BlockList();
-    for (const service of this.#options.services ?? []) if (ipFamily(service) !== 0) own.addAddress(service, familyOf(service));
+    for (const each of this.#options.excluded ?? []) if (ipFamily(each) !== 0) own.addAddress(each, familyOf(each));
     for (const listener of this.#options.listeners()) {
       if (listener.port !== port || ipFamily(listener.host) === 0) continue;
       own.addAddress(listener.host, familyOf(listener.host));

@@ -80,7 +80,8 @@ export function newServerComponents(dependencies: ApiServerDependencies, context
   const builder: Builder = { dependencies, context, state, access: new AuthMetrics(metrics) };
   const encryptedStorage = config.encryption || canEncryptByDefault(storage) ? new EncryptedStorage(storage, log) : undefined;
   const pipeline = newPipeline(builder, withMetrics(encryptedStorage ?? storage, metrics, clock), encryptedStorage);
-  const addresses = new ProxyAddresses({ listeners: () => state.listeners(), services: [cluster.kubernetesServiceIP] });
+  const excluded = [cluster.kubernetesServiceIP, ...(config.neverProxied ?? [])];
+  const addresses = new ProxyAddresses({ listeners: () => state.listeners(), excluded });
   const proxy = new ReverseProxy(signal, addresses);
   const frontProxy = new ProxyClientCertificate({ issue: () => frontProxyKeys(keys).clientCertificate(), clock });
   const aggregator = new Aggregator({ pipeline, proxy, frontProxy, clock, log });

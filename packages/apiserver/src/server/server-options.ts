@@ -18,6 +18,7 @@ export interface ApiServerConfig {
   readonly listen: { readonly address: string; readonly port: number };
   readonly advertiseAddress?: string | undefined;
   readonly certSANs: readonly string[];
+  readonly neverProxied?: readonly string[];
   readonly requestTimeoutSeconds: number;
   readonly compactionIntervalSeconds?: number;
   readonly maxRequestsInflight: number;

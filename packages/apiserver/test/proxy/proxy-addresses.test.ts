@@ -108,7 +108,7 @@ describe('the API server itself as a destination', () => {
   });
 
   it('is every address of the machine on its port if it listens on all addresses', () => {
-    const addresses = new ProxyAddresses({ listeners: () => [{ host: '0.0.0.0', port: 6443 }], services: ['127.96.0.1'] });
+    const addresses = new ProxyAddresses({ listeners: () => [{ host: '0.0.0.0', port: 6443 }], excluded: ['127.96.0.1'] });
     const outside = Object.values(networkInterfaces())
       .flatMap((list) => list ?? [])
       .filter(({ address }) => !address.startsWith('fe80'));

@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { isStatus } from '@oarlock/api/status';
 import { adminKubeconfig, readProcessState } from '@oarlock/cluster/process/process-state';
 import { remoteAccess, type RemoteAccess } from '@oarlock/cluster/remote-access';
+import { areKeysShared } from './are-keys-shared.ts';
 import { CommandError } from './command-error.ts';
 
 /**
@@ -28,7 +29,14 @@ export async function adminAccess(directory: string): Promise<RemoteAccess> {
   } catch (cause) {
     access.close();
     if (!isStatus(cause, 'ServiceUnavailable')) throw cause;
-    throw new CommandError(`no cluster is running in ${dataDir}: start it with \`oarlock up --data-dir ${dataDir}\``, undefined, { cause });
+    throw new CommandError(notRunning(dataDir), undefined, { cause });
   }
   return access;
+}
+
+/** Returns the sentence for a data directory whose API server does not run. Other servers of the cluster may run, and each of them can run the command. */
+function notRunning(dataDir: string): string {
+  if (!areKeysShared(dataDir)) return `no cluster is running in ${dataDir}: start it with \`oarlock up --data-dir ${dataDir}\``;
+  const start = existsSync(join(dataDir, 'cluster.yaml')) ? 'oarlock server join' : 'oarlock up -f FILE';
+  return `the server of ${dataDir} is not running: run the command on another server of the cluster, or start this one with \`${start} --data-dir ${dataDir}\``;
 }

@@ -1,5 +1,6 @@
 import { describeFault, WiringError, type Fault, type WiringCode } from '@oarlock/kernel/errors';
 import { fileErrorText } from '@oarlock/primitives/os/file-error';
+import { printableLines } from '@oarlock/primitives/printable-text';
 
 /** Exit codes. 0: success; 1: the command failed; 2: invalid usage or config. */
 export const exitCodes = { done: 0, failed: 1, usage: 2 } as const;
@@ -42,8 +43,18 @@ function withRemedy(fault: Fault): Fault {
   return remedy === undefined ? fault : { ...fault, remedy };
 }
 
-/** Returns the message and exit code for an error of a command. */
-export function describeError(error: unknown): { readonly message: string; readonly exitCode: number } {
+interface ErrorDescription {
+  readonly message: string;
+  readonly exitCode: number;
+}
+
+/** Returns the message and exit code for an error of a command. The message has no control characters: it may quote an answer of a server. */
+export function describeError(error: unknown): ErrorDescription {
+  const { message, exitCode } = descriptionOf(error);
+  return { message: printableLines(message), exitCode };
+}
+
+function descriptionOf(error: unknown): ErrorDescription {
   if (error instanceof CommandError) return { message: error.message, exitCode: error.exitCode };
   if (error instanceof WiringError) {
     const lines = error.faults.map((fault) => describeFault(withRemedy(fault)));

@@ -1,3 +1,4 @@
+import { isObject } from '@oarlock/api/json/json';
 import { httpClient, type HttpClient, type HttpClientOptions } from '@oarlock/client/http/client';
 import type { ServerList } from '@oarlock/client/http/server-list';
 import type { CaResponse } from '@oarlock/cluster/paths/join-path';
@@ -8,9 +9,14 @@ import { CommandError, exitCodes } from './command-error.ts';
 /** Largest difference of two clocks with which a machine joins, in milliseconds. */
 const maxClockSkewMs = 60_000;
 
+/** The maximum size of an answer to a machine that joins. */
+const maxAnswerBytes = 16 * 1024 * 1024;
+/** The same for the CAs of the cluster, which are read before the server is verified. */
+const maxCaBytes = 256 * 1024;
+
 /** Calls `work` with a client, and closes the client. */
 export async function withClient<T>(options: HttpClientOptions, work: (api: HttpClient) => Promise<T>): Promise<T> {
-  const api = httpClient(options);
+  const api = httpClient({ maxResponseBytes: maxAnswerBytes, ...options });
   try {
     return await work(api);
   } finally {
@@ -42,9 +48,9 @@ export async function discoverCa(
   { expectedHash, option }: { readonly expectedHash: string; readonly option: string },
 ): Promise<string> {
   const startedAt = Date.now();
-  const { ca, time } = (await withClient({ server: servers.preferred, servers, insecureSkipTlsVerify: true }, (api) =>
-    api.raw('GET', '/oarlock/v1/ca'),
-  )) as Partial<Record<keyof CaResponse, unknown>>;
+  const unverified = { server: servers.preferred, servers, insecureSkipTlsVerify: true, maxResponseBytes: maxCaBytes };
+  const answer = await withClient(unverified, (api) => api.raw('GET', '/oarlock/v1/ca'));
+  const { ca, time }: Partial<Record<keyof CaResponse, unknown>> = isObject(answer) ? answer : {};
   const [signing] = typeof ca === 'string' ? certificatesOf(ca) : [];
   if (signing === undefined || caHash(signing) !== expectedHash)
     throw new CommandError(

@@ -7,7 +7,7 @@ import { CommandError, exitCodes } from '../common/command-error.ts';
 import { bundle } from './bundle.ts';
 import { componentFlags, componentManifests, healthPort, type ComponentKind, type ExportedComponent } from './component-manifests.ts';
 import { eventRule, inspectPlugin, unsupportedNeeds } from './required-rules.ts';
-import { dockerfile, loadExported, readConfig, writeExport, type ExportOptions } from './write-export.ts';
+import { dockerfile, exportedName, exportedNamespace, loadExported, readConfig, writeExport, type ExportOptions } from './write-export.ts';
 
 export interface ComponentOptions extends ExportOptions {
   readonly replicas: number;
@@ -33,11 +33,11 @@ export async function exportComponent(
     );
   const config = await readConfig(options);
   const { rules } = inspectPlugin(plugin, config, options.reads);
-  const name = options.name ?? plugin.id;
+  const name = exportedName(options, plugin);
   const exported: ExportedComponent = {
     kind,
     name,
-    namespace: options.namespace ?? defaultNamespace,
+    namespace: exportedNamespace(options, defaultNamespace),
     image: options.image ?? `${name}:latest`,
     config,
     rules: kind === 'controller' && !rules.includes(eventRule) ? [...rules, eventRule] : rules,

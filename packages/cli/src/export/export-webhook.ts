@@ -11,7 +11,7 @@ import { CommandError, exitCodes } from '../common/command-error.ts';
 import { bundle } from './bundle.ts';
 import { inspectPlugin, unsupportedNeeds } from './required-rules.ts';
 import { listensAt, manifestsOf, type Exported } from './webhook-manifests.ts';
-import { dockerfile, loadExported, readConfig, writeExport, type ExportOptions } from './write-export.ts';
+import { dockerfile, exportedName, exportedNamespace, loadExported, readConfig, writeExport, type ExportOptions } from './write-export.ts';
 
 export interface WebhookOptions extends ExportOptions {
   readonly failurePolicy: string;
@@ -44,8 +44,9 @@ export async function exportWebhook(use: string, options: WebhookOptions): Promi
     );
   const config = await readConfig(options);
   const { instance, rules } = inspectPlugin(plugin, config, options.reads);
-  const name = options.name ?? plugin.id;
-  const { namespace = namespaces[slot], url } = options;
+  const name = exportedName(options, plugin);
+  const { url } = options;
+  const namespace = exportedNamespace(options, namespaces[slot]);
   const tls = await certificateFor([`${name}.${namespace}.svc`, `${name}.${namespace}.svc.cluster.local`, 'localhost'], url);
   const exported: Exported = {
     slot,

@@ -1,8 +1,9 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { loadPlugin } from '@oarlock/cluster/plugins/plugin-loader';
 import { describeFault } from '@oarlock/kernel/errors';
 import type { Plugin } from '@oarlock/kernel/plugin';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { parse } from 'yaml';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 
@@ -22,6 +23,27 @@ export async function loadExported(use: string): Promise<{ readonly plugin: Plug
   const found = await loadPlugin(use, undefined);
   if ('fault' in found) throw new CommandError(describeFault(found.fault), exitCodes.usage);
   return { plugin: found.plugin, source: found.source ?? found.module.replace(/^file:\/\//, '') };
+}
+
+/** The user-facing ClusterRoles of every cluster, and the service account of every namespace: applying the manifests would replace or extend them. */
+const foreignNames: ReadonlySet<string> = new Set(['admin', 'cluster-admin', 'default', 'edit', 'view']);
+const label = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+
+/**
+ * Returns the name of all objects of an export: that of the option, or the id of the plugin, which its author chooses.
+ * @throws CommandError if it is not a DNS label (RFC 1123), as names of Services are, or if another object of the cluster has it
+ */
+export function exportedName({ name }: Pick<ExportOptions, 'name'>, { id }: Pick<Plugin, 'id'>): string {
+  const chosen = name ?? id;
+  if (label.test(chosen) && !foreignNames.has(chosen)) return chosen;
+  const reason = foreignNames.has(chosen) ? 'is the name of an object of every cluster' : 'is not a DNS label';
+  throw new CommandError(`${JSON.stringify(chosen)} ${reason}: name the objects of the export with --name`, exitCodes.usage);
+}
+
+/** @throws CommandError if the namespace of the option is not a DNS label */
+export function exportedNamespace({ namespace }: Pick<ExportOptions, 'namespace'>, fallback: string): string {
+  if (namespace === undefined || label.test(namespace)) return namespace ?? fallback;
+  throw new CommandError(`--namespace: ${JSON.stringify(namespace)} is not a DNS label`, exitCodes.usage);
 }
 
 export async function readConfig({ config }: Pick<ExportOptions, 'config'>): Promise<unknown> {
@@ -47,7 +69,8 @@ export async function writeExport(
   const folder = resolve(output);
   for (const [path, text] of files) {
     await mkdir(dirname(join(folder, path)), { recursive: true, mode: 0o755 });
-    await writeFile(join(folder, path), text, { mode: secrets.includes(path) ? 0o600 : 0o644 });
+    // a file of an earlier export may have another mode
+    await writeAtomic(join(folder, path), text, { mode: secrets.includes(path) ? 0o600 : 0o644 });
   }
   const short = relative(process.cwd(), folder);
   const displayPath = short.startsWith('..') ? folder : short || '.';

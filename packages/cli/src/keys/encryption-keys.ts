@@ -3,8 +3,8 @@ import { join, resolve } from 'node:path';
 import { addGeneratedKey, readGeneratedKeys, removeGeneratedKeys } from '@oarlock/apiserver/storage/encryption/encryption-config';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
 import { openReader, type ReadPage } from '../backup/backup.ts';
+import { areKeysShared } from '../common/are-keys-shared.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
-import { areKeysShared } from './keys.ts';
 import { withSharedKeys, type SharedKeysOptions } from './shared-key-rotation.ts';
 
 export interface EncryptionKeyOptions extends SharedKeysOptions {

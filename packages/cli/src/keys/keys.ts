@@ -8,14 +8,12 @@ import {
   type GeneratedTokenAlgorithm,
 } from '@oarlock/cluster/pki/keys';
 import type { KeysStatus } from '@oarlock/cluster/servers/server-plugins';
+import { areKeysShared } from '../common/are-keys-shared.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { describeExpiry } from '../status/certificate-expiry.ts';
 import { formatTable } from '../common/format-table.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
 import { withSharedKeys, type SharedKeysOptions } from './shared-key-rotation.ts';
-
-/** Returns true if other servers share the keys of a data directory: changes then go through the storage. */
-export const areKeysShared = (dataDir: string): boolean => existsSync(join(resolve(dataDir), 'pki', 'cluster.key'));
 
 export interface RotateKeyOptions extends SharedKeysOptions {
   /** True to delete the former public keys instead. */

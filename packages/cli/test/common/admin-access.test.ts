@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { currentProcess } from '@oarlock/primitives/os/process-lock';
@@ -29,5 +29,12 @@ describe('adminAccess', () => {
     const text = kubeconfig({ cluster: 'c', server: 'https://127.0.0.1:1', ca: '', user: 'admin', client: user });
     await writeFile(join(dir, 'admin.kubeconfig'), text);
     await expect(adminAccess(dir)).rejects.toThrow(`no cluster is running in ${dir}: start it with \`oarlock up --data-dir ${dir}\``);
+    // a server of a cluster with several, of which others may run
+    await mkdir(join(dir, 'pki'));
+    await writeFile(join(dir, 'pki', 'cluster.key'), '');
+    const others = `the server of ${dir} is not running: run the command on another server of the cluster, or start this one with`;
+    await expect(adminAccess(dir)).rejects.toThrow(`${others} \`oarlock up -f FILE --data-dir ${dir}\``);
+    await writeFile(join(dir, 'cluster.yaml'), '');
+    await expect(adminAccess(dir)).rejects.toThrow(`${others} \`oarlock server join --data-dir ${dir}\``);
   });
 });

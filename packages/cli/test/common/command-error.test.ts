@@ -1,6 +1,6 @@
 import { WiringError } from '@oarlock/kernel/errors';
 import { describe, expect, it } from 'vitest';
-import { describeError } from '../../src/common/command-error.ts';
+import { CommandError, describeError } from '../../src/common/command-error.ts';
 
 const describeStartFailure = (path: string, message: string) => describeError(new WiringError([{ code: 'StartFailed', path, message }]));
 
@@ -22,6 +22,11 @@ describe('describeError for a failed start', () => {
     expect(message).toMatch(/^ENOSPC: no space left on device, write; the disk is full: free some space/);
     expect(exitCode).toBe(1);
     expect(describeError(undefined).message).toBe('undefined');
+  });
+
+  it('has no control characters, which an answer of a server may contain', () => {
+    for (const error of [new Error('a\u001b]0;b\u0007\rc'), new CommandError('a\u001b]0;b\u0007\rc')])
+      expect(describeError(error).message).toBe('a\ufffd]0;b\ufffd\ufffdc');
   });
 
   it('states a failed system call on a file in words', () => {

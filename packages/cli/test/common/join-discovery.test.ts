@@ -1,4 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
+import type { RequestListener } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { ServerList } from '@oarlock/client/http/server-list';
@@ -20,10 +21,10 @@ describe('the discovered CA', () => {
     await new Promise((resolve) => (interceptor === undefined ? resolve(undefined) : interceptor.close(resolve)));
   });
   const [cluster, attacker] = [newCa('cluster'), newCa('attacker')];
-  const discover = async (ca: string) => {
-    const listener = createServer({ cert: attacker.certificate, key: attacker.key }, (_request, response) =>
-      response.setHeader('content-type', 'application/json').end(JSON.stringify({ ca })),
-    );
+  const discover = (ca: string) =>
+    discoverAt((_request, response) => response.setHeader('content-type', 'application/json').end(JSON.stringify({ ca })));
+  const discoverAt = async (answer: RequestListener) => {
+    const listener = createServer({ cert: attacker.certificate, key: attacker.key }, answer);
     interceptor = listener;
     await new Promise<void>((resolve) => {
       listener.listen(0, '127.0.0.1', resolve);
@@ -42,6 +43,25 @@ describe('the discovered CA', () => {
     ['no CA', 'none'],
   ])('is rejected for %s', async (_, answer) => {
     await expect(discover(answer)).rejects.toThrow('does not match --ca-hash');
+  });
+
+  it.each(['null', '[]', '{"ca":null}', '"-----BEGIN CERTIFICATE-----"'])('is rejected for the answer %s', async (answer) => {
+    const result = discoverAt((_request, response) => response.setHeader('content-type', 'application/json').end(answer));
+    await expect(result).rejects.toThrow('does not match --ca-hash');
+  });
+
+  it('is not read from a longer answer than CAs can have', async () => {
+    await expect(discover('x'.repeat(1024 * 1024))).rejects.toThrow('the response is longer than 262144 bytes');
+  });
+
+  it('is not read from another address to which the server redirects', async () => {
+    let requests = 0;
+    const result = discoverAt((_request, response) => {
+      requests += 1;
+      response.writeHead(302, { location: '/oarlock/v1/ca?again' }).end();
+    });
+    await expect(result).rejects.toThrow();
+    expect(requests).toBe(1);
   });
 });
 

@@ -27,7 +27,7 @@ export interface NodeCertificatesOptions {
 
 /** Messages and warnings of the parser do not quote the file, which contains a key. */
 const quiet = { prettyErrors: false, logLevel: 'error' } as const;
-/** Fraction of the lifetime after which certificates are renewed. The kubelet rereads its files later, after four fifths. */
+/** Fraction of the lifetime after which certificates are renewed. */
 const renewalPart = 0.7;
 const retryMs = 10 * 60_000;
 /** Interval in milliseconds between checks whether the cluster's CAs have changed. */

@@ -1,8 +1,7 @@
-import { failure, isStatus } from '@oarlock/api/status';
-import { secrets } from '@oarlock/api/resources';
+import { failure } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/primitives/clock';
-import { pluginNameOf, type Plugin } from '@oarlock/kernel/plugin';
-import { Client, Events } from '@oarlock/spi/client';
+import type { Plugin } from '@oarlock/kernel/plugin';
+import { Client } from '@oarlock/spi/client';
 import { Cluster, type ClusterKeys } from '@oarlock/spi/cluster';
 import { Paths, type PathResponse } from '@oarlock/spi/paths';
 import { Storage, StorageError, type StorageDriver } from '@oarlock/spi/storage';
@@ -10,41 +9,19 @@ import type { StorageMember } from '@oarlock/spi/storage-server';
 import { z } from 'zod';
 import { caExpirations, caHashes } from '../pki/ca-hash.ts';
 import { version } from '../process/version.ts';
+import { ClusterEvents } from './cluster-events.ts';
 import { readRecord } from './cluster-record.ts';
 import { KeyDistributor } from './key-distributor.ts';
 import { pendingServers, rotateKeys, RotationError, rotatedKeys, type RotatedKeys } from './key-rotation.ts';
-import { sealedKeyField, serversGroup, tokenIdOf } from './join-token.ts';
 import { ServerRegistry, type ListedServer, type ServerRecord } from './server-registry.ts';
 import type { SharedKeys } from './shared-keys.ts';
 import { StorageConditionEvents } from './storage-condition-events.ts';
-import { answer, badRequest } from './path-answers.ts';
-import { runningServer } from './running-server.ts';
+import { answer, badRequest, conflict } from './path-answers.ts';
+import { serverJoinPlugin } from './server-join-plugin.ts';
 import { defragmentPlugin, snapshotsPlugin } from './member-paths.ts';
 
 export const serversPath = '/oarlock/v1/servers';
-export const serverJoinPath = '/oarlock/v1/server-join';
 export const keysPath = '/oarlock/v1/keys';
-
-const serverJoinSchema = z.strictObject({ name: z.string().min(1).max(253).optional() });
-/** `name` is that of the joining server; earlier versions do not send it. */
-export type ServerJoinRequest = z.output<typeof serverJoinSchema>;
-
-/** The answer to a joining server. Only the holder of the whole token can open it. */
-export interface ServerJoinResponse {
-  /** The cluster key, sealed with the part of the token that the cluster does not know. */
-  readonly sealedClusterKey: string;
-  /** The cluster record in JSON, with keys that the cluster key seals. */
-  readonly record: string;
-  /** The members of a storage that runs on the servers: the joining server adds its own. */
-  readonly storage?: JoinedStorage;
-}
-
-/** What the storage plugin of a joining server needs to know. */
-export interface JoinedStorage {
-  /** Name of the storage plugin in the cluster file. */
-  readonly plugin: string;
-  readonly endpoints: readonly string[];
-}
 
 /** A server and its member of the storage. */
 export interface ServerWithMember extends ListedServer {
@@ -81,8 +58,6 @@ export const serverPlugins = (options: ServerPluginsOptions): readonly Plugin[] 
   serverJoinPlugin(),
 ];
 
-const conflict = (message: string): PathResponse => ({ code: 409, body: failure('Conflict', message).status });
-
 const removeSchema = z.strictObject({ name: z.string().min(1).max(253) });
 
 /** `GET /oarlock/v1/servers` lists the servers; `DELETE /oarlock/v1/servers?name=NAME` removes one that has ended. Registers this server. */
@@ -90,15 +65,16 @@ function serversPlugin({ shared, dataDir, serverName, keys, reload }: ServerPlug
   return Paths.plugin({
     id: 'servers',
     config: z.strictObject({}),
-    needs: { storage: Storage, facts: Cluster, events: Events },
-    create({ storage, facts, events }, { clock, log }) {
+    needs: { storage: Storage, facts: Cluster, client: Client },
+    create({ storage, facts, client }, { clock, log }) {
       const registry = new ServerRegistry({ storage, clock, log });
       const own = ownRecord({ serverName, url: facts.serverUrl, keys, clock, generation: shared.generation });
       const distributor = new KeyDistributor({
         ...{ storage, dataDir, shared, reload, clock, log },
         applied: (keysGeneration) => registry.register({ ...own, keysGeneration }),
       });
-      const conditions = new StorageConditionEvents({ storage, recorder: events.recorder('oarlock', serverName), clock });
+      const events = new ClusterEvents({ client, clock, log });
+      const conditions = new StorageConditionEvents({ storage, events, clock });
       return {
         path: serversPath,
         methods: ['GET', 'DELETE'],
@@ -109,6 +85,7 @@ function serversPlugin({ shared, dataDir, serverName, keys, reload }: ServerPlug
         },
         async stop() {
           conditions.stop();
+          await events.stop();
           await distributor.stop();
           await registry.stop();
         },
@@ -242,52 +219,4 @@ async function keysStatus(
     expirations: caExpirations(`${keys.caBundle}${keys.frontProxy?.caBundle ?? ''}`),
     pending,
   };
-}
-
-/**
- * `POST /oarlock/v1/server-join`: returns the sealed keys of the cluster to a machine with a bootstrap token for servers. The token's Secret contains
- * the cluster key, sealed with a part of the token that is not stored.
- */
-function serverJoinPlugin(): Plugin {
-  return Paths.plugin({
-    id: 'server-join',
-    config: z.strictObject({}),
-    needs: { storage: Storage, client: Client },
-    create: ({ storage, client }, { clock, log }) => ({
-      path: serverJoinPath,
-      methods: ['POST'],
-      async handle({ identity, body }) {
-        const id = tokenIdOf(identity.name);
-        if (id === undefined || !identity.groups.includes(serversGroup))
-          return {
-            code: 403,
-            body: failure('Forbidden', 'only a token of `oarlock token create --role server` obtains the keys of a server').status,
-          };
-        const stored = await readRecord(storage);
-        const sealed = await sealedClusterKey(client, id);
-        if (stored === undefined || sealed === undefined)
-          return { code: 403, body: failure('Forbidden', 'the token is not one of `oarlock token create --role server`').status };
-        const parsed = serverJoinSchema.safeParse(body);
-        if (!parsed.success) return badRequest(z.prettifyError(parsed.error));
-        const { name } = parsed.data;
-        const running = name === undefined ? undefined : await runningServer(name, new ServerRegistry({ storage, clock, log }));
-        if (running !== undefined)
-          return conflict(`a server ${running.name} runs at ${running.url}: choose another --node-name, or stop that server to replace it`);
-        log.info({ by: identity.name, server: name }, 'a server is joining');
-        const joined = storage.members && { storage: { plugin: pluginNameOf(storage), endpoints: storage.members.endpoints() } };
-        return answer({ sealedClusterKey: sealed, record: stored.text, ...joined } satisfies ServerJoinResponse);
-      },
-    }),
-  });
-}
-
-async function sealedClusterKey(client: Client, id: string): Promise<string | undefined> {
-  try {
-    const { data } = await client.get(secrets, { namespace: 'kube-system', name: `bootstrap-token-${id}` });
-    const sealed = data?.[sealedKeyField];
-    return sealed === undefined ? undefined : Buffer.from(sealed, 'base64').toString('utf8');
-  } catch (error) {
-    if (isStatus(error, 'NotFound')) return undefined; // removed since the request was authenticated
-    throw error;
-  }
 }

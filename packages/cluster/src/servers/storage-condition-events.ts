@@ -1,7 +1,6 @@
 import type { Clock } from '@oarlock/primitives/clock';
-import type { EventRecorder } from '@oarlock/spi/client';
 import type { StorageCondition, StorageDriver } from '@oarlock/spi/storage';
-import { controlPlaneObject } from '../hosting/plugin-health-events.ts';
+import type { ClusterEvents } from './cluster-events.ts';
 
 /** Time in milliseconds after which the Event of a condition that lasts is written again: Events are kept for an hour. */
 const repeatMs = 3_600_000;
@@ -15,13 +14,13 @@ interface Lasting {
 
 export interface StorageConditionEventsOptions {
   readonly storage: Pick<StorageDriver, 'watchConditions'>;
-  readonly recorder: EventRecorder;
+  readonly events: Pick<ClusterEvents, 'record'>;
   readonly clock: Clock;
 }
 
 /**
  * Writes a Warning Event when a condition of the storage starts, and a Normal Event when it ends. If the storage rejects commits during the condition,
- * both are written at its end.
+ * both are written at its end. Every server notices the condition, and one Event is written for all of them.
  */
 export class StorageConditionEvents {
   readonly #options: StorageConditionEventsOptions;
@@ -48,8 +47,10 @@ export class StorageConditionEvents {
       if (present.has(reason)) continue;
       this.#lasting.delete(reason);
       const from = new Date(since).toISOString();
-      if (condition.rejectsCommits) this.#record('Warning', reason, `since ${from}: ${condition.message}`);
-      this.#record('Normal', `${reason}Resolved`, `the condition ${reason}, which was noticed at ${from}, has ended`);
+      const { events } = this.#options;
+      if (condition.rejectsCommits) events.record({ type: 'Warning', reason, message: `since ${from}: ${condition.message}`, since: now });
+      const message = `the condition ${reason}, which was noticed at ${from}, has ended`;
+      events.record({ type: 'Normal', reason: `${reason}Resolved`, message, since: now });
     }
   }
 
@@ -57,10 +58,7 @@ export class StorageConditionEvents {
     const known = this.#lasting.get(condition.reason);
     if (known !== undefined && now - known.reportedAt < repeatMs) return;
     this.#lasting.set(condition.reason, { condition, since: known?.since ?? now, reportedAt: now });
-    if (!condition.rejectsCommits) this.#record('Warning', condition.reason, condition.message);
-  }
-
-  #record(type: 'Normal' | 'Warning', reason: string, message: string): void {
-    this.#options.recorder.event(controlPlaneObject, type, reason, message);
+    const { reason, message, rejectsCommits } = condition;
+    if (!rejectsCommits) this.#options.events.record({ type: 'Warning', reason, message, since: now });
   }
 }

@@ -1,6 +1,7 @@
 import type { StorageCondition } from '@oarlock/spi/storage';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { beforeEach, describe, expect, it } from 'vitest';
+import type { ClusterEvent } from '../../src/servers/cluster-events.ts';
 import { StorageConditionEvents } from '../../src/servers/storage-condition-events.ts';
 
 const spaceLow: StorageCondition = { reason: 'EtcdSpaceLow', message: 'nearly full', rejectsCommits: false };
@@ -22,28 +23,21 @@ beforeEach(() => {
       return () => void (report = () => undefined);
     },
   };
-  const recorder = {
-    event: (
-      about: { readonly kind?: string; readonly metadata?: { readonly name?: string } },
-      type: string,
-      reason: string,
-      message: string,
-    ) => void recorded.push(`${about.kind}/${about.metadata?.name} ${type} ${reason}: ${message}`),
-  };
-  events = new StorageConditionEvents({ storage, recorder, clock });
+  const record = ({ type, reason, message }: ClusterEvent) => void recorded.push(`${type} ${reason}: ${message}`);
+  events = new StorageConditionEvents({ storage, events: { record }, clock });
   events.start();
 });
 
 describe('Events about conditions of the storage', () => {
   it('are written at the start and the end of a condition, and each hour between', async () => {
     for (const conditions of [[], [spaceLow], [spaceLow]]) report(conditions);
-    const warning = 'ConfigMap/oarlock-config Warning EtcdSpaceLow: nearly full';
+    const warning = 'Warning EtcdSpaceLow: nearly full';
     expect(recorded).toEqual([warning]);
     await clock.advance(3_600_000);
     report([spaceLow]);
     report([]);
     report([]);
-    const end = `ConfigMap/oarlock-config Normal EtcdSpaceLowResolved: the condition EtcdSpaceLow, which was noticed at ${since}, has ended`;
+    const end = `Normal EtcdSpaceLowResolved: the condition EtcdSpaceLow, which was noticed at ${since}, has ended`;
     expect(recorded).toEqual([warning, warning, end]);
   });
 
@@ -54,8 +48,8 @@ describe('Events about conditions of the storage', () => {
     expect(recorded).toEqual([]);
     report([]);
     expect(recorded).toEqual([
-      `ConfigMap/oarlock-config Warning EtcdNoSpace: since ${since}: full`,
-      `ConfigMap/oarlock-config Normal EtcdNoSpaceResolved: the condition EtcdNoSpace, which was noticed at ${since}, has ended`,
+      `Warning EtcdNoSpace: since ${since}: full`,
+      `Normal EtcdNoSpaceResolved: the condition EtcdNoSpace, which was noticed at ${since}, has ended`,
     ]);
   });
 

@@ -2,6 +2,7 @@ import { parseApiVersion } from '@oarlock/api/kinds';
 import { objectKey, type ObjectKey } from '@oarlock/api/object';
 import { horizontalPodAutoscalers, pods as podResource } from '@oarlock/api/resources';
 import type { Resource } from '@oarlock/api/resource';
+import { isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/values/time';
 import type { HorizontalPodAutoscaler } from '@oarlock/api/types/autoscaling-v2';
 import type { Pod } from '@oarlock/api/types/core-v1';
@@ -161,12 +162,12 @@ export class HorizontalPodAutoscalerController implements Controller {
    * Sets `spec.replicas` of the target through the scale subresource, and records an event and the AbleToScale condition.
    * @throws the error of the update, after recording FailedRescale
    */
-  async #rescale(sync: AutoscalerSync, { resource, scale }: ScaleTarget, { replicas, reason }: DesiredScale): Promise<void> {
+  async #rescale(sync: AutoscalerSync, target: ScaleTarget, { replicas, reason }: DesiredScale): Promise<void> {
     const { autoscaler, client } = sync;
+    const { scale } = target;
     const { recorder } = this.#options;
-    const changed = { ...scale, apiVersion: 'autoscaling/v1', kind: 'Scale', spec: { ...scale.spec, replicas } };
     try {
-      await client.update(resource, changed, { subresource: 'scale' });
+      await updateScale(client, target, replicas);
     } catch (error) {
       const { message } = error as Error;
       recorder.event(autoscaler, 'Warning', 'FailedRescale', `New size: ${replicas}; reason: ${reason}; error: ${message}`);
@@ -212,7 +213,31 @@ export class HorizontalPodAutoscalerController implements Controller {
     };
     if (JSON.stringify(Object.entries(status).sort()) === JSON.stringify(Object.entries(previous).sort())) return;
     const changed = { ...withTypeMeta(horizontalPodAutoscalers, autoscaler), status };
-    await ignoreNotFound(() => client.update(horizontalPodAutoscalers, changed, { subresource: 'status' }));
+    try {
+      await ignoreNotFound(() => client.update(horizontalPodAutoscalers, changed, { subresource: 'status' }));
+    } catch (error) {
+      this.#options.recorder.event(autoscaler, 'Warning', 'FailedUpdateStatus', (error as Error).message);
+      throw error;
+    }
+  }
+}
+
+/** Number of updates of a Scale that other writers change at the same time, as client-go's `DefaultRetry`. */
+const scaleUpdateAttempts = 5;
+
+/** Sets the replicas of a Scale. Reads it again after a conflict. @throws the error of the last update */
+async function updateScale(client: Client, { resource, scale }: ScaleTarget, replicas: number): Promise<void> {
+  const key = { namespace: scale.metadata?.namespace ?? '', name: scale.metadata?.name ?? '' };
+  let latest = scale;
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      const changed = { ...latest, apiVersion: 'autoscaling/v1', kind: 'Scale', spec: { ...latest.spec, replicas } };
+      await client.update(resource, changed, { subresource: 'scale' });
+      return;
+    } catch (error) {
+      if (!isStatus(error, 'Conflict') || attempt === scaleUpdateAttempts) throw error;
+      latest = await client.get(resource, key, { subresource: 'scale' });
+    }
   }
 }
 

@@ -1,12 +1,11 @@
 import { formatLabelSelector } from '@oarlock/api/selectors/format-label-selector';
 import { selectorFromLabelSelector } from '@oarlock/api/selectors/label-selector';
 import { kindOf, parseApiVersion } from '@oarlock/api/kinds';
-import { formatQuantity, milliValue } from '@oarlock/api/values/quantity';
+import { formatQuantity, milliValue, ParsedQuantity } from '@oarlock/api/values/quantity';
 import type { MetricIdentifier, MetricSpec, MetricStatus, MetricTarget, MetricValueStatus } from '@oarlock/api/types/autoscaling-v2';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Client } from '@oarlock/spi/client';
 import type { DiscoveredKinds } from '../discovery/discovered-kinds.ts';
-import { isReady } from '../pods/pod-state.ts';
 import type { MetricsClient } from './metrics-client.ts';
 import {
   averageValueReplicas,
@@ -46,6 +45,9 @@ export class MetricError extends Error {
 
 /** Formats an amount in whole thousandths as a Kubernetes quantity. */
 const formatMilli = (value: number) => formatQuantity(`${value}m`);
+/** Formats an amount of a resource in whole thousandths, as metrics-server does: memory in binary units. */
+const formatResource = (resource: string, milli: number): string =>
+  resource === 'memory' ? ParsedQuantity.of(milli, 1000, 'BinarySI').toString() : formatMilli(milli);
 const selectorText = ({ selector }: MetricIdentifier) => (selector === undefined ? '' : selectorFromLabelSelector(selector).toString());
 
 /** The fields that Resource and ContainerResource metrics share. */
@@ -144,7 +146,7 @@ async function computeResourceProposal(
       utilization = 0,
       average,
     } = resourceUtilizationReplicas(subject.pods, { all: metrics, ...options, tolerances, timing });
-    const status = statusOf({ averageUtilization: utilization, averageValue: formatMilli(average) });
+    const status = statusOf({ averageUtilization: utilization, averageValue: formatResource(name, average) });
     const label = container === undefined ? 'resource' : 'container resource';
     return { replicas, name: `${name} ${label} utilization (percentage of request)`, status };
   }
@@ -152,7 +154,7 @@ async function computeResourceProposal(
     throw new Error('invalid resource metric source: neither a utilization target nor a value target was set');
   const options = { current: subject.specReplicas, target: milliValue(averageValue), resource: name };
   const { replicas, average } = averageValueReplicas(subject.pods, { all: metrics, ...options, tolerances, timing });
-  return { replicas, name: `${name} resource`, status: statusOf({ averageValue: formatMilli(average) }) };
+  return { replicas, name: `${name} resource`, status: statusOf({ averageValue: formatResource(name, average) }) };
 }
 
 async function podsProposal(spec: MetricSpec, { subject, source, client, tolerances, timing }: MetricContext): Promise<MetricProposal> {
@@ -185,7 +187,8 @@ async function objectProposal(spec: MetricSpec, context: MetricContext): Promise
     source.custom(client, {
       namespace: subject.namespace,
       resource: kind.group === '' ? kind.resource : `${kind.resource}.${kind.group}`,
-      name: describedObject.name,
+      // as upstream, a metric of a Namespace is that of the autoscaler's own namespace
+      name: kind.group === '' && kind.kind === 'Namespace' ? subject.namespace : describedObject.name,
       metric: metric.name,
       selector: '',
       metricSelector: selectorText(metric),
@@ -217,13 +220,12 @@ const externalName = ({ name, selector }: MetricIdentifier): string => `external
 
 /** Computes the replicas for a metric with one value for the whole target. */
 function proposeForTotal(total: number, target: MetricTarget, { subject, tolerances }: MetricContext) {
-  const ready = subject.pods.filter((pod) => pod.status?.phase === 'Running' && isReady(pod)).length;
   const replicas = objectMetricReplicas(
     total,
     {
       specReplicas: subject.specReplicas,
       statusReplicas: subject.statusReplicas,
-      ready,
+      pods: subject.pods,
       ...(target.averageValue !== undefined && { averageValue: milliValue(target.averageValue) }),
       ...(target.value !== undefined && { value: milliValue(target.value) }),
     },
@@ -232,6 +234,6 @@ function proposeForTotal(total: number, target: MetricTarget, { subject, toleran
   const current: MetricValueStatus =
     target.averageValue === undefined
       ? { value: formatMilli(total) }
-      : { averageValue: formatMilli(Math.ceil(total / Math.max(1, subject.statusReplicas))) };
+      : { averageValue: formatMilli(subject.statusReplicas === 0 ? 0 : Math.ceil(total / subject.statusReplicas)) };
   return { replicas, current };
 }

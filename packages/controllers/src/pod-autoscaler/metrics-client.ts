@@ -115,9 +115,14 @@ export const restMetricsClient: MetricsClient = {
   async resource(client, namespace, selector, resource, container) {
     const path = `/apis/metrics.k8s.io/v1beta1/namespaces/${part(namespace)}/pods${query(selector)}`;
     const { items = [] } = await fetchMetrics<PodMetricsList>('resource', 'pods.metrics.k8s.io', () => client.raw('GET', path));
+    if (items.length === 0) throw new Error('no metrics returned from resource metrics API');
     const found = new Map<string, PodMetric>();
     for (const { metadata, timestamp, window, containers = [] } of items) {
       const counted = containers.filter(({ name }) => container === undefined || name === container);
+      if (container !== undefined && counted.length === 0)
+        throw new Error(
+          `failed to get container metrics: container ${container} not present in metrics for pod ${namespace}/${metadata.name}`,
+        );
       // a pod with an unmeasured container has no metric
       if (counted.length === 0 || counted.some(({ usage }) => usage[resource] === undefined)) continue;
       const value = counted.reduce((sum, { usage }) => sum + milliValue(usage[resource] ?? '0'), 0);
@@ -127,7 +132,6 @@ export const restMetricsClient: MetricsClient = {
         windowMs: window === undefined ? minuteMs : durationMs(window),
       });
     }
-    if (found.size === 0) throw new Error(`no metrics returned from resource metrics API`);
     return found;
   },
   async custom(client, { namespace, resource, name, metric, selector, metricSelector }) {

@@ -159,7 +159,7 @@ export class MetricsRecommender {
       try {
         const { replicas, name, status } = await computeReplicasForMetric(spec, context);
         statuses.push(status);
-        if (best === undefined || replicas > best.replicas) best = { replicas, name };
+        if (best === undefined || best.replicas === 0 || replicas > best.replicas) best = { replicas, name };
       } catch (error) {
         if (!(error instanceof MetricError)) throw error;
         this.#options.recorder.event(sync.autoscaler, 'Warning', error.reason, error.message);

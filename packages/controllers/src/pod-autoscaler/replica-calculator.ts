@@ -1,8 +1,9 @@
+import { isSupportedPodLevelResource, podResources } from '@oarlock/api/component-helpers/pod-resources';
 import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
 import { milliValue } from '@oarlock/api/values/quantity';
 import { parseTime } from '@oarlock/api/values/time';
-import type { Pod } from '@oarlock/api/types/core-v1';
-import { conditionOf } from '../pods/pod-state.ts';
+import type { Container, Pod } from '@oarlock/api/types/core-v1';
+import { conditionOf, isReady } from '../pods/pod-state.ts';
 import type { PodMetric } from './metrics-client.ts';
 
 export interface Tolerances {
@@ -32,7 +33,10 @@ interface PodGroups {
   readonly metrics: Map<string, number>;
 }
 
-/** Groups pods into ready, unready (starting), missing (without a metric) and ignored (terminating or failed) pods. */
+/**
+ * Groups pods into ready, unready (starting), missing (without a metric) and ignored (terminating or failed) pods. As upstream, a metric of a pod that the
+ * informer does not know counts.
+ */
 function groupPods(
   pods: readonly Pod[],
   {
@@ -43,20 +47,21 @@ function groupPods(
 ): PodGroups {
   const unready = new Set<string>();
   const missing = new Set<string>();
-  const metrics = new Map<string, number>();
+  const metrics = new Map([...all].map(([name, { value }]) => [name, value]));
   let ready = 0;
   for (const pod of pods) {
     const name = pod.metadata?.name ?? '';
-    if (pod.metadata?.deletionTimestamp !== undefined || pod.status?.phase === 'Failed') continue;
+    if (pod.metadata?.deletionTimestamp !== undefined || pod.status?.phase === 'Failed') {
+      metrics.delete(name);
+      continue;
+    }
     const metric = all.get(name);
     if (pod.status?.phase === 'Pending') unready.add(name);
     else if (metric === undefined) missing.add(name);
     else if (resource === 'cpu' && isStarting(pod, metric, timing)) unready.add(name);
-    else {
-      ready += 1;
-      metrics.set(name, metric.value);
-    }
+    else ready += 1;
   }
+  for (const name of unready) metrics.delete(name);
   return { ready, unready, missing, metrics };
 }
 
@@ -69,23 +74,43 @@ function isStarting(pod: Pod, metric: PodMetric, { nowMs, cpuInitializationMs, i
   return condition.status === 'False' && start + initialReadinessMs > changed;
 }
 
-/** Returns the requests of a resource in thousandths, keyed by pod name. @throws Error if a container has no request for the resource */
+/** Returns the requests of a resource in thousandths, keyed by pod name. @throws Error if a pod has no request for the resource */
 function requestsOf(pods: readonly Pod[], resource: string, container: string | undefined): ReadonlyMap<string, number> {
-  return new Map(
-    pods.map((pod) => {
-      const sidecars = (pod.spec?.initContainers ?? []).filter(isRestartableInitContainer);
-      const counted = [...(pod.spec?.containers ?? []), ...sidecars].filter(({ name }) => container === undefined || name === container);
-      const podRequest = container === undefined ? pod.spec?.resources?.requests?.[resource] : undefined;
-      if (podRequest !== undefined) return [pod.metadata?.name ?? '', milliValue(podRequest)];
-      let sum = 0;
-      for (const { name, resources } of counted) {
-        const request = resources?.requests?.[resource];
-        if (request === undefined) throw new Error(`missing request for ${resource} in container ${name} of Pod ${pod.metadata?.name}`);
-        sum += milliValue(request);
-      }
-      return [pod.metadata?.name ?? '', sum];
-    }),
-  );
+  const requestOf = (pod: Pod): number => {
+    if (container !== undefined) return containerRequest(pod, resource, container);
+    return hasPodLevelRequests(pod) ? podLevelRequest(pod, resource) : sumOfContainerRequests(pod, resource);
+  };
+  return new Map(pods.map((pod) => [pod.metadata?.name ?? '', requestOf(pod)]));
+}
+
+const hasPodLevelRequests = ({ spec }: Pod): boolean => Object.keys(spec?.resources?.requests ?? {}).some(isSupportedPodLevelResource);
+
+/** Returns a request of a pod with requests at pod level (KEP-2837): resources that these do not name are requested by the containers. */
+function podLevelRequest(pod: Pod, resource: string): number {
+  const request = podResources(pod, 'requests').get(resource);
+  if (request === undefined) throw new Error(`missing pod-level request for ${resource} in Pod ${pod.metadata?.name}`);
+  return milliValue(request);
+}
+
+/** Returns the containers that run as long as the pod. */
+const longRunningContainers = ({ spec }: Pod): readonly Container[] => [
+  ...(spec?.containers ?? []),
+  ...(spec?.initContainers ?? []).filter(isRestartableInitContainer),
+];
+
+const sumOfContainerRequests = (pod: Pod, resource: string): number =>
+  longRunningContainers(pod).reduce((sum, each) => sum + requestIn(each, resource, pod), 0);
+
+function containerRequest(pod: Pod, resource: string, name: string): number {
+  const container = longRunningContainers(pod).find((each) => each.name === name);
+  if (container === undefined) throw new Error(`container ${name} not found in Pod ${pod.metadata?.name}`);
+  return requestIn(container, resource, pod);
+}
+
+function requestIn({ name, resources }: Container, resource: string, { metadata }: Pod): number {
+  const request = resources?.requests?.[resource];
+  if (request === undefined) throw new Error(`missing request for ${resource} in container ${name} of Pod ${metadata?.name}`);
+  return milliValue(request);
 }
 
 const noPods = 'no pods returned by selector while calculating replica count';
@@ -147,17 +172,18 @@ export function resourceUtilizationReplicas(
   if (groups.metrics.size === 0) throw new Error(noMetrics);
   const requests = requestsOf(pods, resource, container);
   const percent = (metrics: ReadonlyMap<string, number>) => {
-    const requested = sumOf([...metrics.keys()].map((name) => requests.get(name) ?? 0));
+    const known = [...metrics].filter(([name]) => requests.has(name));
+    const requested = sumOf(known.map(([name]) => requests.get(name) ?? 0));
     if (requested === 0) throw new Error('no metrics returned matched known pods');
-    return Math.trunc((sumOf(metrics.values()) * 100) / requested);
+    return Math.trunc((sumOf(known.map(([, value]) => value)) * 100) / requested);
   };
   const utilization = percent(groups.metrics);
-  const average = meanOf(groups.metrics);
+  const average = meanOf(new Map([...groups.metrics].filter(([name]) => requests.has(name))));
   const full = Math.max(100, target);
   const replicas = calculateReplicas(groups, {
     current,
     ratioOf: (metrics) => percent(metrics) / target,
-    assumedValue: (name) => ((requests.get(name) ?? 0) * full) / 100,
+    assumedValue: (name) => Math.trunc(((requests.get(name) ?? 0) * full) / 100),
     tolerances,
   });
   return { replicas, utilization, average };
@@ -193,19 +219,22 @@ export function averageValueReplicas(
   };
 }
 
-/** Returns the replicas for one metric of the whole target: in proportion to `value`, or by `averageValue` per replica. */
+/**
+ * Returns the replicas for one metric of the whole target: in proportion to `value`, or by `averageValue` per replica.
+ * @throws Error if the target has replicas and no pods, because the number of ready pods is then unknown
+ */
 export function objectMetricReplicas(
   total: number,
   {
     specReplicas,
     statusReplicas,
-    ready,
+    pods,
     value,
     averageValue,
   }: {
     readonly specReplicas: number;
     readonly statusReplicas: number;
-    readonly ready: number;
+    readonly pods: readonly Pod[];
     readonly value?: number;
     readonly averageValue?: number;
   },
@@ -217,5 +246,7 @@ export function objectMetricReplicas(
   }
   const ratio = total / (value ?? 1);
   if (specReplicas === 0) return Math.ceil(ratio);
-  return isWithin(ratio, tolerances) ? specReplicas : Math.ceil(ratio * ready);
+  if (isWithin(ratio, tolerances)) return specReplicas;
+  if (pods.length === 0) throw new Error(`unable to calculate ready pods: ${noPods}`);
+  return Math.ceil(ratio * pods.filter((pod) => pod.status?.phase === 'Running' && isReady(pod)).length);
 }

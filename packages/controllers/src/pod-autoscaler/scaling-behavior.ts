@@ -95,10 +95,12 @@ export class ScalingHistory {
     return { replicas, condition };
   }
 
+  /** Records a change of the replicas for the policies of `behavior`. Without a behavior, nothing is recorded: a behavior that is added later starts anew. */
   recordScaleEvent(from: number, { to, behavior, nowMs }: ScaleEventRecord): void {
+    if (behavior === undefined) return;
     const longest = Math.max(
       0,
-      ...[behavior?.scaleUp, behavior?.scaleDown].flatMap((rules) =>
+      ...[behavior.scaleUp, behavior.scaleDown].flatMap((rules) =>
         (rules?.policies ?? []).map(({ periodSeconds }) => periodSeconds * 1000),
       ),
     );

@@ -1,4 +1,5 @@
 import { customResourceDefinitions, deployments, horizontalPodAutoscalers, pods } from '@oarlock/api/resources';
+import { failure } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/values/time';
 import type { HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec } from '@oarlock/api/types/autoscaling-v2';
 import autoscaler from '@oarlock/controllers/pod-autoscaler/horizontal-pod-autoscaler-controller';
@@ -248,6 +249,66 @@ describe('HorizontalPodAutoscalerController', () => {
   });
 });
 
+describe('HorizontalPodAutoscalerController beside other writers', () => {
+  /** Makes the updates of a path fail, as often as `errors` has entries. */
+  const failUpdates = (api: MemoryApi, path: string, errors: Error[]): void => {
+    const handle = api.handler.handle.bind(api.handler);
+    api.handler.handle = (call, ...rest) => {
+      const isUpdate = call.verb === 'update' && `${call.resource.resource}/${call.subresource ?? ''}` === path;
+      const error = isUpdate ? errors.shift() : undefined;
+      if (error !== undefined) throw error;
+      return handle(call, ...rest);
+    };
+  };
+  const conflict = () => failure('Conflict', 'the object has been modified');
+
+  it('updates the scale again after a conflict', async () => {
+    const life = await start([50, 50]);
+    failUpdates(life.api, 'deployments/scale', [conflict(), conflict()]);
+    load(life.api, [100, 100], life.clock.now());
+    await life.clock.advance(15_000);
+    expect(replicas(life.api)).toBe(4);
+    expect(life.reasons()).not.toContain('FailedRescale');
+  });
+
+  it('reports a status that cannot be written', async () => {
+    const life = await start([50, 50]);
+    failUpdates(life.api, 'horizontalpodautoscalers/status', [failure('InternalError', 'the disk is full')]);
+    load(life.api, [53, 53], life.clock.now());
+    await life.clock.advance(15_000);
+    expect(life.messages('FailedUpdateStatus')).toEqual(['the disk is full']);
+  });
+});
+
+describe('HorizontalPodAutoscalerController and the resource metrics API', () => {
+  it('reports a container without metrics, and pods whose metrics lack the resource', async () => {
+    const container = { name: 'cpu', container: 'other', target: { type: 'Utilization', averageUtilization: 50 } };
+    const other = await start([50], make({ metrics: [{ type: 'ContainerResource', containerResource: container }] }));
+    expect(condition(other.api, 'ScalingActive')?.message).toMatch(
+      /unable to get metrics for resource cpu: failed to get container metrics: container other not present in metrics for pod d\/web-0$/,
+    );
+    const memory = await start([50], make({ metrics: [{ type: 'Resource', resource: { name: 'memory', target: container.target } }] }));
+    expect(condition(memory.api, 'ScalingActive')?.message).toMatch(
+      /failed to get memory utilization: did not receive metrics for targeted pods \(pods might be unready\)$/,
+    );
+  });
+
+  it('shows memory in binary units', async () => {
+    const life = await start([50]);
+    life.api.paths.set(metricsPath, {
+      items: [
+        { metadata: { name: 'web-0' }, timestamp: formatTime(0), window: '30s', containers: [{ name: 'c', usage: { memory: '69748Ki' } }] },
+      ],
+    });
+    const target = { type: 'AverageValue', averageValue: '1Gi' };
+    await life.api.client().patch(horizontalPodAutoscalers, at('web'), 'merge', {
+      spec: { metrics: [{ type: 'Resource', resource: { name: 'memory', target } }] },
+    });
+    await life.clock.settle();
+    expect(status(life.api)?.currentMetrics).toMatchObject([{ resource: { current: { averageValue: '69748Ki' } } }]);
+  });
+});
+
 describe('HorizontalPodAutoscalerController with custom and external metrics', () => {
   const custom = '/apis/custom.metrics.k8s.io';
   const asked = (api: MemoryApi) => {
@@ -314,7 +375,8 @@ describe('HorizontalPodAutoscalerController with custom and external metrics', (
     expect(one.seen).toContain(`${custom}/v1beta2/namespaces/d/ingresses.networking.k8s.io/front/hits?metricLabelSelector=verb%3Dget`);
     expect(status(one.api)?.currentMetrics).toMatchObject([{ type: 'Object', object: { current: { value: '15' } } }]);
     expect(one.messages('SuccessfulRescale')).toEqual(['New size: 3; reason: Ingress metric hits above target']);
-    const all = await run([object('Namespace', 'v1', 'd')], {
+    // the name is ignored, as upstream: an autoscaler reads metrics of its own namespace only
+    const all = await run([object('Namespace', 'v1', 'another')], {
       [`${custom}/v1beta2/namespaces/d/metrics/hits`]: { items: [{ value: '20', timestamp: formatTime(0) }] },
     });
     expect(replicas(all.api)).toBe(4);

@@ -86,7 +86,7 @@ export class KubeletServer {
     boundConnections(server);
     this.#serve(server);
     this.#server = server;
-    this.#certificate.renewLater(server, pair);
+    this.#certificate.keep(server, pair);
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
       server.listen(listen.port, listen.host, () => {

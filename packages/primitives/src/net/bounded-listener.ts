@@ -46,5 +46,11 @@ export function boundConnections(server: HttpServer | HttpsServer, bounds: Parti
   });
   const onRequest = ({ socket }: IncomingMessage) => release(socket);
   server.prependListener('request', onRequest);
-  server.prependListener('upgrade', onRequest);
+  // with a listener for upgrades, Node.js hands over their connections without a deadline: without another listener nothing would answer or close them
+  if (server.listenerCount('upgrade') > 0) server.prependListener('upgrade', onRequest);
+  else
+    server.once('newListener', function follow(event: string) {
+      if (event === 'upgrade') server.prependListener('upgrade', onRequest);
+      else server.once('newListener', follow);
+    });
 }

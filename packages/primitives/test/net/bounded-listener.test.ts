@@ -52,3 +52,45 @@ it('connections beyond the total bound are closed', async () => {
   const second = await open();
   await once(second.resume(), 'close');
 });
+
+const upgrade = 'GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n';
+
+it('an upgrade is a request like others for a server without upgrades, as without bounds', async () => {
+  const open = await listen({ maxSilentPerSource: 1 });
+  server?.on('checkContinue', () => {});
+  expect(server?.listenerCount('upgrade')).toBe(0);
+  const client = await open();
+  client.write(upgrade);
+  expect(String((await once(client, 'data'))[0])).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+it.each(['before', 'after'])('a connection with an upgrade does not count, with a listener that was added %s the bounds', async (order) => {
+  const listener = createServer(listenerDeadlines);
+  server = listener;
+  const accept = () =>
+    listener.on('upgrade', (_request, socket) => {
+      socket.resume().once('end', () => socket.end());
+      socket.write('upgraded');
+    });
+  if (order === 'before') accept();
+  boundConnections(listener, { maxSilentPerSource: 1 });
+  if (order === 'after') accept();
+  await new Promise<void>((resolve) => {
+    listener.listen(0, '127.0.0.1', resolve);
+  });
+  const open = async () => {
+    const accepted = once(listener, 'connection');
+    const client = connect((listener.address() as AddressInfo).port, '127.0.0.1');
+    clients.push(client);
+    await accepted;
+    return client;
+  };
+  const upgraded = await open();
+  upgraded.write(upgrade);
+  expect(String((await once(upgraded, 'data'))[0])).toBe('upgraded');
+  const silent = await open();
+  const closed = once(silent, 'close');
+  await open();
+  await closed;
+  expect(upgraded.destroyed).toBe(false);
+});

@@ -73,6 +73,35 @@ export function datagram({ from, to, text, vlan }: Datagram): Buffer {
   return Buffer.concat([mac(to.link), mac(from.link), tag, Buffer.from(isSix ? '86dd' : '0800', 'hex'), packet]);
 }
 
+/**
+ * Splits the packet of a frame without a VLAN tag into two fragments with this identification; the first has `size` bytes of payload, a multiple of 8
+ * (RFC 791 section 3.2, RFC 8200 section 4.5).
+ */
+export function fragments(frame: Buffer, size: number, identification: number): readonly [Buffer, Buffer] {
+  const [link, packet] = [frame.subarray(0, 14), frame.subarray(14)];
+  const isSix = link.readUInt16BE(12) === 0x86dd;
+  const [head, payload] = isSix ? [packet.subarray(0, 40), packet.subarray(40)] : [packet.subarray(0, 20), packet.subarray(20)];
+  const fragment = (from: number, part: Buffer, more: boolean): Buffer => {
+    const own = Buffer.from(head);
+    if (!isSix) {
+      own.writeUInt16BE(own.length + part.length, 2);
+      own.writeUInt16BE(identification, 4);
+      own.writeUInt16BE((more ? 0x2000 : 0) | (from / 8), 6);
+      own.writeUInt16BE(0, 10);
+      own.writeUInt16BE(checksum(own), 10);
+      return Buffer.concat([link, own, part]);
+    }
+    const extension = Buffer.alloc(8);
+    extension.writeUInt8(head[6] ?? 0, 0);
+    extension.writeUInt16BE(from | (more ? 1 : 0), 2);
+    extension.writeUInt32BE(identification, 4);
+    own.writeUInt16BE(extension.length + part.length, 4);
+    own.writeUInt8(44, 6);
+    return Buffer.concat([link, own, extension, part]);
+  };
+  return [fragment(0, payload.subarray(0, size), true), fragment(size, payload.subarray(size), false)];
+}
+
 interface Icmpv6 {
   readonly link: string;
   readonly source: string;

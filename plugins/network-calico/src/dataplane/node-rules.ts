@@ -4,6 +4,8 @@ import { NetworkError } from '@oarlock/spi/network';
 import type { Pool } from '../ipam/pools.ts';
 
 const timeoutMs = 10_000;
+/** Before the hook of conntrack that reassembles fragments (NF_IP_PRI_RAW_BEFORE_DEFRAG). */
+const beforeDefragmentation = -450;
 export const tableOf = (prefix: string): string => `oarlock-${prefix}`;
 
 /**
@@ -13,6 +15,9 @@ export const tableOf = (prefix: string): string => `oarlock-${prefix}`;
  * host interfaces have no address. The kernel skips it for packets to a connected socket of the node (early demultiplexing), so a rule checks packets to
  * the node itself; packets between pods do not pass this rule.
  *
+ * Fragments: conntrack reassembles them before `rp_filter` checks the packet, even if they arrive on different interfaces, and the packet has the interface
+ * of its last fragment. A pod could therefore insert a fragment into a packet of another pod. The rules check each fragment before it is reassembled.
+ *
  * IPv6: rules in a separate table, which IPv4 packets do not traverse. They exist also without an IPv6 pool, because each interface has link-local
  * addresses. A pod chooses its own link-local address, so packets from these are accepted for neighbor discovery and multicast listener reports only: a
  * router advertisement would make the pod the default router of the node (CVE-2020-13597), and policies do not know these addresses.
@@ -20,20 +25,22 @@ export const tableOf = (prefix: string): string => `oarlock-${prefix}`;
 function ownAddresses(prefix: string): readonly string[] {
   const [four, six] = [`ip ${tableOf(prefix)}`, `ip6 ${tableOf(prefix)}`];
   const emptied = (table: string) => [`add table ${table}`, `delete table ${table}`, `add table ${table}`];
-  const drop = (table: string) => `add rule ${table} own-addresses iifname "${prefix}*" fib saddr . iif oif missing counter drop`;
+  const isForeign = `iifname "${prefix}*" fib saddr . iif oif missing`;
   const discovery =
     'nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert, mld-listener-report, mld-listener-done, mld2-listener-report';
   return [
     ...emptied(four),
     `add chain ${four} own-addresses { type filter hook input priority raw; policy accept; }`,
-    drop(four),
+    `add rule ${four} own-addresses ${isForeign} counter drop`,
+    `add chain ${four} own-fragments { type filter hook prerouting priority ${beforeDefragmentation}; policy accept; }`,
+    `add rule ${four} own-fragments ip frag-off & 0x3fff != 0 ${isForeign} counter drop`,
     ...emptied(six),
     `add chain ${six} link-local`,
     `add rule ${six} link-local icmpv6 type { ${discovery} } accept`,
     `add rule ${six} link-local counter drop`,
-    `add chain ${six} own-addresses { type filter hook prerouting priority raw; policy accept; }`,
+    `add chain ${six} own-addresses { type filter hook prerouting priority ${beforeDefragmentation}; policy accept; }`,
     `add rule ${six} own-addresses iifname "${prefix}*" ip6 saddr { ::, fe80::/10 } goto link-local`,
-    drop(six),
+    `add rule ${six} own-addresses ${isForeign} counter drop`,
   ];
 }
 

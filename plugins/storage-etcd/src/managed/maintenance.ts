@@ -49,8 +49,8 @@ export class Maintenance {
   snapshotFailures = 0;
   /** Number of failed uploads of scheduled snapshots since the start. */
   uploadFailures = 0;
-  /** Milliseconds since the epoch at which the last uploaded snapshot was written; 0 if none was uploaded since the start. */
-  lastUploadedAt = 0;
+  /** Milliseconds since the epoch at which the newest snapshot in the store of copies was written; undefined until a check has found or uploaded one. */
+  lastUploadedAt: number | undefined;
 
   constructor(options: MaintenanceOptions) {
     this.#options = options;

@@ -86,6 +86,7 @@ describe('copies of scheduled snapshots', () => {
     expect(remote.save.mock.calls.map(([{ name }]) => name)).toEqual(['etcd-snapshot-a-1']);
     const after = setUp([]);
     after.remote.has.mockResolvedValue(true);
+    expect(after.maintenance.lastUploadedAt).toBeUndefined();
     await after.maintenance.run();
     expect(after.remote.save).not.toHaveBeenCalled();
     expect(after.maintenance.lastUploadedAt).toBe(Date.UTC(2026, 0, 1));

@@ -3,6 +3,7 @@ import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import type { RunningCluster } from '@oarlock/cluster/run';
 import { services } from '@oarlock/api/resources';
 import type { PublishedPort } from './host-relay.ts';
+import { gatewayAddress } from './node-address.ts';
 import { publishedPorts } from './published-services.ts';
 
 /** The variable with the port of the API server, for the process in the namespaces of a node. */
@@ -19,13 +20,21 @@ export type InsideMessage =
 /** Addresses that include the one in the kubeconfig, 127.0.0.1. */
 export const localAddresses: ReadonlySet<string> = new Set(['0.0.0.0', '127.0.0.1']);
 
-/** Returns the file as it applies inside: the API server listens on all addresses of the node, and the host publishes the address that the file names. */
+/**
+ * Returns the file as it applies inside: the API server listens on all addresses of the node, and the host publishes the address that the file names. The
+ * gateway stands for the loopback address of the host, to which an API server proxies no request: objects and nodes could name it.
+ */
 export function fileInside(file: ClusterFile): ClusterFile {
-  const { server } = file.spec;
+  const { server, settings } = file.spec;
+  const neverProxied = [gatewayAddress, ...((settings.apiserver?.['neverProxied'] as readonly string[] | undefined) ?? [])];
   const names = localAddresses.has(server.address) ? server.names : [...server.names, server.address];
   return {
     ...file,
-    spec: { ...file.spec, server: { ...server, address: '0.0.0.0', names } },
+    spec: {
+      ...file.spec,
+      server: { ...server, address: '0.0.0.0', names },
+      settings: { ...settings, apiserver: { ...settings.apiserver, neverProxied } },
+    },
   };
 }
 

@@ -15,7 +15,7 @@ import { managedBy, controllerName, serviceLabel } from './slice-comparison.ts';
 import { planSlices, type EndpointGroup } from './slice-plan.ts';
 import { usesTopologyHints, withHints } from './traffic-distribution.ts';
 import { TriggerTimeTracker, withTrigger } from './trigger-time-tracker.ts';
-import { allocateHints, topologyText, zoneCpuRatios, type TopologyHintsFailure, type ZoneCpuRatios } from './topology-cache.ts';
+import { allocateHints, topologyText, TopologyHintsFailure, zoneCpuRatios, type ZoneCpuRatios } from './topology-cache.ts';
 import { isNamespaceTerminating } from '../../errors/namespace-terminating.ts';
 import { withFailureEvent } from '../../errors/failure-event.ts';
 
@@ -45,8 +45,8 @@ export class EndpointSliceController implements Controller {
   readonly #expectations: ControllerExpectations;
   /** The share of CPU of each zone, computed on demand and reset when nodes change. */
   #zoneCpuRatios: { readonly of: ZoneCpuRatios } | undefined;
-  /** The address families of each Service that have topology hints. */
-  readonly #hinted = new Map<string, Set<IPFamily>>();
+  /** The Services that have topology hints. */
+  readonly #hinted = new Set<string>();
 
   constructor(options: EndpointSliceControllerOptions) {
     this.#options = options;
@@ -87,7 +87,7 @@ export class EndpointSliceController implements Controller {
     const service = this.#options.services.get(key);
     const existing = this.#options.slices.byIndex(byService, key).filter((slice) => slice.metadata?.deletionTimestamp === undefined);
     // the garbage collector deletes the slices of a deleted Service
-    if (service === undefined || service.metadata?.deletionTimestamp !== undefined) {
+    if (service === undefined) {
       this.#expectations.deleteExpectations(key);
       this.#hinted.delete(key);
       this.#triggers.forget(key);
@@ -114,7 +114,9 @@ export class EndpointSliceController implements Controller {
     const trigger = this.#triggers.computeLastChangeTriggerTime(key, service, pods);
     const { maxEndpoints } = this.#options;
     const plan = planSlices(service, { families: familiesOf(service), groups }, { existing, maxEndpoints });
-    for (const slice of plan.create) await this.#createSlice(slice, { key, trigger, client });
+    // the garbage collector may delete the slices of a Service that ends, for example after the cleanup of its load balancer, while they are replaced
+    if (service.metadata?.deletionTimestamp === undefined)
+      for (const slice of plan.create) await this.#createSlice(slice, { key, trigger, client });
     for (const slice of plan.update) await client.update(endpointSlices, withTriggerTime(slice, trigger));
     for (const slice of plan.remove) await this.#deleteSlice(key, slice, client);
     if (errors.length > 0) throw new Error(errors.length === 1 ? errors[0] : `[${errors.join(', ')}]`);
@@ -131,7 +133,8 @@ export class EndpointSliceController implements Controller {
     for (const pod of pods) {
       const nodeName = pod.spec?.nodeName ?? '';
       const node = this.#options.nodes.get(nodeName);
-      if (node === undefined) {
+      // publishNotReadyAddresses requires every address
+      if (node === undefined && service.spec?.publishNotReadyAddresses !== true) {
         errors.push(`skipping Pod ${pod.metadata?.name} for Service ${objectKey(service)}: Node ${nodeName} Not Found`);
         continue;
       }
@@ -141,51 +144,49 @@ export class EndpointSliceController implements Controller {
         if (address === undefined) continue;
         const id = `${family} ${JSON.stringify(ports)}`;
         const group = groups.get(id) ?? { family, ports, endpoints: new Map<string, Endpoint>() };
-        group.endpoints.set(pod.metadata?.uid ?? address, withHints(toEndpoint(pod, { address, service, zone: zoneOf(node) }), service));
+        group.endpoints.set(
+          pod.metadata?.uid ?? address,
+          withHints(toEndpoint(pod, { address, service, zone: node && zoneOf(node) }), service),
+        );
         groups.set(id, group);
       }
     }
-    if (usesTopologyHints(service))
-      for (const family of families)
-        this.#addTopologyHints(
-          service,
-          family,
-          [...groups.values()].filter((group) => group.family === family),
-        );
-    else this.#hinted.delete(objectKey(service));
+    for (const family of families)
+      this.#addTopologyHints(
+        service,
+        family,
+        [...groups.values()].filter((group) => group.family === family),
+      );
     return { groups: [...groups.values()], errors };
   }
 
+  /** Adds hints by the CPU of zones to the endpoints of a family, of all ports together, and records upstream's Events. */
   #addTopologyHints(service: Service, family: IPFamily, groups: readonly { readonly endpoints: Map<string, Endpoint> }[]): void {
+    const key = objectKey(service);
+    const event = (type: 'Normal' | 'Warning', reason: string, message: string) =>
+      this.#options.recorder.event(service, type, reason, `${message}, addressType: ${family}`);
+    if (!usesTopologyHints(service)) {
+      if (this.#hinted.delete(key)) event('Warning', 'TopologyAwareHintsDisabled', 'Topology Aware Hints has been disabled');
+      return;
+    }
     this.#zoneCpuRatios ??= { of: zoneCpuRatios(this.#options.nodes.list()) };
-    let failure: TopologyHintsFailure | undefined;
-    for (const { endpoints } of groups.length > 0 ? groups : [{ endpoints: new Map<string, Endpoint>() }]) {
-      const zones = allocateHints([...endpoints.values()], this.#zoneCpuRatios.of);
-      if ('reason' in zones) {
-        failure ??= zones;
-        continue;
-      }
+    const zones = allocateHints(
+      groups.flatMap(({ endpoints }) => [...endpoints.values()]),
+      this.#zoneCpuRatios.of,
+    );
+    if (zones instanceof TopologyHintsFailure) {
+      this.#hinted.delete(key);
+      event('Warning', 'TopologyAwareHintsDisabled', zones.message);
+      return;
+    }
+    for (const { endpoints } of groups)
       for (const [id, endpoint] of endpoints) {
         const zone = zones.get(endpoint);
         if (zone !== undefined) endpoints.set(id, { ...endpoint, hints: { forZones: [{ name: zone }] } });
       }
-    }
-    this.#recordHintResult(service, family, failure);
-  }
-
-  /** Records upstream's events: one when the hints of a family begin, and one in each reconcile without hints. */
-  #recordHintResult(service: Service, family: IPFamily, failure: TopologyHintsFailure | undefined): void {
-    const { recorder } = this.#options;
-    const hinted = this.#hinted.get(objectKey(service)) ?? new Set<IPFamily>();
-    this.#hinted.set(objectKey(service), hinted);
-    const suffix = `, addressType: ${family}`;
-    if (failure !== undefined) {
-      hinted.delete(family);
-      recorder.event(service, 'Warning', 'TopologyAwareHintsDisabled', `${failure.message}${suffix}`);
-    } else if (!hinted.has(family)) {
-      hinted.add(family);
-      recorder.event(service, 'Normal', 'TopologyAwareHintsEnabled', `Topology Aware Hints has been enabled${suffix}`);
-    }
+    if (this.#hinted.has(key)) return;
+    this.#hinted.add(key);
+    event('Normal', 'TopologyAwareHintsEnabled', 'Topology Aware Hints has been enabled');
   }
 
   async #createSlice(

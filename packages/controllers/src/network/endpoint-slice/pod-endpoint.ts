@@ -73,7 +73,7 @@ export function toEndpoint(pod: Pod, { address, service, zone }: EndpointOptions
     conditions: { ready: service.spec?.publishNotReadyAddresses === true || (ready && !terminating), serving: ready, terminating },
     targetRef: { kind: 'Pod', namespace: pod.metadata?.namespace ?? '', name: pod.metadata?.name ?? '', uid: pod.metadata?.uid ?? '' },
     ...(pod.spec?.nodeName !== undefined && { nodeName: pod.spec.nodeName }),
-    ...(zone !== undefined && { zone }),
+    ...(zone && { zone }),
     ...(named && { hostname: pod.spec?.hostname ?? '' }),
   };
 }

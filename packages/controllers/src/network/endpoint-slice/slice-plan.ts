@@ -1,4 +1,4 @@
-import { controllerRef, isControlledBy } from '@oarlock/api/object';
+import { controllerRef } from '@oarlock/api/object';
 import type { Service } from '@oarlock/api/types/core-v1';
 import type { Endpoint, EndpointPort, EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { IPFamily } from './pod-endpoint.ts';
@@ -68,8 +68,10 @@ function planFamily(
 ): SlicePlan {
   const plan: MutablePlan = { create: [], update: [], remove: [] };
   const unused = new Set(existing);
+  // the garbage collector deletes the slices of an earlier Service of the same name
+  const owned = existing.filter((slice) => isOwnedBy(slice, service));
   for (const group of groups) {
-    const ofGroup = existing.filter(({ ports }) => samePorts(ports ?? [], group.ports));
+    const ofGroup = owned.filter(({ ports }) => samePorts(ports ?? [], group.ports));
     for (const slice of ofGroup) unused.delete(slice);
     addPlan(plan, planPortMapping(service, group, { existing: ofGroup, maxEndpoints }));
   }
@@ -180,7 +182,7 @@ function reuseRemovedSlices(service: Service, { create, update, remove }: SliceP
   const removed: EndpointSlice[] = [];
   for (const slice of remove) {
     const at = pending.findLastIndex(({ addressType }) => addressType === slice.addressType);
-    const content = at < 0 || !isControlledBy(slice, service) ? undefined : pending.splice(at, 1)[0];
+    const content = at < 0 || !isOwnedBy(slice, service) ? undefined : pending.splice(at, 1)[0];
     if (content === undefined) removed.push(slice);
     else
       updates.push({
@@ -190,3 +192,8 @@ function reuseRemovedSlices(service: Service, { create, update, remove }: SliceP
   }
   return { create: pending, update: updates, remove: removed };
 }
+
+const isOwnedBy = ({ metadata }: EndpointSlice, service: Service): boolean =>
+  (metadata?.ownerReferences ?? []).some(
+    ({ apiVersion, kind, uid }) => apiVersion === 'v1' && kind === 'Service' && uid === service.metadata?.uid,
+  );

@@ -35,22 +35,16 @@ export function zoneCpuRatios(nodes: Iterable<Node>): ZoneCpuRatios {
   return byZone.size < 2 ? undefined : new Map([...byZone].map(([zone, cpu]) => [zone, cpu / sum]));
 }
 
-export type TopologyHintsFailure = { readonly reason: string; readonly message: string };
-const hintFailureMessages = {
-  nodes: {
-    reason: 'InsufficientNodeInfo',
-    message: 'Insufficient Node information: allocatable CPU or zone not specified on one or more nodes',
-  },
-  endpoints: {
-    reason: 'InsufficientNumberOfEndpoints',
-    message: 'Insufficient number of endpoints, impossible to safely allocate proportionally',
-  },
-  minimum: {
-    reason: 'MinAllocationExceedsOverloadThreshold',
-    message: 'Minimum allocation of required endpoints exceeds available endpoints',
-  },
-  zone: { reason: 'NoZoneSpecified', message: 'One or more endpoints do not have a zone specified' },
-} as const satisfies Record<string, TopologyHintsFailure>;
+/** Why endpoints get no hints: the message of upstream's Event TopologyAwareHintsDisabled. */
+export class TopologyHintsFailure {
+  readonly message: string;
+
+  constructor(message: string) {
+    this.message = message;
+  }
+}
+const insufficientNodes = 'Insufficient Node information: allocatable CPU or zone not specified on one or more nodes';
+const overloaded = 'Unable to allocate minimum required endpoints to each zone without exceeding overload threshold';
 
 /**
  * Assigns each ready endpoint to a zone in proportion to the zones' CPU, preferring the zone of the endpoint, so that no endpoint exceeds the
@@ -58,11 +52,12 @@ const hintFailureMessages = {
  */
 export function allocateHints(endpoints: readonly Endpoint[], shares: ZoneCpuRatios): ReadonlyMap<Endpoint, string> | TopologyHintsFailure {
   const ready = endpoints.filter(({ conditions }) => conditions?.ready !== false);
-  if (shares === undefined) return hintFailureMessages.nodes;
-  if (shares.size > ready.length) return hintFailureMessages.endpoints;
-  if (ready.some(({ zone }) => !zone)) return hintFailureMessages.zone;
+  if (shares === undefined) return new TopologyHintsFailure(insufficientNodes);
+  const counts = `(${ready.length} endpoints, ${shares.size} zones)`;
+  if (shares.size > ready.length) return new TopologyHintsFailure(`Insufficient number of endpoints ${counts}`);
   const minimum = new Map([...shares].map(([zone, share]) => [zone, Math.ceil((share * ready.length) / (1 + overloadThreshold))]));
-  if ([...minimum.values()].reduce((a, b) => a + b, 0) > ready.length) return hintFailureMessages.minimum;
+  if ([...minimum.values()].reduce((a, b) => a + b, 0) > ready.length) return new TopologyHintsFailure(`${overloaded} ${counts}`);
+  if (ready.some(({ zone }) => !zone)) return new TopologyHintsFailure('One or more endpoints do not have a zone specified');
   const allocated = new Map<string, Endpoint[]>([...shares.keys()].map((zone) => [zone, []]));
   // sorted by uid, so that the allocation is deterministic
   const ordered = ready.toSorted((a, b) => ((a.targetRef?.uid ?? '') < (b.targetRef?.uid ?? '') ? -1 : 1));

@@ -77,6 +77,35 @@ describe('EndpointSliceController', () => {
     expect(slices(life.api).flatMap(({ endpoints: some }) => some ?? [])).toHaveLength(2);
   });
 
+  it('publishes pods of nodes that do not exist for publishNotReadyAddresses', async () => {
+    const life = await runControllers([endpointSlice], { ...plain, seed: (memory) => memory.seed(pods, pod('p', ['10.0.0.1'])) });
+    await life.api.client().create(services, service({ selector: { app: 'web' }, publishNotReadyAddresses: true }));
+    await life.clock.settle();
+    expect(slices(life.api).flatMap(({ endpoints: some }) => some ?? [])).toMatchObject([{ addresses: ['10.0.0.1'], nodeName: 'n1' }]);
+    expect(life.messages('FailedToUpdateEndpointSlices')).toEqual([]);
+  });
+
+  it('keeps the endpoints of a Service that ends current, and creates no more slices', async () => {
+    const { api, clock } = await runControllers([endpointSlice], {
+      ...plain,
+      seed: (memory) => {
+        memory.seed(nodes, n1);
+        memory.seed(pods, pod('p', ['10.0.0.1']));
+      },
+    });
+    const { metadata, ...rest } = service({ selector: { app: 'web' } });
+    const finalizers = ['service.kubernetes.io/load-balancer-cleanup'];
+    await api.client().create(services, { ...rest, metadata: { ...metadata, finalizers } });
+    await clock.settle();
+    await api.client().delete(services, at('web'));
+    api.seed(pods, pod('q', ['10.0.0.2']));
+    await clock.settle();
+    expect(slices(api).map(({ endpoints: some }) => some?.length)).toEqual([2]);
+    await api.client().delete(endpointSlices, at(slices(api)[0]?.metadata?.name ?? ''));
+    await clock.settle();
+    expect(slices(api)).toEqual([]);
+  });
+
   it('keeps the name of a slice when endpoints appear, change their ports and disappear', async () => {
     const { api, clock } = await runControllers([endpointSlice], { ...plain, seed: (memory) => void memory.seed(nodes, n1) });
     await api.client().create(services, service({ selector: { app: 'web' } }));
@@ -225,11 +254,35 @@ describe('topology hints', () => {
     expect(life.messages('TopologyAwareHintsDisabled')).toEqual([]);
     api.remove(pods, at('2'));
     await clock.settle();
-    const tooFew = 'Insufficient number of endpoints, impossible to safely allocate proportionally, addressType: IPv4';
+    const tooFew = 'Insufficient number of endpoints (1 endpoints, 2 zones), addressType: IPv4';
     expect(new Set(life.messages('TopologyAwareHintsDisabled'))).toEqual(new Set([tooFew]));
     api.seed(pods, on('2', 'b1'));
     await clock.settle();
     expect(life.messages('TopologyAwareHintsEnabled')).toEqual([enabled, enabled]);
+    await api.client().patch(services, at('web'), 'merge', { metadata: { annotations: null } });
+    await clock.settle();
+    expect(zones(api)).toEqual({});
+    expect(life.messages('TopologyAwareHintsDisabled').at(-1)).toBe('Topology Aware Hints has been disabled, addressType: IPv4');
+  });
+
+  it('are allocated to the endpoints of all ports together, and begin once for both families', async () => {
+    const named = (name: string, nodeName: string, containerPort: number) => ({
+      ...pod(name, [`10.0.0.${name}`, `fd00::${name}`]),
+      spec: { nodeName, containers: [{ name: 'c', image: 'a', ports: [{ name: 'http', containerPort, protocol: 'TCP' }] }] },
+    });
+    const ports = [{ name: 'http', port: 80, targetPort: 'http', protocol: 'TCP' }];
+    const life = await runControllers([endpointSlice], {
+      ...plain,
+      seed: (memory) => {
+        memory.seed(nodes, node('a1', 'a', '4'), node('b1', 'b', '4'));
+        memory.seed(pods, named('1', 'a1', 8080), named('2', 'b1', 9090));
+        memory.seed(services, { ...auto, spec: { ...auto.spec, ports, ipFamilies: ['IPv4', 'IPv6'] } });
+      },
+    });
+    await life.clock.settle();
+    expect(zones(life.api)).toEqual({ a: 2, b: 2 });
+    expect(life.messages('TopologyAwareHintsEnabled')).toEqual(['Topology Aware Hints has been enabled, addressType: IPv4']);
+    expect(life.messages('TopologyAwareHintsDisabled')).toEqual([]);
   });
 
   it.each([

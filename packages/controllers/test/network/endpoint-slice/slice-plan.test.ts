@@ -75,5 +75,6 @@ describe('planSlices', () => {
       },
     };
     expect(plan('12', old, slice('b', '1', { addressType: 'IPv6' }))).toEqual({ create: ['12'], update: [], remove: ['b', 'a'] });
+    expect(plan('1', { ...old, ports })).toEqual({ create: ['1'], update: [], remove: ['a'] });
   });
 });

@@ -12,12 +12,23 @@ import type { Kubelet } from '../../kubelet/kubelet.ts';
 /** The minimum delay of a renewal, and the delay of a retry. Milliseconds. */
 const renewalRetryMs = 10 * 60_000;
 
+/** Interval in milliseconds between reads of the configured files: the process that joined the node renews them, also when another CA signs. */
+const fileIntervalMs = 10_000;
+
+/** What a serving certificate needs of the kubelet. */
+export interface ServingKubelet extends Pick<Kubelet, 'keys' | 'address'> {
+  readonly config: Pick<Kubelet['config'], 'nodeName' | 'tls'>;
+  readonly context: Pick<Kubelet['context'], 'clock' | 'log' | 'hostname'>;
+}
+type TlsServer = Pick<Server, 'setSecureContext'>;
+
 /** The serving certificate of the kubelet: read from configured files, or issued by the cluster's CA. It is renewed before it expires. */
 export class ServingCertificate {
-  readonly #kubelet: Kubelet;
+  readonly #kubelet: ServingKubelet;
   #renewal: Timer | undefined;
+  #stopped = false;
 
-  constructor(kubelet: Kubelet) {
+  constructor(kubelet: ServingKubelet) {
     this.#kubelet = kubelet;
   }
 
@@ -32,26 +43,35 @@ export class ServingCertificate {
     };
   }
 
-  /** Schedules the renewal of the server's certificate at 80 % of its lifetime. New connections then use the new certificate. */
-  renewLater(server: Server, { certificate }: Pick<KeyPair, 'certificate'>): void {
+  /** Makes new connections use each later certificate, until `stop`: that of changed files at once, an issued one at 80 % of the lifetime of the previous. */
+  keep(server: TlsServer, used: KeyPair): void {
+    if (this.#stopped) return;
     const { clock, log } = this.#kubelet.context;
-    const { validFrom, validTo } = new X509Certificate(certificate);
-    const [from, to] = [Date.parse(validFrom), Date.parse(validTo)];
-    const due = from + (to - from) * 0.8;
     const renew = async () => {
+      let pair = used;
       try {
-        const pair = await this.current();
-        server.setSecureContext(this.tls(pair));
-        this.renewLater(server, pair);
+        const current = await this.current();
+        if (current.certificate !== used.certificate || current.key !== used.key) server.setSecureContext(this.tls(current));
+        pair = current;
       } catch (error) {
         log.error({ err: error }, 'renewing the serving certificate of the kubelet failed');
-        this.renewLater(server, { certificate });
       }
+      this.keep(server, pair);
     };
-    this.#renewal = atTime(clock, Math.max(due, clock.now() + renewalRetryMs), () => void renew());
+    this.#renewal = atTime(clock, this.#renewalTime(used), () => void renew());
+  }
+
+  /** Returns when to look for a later certificate, in milliseconds since the epoch. */
+  #renewalTime({ certificate }: KeyPair): number {
+    const now = this.#kubelet.context.clock.now();
+    if (this.#kubelet.config.tls) return now + fileIntervalMs;
+    const { validFrom, validTo } = new X509Certificate(certificate);
+    const [from, to] = [Date.parse(validFrom), Date.parse(validTo)];
+    return Math.max(from + (to - from) * 0.8, now + renewalRetryMs);
   }
 
   stop(): void {
+    this.#stopped = true;
     this.#renewal?.cancel();
   }
 
