@@ -8,7 +8,7 @@ import { loadPlugin } from '@oarlock/cluster/plugins/plugin-loader';
 import { WiringError } from '@oarlock/kernel/errors';
 import { describeError } from '../common/command-error.ts';
 import { changedKeys, withoutConfigs } from './changed-keys.ts';
-import { FileWatch } from './file-watch.ts';
+import { FileWatch } from './source/file-watch.ts';
 import type { Reloader } from './reloader.ts';
 import type { Colors } from './terminal-colors.ts';
 

@@ -10,7 +10,7 @@ import { CommandError, describeError, exitCodes } from '../common/command-error.
 import { AdmissionVersions, printMatchWarnings } from './admission-versions.ts';
 import type { DevOptions, StartOptions } from './dev-options.ts';
 import { devFile, followConfig } from './dev-file.ts';
-import { FileWatch } from './file-watch.ts';
+import { FileWatch } from './source/file-watch.ts';
 import { observePlugin } from './observe-planned.ts';
 import { pluginFiles } from './plugin-files.ts';
 import { reloadPath } from './reload-path.ts';

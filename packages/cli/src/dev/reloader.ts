@@ -12,7 +12,7 @@ import type { Plugin } from '@oarlock/kernel/plugin';
 import type { PluginHost } from '@oarlock/kernel/plugin-host';
 import { errorText } from '@oarlock/primitives/error-text';
 import { changedKeys } from './changed-keys.ts';
-import { FileWatch } from './file-watch.ts';
+import { FileWatch } from './source/file-watch.ts';
 import { readSources, sourceChanges, type SourceChange } from './source/source-changes.ts';
 
 export interface ReloaderOptions {
