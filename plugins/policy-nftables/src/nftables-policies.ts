@@ -1,4 +1,3 @@
-import { readFile, writeFile } from 'node:fs/promises';
 import { objectKey } from '@oarlock/api/object';
 import { isStatus } from '@oarlock/api/status';
 import type { Resource } from '@oarlock/api/resource';
@@ -17,6 +16,7 @@ import type { NetworkCallOptions } from '@oarlock/spi/network';
 import type { Health } from '@oarlock/spi/role';
 import type { NetworkPolicies, ProtectedPod } from '@oarlock/spi/policy';
 import type { Tracer } from '@opentelemetry/api';
+import { passBridges } from './bridge-filtering.ts';
 import { deleteFormerFlows } from './former-flows.ts';
 import { PolicyCacheSync } from './policy-cache-sync.ts';
 import { baseRules, Ruleset, table } from './ruleset.ts';
@@ -34,7 +34,6 @@ export interface NftablesPoliciesOptions {
 const retryMs = 1_000;
 const patienceMs = 20_000;
 const maxSpanContexts = 32;
-const bridgeSwitches = ['/proc/sys/net/bridge/bridge-nf-call-iptables', '/proc/sys/net/bridge/bridge-nf-call-ip6tables'];
 
 /** Enforces NetworkPolicies with nftables sets and chains. A change of a pod changes only set elements; a change of a policy changes rules. */
 export class NftablesPolicies implements NetworkPolicies {
@@ -287,21 +286,6 @@ export class NftablesPolicies implements NetworkPolicies {
       this.#wake(retryMs);
       log.error({ error: String(error) }, 'could not apply NetworkPolicies; all of them are applied again');
       throw error;
-    }
-  }
-}
-
-/** Enables the br_netfilter switches, so that packets between pods on the same bridge pass the forward hook. */
-async function passBridges(log: Logger): Promise<void> {
-  for (const path of bridgeSwitches) {
-    try {
-      if ((await readFile(path, 'utf8')).trim() !== '1') await writeFile(path, '1');
-    } catch (error) {
-      log.warn(
-        { error: String(error) },
-        'NetworkPolicies are not enforced between pods on one bridge of this node: load the kernel module br_netfilter',
-      );
-      return;
     }
   }
 }
