@@ -164,7 +164,12 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
         expect(status.nodes.map(({ name }) => name)).toEqual(['node-a']);
         expect(status.certificates.map(({ name }) => name)).toEqual(['CA', 'client of the kubeconfig']);
       }
-      expect((await server.oarlock('status')).stdout).toMatch(/^SERVER .*\n(?:.* Ready .*\n){3}\nLEADER OF /m);
+      // a busy server may not answer in time
+      await untilValue(
+        'the table of ready servers',
+        async () => (await server.oarlock('status')).stdout,
+        (table) => /^SERVER .*\n(?:.* Ready .*\n){3}\nLEADER OF /m.test(table),
+      );
     });
 
     it('removes a node: its pods end first, and its certificates are rejected until it joins again', async () => {

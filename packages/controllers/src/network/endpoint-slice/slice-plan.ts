@@ -68,7 +68,7 @@ function planFamily(
 ): SlicePlan {
   const plan: MutablePlan = { create: [], update: [], remove: [] };
   const unused = new Set(existing);
-  // the garbage collector deletes the slices of an earlier Service of the same name
+  // slices of an earlier Service of the same name are not updated, but removed
   const owned = existing.filter((slice) => isOwnedBy(slice, service));
   for (const group of groups) {
     const ofGroup = owned.filter(({ ports }) => samePorts(ports ?? [], group.ports));
