@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { withLock } from './setup-lock.mjs';
 
 export const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const minimum = [20, 19];
@@ -91,8 +92,10 @@ const lockHash = (folder) =>
     .digest('hex');
 const isInstalled = (folder) => existsSync(stampFile(folder)) && readFileSync(stampFile(folder), 'utf8') === lockHash(folder);
 
-/** Installs the packages of a folder's lock file, unless they are installed. */
-export async function installIn(folder) {
+/** Installs the packages of a folder's lock file, unless they are installed. Two installations at a time would remove each other's files. */
+export const installIn = (folder) => withLock(join(folder, 'node_modules'), () => installUnlocked(folder));
+
+async function installUnlocked(folder) {
   if (isInstalled(folder)) return { code: 0, output: '' };
   const result = await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: folder });
   if (result.code === 0) {
@@ -104,7 +107,11 @@ export async function installIn(folder) {
 
 async function installPackages(title, folder) {
   if (isInstalled(folder)) return;
-  await step(title, () => installIn(folder), 'Check that the npm registry can be reached (`npm ping`), then run the command again.');
+  await step(
+    title,
+    () => installIn(folder),
+    "See npm's messages above. If they name the registry, check that it can be reached (`npm ping`). Then run the command again.",
+  );
 }
 
 /** Exists while a build runs, and after one that was interrupted: packages/cli/bin/oarlock.js then does not load modules of which some are missing. */
@@ -189,9 +196,15 @@ async function installComponents() {
   );
 }
 
+/** Prepares the checkout. A second process waits for the first, and then finds most of its work done. */
 export async function setup({ system = false } = {}) {
   checkNode();
   checkWritable(root);
+  const onWait = (pid) => console.log(`• Waiting for process ${pid}, which installs and builds in this checkout ...`);
+  await withLock(root, () => setupUnlocked(system), { onWait });
+}
+
+async function setupUnlocked(system) {
   await installPackages('Installing npm packages', root);
   if (system) {
     // tests make the single file where no registry can be reached

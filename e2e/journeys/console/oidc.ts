@@ -24,6 +24,11 @@ export function oidc(stage: () => ConsoleStage, provider: () => OidcProvider): v
     expect(page.url()).toBe(`${stage().origin}/console/#/r/core/v1/serviceaccounts`);
     const readable = '[document.cookie, Object.keys(localStorage).sort(), { ...sessionStorage }, history.state]';
     expect(await page.evaluate(readable)).toEqual(['', ['oarlock-page-key', 'oarlock-theme'], {}, null]);
+    // a response to no request of the page does not sign out
+    await page.goto(`${stage().origin}/console/?error=access_denied#/r/core/v1/serviceaccounts`);
+    await page.getByText('The OIDC provider did not sign you in: access_denied').waitFor();
+    await page.getByText('oidc:ada').first().waitFor();
+    expect(provider().renewals).toBeGreaterThan(0);
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByRole('button', { name: `Sign in at ${provider().host}` }).waitFor();
     await page.reload();

@@ -5,7 +5,7 @@ import { anonymous, type Credentials, type Identity } from '@oarlock/spi/authn';
 import type { PathAuthenticator, PathHandler, PathRequest, PathResponse } from '@oarlock/spi/paths';
 import { z } from 'zod';
 import { credentialsEnd } from './credentials-end.ts';
-import type { OidcSignIn } from './oidc-sign-in.ts';
+import type { OidcSignIn, OidcUser } from './oidc-sign-in.ts';
 import { consoleHeader, isFromOwnPage, sessionCookie, sessionSecret, sessionSecretOf } from './own-page.ts';
 import { expandFile, type PageFile, type PageFiles } from './page-files.ts';
 import { newSecret, type SessionTable, type SessionUser, type SignInMethod } from './session-table.ts';
@@ -130,7 +130,7 @@ export class ConsoleHandler implements PathHandler {
     try {
       const user = await oidc.finish(response, credentials.headers);
       if (typeof user === 'string') return rejection('Unauthorized', user);
-      return this.#beginSession(userOf(user.identity, user.credentials), 'oidc', credentials.headers);
+      return this.#beginSession(oidcUserOf(user), 'oidc', credentials.headers);
     } catch (error) {
       return this.#providerFailed(error);
     }
@@ -206,6 +206,10 @@ export class ConsoleHandler implements PathHandler {
 
 const userOf = (identity: Identity, credentials: Credentials | undefined): SessionUser =>
   credentials === undefined ? { identity, notAfter: Infinity } : { identity, credentials, notAfter: credentialsEnd(credentials) };
+
+/** A session whose credentials are renewed does not end with them. */
+const oidcUserOf = ({ identity, credentials, renewal }: OidcUser): SessionUser =>
+  renewal === undefined ? userOf(identity, credentials) : { identity, credentials, renewal, notAfter: Infinity };
 
 const isSession = ({ headers }: Credentials, sessions: SessionTable): boolean => {
   const secret = sessionSecretOf(headers);

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { isObject } from '@oarlock/api/json/json';
 import type { Clock } from '@oarlock/primitives/clock';
 import { isSafeUrl } from '@oarlock/webhook-client/endpoint-config';
-import type { JsonClient } from '@oarlock/webhook-client/json-client';
+import type { JsonClient, JsonResponse } from '@oarlock/webhook-client/json-client';
 import { z } from 'zod';
 
 export const oidcConfig = z.strictObject({
@@ -29,12 +29,25 @@ interface Endpoints {
   readonly usesBasic: boolean;
 }
 
-/** The provider rejected a code. The message is the error code of RFC 6749, section 5.2. */
-export class CodeRejected extends Error {
+/** The provider rejected a code or a refresh token. The message is the error code of RFC 6749, section 5.2. */
+export class GrantRejected extends Error {
   constructor(code: string) {
     super(code);
-    this.name = 'CodeRejected';
+    this.name = 'GrantRejected';
   }
+}
+
+export interface Tokens {
+  /** Not verified. */
+  readonly idToken: string;
+  /** Absent if the provider issues none for this client and these scopes. */
+  readonly refreshToken?: string;
+}
+
+export interface CodeExchange {
+  readonly code: string;
+  readonly redirectUri: string;
+  readonly verifier: string;
 }
 
 /** What binds an authorization request to its redirect: RFC 7636 and OpenID Connect Core 1.0, section 3.1.2.1. */
@@ -85,37 +98,47 @@ export class OidcProvider {
     return url.href;
   }
 
+  /** Exchanges a code. @throws GrantRejected if the code is wrong, used or expired; Error if the provider is not available */
+  async redeem({ code, redirectUri, verifier }: CodeExchange): Promise<Tokens> {
+    const form = { grant_type: 'authorization_code', code, redirect_uri: redirectUri, code_verifier: verifier };
+    const response = await this.#requestTokens(form);
+    const error = errorCode(response);
+    if (response.code === 400 && error === 'invalid_grant') throw new GrantRejected(error);
+    const tokens = tokensOf(response);
+    if (tokens !== undefined) return tokens;
+    throw response.code === 200
+      ? new Error(`the token endpoint of ${this.#options.config.issuerURL} returned no ID token`)
+      : this.#fault(response);
+  }
+
   /**
-   * Exchanges a code for an ID token, which is not verified.
-   * @throws CodeRejected if the code is wrong, used or expired; Error if the provider is not available
+   * Exchanges a refresh token.
+   * @throws GrantRejected if the provider returns no ID token for it, so that the user has to sign in again; Error if the provider is not available
    */
-  async idToken({
-    code,
-    redirectUri,
-    verifier,
-  }: {
-    readonly code: string;
-    readonly redirectUri: string;
-    readonly verifier: string;
-  }): Promise<string> {
+  async refresh(refreshToken: string): Promise<Tokens> {
+    const response = await this.#requestTokens({ grant_type: 'refresh_token', refresh_token: refreshToken });
+    const { code } = response;
+    if (code >= 500 || code === 408 || code === 429) throw this.#fault(response);
+    const tokens = tokensOf(response);
+    if (tokens === undefined) throw new GrantRejected(errorCode(response) || 'no_id_token');
+    return tokens;
+  }
+
+  #fault(response: JsonResponse): Error {
+    return new Error(`the token endpoint of ${this.#options.config.issuerURL} returned ${response.code} ${errorCode(response)}`.trim());
+  }
+
+  async #requestTokens(form: Readonly<Record<string, string>>): Promise<JsonResponse> {
     const { config, client } = this.#options;
     const { token, usesBasic } = await this.#discover();
-    const form = { grant_type: 'authorization_code', code, redirect_uri: redirectUri, code_verifier: verifier };
     const { clientID } = config;
     const secret = this.#secret;
     const isBasic = secret !== undefined && usesBasic;
-    const response = await client.postForm(
+    return client.postForm(
       token,
       isBasic ? form : { ...form, client_id: clientID, ...(secret !== undefined && { client_secret: secret }) },
       { timeoutMs: this.#timeoutMs, ...(isBasic && { authorization: basicAuthorization(clientID, secret) }) },
     );
-    const body = isObject(response.body) ? response.body : {};
-    if (response.code === 400 && typeof body['error'] === 'string' && body['error'] === 'invalid_grant')
-      throw new CodeRejected(body['error']);
-    if (response.code !== 200)
-      throw new Error(`the token endpoint of ${config.issuerURL} returned ${response.code} ${errorCode(body)}`.trim());
-    if (typeof body['id_token'] !== 'string') throw new Error(`the token endpoint of ${config.issuerURL} returned no ID token`);
-    return body['id_token'];
   }
 
   /** Returns the endpoints. Simultaneous calls share one request; a failure is not kept. */
@@ -158,8 +181,16 @@ function basicAuthorization(id: string, secret: string): string {
   return `Basic ${Buffer.from(`${encode(id)}:${encode(secret)}`).toString('base64')}`;
 }
 
+/** Returns the tokens of a response; undefined without an ID token. */
+function tokensOf({ code, body }: JsonResponse): Tokens | undefined {
+  if (code !== 200 || !isObject(body)) return undefined;
+  const { id_token: idToken, refresh_token: refreshToken } = body;
+  if (typeof idToken !== 'string') return undefined;
+  return { idToken, ...(typeof refreshToken === 'string' && refreshToken !== '' && { refreshToken }) };
+}
+
 /** Returns the error code of a response, if it has the characters of one. */
-const errorCode = (body: Readonly<Record<string, unknown>>): string => {
-  const { error } = body;
+function errorCode({ body }: JsonResponse): string {
+  const error = isObject(body) ? body['error'] : undefined;
   return typeof error === 'string' && /^[\w-]{1,64}$/.test(error) ? error : '';
-};
+}

@@ -1,18 +1,22 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import type { Credentials, Identity } from '@oarlock/spi/authn';
-import { CodeRejected, type OidcProvider } from './oidc-provider.ts';
+import { GrantRejected, type OidcProvider, type Tokens } from './oidc-provider.ts';
+import { bearerCredentials, claimsOf, OidcRenewal } from './oidc-renewal.ts';
 import { pageKeyOf, pageUrl } from './own-page.ts';
+import type { CredentialsRenewal } from './session-table.ts';
 
 /** The time in which the user signs in at the provider. Milliseconds. */
 const signInMs = 600_000;
 
 export interface OidcSignInOptions {
-  readonly provider: Pick<OidcProvider, 'authorizationUrl' | 'idToken'>;
+  readonly provider: Pick<OidcProvider, 'authorizationUrl' | 'redeem' | 'refresh'>;
   readonly clientID: string;
   /** Shown on the page, such as the host of the issuer. */
   readonly name: string;
   readonly clock: Pick<Clock, 'now'>;
+  readonly log: Pick<Logger, 'warn'>;
   /** Authenticates an ID token; undefined if no authenticator of the composition accepts it. */
   readonly authenticate: (credentials: Credentials) => Promise<Identity | undefined>;
   /** Closes the connections to the provider. */
@@ -23,6 +27,8 @@ export interface OidcSignInOptions {
 export interface OidcUser {
   readonly identity: Identity;
   readonly credentials: Credentials;
+  /** Absent if the provider issued no refresh token: the session then ends with the ID token. */
+  readonly renewal?: CredentialsRenewal;
 }
 
 /**
@@ -69,26 +75,28 @@ export class OidcSignIn {
   ): Promise<OidcUser | string> {
     if (!this.#isOwnState(state, headers))
       return 'this page did not begin the sign-in at the OIDC provider, or it took too long: sign in again';
-    const token = await this.#idToken(code, { state, headers });
-    if (token === undefined) return 'the OIDC provider rejected the code, because it is used, expired or unknown: sign in again';
-    // without the headers and the client certificate of the request, which could authenticate another user
-    const credentials: Credentials = { headers: { authorization: `Bearer ${token}` }, path: '/console/session', bearerToken: token };
+    const tokens = await this.#redeem(code, { state, headers });
+    if (tokens === undefined) return 'the OIDC provider rejected the code, because it is used, expired or unknown: sign in again';
+    const credentials = bearerCredentials(tokens.idToken);
     const identity = await this.#options.authenticate(credentials);
     if (identity === undefined) return `no authenticator of the API server accepts the ID token of ${this.#options.name}`;
-    const { nonce, aud } = claimsOf(token);
-    if (nonce !== this.#derive('nonce', state) || ![aud].flat().includes(this.#options.clientID))
+    const { provider, clientID, clock, log } = this.#options;
+    const { nonce, aud } = claimsOf(tokens.idToken);
+    if (nonce !== this.#derive('nonce', state) || ![aud].flat().includes(clientID))
       return 'the ID token belongs to another sign-in: sign in again';
-    return { identity, credentials };
+    const { refreshToken } = tokens;
+    if (refreshToken === undefined) return { identity, credentials };
+    return { identity, credentials, renewal: new OidcRenewal({ provider, clientID, clock, log }, { ...tokens, refreshToken }) };
   }
 
-  async #idToken(
+  async #redeem(
     code: string,
     { state, headers }: { readonly state: string; readonly headers: Credentials['headers'] },
-  ): Promise<string | undefined> {
+  ): Promise<Tokens | undefined> {
     try {
-      return await this.#options.provider.idToken({ code, redirectUri: pageUrl(headers), verifier: this.#derive('verifier', state) });
+      return await this.#options.provider.redeem({ code, redirectUri: pageUrl(headers), verifier: this.#derive('verifier', state) });
     } catch (error) {
-      if (error instanceof CodeRejected) return undefined;
+      if (error instanceof GrantRejected) return undefined;
       throw error;
     }
   }
@@ -107,10 +115,4 @@ export class OidcSignIn {
   #derive(purpose: 'state' | 'nonce' | 'verifier', text: string): string {
     return createHmac('sha256', this.#key).update(`${purpose}:${text}`).digest('base64url');
   }
-}
-
-/** Returns the claims of a token, which an authenticator has verified. */
-function claimsOf(token: string): { readonly nonce?: unknown; readonly aud?: unknown } {
-  const [, claims = ''] = token.split('.');
-  return JSON.parse(Buffer.from(claims, 'base64url').toString('utf8')) as { readonly nonce?: unknown; readonly aud?: unknown };
 }

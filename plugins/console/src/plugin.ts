@@ -1,4 +1,5 @@
 import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import { Cluster } from '@oarlock/spi/cluster';
 import { Paths } from '@oarlock/spi/paths';
 import { z } from 'zod';
@@ -49,7 +50,7 @@ export default Paths.plugin({
       files: new PageFiles(),
       signIn: config.signIn,
       authenticator,
-      ...(config.oidc && { oidc: oidcSignIn(config.oidc, { authenticator, clock }) }),
+      ...(config.oidc && { oidc: oidcSignIn(config.oidc, { authenticator, clock, log }) }),
       cluster: { name: cluster.name, version: cluster.version, url: cluster.serverUrl },
       log,
     });
@@ -59,7 +60,7 @@ export default Paths.plugin({
 /** @throws Error if a file of the configuration cannot be read */
 function oidcSignIn(
   config: OidcConfig,
-  { authenticator, clock }: { readonly authenticator: SessionAuthenticator; readonly clock: Clock },
+  { authenticator, clock, log }: { readonly authenticator: SessionAuthenticator; readonly clock: Clock; readonly log: Logger },
 ): OidcSignIn {
   const client = new JsonClient({ url: config.issuerURL, caFile: config.certificateAuthorityFile });
   return new OidcSignIn({
@@ -67,6 +68,7 @@ function oidcSignIn(
     clientID: config.clientID,
     name: new URL(config.issuerURL).host,
     clock,
+    log,
     authenticate: (credentials) => authenticator.userOf(credentials),
     close: () => client.close(),
   });

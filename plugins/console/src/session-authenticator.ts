@@ -56,7 +56,11 @@ export class SessionAuthenticator implements PathAuthenticator {
  * Returns the user of a session, as the credentials that began the session authenticate them now. Undefined if the credentials are no longer accepted.
  * @throws Error if it is unknown whether they are
  */
-async function currentIdentity({ identity, credentials }: Session, composition: Authenticator): Promise<Identity | undefined> {
+async function currentIdentity(
+  { identity, credentials: first, renewal }: Session,
+  composition: Authenticator,
+): Promise<Identity | undefined> {
+  const credentials = renewal === undefined ? first : await renewal.credentials();
   if (credentials === undefined) return identity;
   const result = await composition.authenticate(credentials);
   if (result.outcome !== 'authenticated' || result.identity.name === anonymous.name) return undefined;

@@ -5,11 +5,19 @@ import type { Credentials, Identity } from '@oarlock/spi/authn';
 /** How the user of a session was authenticated. */
 export type SignInMethod = 'link' | 'credentials' | 'oidc';
 
+/** Keeps the credentials of a session valid. */
+export interface CredentialsRenewal {
+  /** Returns the newest credentials, which have expired if they cannot be renewed. @throws Error if it is unknown whether they can */
+  credentials(): Promise<Credentials>;
+}
+
 /** The user of a session, and how long the user may have it. */
 export interface SessionUser {
   readonly identity: Identity;
   /** The credentials that authenticated the user, which end the session when they are no longer accepted; absent for a client in this process. */
   readonly credentials?: Credentials;
+  /** Replaces the credentials before they expire. */
+  readonly renewal?: CredentialsRenewal;
   /** The end of the session at the latest, in milliseconds since the epoch; Infinity if the credentials do not expire. */
   readonly notAfter: number;
 }

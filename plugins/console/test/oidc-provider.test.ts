@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { JsonResponse } from '@oarlock/webhook-client/json-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { CodeRejected, OidcProvider, oidcConfig } from '../src/oidc-provider.ts';
+import { GrantRejected, OidcProvider, oidcConfig } from '../src/oidc-provider.ts';
 
 const issuer = 'https://login.example/realm';
 const discovery = { issuer, authorization_endpoint: `${issuer}/auth?tenant=a`, token_endpoint: `${issuer}/token` };
@@ -66,24 +66,36 @@ describe('an OIDC provider', () => {
   it('receives the code of a public client with its id, and that of a confidential one with its secret', async () => {
     const form = { grant_type: 'authorization_code', code: 'c', redirect_uri: 'https://c/console/', code_verifier: 'v' };
     const own = open();
-    expect(await own.provider.idToken(exchange)).toBe('t');
+    expect(await own.provider.redeem(exchange)).toEqual({ idToken: 't' });
     expect(own.forms).toEqual([[`${issuer}/token`, { ...form, client_id: 'a b' }, undefined]]);
     const clientSecretFile = join(folder, 'secret');
     await writeFile(clientSecretFile, 'p:w \n');
     const basic = open({ config: { clientSecretFile } });
-    await basic.provider.idToken(exchange);
+    await basic.provider.redeem(exchange);
     expect(basic.forms).toEqual([[`${issuer}/token`, form, `Basic ${Buffer.from('a+b:p%3Aw').toString('base64')}`]]);
     const post = open({
       config: { clientSecretFile },
       document: { ...discovery, token_endpoint_auth_methods_supported: ['client_secret_post'] },
     });
-    await post.provider.idToken(exchange);
+    await post.provider.redeem(exchange);
     expect(post.forms).toEqual([[`${issuer}/token`, { ...form, client_id: 'a b', client_secret: 'p:w' }, undefined]]);
   });
 
+  it('receives a refresh token, and issues another with the ID token', async () => {
+    const { provider, forms } = open({ token: { code: 200, body: { id_token: 't', refresh_token: 'next' } } });
+    expect(await provider.refresh('first')).toEqual({ idToken: 't', refreshToken: 'next' });
+    expect(forms).toEqual([[`${issuer}/token`, { grant_type: 'refresh_token', refresh_token: 'first', client_id: 'a b' }, undefined]]);
+    const rejecting = (code: number, body: unknown) => open({ token: { code, body } }).provider.refresh('first');
+    await expect(rejecting(400, { error: 'invalid_grant' })).rejects.toThrow(GrantRejected);
+    await expect(rejecting(401, { error: 'invalid_client' })).rejects.toThrow(GrantRejected);
+    await expect(rejecting(200, { access_token: 'a' })).rejects.toThrow(GrantRejected);
+    await expect(rejecting(429, {})).rejects.toThrow(`the token endpoint of ${issuer} returned 429`);
+    await expect(rejecting(503, {})).rejects.not.toThrow(GrantRejected);
+  });
+
   it('distinguishes a rejected code from a fault of the provider or of the configuration', async () => {
-    const rejecting = (code: number, body: unknown) => open({ token: { code, body } }).provider.idToken(exchange);
-    await expect(rejecting(400, { error: 'invalid_grant', error_description: 'expired' })).rejects.toThrow(CodeRejected);
+    const rejecting = (code: number, body: unknown) => open({ token: { code, body } }).provider.redeem(exchange);
+    await expect(rejecting(400, { error: 'invalid_grant', error_description: 'expired' })).rejects.toThrow(GrantRejected);
     await expect(rejecting(401, { error: 'invalid_client' })).rejects.toThrow(
       `the token endpoint of ${issuer} returned 401 invalid_client`,
     );

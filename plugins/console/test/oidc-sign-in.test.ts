@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { abstained, authenticated, type Authenticator, type Credentials, type Identity } from '@oarlock/spi/authn';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { CodeRejected, type AuthorizationRequest } from '../src/oidc-provider.ts';
+import { GrantRejected, type AuthorizationRequest } from '../src/oidc-provider.ts';
 import { OidcSignIn } from '../src/oidc-sign-in.ts';
 import { SessionAuthenticator } from '../src/session-authenticator.ts';
 import { SessionTable } from '../src/session-table.ts';
@@ -43,19 +43,22 @@ beforeEach(() => {
         requests.push(request);
         return `https://login.example/authorize?state=${request.state}`;
       },
-      idToken: async (exchange) => {
+      refresh: () => Promise.reject(new Error('not expected')),
+      redeem: async (exchange) => {
         exchanges.push(exchange);
         const request = requests.at(-1);
-        if (exchange.code === 'expired' || request === undefined) throw new CodeRejected('invalid_grant');
+        if (exchange.code === 'expired' || request === undefined) throw new GrantRejected('invalid_grant');
         if (exchange.code === 'down') throw new Error('connect ECONNREFUSED');
         const token = Buffer.from(JSON.stringify(claims(request))).toString('base64url');
-        return `${exchange.code === 'foreign' ? 'unknown' : 'h'}.${token}.s`;
+        const idToken = `${exchange.code === 'foreign' ? 'unknown' : 'h'}.${token}.s`;
+        return { idToken, ...(exchange.code === 'offline' && { refreshToken: 'r' }) };
       },
     },
     clientID: 'console',
     name: 'login.example',
     clock,
     authenticate: (credentials) => authenticator.userOf(credentials),
+    log: { warn: () => undefined },
     close: () => undefined,
   });
 });
@@ -72,6 +75,12 @@ describe('a sign-in at an OIDC provider', () => {
     expect(user).toMatchObject({ identity: ada, credentials: { bearerToken: expect.stringMatching(/^h\./) } });
     expect(presented).toHaveLength(1);
     expect(Object.keys(presented[0]?.headers ?? {})).toEqual(['authorization']);
+  });
+
+  it('has a renewal only with a refresh token', async () => {
+    const state = await begin();
+    expect(await signIn.finish({ code: 'c', state }, own)).not.toHaveProperty('renewal');
+    expect(await signIn.finish({ code: 'offline', state }, own)).toHaveProperty('renewal');
   });
 
   it('sends the verifier of its own challenge, and the redirect URI as the browser addresses the server', async () => {

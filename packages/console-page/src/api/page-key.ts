@@ -24,5 +24,17 @@ export function storedPageKey(): string {
 
 export const storePageKey = (key: string): void => localStorage.setItem(storageKey, key);
 
+const signInKey = 'oarlock-sign-in-key';
+
+/** Keeps the key of an unfinished sign-in at a provider, for this tab only. */
+export const keepSignInKey = (key: string): void => sessionStorage.setItem(signInKey, key);
+
+/** Returns the key of the unfinished sign-in, once; undefined if this tab did not begin one. */
+export function takeSignInKey(): string | undefined {
+  const kept = sessionStorage.getItem(signInKey) ?? undefined;
+  sessionStorage.removeItem(signInKey);
+  return kept;
+}
+
 /** Returns the WebSocket subprotocol with the key: browsers send no headers with WebSockets. */
 export const pageKeyProtocol = (): string => `key.console.oarlock.dev.${storedPageKey()}`;

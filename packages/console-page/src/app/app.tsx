@@ -75,7 +75,11 @@ export function App() {
     } catch (error) {
       if (address === undefined) return setState({ error });
       const failed = 'link' in address ? text.signIn.linkFailed : text.signIn.oidcFailed;
-      setState({ session: signedOut(current), notice: `${failed}: ${errorText(error)}` });
+      const notice = `${failed}: ${errorText(error)}`;
+      if (current.user === undefined) return setState({ session: current, notice });
+      // an address that anyone can write ends no session
+      await enter(current);
+      toast('error', notice);
     }
   };
   useEffect(() => {

@@ -1,5 +1,5 @@
 import { isApiError, type ApiClient, type RequestOptions } from '../api/client.ts';
-import { newPageKey, storePageKey } from '../api/page-key.ts';
+import { keepSignInKey, newPageKey, storePageKey, takeSignInKey } from '../api/page-key.ts';
 
 export interface ClusterInfo {
   readonly name: string;
@@ -40,21 +40,27 @@ export const signInWithLink = (client: ApiClient, secret: string): Promise<Sessi
 export const signInWithCredentials = (client: ApiClient, token?: string): Promise<SessionInfo> =>
   signIn(client, token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } });
 
-/** Returns the address of the OIDC provider at which the user signs in, for a new key of the page: only this page can finish the sign-in. */
+/**
+ * Returns the address of the OIDC provider at which the user signs in, for a new key of the page: only this tab can finish the sign-in. The key replaces
+ * that of the current session when the user has signed in, so that a sign-in that is not finished ends no session.
+ */
 export async function beginOidcSignIn(client: ApiClient): Promise<string> {
   const key = newPageKey();
   const { url } = await client.json<{ readonly url: string }>('/console/oidc', { method: 'POST', headers: { 'X-Oarlock-Console': key } });
-  storePageKey(key);
+  keepSignInKey(key);
   return url;
 }
 
 /** Signs in with the code and the state that the OIDC provider returned, which are valid once, and for the key that began. */
 export const finishOidcSignIn = (client: ApiClient, response: { readonly code: string; readonly state: string }): Promise<SessionInfo> =>
-  client.json<SessionInfo>(path, { method: 'POST', body: JSON.stringify(response) });
+  signIn(client, { body: JSON.stringify(response) }, takeSignInKey());
 
-/** Begins a session with a new key of the page. */
-async function signIn(client: ApiClient, { headers, body }: Pick<RequestOptions, 'headers' | 'body'>): Promise<SessionInfo> {
-  const key = newPageKey();
+/** Begins a session with another key of the page. */
+async function signIn(
+  client: ApiClient,
+  { headers, body }: Pick<RequestOptions, 'headers' | 'body'>,
+  key = newPageKey(),
+): Promise<SessionInfo> {
   const session = await client.json<SessionInfo>(path, {
     method: 'POST',
     headers: { ...headers, 'X-Oarlock-Console': key },
