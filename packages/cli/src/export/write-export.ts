@@ -82,4 +82,6 @@ export async function writeExport(
       `kubectl apply -f ${displayPath}/manifests/`,
     ].join('\n  '),
   );
+  if (!image.includes('/'))
+    console.log(`\nThe image has no registry. For a cluster that pulls from one, export again with --image REGISTRY/${image}`);
 }
