@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import { mkdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join as joinPath, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -11,7 +11,9 @@ import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
 import { addressTowards } from '@oarlock/cluster/process/addresses';
 import { errorText } from '@oarlock/primitives/error-text';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
-import { nodeNameForm, type JoinResponse } from '@oarlock/cluster/paths/join-path';
+import { printable } from '@oarlock/primitives/printable-text';
+import { joinResponseSchema, nodeNameForm, type JoinResponse } from '@oarlock/cluster/paths/join-path';
+import { createDataDir } from '@oarlock/cluster/process/process-state';
 import { readDiscoveredServers } from '@oarlock/cluster/process/server-discovery';
 import { caHashes } from '@oarlock/cluster/pki/ca-hash';
 import { kubeconfig } from '@oarlock/cluster/pki/kubeconfig';
@@ -25,8 +27,9 @@ import type { HttpClient } from '@oarlock/client/http/client';
 import { ServerList } from '@oarlock/client/http/server-list';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import type { KeyPair } from '@oarlock/spi/cluster';
+import { z } from 'zod';
 import { CommandError, exitCodes } from './common/command-error.ts';
-import { discoverCa, rejectedToken, validateJoinTarget, withClient } from './common/join-discovery.ts';
+import { discoverCa, parseAnswer, rejectedToken, validateJoinTarget, withClient } from './common/join-discovery.ts';
 import type { NodeJoinOptions } from './nodes/node-join-options.ts';
 import { updateServingAddress } from './nodes/serving-address.ts';
 import { up } from './up.ts';
@@ -53,6 +56,7 @@ const addressApprovalTimeoutMs = 30_000;
 const approvalNoticeMs = 5_000;
 /** Timeout of a connection to the server in milliseconds. The command does not wait for a server that is still starting. */
 const serverTimeoutMs = 5_000;
+const versionSchema = z.object({ gitVersion: z.string() });
 const nodeFile = (dataDir: string) => joinPath(dataDir, 'node.json');
 const usage = (message: string) => new CommandError(message, exitCodes.usage);
 
@@ -220,7 +224,7 @@ async function enroll(
     obtainCertificate(api, 'serving', { nodeName, names: [nodeName, address] }),
   );
   const facts: NodeFacts = { nodeName, server, servers: urls, cluster: answer.cluster };
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  await createDataDir(dataDir);
   await writeAtomic(joinPath(dataDir, 'kubelet-serving.key'), serving.key);
   await writeAtomic(certificateFile, serving.certificate);
   await writeAtomic(kubeconfigFile, kubeconfig({ cluster: answer.cluster.name, server, ca, user: `system:node:${nodeName}`, client }));
@@ -235,10 +239,10 @@ async function requestJoin(
   { server, ca, nodeName, addresses }: Record<'server' | 'ca' | 'nodeName', string> & { readonly addresses: readonly string[] },
 ): Promise<JoinResponse> {
   try {
-    const { gitVersion } = (await api.raw('GET', '/version')) as { readonly gitVersion: string };
+    const { gitVersion } = parseAnswer(versionSchema, await api.raw('GET', '/version'), server);
     const skew = nodeSkew(version, gitVersion);
     if (skew !== undefined) throw new CommandError(skew);
-    return (await api.raw('POST', '/oarlock/v1/join', { nodeName, addresses })) as JoinResponse;
+    return parseAnswer(joinResponseSchema, await api.raw('POST', '/oarlock/v1/join', { nodeName, addresses }), server);
   } catch (error) {
     if (isStatus(error, 'Unauthorized')) throw await rejectedToken({ server, ca }, 'oarlock token create');
     throw error instanceof StatusError && error.reason !== 'ServiceUnavailable'
@@ -255,7 +259,7 @@ async function obtainCertificate(api: HttpClient, purpose: 'client' | 'serving',
   const onCreated = (name: string) => {
     request = name;
     void delay(approvalNoticeMs, undefined, { signal, ref: false }).then(
-      () => console.error(`waiting for approval of the certificate request: kubectl certificate approve ${name}`),
+      () => console.error(`waiting for approval of the certificate request: kubectl certificate approve ${printable(name)}`),
       () => undefined, // aborted: the request was answered in time
     );
   };

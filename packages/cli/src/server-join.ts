@@ -6,12 +6,17 @@ import { isStatus, StatusError } from '@oarlock/api/status';
 import { clusterSchema } from '@oarlock/cluster/cluster-file/cluster-schema';
 import { caHashes } from '@oarlock/cluster/pki/ca-hash';
 import { addressTowards } from '@oarlock/cluster/process/addresses';
-import { readProcessState } from '@oarlock/cluster/process/process-state';
+import { createDataDir, readProcessState } from '@oarlock/cluster/process/process-state';
 import { version } from '@oarlock/cluster/process/version';
 import { openRecord, parseRecord, type ClusterRecord } from '@oarlock/cluster/servers/cluster-record';
 import { bearerToken, parseJoinToken, unsealClusterKey, type JoinToken } from '@oarlock/cluster/servers/join-token';
 import { hasKeys, pkiDirectory, writeKeyFiles } from '@oarlock/cluster/servers/key-files';
-import { serverJoinPath, type ServerJoinRequest, type ServerJoinResponse } from '@oarlock/cluster/servers/server-join-plugin';
+import {
+  serverJoinPath,
+  serverJoinResponseSchema,
+  type ServerJoinRequest,
+  type ServerJoinResponse,
+} from '@oarlock/cluster/servers/server-join-plugin';
 import { serverSkew } from '@oarlock/cluster/servers/version-skew';
 import { writeStorageState } from '@oarlock/cluster/servers/storage-state';
 import { writeClusterKey } from '@oarlock/cluster/servers/shared-keys';
@@ -19,7 +24,7 @@ import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { parseDocument, stringify } from 'yaml';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { ServerList } from '@oarlock/client/http/server-list';
-import { discoverCa, rejectedToken, validateJoinTarget, withClient } from './common/join-discovery.ts';
+import { discoverCa, parseAnswer, rejectedToken, validateJoinTarget, withClient } from './common/join-discovery.ts';
 import type { ServerJoinOptions } from './servers/server-join-options.ts';
 import { up } from './up.ts';
 
@@ -86,6 +91,7 @@ async function enroll(options: ServerJoinOptions, dataDir: string): Promise<void
   if (skew !== undefined) throw new CommandError(skew);
   const clusterKey = openSealedKey(answer.sealedClusterKey, token, url);
   const { files, document } = openRecord(record, clusterKey);
+  await createDataDir(dataDir);
   await mkdir(joinPath(dataDir, pkiDirectory), { recursive: true, mode: 0o700 });
   if (options.file === undefined) await writeAtomic(joinedFile(dataDir), await ownClusterFile(document, url, options.address));
   await writeClusterKey(dataDir, clusterKey);
@@ -114,9 +120,10 @@ async function requestKeys(
   { token, name }: { readonly token: JoinToken; readonly name: string },
 ): Promise<ServerJoinResponse> {
   try {
-    return (await withClient({ server, ca, token: bearerToken(token) }, (api) =>
+    const answer = await withClient({ server, ca, token: bearerToken(token) }, (api) =>
       api.raw('POST', serverJoinPath, { name } satisfies ServerJoinRequest),
-    )) as ServerJoinResponse;
+    );
+    return parseAnswer(serverJoinResponseSchema, answer, server);
   } catch (error) {
     if (isStatus(error, 'Unauthorized')) throw await rejectedToken({ server, ca }, 'oarlock token create --role server');
     if (isStatus(error, 'NotFound'))

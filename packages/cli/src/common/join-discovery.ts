@@ -3,6 +3,7 @@ import { httpClient, type HttpClient, type HttpClientOptions } from '@oarlock/cl
 import type { ServerList } from '@oarlock/client/http/server-list';
 import type { CaResponse } from '@oarlock/cluster/paths/join-path';
 import { caHash, certificatesOf } from '@oarlock/cluster/pki/ca-hash';
+import { z } from 'zod';
 import { failedChecks, readinessOf } from './failed-checks.ts';
 import { CommandError, exitCodes } from './command-error.ts';
 
@@ -58,6 +59,13 @@ export async function discoverCa(
     );
   if (typeof time === 'number') requireSynchronizedClock(time, { startedAt, endedAt: Date.now(), server: servers.preferred });
   return `${signing}\n`;
+}
+
+/** Returns the answer of a server in the form of a schema. @throws CommandError if it has another form */
+export function parseAnswer<T>(schema: z.ZodType<T>, answer: unknown, server: string): T {
+  const parsed = schema.safeParse(answer);
+  if (parsed.success) return parsed.data;
+  throw new CommandError(`${server} does not answer as a server of Oarlock: ${z.prettifyError(parsed.error)}`);
 }
 
 /**

@@ -35,7 +35,7 @@ export async function webhookEndpoint({ webhookUrl, port, servers, signal }: End
     return { address, port: port ?? 0, host: address, urlOf: (actual) => `https://${bracketed(address)}:${actual}` };
   }
   const url = URL.canParse(webhookUrl) ? new URL(webhookUrl) : undefined;
-  if (url?.protocol !== 'https:' || url.search !== '' || url.hash !== '' || url.username !== '')
+  if (url?.protocol !== 'https:' || url.search !== '' || url.hash !== '' || url.username !== '' || url.password !== '')
     throw new CommandError(
       `--webhook-url: must be an https URL without user, query and fragment, not ${JSON.stringify(webhookUrl)}`,
       exitCodes.usage,

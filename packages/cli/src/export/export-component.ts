@@ -53,7 +53,7 @@ export async function exportComponent(
     ),
     ['README.md', readme(exported, plugin)],
   ]);
-  await writeExport(files, { output: options.output, image: exported.image });
+  await writeExport(files, { output: options.output, image: exported.image, rules: exported.rules });
 }
 
 const describeRule = ({ verbs, resources = [], resourceNames }: PolicyRule): string =>

@@ -77,7 +77,7 @@ export async function exportWebhook(use: string, options: WebhookOptions): Promi
     ['README.md', readme(exported, plugin)],
   ]);
   const secrets = [...files.keys()].filter((path) => path.startsWith('tls/') || path.endsWith('30-server.yaml'));
-  await writeExport(files, { output: options.output, image: exported.image, secrets });
+  await writeExport(files, { output: options.output, image: exported.image, rules, secrets });
 }
 
 function policyOf(text: string): 'Fail' | 'Ignore' {

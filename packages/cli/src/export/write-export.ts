@@ -1,11 +1,13 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
+import type { PolicyRule } from '@oarlock/api/types/rbac-v1';
 import { loadPlugin } from '@oarlock/cluster/plugins/plugin-loader';
 import { describeFault } from '@oarlock/kernel/errors';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { parse } from 'yaml';
 import { CommandError, exitCodes } from '../common/command-error.ts';
+import { ruleWarnings } from './rule-warnings.ts';
 
 /** The options of `oarlock plugins export` that every kind of export has. */
 export interface ExportOptions {
@@ -61,11 +63,16 @@ EXPOSE ${port}
 ENTRYPOINT ["node", "/server.cjs"]
 `;
 
-/** Writes the files of an export and prints the next steps. Files of `secrets` are readable only by their owner. */
-export async function writeExport(
-  files: ReadonlyMap<string, string>,
-  { output, image, secrets = [] }: { readonly output: string; readonly image: string; readonly secrets?: readonly string[] },
-): Promise<void> {
+export interface WriteOptions {
+  readonly output: string;
+  readonly image: string;
+  /** The rules of the ClusterRole among the manifests. */
+  readonly rules: readonly PolicyRule[];
+  readonly secrets?: readonly string[];
+}
+
+/** Writes the files of an export and prints warnings and the next steps. Files of `secrets` are readable only by their owner. */
+export async function writeExport(files: ReadonlyMap<string, string>, { output, image, rules, secrets = [] }: WriteOptions): Promise<void> {
   const folder = resolve(output);
   for (const [path, text] of files) {
     await mkdir(dirname(join(folder, path)), { recursive: true, mode: 0o755 });
@@ -75,6 +82,7 @@ export async function writeExport(
   const short = relative(process.cwd(), folder);
   const displayPath = short.startsWith('..') ? folder : short || '.';
   console.log(`wrote ${[...files.keys()].join(', ')} to ${displayPath}\n`);
+  for (const warning of ruleWarnings(rules)) console.error(`${warning}\n`);
   console.log(
     [
       'Next steps:',

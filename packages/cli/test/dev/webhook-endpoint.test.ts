@@ -23,6 +23,7 @@ it('listens on loopback behind a tunnel, whose URL is the one to call', async ()
 
 it.each([
   ['http://10.0.0.1', '--webhook-url: must be an https URL without user, query and fragment, not "http://10.0.0.1"'],
+  ['https://:secret@10.0.0.1', '--webhook-url: must be an https URL without user'],
   ['tunnel', '--webhook-url: must be an https URL without user, query and fragment, not "tunnel"'],
   ['https://tunnel.example.com', '--webhook-url: tunnel.example.com is no address of this machine; name the local port'],
 ])('rejects %j', async (webhookUrl, message) => {

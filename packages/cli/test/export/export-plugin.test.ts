@@ -31,6 +31,13 @@ it('writes an image, manifests and a README of a controller', async () => {
   expect(await read('README.md')).toContain('create, update configmaps');
 });
 
+it('warns of the rules of the exported role', async () => {
+  const printed = vi.spyOn(console, 'error').mockImplementation(() => {});
+  await exportPlugin({ ...defaults, ...copy, reads: ['secrets'], output: join(folder, 'warned') });
+  expect(printed.mock.calls.flat()).toEqual([expect.stringContaining('the plugin may read all Secrets')]);
+  printed.mockRestore();
+});
+
 it.each([
   [{}, 'name one plugin to export: --webhook, --controller or --scheduler PLUGIN'],
   [{ controller: 'a', scheduler: 'b' }, 'name one plugin to export: --webhook, --controller or --scheduler PLUGIN'],
@@ -51,7 +58,7 @@ it.each([
 
 it('a secret file is readable by its owner only, also if another one was there before', async () => {
   const [output, path] = [join(folder, 'secrets'), 'tls/tls.key'];
-  const write = () => writeExport(new Map([[path, 'key']]), { output, image: 'a', secrets: [path] });
+  const write = () => writeExport(new Map([[path, 'key']]), { output, image: 'a', rules: [], secrets: [path] });
   await write();
   await chmod(join(output, path), 0o644);
   await write();

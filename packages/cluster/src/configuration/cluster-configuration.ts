@@ -30,6 +30,9 @@ const schema = z.object({
  */
 export type ClusterConfiguration = z.output<typeof schema>;
 
+/** The configuration in the answer to a joining node: without the last fields if the server has stored none. */
+export const joinedClusterSchema = schema.partial({ components: true, dnsServiceIP: true }).readonly();
+
 /** The ConfigMap of the configuration, and its key. */
 export const configurationMap = { namespace: 'kube-system', name: 'oarlock-config', key: 'ClusterConfiguration' } as const;
 const defaultDomain = 'cluster.local';

@@ -4,7 +4,13 @@ import { Client } from '@oarlock/spi/client';
 import { apiServerNames, Cluster, Keys, type ClusterFacts } from '@oarlock/spi/cluster';
 import { Paths } from '@oarlock/spi/paths';
 import { z } from 'zod';
-import { configurationMap, parseConfiguration, type ClusterConfiguration } from '../configuration/cluster-configuration.ts';
+import {
+  configurationMap,
+  joinedClusterSchema,
+  parseConfiguration,
+  type ClusterConfiguration,
+} from '../configuration/cluster-configuration.ts';
+import { areCertificates } from '../pki/ca-hash.ts';
 
 /** A DNS subdomain (RFC 1123): lowercase labels, at most 253 characters. */
 export const nodeNameForm = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
@@ -15,19 +21,11 @@ const request = z.strictObject({
   addresses: z.array(address).min(1).max(32),
 });
 export type JoinRequest = z.output<typeof request>;
-export interface JoinResponse {
-  readonly ca: string;
-  readonly cluster: {
-    readonly name: string;
-    readonly domain: string;
-    readonly podCIDRs: readonly string[];
-    readonly serviceCIDRs: readonly string[];
-    readonly nodePorts: string;
-    /** The plugins of the cluster; absent in answers of servers without a stored configuration. */
-    readonly components?: ClusterConfiguration['components'];
-    readonly dnsServiceIP?: string;
-  };
-}
+/** The answer to a node that joins. `ca` has all CAs of the cluster in PEM. */
+export const joinResponseSchema = z
+  .object({ ca: z.string().refine(areCertificates, 'not CAs in PEM'), cluster: joinedClusterSchema })
+  .readonly();
+export type JoinResponse = z.output<typeof joinResponseSchema>;
 
 /**
  * Returns a requested name or address that belongs to the API server, or undefined. With a serving certificate for such a name, a node could
@@ -66,8 +64,8 @@ async function storedConfiguration(client: Client): Promise<ClusterConfiguration
 const ownConfiguration = (facts: ClusterFacts): JoinResponse['cluster'] => ({
   name: facts.name,
   domain: facts.domain,
-  podCIDRs: facts.podCIDRs,
-  serviceCIDRs: facts.serviceCIDRs,
+  podCIDRs: [...facts.podCIDRs],
+  serviceCIDRs: [...facts.serviceCIDRs],
   nodePorts: `${facts.nodePortRange.from}-${facts.nodePortRange.to}`,
 });
 

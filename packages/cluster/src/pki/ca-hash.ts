@@ -11,6 +11,20 @@ export function caHash(pem: string): string {
 export const certificatesOf = (bundle: string): readonly string[] =>
   bundle.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
 
+/** Returns true if PEM text has at least one certificate and all of its certificates can be read. */
+export function areCertificates(bundle: string): boolean {
+  const certificates = certificatesOf(bundle);
+  return certificates.length > 0 && certificates.every(isCertificate);
+}
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).raw.length > 0;
+  } catch {
+    return false;
+  }
+}
+
 /** Returns the hashes of all certificates in PEM text, in their order. */
 export const caHashes = (bundle: string): readonly string[] => certificatesOf(bundle).map(caHash);
 

@@ -7,6 +7,7 @@ import type { Client } from '@oarlock/spi/client';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import { parse, stringify } from 'yaml';
 import { addressTowards } from '../process/addresses.ts';
+import { certificatesOf, areCertificates } from './ca-hash.ts';
 import { renewAt } from './certificate-life.ts';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { requestCertificate } from './request-certificate.ts';
@@ -92,7 +93,7 @@ export class NodeCertificates {
       if (trusts(parse(await readFile(kubeconfigFile, 'utf8'), quiet) as Kubeconfig) !== ca) {
         await this.#rewrite((config) => trusting(config, ca));
         renewed({ ca });
-        log.info({ authorities: certificatesIn(ca).length }, 'the CAs of the cluster have changed');
+        log.info({ authorities: certificatesOf(ca).length }, 'the CAs of the cluster have changed');
         // a renewal in progress schedules the next one itself
         if (this.#renewal === undefined) {
           this.#timer?.cancel();
@@ -113,7 +114,7 @@ export class NodeCertificates {
     const { kubeconfigFile, certificateFile } = this.#options;
     const { clusters } = parse(await readFile(kubeconfigFile, 'utf8'), quiet) as Kubeconfig;
     const client = await this.clientCertificate();
-    const [signing] = certificatesIn(decoded(clusters[0].cluster['certificate-authority-data']));
+    const [signing] = certificatesOf(decoded(clusters[0].cluster['certificate-authority-data']));
     if (signing !== undefined && !new X509Certificate(client).verify(new X509Certificate(signing).publicKey)) return 0;
     return Math.min(renewAt(client, renewalPart), renewAt(await readFile(certificateFile, 'utf8'), renewalPart));
   }
@@ -172,7 +173,7 @@ export class NodeCertificates {
 /** Returns the CAs of the cluster in PEM. @throws Error if the cluster publishes no CA */
 async function authoritiesOf(client: Pick<Client, 'raw'>, signal: AbortSignal): Promise<string> {
   const { ca } = (await client.raw('GET', '/oarlock/v1/ca', undefined, { signal })) as { readonly ca?: unknown };
-  if (typeof ca !== 'string' || certificatesIn(ca).length === 0) throw new Error('the cluster has no CA');
+  if (typeof ca !== 'string' || !areCertificates(ca)) throw new Error('the cluster has no CA');
   return ca;
 }
 
@@ -194,7 +195,6 @@ function trusting(config: Kubeconfig, ca: string): Kubeconfig {
 
 const encoded = (text: string) => Buffer.from(text).toString('base64');
 const decoded = (data: string) => Buffer.from(data, 'base64').toString('utf8');
-const certificatesIn = (pem: string): readonly string[] => pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
 
 interface ClusterEntry {
   readonly cluster: { readonly server: string; readonly 'certificate-authority-data': string };

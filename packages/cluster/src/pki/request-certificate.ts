@@ -1,7 +1,9 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { certificateSigningRequests } from '@oarlock/api/resources';
 import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
 import type { Client } from '@oarlock/spi/client';
 import type { KeyPair } from '@oarlock/spi/cluster';
+import { areCertificates } from './ca-hash.ts';
 import { newCertificateRequest, type NodeSubject } from './node-csr.ts';
 
 /** The signer and key usage for each purpose of a node's certificate. */
@@ -48,9 +50,17 @@ export async function requestCertificate({
   asked?.(name);
   for (let known: CertificateSigningRequest = created; ; known = await client.get(certificateSigningRequests, { name }, { signal })) {
     const certificate = issuedCertificate(known) ?? (await watchCertificate(client, known, signal));
-    if (certificate !== undefined) return { key, certificate };
+    if (certificate !== undefined) return { key, certificate: requireOwn(certificate, key) };
     signal.throwIfAborted();
   }
+}
+
+/** Returns the certificate. @throws Error if it does not belong to the key: the node could not start with them */
+function requireOwn(certificate: string, key: string): string {
+  if (!areCertificates(certificate)) throw new Error('the signer returned no certificate in PEM');
+  if (!new X509Certificate(certificate).checkPrivateKey(createPrivateKey(key)))
+    throw new Error('the signer returned the certificate of another key');
+  return certificate;
 }
 
 /** Watches a CertificateSigningRequest until it is signed, and returns the certificate in PEM. Returns undefined if the server ends the watch. */

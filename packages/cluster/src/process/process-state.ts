@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { access, mkdir, readlink } from 'node:fs/promises';
+import { access, mkdir, readlink, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { lockHolder, releaseLock, acquireLock, currentProcess, type LockHolder } from '@oarlock/primitives/os/process-lock';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
@@ -41,7 +41,10 @@ async function linkProblem(path: string): Promise<string | undefined> {
   }
 }
 
-/** Creates a data directory unless it exists. @throws Error with the reason if it cannot be created or not be written */
+/** The permission of all users to create, rename and remove files of a directory. */
+const othersWrite = 0o002;
+
+/** Creates a data directory unless it exists. @throws Error with the reason if it cannot be created or not be written, or if all users can write to it */
 export async function createDataDir(dataDir: string): Promise<void> {
   try {
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
@@ -55,6 +58,9 @@ export async function createDataDir(dataDir: string): Promise<void> {
   } catch (error) {
     throw new Error(`${dataDir} cannot be written: ${fileErrorReason(error)}. ${nameAnother}`, { cause: error });
   }
+  const { mode } = await stat(dataDir);
+  if ((mode & othersWrite) !== 0)
+    throw new Error(`${dataDir} can be written by all users, who could replace its keys: run \`chmod o-w ${dataDir}\`. ${nameAnother}`);
 }
 
 const inUse = (dataDir: string, { pid }: LockHolder) =>

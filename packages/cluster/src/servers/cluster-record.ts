@@ -1,5 +1,6 @@
 import { createPrivateKey } from 'node:crypto';
 import { join } from 'node:path';
+import { isObject } from '@oarlock/api/json/json';
 import type { Revision, StorageDriver } from '@oarlock/spi/storage';
 import { z } from 'zod';
 import { version } from '../process/version.ts';
@@ -71,7 +72,7 @@ export async function readRecord(storage: Pick<StorageDriver, 'get'>): Promise<S
 
 /** Parses a record. @throws ClusterIdentityError if a later version wrote it or if it is not a record */
 export function parseRecord(text: string): ClusterRecord {
-  const value = JSON.parse(text) as { readonly format?: unknown; readonly storageFormat?: unknown; readonly version?: unknown };
+  const value = parseObject(text);
   if (Number(value.format) > recordFormat || Number(value.storageFormat) > storageFormat)
     throw new ClusterIdentityError(
       `the storage belongs to a cluster of Oarlock ${String(value.version)}, whose storage format this version cannot read: run that version or a later one`,
@@ -79,6 +80,16 @@ export function parseRecord(text: string): ClusterRecord {
   const parsed = recordSchema.safeParse(value);
   if (!parsed.success) throw new ClusterIdentityError(`the cluster record ${recordKey} is not valid: ${z.prettifyError(parsed.error)}`);
   return parsed.data;
+}
+
+/** Returns an object in JSON, or an empty one for other text. */
+function parseObject(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
+  }
 }
 
 export interface RecordFacts {

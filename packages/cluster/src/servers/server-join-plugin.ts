@@ -17,22 +17,25 @@ const serverJoinSchema = z.strictObject({ name: z.string().min(1).max(253).optio
 /** `name` is that of the joining server; earlier versions do not send it. */
 export type ServerJoinRequest = z.output<typeof serverJoinSchema>;
 
-/** The answer to a joining server. Only the holder of the whole token can open it. */
-export interface ServerJoinResponse {
-  /** The cluster key, sealed with the part of the token that the cluster does not know. */
-  readonly sealedClusterKey: string;
-  /** The cluster record in JSON, with keys that the cluster key seals. */
-  readonly record: string;
-  /** The members of a storage that runs on the servers: the joining server adds its own. */
-  readonly storage?: JoinedStorage;
-}
-
 /** What the storage plugin of a joining server needs to know. */
-export interface JoinedStorage {
-  /** Name of the storage plugin in the cluster file. */
-  readonly plugin: string;
-  readonly endpoints: readonly string[];
-}
+const joinedStorage = z.object({
+  /** Name of the storage plugin in the cluster file, and of its directory. */
+  plugin: z.string().regex(/^(?!\.{1,2}$)[^/\\\0]{1,255}$/, 'the name of a directory'),
+  endpoints: z.array(z.string()).readonly(),
+});
+
+/** The answer to a joining server. Only the holder of the whole token can open it. */
+export const serverJoinResponseSchema = z
+  .object({
+    /** The cluster key, sealed with the part of the token that the cluster does not know. */
+    sealedClusterKey: z.string(),
+    /** The cluster record in JSON, with keys that the cluster key seals. */
+    record: z.string(),
+    /** The members of a storage that runs on the servers: the joining server adds its own. */
+    storage: joinedStorage.optional(),
+  })
+  .readonly();
+export type ServerJoinResponse = z.output<typeof serverJoinResponseSchema>;
 
 /**
  * `POST /oarlock/v1/server-join`: returns the sealed keys of the cluster to a machine with a bootstrap token for servers. The token's Secret contains

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DataDirLock, readProcessState } from '@oarlock/cluster/process/process-state';
@@ -30,6 +30,17 @@ describe('the lock of a data directory', () => {
     await lock.release();
     expect(await readProcessState(dataDir)).toBeUndefined();
     expect(await readdir(dataDir)).toEqual([]);
+  });
+
+  it('is not acquired in a directory to which all users can write', async () => {
+    await mkdir(dataDir);
+    await chmod(dataDir, 0o777);
+    await expect(take()).rejects.toThrow(
+      `${dataDir} can be written by all users, who could replace its keys: run \`chmod o-w ${dataDir}\``,
+    );
+    expect(await readdir(dataDir)).toEqual([]);
+    await chmod(dataDir, 0o775);
+    await (await take()).release();
   });
 
   it('is not acquired where the directory cannot be created', async () => {

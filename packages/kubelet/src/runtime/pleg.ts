@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '@oarlock/primitives/clock';
+import { CoalescingRunner } from '@oarlock/primitives/concurrency/coalescing-runner';
 import type { Logger } from '@oarlock/primitives/logger';
 import {
   RuntimeError,
@@ -64,7 +65,7 @@ export class PLEG {
   readonly #listeners = new Set<PodLifecycleListener>();
   readonly #loading = new Set<PodLifecycleListener>();
   #timer: Timer | undefined;
-  #relisting = false;
+  #relister: CoalescingRunner | undefined;
 
   constructor(handler: string, driver: RuntimeDriver, options: PLEGOptions) {
     this.driver = driver;
@@ -82,8 +83,14 @@ export class PLEG {
     this.isolation = await this.driver.isolation?.({ signal });
     this.limitations = await this.driver.limitations?.({ signal });
     this.cgroupDriver = (await this.driver.cgroupDriver?.({ signal })) ?? 'cgroupfs';
-    void this.#consumeEvents(signal);
-    this.#scheduleRelist(signal);
+    const relister = new CoalescingRunner({
+      ...this.#options,
+      failureMessage: `listing the pods of the runtime ${this.handler} failed`,
+      run: () => this.#relist(signal),
+    });
+    this.#relister = relister;
+    void this.#consumeEvents(relister, signal);
+    this.#scheduleRelist(relister, signal);
   }
 
   /** Returns true if the runtime handler supports the feature. */
@@ -168,9 +175,10 @@ export class PLEG {
 
   close(): void {
     this.#timer?.cancel();
+    void this.#relister?.stop();
   }
 
-  async #consumeEvents(signal: AbortSignal): Promise<void> {
+  async #consumeEvents(relister: CoalescingRunner, signal: AbortSignal): Promise<void> {
     const { log, clock } = this.#options;
     let first = true;
     while (!signal.aborted) {
@@ -178,7 +186,7 @@ export class PLEG {
         for await (const event of this.driver.events(signal)) {
           if (event !== 'resync') this.#dispatch(event);
           // the first resync reports the start of the stream; existing pods are adopted anyway
-          else if (!first) await this.#relist(signal);
+          else if (!first) await relister.trigger();
           first = false;
         }
       } catch (error) {
@@ -219,27 +227,21 @@ export class PLEG {
     listener.invalidate(sandboxId, containerId);
   }
 
-  #scheduleRelist(signal: AbortSignal): void {
+  #scheduleRelist(relister: CoalescingRunner, signal: AbortSignal): void {
     this.#timer = this.#options.clock.after(this.#options.relistMs, () => {
-      void this.#relist(signal).finally(() => {
-        if (!signal.aborted) this.#scheduleRelist(signal);
+      void relister.trigger().finally(() => {
+        if (!signal.aborted) this.#scheduleRelist(relister, signal);
       });
     });
   }
 
-  /** Lists all sandboxes and containers, and invalidates the pods whose last known state differs. */
+  /** Lists all sandboxes and containers, and invalidates the pods whose last known state differs. @throws RuntimeError */
   async #relist(signal: AbortSignal): Promise<void> {
-    if (this.#relisting) return;
-    this.#relisting = true;
     try {
       const [sandboxes, containers] = await Promise.all([
         this.driver.listPodSandbox({}, { signal }),
         this.driver.listContainers({}, { signal }),
       ]);
-      // the runtime may have been upgraded
-      this.features = await this.driver.features?.({ signal });
-      this.isolation = await this.driver.isolation?.({ signal });
-      this.limitations = await this.driver.limitations?.({ signal });
       const now = new Map<string, string>();
       for (const { id, state } of sandboxes) now.set(id, state);
       for (const { id, state } of containers) now.set(id, state);
@@ -248,10 +250,12 @@ export class PLEG {
         const differs = [...state.sandboxes, ...state.containers].some((known) => now.get(known.id) !== known.state);
         if (differs) listener.invalidate(undefined, undefined);
       }
+      // the runtime may have been upgraded
+      this.features = await this.driver.features?.({ signal });
+      this.isolation = await this.driver.isolation?.({ signal });
+      this.limitations = await this.driver.limitations?.({ signal });
     } catch (error) {
-      if (!signal.aborted) this.#options.log.warn({ err: error, runtime: this.handler }, 'listing the pods of the runtime failed');
-    } finally {
-      this.#relisting = false;
+      if (!signal.aborted) throw error;
     }
   }
 }

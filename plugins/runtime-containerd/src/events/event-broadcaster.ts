@@ -25,8 +25,10 @@ export interface EventBroadcasterOptions {
 const maxUnreadEvents = 4_096;
 const initialRetryDelayMs = 100;
 const maxRetryDelayMs = 3_000;
-/** How long to wait until the CRI service reports the state of a containerd event, because the service first writes the state to disk. */
+/** How long the CRI service may take to report the state of a containerd event without a warning: it first cleans up and writes the state to disk. */
 const observeTimeoutMs = 5_000;
+/** The longest pause between two looks at a state, before and after `observeTimeoutMs`. */
+const longestPauseMs = { usual: 100, late: 2_000 };
 /** How long the exit event of a killed container waits for the container's OOM event, which the kernel reports separately. */
 const outOfMemoryWaitMs = 250;
 
@@ -177,16 +179,26 @@ export class EventBroadcaster {
     // events of one id stay in order; events of different ids do not wait for each other
     const previous = this.#handling.get(event.id) ?? Promise.resolve();
     const handled = previous
-      .then(() => this.#emitWhenObserved(event, signal))
-      .catch((error: unknown) => {
-        if (signal.aborted) return;
-        this.#options.log.warn({ id: event.id, error: (error as Error).message }, 'cannot handle a runtime event');
-        this.#events.push('resync');
-      })
+      .then(() => this.#emitWithRetries(event, signal))
       .finally(() => {
         if (this.#handling.get(event.id) === handled) this.#handling.delete(event.id);
       });
     this.#handling.set(event.id, handled);
+  }
+
+  /** Emits the event when the CRI service reports its state. A listener that reads the state earlier would keep the former state. */
+  async #emitWithRetries(event: StateEvent, signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#options;
+    for (let retryInMs = initialRetryDelayMs; !signal.aborted; retryInMs = Math.min(retryInMs * 2, maxRetryDelayMs)) {
+      try {
+        await this.#emitWhenObserved(event, signal);
+        return;
+      } catch (error) {
+        if (signal.aborted) return;
+        log.warn({ id: event.id, error: (error as Error).message, retryInMs }, 'cannot handle a runtime event, retrying');
+        await clock.sleep(retryInMs, signal).catch(() => undefined);
+      }
+    }
   }
 
   async #emitWhenObserved(event: StateEvent, signal: AbortSignal): Promise<void> {
@@ -221,17 +233,22 @@ export class EventBroadcaster {
     this.#outOfMemoryWaits.delete(id);
   }
 
-  /** Polls the CRI service until the service reports the state, for at most `observeTimeoutMs`. */
+  /**
+   * Polls the CRI service until it reports the state: no event follows when it does. That a container was out of memory is awaited for
+   * `observeTimeoutMs` only, as the service may never report it.
+   */
   async #waitForState(id: string, expected: keyof typeof acceptedStates, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options;
-    const end = clock.monotonic() + observeTimeoutMs;
-    for (let pause = 1; ; pause = Math.min(pause * 2, 100)) {
+    const lateAt = clock.monotonic() + observeTimeoutMs;
+    let isLate = false;
+    for (let pause = 1; ; pause = Math.min(pause * 2, isLate ? longestPauseMs.late : longestPauseMs.usual)) {
       const observed = await this.#options.observe(id, signal);
       if (acceptedStates[expected].includes(observed)) return;
-      if (clock.monotonic() > end) {
-        log.warn({ id, expected, observed }, 'the CRI service does not report the state of a runtime event');
-        return;
+      if (!isLate && clock.monotonic() > lateAt) {
+        isLate = true;
+        log.warn({ id, expected, observed }, 'the CRI service does not report the state of a runtime event yet');
       }
+      if (isLate && expected === 'outOfMemory' && observed === 'stopped') return;
       await clock.sleep(pause, signal);
     }
   }

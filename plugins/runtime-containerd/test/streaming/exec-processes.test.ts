@@ -5,35 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { CriClient } from '../../src/cri/cri-client.ts';
 import { EventBroadcaster } from '../../src/events/event-broadcaster.ts';
 import { ExecProcesses } from '../../src/streaming/exec-processes.ts';
-import type { RawEvent } from '../../src/events/event-sources.ts';
+import { handSource } from '../support/hand-source.ts';
 
-/** An event source that the test writes to. */
-function handSource() {
-  const items: (RawEvent | Error)[] = [];
-  let wake: (() => void) | undefined;
-  return {
-    send(event: RawEvent) {
-      items.push(event);
-      wake?.();
-    },
-    fail(error: Error) {
-      items.push(error);
-      wake?.();
-    },
-    async *source(signal: AbortSignal): AsyncGenerator<RawEvent> {
-      signal.addEventListener('abort', () => wake?.());
-      while (!signal.aborted) {
-        for (let item = items.shift(); item; item = items.shift()) {
-          if (item instanceof Error) throw item;
-          yield item;
-        }
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      }
-    },
-  };
-}
 const turn = () =>
   new Promise((resolve) => {
     setImmediate(resolve);

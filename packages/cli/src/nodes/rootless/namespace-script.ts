@@ -1,7 +1,8 @@
 import { gatewayAddress, nodeAddress, uplinkNamespace } from './node-address.ts';
 
 /**
- * Packet rules of the node: programs of the host that trust its loopback address are reached by the node, not by pods. Packets keep the address of their pod
+ * Packet rules of the node: programs of the host that trust its loopback address are reached by the node, not by pods and not through a Service, to whose
+ * address the API server would proxy requests. Packets keep the address of their pod
  * on the way to the relay, which divides connections between pods: the kernel translates a source once, so the masquerading of network plugins is too late.
  */
 const nodeRules = `
@@ -9,6 +10,10 @@ table ip oarlock-uplink {
   chain forward {
     type filter hook forward priority filter; policy accept;
     ct state new ip daddr ${gatewayAddress} meta l4proto { tcp, udp } th dport != 53 reject
+  }
+  chain output {
+    type filter hook output priority filter; policy accept;
+    ct state new ct status dnat ip daddr ${gatewayAddress} meta l4proto { tcp, udp } th dport != 53 reject
   }
   chain postrouting {
     type nat hook postrouting priority srcnat - 1; policy accept;

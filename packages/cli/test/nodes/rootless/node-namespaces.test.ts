@@ -44,6 +44,18 @@ const server = require('node:net').createServer((socket) => {
   socket.resetAndDestroy();
 });
 server.listen(${relayPort}, '${gatewayAddress}', () => console.log('listening'));`;
+const serviceAddress = '10.96.0.7';
+/** The rules of a Service whose EndpointSlice names the gateway. */
+const serviceRules = `
+table ip service {
+  chain output {
+    type nat hook output priority -100;
+    ip daddr ${serviceAddress} dnat to ${gatewayAddress}
+  }
+}`;
+/** Prints why a port of an address cannot be connected to. */
+const printFailure = (address: string) =>
+  `require('node:net').connect(7180, '${address}').on('error', ({ code }) => console.log(code)).resume();`;
 const floodPorts = 12_000;
 /** Sends a datagram from each of many ports. */
 const flood = `
@@ -120,6 +132,22 @@ describe.skipIf(problem !== undefined && process.env['CI'] !== 'true')(
       expect((await lines.next()).value).toBe('10.244.0.7');
       await inside(enterNode, [process.execPath, ...connectTo]);
       expect((await lines.next()).value).toBe(nodeAddress);
+      relay.kill('SIGKILL');
+      await once(relay, 'exit');
+    });
+
+    it('let the node reach the loopback address of the host by the gateway, and not through a Service', async () => {
+      const { enterNode, enterUplink } = await openNodeNamespaces(directory);
+      await loadUplinkRules(enterUplink, { wayOut: 'relay', places: 100 });
+      await inside(enterNode, ['nft', serviceRules]);
+      const [file = '', ...words] = enterUplink;
+      const relay = spawn(file, [...words, process.execPath, '-e', printSources], { stdio: ['ignore', 'pipe', 'inherit'] });
+      const lines = createInterface({ input: relay.stdout })[Symbol.asyncIterator]();
+      expect((await lines.next()).value).toBe('listening');
+      const connect = (address: string) => inside(enterNode, [process.execPath, '-e', printFailure(address)]);
+      await connect(gatewayAddress);
+      expect((await lines.next()).value).toBe(nodeAddress);
+      expect(await connect(serviceAddress)).toBe('ECONNREFUSED\n');
       relay.kill('SIGKILL');
       await once(relay, 'exit');
     });
