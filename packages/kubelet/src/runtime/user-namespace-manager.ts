@@ -1,6 +1,7 @@
-import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Pod } from '@oarlock/api/types/core-v1';
+import { readIfExists } from '@oarlock/primitives/os/atomic-file';
 import type { IdMapping, IdMappings } from '@oarlock/spi/runtime';
 import { safePart, type NodePaths } from '../config/node-paths.ts';
 import { podUid } from '../pod-util/pods.ts';
@@ -32,7 +33,11 @@ export class UserNamespaceManager {
   /** Returns the id mappings of a pod with `hostUsers: false`, or undefined for any other pod. @throws Error if no range is free */
   async idMappings(pod: Pod): Promise<IdMappings | undefined> {
     if (pod.spec?.hostUsers !== false) return undefined;
-    await (this.#loaded ??= this.#loadAllocations());
+    this.#loaded ??= this.#loadAllocations().catch((error: unknown) => {
+      this.#loaded = undefined;
+      throw error;
+    });
+    await this.#loaded;
     const part = safePart(podUid(pod));
     const range = this.#ranges.get(part) ?? this.#next();
     const mapping = [mapped(range)];
@@ -82,7 +87,7 @@ export class UserNamespaceManager {
       throw error;
     });
     for (const part of parts) {
-      const text = await readFile(join(this.#paths.pods, part, fileName), 'utf8').catch(() => undefined);
+      const text = await readIfExists(join(this.#paths.pods, part, fileName));
       const range = text === undefined ? undefined : rangeIn(text);
       if (range !== undefined) this.#allocate(part, range);
     }

@@ -48,6 +48,15 @@ describe('UserNamespaceManager', () => {
     expect(await first(after, 'd')).toBe(65_536);
   });
 
+  it('allocates no range while the stored ones cannot be read', async () => {
+    const users = new UserNamespaceManager(paths);
+    const unreadable = join(paths.pod('a'), 'userns');
+    await mkdir(unreadable, { recursive: true });
+    await expect(first(users, 'b')).rejects.toThrow('EISDIR');
+    await rm(unreadable, { recursive: true });
+    expect(await first(users, 'b')).toBe(65_536);
+  });
+
   it('allocates a new range if the stored one is invalid', async () => {
     for (const [uid, text] of [
       ['a', 'no JSON'],

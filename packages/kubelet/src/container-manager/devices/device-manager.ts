@@ -1,5 +1,5 @@
 import { own } from '@oarlock/api/json/json';
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { ParsedQuantity, parseQuantity, quantityValue } from '@oarlock/api/values/quantity';
 import type { Container, EphemeralContainer, Pod, ResourceStatus } from '@oarlock/api/types/core-v1';
@@ -8,6 +8,7 @@ import type { AdmissionRejection } from '../../pod-util/admission-rejection.ts';
 import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
 import { podUid } from '../../pod-util/pods.ts';
 import type { Resources } from '../../pod-util/resources.ts';
+import { readCheckpoint, writeCheckpoint } from '../checkpoint.ts';
 import type { ContainerDevices, RegisterRequest } from './device-plugin-messages.ts';
 import type { DevicePlugin } from './device-plugin.ts';
 
@@ -46,16 +47,13 @@ export class DeviceManager {
     this.#options = options;
   }
 
-  /** Loads the checkpoint and serves the registration socket. @throws Error if the socket cannot be opened */
+  /** Loads the checkpoint and serves the registration socket. @throws Error if either fails */
   async start(): Promise<void> {
     const { directory, log } = this.#options;
     await mkdir(directory, { recursive: true, mode: 0o755 });
-    const text = await readFile(this.#file, 'utf8').catch(() => undefined);
-    if (text !== undefined) {
-      const { pods, resources } = JSON.parse(text) as Checkpoint;
-      for (const [uid, devices] of Object.entries(pods)) this.#pods.set(uid, devices);
-      for (const resource of resources) this.#resources.add(resource);
-    }
+    const { pods = {}, resources = [] } = (await readCheckpoint<Checkpoint>(this.#file)) ?? {};
+    for (const [uid, devices] of Object.entries(pods)) this.#pods.set(uid, devices);
+    for (const resource of resources) this.#resources.add(resource);
     // gRPC is loaded only where device plugins are configured
     const { serveRegistration, DevicePlugin } = await import('./device-plugin.ts');
     this.#server = await serveRegistration(join(directory, 'kubelet.sock'), {
@@ -188,10 +186,7 @@ export class DeviceManager {
     const { log } = this.#options;
     const state: Checkpoint = { pods: Object.fromEntries(this.#pods), resources: [...this.#resources] };
     this.#saving = this.#saving
-      .then(async () => {
-        await writeFile(`${this.#file}.new`, JSON.stringify(state), { mode: 0o600 });
-        await rename(`${this.#file}.new`, this.#file);
-      })
+      .then(() => writeCheckpoint(this.#file, state))
       .catch((error: unknown) => log.warn({ err: error }, 'writing the device checkpoint failed'));
   }
 }

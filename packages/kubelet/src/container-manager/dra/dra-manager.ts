@@ -1,4 +1,4 @@
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { resourceClaims } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
@@ -9,6 +9,7 @@ import type { Logger } from '@oarlock/primitives/logger';
 import type { Client } from '@oarlock/spi/client';
 import { KeyedLock } from '@oarlock/primitives/concurrency/keyed-lock';
 import { podUid } from '../../pod-util/pods.ts';
+import { readCheckpoint, writeCheckpoint } from '../checkpoint.ts';
 import type { DRAPlugin } from './dra-plugin.ts';
 import type { ClaimReference, PreparedDevice } from './dra-plugin-messages.ts';
 
@@ -50,8 +51,7 @@ export class DRAManager {
   /** Loads the checkpoint and watches the registry directory for DRA drivers. @throws Error if either fails */
   async start(): Promise<void> {
     const { registryDir, file, clock, log } = this.#options;
-    const text = await readFile(file, 'utf8').catch(() => undefined);
-    if (text !== undefined) for (const claim of JSON.parse(text) as readonly Prepared[]) this.#claims.set(claim.uid, claim);
+    for (const claim of (await readCheckpoint<readonly Prepared[]>(file)) ?? []) this.#claims.set(claim.uid, claim);
     // gRPC is loaded only where DRA drivers are configured
     const [{ PluginWatcher }, { DRAPlugin: DriverClient }] = await Promise.all([
       import('@oarlock/grpc/plugin-watcher'),
@@ -183,11 +183,9 @@ export class DRAManager {
   /** Writes the checkpoint. Writes do not overlap; the newest state wins. @throws Error if the write fails */
   #save(): Promise<void> {
     const { file } = this.#options;
-    const text = () => JSON.stringify([...this.#claims.values()]);
     const saved = this.#saving.then(async () => {
       await mkdir(dirname(file), { recursive: true, mode: 0o700 });
-      await writeFile(`${file}.new`, text(), { mode: 0o600 });
-      await rename(`${file}.new`, file);
+      await writeCheckpoint(file, [...this.#claims.values()]);
     });
     this.#saving = saved.catch(() => undefined); // the caller already receives the rejection
     return saved;
