@@ -58,8 +58,8 @@ const finishOidcSignIn = (client: ApiClient, response: { readonly code: string; 
   signIn(client, { body: JSON.stringify(response) }, takeSignInKey());
 
 /**
- * Signs in with the link or response in the address. A link does not replace the session of a user, who would continue in the name of an attacker that
- * sent the link.
+ * Signs in with the link or response in the address. A link does not replace the session of a user: with the link of an attacker, the user would continue in
+ * the name of the attacker.
  * @throws Error if the link, the code or the state is not valid, or if the provider reported an error
  */
 export async function signInBy(client: ApiClient, address: SignInAddress, current: SessionInfo): Promise<SessionInfo> {
