@@ -67,7 +67,7 @@ export async function create(slot: string, name: string, options: { readonly dir
   const isComplete = checkout === undefined && (await linkCheckout(folder));
   const linked = inWorkspaces(folder, checkout);
   console.log(`wrote ${[...files.keys()].join(', ')} to ${displayPath(folder)}\n`);
-  console.log(`${stanza(template, id, linked ? id : pluginPath(folder))}\n`);
+  console.log(`A cluster.yaml in the current directory runs it with:\n\n${stanza(template, id, linked ? id : pluginPath(folder))}\n`);
   console.log(['Next steps:', ...commands(template, { id, folder, checkout, isComplete })].join('\n  '));
 }
 

@@ -50,6 +50,8 @@ interface HostedPlugin extends PlacedNode {
 export interface HostedPluginInfo {
   readonly name: string;
   readonly plugin: Plugin;
+  /** The parsed config of the running version. */
+  readonly config: unknown;
   readonly started: boolean;
   readonly metrics: Registry;
   /** Undefined for a plugin without `limits`. */
@@ -177,7 +179,7 @@ export class PluginHost {
     if (arity === 'one') {
       if (this.#container.has(token)) return this.#container.resolve(token) as SlotValue<S>;
       if ('optional' in need) return undefined as SlotValue<S>;
-      throw new WiringError([{ code: 'SlotEmpty', message: `no plugin fills slot ${id}` }]);
+      throw new WiringError([{ code: 'SlotEmpty', message: `no plugin fills slot ${id}: add one, or fill it with provide()` }]);
     }
     const all = this.#container.resolveAll(token);
     if (arity === 'chain') return all as unknown as SlotValue<S>;
@@ -232,6 +234,7 @@ export class PluginHost {
     return this.#plugins.map((unit) => ({
       name: unit.name,
       plugin: unit.current.plugin,
+      config: unit.current.config,
       started: this.#started.includes(unit),
       metrics: unit.current.metrics,
       health: unit.placement.limits && unit.health,

@@ -90,4 +90,6 @@ export async function writeExport(files: ReadonlyMap<string, string>, { output, 
       `kubectl apply -f ${displayPath}/manifests/`,
     ].join('\n  '),
   );
+  if (!image.includes('/'))
+    console.log(`\nThe image has no registry. For a cluster that pulls from one, export again with --image REGISTRY/${image}`);
 }

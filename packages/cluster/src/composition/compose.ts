@@ -92,7 +92,7 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
       ],
       pluginHealth: health,
       roles: () => [...host.get(Roles), ...(options.otherRoles ?? [])],
-      composition: () => describePlugins(planned.plugins),
+      composition: () => describePlugins(host.plugins),
       dataDir: options.dataDir,
       ...(options.certificateMetrics && { certificateMetrics: options.certificateMetrics }),
       ...(options.checkLog && { checkLog: options.checkLog }),

@@ -1,3 +1,4 @@
+import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Authn } from '@oarlock/spi/authn';
 import { Client } from '@oarlock/spi/client';
 import { describe, expect, it } from 'vitest';
@@ -12,7 +13,8 @@ describe('describePlugins', () => {
       needs: { client: Client },
       create: () => ({ authenticate: () => Promise.reject(new Error('unused')) }),
     });
-    expect(describePlugins([{ plugin, name: 'first', config: { secret: 'x' }, path: 'spec.authn.0', segments: [] }])).toEqual([
+    const host = new PluginHost().add({ plugin, name: 'first', config: { secret: 'x' } });
+    expect(describePlugins(host.plugins)).toEqual([
       { name: 'first', id: 'authn-test', slot: 'authn/v1', needs: ['client/v1'], config: { secret: '<redacted>', retries: 3 } },
     ]);
   });

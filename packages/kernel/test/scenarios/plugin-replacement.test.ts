@@ -62,6 +62,7 @@ it('replace sends new calls to the new version and stops the previous one after 
   expect(held.greet()).toBe('ONE GREETS YOU');
   const { retired } = await host.replace(Greeters, { name: 'greeter-test', plugin: greeter('two'), config: { name: 'ada' } });
   expect(held.greet()).toBe('TWO GREETS ADA');
+  expect(host.plugins).toMatchObject([{ config: { name: 'ada' } }]);
   expect(happened).toEqual(['one starts', 'two starts']);
   drained();
   await retired;

@@ -1,6 +1,6 @@
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { isAdmissionDecision, matchesRules, type AdmissionPlugin, type AdmissionRequest, type AdmissionDecision } from '../admission.ts';
 import type { Identity } from '../../authn/authn.ts';
 
@@ -67,8 +67,8 @@ export function admissionContract(name: string, open: () => Promise<AdmissionFix
     let fixture: AdmissionFixture;
     beforeEach(async () => {
       fixture = await open();
+      return () => fixture.dispose?.();
     });
-    afterEach(() => fixture.dispose?.());
 
     /** Admits a request with a chain that has only this plugin: match, mutate, validate. */
     const admit = async (submitted: AdmissionRequest): Promise<AdmissionOutcome> => {

@@ -1,5 +1,5 @@
 import { deepFreeze } from '@oarlock/api/object';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { AuditEvent, AuditSink } from '../audit.ts';
 
 /** Access to the audit sink under test, provided by the package of the sink. */
@@ -47,8 +47,8 @@ export function auditContract(name: string, open: () => Promise<AuditFixture> | 
     let fixture: AuditFixture;
     beforeEach(async () => {
       fixture = await open();
+      return () => fixture.dispose?.();
     });
-    afterEach(() => fixture.dispose?.());
     const record = (event: AuditEvent) => {
       expect(fixture.sink.record(event), 'record returns nothing and waits for nothing unless requests are to wait').toBeUndefined();
     };

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { anonymous, type Authenticator, type AuthnResult, type Credentials, type Identity } from '../authn.ts';
 
 /** Valid credentials and the user that they authenticate. */
@@ -53,8 +53,8 @@ export function authnContract(
     let fixture: AuthnFixture;
     beforeEach(async () => {
       fixture = await open();
+      return () => fixture.dispose?.();
     });
-    afterEach(() => fixture.dispose?.());
 
     const authenticate = async (credentials: Credentials): Promise<AuthnResult> =>
       fixture.authenticator.authenticate(Object.freeze(credentials));

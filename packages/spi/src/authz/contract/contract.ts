@@ -1,6 +1,6 @@
 import { deepFreeze } from '@oarlock/api/object';
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { Identity } from '../../authn/authn.ts';
 import type { Attributes, Authorizer, Decision, NonResourceAttributes, ResourceAttributes } from '../authz.ts';
 
@@ -51,8 +51,8 @@ export function authzContract(name: string, open: () => Promise<AuthzFixture> | 
     let fixture: AuthzFixture;
     beforeEach(async () => {
       fixture = await open();
+      return () => fixture.dispose?.();
     });
-    afterEach(() => fixture.dispose?.());
     const authorize = async (attributes: Attributes): Promise<Decision> =>
       fixture.authorizer.authorize(deepFreeze(structuredClone(attributes)));
     const describeAttributes = (attributes: Attributes) => JSON.stringify(attributes);

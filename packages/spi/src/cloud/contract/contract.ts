@@ -1,5 +1,5 @@
 import type { Node, Service } from '@oarlock/api/types/core-v1';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { CloudProvider } from '../cloud.ts';
 
 /** Access to the cloud provider under test, provided by the package of the cloud provider. */
@@ -27,8 +27,8 @@ export function cloudContract(name: string, open: () => Promise<CloudFixture>): 
     const { signal } = new AbortController();
     beforeEach(async () => {
       fixture = await open();
+      return () => fixture.dispose();
     });
-    afterEach(() => fixture.dispose());
 
     it('has a name', () => {
       expect(fixture.cloud.name).toMatch(/^[a-z0-9][a-z0-9-]*$/);

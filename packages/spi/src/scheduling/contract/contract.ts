@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { cycleState, updatedNodes, nodeInfo, sampleNodes, samplePods } from './samples.ts';
 import type { CycleState, NodeInfo, Status, PodInfo, QueuedPod, ClusterEventWithHint, SchedulingPlugin } from '../scheduling.ts';
 
@@ -78,8 +78,8 @@ export function schedulingContract(name: string, open: () => Promise<SchedulingF
       plugin = fixture.plugin;
       pods = [...samplePods, ...(fixture.pods ?? [])];
       nodes = [...sampleNodes, ...(fixture.nodes ?? [])];
+      return () => fixture.dispose?.();
     });
-    afterEach(() => fixture.dispose?.());
     const filterOn = (pod: PodInfo, some: readonly NodeInfo[]) => filterAll(plugin, cycleState(some), pod, some);
 
     it('has a name, a valid weight and at least one extension point', () => {
