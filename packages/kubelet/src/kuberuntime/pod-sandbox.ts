@@ -83,11 +83,17 @@ export async function createSandbox(pass: SyncPass, attempt: number, listener: P
     const id = await pass.step('RunPodSandbox', (call) => runtime.pleg.driver.runPodSandbox(config, handler, call), {
       'oarlock.runtime': runtime.pleg.name,
     });
-    const status = await runtime.pleg.sandboxStatus(id, pass.signal);
-    if (status === undefined) throw new Error('the sandbox disappeared right after its creation');
-    await protectNetwork(pass, status);
-    record.state.setSandbox(status);
+    // subscribe first: an event after the read must not be lost
     runtime.pleg.watch(id, listener);
+    try {
+      const status = await runtime.pleg.sandboxStatus(id, pass.signal);
+      if (status === undefined) throw new Error('the sandbox disappeared right after its creation');
+      await protectNetwork(pass, status);
+      record.state.setSandbox(status);
+    } catch (error) {
+      runtime.pleg.unwatch(id);
+      throw error;
+    }
     return config;
   } catch (error) {
     if (podIPs && usesNodeNetworkNamespace(pod, node, runtime))

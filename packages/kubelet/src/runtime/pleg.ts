@@ -208,7 +208,8 @@ export class PLEG {
     if (containerId === undefined) {
       const known = listener.state.sandbox(sandboxId)?.state;
       if (
-        known === undefined ||
+        // the worker reads the status of a sandbox that it creates, but may have read it before the sandbox stopped
+        (known === undefined && type !== 'STOPPED') ||
         ((type === 'STARTED' || type === 'CREATED') && known === 'READY') ||
         (type === 'STOPPED' && known === 'NOTREADY')
       )

@@ -85,4 +85,13 @@ describe('PLEG', () => {
     await clock.advance(5_000);
     expect(invalidated).toBe(1);
   });
+
+  it.each([
+    ['STARTED', 0],
+    ['STOPPED', 1],
+  ] as const)('invalidates a sandbox whose status was not read yet after %s: %i times', async (type, times) => {
+    send({ type, sandboxId: 's', at: 0 });
+    await clock.settle();
+    expect(invalidated).toBe(times);
+  });
 });

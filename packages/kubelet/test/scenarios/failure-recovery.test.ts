@@ -1,7 +1,7 @@
 import { failure } from '@oarlock/api/status';
 import { nodes, pods } from '@oarlock/api/resources';
 import { spanContextOf, parseTraceparent } from '@oarlock/kernel/tracing';
-import { RuntimeError } from '@oarlock/spi/runtime';
+import { RuntimeError, type RuntimeDriver } from '@oarlock/spi/runtime';
 import type { Attributes, Span, SpanContext, Tracer } from '@opentelemetry/api';
 import { trace } from '@opentelemetry/api';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -201,6 +201,29 @@ describe('kubelet failure recovery', () => {
     bench.runtime.finish(running?.id ?? '', 5);
     const pod = await bench.until('web', (one) => container(one)?.restartCount === 1);
     expect(container(pod)?.lastState?.terminated?.exitCode).toBe(5);
+  });
+
+  it('replaces a sandbox that stops while the kubelet reads its status', async () => {
+    let statusReads = 0;
+    bench = await new Bench({
+      wrap: (driver) =>
+        new Proxy(driver, {
+          get: (target, key) => {
+            if (key === 'podSandboxStatus')
+              return async (...args: Parameters<RuntimeDriver['podSandboxStatus']>) => {
+                const status = await target.podSandboxStatus(...args);
+                if (statusReads++ === 0) await target.stopPodSandbox(args[0]);
+                return status;
+              };
+            const value: unknown = Reflect.get(target, key);
+            return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+          },
+        }),
+    }).start();
+    const from = bench.clock.now();
+    bench.create(podOf('web'));
+    await bench.ready('web');
+    expect(bench.clock.now() - from).toBeLessThan(60_000);
   });
 
   it('records spans below the write that caused them', async () => {
