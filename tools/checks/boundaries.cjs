@@ -7,7 +7,7 @@ const mayImport = {
   primitives: [],
   api: [],
   'console-page': ['primitives', 'api', 'network-policy', 'tracing'], // rules and span trees, without code that needs Node
-  grpc: [],
+  grpc: ['primitives'],
   spdy: [],
   kernel: ['primitives'],
   spi: ['primitives', 'api', 'kernel'],

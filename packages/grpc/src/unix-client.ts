@@ -1,4 +1,5 @@
 import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
+import { goErrorText } from '@oarlock/primitives/net/go-error-text';
 import { GrpcError, grpcCode } from './grpc-error.ts';
 import type { MessageTable } from './message-table.ts';
 
@@ -105,5 +106,9 @@ export class UnixClient {
 
 function toGrpcError(error: ServiceError | null): GrpcError {
   if (!error) return new GrpcError('UNKNOWN', 'the call ended without a response');
-  return new GrpcError(grpcCode(error.code), error.details || error.message, { cause: error });
+  const details = error.details || error.message;
+  const [, code, address] = /Last error: .*connect (E[A-Z]+) (\/\S+?)\.? /.exec(details) ?? [];
+  if (code === undefined || address === undefined) return new GrpcError(grpcCode(error.code), details, { cause: error });
+  const dial = goErrorText(Object.assign(new Error(details), { code, syscall: 'connect', address }));
+  return new GrpcError(grpcCode(error.code), `connection error: desc = "transport: Error while dialing: ${dial}"`, { cause: error });
 }

@@ -1,6 +1,7 @@
 import { Agent, request, type AgentOptions } from 'node:https';
 import { request as plainRequest, type OutgoingHttpHeaders } from 'node:http';
 import { checkSubjectAlternativeNames, isStaleConnection, rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
+import { clientTimeout, connectionEnds, goErrorText, requestErrorText } from '@oarlock/primitives/net/go-error-text';
 import { readEndpoint, type Endpoint, type JsonEndpoint } from './endpoint-config.ts';
 
 export interface JsonResponse {
@@ -107,12 +108,15 @@ export class JsonClient {
       const sent = url.startsWith('https:')
         ? request(url, fresh ? { ...this.#tls, ...options } : { ...options, agent: this.#agent })
         : plainRequest(url, options);
+      const ends = connectionEnds(sent);
+      const fail = (cause: unknown) =>
+        reject(new Error(requestErrorText(method, url, signal.aborted ? clientTimeout : goErrorText(cause, ends())), { cause }));
       rejectUpgrade(sent);
       let answered = false;
       sent.on('error', (error) => {
         if (!answered && !signal.aborted && isStaleConnection(sent, error))
           resolve(this.#attempt(method, { message, signal, fresh: true }));
-        else reject(error);
+        else fail(error);
       });
       sent.on('response', (response) => {
         answered = true;
@@ -123,7 +127,7 @@ export class JsonClient {
           if (size > maxBytes) sent.destroy(new Error(`the response of ${new URL(url).host} is larger than ${maxBytes} bytes`));
           else chunks.push(chunk);
         });
-        response.on('error', reject);
+        response.on('error', fail);
         response.on('end', () => {
           resolve({ code: response.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') });
         });

@@ -104,7 +104,7 @@ describe('kept connection', () => {
   it('is retried only once: if new connections are closed too, the service is unavailable', async () => {
     const { client: json, connections } = await givingUp((connection) => connection === 1);
     expect((await json.post({}, waitMs)).code).toBe(200);
-    await expect(json.post({}, waitMs)).rejects.toMatchObject({ code: 'ECONNRESET' });
+    await expect(json.post({}, waitMs)).rejects.toThrow(/^Post "http.*": (EOF|read tcp .*: read: connection reset by peer)$/);
     expect(connections()).toBe(2);
   });
 });
@@ -145,9 +145,13 @@ describe('certificate of a service', () => {
     );
   });
   it('is rejected for another name', async () => {
-    await expect((await serve('sha256', 'DNS:elsewhere')).post({}, waitMs)).rejects.toMatchObject({ code: 'ERR_TLS_CERT_ALTNAME_INVALID' });
+    await expect((await serve('sha256', 'DNS:elsewhere')).post({}, waitMs)).rejects.toThrow(
+      'x509: certificate is valid for elsewhere, not localhost',
+    );
   });
   it('is rejected with a SHA-1 signature', async () => {
-    await expect((await serve('sha1', 'DNS:localhost')).post({}, waitMs)).rejects.toThrow('digest algorithm too weak');
+    await expect((await serve('sha1', 'DNS:localhost')).post({}, waitMs)).rejects.toThrow(
+      'x509: cannot verify signature: insecure algorithm',
+    );
   });
 });

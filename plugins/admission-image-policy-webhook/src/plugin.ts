@@ -1,7 +1,7 @@
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { isObject } from '@oarlock/api/json/json';
 import { Admission, allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
-import { goErrorText } from '@oarlock/webhook-client/go-error-text';
+import { errorText } from '@oarlock/primitives/error-text';
 import { jsonEndpointKeys, hasOneEndpoint, oneEndpointMessage } from '@oarlock/webhook-client/endpoint-config';
 import { JsonClient } from '@oarlock/webhook-client/json-client';
 import { z } from 'zod';
@@ -78,7 +78,7 @@ export default Admission.plugin({
         review = await ask(specOf(pod, request.namespace));
       } catch (error) {
         log.warn({ err: error }, 'calling the image policy webhook failed');
-        if (!config.defaultAllow) return deny(goErrorText(error));
+        if (!config.defaultAllow) return deny(errorText(error));
         request.annotate(`${prefix}failed-open`, 'true');
         return allow;
       }

@@ -105,7 +105,10 @@ describe('admission-image-policy-webhook', () => {
     expect(await failed.plugin.validate?.(request)).toEqual({ allowed: false, message: 'the image policy webhook returned status 500' });
     await failed.dispose();
     const { plugin: alone, dispose } = await openAdmission(plugin, { config: { url: 'http://127.0.0.1:1/' } });
-    expect(await alone.validate?.(request)).toEqual({ allowed: false, message: 'dial tcp 127.0.0.1:1: connect: connection refused' });
+    expect(await alone.validate?.(request)).toEqual({
+      allowed: false,
+      message: 'Post "http://127.0.0.1:1/": dial tcp 127.0.0.1:1: connect: connection refused',
+    });
     await dispose();
   });
 });

@@ -5,6 +5,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import type { Client } from '@oarlock/spi/client';
 import type { Logger } from '@oarlock/primitives/logger';
+import type { LimitedResource } from './limited-resources.ts';
 import { evaluateQuotas, type EvaluatedQuota } from './quota-usage.ts';
 
 /** The maximum number of attempts to update a ResourceQuota after conflicts. */
@@ -16,6 +17,12 @@ const byName = (a: ResourceQuota, b: ResourceQuota) => (nameOf(a) < nameOf(b) ? 
 interface Charge {
   readonly before: ResourceQuota;
   readonly stored: ResourceQuota;
+}
+
+/** A request, and the rules about resources that a ResourceQuota must cover. */
+export interface ChargedRequest {
+  readonly request: AdmissionRequest;
+  readonly limited: readonly LimitedResource[];
 }
 
 export interface QuotaChargerOptions {
@@ -39,12 +46,12 @@ export class QuotaCharger {
   }
 
   /** Adds the usage of the request to all ResourceQuotas, or to none: returns the denial of the first ResourceQuota that would be exceeded. */
-  charge(quotas: readonly ResourceQuota[], request: AdmissionRequest): Promise<AdmissionDecision> {
-    const { namespace } = request;
+  charge(quotas: readonly ResourceQuota[], charged: ChargedRequest): Promise<AdmissionDecision> {
+    const { namespace } = charged.request;
     // a global order by name prevents deadlocks of requests that update several quotas
     const sorted = [...quotas].sort(byName);
     // serialize the requests of a namespace: waiting is cheaper than update conflicts
-    const decision = (this.#charges.get(namespace) ?? Promise.resolve()).then(() => this.#chargeAll(sorted, request));
+    const decision = (this.#charges.get(namespace) ?? Promise.resolve()).then(() => this.#chargeAll(sorted, charged));
     const end = decision.catch(() => undefined); // the caller receives the rejection
     this.#charges.set(namespace, end);
     void end.then(() => {
@@ -54,12 +61,12 @@ export class QuotaCharger {
   }
 
   /** Evaluates all ResourceQuotas before it charges the first one, so that a denied request is charged to none. */
-  async #chargeAll(quotas: readonly ResourceQuota[], request: AdmissionRequest): Promise<AdmissionDecision> {
-    let evaluated = evaluateQuotas(quotas, request, this.#clock.now());
+  async #chargeAll(quotas: readonly ResourceQuota[], { request, limited }: ChargedRequest): Promise<AdmissionDecision> {
+    let evaluated = evaluateQuotas(quotas, request, { now: this.#clock.now(), limited });
     if ('allowed' in evaluated) {
       // the cache may be stale: deny only based on the stored quotas
       const { items } = await this.#client.list(resourceQuotas, { namespace: request.namespace });
-      evaluated = evaluateQuotas([...items].sort(byName), request, this.#clock.now());
+      evaluated = evaluateQuotas([...items].sort(byName), request, { now: this.#clock.now(), limited });
       if ('allowed' in evaluated) return evaluated;
     }
     if (request.dryRun) return allow;
@@ -91,7 +98,7 @@ export class QuotaCharger {
       const stored = await this.#update(next.charged);
       if (stored !== 'conflict') return stored && { before: next.quota, stored };
       const fresh = await this.#get(request.namespace, name);
-      const evaluated = fresh === undefined ? [] : evaluateQuotas([fresh], request, this.#clock.now());
+      const evaluated = fresh === undefined ? [] : evaluateQuotas([fresh], request, { now: this.#clock.now(), limited: [] });
       if ('allowed' in evaluated) return evaluated;
       next = evaluated[0];
     }

@@ -1,18 +1,11 @@
 import type { KubeObject } from '@oarlock/api/object';
-import type { Resources } from '@oarlock/api/component-helpers/pod-resources';
+import { isSupportedPodLevelResource, type Resources } from '@oarlock/api/component-helpers/pod-resources';
 import { addQuantity, compareQuantity, zeroQuantity } from '@oarlock/api/values/quantity';
-import {
-  positiveDelta,
-  isBestEffort,
-  maskResources,
-  quotaMatches,
-  quotaUsage,
-  scopeSelectorsOf,
-  addResources,
-} from '@oarlock/api/quota/quota';
+import { addResources, calculatedResources, positiveDelta, quotaMatches, quotaUsage } from '@oarlock/api/quota/quota';
 import { groupResource } from '@oarlock/api/resource';
 import type { Pod, ResourceQuota } from '@oarlock/api/types/core-v1';
 import { deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
+import { uncoveredLimitedResource, type LimitedResource } from './limited-resources.ts';
 
 const nothing: Resources = new Map();
 const required = /^(requests\.|limits\.)?(cpu|memory)$/;
@@ -23,15 +16,16 @@ const printed = (amounts: Iterable<readonly [string, unknown]>): string =>
     .sort()
     .join(',');
 
-/** Returns the limited resources that a pod does not specify, with the containers: `must specify limits.cpu for: a,b`. */
-function missingRequiredResources({ spec: { hard = {} } = {} }: ResourceQuota, { spec }: Pod): string | undefined {
+/** Returns the resources in `names` that a pod does not specify, with the containers: `must specify limits.cpu for: a,b`. */
+function missingRequiredResources(names: readonly string[], { spec }: Pod): string | undefined {
+  const { requests = {}, limits = {} } = spec?.resources ?? {};
+  // KEP-2837: a pod with resources of its own need not have those of its containers
+  if ([...Object.keys(requests), ...Object.keys(limits)].some(isSupportedPodLevelResource)) return undefined;
   const missing: string[] = [];
-  for (const name of Object.keys(hard)
-    .filter((each) => required.test(each))
-    .sort()) {
+  for (const name of names) {
     const [, prefix, amount = ''] = required.exec(name) ?? [];
+    if (amount === '') continue;
     const kind = prefix === 'limits.' ? 'limits' : 'requests';
-    if (spec?.resources?.[kind]?.[amount] !== undefined) continue;
     const containers = [...(spec?.containers ?? []), ...(spec?.initContainers ?? [])].filter(
       ({ resources }) => resources?.[kind]?.[amount] === undefined,
     );
@@ -52,62 +46,76 @@ export interface EvaluatedQuota {
   readonly charged: ResourceQuota;
 }
 
+/** The time in milliseconds since the epoch, and the rules about resources that a ResourceQuota must cover. */
+export interface EvaluationOptions {
+  readonly now: number;
+  readonly limited: readonly LimitedResource[];
+}
+
 /**
- * Returns the ResourceQuotas whose usage a request changes, or the denial of the first one that rejects the request. As upstream, an unspecified
- * resource or an unknown usage in any ResourceQuota is reported before an exceeded one. `now` is in milliseconds since the epoch.
+ * Returns the ResourceQuotas whose usage a request changes, or the denial of the first one that rejects the request. As upstream's CheckRequest,
+ * a ResourceQuota applies as far as the controller has calculated it, which is `status.hard`; and an unspecified resource or an unknown usage in
+ * any ResourceQuota is reported before an exceeded one.
  */
 export function evaluateQuotas(
   quotas: readonly ResourceQuota[],
   request: AdmissionRequest,
-  now: number,
+  { now, limited }: EvaluationOptions,
 ): readonly EvaluatedQuota[] | AdmissionDecision {
-  const deltas: QuotaDelta[] = [];
-  for (const quota of quotas) {
-    const due = quotaDelta(quota, request, now);
-    if (due === undefined) continue;
-    if ('allowed' in due) return due;
-    deltas.push(due);
+  const { object } = request;
+  const resource = groupResource(request.resource);
+  if (object === undefined) return [];
+  const matching = quotas.filter((quota) => quotaMatches(quota, resource, object) && calculatedResources(quota, resource).length > 0);
+  for (const quota of matching) {
+    const denial = unusableQuota(quota, resource, object);
+    if (denial !== undefined) return denial;
   }
+  const added = addedUsage(request, undefined, now);
+  const deltas: QuotaDelta[] = matching
+    .map((quota) => ({ quota, delta: addedUsage(request, quota, now) }))
+    .filter(({ delta }) => delta.size > 0);
+  if (matching.length > 0 ? deltas.length === 0 : added.size === 0) return [];
+  const uncovered = uncoveredLimitedResource(limited, { resource, object, used: quotaUsage(resource, object, now), quotas, matching });
+  if (uncovered !== undefined) return uncovered;
   const evaluated: EvaluatedQuota[] = [];
-  for (const due of deltas) {
-    const charged = chargedQuota(due);
+  for (const { quota, delta } of deltas) {
+    const limitedDelta = new Map([...delta].filter(([name]) => quota.status?.hard?.[name] !== undefined));
+    if (limitedDelta.size === 0) continue;
+    // as upstream: the status of a claim reports what is allocated already
+    const charged = chargedQuota({ quota, delta: limitedDelta }, request.subresource !== 'status');
     if ('allowed' in charged) return charged;
-    evaluated.push({ quota: due.quota, charged });
+    evaluated.push({ quota, charged });
   }
   return evaluated;
 }
 
-/** Returns the usage that a request adds to a ResourceQuota; undefined if the request does not change its usage. */
-function quotaDelta(
-  quota: ResourceQuota,
-  { resource, object, old }: AdmissionRequest,
-  now: number,
-): QuotaDelta | AdmissionDecision | undefined {
-  const what = groupResource(resource);
-  if (object === undefined || !quotaMatches(quota, what, object)) return undefined;
+/** Returns the denial if a request cannot be charged to a ResourceQuota: resources are unspecified, or their usage is not calculated. */
+function unusableQuota(quota: ResourceQuota, resource: string, object: KubeObject): AdmissionDecision | undefined {
   const name = quota.metadata?.name ?? '';
-  if (what === 'pods' && old === undefined) {
-    const fault =
-      scopeSelectorsOf(quota.spec).some(({ scopeName }) => scopeName === 'BestEffort') && isBestEffort(object)
-        ? undefined
-        : missingRequiredResources(quota, object);
-    if (fault !== undefined) return deny(`failed quota: ${name}: ${fault}`);
-  }
-  const usage = (each: KubeObject) => maskResources(quota, quotaUsage(what, each, now));
-  const delta = positiveDelta(usage(object), old !== undefined && quotaMatches(quota, what, old) ? usage(old) : nothing);
-  if (delta.size === 0) return undefined;
-  const { hard = {}, used = {} } = quota.status ?? {};
-  const unknown = [...delta.keys()].filter((each) => hard[each] === undefined || used[each] === undefined).sort();
-  return unknown.length > 0 ? deny(`status unknown for quota: ${name}, resources: ${unknown.join(',')}`) : { quota, delta };
+  const names = calculatedResources(quota, resource);
+  const fault = resource === 'pods' ? missingRequiredResources(names, object) : undefined;
+  if (fault !== undefined) return deny(`failed quota: ${name}: ${fault}`);
+  return names.some((each) => quota.status?.used?.[each] === undefined)
+    ? deny(`status unknown for quota: ${name}, resources: ${names.join(',')}`)
+    : undefined;
+}
+
+/** Returns the usage that a request adds to a ResourceQuota: that of the object, less that of the old object if the ResourceQuota has it. */
+function addedUsage({ resource, object, old }: AdmissionRequest, quota: ResourceQuota | undefined, now: number): Resources {
+  const what = groupResource(resource);
+  const isCharged = old !== undefined && (quota === undefined || quotaMatches(quota, what, old));
+  return positiveDelta(object === undefined ? nothing : quotaUsage(what, object, now), isCharged ? quotaUsage(what, old, now) : nothing);
 }
 
 /** Returns the ResourceQuota with the added usage, or the denial if the usage would exceed its hard limits. */
-function chargedQuota({ quota, delta }: QuotaDelta): ResourceQuota | AdmissionDecision {
+function chargedQuota({ quota, delta }: QuotaDelta, isLimited: boolean): ResourceQuota | AdmissionDecision {
   const { hard = {}, used = {} } = quota.status ?? {};
   const name = quota.metadata?.name ?? '';
   const held = new Map([...delta.keys()].map((each) => [each, addQuantity(used[each] ?? 0, zeroQuantity)]));
   const next = addResources(held, delta);
-  const exceeded = [...next].filter(([each, amount]) => compareQuantity(amount, hard[each] ?? 0) > 0).map(([each]) => each);
+  const exceeded = (isLimited ? [...next] : [])
+    .filter(([each, amount]) => compareQuantity(amount, hard[each] ?? 0) > 0)
+    .map(([each]) => each);
   if (exceeded.length > 0) {
     const of = (amounts: (each: string) => unknown) => printed(exceeded.map((each) => [each, amounts(each)]));
     return deny(

@@ -1,4 +1,4 @@
-import { configMaps, persistentVolumeClaims, pods, resourceClaims, resourceQuotas, services } from '@oarlock/api/resources';
+import { configMaps, events, persistentVolumeClaims, pods, resourceClaims, resourceQuotas, services } from '@oarlock/api/resources';
 import { failure } from '@oarlock/api/status';
 import type { Pod, ResourceQuota } from '@oarlock/api/types/core-v1';
 import type { ResourceClaim } from '@oarlock/api/types/resource-v1';
@@ -24,9 +24,10 @@ const service = (type: string, ports: number) => ({
   metadata: { namespace: 'objects', name: 's' },
   spec: { type, ports: Array.from({ length: ports }, (_, at) => ({ port: at + 1 })) },
 });
-const claim = (storage: string) => ({
+const claim = (storage: string, allocated?: string) => ({
   metadata: { namespace: 'objects', name: 'c' },
   spec: { storageClassName: 'fast', resources: { requests: { storage } } },
+  ...(allocated !== undefined && { status: { allocatedResources: { storage: allocated } } }),
 });
 describe('limited resources', () => {
   const config = {
@@ -48,7 +49,9 @@ describe('limited resources', () => {
   it('are required by scope', async () => {
     const high = create(pod('n', {}, { priorityClassName: 'high' }));
     const message = 'insufficient quota to match these scopes: [{PriorityClass In [high]}]';
-    expect(await decisionOf(high)).toMatchObject({ allowed: false, message });
+    expect(await decisionOf(high)).toMatchObject({ allowed: false, message, status: { message, code: 500 } });
+    const otherScope = { ...scoped(['high']), scopes: ['Terminating'] };
+    expect(await decisionOf(high, quota('n', { pods: '5' }, { pods: '0' }, otherScope))).toEqual({ allowed: true });
     expect(await decisionOf(high, quota('n', { pods: '5' }, { pods: '0' }))).toMatchObject({ allowed: false, message });
     expect(await decisionOf(high, quota('n', { pods: '5' }, { pods: '0' }, scoped(['high'])))).toEqual({ allowed: true });
     expect(await decisionOf(create(pod('n')))).toEqual({ allowed: true });
@@ -81,8 +84,8 @@ it('counts claims by VolumeAttributesClass', async () => {
 });
 
 const devices = 'gpu.deviceclass.resource.k8s.io/devices';
-const deviceClaim = (count: number): ResourceClaim => ({
-  metadata: { namespace: 'devices', name: 'c' },
+const deviceClaim = (count: number, namespace = 'devices'): ResourceClaim => ({
+  metadata: { namespace, name: 'c' },
   spec: { devices: { requests: [{ name: 'r', exactly: { deviceClassName: 'gpu', allocationMode: 'ExactCount', count } }] } },
 });
 
@@ -96,11 +99,22 @@ const open = () =>
         quota('full', { pods: '2', cpu: '1' }, { pods: '2', cpu: '500m' }),
         quota(
           'objects',
-          { 'count/configmaps': '0', 'services.nodeports': '2', 'fast.storageclass.storage.k8s.io/requests.storage': '2Gi' },
-          { 'count/configmaps': '0', 'services.nodeports': '0', 'fast.storageclass.storage.k8s.io/requests.storage': '1Gi' },
+          {
+            'count/configmaps': '0',
+            'count/events': '0',
+            'services.nodeports': '2',
+            'fast.storageclass.storage.k8s.io/requests.storage': '2Gi',
+          },
+          {
+            'count/configmaps': '0',
+            'count/events': '0',
+            'services.nodeports': '0',
+            'fast.storageclass.storage.k8s.io/requests.storage': '1Gi',
+          },
         ),
         quota('effort', { pods: '0' }, { pods: '0' }, { scopes: ['BestEffort'] }),
         quota('devices', { [devices]: '3' }, { [devices]: '2' }),
+        quota('many', { [devices]: big }, { [devices]: '0' }),
         quota('terminating', { pods: '0' }, { pods: '0' }, { scopes: ['Terminating'] }),
         quota(
           'classes',
@@ -109,6 +123,7 @@ const open = () =>
           { scopeSelector: { matchExpressions: [{ scopeName: 'PriorityClass', operator: 'In', values: ['high'] }] } },
         ),
         { metadata: { namespace: 'new', name: 'q' }, spec: { hard: { pods: '2' } } },
+        quota('unknown', { pods: '2', 'ephemeral-storage': '1Gi' }, { pods: '0' }),
       ),
   });
 
@@ -181,15 +196,39 @@ admissionContract('admission-resource-quota', async () => {
         expected: 'denied',
         message: `exceeded quota: q, requested: ${devices}=2, used: ${devices}=2, limited: ${devices}=3`,
       },
-      { title: 'a claim of fewer devices', request: admissionRequest('CREATE', resourceClaims, deviceClaim(1)), expected: 'allowed' },
+      {
+        title: 'a claim of fewer devices',
+        request: admissionRequest('CREATE', resourceClaims, deviceClaim(1, 'many')),
+        expected: 'allowed',
+      },
       { title: 'not terminating', request: create(pod('terminating')), expected: 'allowed' },
       { title: 'a priority class', request: create(pod('classes', {}, { priorityClassName: 'high' })), expected: 'denied' },
       { title: 'another priority class', request: create(pod('classes', {}, { priorityClassName: 'low' })), expected: 'allowed' },
+      { title: 'a quota that the controller has not calculated', request: create(pod('new')), expected: 'allowed' },
       {
-        title: 'a quota without status',
-        request: create(pod('new')),
+        title: 'a quota without the usage of a resource',
+        request: create(pod('unknown')),
         expected: 'denied',
-        message: 'status unknown for quota: q, resources: pods',
+        message: 'status unknown for quota: q, resources: ephemeral-storage,pods',
+      },
+      {
+        title: 'a pod with resources of its own that lacks one',
+        request: create(pod('compute', {}, { resources: { requests: { memory: '1' } } })),
+        expected: 'allowed',
+      },
+      {
+        title: 'a resize of a pod that lacks a resource',
+        request: admissionRequest('UPDATE', pods, pod('compute', { memory: '2' }), {
+          old: pod('compute', { memory: '1' }),
+          subresource: 'resize',
+        }),
+        expected: 'denied',
+        message: 'failed quota: q: must specify cpu for: c',
+      },
+      {
+        title: 'an event, which no quota counts',
+        request: admissionRequest('CREATE', events, { metadata: { namespace: 'objects', name: 'e' }, involvedObject: {} }),
+        expected: 'ignored',
       },
       { title: 'a subresource', request: create(pod('full'), { subresource: 'binding' }), expected: 'ignored' },
     ],
@@ -197,6 +236,16 @@ admissionContract('admission-resource-quota', async () => {
 });
 
 describe('admission-resource-quota', () => {
+  it('charges the storage that the status of a claim reports', async () => {
+    const opened = await open();
+    const request = admissionRequest('UPDATE', persistentVolumeClaims, claim('1Gi', '5Gi'), { old: claim('1Gi'), subresource: 'status' });
+    expect(await opened.plugin.validate?.(request)).toEqual({ allowed: true });
+    expect(opened.api.object(resourceQuotas, { namespace: 'objects', name: 'q' })?.status?.used).toMatchObject({
+      'fast.storageclass.storage.k8s.io/requests.storage': '5Gi',
+    });
+    await opened.dispose();
+  });
+
   it('never exceeds the quota under concurrent writes', async () => {
     const opened = await openAdmission(plugin, {
       seed: (api) => api.seed(resourceQuotas, quota('d', { pods: '10', cpu: '100' }, { pods: '0', cpu: '0' })),

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { WebhookClientConfig } from '@oarlock/api/types/admissionregistration-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Client } from '@oarlock/spi/client';
-import { goErrorText } from '@oarlock/webhook-client/go-error-text';
+import { connectionEnds, goErrorText, requestErrorText } from '@oarlock/primitives/net/go-error-text';
 import { checkSubjectAlternativeNames, isStaleConnection, rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import { resolveService } from './service-resolver.ts';
 import { WebhookError } from './webhook-error.ts';
@@ -45,7 +45,7 @@ export class WebhookClient {
       const why = late.signal.aborted ? 'context deadline exceeded' : goErrorText(error);
       throw new WebhookError(
         'call',
-        error instanceof UnusableResponseError ? error.message : `failed to call webhook: Post ${JSON.stringify(url)}: ${why}`,
+        error instanceof UnusableResponseError ? error.message : `failed to call webhook: ${requestErrorText('POST', url, why)}`,
         {
           cause: error,
         },
@@ -67,7 +67,7 @@ export class WebhookClient {
       const { host, port: at } = await resolveService(this.#client, service, this.#random).catch((error: unknown) => {
         if (!(error instanceof WebhookError)) throw error;
         const where = `https://${name}.${namespace}.svc:${port}${path}?${timeout}`;
-        throw new WebhookError('call', `failed to call webhook: Post ${JSON.stringify(where)}: ${error.message}`, { cause: error });
+        throw new WebhookError('call', `failed to call webhook: ${requestErrorText('POST', where, error.message)}`, { cause: error });
       });
       const servername = `${name}.${namespace}.svc`;
       const target = `${path.startsWith('/') ? path : `/${path}`}?${timeout}`;
@@ -117,9 +117,11 @@ function attempt(options: RequestOptions, body: Buffer, signal: AbortSignal): Pr
       'user-agent': 'kube-apiserver-admission',
     };
     const request = send({ ...options, method: 'POST', headers, signal }, (response) => resolve(answerOf(response)));
+    const ends = connectionEnds(request);
     rejectUpgrade(request);
-    request.on('error', (error: NodeJS.ErrnoException) => {
-      reject(isStaleConnection(request, error) ? new StaleConnectionError(error.message, { cause: error }) : error);
+    request.on('error', (cause: NodeJS.ErrnoException) => {
+      const FailedError = isStaleConnection(request, cause) ? StaleConnectionError : Error;
+      reject(new FailedError(goErrorText(cause, ends()), { cause }));
     });
     request.end(body);
   });

@@ -2,6 +2,7 @@ import { Agent, request } from 'node:https';
 import type { Node } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
+import { connectionEnds, goErrorText, joinHostPort, requestErrorText } from '@oarlock/primitives/net/go-error-text';
 import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import { RenewedCertificate, type CertificatePair } from '@oarlock/primitives/net/renewed-certificate';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
@@ -128,8 +129,11 @@ export class KubeletClient {
         response.once('end', () => resolve({ code: response.statusCode ?? 0, body: Buffer.concat(chunks).toString('utf8') }));
         response.once('error', reject);
       });
+      const ends = connectionEnds(call);
       rejectUpgrade(call);
-      call.once('error', reject);
+      call.once('error', (cause) =>
+        reject(new Error(requestErrorText('GET', `https://${joinHostPort(host, port)}${path}`, goErrorText(cause, ends())), { cause })),
+      );
       call.end();
     });
   }

@@ -230,7 +230,7 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
   async portForward(sandboxId: string, port: number, call: RuntimeCallOptions = {}): Promise<Duplex> {
     const { state } = await this.podSandboxStatus(sandboxId, call);
     if (state !== 'READY') throw new RuntimeError('FailedPrecondition', `sandbox ${sandboxId} is not ready`);
-    return portForward(port, this.#network.netnsOf(sandboxId), call.signal);
+    return portForward({ port, sandboxId, netns: this.#network.netnsOf(sandboxId), signal: call.signal });
   }
 
   async containerStats(id: string, { signal }: RuntimeCallOptions = {}): Promise<ContainerStats> {

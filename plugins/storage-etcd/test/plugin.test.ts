@@ -73,7 +73,9 @@ describe('probe', () => {
   it('reports why etcd is unavailable', async () => {
     expect(await plugin.probe?.(plugin.config.parse({ endpoints: ['http://127.0.0.1:1', 'https://127.0.0.1:2'] }))).toEqual({
       available: false,
-      reason: expect.stringMatching(/127\.0\.0\.1:1 is not reachable: .*ECONNREFUSED.*; .*127\.0\.0\.1:2 is not reachable: .*ECONNREFUSED/),
+      reason: expect.stringMatching(
+        /127\.0\.0\.1:1 is not reachable: dial tcp 127\.0\.0\.1:1: connect: connection refused; .*127\.0\.0\.1:2 is not reachable: .*connect: connection refused/,
+      ),
     });
     expect(await plugin.probe?.(plugin.config.parse({ endpoints: ['https://127.0.0.1:1'], caFile: '/nowhere/ca.crt' }))).toEqual({
       available: false,

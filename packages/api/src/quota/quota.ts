@@ -1,10 +1,11 @@
 import type { PersistentVolumeClaim, Pod, ResourceQuota, Service } from '../generated/types/core-v1.ts';
+import type { Quantity } from '../generated/types/meta-v1.ts';
 import type { ResourceClaim } from '../generated/types/resource-v1.ts';
 import type { KubeObject } from '../object.ts';
 import { podResources, type Resources } from '../component-helpers/pod-resources.ts';
 import { qosClass } from '../component-helpers/qos-class.ts';
 import { withResizedRequests } from '../component-helpers/resized-requests.ts';
-import { addQuantity, subQuantity, zeroQuantity, type ParsedQuantity } from '../values/quantity.ts';
+import { addQuantity, ParsedQuantity, subQuantity, zeroQuantity } from '../values/quantity.ts';
 import { parseTime } from '../values/time.ts';
 
 const one = addQuantity(1, 0);
@@ -91,12 +92,18 @@ function claimUsage({ spec, status, metadata }: PersistentVolumeClaim, used: Map
   if (storageClass !== '') used.set(`${storageClass}${classSuffix}persistentvolumeclaims`, one);
   const asked = spec?.resources?.requests?.['storage'];
   if (asked === undefined) return;
-  let amount = addQuantity(asked, 0);
+  let amount = wholeBytes(asked);
   // a volume that is being shrunk still counts with its allocated size (KEP-1790)
   const allocated = status?.allocatedResources?.['storage'];
-  if (allocated !== undefined && addQuantity(allocated, 0).compare(amount) > 0) amount = addQuantity(allocated, 0);
+  if (allocated !== undefined && addQuantity(allocated, 0).compare(amount) > 0) amount = wholeBytes(allocated);
   used.set('requests.storage', amount);
   if (storageClass !== '') used.set(`${storageClass}${classSuffix}requests.storage`, amount);
+}
+
+/** Returns the amount of storage rounded up to whole bytes, as the status of a quota requires. */
+function wholeBytes(amount: Quantity): ParsedQuantity {
+  const exact = addQuantity(amount, 0);
+  return exact.isInteger ? exact : ParsedQuantity.ofNanos(exact.scaledBig(1) * 1_000_000_000n, exact.format);
 }
 
 interface DeviceCountRequest {
@@ -190,6 +197,12 @@ export const scopeSelectorsOf = (spec: ResourceQuota['spec']): readonly ScopeSel
   ...(spec?.scopes ?? []).map((scopeName) => ({ scopeName, operator: 'Exists' })),
   ...(spec?.scopeSelector?.matchExpressions ?? []),
 ];
+
+/** Returns the sorted names of a quota that objects of a resource count for, as far as the controller has calculated the quota. */
+export const calculatedResources = ({ status }: ResourceQuota, resource: string): readonly string[] =>
+  Object.keys(status?.hard ?? {})
+    .filter((name) => resourceOfQuotaName(name) === resource)
+    .sort();
 
 /** Returns the part of `used` that a quota limits (quota.Mask upstream). */
 export function maskResources(quota: ResourceQuota, used: Resources): Map<string, ParsedQuantity> {

@@ -1,5 +1,5 @@
 import { isBestEffort, quotaUsage, resourceOfQuotaName } from '@oarlock/api/quota/quota';
-import type { Pod } from '@oarlock/api/types/core-v1';
+import type { PersistentVolumeClaim, Pod } from '@oarlock/api/types/core-v1';
 import type { ResourceClaim } from '@oarlock/api/types/resource-v1';
 import { describe, expect, it } from 'vitest';
 
@@ -37,6 +37,14 @@ describe('quotaUsage', () => {
       'fpga.deviceclass.resource.k8s.io/devices': '1',
     });
     expect(resourceOfQuotaName('gpu.deviceclass.resource.k8s.io/devices')).toBe('resourceclaims.resource.k8s.io');
+  });
+
+  it('counts storage in whole bytes', () => {
+    const spec = { resources: { requests: { storage: '1500m' } } };
+    const claim: PersistentVolumeClaim = { spec, status: { allocatedResources: { storage: '2500m' } } };
+    const requested: PersistentVolumeClaim = { spec };
+    expect(text(quotaUsage('persistentvolumeclaims', claim, 0))).toMatchObject({ 'requests.storage': '3' });
+    expect(text(quotaUsage('persistentvolumeclaims', requested, 0))).toMatchObject({ 'requests.storage': '2' });
   });
 
   it('counts the allocated resources of a pod that is being resized', () => {

@@ -1,8 +1,10 @@
 import { isObject, jsonEqual } from '@oarlock/api/json/json';
 import { apiServices } from '@oarlock/api/resources';
+import { StatusError } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/values/time';
 import type { APIService, APIServiceCondition } from '@oarlock/api/types/apiregistration-v1';
 import { errorText } from '@oarlock/primitives/error-text';
+import { clientTimeout, goErrorText, joinHostPort, requestErrorText } from '@oarlock/primitives/net/go-error-text';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { LoopbackClient, ignoreReasons } from '../controllers/loopback-client.ts';
@@ -184,7 +186,7 @@ export class AvailabilityController {
         `endpoints for service/${name} in "${namespace}" have no addresses with port name "${found.portName}"`,
       );
     const path = `/apis/${group}/${version}`;
-    const url = `https://${found.host.includes(':') ? `[${found.host}]` : found.host}:${found.port}${path}`;
+    const url = `https://${joinHostPort(found.host, found.port)}${path}`;
     const failed = (cause: string) => unavailable('FailedDiscoveryCheck', `failing or missing response from ${url}: ${cause}`);
     const target = await this.#options.target(service, path, { ...accept, ...aggregatorUser });
     if (target === undefined) return failed('the service does not exist');
@@ -192,7 +194,7 @@ export class AvailabilityController {
     try {
       response = await this.#fetch({ ...target, headers: { ...target.headers, ...accept, ...aggregatorUser } });
     } catch (error) {
-      return failed(errorText(error));
+      return failed(requestErrorText('GET', url, probeErrorText(error)));
     }
     if (response.code < 200 || response.code >= 300) return failed(`bad status from ${url}: ${response.code}`);
     const resources = resourcesOf(response.body);
@@ -241,6 +243,12 @@ export class AvailabilityController {
       .update(apiServices, { ...service, ...{ status: { conditions } } }, 'status')
       .catch(ignoreReasons('Conflict', 'NotFound'));
   }
+}
+
+/** The text of a failed connection without the prefix of a forwarded request. */
+function probeErrorText(error: unknown): string {
+  if (error instanceof Error && error.name === 'TimeoutError') return clientTimeout;
+  return goErrorText(error instanceof StatusError ? (error.cause ?? error) : error);
 }
 
 function resourcesOf(body: Buffer): readonly AggregatedResource[] | undefined {

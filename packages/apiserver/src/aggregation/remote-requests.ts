@@ -1,4 +1,5 @@
 import { failure, StatusError } from '@oarlock/api/status';
+import { goErrorText } from '@oarlock/primitives/net/go-error-text';
 import type { Identity } from '@oarlock/spi/authn';
 import { remoteRejection } from '../http/errors.ts';
 import { requestHeaders } from './request-header.ts';
@@ -99,7 +100,7 @@ async function raceWithAbort<T>(signal: AbortSignal | undefined, work: () => Pro
   } catch (error) {
     if (signal?.aborted === true) throw signal.reason;
     if (error instanceof StatusError) throw error;
-    throw new StatusError(failure('ServiceUnavailable', `error trying to reach service: ${String(error)}`).status, { cause: error });
+    throw new StatusError(failure('ServiceUnavailable', `error trying to reach service: ${goErrorText(error)}`).status, { cause: error });
   }
 }
 

@@ -17,6 +17,14 @@ import type { ProxyTls } from './reverse-proxy.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { internalError } from '../http/errors.ts';
 import type { PipelineResponse } from '../endpoints/request/response.ts';
+import {
+  clientTimeout,
+  connectionEnds,
+  goErrorText,
+  joinHostPort,
+  requestErrorText,
+  type ConnectionEnds,
+} from '@oarlock/primitives/net/go-error-text';
 import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import { forwardedValue } from './internal/client-credentials.ts';
 import { checkUpgradeBody, connectionHeaders } from './internal/forwarded-body.ts';
@@ -102,13 +110,15 @@ export class KubeletProxy {
       path: target.path,
       headers: { ...forwardedHeaders(headers), connection: 'Upgrade', upgrade: headers.upgrade ?? '' },
     };
+    let ends: (() => ConnectionEnds | undefined) | undefined;
     try {
       const request =
         this.#requestInProcess(target, options) ?? httpsRequest({ ...(await this.#agent(target)).options, ...options, agent: false });
       responseWithinTimeout(request);
+      ends = connectionEnds(request);
       await proxyUpgrade(request, { socket, head, signal, begin }, forwardRejection);
     } catch (error) {
-      throw unreachableError(target, error);
+      throw unreachableError(error, (cause) => `error dialing backend: ${goErrorText(cause, ends?.())}`);
     }
   }
 
@@ -126,13 +136,14 @@ export class KubeletProxy {
     return new Promise((resolve, reject) => {
       responseWithinTimeout(request);
       rejectUpgrade(request);
+      const ends = connectionEnds(request);
       request.once('error', (error: NodeJS.ErrnoException) => {
         // the kubelet closed an idle connection while it was reused
         if (request.reusedSocket && !signal.aborted && (error.code === 'ECONNRESET' || error.code === 'EPIPE')) {
           resolve(this.#get(target, signal, true));
           return;
         }
-        reject(unreachableError(target, error));
+        reject(unreachableError(error, (cause) => requestErrorText('GET', urlOf(target), goErrorText(cause, ends()))));
       });
       request.once('response', resolve);
       request.end();
@@ -178,7 +189,7 @@ function retire(agent: Agent): void {
 function responseWithinTimeout(request: ClientRequest): void {
   request.once('socket', () => {
     const timer = setTimeout(() => {
-      request.destroy(new Error(`no response within ${connectMs / 1000} seconds`));
+      request.destroy(new Error(clientTimeout));
     }, connectMs);
     for (const end of ['response', 'upgrade', 'close']) request.once(end, () => clearTimeout(timer));
   });
@@ -207,10 +218,13 @@ function forwardedHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
   return forwarded;
 }
 
-function unreachableError({ host, port, nodeName }: KubeletTarget, error: unknown): StatusError {
+const urlOf = ({ host, port, path }: KubeletTarget): string => `https://${joinHostPort(host, port)}${path}`;
+
+/** Returns the error of a kubelet that cannot be reached; upstream's status has no reason, and the text without a prefix. */
+function unreachableError(error: unknown, textOf: (cause: unknown) => string): StatusError {
   if (error instanceof StatusError) return error;
-  const why = error instanceof Error ? error.message : String(error);
-  return internalError(`error dialing backend of node ${nodeName} at ${host}:${port}: ${why}`, error);
+  const { reason: _reason, ...status } = failure('InternalError', textOf(error), {}).status;
+  return new StatusError(status, { cause: error });
 }
 
 /** Returns the kubelet's error response as a StatusError, with the status that Kubernetes uses for it. */

@@ -11,6 +11,7 @@ import { HtmlLinkRewriter } from './internal/html-links.ts';
 import type { LinkRewriting } from './internal/location.ts';
 import { headerValues } from '@oarlock/spi/authn';
 import { errorText } from '@oarlock/primitives/error-text';
+import { connectionEnds, goErrorText, joinHostPort, type ConnectionEnds } from '@oarlock/primitives/net/go-error-text';
 import { isHtml, returnedHeaders } from './internal/response-headers.ts';
 
 /** The destination of a forwarded request. */
@@ -124,11 +125,12 @@ export class ReverseProxy {
       upgrade: exchange.headers.upgrade ?? '',
     };
     const request = this.#request({ target, method, headers }, true);
-    limitDialTime(request);
+    const ends = connectionEnds(request);
+    limitDialTime(request, target);
     try {
       await proxyUpgrade(request, { socket, head, signal, begin }, forwardRejection);
     } catch (error) {
-      throw unreachableError(error);
+      throw unreachableError(error, ends());
     }
   }
 
@@ -150,12 +152,13 @@ export class ReverseProxy {
         request.destroy();
       };
       signal.addEventListener('abort', abandon, { once: true });
-      limitDialTime(request);
+      const ends = connectionEnds(request);
+      limitDialTime(request, outgoing.target);
       request.once('error', (error: NodeJS.ErrnoException) => {
         signal.removeEventListener('abort', abandon);
         if (request.reusedSocket && body === undefined && !signal.aborted && (error.code === 'ECONNRESET' || error.code === 'EPIPE'))
           resolve(this.#send(outgoing, true));
-        else reject(unreachableError(error));
+        else reject(unreachableError(error, ends()));
       });
       // node destroys the connection without an error if the destination switches protocols unrequested
       request.once('close', () => {
@@ -257,19 +260,18 @@ function definedOf(headers: NonNullable<ProxyTarget['headers']>): OutgoingHttpHe
   return result;
 }
 
-function unreachableError(error: unknown): StatusError {
+function unreachableError(error: unknown, ends?: ConnectionEnds): StatusError {
   if (error instanceof StatusError) return error;
-  const cause = errorText(error);
-  const { status } = failure('ServiceUnavailable', `error trying to reach service: ${cause}`, {});
+  const { status } = failure('ServiceUnavailable', `error trying to reach service: ${goErrorText(error, ends)}`, {});
   return new StatusError(status, { cause: error });
 }
 
 /** Fails a request whose connection is not established within `connectMs`. The time until the response is not limited. */
-function limitDialTime(request: ClientRequest): void {
+function limitDialTime(request: ClientRequest, { host, port }: ProxyTarget): void {
   request.once('socket', (socket) => {
     if (!socket.connecting) return;
     socket.setTimeout(connectMs, () => {
-      request.destroy(new Error(`dial tcp: no connection within ${connectMs / 1000} seconds`));
+      request.destroy(new Error(`dial tcp ${joinHostPort(host, port)}: i/o timeout`));
     });
     socket.once('connect', () => {
       socket.setTimeout(0);

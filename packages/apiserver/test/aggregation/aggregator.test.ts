@@ -369,7 +369,11 @@ describe('[sig-api-machinery] Aggregator', () => {
   it('trusts only the CA bundle of the APIService', async () => {
     await register(keys.caBundle);
     const { status } = await available('False', 'FailedDiscoveryCheck');
-    expect(status?.conditions?.[0]?.message).toContain('failing or missing response');
+    const url = `https://127.0.0.1:${extensionPort}${path}`;
+    expect(status?.conditions?.[0]?.message).toBe(
+      `failing or missing response from ${url}: Get "${url}": ` +
+        'tls: failed to verify certificate: x509: certificate signed by unknown authority',
+    );
   });
 
   it.each([

@@ -21,7 +21,7 @@ describe('a response of an extension API server', () => {
   it('is read up to a bound of values, since empty objects take more time and memory than their bytes', async () => {
     expect(await requestsTo('{"items":[{},{}]}').request({} as never, request)).toEqual({ code: 200, value: { items: [{}, {}] } });
     expect((await rejectionOf(requestsTo(manyValues).request({} as never, request))).message).toBe(
-      'error trying to reach service: Error: the response has 2000005 values, at most 2000000 are read',
+      'error trying to reach service: the response has 2000005 values, at most 2000000 are read',
     );
     const watch = decodeRemoteWatch(Readable.from([Buffer.from(`{"type":"ADDED","object":${manyValues}}\n`)]));
     await expect(watch.next()).rejects.toThrow('the watch event has more than 2000000 values');

@@ -172,12 +172,28 @@ it('reject a kubelet with a certificate of another CA', async () => {
     });
     expect((await server.http1('GET', log)).json()).toMatchObject({
       code: 500,
-      message: expect.stringContaining('error dialing backend') as string,
+      message: expect.stringMatching(
+        /^Get "https:\/\/127\.0\.0\.1:\d+\/": tls: failed to verify certificate: x509: certificate signed by/,
+      ) as string,
     });
     server.pipeline.answer = () => ({ kind: 'kubelet', own: true, nodeName: 'n', host: '127.0.0.1', port: 1, path: '/', upgrade: false });
     expect((await server.http1('GET', log)).json()).toMatchObject({
       code: 500,
-      message: expect.stringContaining('ECONNREFUSED') as string,
+      message: 'Get "https://127.0.0.1:1/": dial tcp 127.0.0.1:1: connect: connection refused',
+    });
+    server.pipeline.answer = () => ({ kind: 'kubelet', own: true, nodeName: 'n', host: '127.0.0.1', port: 1, path: '/', upgrade: true });
+    const status = await new Promise<string>((resolve, reject) => {
+      const socket = webSocket(['v4.channel.k8s.io']);
+      socket.once('error', () => {});
+      socket.once('unexpected-response', (_, response) => {
+        let text = '';
+        response.on('data', (chunk: Buffer) => (text += chunk.toString()));
+        response.once('end', () => resolve(text)).once('error', reject);
+      });
+    });
+    expect(JSON.parse(status)).toEqual({
+      ...{ kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', details: {}, code: 500 },
+      message: 'error dialing backend: dial tcp 127.0.0.1:1: connect: connection refused',
     });
     expect(seen).toHaveLength(0);
   } finally {

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { AuthorityError, type AuthorityName, type AuthorityStep } from '@oarlock/cluster/pki/authorities';
+import { AuthorityError, readAuthority, type AuthorityName, type AuthorityStep } from '@oarlock/cluster/pki/authorities';
+import { certificatesOf } from '@oarlock/cluster/pki/ca-hash';
 import {
   removeFormerServiceAccountKeys,
   rotateAuthority,
@@ -8,11 +9,14 @@ import {
   type GeneratedTokenAlgorithm,
 } from '@oarlock/cluster/pki/keys';
 import type { KeysStatus } from '@oarlock/cluster/servers/server-plugins';
+import { readProcessState } from '@oarlock/cluster/process/process-state';
 import { areKeysShared } from '../common/are-keys-shared.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
 import { describeExpiry } from '../status/certificate-expiry.ts';
 import { formatTable } from '../common/format-table.ts';
 import { printFacts, type OutputFormat } from '../common/output.ts';
+import { withCluster } from '../common/cluster-access.ts';
+import { nodesSignedBy, readNodeAuthorities, type NodeAuthority, type NodeWithAuthority } from './node-authorities.ts';
 import { withSharedKeys, type SharedKeysOptions } from './shared-key-rotation.ts';
 
 export interface RotateKeyOptions extends SharedKeysOptions {
@@ -65,14 +69,29 @@ export async function keysStatus({ output, ...options }: SharedKeysOptions & { r
       `${resolve(dataDir)} has no keys that servers share: its keys are in ${join(resolve(dataDir), 'pki')} only`,
       exitCodes.usage,
     );
-  const status = await withSharedKeys(options, (rotation) => rotation.status());
+  const status = await withSharedKeys(options, async (rotation) => {
+    const keys = await rotation.status();
+    return { ...keys, nodes: await rotation.nodes(keys) };
+  });
   await printFacts(output, status, keysText);
 }
+
+/** The state of the shared keys, and which CA signed the certificates of each node. */
+export interface KeysAndNodes extends KeysStatus {
+  readonly nodes: readonly NodeWithAuthority[];
+}
+
+const authorityTitles: Readonly<Record<NodeAuthority, string>> = {
+  signing: 'signing CA',
+  trusted: 'OTHER TRUSTED CA',
+  other: 'unknown CA',
+  unknown: '<unknown>',
+};
 
 const authorityNames = ['ca', 'front-proxy-ca'] as const satisfies readonly AuthorityName[];
 const columnTitles = ['TRUSTS NEXT CA', 'SIGNS WITH CA', 'TRUSTS NEXT FRONT-PROXY CA', 'SIGNS WITH FRONT-PROXY CA', 'TRUSTS REMOVED CA'];
 
-export function keysText({ generation, identity, servers, expirations, pending }: KeysStatus): string {
+export function keysText({ generation, identity, servers, expirations, pending, nodes }: KeysAndNodes): string {
   const described = (id: string) =>
     expirations[id] === undefined ? id : `${id} (expires ${describeExpiry(Date.parse(expirations[id]), Date.now())})`;
   const rows = servers.map(({ name, ready, keysGeneration, trustedCAs, frontProxyCAs }) => {
@@ -87,6 +106,9 @@ export function keysText({ generation, identity, servers, expirations, pending }
     `generation ${generation}`,
     ...Object.entries(identity).map(([set, ids]) => `${set}: ${ids.map(described).join(', ') || 'none'}`),
     formatTable([['NAME', 'STATUS', 'KEYS', ...columnTitles], ...rows]),
+    ...(nodes.length === 0
+      ? []
+      : ['', formatTable([['NODE', 'CERTIFICATE OF'], ...nodes.map(({ name, signedBy }) => [name, authorityTitles[signedBy]])])]),
   ].join('\n');
 }
 
@@ -109,16 +131,48 @@ const sharedRestartHints: Readonly<Record<AuthorityName, string>> = {
     'All servers have received the keys. Restart the servers one after another: they apply the step when they start. `oarlock keys status` shows the progress.',
 };
 
+/** Reads the certificates of the nodes of the cluster that runs in the data directory. Without a running cluster they cannot be known. */
+async function checkNodes(directory: string, options: SharedKeysOptions): Promise<void> {
+  const authority = await readAuthority(directory);
+  if (authority === undefined) return; // the step reports it
+  if ((await readProcessState(resolve(options.dataDir))) === undefined) {
+    process.stderr.write('The cluster is not running: nodes with certificates of the former CA, if there are any, have to join again.\n');
+    return;
+  }
+  requireRenewedNodes(await withCluster(options, ({ client }) => readNodeAuthorities(client, certificatesOf(authority.bundle))));
+}
+
+/** Warns of nodes that do not answer. @throws CommandError if a node still presents a certificate of a former CA, which `end` would lock out */
+export function requireRenewedNodes(list: readonly NodeWithAuthority[]): void {
+  const former = nodesSignedBy(list, 'trusted');
+  if (former.length > 0)
+    throw new CommandError(
+      `${former.join(', ')} still ${former.length === 1 ? 'presents a certificate' : 'present certificates'} of the former CA: restart each of these nodes, and run the command again. A machine that is gone is no longer considered when its Node is deleted`,
+      exitCodes.usage,
+    );
+  const unknown = nodesSignedBy(list, 'unknown');
+  if (unknown.length > 0)
+    process.stderr.write(
+      `${unknown.join(', ')} did not answer: ${unknown.length === 1 ? 'the node has' : 'these nodes have'} to join again if the former CA signed ${unknown.length === 1 ? 'its' : 'their'} certificates.\n`,
+    );
+}
+
 /** Takes one step of the rotation of a CA. @throws CommandError if the step is not possible now */
 export async function rotateCa(name: AuthorityName, step: AuthorityStep, options: SharedKeysOptions): Promise<void> {
   const { dataDir } = options;
   if (areKeysShared(dataDir)) {
-    await withSharedKeys(options, (rotation) => rotation.step(name, step).then(() => rotation.whenApplied()));
+    await withSharedKeys(options, async (rotation) => {
+      if (name === 'ca' && step === 'end') requireRenewedNodes(await rotation.nodes(await rotation.status()));
+      await rotation.step(name, step);
+      return rotation.whenApplied();
+    });
     process.stdout.write(`${resultMessages[step](name)}\n${sharedRestartHints[name]}\n`);
     return;
   }
+  const directory = join(resolve(dataDir), 'pki');
+  if (name === 'ca' && step === 'end') await checkNodes(directory, options);
   try {
-    await rotateAuthority(join(resolve(dataDir), 'pki'), step, name);
+    await rotateAuthority(directory, step, name);
   } catch (cause) {
     if (!(cause instanceof AuthorityError)) throw cause;
     throw new CommandError(cause.message, exitCodes.usage, { cause });

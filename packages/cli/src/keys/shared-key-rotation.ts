@@ -3,8 +3,10 @@ import { isStatus } from '@oarlock/api/status';
 import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import type { Client } from '@oarlock/spi/client';
 import { keysPath, type KeysStatus, type RotationRequest } from '@oarlock/cluster/servers/server-plugins';
+import { caHash, certificatesOf } from '@oarlock/cluster/pki/ca-hash';
 import { withCluster } from '../common/cluster-access.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
+import { readNodeAuthorities, type NodeWithAuthority } from './node-authorities.ts';
 
 /** Interval between two reads of the state: the command has no watch of it. */
 const pollIntervalMs = 200;
@@ -21,6 +23,18 @@ export class SharedKeyRotation {
 
   async status(): Promise<KeysStatus> {
     return (await this.#client.raw('GET', keysPath)) as KeysStatus;
+  }
+
+  /** Reads which CA signed the certificates of each node. */
+  async nodes({ identity }: KeysStatus): Promise<readonly NodeWithAuthority[]> {
+    const { ca } = (await this.#client.raw('GET', '/oarlock/v1/ca')) as { readonly ca: string };
+    const order = identity['ca'] ?? [];
+    // the record has the signing CA first also before the server is restarted; it no longer has a removed CA that the server still trusts
+    const position = (pem: string) => (order.includes(caHash(pem)) ? order.indexOf(caHash(pem)) : order.length);
+    return readNodeAuthorities(
+      this.#client,
+      [...certificatesOf(ca)].sort((a, b) => position(a) - position(b)),
+    );
   }
 
   /** Takes a step. @throws CommandError if it is not possible now */

@@ -14,22 +14,33 @@ export const expiryOf = (pem: string): number => Date.parse(new X509Certificate(
 export const certificatesIn = (pem: string): readonly string[] =>
   pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
 
+export interface TlsServer {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Returns when the certificate that a TLS server presents expires, in milliseconds since the epoch; undefined if the server does not answer. */
+export async function presentedExpiry(server: TlsServer): Promise<number | undefined> {
+  const certificate = await presentedCertificate(server);
+  return certificate && Date.parse(certificate.validTo);
+}
+
 /**
- * Returns when the certificate that a TLS server presents expires, in milliseconds since the epoch, or undefined if the server does not answer. Reads
- * the public certificate only: it is not verified, so that an expired one is also shown, and nothing is sent.
+ * Returns the certificate that a TLS server presents, or undefined if the server does not answer. Reads the public certificate only: it is not
+ * verified, so that an expired one is also shown, and nothing is sent.
  */
-export function presentedExpiry({ host, port }: { readonly host: string; readonly port: number }): Promise<number | undefined> {
+export function presentedCertificate({ host, port }: TlsServer): Promise<X509Certificate | undefined> {
   return new Promise((resolve) => {
     const servername = isIP(host) === 0 ? { servername: host } : {};
     const socket = connect({ host, port, rejectUnauthorized: false, timeout: connectTimeoutMs, ...servername });
-    const finish = (expiry?: number) => {
-      resolve(expiry);
+    const finish = (certificate?: X509Certificate) => {
+      resolve(certificate);
       socket.destroy();
     };
     socket.once('error', () => finish());
     socket.once('timeout', () => finish());
     socket.once('close', () => finish());
-    socket.once('secureConnect', () => finish(Date.parse(socket.getPeerCertificate().valid_to)));
+    socket.once('secureConnect', () => finish(socket.getPeerX509Certificate()));
   });
 }
 

@@ -2,7 +2,7 @@ import { leases, nodes } from '@oarlock/api/resources';
 import type { Lease } from '@oarlock/api/types/coordination-v1';
 import type { Node } from '@oarlock/api/types/core-v1';
 import type { Client } from '@oarlock/spi/client';
-import { describeExpiry, presentedExpiry } from './certificate-expiry.ts';
+import { describeExpiry, presentedExpiry, type TlsServer } from './certificate-expiry.ts';
 
 export interface NodeStatus {
   readonly name: string;
@@ -26,9 +26,14 @@ export async function readNodes(client: Client): Promise<readonly NodeStatus[]> 
     client.list<Lease>(leases, { namespace: 'kube-node-lease' }),
   ]);
   const renewals = new Map(nodeLeases.items.map(({ metadata, spec }) => [metadata?.name, spec?.renewTime]));
-  const found: NodeStatus[] = [];
+  return eachNode(items, (node) => describe(node, renewals));
+}
+
+/** Calls `read` with each node, a bounded number at a time because it connects to the kubelet, and returns the results in the order of the nodes. */
+export async function eachNode<T>(items: readonly Node[], read: (node: Node) => Promise<T>): Promise<readonly T[]> {
+  const found: T[] = [];
   for (let at = 0; at < items.length; at += maxConnections)
-    found.push(...(await Promise.all(items.slice(at, at + maxConnections).map((node) => describe(node, renewals)))));
+    found.push(...(await Promise.all(items.slice(at, at + maxConnections).map(read))));
   return found;
 }
 
@@ -72,6 +77,12 @@ export function nodeStatusOf({ spec, status }: Node): string {
 const addressOf = ({ status }: Node): string => status?.addresses?.find(({ type }) => type === 'InternalIP')?.address ?? '';
 
 async function kubeletExpiry(node: Node): Promise<number | undefined> {
+  const kubelet = kubeletOf(node);
+  return kubelet && presentedExpiry(kubelet);
+}
+
+/** Returns the address and port of a node's kubelet; undefined if the node has not reported them. */
+export function kubeletOf(node: Node): TlsServer | undefined {
   const [host, port] = [addressOf(node), node.status?.daemonEndpoints?.kubeletEndpoint?.Port];
-  return host === '' || port === undefined ? undefined : presentedExpiry({ host, port });
+  return host === '' || port === undefined ? undefined : { host, port };
 }

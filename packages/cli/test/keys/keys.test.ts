@@ -1,17 +1,21 @@
-import type { KeysStatus } from '@oarlock/cluster/servers/server-plugins';
 import { expect, it } from 'vitest';
-import { keysText } from '../../src/keys/keys.ts';
+import { keysText, type KeysAndNodes } from '../../src/keys/keys.ts';
 
 it('shows for each running server which steps of both CAs it has applied', () => {
   const server = { url: 'https://10.0.0.1:6443', version: 'v1.36.0', startedAt: '2026-11-24T12:00:00Z', trustedCAs: [], frontProxyCAs: [] };
   const none = { use: [], end: [] };
-  const status: KeysStatus = {
+  const status: KeysAndNodes = {
     generation: 3,
     identity: { ca: ['sha256:1'], removedCa: [] },
     servers: [
       { ...server, name: 'a', ready: true, keysGeneration: 3 },
       { ...server, name: 'b', ready: true, keysGeneration: 3, trustedCAs: ['sha256:1', 'sha256:0'] },
       { ...server, name: 'c', ready: false, keysGeneration: 1 },
+    ],
+    nodes: [
+      { name: 'n1', signedBy: 'signing' },
+      { name: 'n2', signedBy: 'trusted' },
+      { name: 'n3', signedBy: 'unknown' },
     ],
     expirations: {},
     pending: {
@@ -33,5 +37,10 @@ it('shows for each running server which steps of both CAs it has applied', () =>
     'a | Ready | 3 | yes | yes | no | no | no',
     'b | Ready | 3 | yes | no | yes | yes | yes',
     'c | NotReady | 1 | - | - | - | - | -',
+    '',
+    'NODE | CERTIFICATE OF',
+    'n1 | signing CA',
+    'n2 | OTHER TRUSTED CA',
+    'n3 | <unknown>',
   ]);
 });

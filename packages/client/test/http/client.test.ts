@@ -217,7 +217,10 @@ describe('httpClient', () => {
     const rejected = await client()
       .get(nodes, { name: 'n' })
       .catch((error: unknown) => error as Error);
-    expect(rejected).toMatchObject({ reason: 'ServiceUnavailable', message: expect.stringContaining('ECONNREFUSED') as string });
+    expect(rejected).toMatchObject({
+      reason: 'ServiceUnavailable',
+      message: expect.stringMatching(/dial tcp 127\.0\.0\.1:\d+: connect: connection refused$/) as string,
+    });
   });
 
   it('increases the delay between connection attempts, and shares an attempt', async () => {

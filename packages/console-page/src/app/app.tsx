@@ -11,7 +11,7 @@ import { App as AppContextProvider, type AppContext, type ToastKind } from './co
 import { loadAhead } from './load-ahead.ts';
 import { Frame } from './frame.tsx';
 import { parseLocation } from './router.ts';
-import { currentSession, finishOidcSignIn, signInWithLink, type SessionInfo } from './session.ts';
+import { currentSession, signInBy, type SessionInfo } from './session.ts';
 import { signInAddress, takePosition, type SignInAddress } from './sign-in-address.ts';
 
 const maxToasts = 5;
@@ -22,13 +22,6 @@ function takeSignInAddress(): SignInAddress | undefined {
   const address = signInAddress(location);
   if (address !== undefined) history.replaceState(null, '', `${location.pathname}${'link' in address ? '#/' : takePosition()}`);
   return address;
-}
-
-/** Signs in as the address says. @throws Error if the link, the code or the state is not valid, or if the provider reported an error */
-function signInBy(client: ApiClient, address: SignInAddress): Promise<SessionInfo> {
-  if ('link' in address) return signInWithLink(client, address.link);
-  if ('code' in address) return finishOidcSignIn(client, address);
-  return Promise.reject(new Error(address.error));
 }
 
 interface State {
@@ -73,7 +66,7 @@ export function App() {
     let current: SessionInfo = {};
     try {
       current = await currentSession(client);
-      const session = address === undefined ? current : { ...current, ...(await signInBy(client, address)) };
+      const session = address === undefined ? current : { ...current, ...(await signInBy(client, address, current)) };
       if (session.user === undefined) setState({ session });
       else await enter(session, ahead);
     } catch (error) {

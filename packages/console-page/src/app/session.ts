@@ -1,5 +1,7 @@
 import { isApiError, type ApiClient, type RequestOptions } from '../api/client.ts';
+import { text } from '../text/en.ts';
 import { keepSignInKey, newPageKey, storePageKey, takeSignInKey } from '../api/page-key.ts';
+import type { SignInAddress } from './sign-in-address.ts';
 
 export interface ClusterInfo {
   readonly name: string;
@@ -33,7 +35,7 @@ export async function currentSession(client: ApiClient): Promise<SessionInfo> {
 }
 
 /** Signs in with the secret of a link, which is valid once. */
-export const signInWithLink = (client: ApiClient, secret: string): Promise<SessionInfo> =>
+const signInWithLink = (client: ApiClient, secret: string): Promise<SessionInfo> =>
   signIn(client, { body: JSON.stringify({ link: secret }) });
 
 /** Signs in with a bearer token, or with the client certificate of the connection. */
@@ -52,8 +54,20 @@ export async function beginOidcSignIn(client: ApiClient): Promise<string> {
 }
 
 /** Signs in with the code and the state that the OIDC provider returned, which are valid once, and for the key that began. */
-export const finishOidcSignIn = (client: ApiClient, response: { readonly code: string; readonly state: string }): Promise<SessionInfo> =>
+const finishOidcSignIn = (client: ApiClient, response: { readonly code: string; readonly state: string }): Promise<SessionInfo> =>
   signIn(client, { body: JSON.stringify(response) }, takeSignInKey());
+
+/**
+ * Signs in with the link or response in the address. A link does not replace the session of a user: with the link of an attacker, the user would continue in
+ * the name of the attacker.
+ * @throws Error if the link, the code or the state is not valid, or if the provider reported an error
+ */
+export async function signInBy(client: ApiClient, address: SignInAddress, current: SessionInfo): Promise<SessionInfo> {
+  if ('code' in address) return finishOidcSignIn(client, address);
+  if ('error' in address) throw new Error(address.error);
+  if (current.user !== undefined) throw new Error(text.signIn.signedIn(current.user.name));
+  return signInWithLink(client, address.link);
+}
 
 /** Begins a session with another key of the page. */
 async function signIn(

@@ -45,6 +45,7 @@ export const text = {
     oidcFailed: 'The OIDC provider did not sign you in',
     ended: 'The session has ended. Sign in again.',
     failed: 'Sign-in failed',
+    signedIn: (user: string) => `You are signed in as ${user}. Sign out first to use a link.`,
   },
   connection: {
     connecting: 'Loading',

@@ -1,8 +1,16 @@
 import { connect } from 'node:http2';
+import { goErrorText, joinHostPort } from '@oarlock/primitives/net/go-error-text';
+import { formatDuration } from '@oarlock/api/values/duration';
 import { destroyHttp2 } from '@oarlock/primitives/net/http2-end';
-import { formatDialError, failed, succeeded, type AttemptOptions, type ProbeAttemptResult } from './probe-result.ts';
+import { failed, succeeded, type AttemptOptions, type ProbeAttemptResult } from './probe-result.ts';
 
 const servingStatus = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'];
+/** The names of gRPC's status codes, as Go prints them. */
+const codeNames = [
+  ...['OK', 'Canceled', 'Unknown', 'InvalidArgument', 'DeadlineExceeded', 'NotFound', 'AlreadyExists', 'PermissionDenied'],
+  ...['ResourceExhausted', 'FailedPrecondition', 'Aborted', 'OutOfRange', 'Unimplemented', 'Internal', 'Unavailable', 'DataLoss'],
+  'Unauthenticated',
+];
 const maxResponseBytes = 64 * 1024;
 
 /** Encodes `HealthCheckRequest { service }` as a gRPC frame, without a gRPC library. */
@@ -30,12 +38,22 @@ function statusOf(response: Buffer): string {
   return servingStatus[at === 5 ? (response[6] ?? 0) : 0] ?? 'UNKNOWN';
 }
 
+const rpcError = (status: string, why: string): string => `error: health rpc probe failed: rpc error: code = ${status} desc = ${why}`;
+
+/** Returns the result of a call that the server has ended. */
+function resultOf(code: number, why: string, response: Buffer): ProbeAttemptResult {
+  if (code === 12) return failed(`error: this server does not implement the grpc health protocol (grpc.health.v1.Health): ${why}`);
+  if (code !== 0) return failed(rpcError(codeNames[code] ?? 'Unknown', why));
+  const status = statusOf(response);
+  return status === 'SERVING' ? succeeded('service healthy') : failed(`service unhealthy (responded with "${status}")`);
+}
+
 /** Probes a gRPC server with the gRPC health checking protocol v1 over cleartext HTTP/2. The status SERVING is a success. */
 export function probeGrpc(
   { host, port, service }: { readonly host: string; readonly port: number; readonly service: string },
   { timeoutMs, clock, signal }: AttemptOptions,
 ): Promise<ProbeAttemptResult> {
-  const where = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+  const where = joinHostPort(host, port);
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
       reject(signal.reason);
@@ -53,11 +71,19 @@ export function probeGrpc(
     };
     const abort = () => finish(() => reject(signal.reason));
     const fail = (output: string) => finish(() => resolve(failed(output)));
-    const timer = clock.after(timeoutMs, () =>
-      fail(`timeout: failed to connect service "${where}" within ${timeoutMs / 1000}s: context deadline exceeded`),
-    );
+    let connected = false;
+    session.once('remoteSettings', () => (connected = true));
+    const timer = clock.after(timeoutMs, () => {
+      const within = `within ${formatDuration(BigInt(timeoutMs) * 1_000_000n)}`;
+      if (connected) fail(`timeout: health rpc did not complete ${within}`);
+      else fail(`timeout: failed to connect service "${where}" ${within}: context deadline exceeded`);
+    });
+    // as upstream, which dials until the timeout: a server that cannot be reached fails the probe when the time is over
+    const connectionFailed = (error: Error | undefined) => {
+      if (connected) fail(rpcError('Unavailable', `error reading from server: ${error === undefined ? 'EOF' : goErrorText(error)}`));
+    };
     signal.addEventListener('abort', abort, { once: true });
-    session.once('error', (error) => fail(`error: ${formatDialError(error, host, port)}`));
+    session.once('error', connectionFailed);
     const stream = session.request({
       ':method': 'POST',
       ':path': '/grpc.health.v1.Health/Check',
@@ -78,18 +104,13 @@ export function probeGrpc(
     stream.on('trailers', trailers);
     stream.on('data', (chunk: Buffer) => {
       size += chunk.length;
-      if (size > maxResponseBytes) fail('error: health rpc failed: the response is too long');
+      if (size > maxResponseBytes) fail(rpcError('ResourceExhausted', 'the response is too long'));
       else chunks.push(chunk);
     });
-    stream.on('error', (error) => fail(`error: health rpc failed: ${formatDialError(error, host, port)}`));
+    stream.on('error', connectionFailed);
     stream.on('end', () => {
-      if (code === '12') fail(`error: this server does not implement the grpc health protocol (grpc.health.v1.Health): ${why}`);
-      else if (code !== '0') fail(`error: health rpc failed: rpc error: code = ${code ?? 'Unknown'} desc = ${why}`);
-      else {
-        const status = statusOf(Buffer.concat(chunks));
-        if (status === 'SERVING') finish(() => resolve(succeeded('service healthy')));
-        else fail(`service unhealthy (responded with "${status}")`);
-      }
+      if (code === undefined) connectionFailed(undefined);
+      else finish(() => resolve(resultOf(Number(code), why, Buffer.concat(chunks))));
     });
     stream.end(requestFrame(service));
   });

@@ -2,7 +2,8 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { HTTPGetAction } from '@oarlock/api/types/core-v1';
 import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
-import { formatDialError, failed, succeeded, warned, type AttemptOptions, type ProbeAttemptResult } from './probe-result.ts';
+import { clientTimeout, connectionEnds, goErrorText, joinHostPort, requestErrorText } from '@oarlock/primitives/net/go-error-text';
+import { failed, succeeded, warned, type AttemptOptions, type ProbeAttemptResult } from './probe-result.ts';
 
 const maxBody = 10 * 1024;
 const maxRedirects = 10;
@@ -16,7 +17,7 @@ export interface HttpTarget {
 export function httpTarget(action: HTTPGetAction, host: string, port: number): HttpTarget {
   const scheme = (action.scheme ?? 'HTTP').toLowerCase();
   const path = action.path ?? '/';
-  const url = new URL(`${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}${path.startsWith('/') ? '' : '/'}${path}`);
+  const url = new URL(`${scheme}://${joinHostPort(host, port)}${path.startsWith('/') ? '' : '/'}${path}`);
   const headers: Record<string, string | string[]> = {};
   for (const { name, value } of action.httpHeaders ?? []) {
     const known = headers[name];
@@ -63,7 +64,8 @@ function get({ url, headers }: HttpTarget, signal: AbortSignal): Promise<ProbeRe
       socket.destroy();
       resolve({ status: 101, body: '', location: undefined });
     });
-    request.on('error', reject);
+    const ends = connectionEnds(request);
+    request.on('error', (cause) => reject(new Error(goErrorText(cause, ends()), { cause })));
     request.end();
   });
 }
@@ -89,7 +91,7 @@ export async function probeHttp(target: HttpTarget, { timeoutMs, clock, signal }
       if (status >= 300 && status < 400 && location !== undefined) {
         const next = new URL(location, url);
         if (next.hostname !== first.hostname) return warned(terminated(body));
-        if (redirects >= maxRedirects) return failed(`Get "${next.href}": stopped after ${maxRedirects} redirects`);
+        if (redirects >= maxRedirects) return failed(requestErrorText('GET', next.href, `stopped after ${maxRedirects} redirects`));
         url = next;
         continue;
       }
@@ -98,9 +100,7 @@ export async function probeHttp(target: HttpTarget, { timeoutMs, clock, signal }
     }
   } catch (error) {
     signal.throwIfAborted();
-    const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
-    if (late) return failed(`Get "${url.href}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`);
-    return failed(`Get "${url.href}": ${formatDialError(error, url.hostname.replace(/^\[|\]$/g, ''), port)}`);
+    return failed(requestErrorText('GET', url.href, late ? clientTimeout : goErrorText(error)));
   } finally {
     timer.cancel();
     limited.release();

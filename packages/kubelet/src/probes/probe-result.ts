@@ -1,4 +1,3 @@
-import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 
 /** The result of one attempt of a probe. `error` means that the attempt could not be made; such an attempt does not count. */
@@ -27,19 +26,3 @@ export interface ProbeResults {
 export const succeeded = (output = ''): ProbeAttemptResult => ({ result: 'success', output });
 export const warned = (output: string): ProbeAttemptResult => ({ result: 'success', output, warning: true });
 export const failed = (output: string): ProbeAttemptResult => ({ result: 'failure', output });
-
-/** Formats a network error as Go does, because users and tools search for Go's texts. */
-export function formatDialError(error: unknown, host: string, port: number): string {
-  const code = (error as { readonly code?: unknown }).code;
-  const where = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
-  const why: Readonly<Record<string, string>> = {
-    ECONNREFUSED: 'connect: connection refused',
-    EHOSTUNREACH: 'connect: no route to host',
-    ENETUNREACH: 'connect: network is unreachable',
-    ECONNRESET: 'read: connection reset by peer',
-    ETIMEDOUT: 'i/o timeout',
-    ENOTFOUND: 'lookup: no such host',
-  };
-  const known = typeof code === 'string' ? why[code] : undefined;
-  return known === undefined ? errorText(error) : `dial tcp ${where}: ${known}`;
-}

@@ -1,5 +1,6 @@
 import { connect } from 'node:net';
-import { formatDialError, failed, succeeded, type AttemptOptions, type ProbeAttemptResult } from './probe-result.ts';
+import { goErrorText, joinHostPort } from '@oarlock/primitives/net/go-error-text';
+import { failed, succeeded, type AttemptOptions, type ProbeAttemptResult } from './probe-result.ts';
 
 /** Probes a TCP port. An accepted connection is a success. */
 export function probeTcp(
@@ -19,11 +20,9 @@ export function probeTcp(
       end();
     };
     const abort = () => settle(() => reject(signal.reason));
-    const timer = clock.after(timeoutMs, () =>
-      settle(() => resolve(failed(`dial tcp ${host.includes(':') ? `[${host}]` : host}:${port}: i/o timeout`))),
-    );
+    const timer = clock.after(timeoutMs, () => settle(() => resolve(failed(`dial tcp ${joinHostPort(host, port)}: i/o timeout`))));
     signal.addEventListener('abort', abort, { once: true });
     socket.once('connect', () => settle(() => resolve(succeeded())));
-    socket.once('error', (error) => settle(() => resolve(failed(formatDialError(error, host, port)))));
+    socket.once('error', (error) => settle(() => resolve(failed(goErrorText(error)))));
   });
 }

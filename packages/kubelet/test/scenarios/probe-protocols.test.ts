@@ -126,9 +126,28 @@ describe('probe protocols', () => {
     const probe = (service: string) => probeGrpc({ host: '127.0.0.1', port, service }, options);
     expect(await probe('')).toEqual({ result: 'success', output: 'service healthy' });
     expect(await probe('bad')).toEqual({ result: 'failure', output: 'service unhealthy (responded with "NOT_SERVING")' });
-    expect((await probe('none')).output).toBe('error: health rpc failed: rpc error: code = 5 desc = unknown service');
+    expect((await probe('none')).output).toBe('error: health rpc probe failed: rpc error: code = NotFound desc = unknown service');
     expect(calls[0]).toBe('/grpc.health.v1.Health/Check ');
-    expect((await probeGrpc({ host: '127.0.0.1', port: await closed(), service: '' }, options)).result).toBe('failure');
+  });
+
+  it('gRPC: a server that cannot be reached, does not answer or ends the call fails the probe', async () => {
+    const within50ms = (port: number) => probeGrpc({ host: '127.0.0.1', port, service: '' }, { ...options, timeoutMs: 50 });
+    const closedPort = await closed();
+    expect((await within50ms(closedPort)).output).toBe(
+      `timeout: failed to connect service "127.0.0.1:${closedPort}" within 50ms: context deadline exceeded`,
+    );
+    const silent = createHttp2();
+    silent.on('stream', (stream) => stream.on('error', () => {}));
+    expect((await within50ms(await listen(silent))).output).toBe('timeout: health rpc did not complete within 50ms');
+    const ending = createHttp2();
+    ending.on('stream', (stream) => {
+      stream.on('error', () => {});
+      stream.session?.destroy();
+    });
+    const port = await listen(ending);
+    expect((await probeGrpc({ host: '127.0.0.1', port, service: '' }, options)).output).toMatch(
+      /^error: health rpc probe failed: rpc error: code = Unavailable desc = error reading from server: /,
+    );
   });
 
   it('reject when the signal aborts', async () => {

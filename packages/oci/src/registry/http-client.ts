@@ -2,7 +2,7 @@ import * as http from 'node:http';
 import * as https from 'node:https';
 import { HttpsProxyAgent } from 'https-proxy-agent';
 import type { Clock } from '@oarlock/primitives/clock';
-import { errorText } from '@oarlock/primitives/error-text';
+import { connectionEnds, goErrorText, joinHostPort, requestErrorText, type ConnectionEnds } from '@oarlock/primitives/net/go-error-text';
 import { OciError } from '../oci-error.ts';
 import { requireEnd, requireProgress } from '@oarlock/primitives/net/body-progress';
 import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
@@ -30,12 +30,11 @@ export interface HttpResponse {
 const headersTimeoutMs = 60_000;
 const maxSockets = 16;
 
-const unavailable = (url: URL, method: string, cause: unknown): OciError =>
-  new OciError(
-    'Unavailable',
-    `failed to do request: ${method} "${url.origin}${url.pathname}": ${errorText(cause) || String((cause as NodeJS.ErrnoException).code)}`,
-    { cause },
-  );
+/** @param ends the ends of the connection that failed */
+function unavailable({ url, method }: HttpRequest, cause: unknown, ends: ConnectionEnds | undefined): OciError {
+  const text = requestErrorText(method, `${url.origin}${url.pathname}`, goErrorText(cause, ends));
+  return new OciError('Unavailable', `failed to do request: ${text}`, { cause });
+}
 
 /** Sends requests, with the TLS settings of their host and through the proxy. Connections are reused. Redirects are not followed. */
 export class HttpClient {
@@ -49,7 +48,8 @@ export class HttpClient {
   }
 
   /** @throws OciError `Unavailable`; the signal's reason */
-  send({ url, method, headers, body, tls, dialTimeoutMs, bodyTimeoutMs, signal }: HttpRequest): Promise<HttpResponse> {
+  send(sent: HttpRequest): Promise<HttpResponse> {
+    const { url, method, headers, body, tls, dialTimeoutMs, bodyTimeoutMs, signal } = sent;
     signal.throwIfAborted();
     const proxy = proxyFor(url, this.#proxy);
     // plain HTTP requests the whole URL from the proxy; https connects through the proxy
@@ -66,7 +66,11 @@ export class HttpClient {
     };
     return new Promise((resolve, reject) => {
       const request = (target.protocol === 'https:' ? https : http).request(options);
-      let timer = this.#clock.after(dialTimeoutMs, () => request.destroy(new Error(`no connection within ${dialTimeoutMs} ms`)));
+      const ends = connectionEnds(request);
+      let timer = this.#clock.after(dialTimeoutMs, () => {
+        const dial = `dial tcp ${joinHostPort(target.hostname.replace(/^\[|\]$/g, ''), options.port ?? '')}: i/o timeout`;
+        request.destroy(new Error(ends() === undefined ? dial : 'net/http: TLS handshake timeout'));
+      });
       const restart = (ms: number, message: string) => {
         timer.cancel();
         timer = this.#clock.after(ms, () => request.destroy(new Error(message)));
@@ -77,13 +81,13 @@ export class HttpClient {
         timer.cancel();
         signal.removeEventListener('abort', abort);
       });
-      const waitForHeaders = () => restart(headersTimeoutMs, `no response within ${headersTimeoutMs} ms`);
+      const waitForHeaders = () => restart(headersTimeoutMs, 'net/http: timeout awaiting response headers');
       request.once('socket', (socket) => {
         if (socket.connecting) socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', waitForHeaders);
         else waitForHeaders();
       });
       rejectUpgrade(request);
-      request.once('error', (error) => reject(signal.aborted ? (signal.reason as Error) : unavailable(url, method, error)));
+      request.once('error', (error) => reject(signal.aborted ? (signal.reason as Error) : unavailable(sent, error, ends())));
       request.once('response', (response) => {
         timer.cancel();
         requireProgress(response, this.#clock);
@@ -153,7 +157,7 @@ export async function readBody({ body, headers }: Pick<HttpResponse, 'body' | 'h
   } catch (error) {
     body.destroy();
     if (error instanceof OciError) throw error;
-    throw new OciError('Unavailable', `the response of the registry ended early: ${errorText(error)}`, { cause: error });
+    throw new OciError('Unavailable', `the response of the registry ended early: ${goErrorText(error)}`, { cause: error });
   }
   return Buffer.concat(parts);
 }

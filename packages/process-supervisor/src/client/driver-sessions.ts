@@ -85,7 +85,7 @@ export class DriverSessions {
   ): Promise<Duplex> {
     if (state !== 'READY') throw new RuntimeError('FailedPrecondition', `sandbox ${sandboxId} is not ready`);
     if (netns !== undefined) return forwardedStream(await this.#supervisor.session({ kind: 'forward', sandboxId, port }, signal));
-    return dial([...new Set([...ips, '127.0.0.1', '::1'])], port, signal).catch((error: unknown) => {
+    return dial([...new Set([...ips, '127.0.0.1', '::1'])], { port, sandboxId, signal }).catch((error: unknown) => {
       throw toRuntimeError(error);
     });
   }

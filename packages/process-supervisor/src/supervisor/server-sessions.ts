@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { connect, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
+import { forwardErrorText, type DialFailure } from '@oarlock/primitives/net/go-error-text';
 import type { Containers } from '../containers/containers.ts';
 import { encodeFrame, encodeFrames, FrameReader, type Frame } from '../protocol/session-frames.ts';
 import { drainOutputs } from '../containers/output-drain.ts';
@@ -158,7 +159,7 @@ async function serveForward(
   const { netns } = sandbox(sandboxId);
   if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new SupervisorError('InvalidArgument', `not a port: ${port}`);
   if (netns === undefined || host.tools.nsenter === undefined) {
-    const stream = await dial(['127.0.0.1', '::1'], port);
+    const stream = await dial(['127.0.0.1', '::1'], { port, sandboxId });
     pipeFrames(socket, { rest, output: stream, input: stream });
     return;
   }
@@ -174,26 +175,38 @@ async function serveForward(
     child.stderr.once('data', (chunk: Buffer) => resolve(chunk.toString()));
     child.once('close', () => resolve('the relay ended'));
   });
-  if (report.trim() !== 'connected')
-    throw new SupervisorError('Unavailable', `cannot connect to port ${port} of sandbox ${sandboxId}: ${report.trim().slice(0, 500)}`);
+  if (report.trim() !== 'connected') throw new SupervisorError('Unavailable', forwardErrorText(port, sandboxId, relayFailures(report)));
   pipeFrames(socket, { rest, output: child.stdout, input: child.stdin });
+}
+
+/** Returns the failed attempts that the relay reports as JSON; its output as one failure if it has ended otherwise. */
+function relayFailures(report: string): readonly DialFailure[] {
+  try {
+    return JSON.parse(report) as readonly DialFailure[];
+  } catch {
+    return [{ message: report.trim().slice(0, 500) }];
+  }
 }
 
 /** The program of the relay. It is constant; the port is an argument. */
 const relay = `
 const net = require('node:net');
 const port = Number(process.argv[1]);
+const failures = [];
 const attempt = (hosts) => {
   const socket = net.connect({ host: hosts[0], port, allowHalfOpen: true });
-  socket.once('error', (error) => { if (hosts.length > 1 && error.code === 'ECONNREFUSED') attempt(hosts.slice(1)); else { process.stderr.write(error.message); process.exitCode = 1; process.stdin.destroy(); } });
+  socket.once('error', ({ code, syscall, address, port, message }) => { failures.push({ code, syscall, address, port, message }); if (hosts.length > 1) attempt(hosts.slice(1)); else { process.stderr.write(JSON.stringify(failures)); process.exitCode = 1; process.stdin.destroy(); } });
   socket.once('connect', () => { process.stderr.write('connected'); process.stdin.pipe(socket); socket.pipe(process.stdout); });
 };
 attempt(['127.0.0.1', '::1']);
 `;
 
 /** Connects to the first of `hosts` that accepts a connection to the port. @throws SupervisorError `Unavailable` if none of them does */
-export async function dial(hosts: readonly string[], port: number, signal?: AbortSignal): Promise<Socket> {
-  let failure: Error | undefined;
+export async function dial(
+  hosts: readonly string[],
+  { port, sandboxId, signal }: { readonly port: number; readonly sandboxId: string; readonly signal?: AbortSignal | undefined },
+): Promise<Socket> {
+  const failures: NodeJS.ErrnoException[] = [];
   for (const host of hosts) {
     try {
       return await new Promise<Socket>((resolve, reject) => {
@@ -205,13 +218,11 @@ export async function dial(hosts: readonly string[], port: number, signal?: Abor
         });
       });
     } catch (error) {
-      failure = error as Error;
+      failures.push(error as Error);
       signal?.throwIfAborted();
     }
   }
-  throw new SupervisorError('Unavailable', `cannot connect to port ${port}: ${failure?.message ?? 'there is no address'}`, {
-    cause: failure,
-  });
+  throw new SupervisorError('Unavailable', forwardErrorText(port, sandboxId, failures), { cause: failures.at(-1) });
 }
 
 /**

@@ -11,6 +11,7 @@ import {
   type Snapshot,
 } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
+import { clientTimeout, connectionEnds, goErrorText, requestErrorText } from '@oarlock/primitives/net/go-error-text';
 import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import type { ExtenderConfig } from '../config/configuration.ts';
 import type { Rejection } from '../framework/plugin-status.ts';
@@ -188,16 +189,20 @@ export class Extender {
   #call(verb: string, body: object, signal: AbortSignal): Promise<unknown> {
     const url = `${this.#config.urlPrefix.replace(/\/+$/, '')}/${verb}`.replace(/^http:/, this.#usesTls ? 'https:' : 'http:');
     const text = JSON.stringify(body);
+    const late = AbortSignal.timeout(this.#config.httpTimeout);
     return new Promise((resolve, reject) => {
       const options = {
         method: 'POST',
         agent: this.#agent,
         headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) },
-        signal: AbortSignal.any([signal, AbortSignal.timeout(this.#config.httpTimeout)]),
+        signal: AbortSignal.any([signal, late]),
       };
       const outgoing = this.#usesTls ? request(url, options) : plainRequest(url, options);
+      const ends = connectionEnds(outgoing);
       rejectUpgrade(outgoing);
-      outgoing.on('error', (cause) => reject(new Error(`extender ${url}: ${cause.message}`, { cause })));
+      outgoing.on('error', (cause) =>
+        reject(new Error(requestErrorText('POST', url, late.aborted ? clientTimeout : goErrorText(cause, ends())), { cause })),
+      );
       outgoing.on('response', (response) => {
         const chunks: Buffer[] = [];
         let size = 0;

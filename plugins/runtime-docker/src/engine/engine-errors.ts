@@ -1,3 +1,4 @@
+import { goErrorText } from '@oarlock/primitives/net/go-error-text';
 import { RuntimeError, type RuntimeErrorCode } from '@oarlock/spi/runtime';
 
 const byStatus: Readonly<Record<number, RuntimeErrorCode>> = {
@@ -25,7 +26,7 @@ export function engineError(status: number, message: string): RuntimeError {
 
 /** Returns the error of a request that got no response. */
 export function transportError(socket: string, error: Error): RuntimeError {
-  return new RuntimeError('Unavailable', `the docker engine at ${socket} does not answer: ${error.message}`, { cause: error });
+  return new RuntimeError('Unavailable', `the docker engine at ${socket} does not answer: ${goErrorText(error)}`, { cause: error });
 }
 
 export const hasCode = (error: unknown, ...codes: readonly RuntimeErrorCode[]): boolean =>

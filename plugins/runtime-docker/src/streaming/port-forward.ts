@@ -1,22 +1,32 @@
 import { spawn } from 'node:child_process';
 import { connect, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { forwardErrorText, type DialFailure } from '@oarlock/primitives/net/go-error-text';
 import { RuntimeError } from '@oarlock/spi/runtime';
 
 const hosts = ['127.0.0.1', '::1'];
+
+export interface ForwardedPort {
+  readonly port: number;
+  readonly sandboxId: string;
+  readonly netns: string | undefined;
+  readonly signal: AbortSignal | undefined;
+}
 
 /**
  * Connects to a port in the network namespace `netns`, or in this process's namespace if `netns` is undefined.
  * @throws RuntimeError `Unavailable` if the connection fails
  */
-export function portForward(port: number, netns: string | undefined, signal: AbortSignal | undefined): Promise<Duplex> {
+export function portForward({ port, sandboxId, netns, signal }: ForwardedPort): Promise<Duplex> {
   if (!Number.isInteger(port) || port < 1 || port > 65_535)
     return Promise.reject(new RuntimeError('InvalidArgument', `not a port: ${port}`));
-  return netns === undefined ? dialHost(port, signal) : dialNamespace(port, netns, signal);
+  const forwarded = { port, sandboxId, netns, signal };
+  return netns === undefined ? dialHost(forwarded) : dialNamespace(forwarded, netns);
 }
 
-async function dialHost(port: number, signal: AbortSignal | undefined): Promise<Duplex> {
-  let failure: unknown;
+async function dialHost(forwarded: ForwardedPort): Promise<Duplex> {
+  const { port, signal } = forwarded;
+  const failures: NodeJS.ErrnoException[] = [];
   for (const host of hosts) {
     try {
       return await new Promise<Socket>((resolve, reject) => {
@@ -29,17 +39,18 @@ async function dialHost(port: number, signal: AbortSignal | undefined): Promise<
       });
     } catch (error) {
       signal?.throwIfAborted();
-      failure = error;
+      failures.push(error as Error);
     }
   }
-  throw connectError(port, (failure as Error).message, failure);
+  throw connectError(forwarded, failures);
 }
 
 /**
  * Connects inside a network namespace. A socket belongs to the namespace in which it was created, so a helper process in the namespace creates and
  * connects the socket and passes it to this process. The helper forwards no bytes.
  */
-function dialNamespace(port: number, netns: string, signal: AbortSignal | undefined): Promise<Duplex> {
+function dialNamespace(forwarded: ForwardedPort, netns: string): Promise<Duplex> {
+  const { port, signal } = forwarded;
   return new Promise((resolve, reject) => {
     const helper = spawn('nsenter', [`--net=${netns}`, '--', process.execPath, '-e', connector, String(port), ...hosts], {
       env: {},
@@ -60,11 +71,11 @@ function dialNamespace(port: number, netns: string, signal: AbortSignal | undefi
     };
     const abort = () => end(signal?.reason);
     signal?.addEventListener('abort', abort, { once: true });
-    helper.once('error', (error) => end(connectError(port, error.message, error)));
-    helper.once('exit', (code) => end(connectError(port, `the helper process exited with ${code}`)));
+    helper.once('error', (error) => end(connectError(forwarded, [error])));
+    helper.once('exit', (code) => end(connectError(forwarded, [{ message: `the helper process exited with ${code}` }])));
     helper.once('message', (message, handle) => {
       if (handle instanceof Socket) end(undefined, handle);
-      else end(connectError(port, String((message as { error?: unknown }).error)));
+      else end(connectError(forwarded, (message as { failures: readonly DialFailure[] }).failures));
     });
   });
 }
@@ -73,16 +84,21 @@ function dialNamespace(port: number, netns: string, signal: AbortSignal | undefi
 const connector = `
 const { connect } = require('node:net');
 const [port, ...hosts] = process.argv.slice(1);
+const failures = [];
 const attempt = ([host, ...more]) => {
   const socket = connect({ host, port: Number(port) });
   socket.pause();
-  socket.once('error', (error) => (more.length > 0 ? attempt(more) : process.send({ error: error.message })));
+  socket.once('error', ({ code, syscall, address, port, message }) => {
+    failures.push({ code, syscall, address, port, message });
+    if (more.length > 0) attempt(more);
+    else process.send({ failures });
+  });
   socket.once('connect', () => process.send({}, socket));
 };
 process.on('message', () => {}); // keeps running until it is killed
 attempt(hosts);
 `;
 
-function connectError(port: number, reason: string, cause?: unknown): RuntimeError {
-  return new RuntimeError('Unavailable', `cannot connect to port ${port} of the pod: ${reason}`, { cause });
+function connectError({ port, sandboxId }: ForwardedPort, failures: readonly DialFailure[]): RuntimeError {
+  return new RuntimeError('Unavailable', forwardErrorText(port, sandboxId, failures), { cause: failures.at(-1) });
 }

@@ -1,6 +1,7 @@
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { errorText } from '@oarlock/primitives/error-text';
+import { goErrorText } from '@oarlock/primitives/net/go-error-text';
 import { available, unavailable, type Availability } from '@oarlock/kernel/plugin';
 import { readTlsFiles, type ConnectionOptions } from './etcd-connection.ts';
 
@@ -35,6 +36,6 @@ function dial({ protocol, hostname, port, origin }: URL, tls: Awaited<ReturnType
       resolve();
     });
     socket.once('timeout', () => fail(`no connection within ${timeoutMs} ms`));
-    socket.once('error', (error) => fail(error.message));
+    socket.once('error', (error) => fail(goErrorText(error)));
   });
 }

@@ -1,5 +1,5 @@
 import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream, type IncomingHttpHeaders } from 'node:http2';
-import { errorText } from '@oarlock/primitives/error-text';
+import { goErrorText } from '@oarlock/primitives/net/go-error-text';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import { destroyHttp2 } from '@oarlock/primitives/net/http2-end';
 import type { Rpc } from './etcd-messages.ts';
@@ -95,7 +95,7 @@ export class GrpcSession {
         timer.cancel();
         destroyHttp2(session);
         reject(
-          new GrpcError('UNAVAILABLE', `${endpoint}: ${error?.message ?? 'the connection closed'}`, {
+          new GrpcError('UNAVAILABLE', `${endpoint}: ${error === undefined ? 'the connection closed' : goErrorText(error)}`, {
             notSent: true,
             ...(error && { cause: error }),
           }),
@@ -233,7 +233,7 @@ export class GrpcSession {
     } catch (cause) {
       queueMicrotask(() =>
         done(
-          new GrpcError('UNAVAILABLE', `${this.endpoint}: ${errorText(cause)}`, {
+          new GrpcError('UNAVAILABLE', `${this.endpoint}: ${goErrorText(cause)}`, {
             notSent: true,
             cause,
           }),
@@ -274,7 +274,7 @@ export class GrpcSession {
   #lost(stream: ClientHttp2Stream, fault: Error | undefined): GrpcError {
     if (fault instanceof GrpcError) return fault;
     const cause = this.#why ?? fault;
-    const message = `${this.endpoint}: ${cause?.message ?? 'the connection was lost'}`;
+    const message = `${this.endpoint}: ${cause === undefined ? 'the connection was lost' : goErrorText(cause)}`;
     return new GrpcError('UNAVAILABLE', message, {
       notSent: stream.pending || stream.rstCode === constants.NGHTTP2_REFUSED_STREAM,
       ...(cause && { cause }),

@@ -3,6 +3,7 @@ import { request as plainRequest, type IncomingMessage, type RequestOptions } fr
 import { request as tlsRequest } from 'node:https';
 import type { Clock } from '@oarlock/primitives/clock';
 import { requireEnd, requireProgress } from '@oarlock/primitives/net/body-progress';
+import { goErrorText } from '@oarlock/primitives/net/go-error-text';
 import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import { readCredentials } from './credentials-file.ts';
 import { canonicalQuery, encodeComponent, sha256, signRequest } from './signature-v4.ts';
@@ -110,7 +111,7 @@ export class S3Transport {
 function exchange(url: URL, options: RequestOptions, body: Uint8Array | undefined): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const fail = (error: Error) =>
-      reject(new S3Error('Unavailable', `${url.origin} cannot be reached: ${error.message}`, { cause: error }));
+      reject(new S3Error('Unavailable', `${url.origin} cannot be reached: ${goErrorText(error)}`, { cause: error }));
     const request = (url.protocol === 'https:' ? tlsRequest : plainRequest)(url, options, resolve);
     rejectUpgrade(request);
     request.setTimeout(idleTimeoutMs, () => request.destroy(new Error(`no traffic for ${idleTimeoutMs / 1000} s`)));

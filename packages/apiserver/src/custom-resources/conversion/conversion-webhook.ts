@@ -6,6 +6,7 @@ import { isObject } from '@oarlock/api/json/json';
 import { countValues, maxBodyValues } from '../../endpoints/request/body-values.ts';
 import type { KubeObject } from '@oarlock/api/object';
 import type { CustomResourceConversion, WebhookClientConfig } from '@oarlock/api/types/apiextensions-v1';
+import { connectionEnds, goErrorText, requestErrorText } from '@oarlock/primitives/net/go-error-text';
 import { checkSubjectAlternativeNames, isStaleConnection, rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 
 /** The objects to convert and the desired API version. */
@@ -109,8 +110,8 @@ export class ConversionWebhooks {
     const agent = this.#agentFor(client, url.hostname);
     return new Promise((resolve, reject) => {
       const failed = (error: Error) => {
-        const reason = timeout.aborted ? 'context deadline exceeded' : error.message;
-        reject(new Error(`Post "${url.href}?timeout=${timeoutMs / 1000}s": ${reason}`, { cause: error }));
+        const reason = timeout.aborted ? 'context deadline exceeded' : goErrorText(error, ends());
+        reject(new Error(requestErrorText('POST', `${url.href}?timeout=${timeoutMs / 1000}s`, reason), { cause: error }));
       };
       const request = httpsRequest(
         {
@@ -147,6 +148,7 @@ export class ConversionWebhooks {
           });
         },
       );
+      const ends = connectionEnds(request);
       rejectUpgrade(request);
       request.once('error', (error) => {
         if (isStaleConnection(request, error) && !timeout.aborted && signal?.aborted !== true) resolve(this.#attempt(call, true));

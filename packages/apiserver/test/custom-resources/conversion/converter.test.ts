@@ -375,13 +375,15 @@ describe('[sig-api-machinery] CustomResourceConversionWebhook should be able to 
       closing.shift()?.close(() => resolve());
     });
     expect((await rejectionOf(server.get(v2, 'a'))).message).toMatch(
-      /^conversion webhook for example.com\/v1, Kind=Widget failed: Post "https:.*ECONNREFUSED/,
+      /^conversion webhook for example.com\/v1, Kind=Widget failed: Post "https:.*: dial tcp .*: connect: connection refused/,
     );
     // a dry run converts to the storage version as well
     const dry = server.create(v2, custom(v2, 'b', { spec: {} }), { query: { dryRun: 'All' } });
     expect(await rejectionOf(dry)).toMatchObject({
       code: 500,
-      message: expect.stringMatching(/^conversion webhook for example.com\/v2, Kind=Widget failed: Post "https:.*ECONNREFUSED/) as string,
+      message: expect.stringMatching(
+        /^conversion webhook for example.com\/v2, Kind=Widget failed: Post "https:.*: dial tcp .*: connect: connection refused/,
+      ) as string,
     });
   });
 });

@@ -3,7 +3,7 @@ import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
 import type { ConnectionOptions } from 'node:tls';
 import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import { TransportError, type HttpConnection, type HttpRequest, type HttpResponse } from '../connection.ts';
-import { errorText } from '@oarlock/primitives/error-text';
+import { goErrorText } from '@oarlock/primitives/net/go-error-text';
 
 /** Limit of idle sockets that are kept for later requests. */
 const maxFreeSockets = 32;
@@ -85,7 +85,7 @@ async function* readBody(response: IncomingMessage, signal: AbortSignal | undefi
 
 function transportError(cause: unknown, reusedSocket: boolean): TransportError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
-  const message = errorText(cause);
+  const message = goErrorText(cause);
   if (/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT)$/.test(code))
     return new TransportError('ConnectFailed', message, { cause });
   // the server closed an idle socket at the moment of its reuse: it has not read the request

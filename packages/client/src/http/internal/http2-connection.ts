@@ -1,6 +1,7 @@
 import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
+import { goErrorText } from '@oarlock/primitives/net/go-error-text';
 import { destroyHttp2 } from '@oarlock/primitives/net/http2-end';
 import type { KeepAliveTiming } from '../server-list.ts';
 import { TransportError, type HttpConnection, type HttpRequest, type HttpResponse } from '../connection.ts';
@@ -175,6 +176,6 @@ function transportError(stream: ClientHttp2Stream, cause: unknown): TransportErr
     (cause instanceof Error &&
       'code' in cause &&
       (cause.code === 'ERR_HTTP2_GOAWAY_SESSION' || cause.code === 'ERR_HTTP2_INVALID_SESSION'));
-  const why = cause instanceof Error ? cause.message : 'the connection was lost';
+  const why = cause instanceof Error ? goErrorText(cause) : 'the connection was lost';
   return new TransportError(isRejected ? 'Refused' : 'Lost', why, { cause });
 }

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import type { Clock } from '@oarlock/primitives/clock';
+import { goErrorText } from '@oarlock/primitives/net/go-error-text';
 import { Backoff } from '@oarlock/primitives/backoff';
 import { Http1Connection } from './http1-connection.ts';
 import { Http2Connection } from './http2-connection.ts';
@@ -143,7 +144,7 @@ export class HttpTransport {
         dialing.destroy();
         reject(error);
       };
-      const fail = (cause: Error) => abandon(new TransportError('ConnectFailed', cause.message, { cause }));
+      const fail = (cause: Error) => abandon(new TransportError('ConnectFailed', goErrorText(cause), { cause }));
       const timer = clock.after(dialMs, () =>
         abandon(new TransportError('ConnectFailed', `no connection to ${server.host} within ${dialMs / 1000} s`)),
       );

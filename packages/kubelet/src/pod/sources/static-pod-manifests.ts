@@ -8,6 +8,7 @@ import { pods as podKind } from '@oarlock/api/resources';
 import { parseBody, conformObject } from '@oarlock/api/serializer/serializer';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { validateObject } from '@oarlock/api/validation/validate-object';
+import { clientTimeout, goErrorText, requestErrorText } from '@oarlock/primitives/net/go-error-text';
 import { errorText } from '@oarlock/primitives/error-text';
 import { configHashAnnotation, configSeenAnnotation, configSourceAnnotation } from '../../pod-util/config-source.ts';
 
@@ -48,7 +49,11 @@ export interface ManifestUrl {
 
 /** Fetches the manifests at a URL: a Pod or a PodList. @throws Error if the request fails */
 export async function fetchManifests({ url, headers, signal }: ManifestUrl, nodeName: string, now: string): Promise<ManifestReadResult> {
-  const response = await fetch(url, { headers, signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]) });
+  const within = AbortSignal.any([signal, AbortSignal.timeout(10_000)]);
+  const response = await fetch(url, { headers, signal: within }).catch((cause: unknown) => {
+    signal.throwIfAborted();
+    throw new Error(requestErrorText('GET', url, within.aborted ? clientTimeout : goErrorText(cause)), { cause });
+  });
   if (!response.ok) throw new Error(`${url}: ${response.status} ${response.statusText}`);
   const bytes = await readBody(response, url);
   if (bytes.length === 0) throw new Error(`zero-length data received from ${url}`);
