@@ -57,3 +57,13 @@ export function fileErrorText(error: unknown): string {
   const reason = reasons[code];
   return path === undefined || reason === undefined ? errorText(error) : `${path} cannot be ${participles[syscall] ?? 'used'}: ${reason}`;
 }
+
+/**
+ * Returns true if a JSON file does not exist or is not complete, as after a power failure. After any other error its content is unknown: the disk may
+ * have failed, or the process may have too many open files.
+ */
+export const isAbsentOrTruncated = (error: unknown): boolean =>
+  error instanceof SyntaxError || ['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '');
+
+/** Returns true if a file below /proc/PID cannot be read because the process does not exist. Any other error does not mean that it has ended. */
+export const isProcessGone = (error: unknown): boolean => ['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '');

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { readIfExists } from './atomic-file.ts';
+import { isProcessGone } from './file-error.ts';
 
 /** The process that holds a lock, as the lock file describes it. */
 export interface LockHolder {
@@ -14,15 +15,16 @@ async function startTimeOf(pid: number): Promise<string | undefined> {
     try {
       process.kill(pid, 0);
       return '';
-    } catch {
-      return undefined;
+    } catch (error) {
+      return isProcessGone(error) ? undefined : '';
     }
   }
   try {
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return fields[0] === 'Z' ? undefined : fields[19]; // field 22 of proc(5), counted after the name
-  } catch {
+  } catch (error) {
+    if (!isProcessGone(error)) throw error;
     return undefined;
   }
 }

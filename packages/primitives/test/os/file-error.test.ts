@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, open, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { fileErrorReason, fileErrorText } from '../../src/os/file-error.ts';
+import { fileErrorReason, fileErrorText, isAbsentOrTruncated, isProcessGone } from '../../src/os/file-error.ts';
 
 describe('an error of the file system', () => {
   let directory: string;
@@ -41,4 +41,19 @@ describe('an error of the file system', () => {
       expect(describeError(undefined)).toBe('undefined');
     }
   });
+});
+
+it.each([
+  ['ENOENT', true, true],
+  ['ENOTDIR', true, false],
+  ['ESRCH', false, true],
+  ['EMFILE', false, false],
+  ['EACCES', false, false],
+])('%s: a file is absent: %s, a process has ended: %s', (code, absent, gone) => {
+  const error = Object.assign(new Error(code), { code });
+  expect([isAbsentOrTruncated(error), isProcessGone(error)]).toEqual([absent, gone]);
+});
+
+it('a file without complete JSON is truncated', () => {
+  expect(isAbsentOrTruncated(new SyntaxError('Unexpected end of JSON input'))).toBe(true);
 });

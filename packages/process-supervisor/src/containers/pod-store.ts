@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isAbsentOrTruncated } from '@oarlock/primitives/os/file-error';
 import type { ContainerConfig, ContainerStatus } from '@oarlock/spi/runtime';
 import type { ContainerIsolation } from '../protocol/isolation.ts';
 import type { SandboxRecord } from '../protocol/supervisor-protocol.ts';
@@ -86,20 +87,21 @@ export class PodStore {
     mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
   }
 
-  /** Reads all records. A pod with truncated files (power failure) is removed and named in `broken`. */
+  /** Reads all records. A pod with truncated files (power failure) is removed and named in `broken`. @throws Error if a file cannot be read */
   load(): { readonly pods: readonly StoredPod[]; readonly broken: readonly string[] } {
     const pods: StoredPod[] = [];
     const broken: string[] = [];
     for (const id of readdirSync(this.#directory)) {
       try {
-        if (!idPattern.test(id)) throw new Error('not a sandbox');
+        if (!idPattern.test(id)) throw new SyntaxError('not a sandbox');
         const directory = join(this.#directory, id);
         const files = readdirSync(directory).filter((name) => name.endsWith('.json') && name !== 'sandbox.json');
         pods.push({
           sandbox: parse<SandboxRecord>(join(directory, 'sandbox.json')),
           containers: files.map((name) => parse<ContainerRecord>(join(directory, name))),
         });
-      } catch {
+      } catch (error) {
+        if (!isAbsentOrTruncated(error)) throw error;
         broken.push(id);
         rmSync(join(this.#directory, id), { recursive: true, force: true });
       }
@@ -140,7 +142,7 @@ export class PodStore {
 
 function parse<T extends { readonly id: string }>(path: string): T {
   const value = JSON.parse(readFileSync(path, 'utf8')) as T;
-  if (typeof value.id !== 'string' || !idPattern.test(value.id)) throw new Error(`no record in ${path}`);
+  if (typeof value.id !== 'string' || !idPattern.test(value.id)) throw new SyntaxError(`no record in ${path}`);
   return value;
 }
 

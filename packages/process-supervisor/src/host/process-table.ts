@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { readFile, readdir } from 'node:fs/promises';
+import { isProcessGone } from '@oarlock/primitives/os/file-error';
 
 /** A process in /proc/PID/stat. Times are in clock ticks (1/100 s), memory in pages. */
 export interface ProcessInfo {
@@ -48,7 +49,8 @@ export function startTime(pid: number): string | undefined {
       return execFileSync('/bin/ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8', timeout: 5000 }).trim() || undefined;
     const fields = statFields(readFileSync(`/proc/${pid}/stat`, 'latin1'));
     return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19];
-  } catch {
+  } catch (error) {
+    if (process.platform === 'linux' && !isProcessGone(error)) throw error;
     return undefined;
   }
 }

@@ -1,5 +1,6 @@
 import { linkSync, readFileSync, readdirSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isAbsentOrTruncated } from '@oarlock/primitives/os/file-error';
 import { bootId, startTime } from '../host/process-table.ts';
 
 interface Holder {
@@ -38,7 +39,8 @@ export function takeLock(directory: string): boolean {
 function readHolder(path: string): Holder | undefined {
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Holder;
-  } catch {
+  } catch (error) {
+    if (!isAbsentOrTruncated(error)) throw error;
     return undefined; // truncated by a power failure: its holder is not alive
   }
 }

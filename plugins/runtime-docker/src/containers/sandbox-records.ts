@@ -1,5 +1,6 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isAbsentOrTruncated } from '@oarlock/primitives/os/file-error';
 import type { Attachment } from '@oarlock/spi/network';
 
 /** The request to the network plugin for a sandbox, and the result. Stored by this plugin, because the engine has no field for it. */
@@ -18,7 +19,7 @@ export class SandboxRecords {
     this.#directory = directory;
   }
 
-  /** Reads all records. Returns the names of files that cannot be parsed. */
+  /** Reads all records. Returns the names of truncated files (power failure). @throws Error if a file cannot be read */
   async load(): Promise<readonly string[]> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
     const broken: string[] = [];
@@ -26,7 +27,8 @@ export class SandboxRecords {
       if (!/^[0-9a-f]{64}\.json$/.test(name)) continue;
       try {
         this.#records.set(name.slice(0, 64), JSON.parse(await readFile(join(this.#directory, name), 'utf8')) as SandboxRecord);
-      } catch {
+      } catch (error) {
+        if (!isAbsentOrTruncated(error)) throw error;
         broken.push(name);
       }
     }

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { isMounted, unmountRoot } from '@oarlock/oci/snapshots/mount-root';
+import { isAbsentOrTruncated } from '@oarlock/primitives/os/file-error';
 import type { Tools } from '@oarlock/process-supervisor/host/host-tools';
 import { childrenOf, startTime } from '@oarlock/process-supervisor/host/process-table';
 import { SupervisorError, type SandboxRecord } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
@@ -139,7 +140,8 @@ export class PodResourceManager {
 function readHolder(path: string): Holder | undefined {
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Holder;
-  } catch {
+  } catch (error) {
+    if (!isAbsentOrTruncated(error)) throw error;
     return undefined; // none, or truncated by a power failure
   }
 }
