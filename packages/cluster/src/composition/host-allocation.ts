@@ -79,7 +79,8 @@ export class HostAllocation {
         code: 'StartFailed',
         path: first.path,
         message: `another cluster of this host uses ${rejected.map(({ part }) => part).join(', ')}`,
-        remedy: 'stop the other cluster, or run this one with `-f embedded`, in another network namespace or on another machine',
+        remedy:
+          'stop the other cluster, or run this one with `-f embedded`, on another machine, or in another network namespace with a `confDir` and a container daemon of its own',
       },
     ]);
   }

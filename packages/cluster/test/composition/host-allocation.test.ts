@@ -150,7 +150,14 @@ describe('HostAllocation', () => {
     try {
       expect(await partInUse(part(shared, 'spec.proxy'))).toBe(shared);
       await expect(allocate(second).claimParts(plugins(randomUUID()))).rejects.toMatchObject({
-        faults: [{ code: 'StartFailed', path: 'spec.runtimes.1', message: `another cluster of this host uses ${shared}` }],
+        faults: [
+          {
+            code: 'StartFailed',
+            path: 'spec.runtimes.1',
+            message: `another cluster of this host uses ${shared}`,
+            remedy: expect.stringContaining('`confDir`'),
+          },
+        ],
       });
       second.release();
       claims.release();

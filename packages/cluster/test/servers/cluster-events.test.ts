@@ -35,6 +35,16 @@ describe('Events about the cluster', () => {
     expect(storedEvents()).toEqual([{ ...event, count: 1, lasted: 0 }]);
   });
 
+  it('are written again at once if another server has written the Event in the meantime', async () => {
+    const [first, second] = servers;
+    first?.record(full());
+    await clock.advance(3_600_000);
+    api.failNext({ verb: 'update', resource: events }, failure('Conflict', 'the object has been modified'));
+    second?.record(full());
+    await clock.advance(1);
+    expect(storedEvents()).toEqual([{ ...event, count: 2, lasted: 3_600_000 }]);
+  });
+
   it('increase the count of the Event once for each later occurrence', async () => {
     for (const server of servers) server.record(full());
     await clock.advance(3_600_000);

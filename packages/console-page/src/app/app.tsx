@@ -48,9 +48,10 @@ export function App() {
     if (kind !== 'error') setTimeout(() => closeToast(id), toastMs);
   };
   const closeToast = (id: number) => setToasts((all) => all.filter((each) => each.id !== id));
-  const enter = async (session: SessionInfo) => {
+  const readServer = () => Promise.all([discoverResources(client), readFeatures(client)]);
+  const enter = async (session: SessionInfo, ahead?: ReturnType<typeof readServer>) => {
     try {
-      const [resources, features] = await Promise.all([discoverResources(client), readFeatures(client)]);
+      const [resources, features] = await (ahead ?? readServer());
       setState({ session, resources, features });
     } catch (error) {
       setState({ session, error });
@@ -59,12 +60,15 @@ export function App() {
   const begin = async () => {
     const address = takeSignInAddress();
     if (address === undefined) loadAhead(client, parseLocation(location.hash), views);
+    // with the session of the browser, if it has one
+    const ahead = address === undefined ? readServer() : undefined;
+    ahead?.catch(() => undefined); // reported if the session is valid
     let current: SessionInfo = {};
     try {
       current = await currentSession(client);
       const session = address === undefined ? current : { ...current, ...(await signInBy(client, address, current)) };
       if (session.user === undefined) setState({ session });
-      else await enter(session);
+      else await enter(session, ahead);
     } catch (error) {
       if (address === undefined) return setState({ error });
       const failed = 'link' in address ? text.signIn.linkFailed : text.signIn.oidcFailed;

@@ -65,6 +65,26 @@ describe('member health', () => {
     expect(health.state).toMatchObject({ bytes: 10, alarms: [] });
   });
 
+  it('is checked each minute, each five seconds during an alarm, and at once when a write is rejected', async () => {
+    const size = { dbSize: 10, dbSizeInUse: 10 };
+    const { health, clock } = healthOf([size, { ...size, errors: ['memberID:1 alarm:NOSPACE '] }, size, { ...size, dbSize: 20 }]);
+    health.start();
+    await clock.settle();
+    health.recheck();
+    health.recheck(); // a check is in progress
+    await clock.settle();
+    expect(health.state.alarms).toHaveLength(1);
+    await clock.advance(5_000);
+    expect(health.state.alarms).toEqual([]);
+    await clock.advance(59_000);
+    expect(health.state.bytes).toBe(10);
+    await clock.advance(1_000);
+    expect(health.state.bytes).toBe(20);
+    health.stop();
+    health.recheck();
+    expect(clock.pending).toBe(0);
+  });
+
   it('recommends defragmenting a database that is small, but large for its quota', async () => {
     const { health } = healthOf([{ dbSize: 8 * mebibyte, dbSizeInUse: 4 * mebibyte }], 16 * mebibyte);
     await health.check();

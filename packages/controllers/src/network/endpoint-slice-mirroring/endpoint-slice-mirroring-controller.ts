@@ -1,3 +1,4 @@
+import { parseIPSloppy } from '@oarlock/api/net/sloppy-ip';
 import { controllerRef, objectKey, type ObjectKey } from '@oarlock/api/object';
 import { endpoints as endpointsResource, endpointSlices, services } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
@@ -11,7 +12,6 @@ import { familyOf, type IPFamily } from '../endpoint-slice/pod-endpoint.ts';
 import { ControllerExpectations } from '../../expectations/controller-expectations.ts';
 import { isNamespaceTerminating } from '../../errors/namespace-terminating.ts';
 import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
-import { withFailureEvent } from '../../errors/failure-event.ts';
 
 const serviceLabel = 'kubernetes.io/service-name';
 const managedByLabel = 'endpointslice.kubernetes.io/managed-by';
@@ -63,20 +63,14 @@ export class EndpointSliceMirroringController implements Controller {
   }
 
   async reconcile(key: ObjectKey, { client }: ReconcileContext): Promise<void> {
-    const { endpoints, services: all, slices, recorder } = this.#options;
+    const { endpoints, services: all, slices } = this.#options;
     if (!this.#expectations.satisfied(key)) return;
     const source = endpoints.get(key);
     const service = all.get(key);
     const existing = slices.byIndex(byEndpoints, key).filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
     const mirrors = source !== undefined && service !== undefined && shouldMirror(source, service);
-    const reconcile = () => this.#mirror(key, { source: mirrors ? source : undefined, existing, client });
-    if (source === undefined) return reconcile();
-    const message = `Error updating Endpoint Slices for Endpoints ${key}`;
-    return withFailureEvent(recorder, withTypeMeta(endpointsResource, source), {
-      reason: 'FailedToUpdateEndpointSlices',
-      message,
-      work: reconcile,
-    });
+    // as upstream: a failure is logged and retried, without an Event
+    return this.#mirror(key, { source: mirrors ? source : undefined, existing, client });
   }
 
   async #mirror(
@@ -98,10 +92,16 @@ export class EndpointSliceMirroringController implements Controller {
         `A max of ${maxPerSubset} addresses can be mirrored to EndpointSlices per Endpoints subset. ${skippedCount} addresses were skipped`,
       );
     const unused = new Map(existing.map((slice) => [slice, idOf(slice)]));
-    for (const each of desired) {
+    const matches = desired.map((each) => {
       const [match] = [...unused].find(([, id]) => id === idOf(each)) ?? [];
       if (match !== undefined) unused.delete(match);
-      if (source !== undefined) await this.#reconcileSlices(key, source, { desired: each, existing: match, client });
+      return { desired: each, match };
+    });
+    for (const { desired: each, match } of matches) {
+      // as upstream: a slice for new ports replaces one that is not needed, which keeps its name
+      const recycled = match ?? [...unused.keys()].find(({ addressType }) => addressType === each.addressType);
+      if (recycled !== undefined) unused.delete(recycled);
+      if (source !== undefined) await this.#reconcileSlices(key, source, { desired: each, existing: recycled, client });
     }
     for (const slice of unused.keys()) await this.#remove(key, slice, client);
   }
@@ -120,19 +120,17 @@ export class EndpointSliceMirroringController implements Controller {
       Object.entries(source.metadata?.annotations ?? {}).filter(([name]) => !excludedAnnotations.has(name)),
     );
     if (existing !== undefined) {
-      const comparable = ({
-        endpoints,
-        metadata,
-      }: EndpointSlice | { endpoints: readonly Endpoint[]; metadata: EndpointSlice['metadata'] }) =>
+      const comparable = ({ endpoints, ports, metadata }: Pick<EndpointSlice, 'endpoints' | 'ports' | 'metadata'>) =>
         JSON.stringify([
           endpoints ?? [],
+          portsText(ports),
           Object.entries(metadata?.labels ?? {}).sort(),
           Object.entries(metadata?.annotations ?? {}).sort(),
         ]);
-      if (comparable(existing) !== comparable({ endpoints: desired.endpoints, metadata: { labels, annotations } }))
+      if (comparable(existing) !== comparable({ ...desired, metadata: { labels, annotations } }))
         await client.update(endpointSlices, {
           ...withTypeMeta(endpointSlices, existing),
-          endpoints: desired.endpoints,
+          ...desired,
           metadata: { ...existing.metadata, labels, annotations },
         });
       return;
@@ -183,7 +181,8 @@ const portsText = (ports: readonly EndpointPort[] | undefined) =>
 const idOf = ({ addressType, ports }: DesiredEndpointSlice | EndpointSlice) => `${addressType} ${portsText(ports)}`;
 
 const toEndpoint = ({ ip, hostname, nodeName, targetRef }: EndpointAddress, ready: boolean): Endpoint => ({
-  addresses: [ip],
+  // Endpoints may have a notation with leading zeros, which EndpointSlices reject
+  addresses: [parseIPSloppy(ip)?.canonical ?? ip],
   conditions: { ready },
   ...(hostname !== undefined && { hostname }),
   ...(nodeName !== undefined && { nodeName }),

@@ -17,6 +17,7 @@ import { usesTopologyHints, withHints } from './traffic-distribution.ts';
 import { TriggerTimeTracker, withTrigger } from './trigger-time-tracker.ts';
 import { allocateHints, topologyText, TopologyHintsFailure, zoneCpuRatios, type ZoneCpuRatios } from './topology-cache.ts';
 import { isNamespaceTerminating } from '../../errors/namespace-terminating.ts';
+import { withErrorPrefix } from '../../errors/with-error-prefix.ts';
 import { withFailureEvent } from '../../errors/failure-event.ts';
 
 const byService = 'slices-of-service';
@@ -116,9 +117,15 @@ export class EndpointSliceController implements Controller {
     const plan = planSlices(service, { families: familiesOf(service), groups }, { existing, maxEndpoints });
     // the garbage collector may delete the slices of a Service that ends, for example after the cleanup of its load balancer, while they are replaced
     if (service.metadata?.deletionTimestamp === undefined)
-      for (const slice of plan.create) await this.#createSlice(slice, { key, trigger, client });
-    for (const slice of plan.update) await client.update(endpointSlices, withTriggerTime(slice, trigger));
-    for (const slice of plan.remove) await this.#deleteSlice(key, slice, client);
+      for (const slice of plan.create)
+        await withErrorPrefix(`failed to create EndpointSlice for Service ${key}`, () =>
+          this.#createSlice(slice, { key, trigger, client }),
+        );
+    const nameOf = ({ metadata }: EndpointSlice) => `${metadata?.name} EndpointSlice for Service ${key}`;
+    for (const slice of plan.update)
+      await withErrorPrefix(`failed to update ${nameOf(slice)}`, () => client.update(endpointSlices, withTriggerTime(slice, trigger)));
+    for (const slice of plan.remove)
+      await withErrorPrefix(`failed to delete ${nameOf(slice)}`, () => this.#deleteSlice(key, slice, client));
     if (errors.length > 0) throw new Error(errors.length === 1 ? errors[0] : `[${errors.join(', ')}]`);
   }
 

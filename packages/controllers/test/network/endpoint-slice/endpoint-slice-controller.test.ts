@@ -1,4 +1,5 @@
 import { endpoints, endpointSlices, nodes, pods, services } from '@oarlock/api/resources';
+import { failure } from '@oarlock/api/status';
 import type { Endpoints, Pod, Service } from '@oarlock/api/types/core-v1';
 import endpointSlice from '@oarlock/controllers/network/endpoint-slice/endpoint-slice-controller';
 import endpointsLoop from '@oarlock/controllers/network/endpoints/endpoints-controller';
@@ -75,6 +76,16 @@ describe('EndpointSliceController', () => {
     life.api.seed(nodes, { ...n1, metadata: { name: 'gone' } });
     await life.clock.settle();
     expect(slices(life.api).flatMap(({ endpoints: some }) => some ?? [])).toHaveLength(2);
+  });
+
+  it('reports which slice could not be written', async () => {
+    const life = await runControllers([endpointSlice], { ...plain, seed: (memory) => memory.seed(pods, pod('p', ['10.0.0.1'])) });
+    life.api.failNext({ verb: 'create', resource: endpointSlices }, failure('Forbidden', 'no'));
+    await life.api.client().create(services, service({ selector: { app: 'web' } }));
+    await life.clock.settle();
+    expect(life.messages('FailedToUpdateEndpointSlices')).toEqual([
+      'Error updating Endpoint Slices for Service d/web: failed to create EndpointSlice for Service d/web: no',
+    ]);
   });
 
   it('publishes pods of nodes that do not exist for publishNotReadyAddresses', async () => {
@@ -353,6 +364,29 @@ describe('EndpointSliceMirroring', () => {
     await api.client().delete(endpoints, at('web'));
     await clock.settle();
     expect(slices(api)).toEqual([]);
+  });
+
+  it('keeps the name of a slice when the ports change, and writes addresses in canonical form', async () => {
+    const { api, clock } = await runControllers([mirroring], plain);
+    await api.client().create(services, service());
+    await api.client().create(endpoints, byHand(['010.01.2.3']));
+    await clock.settle();
+    const [before] = slices(api);
+    expect(before?.endpoints).toMatchObject([{ addresses: ['10.1.2.3'] }]);
+    const [subset] = byHand(['10.1.2.3']).subsets ?? [];
+    await api.client().patch(endpoints, at('web'), 'merge', { subsets: [{ ...subset, ports: [{ name: 'http', port: 9090 }] }] });
+    await clock.settle();
+    expect(slices(api)).toMatchObject([{ metadata: { name: before?.metadata?.name }, ports: [{ port: 9090 }] }]);
+  });
+
+  it('reports no Event when a slice cannot be written', async () => {
+    const life = await runControllers([mirroring], plain);
+    life.api.failNext({ verb: 'create', resource: endpointSlices }, failure('Forbidden', 'no'));
+    await life.api.client().create(services, service());
+    await life.api.client().create(endpoints, byHand(['10.1.2.3']));
+    await life.clock.advance(60_000);
+    expect(life.messages('FailedToUpdateEndpointSlices')).toEqual([]);
+    expect(slices(life.api)).toHaveLength(1);
   });
 
   it('does not mirror Endpoints that are managed or opt out', async () => {
