@@ -365,22 +365,6 @@ const rows: readonly EventRow[] = [
   },
   {
     controller: mirroring,
-    scenario: 'if the mirroring of Endpoints fails',
-    seed: (api) => {
-      api.seed(services, service({ ports: [{ port: 80 }] }));
-      api.seed(endpoints, newObject(endpoints, undefined, { subsets: [{ addresses: addresses(1) }] }));
-      api.failNext({ verb: 'create', resource: endpointSlices }, broken);
-    },
-    expected: [
-      'endpoint-slice-mirroring-controller',
-      'Endpoints x',
-      'Warning',
-      'FailedToUpdateEndpointSlices',
-      /^Error updating Endpoint Slices for Endpoints d\/x: .*no disk$/,
-    ],
-  },
-  {
-    controller: mirroring,
     scenario: 'if addresses are skipped',
     seed: (api) => {
       api.seed(services, service({ ports: [{ port: 80 }] }));
