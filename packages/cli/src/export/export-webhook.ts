@@ -160,7 +160,7 @@ The image contains only \`image/server.cjs\`: the plugin and its server. It runs
 To run it without a cluster${needsClient ? ' (but with a kubeconfig of one)' : ''}:
 
 \`\`\`sh
-node image/server.cjs --port 8443 --address 127.0.0.1 --config config.json --tls tls${needsClient ? ' --kubeconfig FILE' : ''}
+node image/server.cjs --port ${listensAt(exported)} --address 127.0.0.1 --config config.json --tls tls${needsClient ? ' --kubeconfig FILE' : ''}
 \`\`\`
 
 The certificate is valid for ten years. The key of its CA was deleted; another export creates a new CA and certificate. If the certificate in the

@@ -50,10 +50,10 @@ export async function status(options: StatusOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   const state = await readProcessState(dataDir);
   if (state === undefined) throw new CommandError(`no cluster is running in ${dataDir}`);
-  const facts = { ...processStatus(state), ...(state.roles.includes('apiserver') && (await serverStatus(dataDir))) };
+  const known: Status = { ...processStatus(state), ...(state.roles.includes('apiserver') && (await serverStatus(dataDir))) };
+  const problem = problemOf(known);
   // also what is known of a process whose API server fails
-  await printFacts(options.output, facts, textOf);
-  const problem = problemOf(facts);
+  await printFacts(options.output, { ...known, ready: known.ready && problem === undefined }, textOf);
   if (problem !== undefined) throw new CommandError(problem);
 }
 
@@ -127,7 +127,7 @@ async function nodesWithoutIsolation(client: Client): Promise<ApiServerStatus['n
 }
 
 export function textOf({ pid, roles, ready, server, apiServer, cluster }: Status): string {
-  const head = `process ${pid}: ${roles.join(', ')}; ${ready ? 'ready' : 'starting'}; ${server}`;
+  const head = `process ${pid}: ${roles.join(', ')}; ${ready ? 'ready' : 'not ready'}; ${server}`;
   if (apiServer === undefined) return head;
   const { checks, plugins, nodesWithoutIsolation } = apiServer;
   return [

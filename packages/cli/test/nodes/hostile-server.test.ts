@@ -87,7 +87,11 @@ it.each([
     { '/oarlock/v1/join': { ...joined, cluster: { ...cluster, dnsServiceIP: '', components: 7 } } },
     malformed,
   ],
-  ['the CA of another cluster', { '/oarlock/v1/join': { ...joined, ca: otherCa.certificate } }, 'x509: certificate signed by unknown authority'],
+  [
+    'the CA of another cluster',
+    { '/oarlock/v1/join': { ...joined, ca: otherCa.certificate } },
+    'x509: certificate signed by unknown authority',
+  ],
   ['a certificate of another key', { [requests]: signed(anotherNode.certificate) }, 'the signer returned the certificate of another key'],
   ['another text as certificate', { [requests]: signed('text') }, 'the signer returned no certificate in PEM'],
 ])('a node does not join with %s', async (_, hostile, message) => {

@@ -35,6 +35,7 @@ const facts = { pid: 7, roles: ['kubelet'], ready: true, server: 'https://127.0.
 
 it('prints the process alone without an API server', () => {
   expect(textOf(facts)).toBe('process 7: kubelet; ready; https://127.0.0.1:6443');
+  expect(textOf({ ...facts, ready: false })).toBe('process 7: kubelet; not ready; https://127.0.0.1:6443');
 });
 
 it('prints checks, plugins with their faults, and nodes without isolation', () => {
