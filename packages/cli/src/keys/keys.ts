@@ -162,7 +162,11 @@ export async function rotateCa(name: AuthorityName, step: AuthorityStep, options
   const { dataDir } = options;
   if (areKeysShared(dataDir)) {
     await withSharedKeys(options, async (rotation) => {
-      if (name === 'ca' && step === 'end') requireRenewedNodes(await rotation.nodes(await rotation.status()));
+      if (name === 'ca' && step === 'end') {
+        const keys = await rotation.status();
+        // servers that have not applied the step before reject this one, and nodes renew their certificates only then
+        if (keys.pending.ca.end.length === 0) requireRenewedNodes(await rotation.nodes(keys));
+      }
       await rotation.step(name, step);
       return rotation.whenApplied();
     });
