@@ -29,10 +29,11 @@ export function conformToSchema<T>(schema: Schema, value: T, known?: unknown): T
 /**
  * Returns the value as `conformToSchema` does, but with the messages and the integer conversion of apimachinery's unstructured converter, which
  * decodes the result of a strategic merge patch.
+ * @param known as for `conformToSchema`
  * @throws UnmarshalTypeError for a value of the wrong type
  */
-export function conformUnstructured<T>(schema: Schema, value: T): T {
-  return new SchemaWalk('converter').visit(schema, value, schema, 0) as T;
+export function conformUnstructured<T>(schema: Schema, value: T, known?: unknown): T {
+  return new SchemaWalk('converter', known).visit(schema, value, schema, 0) as T;
 }
 
 /** Returns the value as `conformToSchema` does, but leaves values of the wrong type unchanged. */

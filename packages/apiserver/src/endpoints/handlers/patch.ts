@@ -150,7 +150,7 @@ export function applyPatch(
     else checkTypeMeta(result, kind.gvk);
   }
   try {
-    object = decodePatched(result, kind, type === 'strategic');
+    object = decodePatched(result, kind, { old, isStrategic: type === 'strategic' });
   } catch (error) {
     if (!(error instanceof Error)) throw error;
     throw rejection(error.message);

@@ -25,14 +25,21 @@ export function decodeBody<T extends KubeObject = KubeObject>(body: unknown, { g
   return copyFields(conformToSchema<T>(body as unknown as T, { gvk, schema }, known), { kind: gvk.kind, apiVersion });
 }
 
+/** The object that was patched, of which the result shares what the patch did not change, and whether the patch was a strategic merge patch. */
+export interface PatchedFrom {
+  readonly old: KubeObject;
+  readonly isStrategic: boolean;
+}
+
 /**
  * Decodes the result of a patch: of a strategic merge patch as apimachinery's unstructured converter does, of others as JSON.
  * @throws UnmarshalTypeError, StatusError BadRequest if the result does not conform
  */
-export function decodePatched(patched: unknown, { gvk, schema }: BodyOptions, isStrategic: boolean): KubeObject {
+export function decodePatched(patched: unknown, { gvk, schema }: BodyOptions, { old, isStrategic }: PatchedFrom): KubeObject {
   const apiVersion = requireKind(patched, { gvk, schema });
   const decode = isStrategic ? conformUnstructured : convertBySchema;
-  const object = schema === undefined ? conformToSchema(patched as KubeObject, { gvk, schema }) : decode(schema, patched as KubeObject);
+  const object =
+    schema === undefined ? conformToSchema(patched as KubeObject, { gvk, schema }) : decode(schema, patched as KubeObject, old);
   return copyFields(object, { kind: gvk.kind, apiVersion });
 }
 
