@@ -27,9 +27,7 @@ export function conformToSchema<T>(schema: Schema, value: T, known?: unknown): T
 }
 
 /**
- * Returns the value as `conformToSchema` does, but with the messages and the integer conversion of apimachinery's unstructured converter, which
- * decodes the result of a strategic merge patch.
- * @param known as for `conformToSchema`
+ * As `conformToSchema`, but with the messages and integers of apimachinery's unstructured converter, which decodes results of strategic merge patches.
  * @throws UnmarshalTypeError for a value of the wrong type
  */
 export function conformUnstructured<T>(schema: Schema, value: T, known?: unknown): T {
