@@ -68,6 +68,7 @@ else {
   let informers: SharedInformerFactory;
   let policies: NftablesPolicies;
   const children: ChildProcess[] = [];
+  const links: string[] = [];
 
   beforeEach(() => {
     api = memoryApi({ clock: new FakeClock() });
@@ -84,6 +85,8 @@ else {
     policies.startForNode('here');
   });
   afterEach(async () => {
+    // the kernel removes those of an ended namespace later
+    for (const link of links.splice(0)) Node.here().ip('link', 'del', link);
     for (const child of children.splice(0)) {
       child.kill('SIGKILL');
       if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
@@ -99,6 +102,7 @@ else {
     children.push(child);
     child.stdin.write('up\n');
     await once(child.stdout, 'data'); // the echoed line proves that the namespace exists
+    links.push(`end${at}`);
     await cable(node, `end${at}`, child.pid ?? 0, [`10.98.0.${at}`, `fd00:98::${at}`], [`10.98.1.${at}`, `fd00:98:1::${at}`]);
     const netns = `/proc/${child.pid}/ns/net`;
     const inside = linkOf('nsenter', `--net=${netns}`).find(({ ifname }) => ifname === 'eth0')?.address ?? '';

@@ -34,6 +34,7 @@ else
     let informers: SharedInformerFactory;
     let policies: NftablesPolicies;
     const children: ChildProcess[] = [];
+    const links: string[] = [];
 
     beforeEach(async () => {
       api = memoryApi({ clock: new FakeClock() });
@@ -45,6 +46,8 @@ else
       policies.startForNode('here');
     });
     afterEach(async () => {
+      // the kernel removes those of an ended namespace later
+      for (const link of links.splice(0)) Node.here().ip('link', 'del', link);
       for (const child of children.splice(0)) {
         child.kill('SIGKILL');
         if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
@@ -62,6 +65,7 @@ else
       const received: string[] = [];
       await once(lines, 'line');
       lines.on('line', (line) => received.push(line));
+      links.push(`end${at}`);
       await cable(node, `end${at}`, child.pid ?? 0, [`10.98.0.${at}`, `fd00:98::${at}`], [`10.98.1.${at}`, `fd00:98:1::${at}`]);
       const until = async (text: string) => {
         while (!received.includes(text)) await once(lines, 'line');
