@@ -8,6 +8,8 @@ const orphan = { spec: { containers: [container()] } };
 /** An existing pod is adopted, and released when it no longer matches. */
 async function adopts(space: Space, plural: Plural, owner: string, body: object): Promise<void> {
   await space.create('pods', 'orphan', orphan, { labels });
+  // as upstream's test: a controller that does not know the pod yet would create one, and then may delete either
+  await space.until('pods', 'the orphan ready', (pods) => pods.some((pod) => named('orphan')(pod) && ready(pod)));
   await space.create(plural, owner, body);
   await space.until('pods', 'the orphan adopted', (pods) => pods.find(named('orphan'))?.metadata.ownerReferences?.[0]?.name === owner);
 }
