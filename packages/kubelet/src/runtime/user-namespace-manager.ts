@@ -82,11 +82,13 @@ export class UserNamespaceManager {
   }
 
   async #loadAllocations(): Promise<void> {
-    const parts = await readdir(this.#paths.pods).catch((error: NodeJS.ErrnoException) => {
+    const entries = await readdir(this.#paths.pods, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return [];
       throw error;
     });
-    for (const part of parts) {
+    for (const entry of entries) {
+      if (!entry.isDirectory()) continue;
+      const part = entry.name;
       const text = await readIfExists(join(this.#paths.pods, part, fileName));
       const range = text === undefined ? undefined : rangeIn(text);
       if (range !== undefined) this.#allocate(part, range);

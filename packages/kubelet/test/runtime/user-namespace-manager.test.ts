@@ -48,6 +48,12 @@ describe('UserNamespaceManager', () => {
     expect(await first(after, 'd')).toBe(65_536);
   });
 
+  it('ignores files beside the directories of pods', async () => {
+    await first(new UserNamespaceManager(paths), 'a');
+    await writeFile(join(paths.pods, 'notes'), '');
+    expect(await first(new UserNamespaceManager(paths), 'b')).toBe(131_072);
+  });
+
   it('allocates no range while the stored ones cannot be read', async () => {
     const users = new UserNamespaceManager(paths);
     const unreadable = join(paths.pod('a'), 'userns');
