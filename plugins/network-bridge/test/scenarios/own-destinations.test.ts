@@ -1,15 +1,10 @@
-import { execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFileSync } from 'node:child_process';
+import { listenForDatagrams } from '@oarlock/testing/network/datagram-listener';
 import { datagram, sendFrame } from '@oarlock/testing/network/frames';
 import { inNetworkNamespace, isInNetworkNamespace } from '@oarlock/testing/network/network-namespace';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openBridge, type BridgeFixture } from '../support/bridge-fixture.ts';
 
-/** Joins the multicast groups of the attacks, prints that it listens, and each message until `end`. */
-const listener = (family: 4 | 6) => `
-  const socket = require('node:dgram').createSocket('udp${family}');
-  socket.on('message', (text) => { console.log(String(text)); if (String(text) === 'end') process.exit(0); });
-  socket.bind(9000, () => { socket.addMembership('${family === 4 ? '239.1.2.3' : 'ff05::1:3'}', '${family === 4 ? '0.0.0.0' : '::%eth0'}'); console.log('ready'); });`;
 const networks = [
   {
     family: 4,
@@ -68,18 +63,10 @@ else
     }
     /** Listens in the target. Returns a function that sends the message `end` and returns the output. */
     async function listen(end = () => send('end', target?.link ?? '', target?.address ?? '')): Promise<() => Promise<string>> {
-      const netns = target?.netns;
-      const child = spawn('nsenter', [`--net=${netns}`, process.execPath, '-e', listener(family)], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      });
-      const received: string[] = [];
-      child.stdout.setEncoding('utf8').on('data', (text: string) => received.push(text));
-      const closed = once(child, 'close');
-      await once(child.stdout, 'data');
+      const output = await listenForDatagrams(target?.netns ?? '', family);
       return async () => {
         end();
-        await closed;
-        return received.join('');
+        return output();
       };
     }
     const send = (text: string, link: string, address: string, vlan?: number) => {

@@ -1,15 +1,9 @@
-import { execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFileSync } from 'node:child_process';
+import { listenForDatagrams } from '@oarlock/testing/network/datagram-listener';
 import { datagram, fragments, sendFrame } from '@oarlock/testing/network/frames';
 import { inNetworkNamespace, isInNetworkNamespace } from '@oarlock/testing/network/network-namespace';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openCalico, type CalicoFixture } from '../support/calico-fixture.ts';
-
-/** Prints that it listens, and each message until `end`. */
-const listener = (family: 4 | 6) => `
-  const socket = require('node:dgram').createSocket('udp${family}');
-  socket.on('message', (text) => { console.log(String(text)); if (String(text) === 'end') process.exit(0); });
-  socket.bind(9000, () => console.log('ready'));`;
 
 const hostLink = 'ee:ee:ee:ee:ee:ee';
 
@@ -35,13 +29,7 @@ else
       const opened = (fixture = await openCalico({ node: { podCIDRs: [range], clusterCIDRs: [range] } }));
       await opened.driver.setup(opened.node);
       const [good, bad, target] = [await attach(opened, 'good'), await attach(opened, 'bad'), await attach(opened, 'target')];
-      const child = spawn('nsenter', [`--net=${target.netns}`, process.execPath, '-e', listener(family)], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      });
-      const received: string[] = [];
-      child.stdout.setEncoding('utf8').on('data', (text: string) => received.push(text));
-      const closed = once(child, 'close');
-      await once(child.stdout, 'data');
+      const output = await listenForDatagrams(target.netns, family);
       const frame = (from: typeof good, text: string) =>
         datagram({
           from: { link: from.link, address: good.address, port: 5000 },
@@ -55,7 +43,6 @@ else
       sendFrame(good.netns, honest[0]);
       for (const fragment of [whole, whole2]) sendFrame(good.netns, fragment);
       sendFrame(good.netns, frame(good, 'end'));
-      await closed;
-      expect(received.join('')).toBe('ready\nbegin-honest-end\nend\n');
+      expect(await output()).toBe('ready\nbegin-honest-end\nend\n');
     });
   });

@@ -1,15 +1,10 @@
-import { execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFileSync } from 'node:child_process';
+import { listenForDatagrams } from '@oarlock/testing/network/datagram-listener';
 import { datagram, sendFrame } from '@oarlock/testing/network/frames';
 import { inNetworkNamespace, ip, isInNetworkNamespace } from '@oarlock/testing/network/network-namespace';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openCalico, type CalicoFixture } from '../support/calico-fixture.ts';
 
-/** Joins a multicast group, prints that it listens, and each message until `end`. */
-const listener = (family: 4 | 6) => `
-  const socket = require('node:dgram').createSocket('udp${family}');
-  socket.on('message', (text) => { console.log(String(text)); if (String(text) === 'end') process.exit(0); });
-  socket.bind(9000, () => { socket.addMembership('${family === 4 ? '239.1.2.3' : 'ff05::1:3'}', '${family === 4 ? '0.0.0.0' : '::%eth0'}'); console.log('ready'); });`;
 /** The addresses of the attacks, with the link address of frames to groups: each is also sent in a frame for the node. */
 const networks = [
   {
@@ -65,13 +60,7 @@ else {
 
     it('do not arrive at another pod of the node', async () => {
       const [sender, target] = [await attach('sender'), await attach('target')];
-      const child = spawn('nsenter', [`--net=${target.netns}`, process.execPath, '-e', listener(family)], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      });
-      const received: string[] = [];
-      child.stdout.setEncoding('utf8').on('data', (text: string) => received.push(text));
-      const closed = once(child, 'close');
-      await once(child.stdout, 'data');
+      const output = await listenForDatagrams(target.netns, family);
       const send = (text: string, link: string, address: string) => {
         const from = { link: sender.link, address: sender.address, port: 5000 };
         sendFrame(sender.netns, datagram({ from, to: { link, address, port: 9000 }, text }));
@@ -80,8 +69,7 @@ else {
       // the node forwards no packet from a frame for a group (RFC 1812, section 5.3.4)
       for (const [, link] of groups) send(`the address of the pod in a frame to ${link}`, link, target.address);
       send('end', node, target.address);
-      await closed;
-      expect(received.join('')).toBe('ready\nend\n');
+      expect(await output()).toBe('ready\nend\n');
     });
   });
 }
