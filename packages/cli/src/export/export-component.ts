@@ -56,7 +56,7 @@ export async function exportComponent(
   await writeExport(files, { output: options.output, image: exported.image, rules: exported.rules });
 }
 
-const describeRule = ({ verbs, resources = [], resourceNames }: PolicyRule): string =>
+const describePermissions = ({ verbs, resources = [], resourceNames }: PolicyRule): string =>
   `${verbs.join(', ')} ${resources.join(', ')}${resourceNames === undefined ? '' : ` named ${resourceNames.join(', ')}`}`;
 
 function readme(exported: ExportedComponent, plugin: Plugin): string {
@@ -66,7 +66,7 @@ function readme(exported: ExportedComponent, plugin: Plugin): string {
       ? 'The leader reconciles'
       : `The leader schedules the pods with \`schedulerName: ${schedulerName}\`, with Kubernetes' own plugins and this one`;
   const roles = kind === 'scheduler' ? ' It has the ClusterRoles `system:kube-scheduler` and `system:volume-scheduler`.' : '';
-  const access = rules.length === 0 ? '' : ` It may ${rules.map(describeRule).join('; ')}.`;
+  const access = rules.length === 0 ? '' : ` It may ${rules.map(describePermissions).join('; ')}.`;
   return `# ${name}
 
 The Oarlock plugin \`${plugin.id}\` as a ${kind} for any Kubernetes.

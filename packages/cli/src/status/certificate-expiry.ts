@@ -10,10 +10,6 @@ const connectTimeoutMs = 3_000;
 /** Returns the end of a certificate (PEM) in milliseconds since the epoch. */
 export const expiryOf = (pem: string): number => Date.parse(new X509Certificate(pem).validTo);
 
-/** Returns the certificates of a PEM bundle. */
-export const certificatesIn = (pem: string): readonly string[] =>
-  pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
-
 export interface TlsServer {
   readonly host: string;
   readonly port: number;

@@ -1,12 +1,13 @@
 import { isStatus } from '@oarlock/api/status';
 import { leases } from '@oarlock/api/resources';
+import { certificatesOf } from '@oarlock/cluster/pki/ca-hash';
 import { serversPath, type ServerWithMember } from '@oarlock/cluster/servers/server-plugins';
 import { skewNotices } from '@oarlock/cluster/servers/version-skew';
 import type { RemoteAccess } from '@oarlock/cluster/remote-access';
 import type { Client } from '@oarlock/spi/client';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import { formatTable } from '../common/format-table.ts';
-import { certificatesIn, describeExpiry, expiryOf, presentedExpiry } from './certificate-expiry.ts';
+import { describeExpiry, expiryOf, presentedExpiry } from './certificate-expiry.ts';
 import { age, nodeRows, readNodes, type NodeStatus } from './node-table.ts';
 
 /** Components of which one leads, by the names of their Leases. */
@@ -40,7 +41,7 @@ export interface ClusterStatus {
 export async function readClusterStatus({ client, server, ca }: RemoteAccess, kubeconfigFile: string): Promise<ClusterStatus> {
   const { options } = await loadKubeconfig(kubeconfigFile, { environment: process.env });
   const iso = (pem: string) => new Date(expiryOf(pem)).toISOString();
-  const authorities = certificatesIn(ca).map((pem, index) => ({ name: index === 0 ? 'CA' : `CA ${index + 1}`, expiresAt: iso(pem) }));
+  const authorities = certificatesOf(ca).map((pem, index) => ({ name: index === 0 ? 'CA' : `CA ${index + 1}`, expiresAt: iso(pem) }));
   const own = options.cert === undefined ? [] : [{ name: 'client of the kubeconfig', expiresAt: iso(options.cert) }];
   const [servers, leaders, nodes] = await Promise.all([readServers(client, server), readLeaders(client), readNodes(client)]);
   return { servers, leaders, nodes, certificates: [...authorities, ...own], skew: skewNotices(servers, nodes) };
