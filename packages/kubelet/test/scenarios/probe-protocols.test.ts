@@ -1,7 +1,9 @@
 import { createServer as createHttp, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createServer as createHttp2, type Http2Server } from 'node:http2';
+import { once } from 'node:events';
+import { createServer as createHttp2, type Http2Server, type ServerHttp2Stream } from 'node:http2';
 import { createServer as createTcp, type AddressInfo } from 'node:net';
 import { systemClock } from '@oarlock/primitives/clock';
+import { FakeClock } from '@oarlock/testing/fake-clock';
 import { afterEach, describe, expect, it } from 'vitest';
 import { probeGrpc } from '../../src/probes/grpc-probe.ts';
 import { httpTarget, probeHttp } from '../../src/probes/http-probe.ts';
@@ -131,18 +133,29 @@ describe('probe protocols', () => {
   });
 
   it('gRPC: a server that cannot be reached, does not answer or ends the call fails the probe', async () => {
-    const within50ms = (port: number) => probeGrpc({ host: '127.0.0.1', port, service: '' }, { ...options, timeoutMs: 50 });
+    const clock = new FakeClock();
+    const within50ms = (port: number) => probeGrpc({ host: '127.0.0.1', port, service: '' }, { ...options, clock, timeoutMs: 50 });
     const closedPort = await closed();
-    expect((await within50ms(closedPort)).output).toBe(
+    const unreachable = within50ms(closedPort);
+    await clock.advance(50);
+    expect((await unreachable).output).toBe(
       `timeout: failed to connect service "127.0.0.1:${closedPort}" within 50ms: context deadline exceeded`,
     );
+    /** Resolves when the client has processed the settings of the server, which were sent before the ping. */
+    const connected = (stream: ServerHttp2Stream) =>
+      new Promise<void>((resolve) => {
+        stream.on('error', () => {}).session?.ping(() => resolve());
+      });
     const silent = createHttp2();
-    silent.on('stream', (stream) => stream.on('error', () => {}));
-    expect((await within50ms(await listen(silent))).output).toBe('timeout: health rpc did not complete within 50ms');
+    const arrived = once(silent, 'stream');
+    const unanswered = within50ms(await listen(silent));
+    const [stream] = (await arrived) as [ServerHttp2Stream];
+    await connected(stream);
+    await clock.advance(50);
+    expect((await unanswered).output).toBe('timeout: health rpc did not complete within 50ms');
     const ending = createHttp2();
-    ending.on('stream', (stream) => {
-      stream.on('error', () => {});
-      stream.session?.destroy();
+    ending.on('stream', (ended) => {
+      void connected(ended).then(() => ended.session?.destroy());
     });
     const port = await listen(ending);
     expect((await probeGrpc({ host: '127.0.0.1', port, service: '' }, options)).output).toMatch(
