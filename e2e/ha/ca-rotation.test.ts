@@ -63,8 +63,8 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       await until('the step has begun', async () => command.ended || (await states()).join('|') !== before, { everyMs: 1 });
       const when = command.ended ? 'after its end' : 'before its end';
       await Promise.all([command.stop('SIGKILL'), at(0).daemon.stop('SIGKILL')]);
-      const written = (await states()).map((pem) => certificatesOf(pem).length).join();
-      console.log(`killed the command ${step} ${when}; certificates of ca, ca-next, ca-former and ca-removed: ${written}`);
+      const fileCounts = (await states()).map((pem) => certificatesOf(pem).length).join();
+      console.log(`killed the command ${step} ${when}; certificates of ca, ca-next, ca-former and ca-removed: ${fileCounts}`);
       await at(0).start();
       await untilValue(
         `the step ${step} is taken`,
