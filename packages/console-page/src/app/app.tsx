@@ -31,6 +31,8 @@ interface State {
   readonly error?: unknown;
   /** Why the user has to sign in again. */
   readonly notice?: string;
+  /** Where the user who has signed out can sign out at the OIDC provider. */
+  readonly logoutUrl?: string;
 }
 
 /** Returns a session without its user. */
@@ -90,11 +92,11 @@ export function App() {
     return () => removeEventListener('hashchange', onHashChange);
   }, []);
 
-  const { session, resources, features, error, notice } = state;
+  const { session, resources, features, error, notice, logoutUrl } = state;
   if (error !== undefined) return <main class="alone"><ErrorMessage error={error} onRetry={() => location.reload()} /></main>;
   if (session === undefined) return <main class="alone" aria-busy="true"><p>{text.connection.connecting}</p></main>;
   if (session.user === undefined)
-    return <SignIn client={client} onlyLink={session.signIn === 'link'} {...(session.oidc && { provider: session.oidc.name })} {...(notice !== undefined && { notice })} onSignedIn={(signedIn) => void enter({ ...session, ...signedIn })} />;
+    return <SignIn client={client} onlyLink={session.signIn === 'link'} {...(session.oidc && { provider: session.oidc.name })} {...(notice !== undefined && { notice })} {...(logoutUrl !== undefined && { logoutUrl })} onSignedIn={(signedIn) => void enter({ ...session, ...signedIn })} />;
   if (resources === undefined || features === undefined) return <main class="alone" aria-busy="true"><p>{text.connection.connecting}</p></main>;
   const context: AppContext = {
     client,
@@ -108,7 +110,7 @@ export function App() {
   };
   return (
     <AppContextProvider.Provider value={context}>
-      <Frame onSignedOut={() => setState({ session: signedOut(session) })} />
+      <Frame onSignedOut={(result) => setState({ session: signedOut(session), ...(result.logoutUrl !== undefined && { logoutUrl: result.logoutUrl }) })} />
       <Toasts toasts={toasts} onClose={closeToast} />
     </AppContextProvider.Provider>
   );

@@ -9,6 +9,7 @@ import { HelpDialog } from './help-dialog.tsx';
 import { useKeys } from './keyboard.ts';
 import { matchPath, parseLocation, type Location } from './router.ts';
 import { SearchDialog } from './search-dialog.tsx';
+import type { SignedOut } from './session.ts';
 import { ThemeSelect } from './theme-select.tsx';
 import { UserMenu } from './user-menu.tsx';
 
@@ -23,7 +24,7 @@ function useLocation(): Location {
 }
 
 /** The frame around all views: navigation, search, user, and the view of the current address. */
-export function Frame({ onSignedOut }: { readonly onSignedOut: () => void }) {
+export function Frame({ onSignedOut }: { readonly onSignedOut: (result: SignedOut) => void }) {
   const { client, session, features } = useApp();
   const navigation = navigationOf(features);
   const current = useLocation();

@@ -44,6 +44,8 @@ export const text = {
     oidc: (provider: string) => `Sign in at ${provider}`,
     oidcFailed: 'The OIDC provider did not sign you in',
     ended: 'The session has ended. Sign in again.',
+    signedOut: 'You are signed out of the console, but not at the OIDC provider.',
+    logout: (provider: string) => `Sign out at ${provider}`,
     failed: 'Sign-in failed',
     signedIn: (user: string) => `You are signed in as ${user}. Sign out first to use a link.`,
   },
