@@ -8,6 +8,7 @@ import { text } from '../text/en.ts';
 import { views } from '../views/registry.ts';
 import { SignIn } from '../views/sign-in/sign-in.tsx';
 import { App as AppContextProvider, type AppContext, type ToastKind } from './context.ts';
+import { useLatest } from './hooks.ts';
 import { loadAhead } from './load-ahead.ts';
 import { Frame } from './frame.tsx';
 import { parseLocation } from './router.ts';
@@ -81,6 +82,12 @@ export function App() {
       toast('error', notice);
     }
   };
+  const refreshResources = useLatest(() => {
+    discoverResources(client).then(
+      (found) => setState((last) => ({ ...last, resources: found })),
+      (failure: unknown) => toast('error', errorText(failure)),
+    );
+  });
   useEffect(() => {
     client.onUnauthorized = () => setState((last) => (last.session?.user === undefined ? last : { session: signedOut(last.session), notice: text.signIn.ended }));
     void begin();
@@ -105,7 +112,7 @@ export function App() {
     features,
     namespace,
     setNamespace,
-    refreshResources: () => void enter(session),
+    refreshResources,
     toast,
   };
   return (
