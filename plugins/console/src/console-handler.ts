@@ -175,7 +175,7 @@ export class ConsoleHandler implements PathHandler {
     };
   }
 
-  /** Ends the session. The response does not wait for the provider, which is told in the background. */
+  /** Ends the session. The response does not wait for the provider. */
   #signOut({ headers }: Credentials): PathResponse {
     const { sessions, oidc } = this.#options;
     const secret = sessionSecretOf(headers);

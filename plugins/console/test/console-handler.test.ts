@@ -78,8 +78,8 @@ describe('sign-in at an OIDC provider', () => {
   const body = { code: 'c', state: 's' };
   const withProvider = (oidc: Partial<ConsoleHandlerOptions['oidc']> = {}) => {
     const finish = async () => ({ identity: bob, credentials: { headers: {}, path: '/', bearerToken: 't' } });
-    const begun = { begin: async () => 'https://login.example/', finish, close: () => undefined };
-    const provider = { name: 'login.example', logoutUrl: undefined, ...begun, ...oidc };
+    const methods = { begin: async () => 'https://login.example/', finish, close: () => undefined };
+    const provider = { name: 'login.example', logoutUrl: undefined, ...methods, ...oidc };
     handler = new ConsoleHandler({ ...options, oidc: provider });
   };
 

@@ -162,12 +162,12 @@ describe('the end of a session with a refresh token', () => {
     failed.answers[0]?.reject(new Error('no connection'));
     await ended;
     expect(failed.revoked).toEqual(['r1']);
-    const refused = open();
-    await refused.request(270);
-    const refusedEnd = refused.signOut();
-    refused.answers[0]?.reject(new GrantRejected('invalid_grant'));
-    await refusedEnd;
-    expect(refused.revoked).toEqual([]);
+    const withoutToken = open();
+    await withoutToken.request(270);
+    const endOfRejection = withoutToken.signOut();
+    withoutToken.answers[0]?.reject(new GrantRejected('invalid_grant'));
+    await endOfRejection;
+    expect(withoutToken.revoked).toEqual([]);
   });
 
   it('is not delayed and not prevented by a provider that fails', async () => {

@@ -17,7 +17,7 @@ export const sum = (values: readonly number[]): number => values.reduce((total, 
 
 /** Requests are read of at most this number of pods. */
 const maxPods = 2_000;
-/** The first page tells how many pods there are. It is small, because a list of a large cluster delays all other requests of the view in the server. */
+/** The first page contains the number of all pods. It is small, because a list of a large cluster delays all other requests of the view in the server. */
 const firstPageSize = 100;
 const pageSize = 500;
 
