@@ -199,7 +199,7 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       for (const certificate of await certificatesOfNode()) expect(isIssuedBy(certificate, second)).toBe(true);
       expect(await at(1).kubectl.run(['get', 'pod', 'far', '-o', 'jsonpath={.status.containerStatuses[0].restartCount}'])).toBe('0');
       const status = await at(2).oarlock('keys', 'status');
-      expect(status.match(/^server-\S+ .* no *$/gm)).toHaveLength(3);
+      expect(status.match(/^server-\S+ +Ready .* no *$/gm)).toHaveLength(3);
       await at(0).kubectl.run(['delete', 'pod', 'far']);
     });
   },
