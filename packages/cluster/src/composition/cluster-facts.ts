@@ -143,6 +143,10 @@ export function withRoleConfig(
     };
   if (planned.plugin.declares?.['proxyEnvironment'] === true)
     return { ...planned, config: { proxy: environmentProxy(process.env), ...(planned.config as object) } };
+  if (planned.plugin.declares?.['neverProxied'] === true) {
+    const { neverProxied = [] } = spec.settings.apiserver;
+    return { ...planned, config: { neverProxied, ...(planned.config as object) } };
+  }
   if (planned.name === csrSigner) {
     const days = certificateDays(spec);
     if (days === undefined) return planned;
