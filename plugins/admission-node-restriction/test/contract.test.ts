@@ -102,7 +102,8 @@ interface DnsSliceFields {
   readonly namespace?: string;
   readonly name?: string;
   readonly service?: string;
-  readonly hints?: object | undefined;
+  /** null: none. */
+  readonly hints?: object | null;
 }
 const dnsSlice = (node: string, more: DnsSliceFields = {}) => ({
   metadata: {
@@ -111,7 +112,9 @@ const dnsSlice = (node: string, more: DnsSliceFields = {}) => ({
     labels: { 'kubernetes.io/service-name': more.service ?? 'kube-dns' },
   },
   addressType: 'IPv4',
-  endpoints: [{ addresses: ['10.0.0.1'], nodeName: node, hints: 'hints' in more ? more.hints : { forNodes: [{ name: 'n1' }] } }],
+  endpoints: [
+    { addresses: ['10.0.0.1'], nodeName: node, ...(more.hints !== null && { hints: more.hints ?? { forNodes: [{ name: 'n1' }] } }) },
+  ],
 });
 
 const blocks = resource('network.oarlock.dev', 'v1', 'ipblocks', 'IPBlock', false);
@@ -426,7 +429,7 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
       ['endpoints of another Service', dnsSlice('n1', { service: 'metrics' }), /of the Service "kube-dns"/],
       ['an endpoint on another node', dnsSlice('n2'), /the same nodeName as the requesting node/],
       ...[
-        undefined,
+        null,
         { forNodes: [] },
         { forNodes: [{ name: 'n2' }] },
         { forNodes: [{ name: 'n1' }, { name: 'n2' }] },

@@ -86,7 +86,7 @@ else
       const enter = (...command: string[]) => execFileSync('nsenter', [`--net=${netns}`, ...command], { encoding: 'utf8' });
       enter('sysctl', '-qw', 'net.ipv6.conf.default.accept_dad=0');
       const ips = await network.connect(child.pid ?? 0);
-      const status = { phase: 'Running', podIP: ips[0], podIPs: ips.map((each) => ({ ip: each })) };
+      const status = { phase: 'Running', podIP: ips[0] ?? '', podIPs: ips.map((each) => ({ ip: each })) };
       api.seed(pods, { metadata: { namespace, name: app, uid: app, labels: { app } }, spec: { nodeName: 'here', containers: [] }, status });
       await api.settle();
       await policies.protect({ namespace, name: app, uid: app, labels: { app }, ips });
