@@ -40,6 +40,12 @@ export function oidc(stage: () => ConsoleStage, provider: () => OidcProvider): v
     await other.close();
     expect(provider().renewals).toBeGreaterThan(0);
     await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByText('You are signed out of the console, but not at the OIDC provider.').waitFor();
+    await expect.poll(() => provider().revocations).toBe(1);
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await page.getByRole('link', { name: `Sign out at ${provider().host}` }).click();
+    await page.getByText('Logout of console').waitFor();
+    await page.goBack();
     await page.getByRole('button', { name: `Sign in at ${provider().host}` }).waitFor();
     await page.reload();
     await page.getByRole('button', { name: `Sign in at ${provider().host}` }).waitFor();
