@@ -20,6 +20,7 @@ const benches = {
   'controllers-5000': outside('controllers-5000'),
   deployment: outside('deployment'),
   api: outside('api'),
+  reads: outside('reads'),
   memory: outside('memory'),
   watch: outside('watch'),
   workers: outside('workers'),

@@ -5,7 +5,7 @@ import type { Api } from '../../harness/api.ts';
 export class LoadGenerator {
   readonly #session: ClientHttp2Session;
 
-  constructor(api: Api) {
+  constructor(api: Pick<Api, 'server' | 'tls'>) {
     this.#session = connect(api.server, { ...api.tls, settings: { initialWindowSize: 1 << 20 } });
     this.#session.setMaxListeners(0);
   }
@@ -19,13 +19,13 @@ export class LoadGenerator {
     return this.request('PATCH', path, body, 'application/merge-patch+json');
   }
 
-  /** Resolves with the length of the body. @throws Error if the status is not 2xx */
+  /** Resolves with the length of the body. `type` is the media type of the body, or else of the response. @throws Error if the status is not 2xx */
   request(method: string, path: string, body?: string, type = 'application/json'): Promise<number> {
     return new Promise((resolve, reject) => {
       const stream = this.#session.request({
         [constants.HTTP2_HEADER_METHOD]: method,
         [constants.HTTP2_HEADER_PATH]: path,
-        accept: 'application/json',
+        accept: body === undefined ? type : 'application/json',
         ...(body !== undefined && { 'content-type': type }),
       });
       let status = 0;

@@ -71,7 +71,7 @@ export function everyView(stage: () => ConsoleStage): void {
       ['a page of an object', '#/o/core/v1/pods/default/hostile', 'Conditions', undefined],
       ['YAML', '#/o/core/v1/pods/default/hostile/yaml', 'Edit', undefined],
       ['events', '#/o/core/v1/pods/default/hostile/events', 'Started', undefined],
-      ['logs', '#/o/core/v1/pods/default/hostile/logs', '1 lines', undefined],
+      ['logs', '#/o/core/v1/pods/default/hostile/logs', '1 line', undefined],
       ['managed fields', '#/o/core/v1/pods/default/hostile/fields', 'spec.', undefined],
       ['the topology', '#/topology', 'What if this node is lost?', undefined],
       ['the flow of Services', '#/topology/services', 'ClusterIP', undefined],

@@ -3,7 +3,29 @@ import { accessibilityFaults, documentPage, openPage } from '../../harness/brows
 import { TcpRelay } from '../../harness/tcp-relay.ts';
 import type { ConsoleStage } from './stage.ts';
 
-/** Edits with a conflict, and loses the connection. */
+const gadgets = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'gadgets.example.com' },
+  spec: {
+    group: 'example.com',
+    scope: 'Namespaced',
+    names: { kind: 'Gadget', plural: 'gadgets', singular: 'gadget' },
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        additionalPrinterColumns: [{ name: 'Size', type: 'integer', jsonPath: '.spec.size' }],
+        schema: {
+          openAPIV3Schema: { type: 'object', properties: { spec: { type: 'object', properties: { size: { type: 'integer' } } } } },
+        },
+      },
+    ],
+  },
+};
+
+/** Shows resources, edits with a conflict, and loses the connection. */
 export function resources(stage: () => ConsoleStage): void {
   it('keeps the text of an edit that conflicts, and compares it with the newest version', async () => {
     await stage().cluster.kubectl.run(['create', 'configmap', 'edited', '--from-literal=a=1']);
@@ -43,6 +65,26 @@ export function resources(stage: () => ConsoleStage): void {
     expect(await accessibilityFaults(stage().page)).toEqual([]);
     await stage().cluster.kubectl.run(['patch', 'configmap', 'held', '--type=merge', '-p', '{"metadata":{"finalizers":null}}']);
     await stage().page.getByText('The object does not exist, or was deleted').waitFor();
+  });
+
+  it('shows resources that were defined after the page was opened', async () => {
+    await stage().goTo('#/resources');
+    await stage().page.getByRole('grid').getByText('ConfigMap', { exact: true }).waitFor();
+    await stage().cluster.kubectl.run(['create', '-f', '-'], { input: JSON.stringify(gadgets) });
+    await stage().cluster.kubectl.run(['wait', '--for=condition=Established', 'crd/gadgets.example.com', '--timeout=60s']);
+    await stage().cluster.kubectl.run(['create', '-f', '-'], {
+      input: JSON.stringify({ apiVersion: 'example.com/v1', kind: 'Gadget', metadata: { name: 'first' }, spec: { size: 3 } }),
+    });
+    await stage().goTo('#/r/example.com/v1/gadgets');
+    await stage().heading('Gadget');
+    await stage().page.getByText('1 object', { exact: true }).waitFor();
+    await stage().page.getByRole('grid').getByRole('gridcell', { name: '3', exact: true }).waitFor();
+    await stage().page.keyboard.press('/');
+    await stage().page.getByRole('combobox', { name: 'Search resources and views' }).fill('gadget');
+    await stage()
+      .page.getByRole('option', { name: /gadgets/ })
+      .waitFor();
+    await stage().page.keyboard.press('Escape');
   });
 
   it('finds objects of all kinds by a part of their name', async () => {

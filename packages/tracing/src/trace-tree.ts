@@ -7,7 +7,10 @@ export interface TreeNode {
   readonly wait: WaitTime | undefined;
 }
 export interface WaitTime {
+  /** Until the event of the write arrived. */
   readonly watchMs: number;
+  /** Until the work began, if its cause is not a write: a probe waits for the container that a pass started. */
+  readonly idleMs: number;
   readonly queueMs: number;
 }
 
@@ -30,15 +33,20 @@ export function buildTrees(spans: readonly RecordedSpan[]): readonly TreeNode[] 
 }
 
 /**
- * Returns the waiting time of a span that starts after its parent ended: first until the watch event arrived, then in the workqueue.
+ * Returns the waiting time of a span that starts after its parent ended: first until its cause arrived, by watch if the parent is a write, then in the workqueue.
  * Undefined if there was none.
  */
 function waitOf(span: RecordedSpan, parent: RecordedSpan): WaitTime | undefined {
   if (span.start < parent.end) return undefined;
   const enqueued = span.attributes['oarlock.enqueued_at'];
   const deliveredAt = typeof enqueued === 'number' ? Math.min(Math.max(enqueued, parent.end), span.start) : span.start;
-  return { watchMs: deliveredAt - parent.end, queueMs: span.start - deliveredAt };
+  const untilDelivered = deliveredAt - parent.end;
+  const isWrite = parent.attributes['oarlock.object'] !== undefined;
+  return { watchMs: isWrite ? untilDelivered : 0, idleMs: isWrite ? 0 : untilDelivered, queueMs: span.start - deliveredAt };
 }
+
+/** Returns the sum of the waiting times, in milliseconds. */
+export const totalWaitMs = ({ watchMs, idleMs, queueMs }: WaitTime): number => watchMs + idleMs + queueMs;
 
 const ms = (value: number) => `${value < 10 ? value.toFixed(2) : value < 1000 ? value.toFixed(1) : value.toFixed(0)} ms`;
 const displayedAttributes = [
@@ -84,8 +92,8 @@ export function renderTrees(trees: readonly TreeNode[]): string {
     const zero = tree.span.start;
     const write = ({ span, wait, children }: TreeNode, indent: string): void => {
       const waited =
-        wait !== undefined && wait.watchMs + wait.queueMs >= 0.05
-          ? `  (after ${ms(wait.watchMs)} on the watch, ${ms(wait.queueMs)} in the queue)`
+        wait !== undefined && totalWaitMs(wait) >= 0.05
+          ? `  (after ${wait.idleMs > 0 ? `${ms(wait.idleMs)} idle` : `${ms(wait.watchMs)} on the watch`}, ${ms(wait.queueMs)} in the queue)`
           : '';
       lines.push(
         `${`+${ms(span.start - zero)}`.padStart(12)}  ${ms(span.end - span.start).padStart(10)}  ${indent}${span.error === undefined ? '' : '✖ '}${span.name}${describe(span)}${waited}${span.error === undefined ? '' : `\n${' '.repeat(26)}${indent}  ${span.error}`}`,
@@ -123,7 +131,9 @@ export function criticalPath(tree: TreeNode): readonly { readonly what: string; 
     const until = next === undefined ? node.span.end : Math.min(next.span.start, node.span.end);
     if (node.wait !== undefined) {
       parts.push(
-        { what: `watch, before ${node.span.name}`, ms: node.wait.watchMs },
+        node.wait.idleMs > 0
+          ? { what: `idle, before ${node.span.name}`, ms: node.wait.idleMs }
+          : { what: `watch, before ${node.span.name}`, ms: node.wait.watchMs },
         { what: `queue, before ${node.span.name}`, ms: node.wait.queueMs },
       );
     }

@@ -85,17 +85,36 @@ describe('span trees', () => {
     const find = (nodes: readonly TreeNode[], name: string): TreeNode | undefined =>
       nodes.map((node) => (node.span.name === name ? node : find(node.children, name))).find((node) => node !== undefined);
     const trees = buildTrees(rollout);
-    expect(find(trees, 'reconcile deployment')?.wait).toEqual({ watchMs: 1.5, queueMs: 1.5 });
+    expect(find(trees, 'reconcile deployment')?.wait).toEqual({ watchMs: 1.5, idleMs: 0, queueMs: 1.5 });
     expect(find(trees, 'storage write')?.wait).toBeUndefined();
     const [odd] = buildTrees([
-      step('a', 'a', 0, 10),
+      step('a', 'a', 0, 10, undefined, attributes({ 'oarlock.object': 'pods/d/a' })),
       step('b', 'b', 20, 30, 'a', attributes({ 'oarlock.enqueued_at': zero + 5 })),
       step('c', 'c', 20, 30, 'a', attributes({ 'oarlock.enqueued_at': zero + 99 })),
     ]);
     expect(odd?.children.map(({ wait }) => wait)).toEqual([
-      { watchMs: 0, queueMs: 10 },
-      { watchMs: 10, queueMs: 0 },
+      { watchMs: 0, idleMs: 0, queueMs: 10 },
+      { watchMs: 10, idleMs: 0, queueMs: 0 },
     ]);
+  });
+
+  it('do not take the time before a probe, or before the pass that it causes, for the watch', () => {
+    const [tree] = buildTrees([
+      ...rollout,
+      step('probe', 'probe', 1480, 1490, 'sync'),
+      step('ready', 'sync pod', 1492, 1500, 'probe', attributes({ 'oarlock.enqueued_at': zero + 1491 })),
+    ]);
+    if (tree === undefined) throw new Error('no tree');
+    expect(criticalPath(tree).slice(-7)).toEqual([
+      { what: 'sync pod', ms: 446 },
+      { what: 'idle, before probe', ms: 1000 },
+      { what: 'queue, before probe', ms: 0 },
+      { what: 'probe', ms: 10 },
+      { what: 'idle, before sync pod', ms: 1 },
+      { what: 'queue, before sync pod', ms: 1 },
+      { what: 'sync pod', ms: 8 },
+    ]);
+    expect(renderTrees([tree])).toMatch(/probe {2}\(after 1000 ms idle, 0\.00 ms in the queue\)/);
   });
 
   it("terminate for spans that are each other's parent", () => {

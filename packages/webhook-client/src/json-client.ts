@@ -9,6 +9,12 @@ export interface JsonResponse {
   readonly body: unknown;
 }
 
+interface FormOptions {
+  readonly timeoutMs: number;
+  /** The value of the header; by default the header is not sent to other URLs than the endpoint's. */
+  readonly authorization?: string;
+}
+
 interface TextResponse {
   readonly code: number;
   readonly text: string;
@@ -64,20 +70,13 @@ export class JsonClient {
   async get(url: string, timeoutMs: number): Promise<JsonResponse> {
     return this.#parsed(url, await this.#send('GET', { url, body: undefined, timeoutMs }));
   }
-  /**
-   * Posts a form to any URL and returns the JSON of the response, as the token endpoint of RFC 6749 expects.
-   * @param authorization the value of the header; by default the header is not sent to other URLs than the endpoint's
-   */
-  async postForm(
-    url: string,
-    form: Readonly<Record<string, string>>,
-    { timeoutMs, authorization }: { readonly timeoutMs: number; readonly authorization?: string },
-  ): Promise<JsonResponse> {
-    const body = new URLSearchParams(form).toString();
-    return this.#parsed(
-      url,
-      await this.#send('POST', { url, body, contentType: 'application/x-www-form-urlencoded', authorization, timeoutMs }),
-    );
+  /** Posts a form to any URL and returns the JSON of the response, as the token endpoint of RFC 6749 expects. */
+  async postForm(url: string, form: Readonly<Record<string, string>>, options: FormOptions): Promise<JsonResponse> {
+    return this.#parsed(url, await this.#sendForm(url, form, options));
+  }
+  /** Posts a form as `postForm` does; returns only the status code of the response, which may have no JSON. */
+  async sendForm(url: string, form: Readonly<Record<string, string>>, options: FormOptions): Promise<number> {
+    return (await this.#sendForm(url, form, options)).code;
   }
   /** Posts a text that is JSON already; returns only the status code of the response. */
   async send(text: string, timeoutMs: number): Promise<number> {
@@ -85,6 +84,11 @@ export class JsonClient {
   }
   close(): void {
     this.#agent.destroy();
+  }
+
+  #sendForm(url: string, form: Readonly<Record<string, string>>, { timeoutMs, authorization }: FormOptions): Promise<TextResponse> {
+    const body = new URLSearchParams(form).toString();
+    return this.#send('POST', { url, body, contentType: 'application/x-www-form-urlencoded', authorization, timeoutMs });
   }
 
   #parsed(url: string, { code, text }: TextResponse): JsonResponse {

@@ -66,6 +66,19 @@ it('a form is sent with its own credentials, never with the token of the endpoin
   ]);
 });
 
+it('a form can have a response without JSON, of which the status is returned', async () => {
+  const port = await listen(
+    createServer((request, response) => {
+      request.resume();
+      response.writeHead(204).end();
+    }),
+  );
+  client = new JsonClient({ url: `http://127.0.0.1:${port}/` });
+  const url = `http://127.0.0.1:${port}/revoke`;
+  expect(await client.sendForm(url, { token: 't' }, { timeoutMs: waitMs })).toBe(204);
+  await expect(client.postForm(url, { token: 't' }, { timeoutMs: waitMs })).rejects.toThrow('responded with 204 without JSON');
+});
+
 describe('kept connection', () => {
   /**
    * Runs a server that answers the first request of a connection and closes the connection at the second one, for the given number of

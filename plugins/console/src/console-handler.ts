@@ -20,7 +20,7 @@ export interface ConsoleHandlerOptions {
   /** `link`: users sign in with a link only. */
   readonly signIn: 'any' | 'link';
   /** Absent if users do not sign in at an OIDC provider. */
-  readonly oidc?: Pick<OidcSignIn, 'name' | 'begin' | 'finish' | 'close'>;
+  readonly oidc?: Pick<OidcSignIn, 'name' | 'logoutUrl' | 'begin' | 'finish' | 'close'>;
   readonly log: Logger;
 }
 
@@ -175,12 +175,16 @@ export class ConsoleHandler implements PathHandler {
     };
   }
 
+  /** Ends the session. The response does not wait for the provider. */
   #signOut({ headers }: Credentials): PathResponse {
+    const { sessions, oidc } = this.#options;
     const secret = sessionSecretOf(headers);
-    if (secret !== undefined) this.#options.sessions.end(secret);
+    const session = secret === undefined ? undefined : sessions.end(secret);
+    void session?.renewal?.end();
+    const logoutUrl = session?.method === 'oidc' ? oidc?.logoutUrl : undefined;
     return {
       code: 200,
-      body: {},
+      body: logoutUrl === undefined ? {} : { logoutUrl },
       headers: {
         'Set-Cookie': `${sessionCookie(headers)}=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0`,
         'Clear-Site-Data': '"cache", "storage"',

@@ -22,11 +22,23 @@ export type OidcConfig = z.output<typeof oidcConfig>;
 /** How long the endpoints of the discovery document are kept. Milliseconds. */
 const endpointsMs = 600_000;
 
-interface Endpoints {
-  readonly authorization: string;
-  readonly token: string;
+/** An endpoint at which the client authenticates. */
+interface ClientEndpoint {
+  readonly url: string;
   /** How the client authenticates; a provider that does not state it supports `client_secret_basic` (OpenID Connect Discovery 1.0, section 3). */
   readonly usesBasic: boolean;
+}
+interface Endpoints {
+  readonly authorization: string;
+  readonly token: ClientEndpoint;
+  /** RFC 7009; absent if the provider has none. */
+  readonly revocation?: ClientEndpoint;
+  /** OpenID Connect RP-Initiated Logout 1.0; absent if the provider has none. */
+  readonly endSession?: string;
+}
+interface ClientForm {
+  readonly form: Readonly<Record<string, string>>;
+  readonly authorization?: string;
 }
 
 /** The provider rejected a code or a refresh token. The message is the error code of RFC 6749, section 5.2. */
@@ -61,7 +73,7 @@ export interface AuthorizationRequest {
 
 export interface OidcProviderOptions {
   readonly config: OidcConfig;
-  readonly client: Pick<JsonClient, 'get' | 'postForm'>;
+  readonly client: Pick<JsonClient, 'get' | 'postForm' | 'sendForm'>;
   readonly clock: Pick<Clock, 'monotonic'>;
 }
 
@@ -71,6 +83,7 @@ export class OidcProvider {
   readonly #timeoutMs: number;
   readonly #secret: string | undefined;
   #endpoints: { readonly value: Promise<Endpoints>; readonly fetchedAt: number } | undefined;
+  #logoutUrl: string | undefined;
 
   /** @throws Error if the file of the client secret cannot be read */
   constructor(options: OidcProviderOptions) {
@@ -78,6 +91,14 @@ export class OidcProvider {
     this.#options = options;
     this.#timeoutMs = timeoutSeconds * 1000;
     this.#secret = clientSecretFile === undefined ? undefined : readFileSync(clientSecretFile, 'utf8').trim();
+  }
+
+  /**
+   * The URL at which the user can sign out at the provider; undefined if the latest discovery document has none. Names the client alone: an ID token as
+   * hint would stand in the history of the browser.
+   */
+  get logoutUrl(): string | undefined {
+    return this.#logoutUrl;
   }
 
   /** Returns the URL at which the user signs in at the provider. @throws Error if the discovery document is not available */
@@ -124,21 +145,32 @@ export class OidcProvider {
     return tokens;
   }
 
+  /** Revokes a refresh token (RFC 7009), if the provider has an endpoint for it. @throws Error if the provider does not confirm it */
+  async revoke(refreshToken: string): Promise<void> {
+    const { config, client } = this.#options;
+    const { revocation } = await this.#discover();
+    if (revocation === undefined) return;
+    const { form, ...authorization } = this.#authenticated({ token: refreshToken, token_type_hint: 'refresh_token' }, revocation);
+    const code = await client.sendForm(revocation.url, form, { timeoutMs: this.#timeoutMs, ...authorization });
+    if (code !== 200) throw new Error(`the revocation endpoint of ${config.issuerURL} returned ${code}`);
+  }
+
   #fault(response: JsonResponse): Error {
     return new Error(`the token endpoint of ${this.#options.config.issuerURL} returned ${response.code} ${errorCode(response)}`.trim());
   }
 
   async #requestTokens(form: Readonly<Record<string, string>>): Promise<JsonResponse> {
-    const { config, client } = this.#options;
-    const { token, usesBasic } = await this.#discover();
-    const { clientID } = config;
+    const { token } = await this.#discover();
+    const { form: authenticated, ...authorization } = this.#authenticated(form, token);
+    return this.#options.client.postForm(token.url, authenticated, { timeoutMs: this.#timeoutMs, ...authorization });
+  }
+
+  /** Returns a form with the id and the secret of the client, or with a header that has them (RFC 6749, section 2.3). */
+  #authenticated(form: Readonly<Record<string, string>>, { usesBasic }: ClientEndpoint): ClientForm {
+    const { clientID } = this.#options.config;
     const secret = this.#secret;
-    const isBasic = secret !== undefined && usesBasic;
-    return client.postForm(
-      token,
-      isBasic ? form : { ...form, client_id: clientID, ...(secret !== undefined && { client_secret: secret }) },
-      { timeoutMs: this.#timeoutMs, ...(isBasic && { authorization: basicAuthorization(clientID, secret) }) },
-    );
+    if (secret !== undefined && usesBasic) return { form, authorization: basicAuthorization(clientID, secret) };
+    return { form: { ...form, client_id: clientID, ...(secret !== undefined && { client_secret: secret }) } };
   }
 
   /** Returns the endpoints. Simultaneous calls share one request; a failure is not kept. */
@@ -160,19 +192,42 @@ export class OidcProvider {
     const { code, body } = await this.#options.client.get(url, this.#timeoutMs);
     if (code !== 200) throw new Error(`${url} returned status ${code}`);
     if (!isObject(body) || body['issuer'] !== issuerURL) throw new Error(`the discovery document of ${issuerURL} names another issuer`);
-    const endpoint = (name: string): string => {
-      const value = body[name];
-      if (typeof value !== 'string' || !isSafeUrl(value) || (issuerURL.startsWith('https:') && !value.startsWith('https:')))
-        throw new Error(`the discovery document of ${issuerURL} has no ${name} that is an https:// URL`);
-      return value;
-    };
-    const methods = body['token_endpoint_auth_methods_supported'];
-    return {
-      authorization: endpoint('authorization_endpoint'),
-      token: endpoint('token_endpoint'),
-      usesBasic: !Array.isArray(methods) || methods.includes('client_secret_basic'),
-    };
+    const endpoints = endpointsOf(body, issuerURL);
+    this.#logoutUrl = endpoints.endSession && logoutUrlOf(endpoints.endSession, this.#options.config.clientID);
+    return endpoints;
   }
+}
+
+/** Returns the endpoints of a discovery document. @throws Error if one is missing without which users cannot sign in */
+function endpointsOf(document: Readonly<Record<string, unknown>>, issuerURL: string): Endpoints {
+  const optional = (name: string): string | undefined => {
+    const value = document[name];
+    const isSafe = typeof value === 'string' && isSafeUrl(value) && (!issuerURL.startsWith('https:') || value.startsWith('https:'));
+    return isSafe ? value : undefined;
+  };
+  const endpoint = (name: string): string => {
+    const value = optional(name);
+    if (value === undefined) throw new Error(`the discovery document of ${issuerURL} has no ${name} that is an https:// URL`);
+    return value;
+  };
+  const usesBasic = (name: string): boolean => {
+    const methods = document[`${name}_auth_methods_supported`];
+    return !Array.isArray(methods) || methods.includes('client_secret_basic');
+  };
+  const revocation = optional('revocation_endpoint');
+  const endSession = optional('end_session_endpoint');
+  return {
+    authorization: endpoint('authorization_endpoint'),
+    token: { url: endpoint('token_endpoint'), usesBasic: usesBasic('token_endpoint') },
+    ...(revocation !== undefined && { revocation: { url: revocation, usesBasic: usesBasic('revocation_endpoint') } }),
+    ...(endSession !== undefined && { endSession }),
+  };
+}
+
+function logoutUrlOf(endSession: string, clientID: string): string {
+  const url = new URL(endSession);
+  url.searchParams.set('client_id', clientID);
+  return url.href;
 }
 
 /** RFC 6749, section 2.3.1: both parts are encoded as in a form. */

@@ -11,7 +11,7 @@ const marginMs = 30_000;
 const intervalMs = 5_000;
 
 export interface OidcRenewalOptions {
-  readonly provider: Pick<OidcProvider, 'refresh'>;
+  readonly provider: Pick<OidcProvider, 'refresh' | 'revoke'>;
   readonly clientID: string;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Pick<Logger, 'warn'>;
@@ -31,9 +31,10 @@ export class OidcRenewal implements CredentialsRenewal {
   readonly #options: OidcRenewalOptions;
   readonly #first: Claims;
   #credentials: Credentials;
-  /** Undefined if the provider rejected it. */
+  /** Undefined if the provider rejected it, and after the end of the session. */
   #refreshToken: string | undefined;
   #attempt: Attempt | undefined;
+  #isEnded = false;
 
   constructor(options: OidcRenewalOptions, { idToken, refreshToken }: Required<Tokens>) {
     this.#options = options;
@@ -45,11 +46,26 @@ export class OidcRenewal implements CredentialsRenewal {
   async credentials(): Promise<Credentials> {
     const now = this.#options.clock.now();
     const end = credentialsEnd(this.#credentials);
-    if (now >= end - marginMs && this.#refreshToken !== undefined) {
+    if (now >= end - marginMs && this.#refreshToken !== undefined && !this.#isEnded) {
       const attempt = this.#attemptAt(now, this.#refreshToken);
       if (now >= end) await attempt;
     }
     return this.#credentials;
+  }
+
+  /** Revokes the newest refresh token at the provider, if it has an endpoint for that. A failure is logged: the token then ends as the provider decides. */
+  async end(): Promise<void> {
+    const { provider, log } = this.#options;
+    this.#isEnded = true;
+    await this.#attempt?.result.catch(() => undefined); // a renewal that runs replaces the token; it logs its failure itself
+    const refreshToken = this.#refreshToken;
+    this.#refreshToken = undefined;
+    if (refreshToken === undefined) return;
+    try {
+      await provider.revoke(refreshToken);
+    } catch (error) {
+      log.warn({ err: error }, 'the OIDC provider did not revoke a refresh token of the console');
+    }
   }
 
   /** Returns the attempt that runs or has just ended, or begins another. One runs at a time: a provider can revoke refresh tokens that are used twice. */

@@ -11,7 +11,7 @@ import type { CredentialsRenewal } from './session-table.ts';
 const signInMs = 600_000;
 
 export interface OidcSignInOptions {
-  readonly provider: Pick<OidcProvider, 'authorizationUrl' | 'redeem' | 'refresh'>;
+  readonly provider: Pick<OidcProvider, 'authorizationUrl' | 'logoutUrl' | 'redeem' | 'refresh' | 'revoke'>;
   readonly clientID: string;
   /** Shown on the page, such as the host of the issuer. */
   readonly name: string;
@@ -46,6 +46,11 @@ export class OidcSignIn {
 
   get name(): string {
     return this.#options.name;
+  }
+
+  /** The URL at which the user can sign out at the provider; undefined if the provider has none. */
+  get logoutUrl(): string | undefined {
+    return this.#options.provider.logoutUrl;
   }
 
   close(): void {

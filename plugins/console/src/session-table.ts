@@ -9,6 +9,8 @@ export type SignInMethod = 'link' | 'credentials' | 'oidc';
 export interface CredentialsRenewal {
   /** Returns the newest credentials, which have expired if they cannot be renewed. @throws Error if it is unknown whether they can */
   credentials(): Promise<Credentials>;
+  /** Gives the means of renewal up, where they were issued as well. Does not throw, and takes a bounded time. */
+  end(): Promise<void>;
 }
 
 /** The user of a session, and how long the user may have it. */
@@ -92,9 +94,12 @@ export class SessionTable {
     return entry;
   }
 
-  /** Ends the session of a secret. */
-  end(secret: string): void {
-    this.#sessions.delete(digestOf(secret));
+  /** Ends the session of a secret, and returns it; undefined if there is none. */
+  end(secret: string): Session | undefined {
+    const key = digestOf(secret);
+    const entry = this.#sessions.get(key);
+    this.#sessions.delete(key);
+    return entry;
   }
 
   #isExpired({ expiresAt, lastUsedAt }: Entry, now: number): boolean {

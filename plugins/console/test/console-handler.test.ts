@@ -78,7 +78,8 @@ describe('sign-in at an OIDC provider', () => {
   const body = { code: 'c', state: 's' };
   const withProvider = (oidc: Partial<ConsoleHandlerOptions['oidc']> = {}) => {
     const finish = async () => ({ identity: bob, credentials: { headers: {}, path: '/', bearerToken: 't' } });
-    const provider = { name: 'login.example', begin: async () => 'https://login.example/', finish, close: () => undefined, ...oidc };
+    const methods = { begin: async () => 'https://login.example/', finish, close: () => undefined };
+    const provider = { name: 'login.example', logoutUrl: undefined, ...methods, ...oidc };
     handler = new ConsoleHandler({ ...options, oidc: provider });
   };
 
@@ -100,6 +101,27 @@ describe('sign-in at an OIDC provider', () => {
     withProvider({ finish: async () => 'the code is used', begin: () => Promise.reject(new Error('ECONNREFUSED')) });
     expect(await signIn({ body })).toMatchObject({ code: 401, body: { message: 'the code is used' } });
     expect(await begin()).toMatchObject({ code: 503, body: { message: 'the OIDC provider is not available: ECONNREFUSED' } });
+  });
+
+  it('ends at sign-out at once, revokes the tokens, and returns where the user signs out at the provider', async () => {
+    let revocations = 0;
+    const renewal = {
+      credentials: async () => ({ headers: {}, path: '/', bearerToken: 't' }),
+      end: () => {
+        revocations += 1;
+        return new Promise<void>(() => undefined); // the provider never answers
+      },
+    };
+    const finish = async () => ({ identity: bob, credentials: { headers: {}, path: '/', bearerToken: 't' }, renewal });
+    withProvider({ finish, logoutUrl: 'https://login.example/logout' });
+    decision = () => authenticated(bob);
+    const headers = { ...own, cookie: cookieOf(await signIn({ body })) };
+    const signOut = () => request({ path: '/console/session', method: 'DELETE', headers });
+    expect(await signOut()).toMatchObject({ code: 200, body: { logoutUrl: 'https://login.example/logout' } });
+    expect(await authenticate(headers)).toMatchObject({ outcome: 'rejected' });
+    expect([(await signOut()).body, revocations]).toEqual([{}, 1]);
+    const linked = { ...own, cookie: cookieOf(await signIn({ body: { link: await createLink() } })) };
+    expect((await request({ path: '/console/session', method: 'DELETE', headers: linked })).body).toEqual({});
   });
 
   it('does not exist without a provider', async () => {

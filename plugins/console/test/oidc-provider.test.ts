@@ -16,7 +16,12 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-function open({ document = discovery as object, token = { code: 200, body: { id_token: 't' } } as JsonResponse, config = {} } = {}) {
+function open({
+  document = discovery as object,
+  token = { code: 200, body: { id_token: 't' } } as JsonResponse,
+  revoked = 200,
+  config = {},
+} = {}) {
   const urls: string[] = [];
   const forms: unknown[] = [];
   const clock = { time: 0, monotonic: () => clock.time };
@@ -29,6 +34,10 @@ function open({ document = discovery as object, token = { code: 200, body: { id_
     postForm: async (url: string, form: object, { authorization }: { readonly authorization?: string }) => {
       forms.push([url, form, authorization]);
       return token;
+    },
+    sendForm: async (url: string, form: object, { authorization }: { readonly authorization?: string }) => {
+      forms.push([url, form, authorization]);
+      return revoked;
     },
   };
   const provider = new OidcProvider({ config: oidcConfig.parse({ issuerURL: issuer, clientID: 'a b', ...config }), client, clock });
@@ -79,6 +88,44 @@ describe('an OIDC provider', () => {
     });
     await post.provider.redeem(exchange);
     expect(post.forms).toEqual([[`${issuer}/token`, { ...form, client_id: 'a b', client_secret: 'p:w' }, undefined]]);
+  });
+
+  it('revokes a refresh token at its revocation endpoint, as its own method of authentication requires', async () => {
+    const form = { token: 'r', token_type_hint: 'refresh_token' };
+    const without = open();
+    await without.provider.revoke('r');
+    expect(without.forms).toEqual([]);
+    const document = { ...discovery, revocation_endpoint: `${issuer}/revoke` };
+    const own = open({ document });
+    await own.provider.revoke('r');
+    expect(own.forms).toEqual([[`${issuer}/revoke`, { ...form, client_id: 'a b' }, undefined]]);
+    const clientSecretFile = join(folder, 'secret');
+    await writeFile(clientSecretFile, 'pw');
+    const post = open({
+      config: { clientSecretFile },
+      document: { ...document, revocation_endpoint_auth_methods_supported: ['client_secret_post'] },
+    });
+    await post.provider.revoke('r');
+    await post.provider.redeem(exchange);
+    const basic = `Basic ${Buffer.from('a+b:pw').toString('base64')}`;
+    expect(post.forms).toEqual([
+      [`${issuer}/revoke`, { ...form, client_id: 'a b', client_secret: 'pw' }, undefined],
+      [`${issuer}/token`, expect.not.objectContaining({ client_secret: 'pw' }), basic],
+    ]);
+    await expect(open({ document, revoked: 503 }).provider.revoke('r')).rejects.toThrow('revocation endpoint');
+    const unsafe = open({ document: { ...discovery, revocation_endpoint: 'http://login.example/revoke' } });
+    await unsafe.provider.revoke('r');
+    expect(unsafe.forms).toEqual([]);
+  });
+
+  it('has an address for the logout of the client, without a token', async () => {
+    const { provider } = open({ document: { ...discovery, end_session_endpoint: `${issuer}/logout?tenant=a` } });
+    expect(provider.logoutUrl).toBeUndefined();
+    await provider.authorizationUrl(request);
+    expect(provider.logoutUrl).toBe(`${issuer}/logout?tenant=a&client_id=a+b`);
+    const unsafe = open({ document: { ...discovery, end_session_endpoint: 'javascript:alert(1)' } });
+    await unsafe.provider.authorizationUrl(request);
+    expect(unsafe.provider.logoutUrl).toBeUndefined();
   });
 
   it('receives a refresh token, and issues another with the ID token', async () => {

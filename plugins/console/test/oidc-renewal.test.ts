@@ -34,7 +34,13 @@ function open() {
   const refreshed: string[] = [];
   const answers: Answer[] = [];
   const warnings: unknown[] = [];
+  const revoked: string[] = [];
+  let revocation = async (): Promise<void> => undefined;
   const provider = {
+    revoke: (token: string) => {
+      revoked.push(token);
+      return revocation();
+    },
     refresh: (token: string) => {
       refreshed.push(token);
       const answer = answerLater();
@@ -59,7 +65,15 @@ function open() {
     clock.time = seconds * 1000;
     return (await authenticator.authenticate({ headers, path: '/api' }, composition)).outcome;
   };
-  return { request, refreshed, answers, warnings, sessions };
+  return {
+    ...{ request, refreshed, answers, warnings, sessions, revoked },
+    signOut: () => sessions.end(`${cookie}.${key}`)?.renewal?.end(),
+    failRevocation: () => {
+      revocation = async () => {
+        throw new Error('no connection');
+      };
+    },
+  };
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -120,5 +134,48 @@ describe('a session with a refresh token', () => {
     await turn();
     answers[1]?.resolve({ idToken: expiringAt(600) });
     expect(await renewed).toBe('authenticated');
+  });
+});
+
+describe('the end of a session with a refresh token', () => {
+  it('revokes the refresh token once', async () => {
+    const { request, signOut, revoked } = open();
+    await signOut();
+    await signOut();
+    expect([revoked, await request(1)]).toEqual([['r1'], 'rejected']);
+  });
+
+  it('revokes the token that a running renewal returns, and does not renew it again', async () => {
+    const { request, signOut, answers, refreshed, revoked } = open();
+    await request(270);
+    const ended = signOut();
+    expect([await request(271), revoked]).toEqual(['rejected', []]);
+    answers[0]?.resolve({ idToken: expiringAt(600), refreshToken: 'r2' });
+    await ended;
+    expect([refreshed, revoked]).toEqual([['r1'], ['r2']]);
+  });
+
+  it('revokes the last token if the running renewal fails, and not one that the provider rejected', async () => {
+    const failed = open();
+    await failed.request(270);
+    const ended = failed.signOut();
+    failed.answers[0]?.reject(new Error('no connection'));
+    await ended;
+    expect(failed.revoked).toEqual(['r1']);
+    const withoutToken = open();
+    await withoutToken.request(270);
+    const endOfRejection = withoutToken.signOut();
+    withoutToken.answers[0]?.reject(new GrantRejected('invalid_grant'));
+    await endOfRejection;
+    expect(withoutToken.revoked).toEqual([]);
+  });
+
+  it('is not delayed and not prevented by a provider that fails', async () => {
+    const { request, signOut, failRevocation, warnings } = open();
+    failRevocation();
+    const ended = signOut();
+    expect(await request(1)).toBe('rejected');
+    await ended;
+    expect(warnings).toEqual([{ err: new Error('no connection') }]);
   });
 });

@@ -44,6 +44,8 @@ beforeEach(() => {
         return `https://login.example/authorize?state=${request.state}`;
       },
       refresh: () => Promise.reject(new Error('not expected')),
+      revoke: () => Promise.reject(new Error('not expected')),
+      logoutUrl: undefined,
       redeem: async (exchange) => {
         exchanges.push(exchange);
         const request = requests.at(-1);

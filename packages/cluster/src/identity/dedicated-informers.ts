@@ -3,6 +3,7 @@ import { loopbackClient, type LoopbackTransport } from '@oarlock/client/loopback
 import { slotOf, type Lifecycle, type Plugin } from '@oarlock/kernel/plugin';
 import { Client, Informers } from '@oarlock/spi/client';
 import { Loopback } from '@oarlock/spi/loopback';
+import { withNeeds } from '../hosting/declared-needs.ts';
 import { apiServer } from './component.ts';
 
 /**
@@ -14,8 +15,7 @@ export function withDedicatedInformers(plugin: Plugin, isRemote = false): Plugin
   if (own.length === 0) return plugin;
   const others = Object.fromEntries(Object.entries(plugin.needs).filter(([key]) => !own.includes(key)));
   return {
-    ...plugin,
-    needs: { ...others, [accessKey]: isRemote ? Client : Loopback },
+    ...withNeeds(plugin, { ...others, [accessKey]: isRemote ? Client : Loopback }),
     create({ [accessKey]: access, ...dependencies }, context): Lifecycle {
       const { log, clock } = context;
       // the identity of shared informers: reads from a cache are not authorized

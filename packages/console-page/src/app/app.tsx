@@ -8,6 +8,7 @@ import { text } from '../text/en.ts';
 import { views } from '../views/registry.ts';
 import { SignIn } from '../views/sign-in/sign-in.tsx';
 import { App as AppContextProvider, type AppContext, type ToastKind } from './context.ts';
+import { useLatest } from './hooks.ts';
 import { loadAhead } from './load-ahead.ts';
 import { Frame } from './frame.tsx';
 import { parseLocation } from './router.ts';
@@ -31,6 +32,8 @@ interface State {
   readonly error?: unknown;
   /** Why the user has to sign in again. */
   readonly notice?: string;
+  /** Where the user who has signed out can sign out at the OIDC provider. */
+  readonly logoutUrl?: string;
 }
 
 /** Returns a session without its user. */
@@ -79,6 +82,12 @@ export function App() {
       toast('error', notice);
     }
   };
+  const refreshResources = useLatest(() => {
+    discoverResources(client).then(
+      (found) => setState((last) => ({ ...last, resources: found })),
+      (failure: unknown) => toast('error', errorText(failure)),
+    );
+  });
   useEffect(() => {
     client.onUnauthorized = () => setState((last) => (last.session?.user === undefined ? last : { session: signedOut(last.session), notice: text.signIn.ended }));
     void begin();
@@ -90,11 +99,11 @@ export function App() {
     return () => removeEventListener('hashchange', onHashChange);
   }, []);
 
-  const { session, resources, features, error, notice } = state;
+  const { session, resources, features, error, notice, logoutUrl } = state;
   if (error !== undefined) return <main class="alone"><ErrorMessage error={error} onRetry={() => location.reload()} /></main>;
   if (session === undefined) return <main class="alone" aria-busy="true"><p>{text.connection.connecting}</p></main>;
   if (session.user === undefined)
-    return <SignIn client={client} onlyLink={session.signIn === 'link'} {...(session.oidc && { provider: session.oidc.name })} {...(notice !== undefined && { notice })} onSignedIn={(signedIn) => void enter({ ...session, ...signedIn })} />;
+    return <SignIn client={client} onlyLink={session.signIn === 'link'} {...(session.oidc && { provider: session.oidc.name })} {...(notice !== undefined && { notice })} {...(logoutUrl !== undefined && { logoutUrl })} onSignedIn={(signedIn) => void enter({ ...session, ...signedIn })} />;
   if (resources === undefined || features === undefined) return <main class="alone" aria-busy="true"><p>{text.connection.connecting}</p></main>;
   const context: AppContext = {
     client,
@@ -103,12 +112,12 @@ export function App() {
     features,
     namespace,
     setNamespace,
-    refreshResources: () => void enter(session),
+    refreshResources,
     toast,
   };
   return (
     <AppContextProvider.Provider value={context}>
-      <Frame onSignedOut={() => setState({ session: signedOut(session) })} />
+      <Frame onSignedOut={(result) => setState({ session: signedOut(session), ...(result.logoutUrl !== undefined && { logoutUrl: result.logoutUrl }) })} />
       <Toasts toasts={toasts} onClose={closeToast} />
     </AppContextProvider.Provider>
   );

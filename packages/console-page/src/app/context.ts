@@ -16,7 +16,7 @@ export interface AppContext {
   /** The namespace that tables and new objects use; '' for all namespaces. Kept while the user changes the view. */
   readonly namespace: string;
   setNamespace(namespace: string): void;
-  /** Discovers the resources again, for instance after a CustomResourceDefinition was created. */
+  /** Discovers the resources again: CustomResourceDefinitions come and go while the page is open. */
   refreshResources(): void;
   toast(kind: ToastKind, message: string): void;
 }

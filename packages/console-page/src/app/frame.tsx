@@ -3,12 +3,14 @@ import { useEffect, useReducer, useState } from 'preact/hooks';
 import { ErrorBoundary } from '../components/error-boundary.tsx';
 import { ErrorMessage } from '../components/error-message.tsx';
 import { text } from '../text/en.ts';
-import { navigationOf, views, type View, type ViewProps } from '../views/registry.ts';
+import { navigationOf, views, type View } from '../views/registry.ts';
+import type { ViewProps } from '../views/view-props.ts';
 import { useApp } from './context.ts';
 import { HelpDialog } from './help-dialog.tsx';
 import { useKeys } from './keyboard.ts';
 import { matchPath, parseLocation, type Location } from './router.ts';
 import { SearchDialog } from './search-dialog.tsx';
+import type { SignedOut } from './session.ts';
 import { ThemeSelect } from './theme-select.tsx';
 import { UserMenu } from './user-menu.tsx';
 
@@ -23,7 +25,7 @@ function useLocation(): Location {
 }
 
 /** The frame around all views: navigation, search, user, and the view of the current address. */
-export function Frame({ onSignedOut }: { readonly onSignedOut: () => void }) {
+export function Frame({ onSignedOut }: { readonly onSignedOut: (result: SignedOut) => void }) {
   const { client, session, features } = useApp();
   const navigation = navigationOf(features);
   const current = useLocation();

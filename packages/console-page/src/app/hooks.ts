@@ -87,6 +87,14 @@ export function useLatest<A extends readonly unknown[], R>(work: (...args: A) =>
   );
 }
 
+/** Discovers the resources again when the key changes, if the component needs the newest ones. */
+export function useNewestResources(key: string, isNeeded = true): void {
+  const { refreshResources } = useApp();
+  useEffect(() => {
+    if (isNeeded) refreshResources();
+  }, [key]);
+}
+
 /** Counts the periods in which the page was visible, for values that the server offers no watch of. */
 export function useVisiblePeriods(periodMs: number): number {
   const [count, setCount] = useState(0);

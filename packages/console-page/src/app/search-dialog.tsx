@@ -3,6 +3,7 @@ import { Dialog } from '../components/dialog.tsx';
 import { text } from '../text/en.ts';
 import { navigationOf } from '../views/registry.ts';
 import { useApp } from './context.ts';
+import { useNewestResources } from './hooks.ts';
 import { tableLink } from './links.ts';
 
 interface Target {
@@ -15,6 +16,7 @@ const maxTargets = 12;
 /** Goes to a view or to the table of a resource by a part of its name. */
 export function SearchDialog({ onClose }: { readonly onClose: () => void }) {
   const { resources, features } = useApp();
+  useNewestResources('search');
   const [words, setWords] = useState('');
   const [selected, setSelected] = useState(0);
   const targets = targetsOf(words.toLowerCase().trim(), [

@@ -84,4 +84,9 @@ async function signIn(
   return session;
 }
 
-export const signOut = (client: ApiClient): Promise<unknown> => client.json(path, { method: 'DELETE' });
+export interface SignedOut {
+  /** Where the user can sign out at the OIDC provider as well, if the session began there. */
+  readonly logoutUrl?: string;
+}
+
+export const signOut = (client: ApiClient): Promise<SignedOut> => client.json(path, { method: 'DELETE' });

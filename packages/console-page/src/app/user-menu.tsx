@@ -3,11 +3,11 @@ import { errorText } from '../api/client.ts';
 import { Dialog } from '../components/dialog.tsx';
 import { text } from '../text/en.ts';
 import { useApp } from './context.ts';
-import { signOut } from './session.ts';
+import { signOut, type SignedOut } from './session.ts';
 
 export interface UserMenuProps {
   readonly onChanged: () => void;
-  readonly onSignedOut: () => void;
+  readonly onSignedOut: (result: SignedOut) => void;
 }
 
 /** The user of the session, who can sign out, or view the cluster as another user. */

@@ -44,6 +44,8 @@ export const text = {
     oidc: (provider: string) => `Sign in at ${provider}`,
     oidcFailed: 'The OIDC provider did not sign you in',
     ended: 'The session has ended. Sign in again.',
+    signedOut: 'You are signed out of the console, but not at the OIDC provider.',
+    logout: (provider: string) => `Sign out at ${provider}`,
     failed: 'Sign-in failed',
     signedIn: (user: string) => `You are signed in as ${user}. Sign out first to use a link.`,
   },
@@ -66,7 +68,7 @@ export const text = {
     empty: 'No objects',
     noMatch: 'No row matches the filter',
     count: (visible: number, all: number) =>
-      visible === all ? `${all.toLocaleString('en')} objects` : `${visible.toLocaleString('en')} of ${all.toLocaleString('en')} objects`,
+      `${visible === all ? '' : `${visible.toLocaleString('en')} of `}${all.toLocaleString('en')} ${all === 1 ? 'object' : 'objects'}`,
     allColumns: 'All columns',
     columnNamespace: 'Namespace',
     resources: 'Resources',
@@ -195,6 +197,7 @@ export const text = {
     timeline: 'Timeline',
     details: 'Details',
     waited: (watch: string, queue: string) => `(after ${watch} on the watch, ${queue} in the queue)`,
+    idle: (idle: string, queue: string) => `(after ${idle} idle, ${queue} in the queue)`,
     admission: {
       changes: (count: number) => (count === 1 ? 'Changed 1 field' : `Changed ${count.toLocaleString('en')} fields`),
       help: 'The new values are those that were stored, after all plugins. The values before are those that the plugin received, shortened and without secrets, if you may read the object.',
@@ -402,7 +405,7 @@ export const text = {
     orphan: 'Keep them (Orphan)',
     confirm: 'Delete',
     done: (name: string) => `${name} is being deleted`,
-    affected: (count: number) => `${count} owned objects are known`,
+    affected: (count: number) => (count === 1 ? '1 owned object is known' : `${count} owned objects are known`),
   },
   workload: {
     scale: 'Scale',
@@ -445,7 +448,7 @@ export const text = {
     sinceOptions: { all: 'Start', '60': '1 minute', '600': '10 minutes', '3600': '1 hour', '86400': '1 day' },
     filter: 'Filter lines',
     json: 'Format JSON',
-    lines: (count: number) => `${count.toLocaleString('en')} lines`,
+    lines: (count: number) => (count === 1 ? '1 line' : `${count.toLocaleString('en')} lines`),
     dropped: (count: number) => `${count.toLocaleString('en')} older lines were dropped`,
     empty: 'No lines yet',
     output: 'Log output',

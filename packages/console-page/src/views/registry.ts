@@ -3,14 +3,14 @@ import { offeredBy, type ServerFeatures } from '../api/server-features.ts';
 import { tableLink } from '../app/links.ts';
 import { link } from '../app/router.ts';
 import { text } from '../text/en.ts';
+import { View as Overview } from './overview/overview.tsx';
+import { View as ResourceTable } from './resources/resource-table.tsx';
+import type { ViewProps } from './view-props.ts';
 
-export interface ViewProps {
-  /** The parameters of the path. */
-  readonly params: Readonly<Record<string, string>>;
-  readonly query: Readonly<Record<string, string>>;
-}
-
-/** A view: the path at which it is shown, and the module that is loaded when it is shown first. The module exports the component as `View`. */
+/**
+ * A view: the path at which it is shown, and the module that is loaded when it is shown first. The module exports the component as `View`. The views that most
+ * addresses open are part of the main script: they need no further round trips.
+ */
 export interface View {
   readonly id: string;
   /** A pattern of `matchPath`. */
@@ -22,9 +22,9 @@ export interface View {
 
 /** All views. The first whose path matches is shown. */
 export const views: readonly View[] = [
-  { id: 'overview', path: '/', load: () => import('./overview/overview.tsx') },
+  { id: 'overview', path: '/', load: async () => ({ View: Overview }) },
   { id: 'resources', path: '/resources', load: () => import('./resources/resource-list.tsx') },
-  { id: 'table', path: '/r/:group/:version/:resource', load: () => import('./resources/resource-table.tsx') },
+  { id: 'table', path: '/r/:group/:version/:resource', load: async () => ({ View: ResourceTable }) },
   { id: 'object', path: '/o/:group/:version/:resource/:namespace/:name/:tab?', load: () => import('./object/object-page.tsx') },
   { id: 'why', path: '/why/:question?', load: () => import('./why/why.tsx') },
   { id: 'traces', path: '/traces', onlyOarlock: true, load: () => import('./traces/traces.tsx') },

@@ -21,7 +21,7 @@ export const facts: ClusterFacts = {
   nodePortRange: { from: 30_000, to: 32_767 },
   version: 'v1.36.0',
 };
-const noKeys: ClusterKeys = {
+export const noKeys: ClusterKeys = {
   caBundle: 'CA',
   issue: () => Promise.reject(new Error('none')),
   sign: () => Promise.reject(new Error('none')),

@@ -46,6 +46,11 @@ export class SyncPass {
     return spanContextOf(this.span) ?? this.#spanContexts[0];
   }
 
+  /** The context of the pass's span; undefined if the pass had nothing to do so far. */
+  get startedSpanContext(): SpanContext | undefined {
+    return this.#span && spanContextOf(this.#span);
+  }
+
   /** Runs one step of the pass in a child span, and passes the span's call options to `work`. */
   async step<T>(
     name: string,

@@ -1,6 +1,6 @@
 import type { Container, ContainerStatus as ApiStatus, EphemeralContainer, Pod, Probe } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
-import { startSpan, type SpanContext } from '@oarlock/kernel/tracing';
+import { spanContextOf, startSpan, type SpanContext } from '@oarlock/kernel/tracing';
 import type { ContainerStatus, RuntimeDriver } from '@oarlock/spi/runtime';
 import type { Tracer } from '@opentelemetry/api';
 import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
@@ -17,8 +17,8 @@ export interface ProbeManagerOptions {
   readonly tracer: Tracer;
   readonly random: () => number;
   event(type: 'Normal' | 'Warning', reason: string, message: string, path: string): void;
-  /** Called when a probe result changed. */
-  changed(): void;
+  /** Called when a probe result changed, with the span of the probe. */
+  changed(spanContext: SpanContext | undefined): void;
   spanContext(): SpanContext | undefined;
 }
 
@@ -210,12 +210,13 @@ export class ProbeManager {
     const results = this.#results.get(id);
     if (!changed || results === undefined) return;
     results[kind] = result;
-    startSpan(tracer, 'probe', {
+    const span = startSpan(tracer, 'probe', {
       spanContext: spanContext(),
       startTime: clock.now() - took,
       attributes: { 'oarlock.container': probed.container.name, 'oarlock.probe': kind, 'oarlock.result': result ? 'success' : 'failure' },
-    }).end(clock.now());
-    this.#options.changed();
+    });
+    span.end(clock.now());
+    this.#options.changed(spanContextOf(span) ?? spanContext());
   }
 }
 

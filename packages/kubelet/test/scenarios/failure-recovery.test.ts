@@ -251,8 +251,11 @@ describe('kubelet failure recovery', () => {
       'CreateContainer',
       'StartContainer',
       'status update',
+      'probe',
     ]);
-    expect(recorder.children(write?.spanId ?? '')).toEqual(['sync pod', 'probe', 'sync pod']);
+    expect(recorder.children(write?.spanId ?? '')).toEqual(['sync pod']);
+    const probe = recorder.spans.find(({ name }) => name === 'probe');
+    expect(second?.parent).toBe(probe?.id);
     expect(recorder.children(second?.id ?? '')).toEqual(['status update']);
     expect(recorder.spans.filter(({ ended, failed }) => !ended || failed)).toEqual([]);
     expect(spanContextOf({ spanContext: () => write } as unknown as Span)).toEqual(write);

@@ -27,20 +27,23 @@ export function pageBytes(): number {
 }
 
 let boot: string | undefined;
-/** Returns an id of the current boot of the machine. */
+/** Returns an id of the current boot of the machine; `unknown` on a Linux whose /proc does not have it. */
 export function bootId(): string {
-  if (boot === undefined) {
-    try {
-      boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
-    } catch {
-      boot =
-        process.platform === 'linux'
-          ? 'unknown'
-          : execFileSync('/usr/sbin/sysctl', ['-n', 'kern.boottime'], { encoding: 'utf8', timeout: 5000 }).trim();
-    }
-  }
+  boot ??= process.platform === 'linux' ? linuxBootId() : bsdBootTime();
   return boot;
 }
+
+function linuxBootId(): string {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  } catch (error) {
+    // any other error would make each record of a process look like one of an earlier boot
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'unknown';
+    throw error;
+  }
+}
+
+const bsdBootTime = () => execFileSync('/usr/sbin/sysctl', ['-n', 'kern.boottime'], { encoding: 'utf8', timeout: 5000 }).trim();
 
 /** Returns the start time of a process, in a form that distinguishes it from others with the same pid; undefined if it does not exist or is a zombie. */
 export function startTime(pid: number): string | undefined {

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
+import { connectFirst } from '@oarlock/primitives/net/connect-first';
 import { forwardErrorText, type DialFailure } from '@oarlock/primitives/net/go-error-text';
 import type { Containers } from '../containers/containers.ts';
 import { encodeFrame, encodeFrames, FrameReader, type Frame } from '../protocol/session-frames.ts';
@@ -206,23 +207,13 @@ export async function dial(
   hosts: readonly string[],
   { port, sandboxId, signal }: { readonly port: number; readonly sandboxId: string; readonly signal?: AbortSignal | undefined },
 ): Promise<Socket> {
-  const failures: NodeJS.ErrnoException[] = [];
-  for (const host of hosts) {
-    try {
-      return await new Promise<Socket>((resolve, reject) => {
-        const socket = connect({ host, port, allowHalfOpen: true, ...(signal && { signal }) });
-        socket.once('error', reject);
-        socket.once('connect', () => {
-          socket.off('error', reject);
-          resolve(socket);
-        });
-      });
-    } catch (error) {
-      failures.push(error as Error);
-      signal?.throwIfAborted();
-    }
+  try {
+    return await connectFirst(hosts, port, signal);
+  } catch (error) {
+    signal?.throwIfAborted();
+    const failures = (error as AggregateError).errors as readonly NodeJS.ErrnoException[];
+    throw new SupervisorError('Unavailable', forwardErrorText(port, sandboxId, failures), { cause: failures.at(-1) });
   }
-  throw new SupervisorError('Unavailable', forwardErrorText(port, sandboxId, failures), { cause: failures.at(-1) });
 }
 
 /**

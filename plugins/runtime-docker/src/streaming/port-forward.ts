@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
-import { connect, Socket } from 'node:net';
+import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { connectFirst } from '@oarlock/primitives/net/connect-first';
 import { forwardErrorText, type DialFailure } from '@oarlock/primitives/net/go-error-text';
 import { RuntimeError } from '@oarlock/spi/runtime';
 
@@ -26,23 +27,12 @@ export function portForward({ port, sandboxId, netns, signal }: ForwardedPort): 
 
 async function dialHost(forwarded: ForwardedPort): Promise<Duplex> {
   const { port, signal } = forwarded;
-  const failures: NodeJS.ErrnoException[] = [];
-  for (const host of hosts) {
-    try {
-      return await new Promise<Socket>((resolve, reject) => {
-        const socket = connect({ host, port, allowHalfOpen: true, ...(signal && { signal }) });
-        socket.once('error', reject);
-        socket.once('connect', () => {
-          socket.off('error', reject);
-          resolve(socket);
-        });
-      });
-    } catch (error) {
-      signal?.throwIfAborted();
-      failures.push(error as Error);
-    }
+  try {
+    return await connectFirst(hosts, port, signal);
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw connectError(forwarded, (error as AggregateError).errors as readonly NodeJS.ErrnoException[]);
   }
-  throw connectError(forwarded, failures);
 }
 
 /**

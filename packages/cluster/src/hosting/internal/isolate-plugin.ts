@@ -12,6 +12,7 @@ import { Controllers, type Controller, type ControllerWatch, type ReconcileResul
 import { spanContextOf } from '@oarlock/kernel/tracing';
 import { runningPlugin } from '@oarlock/kernel/plugin-health';
 import type { Logger } from '@oarlock/primitives/logger';
+import { withNeeds } from '../declared-needs.ts';
 import type { CallLimits } from './call-limits.ts';
 import type { Where } from '../thread/plugin-child.ts';
 import { PluginThread, unwrapResult } from '../thread/plugin-thread.ts';
@@ -58,8 +59,7 @@ export function isolatePlugin(plugin: Plugin, { module, config, limits, memoryMi
   const proxyFactory = proxyFactories.get(plugin.provides.token);
   if (proxyFactory === undefined) throw new Error(`plugins of ${plugin.provides.id} cannot run in threads`);
   return {
-    ...plugin,
-    needs: { client: Client, facts: Cluster },
+    ...withNeeds(plugin, { client: Client, facts: Cluster }),
     create(dependencies, { name, dataDir, clock, log }: PluginContext): Lifecycle {
       const { client, facts } = dependencies as { readonly client: Client; readonly facts: ClusterFacts };
       const thread = new PluginThread({ module, name, config, dataDir, facts, limits, memoryMiB, where, client, clock, log });

@@ -4,12 +4,12 @@ import type { KubeObject } from '../../api/client.ts';
 import { apiVersionOf, pathOf, type ApiResource } from '../../api/resources.ts';
 import { offeredBy } from '../../api/server-features.ts';
 import { useApp } from '../../app/context.ts';
-import { useObjects } from '../../app/hooks.ts';
+import { useNewestResources, useObjects } from '../../app/hooks.ts';
 import { groupOfSegment, objectLink, tableLink } from '../../app/links.ts';
 import { Connection } from '../../components/connection.tsx';
 import { Tabs } from '../../components/tabs.tsx';
 import { text } from '../../text/en.ts';
-import type { ViewProps } from '../registry.ts';
+import type { ViewProps } from '../view-props.ts';
 import { Actions } from './actions.tsx';
 import { ChangesTab } from './changes/changes-tab.tsx';
 import { DeletionCard } from './deletion/deletion-card.tsx';
@@ -61,13 +61,14 @@ export function View({ params }: ViewProps) {
   const { version = '', resource: plural = '', name = '', tab = 'summary' } = params;
   const namespace = params['namespace'] === '-' ? '' : (params['namespace'] ?? '');
   const known = resources.find((each) => each.group === group && each.resource === plural);
+  useNewestResources(`${group}/${plural}`, known === undefined);
   const resource: ApiResource = known
     ? { ...known, version }
     : { group, version, resource: plural, kind: plural, namespaced: namespace !== '', verbs: [], shortNames: [], subresources: [] };
   const store = useObjects(pathOf(resource, namespace), { fieldSelector: `metadata.name=${name}` });
   const item = store.items[0];
   // items of lists have no type
-  const object = useMemo(() => item && { apiVersion: apiVersionOf(resource), kind: resource.kind, ...item }, [item]);
+  const object = useMemo(() => item && { apiVersion: apiVersionOf(resource), kind: resource.kind, ...item }, [item, resource.kind]);
   const shown = offeredBy(features, tabs).filter(({ isShown }) => isShown(resource));
   const current = shown.find(({ id }) => id === tab) ?? shown[0];
   return (

@@ -7,7 +7,7 @@ import { ErrorMessage } from '../../components/error-message.tsx';
 import { StatusDot } from '../../components/status-dot.tsx';
 import { text } from '../../text/en.ts';
 import { healthChecks, type HealthCheck } from '../overview/control-plane-card.tsx';
-import type { ViewProps } from '../registry.ts';
+import type { ViewProps } from '../view-props.ts';
 import { lanesOf, latencyOf, type Lane, type PlacedPlugin, type PluginHealth } from './composition.ts';
 import { durationHistograms, type Histogram } from './metrics.ts';
 import { PluginCard } from './plugin-card.tsx';

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { ApiResource } from '../../api/resources.ts';
 import { useApp } from '../../app/context.ts';
+import { useNewestResources } from '../../app/hooks.ts';
 import { tableLink } from '../../app/links.ts';
 import { DataTable, type DataColumn } from '../../components/data-table.tsx';
 import { text } from '../../text/en.ts';
@@ -21,6 +22,7 @@ const columns: readonly DataColumn<ApiResource>[] = [
 /** All resources that the server lists, and a search for objects of every kind. */
 export function View() {
   const { resources } = useApp();
+  useNewestResources('list');
   const [filter, setFilter] = useState('');
   const words = filter.toLowerCase();
   const listable = resources

@@ -2,7 +2,7 @@ import { useMemo, useRef, useState } from 'preact/hooks';
 import { pathOf } from '../../api/resources.ts';
 import { TableStore, type Column, type Row } from '../../api/table-store.ts';
 import { useApp } from '../../app/context.ts';
-import { useClock, useStore } from '../../app/hooks.ts';
+import { useClock, useNewestResources, useStore } from '../../app/hooks.ts';
 import { useKeys } from '../../app/keyboard.ts';
 import { paintSchedule } from '../../app/paint-schedule.ts';
 import { groupOfSegment, objectLink, tableLink } from '../../app/links.ts';
@@ -12,7 +12,7 @@ import { DataTable, type DataColumn } from '../../components/data-table.tsx';
 import { NamespaceSelect } from '../../components/namespace-select.tsx';
 import { SelectorInput } from '../../components/selector-input.tsx';
 import { text } from '../../text/en.ts';
-import type { ViewProps } from '../registry.ts';
+import type { ViewProps } from '../view-props.ts';
 import { CellText } from './cell-text.tsx';
 import { indexRows, RowFilter } from './row-filter.ts';
 
@@ -22,6 +22,7 @@ export function View({ params, query }: ViewProps) {
   const { version = '', resource: plural = '' } = params;
   const group = groupOfSegment(params['group'] ?? '');
   const known = resources.find((each) => each.group === group && each.resource === plural);
+  useNewestResources(`${group}/${plural}`, known === undefined);
   const resource = { group, version, resource: plural, namespaced: known?.namespaced ?? true };
   const shownNamespace = resource.namespaced ? (query['ns'] ?? namespace) : '';
   const { labels = '', fields = '' } = query;

@@ -12,11 +12,13 @@ export interface SignInProps {
   readonly onlyLink: boolean;
   /** The name of the OIDC provider at which users can sign in. */
   readonly provider?: string;
+  /** Where the user, whose session has ended, can sign out at the OIDC provider. */
+  readonly logoutUrl?: string;
   readonly onSignedIn: (session: SessionInfo) => void;
 }
 
 /** Signs in at the OIDC provider, with a bearer token, or with the client certificate of the browser. */
-export function SignIn({ client, notice, onlyLink, provider, onSignedIn }: SignInProps) {
+export function SignIn({ client, notice, onlyLink, provider, logoutUrl, onSignedIn }: SignInProps) {
   const [message, setMessage] = useState(notice);
   const signIn = (event: Event, bearer?: string) => {
     event.preventDefault();
@@ -37,6 +39,11 @@ export function SignIn({ client, notice, onlyLink, provider, onSignedIn }: SignI
       {message !== undefined && (
         <p class="error-message" role="alert">
           {message}
+        </p>
+      )}
+      {logoutUrl !== undefined && (
+        <p role="status">
+          {text.signIn.signedOut} <a href={logoutUrl}>{text.signIn.logout(new URL(logoutUrl).host)}</a>
         </p>
       )}
       <p>{text.signIn.help}</p>

@@ -4,6 +4,7 @@ import { StatusDot } from '../../components/status-dot.tsx';
 import { text } from '../../text/en.ts';
 import { podHealth } from '../object/health.ts';
 import type { Pod } from '../object/workload-kinds.ts';
+import type { NodeUse } from '../overview/node-use.ts';
 import { nodeCounts } from '../overview/nodes.ts';
 import type { NodePlacement } from './placement.ts';
 
@@ -15,14 +16,16 @@ export const draggedNode = 'application/x-oarlock-node';
 
 interface NodeCardProps {
   readonly placement: NodePlacement;
+  /** Absent without metrics of the node. */
+  readonly use: NodeUse | undefined;
   /** The namespace whose pods are emphasized; '' for all. */
   readonly namespace: string;
   /** Absent if the server does not explain scheduling. */
   readonly onLose?: (() => void) | undefined;
 }
 
-/** A node with its pods, requests and capacity. */
-export function NodeCard({ placement, namespace, onLose }: NodeCardProps) {
+/** A node with its pods, requests, use and capacity. */
+export function NodeCard({ placement, use, namespace, onLose }: NodeCardProps) {
   const { node, pods, requested, allocatable } = placement;
   const { name } = node.metadata;
   const { ready, cordoned } = nodeCounts([node]);
@@ -42,9 +45,9 @@ export function NodeCard({ placement, namespace, onLose }: NodeCardProps) {
       </h3>
       <div class="usage">
         <span>{text.overview.cpu}</span>
-        <Share name={text.overview.cpu} part={requested.cpu} all={allocatable.cpu} format={formatCores} />
+        <Share name={text.overview.cpu} part={requested.cpu} used={use?.cpu} all={allocatable.cpu} format={formatCores} />
         <span>{text.overview.memory}</span>
-        <Share name={text.overview.memory} part={requested.memory} all={allocatable.memory} format={formatBytes} />
+        <Share name={text.overview.memory} part={requested.memory} used={use?.memory} all={allocatable.memory} format={formatBytes} />
       </div>
       <PodSigns pods={pods} namespace={namespace} />
       {onLose !== undefined && (
@@ -59,16 +62,24 @@ export function NodeCard({ placement, namespace, onLose }: NodeCardProps) {
 interface ShareProps {
   readonly name: string;
   readonly part: number;
+  readonly used: number | undefined;
   readonly all: number;
   format(value: number): string;
 }
 
-function Share({ name, part, all, format }: ShareProps) {
-  const words = `${format(part)} ${text.overview.requested} / ${format(all)}`;
+function Share({ name, part, used, all, format }: ShareProps) {
+  const parts = [
+    { value: part, words: `${format(part)} ${text.overview.requested}` },
+    ...(used === undefined ? [] : [{ value: used, words: `${format(used)} ${text.overview.used}` }]),
+  ];
   return (
     <div>
-      <meter min={0} max={Math.max(all, 1e-9)} value={part} aria-label={`${name}: ${words}`} />
-      <div class="quiet-text">{words}</div>
+      {parts.map(({ value, words }) => (
+        <meter key={words} min={0} max={Math.max(all, 1e-9)} value={value} aria-label={`${name}: ${words} / ${format(all)}`} />
+      ))}
+      <div class="quiet-text">
+        {parts.map(({ words }) => words).join(', ')} / {format(all)}
+      </div>
     </div>
   );
 }

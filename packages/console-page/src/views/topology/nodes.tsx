@@ -1,9 +1,10 @@
 import { useMemo, useState } from 'preact/hooks';
 import { useApp } from '../../app/context.ts';
-import { useObjects } from '../../app/hooks.ts';
+import { useLoaded, useObjects, useVisiblePeriods } from '../../app/hooks.ts';
 import { Connection } from '../../components/connection.tsx';
 import { text } from '../../text/en.ts';
 import type { Pod } from '../object/workload-kinds.ts';
+import { readNodeUse, samplePeriodMs, servesNodeUse } from '../overview/node-use.ts';
 import type { Node } from '../overview/nodes.ts';
 import { draggedNode, NodeCard, PodSigns } from './node-card.tsx';
 import { NodeLossDialog } from './node-loss-dialog.tsx';
@@ -13,11 +14,15 @@ import { topologyOf, type NodePlacement } from './placement.ts';
 const maxNodes = 500;
 const maxPods = 5000;
 
-/** The pods on each node, by zone, with requests and capacity. */
+/** The pods on each node, by zone, with requests, use and capacity. */
 export function Nodes() {
-  const { namespace, features } = useApp();
+  const { client, namespace, features, resources } = useApp();
   const nodes = useObjects<Node>('/api/v1/nodes', {}, { maxObjects: maxNodes });
   const pods = useObjects<Pod>('/api/v1/pods', {}, { maxObjects: maxPods });
+  const isServed = servesNodeUse(resources);
+  const period = useVisiblePeriods(samplePeriodMs);
+  // without metrics, the requests are shown alone
+  const { value: use } = useLoaded(`use ${isServed} ${period}`, async (signal) => (isServed ? readNodeUse(client, signal) : undefined));
   const [lost, setLost] = useState<NodePlacement>();
   const topology = useMemo(() => topologyOf(nodes.items, pods.items), [nodes.items, pods.items]);
   const placements = topology.zones.flatMap(({ nodes: members }) => members);
@@ -40,7 +45,7 @@ export function Nodes() {
           {name !== '' && <h2>{text.topology.zone(name)}</h2>}
           <div class="cards">
             {members.map((placement) => (
-              <NodeCard key={placement.node.metadata.uid} placement={placement} namespace={namespace} onLose={features.isOarlock ? () => setLost(placement) : undefined} />
+              <NodeCard key={placement.node.metadata.uid} placement={placement} use={use?.get(placement.node.metadata.name)} namespace={namespace} onLose={features.isOarlock ? () => setLost(placement) : undefined} />
             ))}
           </div>
         </section>

@@ -1,7 +1,7 @@
 import { link } from '../../app/router.ts';
 import { Tabs } from '../../components/tabs.tsx';
 import { text } from '../../text/en.ts';
-import type { ViewProps } from '../registry.ts';
+import type { ViewProps } from '../view-props.ts';
 import { Nodes } from './nodes.tsx';
 import { Services } from './services.tsx';
 

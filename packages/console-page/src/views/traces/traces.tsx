@@ -10,7 +10,7 @@ import { text } from '../../text/en.ts';
 import { formatMs, traceOf, type Trace } from '../object/trace/trace-rows.ts';
 import { tracesPath, type TraceResponse } from '../object/trace/traced-object.ts';
 import { TraceView } from '../object/trace/trace-view.tsx';
-import type { ViewProps } from '../registry.ts';
+import type { ViewProps } from '../view-props.ts';
 import { traceBefore } from './trace-before.ts';
 import { compareTraces } from './compare-traces.ts';
 

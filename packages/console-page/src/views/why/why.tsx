@@ -1,7 +1,7 @@
 import { link } from '../../app/router.ts';
 import { Tabs } from '../../components/tabs.tsx';
 import { text } from '../../text/en.ts';
-import type { ViewProps } from '../registry.ts';
+import type { ViewProps } from '../view-props.ts';
 import { AccessQuestion } from './access/access-question.tsx';
 import { TrafficQuestion } from './traffic/traffic-question.tsx';
 

@@ -41,7 +41,12 @@ export class PodWorker implements PodLifecycleListener {
   #running = false;
   #syncAgain = false;
   #spanContexts: SpanContext[] = [];
-  /** The trace span context of the last request that changed the pod. It is the parent of passes that no request caused. */
+  /** The trace span context of the first request since the last pass. */
+  #requestSpanContext: SpanContext | undefined;
+  /**
+   * The trace span context of the last pass that a request caused, or of the request until that pass has ended. It is the parent of probes, and of passes
+   * without another cause: they wait for what that pass started. Passes that probes cause do not replace it, so that the depth of the tree is bounded.
+   */
   #lastSpanContext: SpanContext | undefined;
   #enqueuedAt = 0;
   #abort: AbortController | undefined;
@@ -69,6 +74,7 @@ export class PodWorker implements PodLifecycleListener {
       admit,
       released,
       wake: (spanContext) => this.wake(spanContext),
+      probed: (spanContext) => this.#wakeBelow(spanContext),
       spanContext: () => this.#lastSpanContext,
     });
   }
@@ -119,7 +125,13 @@ export class PodWorker implements PodLifecycleListener {
     this.wake(undefined);
   }
 
+  /** Wakes the worker. `spanContext`: the request that changed the pod, or an object that it refers to. */
   wake(spanContext: SpanContext | undefined): void {
+    this.#requestSpanContext ??= spanContext;
+    this.#wakeBelow(spanContext);
+  }
+
+  #wakeBelow(spanContext: SpanContext | undefined): void {
     if (spanContext && this.#spanContexts.length < maxSpanContexts) this.#spanContexts.push(spanContext);
     if (this.#running) {
       this.#syncAgain = true;
@@ -202,7 +214,9 @@ export class PodWorker implements PodLifecycleListener {
     this.#retry = undefined;
     const abort = new AbortController();
     this.#abort = abort;
-    if (this.#spanContexts.length > 0) this.#lastSpanContext = this.#spanContexts[0];
+    const request = this.#requestSpanContext;
+    this.#requestSpanContext = undefined;
+    if (request !== undefined) this.#lastSpanContext = request;
     const spanContexts = this.#spanContexts.length > 0 ? this.#spanContexts : this.#lastSpanContext ? [this.#lastSpanContext] : [];
     this.#spanContexts = [];
     const pass = new SyncPass(this.record, { signal: abort.signal, spanContexts, enqueuedAt: this.#enqueuedAt });
@@ -213,6 +227,7 @@ export class PodWorker implements PodLifecycleListener {
       if (!abort.signal.aborted) this.#failed(pass, error);
     } finally {
       pass.end();
+      if (request !== undefined) this.#lastSpanContext = pass.startedSpanContext ?? request;
       this.#running = false;
       if (this.#abort === abort) this.#abort = undefined;
       this.#notifyWatchers();

@@ -33,6 +33,8 @@ export interface LogLine {
   readonly text: string;
   /** RFC 3339 with nanoseconds, as the kubelet recorded it. */
   readonly time: string;
+  /** The time in milliseconds since the epoch; that of the line before if the line has none. */
+  readonly at: number;
 }
 export interface LogOptions {
   readonly follow: boolean;
@@ -55,7 +57,7 @@ export function splitTimestamp(line: string): { readonly time: string; readonly 
   return /^\d{4}-\d\d-\d\dT/.test(time) ? { time, text: space < 0 ? '' : line.slice(space + 1) } : { time: '', text: line };
 }
 
-/** The logs of several containers together. A stream that breaks is resumed after the last line. */
+/** The logs of several containers together, in the order of time. A stream that breaks is resumed after the last line. */
 export class LogStore {
   readonly #client: ApiClient;
   readonly #options: LogOptions;
@@ -153,13 +155,29 @@ export class LogStore {
 
   #add(source: string, time: string, text: string): void {
     this.#count += 1;
-    this.#lines.push({ id: this.#count, source, time, text: plainText(text) });
+    const parsed = Date.parse(time);
+    const at = Number.isNaN(parsed) ? (this.#lines.at(-1)?.at ?? 0) : parsed;
+    this.#lines.splice(this.#positionOf(at), 0, { id: this.#count, source, time, at, text: plainText(text) });
     if (this.#lines.length > maxLines * 1.2) {
       const excess = this.#lines.length - maxLines;
       this.#lines = this.#lines.slice(excess);
       this.dropped += excess;
     }
     this.#changed();
+  }
+
+  /** Returns the position of a line after all lines that are not later: streams of several containers are interleaved by time. */
+  #positionOf(at: number): number {
+    const lines = this.#lines;
+    let [low, high] = [0, lines.length];
+    // most lines are the latest
+    if (high === 0 || (lines.at(-1)?.at ?? 0) <= at) return high;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((lines[middle]?.at ?? 0) <= at) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   #changed(): void {

@@ -1,4 +1,4 @@
-import { criticalPath, criticalSpans, type TreeNode } from '@oarlock/tracing/trace-tree';
+import { criticalPath, criticalSpans, type TreeNode, type WaitTime } from '@oarlock/tracing/trace-tree';
 
 type Span = TreeNode['span'];
 
@@ -8,9 +8,8 @@ export interface TraceRow {
   readonly depth: number;
   readonly startMs: number;
   readonly durationMs: number;
-  /** The time between the end of the parent and the start of this span: on the watch, and in the workqueue. */
-  readonly watchMs: number;
-  readonly queueMs: number;
+  /** The time between the end of the parent and the start of this span. */
+  readonly wait: WaitTime | undefined;
   readonly isCritical: boolean;
   /** The write of which the span is a part; undefined outside of writes. */
   readonly write: Span | undefined;
@@ -54,8 +53,7 @@ export function traceOf(tree: TreeNode): Trace {
         depth,
         startMs: span.start - zero,
         durationMs: span.end - span.start,
-        watchMs: wait?.watchMs ?? 0,
-        queueMs: wait?.queueMs ?? 0,
+        wait,
         isCritical: critical.has(span.spanId),
         write,
       });

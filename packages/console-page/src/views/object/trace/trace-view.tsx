@@ -1,4 +1,5 @@
 import { text } from '../../../text/en.ts';
+import { totalWaitMs, type WaitTime } from '@oarlock/tracing/trace-tree';
 import { AdmissionChanges } from './admission-changes.tsx';
 import { attributesOf, formatMs, type Trace, type TraceRow } from './trace-rows.ts';
 
@@ -46,9 +47,12 @@ export function TraceView({ trace, onlyCritical, scaleMs = trace.totalMs }: Trac
 /** The indent of a level in no-break spaces: the content security policy of the page allows no inline styles. */
 const indentOf = (depth: number): string => '\u00A0\u00A0'.repeat(depth);
 
+const waitText = ({ watchMs, idleMs, queueMs }: WaitTime): string =>
+  idleMs > 0 ? text.trace.idle(formatMs(idleMs), formatMs(queueMs)) : text.trace.waited(formatMs(watchMs), formatMs(queueMs));
+
 function Row({ row, totalMs }: { readonly row: TraceRow; readonly totalMs: number }) {
-  const { span, depth, startMs, durationMs, watchMs, queueMs, isCritical } = row;
-  const waited = watchMs + queueMs > 0 ? text.trace.waited(formatMs(watchMs), formatMs(queueMs)) : '';
+  const { span, depth, startMs, durationMs, wait, isCritical } = row;
+  const waited = wait !== undefined && totalWaitMs(wait) > 0 ? waitText(wait) : '';
   return (
     <tr class={isCritical ? 'critical' : undefined}>
       <th scope="row">
@@ -76,8 +80,8 @@ const minWidth = 4;
 
 function Bar({ row, totalMs }: { readonly row: TraceRow; readonly totalMs: number }) {
   const scale = barWidth / Math.max(totalMs, 0.001);
-  const { startMs, durationMs, watchMs, queueMs } = row;
-  const waitMs = watchMs + queueMs;
+  const { startMs, durationMs, wait } = row;
+  const waitMs = wait === undefined ? 0 : totalWaitMs(wait);
   return (
     <svg class="bar" viewBox={`0 0 ${barWidth} 10`} preserveAspectRatio="none" aria-hidden="true">
       <rect class="bar-wait" x={(startMs - waitMs) * scale} y="4" width={waitMs * scale} height="2" />

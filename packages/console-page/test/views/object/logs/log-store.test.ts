@@ -69,4 +69,16 @@ describe('LogStore', () => {
     expect(pathname).toBe('/api/v1/namespaces/n/pods/p/log');
     expect(Object.fromEntries(searchParams)).toEqual({ container: 'c', timestamps: 'true', ...expected });
   });
+
+  it('interleaves the lines of several containers by time, and keeps the order of the lines of each', async () => {
+    const { client } = clientOf(
+      '2026-01-02T03:04:05.1Z a1\n2026-01-02T03:04:05.12Z a2\n2026-01-02T03:04:09Z a3\n2026-01-02T03:04:09Z a4\n',
+      '2026-01-02T04:04:04.5+01:00 b1\n2026-01-02T03:04:05.115Z b2\n2026-01-02T03:04:07Z b3\nwithout a time\n',
+    );
+    const store = new LogStore(client, options);
+    store.setSources([source('one'), { ...source('two'), pod: 'q' }]);
+    await vi.waitFor(() => expect([...store.notices.values()]).toEqual(['ended', 'ended']));
+    const order = ['b1', 'a1', 'b2', 'a2', 'b3', 'a3', 'a4', 'without a time'];
+    expect(store.lines.map(({ text }) => text)).toEqual(order);
+  });
 });

@@ -19,7 +19,7 @@ export class PodStatusReporter {
   /** True when the pod's API object is gone. No status is sent any more. */
   deletedFromApi = false;
   readonly #record: PodRecord;
-  /** Returns the trace span context of the last request that changed the pod. */
+  /** Returns the trace span context below which a lazy status is sent. */
   readonly #spanContext: () => SpanContext | undefined;
 
   constructor(record: PodRecord, spanContext: () => SpanContext | undefined) {

@@ -48,7 +48,9 @@ export interface PodSyncerOptions {
   /** Called when all containers of the pod are stopped, so that the pod's share of the node's resources is free. */
   released(): void;
   wake(spanContext: SpanContext | undefined): void;
-  /** Returns the trace span context of the last request that changed the pod. */
+  /** Called with the span of a probe that changed its result. */
+  probed(spanContext: SpanContext | undefined): void;
+  /** Returns the trace span context of the last pass that a request caused, or of the request until the pass has ended. */
   spanContext(): SpanContext | undefined;
 }
 

@@ -4,8 +4,9 @@ import { hasProbes, ProbeManager } from '../../../probes/probe-manager.ts';
 
 /** Receives changes of a pod's probe results. */
 export interface ProbeListener {
-  wake(spanContext: SpanContext | undefined): void;
-  /** Returns the trace span context of the last request that changed the pod. */
+  /** Called with the span of a probe that changed its result. */
+  probed(spanContext: SpanContext | undefined): void;
+  /** Returns the parent of the spans of probes. */
   spanContext(): SpanContext | undefined;
 }
 
@@ -20,7 +21,7 @@ export function syncProbes(record: PodRecord, listener: ProbeListener): void {
     tracer,
     random,
     spanContext: () => listener.spanContext(),
-    changed: () => listener.wake(undefined),
+    changed: (spanContext) => listener.probed(spanContext),
     event: (type, reason, message, path) => record.event(type, reason, message, path),
   });
   record.probes.sync(pod, { state, podIP: state.podIPs[0] ?? addresses[0] ?? '127.0.0.1', adopted: record.adopted });
