@@ -33,7 +33,7 @@ export async function whileFlipping(paths: FlippingLink, during: () => Promise<v
   try {
     await during();
   } finally {
-    worker.postMessage('stop');
+    worker.postMessage('stop', []);
     await exited;
   }
 }
