@@ -1,4 +1,4 @@
-// `npm run dependencies [-- --sbom FILE]`: checks the lock file, and writes the bill of materials of the product.
+// `npm run dependencies [-- --sbom FILE]`: checks the lock files and the workflows, and writes the bill of materials of the product.
 // The lock file decides which code `npm ci` runs, so each entry has a digest, a known license, and no registry host. `npm ci` itself does not notice
 // a workspace whose entry differs from its package.json.
 import { spawnSync } from 'node:child_process';
@@ -46,6 +46,13 @@ export function lockFaults({ packages }) {
       faults.push(`${path}: has an install script; add the package with a reason to the list of tools/checks/dependencies.mjs`);
   }
   return faults;
+}
+
+/** Returns the actions of a workflow that do not name a commit: the owner of an action can move its tags and branches. */
+export function workflowFaults(text) {
+  return Array.from(text.matchAll(/^\s*(?:-\s+)?uses:\s*(\S+)/gm), ([, action]) => action)
+    .filter((action) => !/^[\w./-]+@[0-9a-f]{40}$/.test(action))
+    .map((action) => `${action}: the action does not name a commit`);
 }
 
 /** The fields of a package.json that the lock file repeats for each workspace. */
@@ -106,6 +113,9 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     stale ||= differences.length > 0;
     return [...lockFaults(lock), ...differences].map((fault) => `${file}: ${fault}`);
   });
+  const workflows = join(root, '.github', 'workflows');
+  for (const name of readdirSync(workflows))
+    faults.push(...workflowFaults(readFileSync(join(workflows, name), 'utf8')).map((fault) => `.github/workflows/${name}: ${fault}`));
   if (faults.length > 0) {
     console.error(faults.join('\n'));
     if (stale) console.error('Run `npm install --package-lock-only --ignore-scripts` in the folder of the lock file.');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { lockFaults, workspaceFaults } from './dependencies.mjs';
+import { lockFaults, workflowFaults, workspaceFaults } from './dependencies.mjs';
 
 describe('lock file', () => {
   const entry = { version: '1.0.0', integrity: 'sha512-AAAA', license: 'MIT' };
@@ -18,6 +18,18 @@ describe('lock file', () => {
     ['an install script', { hasInstallScript: true }, 'install script'],
   ])('fails with %s', (_, changes, fault) => {
     expect(faultsOf(changes)).toEqual([expect.stringContaining(fault)]);
+  });
+});
+
+describe('workflows', () => {
+  const commit = '0123456789abcdef0123456789abcdef01234567';
+
+  it('pass if each action names a commit', () => {
+    expect(workflowFaults(`steps:\n  - uses: a/b@${commit} # v1.0.0\n  - name: c\n    uses: a/b/c@${commit}\n`)).toEqual([]);
+  });
+
+  it.each(['a/b@v4', 'a/b@main', 'a/b@0123456', 'a/b', `'a/b@${commit}'`, 'docker://a:1'])('fail with %s', (action) => {
+    expect(workflowFaults(`steps:\n  - uses: ${action}\n`)).toEqual([`${action}: the action does not name a commit`]);
   });
 });
 

@@ -60,6 +60,11 @@ export class ServerMachine {
   run(file: string, ...args: string[]): Promise<string> {
     return mustRun('ip', ['netns', 'exec', this.#namespace, file, ...args], { cwd: this.#dir });
   }
+  /** Starts a command of the machine, which the caller can kill. */
+  command(...args: string[]): Daemon {
+    const command = [oarlock.file, ...oarlock.args, ...args, '--data-dir', this.dataDir];
+    return new Daemon('ip', ['netns', 'exec', this.#namespace, ...command], { cwd: this.#dir });
+  }
 
   /** Starts the first server with a cluster file. */
   async init(spec: object): Promise<void> {
@@ -82,7 +87,11 @@ export class ServerMachine {
     await writeFile(file, JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', metadata: { name: 'machines' }, spec }));
     const [, , , ...options] = (await other.oarlock('token', 'create')).trim().split(' ');
     this.#firstCommand = ['node', 'join', '-f', file];
-    await this.launch(...options).line(/^The node \S+ is ready at /);
+    await this.startNode(...options);
+  }
+  /** Starts the node, also again over the same data directory. Resolves when it is ready. */
+  async startNode(...args: string[]): Promise<void> {
+    await this.launch(...args).line(/^The node \S+ is ready at /);
   }
 
   /** Starts the server, also again over the same data directory. Resolves when it is ready. */

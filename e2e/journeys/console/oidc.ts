@@ -28,6 +28,16 @@ export function oidc(stage: () => ConsoleStage, provider: () => OidcProvider): v
     await page.goto(`${stage().origin}/console/?error=access_denied#/r/core/v1/serviceaccounts`);
     await page.getByText('The OIDC provider did not sign you in: access_denied').waitFor();
     await page.getByText('oidc:ada').first().waitFor();
+    // a link does not replace the session, in this tab and in another
+    const link = await stage().createLink();
+    const other = await context.newPage();
+    for (const tab of [page, other]) {
+      await tab.goto(link);
+      await tab.getByText('You are signed in as oidc:ada. Sign out first to use a link.').waitFor();
+      await tab.reload();
+      await tab.getByText('oidc:ada').first().waitFor();
+    }
+    await other.close();
     expect(provider().renewals).toBeGreaterThan(0);
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByText('You are signed out of the console, but not at the OIDC provider.').waitFor();

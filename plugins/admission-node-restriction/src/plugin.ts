@@ -65,7 +65,10 @@ function admitResourceSlice(node: string, { operation, object, old }: AdmissionR
   return nodeName(old) === node ? allow : deny('can only access ResourceSlice with the same NodeName as the requesting node');
 }
 
-/** Allows a node to write the EndpointSlice of the node's own DNS server behind the Service kube-dns. */
+/**
+ * Allows a node to write the EndpointSlice of the node's own DNS server behind the Service kube-dns. Its hints name this node, so that the node does not
+ * answer for pods of nodes with a DNS server of their own: a proxy ignores all hints of a Service if one endpoint has none.
+ */
 function admitEndpointSlice(node: string, { operation, namespace, name, object }: AdmissionRequest): AdmissionDecision {
   const own = `kube-dns-${node}`;
   const requested = operation === 'CREATE' ? (object?.metadata?.name ?? '') : name;
@@ -75,9 +78,11 @@ function admitEndpointSlice(node: string, { operation, namespace, name, object }
   const { metadata, endpoints } = (object ?? {}) as EndpointSlice;
   if (metadata?.labels?.['kubernetes.io/service-name'] !== 'kube-dns')
     return deny(`node ${quoted(node)} can only write EndpointSlices of the Service "kube-dns"`);
-  return (endpoints ?? []).every(({ nodeName }) => nodeName === node)
+  if (!(endpoints ?? []).every(({ nodeName }) => nodeName === node))
+    return deny(`node ${quoted(node)} can only write endpoints with the same nodeName as the requesting node`);
+  return (endpoints ?? []).every(({ hints }) => jsonEqual(hints ?? {}, { forNodes: [{ name: node }] }))
     ? allow
-    : deny(`node ${quoted(node)} can only write endpoints with the same nodeName as the requesting node`);
+    : deny(`node ${quoted(node)} can only write endpoints with hints for the requesting node`);
 }
 
 const reported: ReadonlySet<string> = new Set([

@@ -98,14 +98,23 @@ const networkSlice = (nodesOf: object) => {
   const { nodeName: _nodeName, ...rest } = spec;
   return { metadata, spec: { ...rest, ...nodesOf } };
 };
-const dnsSlice = (node: string, more: { readonly namespace?: string; readonly name?: string; readonly service?: string } = {}) => ({
+interface DnsSliceFields {
+  readonly namespace?: string;
+  readonly name?: string;
+  readonly service?: string;
+  /** null: none. */
+  readonly hints?: object | null;
+}
+const dnsSlice = (node: string, more: DnsSliceFields = {}) => ({
   metadata: {
     namespace: more.namespace ?? 'kube-system',
     name: more.name ?? 'kube-dns-n1',
     labels: { 'kubernetes.io/service-name': more.service ?? 'kube-dns' },
   },
   addressType: 'IPv4',
-  endpoints: [{ addresses: ['10.0.0.1'], nodeName: node }],
+  endpoints: [
+    { addresses: ['10.0.0.1'], nodeName: node, ...(more.hints !== null && { hints: more.hints ?? { forNodes: [{ name: 'n1' }] } }) },
+  ],
 });
 
 const blocks = resource('network.oarlock.dev', 'v1', 'ipblocks', 'IPBlock', false);
@@ -419,6 +428,16 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
       ['endpoints of another namespace', dnsSlice('n1', { namespace: 'default' }), /in the "kube-system" namespace/],
       ['endpoints of another Service', dnsSlice('n1', { service: 'metrics' }), /of the Service "kube-dns"/],
       ['an endpoint on another node', dnsSlice('n2'), /the same nodeName as the requesting node/],
+      ...[
+        null,
+        { forNodes: [] },
+        { forNodes: [{ name: 'n2' }] },
+        { forNodes: [{ name: 'n1' }, { name: 'n2' }] },
+        { forNodes: [{ name: 'n1' }], forZones: [{ name: 'z' }] },
+      ].map(
+        (hints) =>
+          [`a DNS endpoint with hints ${JSON.stringify(hints)}`, dnsSlice('n1', { hints }), /with hints for the requesting node/] as const,
+      ),
     ] as const
   ).map(([title, object, message]) => [title, admissionRequest('CREATE', endpointSlices, object, as), message] as const),
   [

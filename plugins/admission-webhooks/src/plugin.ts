@@ -15,6 +15,7 @@ import { configurationGroup, expressionRejection } from '@oarlock/admission-rule
 import { ReinvocationContext } from '@oarlock/admission-rules/reinvocation-context';
 import { allStored, storedIn } from '@oarlock/admission-rules/admission-environment';
 import { ConfigurationSource } from '@oarlock/admission-rules/configuration-source';
+import { ExcludedAddresses } from '@oarlock/primitives/net/excluded-addresses';
 import { z } from 'zod';
 import { shouldCallHook, dispatchWebhook, type DispatchOptions } from './webhook-dispatcher.ts';
 import { WebhookClient } from './webhook-client.ts';
@@ -34,10 +35,15 @@ const flat =
 /** Calls mutating webhooks in order and validating webhooks in parallel (MutatingAdmissionWebhook, ValidatingAdmissionWebhook). */
 export default Admission.plugin({
   id: 'admission-webhooks',
-  config: z.strictObject({}),
+  declares: { neverProxied: true },
+  config: z.strictObject({
+    /** Addresses at which no webhook of a Service is called. Default: those of the API server. */
+    neverProxied: z.array(z.union([z.ipv4(), z.ipv6()])).default([]),
+  }),
   needs: { client: Client, informers: Informers, authz: Authz },
-  create({ client, informers, authz }, { clock, log, metrics }) {
-    const caller = new WebhookClient(client, clock, Math.random);
+  create({ client, informers, authz, config }, { clock, log, metrics }) {
+    const excluded = new ExcludedAddresses(config.neverProxied);
+    const caller = new WebhookClient(client, { clock, random: Math.random, excluded });
     const options: DispatchOptions = {
       caller,
       namespaces: new NamespaceObjects(informers, client),

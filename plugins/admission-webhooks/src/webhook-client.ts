@@ -1,11 +1,12 @@
 import { Agent, request as send, type RequestOptions } from 'node:https';
 import type { IncomingMessage } from 'node:http';
-import type { WebhookClientConfig } from '@oarlock/api/types/admissionregistration-v1';
+import type { ServiceReference, WebhookClientConfig } from '@oarlock/api/types/admissionregistration-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Client } from '@oarlock/spi/client';
 import { connectionEnds, goErrorText, requestErrorText } from '@oarlock/primitives/net/go-error-text';
+import type { ExcludedAddresses } from '@oarlock/primitives/net/excluded-addresses';
 import { checkSubjectAlternativeNames, isStaleConnection, rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
-import { resolveService } from './service-resolver.ts';
+import { resolveService, type ServiceEndpoint } from './service-resolver.ts';
 import { WebhookError } from './webhook-error.ts';
 
 const maxAnswer = 3 * 1024 * 1024;
@@ -17,18 +18,27 @@ interface CallTarget {
   readonly options: RequestOptions;
 }
 
+export interface WebhookClientOptions {
+  readonly clock: Clock;
+  readonly random: () => number;
+  /** Addresses at which no webhook of a Service is called. */
+  readonly excluded: ExcludedAddresses;
+}
+
 /** Sends AdmissionReviews to webhooks over pooled connections. */
 export class WebhookClient {
   readonly #client: Client;
   readonly #clock: Clock;
   readonly #random: () => number;
+  readonly #excluded: ExcludedAddresses;
   readonly #agent = new Agent({ keepAlive: true, maxSockets, maxFreeSockets: maxIdle, checkServerIdentity: checkSubjectAlternativeNames });
   readonly #bundles = new Map<string, string>();
 
-  constructor(client: Client, clock: Clock, random: () => number) {
+  constructor(client: Client, { clock, random, excluded }: WebhookClientOptions) {
     this.#client = client;
     this.#clock = clock;
     this.#random = random;
+    this.#excluded = excluded;
   }
 
   /**
@@ -64,7 +74,7 @@ export class WebhookClient {
     const common: RequestOptions = { agent: this.#agent, ...(caBundle !== undefined && { ca: this.#bundle(caBundle) }) };
     if (service !== undefined) {
       const { namespace, name, path = '/', port = 443 } = service;
-      const { host, port: at } = await resolveService(this.#client, service, this.#random).catch((error: unknown) => {
+      const { host, port: at } = await this.#endpointOf(service).catch((error: unknown) => {
         if (!(error instanceof WebhookError)) throw error;
         const where = `https://${name}.${namespace}.svc:${port}${path}?${timeout}`;
         throw new WebhookError('call', `failed to call webhook: ${requestErrorText('POST', where, error.message)}`, { cause: error });
@@ -72,7 +82,10 @@ export class WebhookClient {
       const servername = `${name}.${namespace}.svc`;
       const target = `${path.startsWith('/') ? path : `/${path}`}?${timeout}`;
       const headers = { host: `${servername}:${port}` };
-      return { url: `https://${servername}:${port}${target}`, options: { ...common, host, port: at, servername, path: target, headers } };
+      return {
+        url: `https://${servername}:${port}${target}`,
+        options: { ...common, host, port: at, lookup: this.#excluded.lookup, servername, path: target, headers },
+      };
     }
     const parsed = new URL(url ?? '');
     parsed.search = parsed.search === '' ? timeout : `${parsed.search}&${timeout}`;
@@ -81,6 +94,13 @@ export class WebhookClient {
       url: parsed.href,
       options: { ...common, host, port: parsed.port === '' ? 443 : Number(parsed.port), path: `${parsed.pathname}${parsed.search}` },
     };
+  }
+
+  /** Returns an endpoint of a Service. Others than administrators may choose its address. @throws WebhookError `call` */
+  async #endpointOf(service: ServiceReference): Promise<ServiceEndpoint> {
+    const endpoint = await resolveService(this.#client, service, this.#random);
+    if (this.#excluded.has(endpoint.host)) throw new WebhookError('call', 'address not allowed');
+    return endpoint;
   }
 
   /** Returns the CA bundle as text. Each CA bundle is decoded once, because the connection pool compares CA texts by identity. */

@@ -41,6 +41,7 @@ export class ManagedEtcdStorage extends EtcdStorage {
     const { signal } = this.#stop;
     this.#remote = s3 && new RemoteSnapshots({ ...s3, bucket: new S3Bucket(s3, { clock }), server: server.name });
     const members = new EtcdMembers({
+      storage: this,
       member: () => this.member,
       server: server.name,
       snapshotDirectory: snapshotDirectory ?? new MemberFiles(directory).snapshots,
@@ -86,7 +87,7 @@ export class ManagedEtcdStorage extends EtcdStorage {
       }
       return member;
     });
-    this.connectTo({ endpoints: this.member.endpoints, ...this.member.client });
+    this.connectTo({ endpoints: this.member.endpoints, ...this.member.certificates.client });
     this.#unsubscribe = this.member.onEndpoints((endpoints) => this.useEndpoints(endpoints));
     await super.start(signal);
     await this.maintenance.start();

@@ -2,13 +2,12 @@ import { invalid } from '@oarlock/api/field/field-error';
 import { invalidStatus } from '@oarlock/api/field/invalid-status';
 import type { KubeObject } from '@oarlock/api/object';
 import { schemaOf } from '@oarlock/api/schema/schema';
-import { badRequest, conflict, failure, notFound, objectModified } from '@oarlock/api/status';
+import { conflict, failure, notFound, objectModified } from '@oarlock/api/status';
 import type { Scale } from '@oarlock/api/types/autoscaling-v1';
 import type { CustomResourceSubresourceScale } from '@oarlock/api/types/apiextensions-v1';
-import { conformAdmitted, decodeBody } from '../endpoints/request/body.ts';
-import type { RequestContext } from '../endpoints/request/request-context.ts';
+import { conformAdmitted } from '../endpoints/request/body.ts';
 import { applyToScale } from '../endpoints/handlers/managed-fields/scale.ts';
-import { applyPatch, patchTypeOf } from '../endpoints/handlers/patch.ts';
+import { newScaleOf } from '../endpoints/handlers/subresources/scale.ts';
 import type { RequestScope } from '../registry/request-scope.ts';
 import { updateObject } from '../endpoints/handlers/update.ts';
 import { checkWriteOptions } from '../endpoints/request/request-options.ts';
@@ -57,7 +56,7 @@ export async function customScale(scope: RequestScope, paths: CustomResourceSubr
   const isPatch = request.verb === 'patch';
   const isApply = isPatch && request.patchType === 'apply';
   checkWriteOptions(request.query, isPatch ? 'PatchOptions' : 'UpdateOptions', isApply);
-  const next = isApply ? undefined : newScaleOf(context);
+  const next = isApply ? undefined : newScaleOf(kind, context);
   const { item } = await updateObject({
     ...scope,
     optionsKind: isPatch ? 'PatchOptions' : 'UpdateOptions',
@@ -98,19 +97,4 @@ function checkScale({ kind, context }: RequestScope, scale: Scale, ownUid: strin
     ]);
   const { uid = '' } = scale.metadata ?? {};
   if (uid !== '' && uid !== ownUid) throw conflict(kind.resource, name, objectModified);
-}
-
-function newScaleOf(context: RequestContext): (old: Scale) => Scale {
-  const { request } = context;
-  if (request.verb === 'patch') {
-    const type = patchTypeOf(request.patchType, scaleKind);
-    return (old) => applyPatch(scaleKind, old, { type, body: request.body }) as Scale;
-  }
-  const body = decodeBody<Scale>(request.body, scaleKind);
-  const { name = '', namespace = '' } = body.metadata ?? {};
-  if (name !== '' && name !== request.name)
-    throw badRequest(`the name of the object (${name}) does not match the name on the URL (${request.name})`);
-  if (namespace !== '' && namespace !== request.namespace)
-    throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
-  return () => body;
 }

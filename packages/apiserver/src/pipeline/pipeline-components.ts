@@ -2,6 +2,7 @@ import { failure } from '@oarlock/api/status';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import { AdmissionChain } from '../admission/admission-chain.ts';
 import { ConversionWebhooks } from '../custom-resources/conversion/conversion-webhook.ts';
+import { ExcludedAddresses } from '@oarlock/primitives/net/excluded-addresses';
 import { resolveWebhookService } from '../custom-resources/conversion/service-resolver.ts';
 import { CustomResources, definitionsName, definitionsPrefix } from '../custom-resources/custom-resources.ts';
 import { DefinitionController } from '../custom-resources/definition/definition-controller.ts';
@@ -47,7 +48,8 @@ export function newPipelineComponents(
     isEnabled: enabledKinds(options.runtimeConfig ?? {}),
   });
   const cache = newWatchCache(options, { catalog, allocator, definitionListeners: () => [custom, definitionController] });
-  const webhooks = new ConversionWebhooks((namespace, name, port) => resolveWebhookService(registry, { namespace, name, port }));
+  const excluded = new ExcludedAddresses(options.neverProxied ?? []);
+  const webhooks = new ConversionWebhooks((namespace, name, port) => resolveWebhookService(registry, { namespace, name, port }, excluded));
   const custom = new CustomResources({
     cache,
     webhooks,

@@ -34,6 +34,8 @@ export interface PipelineOptions {
   readonly runtimeConfig?: RuntimeConfig;
   /** The interval in which storage is compacted; 0 disables compaction. Default: 5 minutes. */
   readonly compactionIntervalMs?: number;
+  /** Addresses at which no conversion webhook of a Service is called. */
+  readonly neverProxied?: readonly string[];
   /** The names of the plugins for spans, in the order of the chains. */
   readonly names?: { readonly authz?: PluginNames; readonly admission?: PluginNames };
   /** The metrics of authorization, of admission and of validation rules. */

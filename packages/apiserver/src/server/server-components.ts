@@ -111,7 +111,7 @@ export function newServerComponents(dependencies: ApiServerDependencies, context
 function newPipeline(builder: Builder, storage: StorageDriver, encryptedStorage: EncryptedStorage | undefined): Pipeline {
   const { dependencies, context, access } = builder;
   const { authn, authz, admission, process } = dependencies;
-  const { compactionIntervalSeconds } = dependencies.config;
+  const { compactionIntervalSeconds, neverProxied } = dependencies.config;
   const { clock, log, metrics, tracer } = context;
   return new Pipeline({
     metrics: { access, admission: new AdmissionMetrics(metrics), rules: new RuleMetrics(metrics, clock) },
@@ -128,6 +128,7 @@ function newPipeline(builder: Builder, storage: StorageDriver, encryptedStorage:
     tracer,
     components: () => controlPlaneComponents({ storage: dependencies.storage, process }),
     runtimeConfig: dependencies.config.runtimeConfig,
+    ...(neverProxied !== undefined && { neverProxied }),
     ...(compactionIntervalSeconds !== undefined && { compactionIntervalMs: compactionIntervalSeconds * 1000 }),
   });
 }

@@ -17,6 +17,8 @@ const authentication = 'authentication.k8s.io';
 const certificates = 'certificates.k8s.io';
 const registration = 'admissionregistration.k8s.io';
 
+const writes = ['create', 'update', 'patch'] as const;
+
 /** Returns a request for each combination of verb and resource. */
 const requests = (verbs: readonly string[], group: string, resources: readonly string[]): RuleRequest[] =>
   verbs.flatMap((verb) => resources.map((resource) => ({ verb, group, resource })));
@@ -41,7 +43,22 @@ const escalations: readonly Escalation[] = [
     ],
     effect: 'run commands in pods',
   },
-  { requests: requests(['get', 'list', 'watch'], '', ['secrets']), effect: 'read all Secrets', allNames: true },
+  {
+    // the responses to patch and deletecollection have the content of the objects
+    requests: requests(['get', 'list', 'watch', 'patch', 'deletecollection'], '', ['secrets']),
+    effect: 'read all Secrets',
+    allNames: true,
+  },
+  {
+    requests: [
+      ...requests(writes, '', ['pods', 'replicationcontrollers']),
+      ...requests(writes, 'apps', ['deployments', 'daemonsets', 'statefulsets', 'replicasets']),
+      ...requests(writes, 'batch', ['jobs', 'cronjobs']),
+    ],
+    effect: 'run pods with any service account and Secret of their namespace',
+  },
+  { requests: requests(['create'], '', ['persistentvolumes']), effect: 'give pods access to files of nodes' },
+  { requests: requests(['update', 'patch'], '', ['namespaces']), effect: 'change the Pod Security Standard of namespaces' },
   {
     requests: [
       ...requests(['update', 'patch'], certificates, ['certificatesigningrequests/approval']),
@@ -50,8 +67,19 @@ const escalations: readonly Escalation[] = [
     effect: 'approve or sign certificates of other users',
   },
   {
-    requests: requests(['create', 'update', 'patch'], registration, ['validatingwebhookconfigurations', 'mutatingwebhookconfigurations']),
+    requests: requests(writes, registration, ['validatingwebhookconfigurations', 'mutatingwebhookconfigurations']),
     effect: 'read and change the objects of all requests with a webhook',
+  },
+  {
+    requests: requests(writes, registration, ['mutatingadmissionpolicies', 'mutatingadmissionpolicybindings']),
+    effect: 'change the objects of all requests with a policy',
+  },
+  {
+    requests: [
+      ...requests(writes, 'apiregistration.k8s.io', ['apiservices']),
+      ...requests(writes, 'apiextensions.k8s.io', ['customresourcedefinitions']),
+    ],
+    effect: 'let another server receive and answer requests for API groups or convert their objects',
   },
 ];
 

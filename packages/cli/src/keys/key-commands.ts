@@ -23,6 +23,13 @@ export function addKeyCommands(root: Command): void {
     .addOption(rotationTimeout())
     .action(async (step, options) => (await import('./keys.ts')).rotateCa('front-proxy-ca', step, options));
   keys
+    .command('etcd-ca')
+    .description('replace the CA of managed members of etcd in the same three steps; the members are restarted one after another')
+    .addArgument(new Argument('<step>').choices(['add', 'use', 'end']))
+    .addOption(dataDir())
+    .addOption(answerTimeout(600))
+    .action(async (step, options) => (await import('./etcd-ca.ts')).rotateEtcdCa(step, options));
+  keys
     .command('encryption')
     .description('replace the generated key that encrypts Secrets at rest in two steps: add, end')
     .addArgument(new Argument('<step>').choices(['add', 'end']))

@@ -106,10 +106,29 @@ export function keysText({ generation, identity, servers, expirations, pending, 
     `generation ${generation}`,
     ...Object.entries(identity).map(([set, ids]) => `${set}: ${ids.map(described).join(', ') || 'none'}`),
     formatTable([['NAME', 'STATUS', 'KEYS', ...columnTitles], ...rows]),
+    ...memberTable(identity['etcdCa'] ?? [], servers),
     ...(nodes.length === 0
       ? []
       : ['', formatTable([['NODE', 'CERTIFICATE OF'], ...nodes.map(({ name, signedBy }) => [name, authorityTitles[signedBy]])])]),
   ].join('\n');
+}
+
+/** Returns the table of the CAs that the members of the storage use, also of servers that do not run: their members may. */
+function memberTable(etcdCa: readonly string[], servers: KeysStatus['servers']): readonly string[] {
+  if (etcdCa.length === 0) return [];
+  const yesOrNo = (value: boolean) => (value ? 'yes' : 'no');
+  const rows = servers.map(({ name, memberCAs }) => {
+    if (memberCAs === undefined) return [name, '<unknown>', '<unknown>', '<unknown>'];
+    const { signing, trusted } = memberCAs;
+    return [
+      name,
+      yesOrNo(signing === etcdCa[0]),
+      yesOrNo(etcdCa.every((hash) => trusted.includes(hash))),
+      yesOrNo(trusted.some((hash) => !etcdCa.includes(hash))),
+    ];
+  });
+  const head = ['ETCD MEMBER', 'CERTIFICATES OF THE SIGNING CA', 'TRUSTS ALL CAS', 'TRUSTS REMOVED CA'];
+  return ['', formatTable([head, ...rows])];
 }
 
 const titles: Readonly<Record<AuthorityName, string>> = { ca: 'cluster CA', 'front-proxy-ca': 'front-proxy CA' };

@@ -57,6 +57,16 @@ export class SharedKeyRotation {
     }
   }
 
+  /** Waits until the members of the storage use the CAs of the newest generation. */
+  async whenMembersApplied(): Promise<void> {
+    for (;;) {
+      const { pending } = await this.status();
+      this.pending = pending['etcd-ca'].end;
+      if (this.pending.length === 0) return;
+      await delay(pollIntervalMs);
+    }
+  }
+
   /** Distributes a next key to all servers, and then makes them use it. Continues a rotation that was interrupted between the two steps. */
   async addAndUse(keys: 'service-account' | 'encryption', algorithm?: RotationRequest['algorithm']): Promise<void> {
     try {

@@ -28,7 +28,7 @@ describe('the script for bash', () => {
   const completions: readonly (readonly [readonly string[], readonly string[]])[] = [
     [
       ['keys', ''],
-      ['ca', 'front-proxy-ca', 'encryption', 'rotate', 'status', 'help'],
+      ['ca', 'front-proxy-ca', 'etcd-ca', 'encryption', 'rotate', 'status', 'help'],
     ],
     [
       ['keys', 'ca', ''],

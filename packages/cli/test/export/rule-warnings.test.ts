@@ -12,7 +12,7 @@ it('names the rule and its effect', () => {
 });
 
 it.each([
-  ['* | apps | deployments', 'use all verbs'],
+  ['* | networking.k8s.io | ingresses', 'use all verbs'],
   ['get | * | deployments', 'use all API groups, also those that are added later'],
   ['get | apps | *', 'use all resources of its API groups with their subresources'],
   ['update | apps | */scale', 'use "scale" of all resources'],
@@ -25,6 +25,24 @@ it.each([
   ['get | core | nodes/proxy', 'run commands in pods'],
   ['patch | core | pods/ephemeralcontainers', 'run commands in pods'],
   ['watch | core | secrets', 'read all Secrets'],
+  ['patch | core | secrets', 'read all Secrets'],
+  ['deletecollection | core | secrets', 'read all Secrets'],
+  ['create | core | pods', 'run pods with any service account and Secret of their namespace'],
+  ['patch | core | replicationcontrollers', 'run pods with any service account and Secret of their namespace'],
+  ['create | apps | deployments', 'run pods with any service account and Secret of their namespace'],
+  ['update | apps | daemonsets', 'run pods with any service account and Secret of their namespace'],
+  ['create | batch | cronjobs', 'run pods with any service account and Secret of their namespace'],
+  ['create | core | persistentvolumes', 'give pods access to files of nodes'],
+  ['patch | core | namespaces', 'change the Pod Security Standard of namespaces'],
+  ['create | admissionregistration.k8s.io | mutatingadmissionpolicies', 'change the objects of all requests with a policy'],
+  [
+    'update | apiregistration.k8s.io | apiservices',
+    'let another server receive and answer requests for API groups or convert their objects',
+  ],
+  [
+    'create | apiextensions.k8s.io | customresourcedefinitions',
+    'let another server receive and answer requests for API groups or convert their objects',
+  ],
   ['approve | certificates.k8s.io | signers | kubernetes.io/kube-apiserver-client', 'approve or sign certificates of other users'],
   ['patch | admissionregistration.k8s.io | mutatingwebhookconfigurations', 'read and change the objects of all requests with a webhook'],
 ])('%s: the plugin may %s', (rule, effect) => {
@@ -40,13 +58,15 @@ it.each([
 });
 
 it('a rule for everything has all effects', () => {
-  expect(effectsOf('* | * | *')[0]?.split('; ')).toHaveLength(11);
+  expect(effectsOf('* | * | *')[0]?.split('; ')).toHaveLength(16);
 });
 
 it.each([
   'create,update | core | configmaps',
   'get,list,watch | apps | deployments',
-  'get | core | secrets | webhook-tls',
+  'get,patch | core | secrets | webhook-tls',
+  'delete | apps | deployments',
+  'update | core | pods/status',
   'create,update,delete | core | secrets',
   'escalate | apps | deployments',
   'create | example.com | pods',

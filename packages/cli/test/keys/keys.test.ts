@@ -6,10 +6,17 @@ it('shows for each running server which steps of both CAs it has applied', () =>
   const none = { use: [], end: [] };
   const status: KeysAndNodes = {
     generation: 3,
-    identity: { ca: ['sha256:1'], removedCa: [] },
+    identity: { ca: ['sha256:1'], removedCa: [], etcdCa: ['sha256:8', 'sha256:7'] },
     servers: [
-      { ...server, name: 'a', ready: true, keysGeneration: 3 },
-      { ...server, name: 'b', ready: true, keysGeneration: 3, trustedCAs: ['sha256:1', 'sha256:0'] },
+      { ...server, name: 'a', ready: true, keysGeneration: 3, memberCAs: { signing: 'sha256:8', trusted: ['sha256:7', 'sha256:8'] } },
+      {
+        ...server,
+        name: 'b',
+        ready: true,
+        keysGeneration: 3,
+        trustedCAs: ['sha256:1', 'sha256:0'],
+        memberCAs: { signing: 'sha256:7', trusted: ['sha256:6', 'sha256:7'] },
+      },
       { ...server, name: 'c', ready: false, keysGeneration: 1 },
     ],
     nodes: [
@@ -23,6 +30,7 @@ it('shows for each running server which steps of both CAs it has applied', () =>
       encryption: none,
       ca: { use: [], end: ['b'] },
       'front-proxy-ca': { use: ['a'], end: ['a'] },
+      'etcd-ca': none,
     },
   };
   expect(
@@ -33,10 +41,16 @@ it('shows for each running server which steps of both CAs it has applied', () =>
     'generation 3',
     'ca: sha256:1',
     'removedCa: none',
+    'etcdCa: sha256:8, sha256:7',
     'NAME | STATUS | KEYS | TRUSTS NEXT CA | SIGNS WITH CA | TRUSTS NEXT FRONT-PROXY CA | SIGNS WITH FRONT-PROXY CA | TRUSTS REMOVED CA',
     'a | Ready | 3 | yes | yes | no | no | no',
     'b | Ready | 3 | yes | no | yes | yes | yes',
     'c | NotReady | 1 | - | - | - | - | -',
+    '',
+    'ETCD MEMBER | CERTIFICATES OF THE SIGNING CA | TRUSTS ALL CAS | TRUSTS REMOVED CA',
+    'a | yes | yes | no',
+    'b | no | no | yes',
+    'c | <unknown> | <unknown> | <unknown>',
     '',
     'NODE | CERTIFICATE OF',
     'n1 | signing CA',

@@ -21,6 +21,7 @@ const withoutFacts: Readonly<Record<string, string>> = {
   'plugins export': 'files',
   'keys ca': 'an action',
   'keys front-proxy-ca': 'an action',
+  'keys etcd-ca': 'an action',
   'keys encryption': 'an action',
   'keys rotate': 'an action',
   'image pull': 'an action',

@@ -108,6 +108,14 @@ export interface RoleConfigSources {
   readonly facts: ClusterFacts;
 }
 
+/** Returns the settings that a plugin declares to need, or has by its name. */
+function declaredConfig({ plugin: { declares }, name }: PlannedPlugin, spec: ClusterFile['spec']): object | undefined {
+  if (declares?.['proxyEnvironment'] === true) return { proxy: environmentProxy(process.env) };
+  if (declares?.['neverProxied'] === true) return { neverProxied: spec.settings.apiserver['neverProxied'] ?? [] };
+  const days = name === csrSigner ? certificateDays(spec) : undefined;
+  return days === undefined ? undefined : { longestSeconds: Math.round(days * 86_400) };
+}
+
 /**
  * Adds settings that follow from the composition to the config of a role and of an authorizer with the bootstrap policy. Settings in the cluster
  * file take precedence.
@@ -141,14 +149,10 @@ export function withRoleConfig(
         ...(planned.config as object),
       },
     };
-  if (planned.plugin.declares?.['proxyEnvironment'] === true)
-    return { ...planned, config: { proxy: environmentProxy(process.env), ...(planned.config as object) } };
-  if (planned.name === csrSigner) {
-    const days = certificateDays(spec);
-    if (days === undefined) return planned;
-    return { ...planned, config: { longestSeconds: Math.round(days * 86_400), ...(planned.config as object) } };
+  if (planned.plugin.provides.token !== Roles.token) {
+    const declared = declaredConfig(planned, spec);
+    return declared === undefined ? planned : { ...planned, config: { ...declared, ...(planned.config as object) } };
   }
-  if (planned.plugin.provides.token !== Roles.token) return planned;
   const derived: Record<string, Record<string, unknown>> = {
     apiserver: {
       listen: { address: spec.server.address, port: port ?? spec.server.port ?? defaultPort },

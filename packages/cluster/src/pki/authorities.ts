@@ -49,6 +49,16 @@ async function removePair(directory: string, name: string): Promise<void> {
 
 const readPairs = (directory: string, name: AuthorityName) => Promise.all(pairsOf(name).map((each) => readPair(directory, each)));
 
+/**
+ * Completes the step `use` if its files were written in part: the key of the CA is that of the next CA already, and the former CA is complete
+ * (`writeKeyFiles` writes it first).
+ */
+export async function completeInterruptedUse(directory: string, name: AuthorityName): Promise<void> {
+  const [signing, next, former] = await readPairs(directory, name);
+  if (signing === undefined || next === undefined || former === undefined || signing.certificate === next.certificate) return;
+  if (signing.key.trim() === next.key.trim()) await writePair(directory, name, next);
+}
+
 /** Reads a CA; returns undefined if the directory does not contain it. @throws AuthorityError if a rotation step was interrupted */
 export async function readAuthority(directory: string, name: AuthorityName = 'ca'): Promise<Authority | undefined> {
   const [signing, next, former] = await readPairs(directory, name);
@@ -99,6 +109,8 @@ const bundleOf = (certificates: readonly string[]): string =>
 export interface StepOptions {
   readonly directory: string;
   readonly name: AuthorityName;
+  /** The argument of `oarlock keys` that takes the steps. Default: the name of the CA. */
+  readonly command?: string;
   /** Creates the key pair of the next CA. */
   readonly make: () => KeyPair;
 }
@@ -107,10 +119,10 @@ export interface StepOptions {
  * Takes a step of a CA rotation. Completes an interrupted step, and changes nothing if the step was the last one that was taken.
  * @throws AuthorityError if the step is not possible now
  */
-export async function stepAuthority(step: AuthorityStep, { directory, name, make }: StepOptions): Promise<void> {
+export async function stepAuthority(step: AuthorityStep, { directory, name, command: argument = name, make }: StepOptions): Promise<void> {
   const [signing, next, former] = await readPairs(directory, name);
   const [current, nextName, formerName] = pairsOf(name);
-  const command = (which: AuthorityStep) => `\`oarlock keys ${name} ${which}\``;
+  const command = (which: AuthorityStep) => `\`oarlock keys ${argument} ${which}\``;
   if (signing === undefined) throw new AuthorityError(`${directory} has no CA ${name}.crt: the API server creates it when it starts`);
   switch (step) {
     case 'add':

@@ -1,16 +1,29 @@
-import { X509Certificate } from 'node:crypto';
+import { randomBytes, X509Certificate } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CertificateRequest, ClusterFacts, KeyPair } from '@oarlock/spi/cluster';
 import type { CertificateFiles, StorageAuthority, StorageProcess, StorageServer } from '@oarlock/spi/storage-server';
 import type { ClusterFile } from '../cluster-file/cluster-file.ts';
 import { certificateDays } from '../cluster-file/certificate-validity.ts';
-import { openAuthority, readPair, writePair } from './authorities.ts';
+import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
+import { completeInterruptedUse, openAuthority, readPair, stepAuthority, writePair, type AuthorityStep } from './authorities.ts';
 import { selfSigned } from './certificate-writer.ts';
+import { certificatesOf } from './ca-hash.ts';
 import { isUsable, issuePair, newKey } from './key-pair.ts';
 
 /** Directory of the CA of the storage's members and of this server's certificates of that CA, in the data directory. */
 export const storagePkiDirectory = join('pki', 'etcd');
+
+const authorityTitle = 'etcd-ca';
+
+/**
+ * Takes a step of the rotation of the members' CA in a directory with the files of that CA alone. @throws AuthorityError if the step is not possible now
+ */
+export function rotateStorageAuthority(directory: string, step: AuthorityStep): Promise<void> {
+  // two CAs with the same name would be hard to distinguish
+  const make = () => selfSigned(`${authorityTitle}-${randomBytes(4).toString('hex')}`, newKey());
+  return stepAuthority(step, { directory, name: 'ca', command: authorityTitle, make });
+}
 
 /** What determines the names and the certificates of a server. */
 interface ServerPlan {
@@ -39,12 +52,23 @@ export class ProcessStorageServer implements StorageServer {
 
   async openAuthority(): Promise<StorageAuthority> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
-    const { signing } = await openAuthority(this.#directory, 'ca', () => selfSigned('etcd-ca', newKey()));
+    // the storage with the record that has the complete files cannot be opened before
+    await completeInterruptedUse(this.#directory, 'ca');
+    const { signing, bundle } = await openAuthority(this.#directory, 'ca', () => selfSigned(authorityTitle, newKey()));
     return {
-      caFile: join(this.#directory, 'ca.crt'),
+      signing: signing.certificate,
+      caFile: await this.#writeTrusted(bundle),
       issue: (name, request) =>
         this.#issue(name, { ca: signing, request: { ...request, ...(this.#days !== undefined && { days: this.#days }) } }),
     };
+  }
+
+  /** Writes the trusted CAs in an order that does not depend on which of them signs. */
+  async #writeTrusted(bundle: string): Promise<string> {
+    const file = join(this.#directory, 'trusted.crt');
+    const text = `${[...certificatesOf(bundle)].sort().join('\n')}\n`;
+    if ((await readIfExists(file)) !== text) await writeAtomic(file, text);
+    return file;
   }
 
   /** The certificates of the CA and of the members and clients of this server, PEM, by the names of their files. */

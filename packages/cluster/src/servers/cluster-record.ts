@@ -31,6 +31,8 @@ const recordSchema = z.object({
     frontProxyCa: hashes,
     serviceAccountKeys: hashes,
     encryptionKeys: hashes,
+    /** Absent in records of versions without a rotation of this CA. */
+    etcdCa: hashes.optional(),
   }),
   /** The cluster key, sealed with the private key of the signing CA: a server whose keys were copied by hand obtains the cluster key with it. */
   sealedClusterKey: z.string(),

@@ -26,6 +26,8 @@ export interface ClusterIdentity {
   readonly serviceAccountKeys: readonly string[];
   /** Names and keyed hashes of the generated encryption keys, `NAME:HASH`. */
   readonly encryptionKeys: readonly string[];
+  /** Hashes of the CAs of the storage's members, the signing CA first; absent in a record of an earlier version, and empty without members. */
+  readonly etcdCa?: readonly string[] | undefined;
 }
 
 /** Matches the files in `pki` that servers share. Certificates that a server issued to itself are its own. */
@@ -35,7 +37,7 @@ const sharedEncryptionFile = /^generated(?:-\d{8}T\d{9}Z)?(?:\.next)?\.key$/;
 const sharedDirectories: readonly (readonly [directory: string, files: RegExp])[] = [
   [pkiDirectory, sharedPkiFile],
   [encryptionDirectory, sharedEncryptionFile],
-  [storagePkiDirectory, /^ca\.(?:crt|key)$/],
+  [storagePkiDirectory, /^ca(?:-next|-former)?\.(?:crt|key)$|^ca-removed\.crt$/],
 ];
 
 /** Returns true if a path below the data directory is that of a shared key file. */
@@ -55,6 +57,17 @@ export async function readKeyFiles(dataDir: string): Promise<KeyFiles> {
   return files;
 }
 
+const isCertificate = (path: string) => Number(path.endsWith('.crt'));
+
+/**
+ * Returns paths of key files in the order in which they are written: CAs that are only trusted first, because certificates of a CA in use would lose their
+ * trust if the process ended meanwhile, and a key before its certificate, because a pair without a certificate counts as absent.
+ */
+export function writeOrder(paths: readonly string[]): readonly string[] {
+  const order = (path: string) => isCertificate(path) + (/-(?:next|former)\.(?:crt|key)$/.test(path) ? 0 : 2);
+  return [...paths].sort((a, b) => order(a) - order(b));
+}
+
 async function namesIn(directory: string): Promise<readonly string[]> {
   const names = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [];
@@ -64,22 +77,22 @@ async function namesIn(directory: string): Promise<readonly string[]> {
 }
 
 /**
- * Makes the shared key files of a data directory equal to `files`. New files are written before old ones are removed, and a key before its
- * certificate. @throws Error if a path is not that of a shared key file
+ * Makes the shared key files of a data directory equal to `files`. New files are written, in their `writeOrder`, before old ones are removed.
+ * @throws Error if a path is not that of a shared key file
  */
 export async function writeKeyFiles(dataDir: string, files: KeyFiles): Promise<void> {
   const current = await readKeyFiles(dataDir);
   const foreign = Object.keys(files).find((path) => !isSharedFile(path));
   if (foreign !== undefined) throw new Error(`${JSON.stringify(foreign)} is not a key file of a cluster`);
-  const changed = Object.entries(files).filter(([path, content]) => current[path] !== content);
-  const isCertificate = (path: string) => Number(path.endsWith('.crt'));
-  for (const [path, content] of changed.sort(([a], [b]) => isCertificate(a) - isCertificate(b))) {
+  for (const path of writeOrder(Object.keys(files).filter((each) => current[each] !== files[each]))) {
+    const content = files[path] ?? '';
     await mkdir(dirname(join(dataDir, path)), { recursive: true, mode: 0o700 });
     await writeAtomic(join(dataDir, path), content, { sync: true });
   }
   // the certificate first: a pair without a certificate counts as absent
   // a record from before the storage ran members has no CA of them
-  const removed = Object.keys(current).filter((path) => !(path in files) && dirname(path) !== storagePkiDirectory);
+  const hasStorageAuthority = join(storagePkiDirectory, 'ca.crt') in files;
+  const removed = Object.keys(current).filter((path) => !(path in files) && (hasStorageAuthority || dirname(path) !== storagePkiDirectory));
   for (const path of removed.sort((a, b) => isCertificate(b) - isCertificate(a))) await rm(join(dataDir, path), { force: true });
 }
 
@@ -108,6 +121,7 @@ export function identityOf(files: KeyFiles): ClusterIdentity {
     frontProxyCa: unique(authorities('front-proxy-ca')),
     serviceAccountKeys: unique(verifyingKeys),
     encryptionKeys: Object.entries(files).flatMap(([path, content]) => encryptionKeyId(path, content)),
+    etcdCa: unique(authorities(join(basename(storagePkiDirectory), 'ca'))),
   };
 }
 

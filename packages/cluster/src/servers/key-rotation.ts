@@ -8,6 +8,7 @@ import {
   useNextGeneratedKey,
 } from '@oarlock/apiserver/storage/encryption/encryption-config';
 import type { StorageDriver } from '@oarlock/spi/storage';
+import type { StorageMember } from '@oarlock/spi/storage-server';
 import { AuthorityError, type AuthorityName, type AuthorityStep } from '../pki/authorities.ts';
 import {
   addServiceAccountKey,
@@ -16,12 +17,14 @@ import {
   useServiceAccountKey,
   type GeneratedTokenAlgorithm,
 } from '../pki/keys.ts';
+import { rotateStorageAuthority, storagePkiDirectory } from '../pki/storage-server.ts';
 import { ClusterIdentityError, nextRecord, openRecord, readRecord, writeRecord, type ClusterRecord } from './cluster-record.ts';
-import { encryptionDirectory, pkiDirectory, readKeyFiles, writeKeyFiles, type KeyFiles } from './key-files.ts';
+import { encryptionDirectory, identityOf, pkiDirectory, readKeyFiles, writeKeyFiles, type KeyFiles } from './key-files.ts';
+import { memberObstacle, pendingMembers } from './member-authorities.ts';
 import type { ListedServer } from './server-registry.ts';
 
 /** The keys that are rotated together. */
-export const rotatedKeys = ['service-account', 'ca', 'front-proxy-ca', 'encryption'] as const;
+export const rotatedKeys = ['service-account', 'ca', 'front-proxy-ca', 'encryption', 'etcd-ca'] as const;
 export type RotatedKeys = (typeof rotatedKeys)[number];
 /**
  * A step of a rotation: `add` distributes the next key, which no server uses yet; `use` makes all servers sign or encrypt with it; `end` removes the
@@ -49,6 +52,8 @@ export interface RotationOptions {
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly servers: readonly ListedServer[];
+  /** The members of the storage; undefined if Oarlock does not run them. */
+  readonly members?: readonly StorageMember[] | undefined;
 }
 
 /** Takes a step of a rotation in the cluster record, from which all servers obtain it. @throws RotationError if the step is not possible now */
@@ -58,10 +63,11 @@ export async function rotateKeys(rotation: Rotation, options: RotationOptions): 
     const stored = await readRecord(storage);
     if (stored === undefined) throw new ClusterIdentityError('the storage has no cluster record');
     const { record, revision } = stored;
-    if (rotation.step !== 'add') requireApplied(rotation, record, options.servers);
+    if (rotation.step !== 'add' && rotation.keys !== 'etcd-ca') requireApplied(rotation, record, options.servers);
     const material = openRecord(record, clusterKey);
     const files = await changedFiles(material.files, rotation, options);
     if (isDeepStrictEqual(files, material.files)) return record; // a repeated step
+    if (rotation.keys === 'etcd-ca') requireMembers(identityOf(material.files).etcdCa ?? [], options);
     const next = nextRecord(record, clusterKey, { ...material, files });
     if (await writeRecord(storage, next, revision)) return next;
   }
@@ -76,12 +82,31 @@ function requireApplied(rotation: Rotation, record: ClusterRecord, servers: read
     );
 }
 
+/**
+ * @throws RotationError if a member or its server does not run, or if a member does not use the CAs of the previous step yet. Members that are down would
+ * reject the others afterward, and be rejected.
+ */
+function requireMembers(etcdCa: readonly string[], { members, servers }: RotationOptions): void {
+  if (members === undefined)
+    throw new RotationError(
+      'Oarlock does not run the members of the storage: rotate the CA of an external etcd with the tools of that etcd',
+    );
+  const obstacle = memberObstacle(members, servers);
+  if (obstacle !== undefined) throw new RotationError(obstacle);
+  const pending = pendingMembers(etcdCa, servers);
+  if (pending.length > 0)
+    throw new RotationError(
+      `the etcd ${pending.length === 1 ? 'member' : 'members'} of ${pending.join(', ')} ${pending.length === 1 ? 'does' : 'do'} not use the CAs of the previous step yet: wait; \`oarlock keys status\` shows the progress`,
+    );
+}
+
 /** Returns the names of the running servers that do not use the keys of a step yet; the next step must wait for them. */
 export function pendingServers(
   { keys, step }: Rotation,
   { generation, identity }: Pick<ClusterRecord, 'generation' | 'identity'>,
   servers: readonly ListedServer[],
 ): readonly string[] {
+  if (keys === 'etcd-ca') return pendingMembers(identity.etcdCa ?? [], servers);
   const isDone = (server: ListedServer): boolean => {
     if (server.keysGeneration < generation) return false;
     if (keys !== 'ca' && keys !== 'front-proxy-ca') return true;
@@ -117,6 +142,8 @@ async function changedFiles(files: KeyFiles, rotation: Rotation, { dataDir, now 
 async function takeStep(directory: string, { keys, step, algorithm }: Rotation, now: number): Promise<void> {
   const pki = join(directory, pkiDirectory);
   switch (keys) {
+    case 'etcd-ca':
+      return rotateStorageAuthority(join(directory, storagePkiDirectory), step);
     case 'ca':
     case 'front-proxy-ca':
       return rotateAuthority(pki, step, keys satisfies AuthorityName);

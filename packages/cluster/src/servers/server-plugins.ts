@@ -12,6 +12,7 @@ import { version } from '../process/version.ts';
 import { ClusterEvents } from './cluster-events.ts';
 import { readRecord } from './cluster-record.ts';
 import { KeyDistributor } from './key-distributor.ts';
+import { MemberAuthorityFollower, memberCAsOf } from './member-authorities.ts';
 import { pendingServers, rotateKeys, RotationError, rotatedKeys, type RotatedKeys } from './key-rotation.ts';
 import { ServerRegistry, type ListedServer, type ServerRecord } from './server-registry.ts';
 import type { SharedKeys } from './shared-keys.ts';
@@ -68,10 +69,20 @@ function serversPlugin({ shared, dataDir, serverName, keys, reload }: ServerPlug
     needs: { storage: Storage, facts: Cluster, client: Client },
     create({ storage, facts, client }, { clock, log }) {
       const registry = new ServerRegistry({ storage, clock, log });
-      const own = ownRecord({ serverName, url: facts.serverUrl, keys, clock, generation: shared.generation });
+      let own = ownRecord({ serverName, url: facts.serverUrl, keys, clock, generation: shared.generation });
+      const register = (changes: Partial<ServerRecord>): Promise<void> => {
+        own = { ...own, ...changes };
+        return registry.register(own);
+      };
+      const { members } = storage;
+      const memberAuthorities =
+        members && new MemberAuthorityFollower({ members, applied: (memberCAs) => register({ memberCAs }), clock, log });
       const distributor = new KeyDistributor({
         ...{ storage, dataDir, shared, reload, clock, log },
-        applied: (keysGeneration) => registry.register({ ...own, keysGeneration }),
+        applied: async (keysGeneration) => {
+          await register({ keysGeneration });
+          memberAuthorities?.update();
+        },
       });
       const events = new ClusterEvents({ client, clock, log });
       const conditions = new StorageConditionEvents({ storage, events, clock });
@@ -79,7 +90,8 @@ function serversPlugin({ shared, dataDir, serverName, keys, reload }: ServerPlug
         path: serversPath,
         methods: ['GET', 'DELETE'],
         async start() {
-          await registry.register(own);
+          await register(members === undefined ? {} : { memberCAs: await memberCAsOf(members) });
+          memberAuthorities?.update();
           distributor.start();
           conditions.start();
         },
@@ -87,6 +99,7 @@ function serversPlugin({ shared, dataDir, serverName, keys, reload }: ServerPlug
           conditions.stop();
           await events.stop();
           await distributor.stop();
+          await memberAuthorities?.stop();
           await registry.stop();
         },
         async handle({ method, query }) {
@@ -182,8 +195,9 @@ function keysPlugin({ shared: { clusterKey }, dataDir, keys: clusterKeys }: Serv
           if (!parsed.success) return badRequest(z.prettifyError(parsed.error));
           const { keys, step } = parsed.data;
           try {
-            const options = { storage, dataDir, clusterKey, now: clock.now(), servers: await registry.list() };
-            const { generation } = await rotateKeys(parsed.data, options);
+            const servers = await registry.list();
+            const members = keys === 'etcd-ca' ? await storage.members?.list() : undefined;
+            const { generation } = await rotateKeys(parsed.data, { storage, dataDir, clusterKey, now: clock.now(), servers, members });
             log.info({ keys, step, generation, by: identity.name }, 'took a step of a key rotation');
           } catch (error) {
             if (error instanceof RotationError) return conflict(error.message);
@@ -203,6 +217,7 @@ async function keysStatus(
   const stored = await readRecord(storage);
   if (stored === undefined) throw new Error('the storage has no cluster record');
   const { record } = stored;
+  const { etcdCa = [], ...identity } = record.identity;
   const pending = Object.fromEntries(
     rotatedKeys.map((keys) => [
       keys,
@@ -214,9 +229,11 @@ async function keysStatus(
   ) as KeysStatus['pending'];
   return {
     generation: record.generation,
-    identity: record.identity,
+    identity: { ...identity, ...(etcdCa.length > 0 && { etcdCa }) },
     servers,
-    expirations: caExpirations(`${keys.caBundle}${keys.frontProxy?.caBundle ?? ''}`),
+    expirations: caExpirations(
+      `${keys.caBundle}${keys.frontProxy?.caBundle ?? ''}${(await storage.members?.authorities())?.trusted ?? ''}`,
+    ),
     pending,
   };
 }

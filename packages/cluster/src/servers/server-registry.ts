@@ -16,6 +16,13 @@ export interface ServerRecord {
   readonly trustedCAs: readonly string[];
   /** Hashes of the front-proxy CAs that the server has loaded, the signing CA first. */
   readonly frontProxyCAs: readonly string[];
+  /** Absent if the server has no member of the storage. */
+  readonly memberCAs?: MemberCAs;
+}
+/** Hashes of the CAs of the storage's members that the member of a server uses. */
+export interface MemberCAs {
+  readonly signing: string;
+  readonly trusted: readonly string[];
 }
 export interface ListedServer extends ServerRecord {
   /** True if the server has renewed its lease within the last 15 seconds. */

@@ -1,10 +1,11 @@
 import { X509Certificate } from 'node:crypto';
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { readKeyFiles, removeKeyFiles } from '../../src/servers/key-files.ts';
-import { ProcessStorageServer } from '../../src/pki/storage-server.ts';
+import { readKeyFiles, removeKeyFiles, writeKeyFiles, writeOrder } from '../../src/servers/key-files.ts';
+import { certificatesOf } from '../../src/pki/ca-hash.ts';
+import { ProcessStorageServer, rotateStorageAuthority } from '../../src/pki/storage-server.ts';
 import { planWith, sharedStorage } from '../servers/shared-storage.ts';
 
 let directory: string;
@@ -44,6 +45,52 @@ describe('the CA of the members', () => {
     expect(await readFile(certFile, 'utf8')).toBe(first);
     await issue('server', request('10.0.0.2'));
     expect(new X509Certificate(await readFile(certFile)).checkIP('10.0.0.2')).toBe('10.0.0.2');
+  });
+});
+
+describe('a rotation of the CA of the members', () => {
+  const serving = async () => {
+    const authority = await server.openAuthority();
+    const { certFile } = await authority.issue('server', request('10.0.0.1'));
+    return { ...authority, certificate: new X509Certificate(await readFile(certFile)), trusted: await readFile(authority.caFile, 'utf8') };
+  };
+  const rotate = (step: 'add' | 'use' | 'end') => rotateStorageAuthority(join(directory, 'pki/etcd'), step);
+
+  it('trusts both CAs, then issues new certificates, then trusts the next one alone', async () => {
+    const before = await serving();
+    await rotate('add');
+    const added = await serving();
+    expect([added.certificate.raw.equals(before.certificate.raw), added.signing]).toEqual([true, before.signing]);
+    expect(certificatesOf(added.trusted)).toHaveLength(2);
+    await rotate('use');
+    const used = await serving();
+    expect(used.certificate.verify(new X509Certificate(used.signing).publicKey)).toBe(true);
+    // the order does not depend on the signing CA: a program that has loaded the file need not be restarted
+    expect([used.signing === before.signing, used.trusted]).toEqual([false, added.trusted]);
+    await rotate('end');
+    expect((await serving()).trusted.trim()).toBe(used.signing.trim());
+    await expect(rotate('use')).rejects.toThrow('there is no next CA: `oarlock keys etcd-ca add` creates one');
+  });
+
+  it('opens the CA when any number of the files of `use` was written', async () => {
+    await serving();
+    await rotate('add');
+    const before = await readKeyFiles(directory);
+    await rotate('use');
+    const after = await readKeyFiles(directory);
+    const changed = writeOrder(Object.keys(after).filter((path) => before[path] !== after[path]));
+    expect(changed.map((path) => basename(path))).toEqual(['ca-former.key', 'ca-former.crt', 'ca.key', 'ca.crt']);
+    for (let count = 0; count <= changed.length; count += 1) {
+      await rm(join(directory, 'pki/etcd'), { recursive: true });
+      const writtenFiles = Object.fromEntries(changed.slice(0, count).map((path) => [path, after[path] ?? '']));
+      await writeKeyFiles(directory, { ...before, ...writtenFiles });
+      const { trusted, signing, certificate } = await serving();
+      expect(certificatesOf(trusted), `after ${count} files`).toHaveLength(2);
+      expect(certificate.verify(new X509Certificate(signing).publicKey)).toBe(true);
+      expect(signing).toBe((count < 3 ? before : after)['pki/etcd/ca.crt']);
+      await writeKeyFiles(directory, after);
+      expect(await readKeyFiles(directory)).toEqual(after);
+    }
   });
 });
 

@@ -5,9 +5,11 @@ import { readGeneratedKeys } from '@oarlock/apiserver/storage/encryption/encrypt
 import { silentLogger } from '@oarlock/primitives/logger';
 import { systemClock } from '@oarlock/primitives/clock';
 import type { StorageDriver } from '@oarlock/spi/storage';
+import type { StorageMember } from '@oarlock/spi/storage-server';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { readRecord } from '../../src/servers/cluster-record.ts';
+import { nextRecord, openRecord, readRecord, writeRecord } from '../../src/servers/cluster-record.ts';
+import { readKeyFiles } from '../../src/servers/key-files.ts';
 import { KeyDistributor } from '../../src/servers/key-distributor.ts';
 import { rotateKeys, RotationError, type RotatedKeys, type RotationStep } from '../../src/servers/key-rotation.ts';
 import { ServerRegistry, type ListedServer, type ServerRecord } from '../../src/servers/server-registry.ts';
@@ -94,6 +96,57 @@ describe('a rotation of shared keys', () => {
       expect(await record(), step).toEqual(recordAfterStep);
     }
     expect((await record()).generation).toBe(4);
+  });
+
+  it('rotates the CA of the members while all of them and their servers run and use the CAs of the previous step', async () => {
+    const dataDir = join(directory, 'a');
+    await new ProcessStorageServer(await planWith(storage), dataDir).openAuthority();
+    const stored = await readRecord(storage);
+    if (stored === undefined) throw new Error('no record');
+    const material = openRecord(stored.record, shared.clusterKey);
+    const files = { ...material.files, ...(await readKeyFiles(dataDir)) };
+    await writeRecord(storage, nextRecord(stored.record, shared.clusterKey, { ...material, files }), stored.revision);
+    const member = (name: string, role: StorageMember['role'] = 'Follower'): StorageMember => ({
+      ...{ name, id: name, endpoint: '', role, version: '3.5.0', databaseBytes: 0, databaseBytesInUse: 0, alarms: [] },
+    });
+    const etcdCa = async () => (await record()).identity.etcdCa ?? [];
+    const step = async (next: RotationStep, servers: readonly ListedServer[], members: readonly StorageMember[] | undefined) =>
+      rotateKeys({ keys: 'etcd-ca', step: next }, { storage, dataDir, clusterKey: shared.clusterKey, now: 0, servers, members });
+    const using = (name: string, [signing = '', ...others]: readonly string[], ready = true) =>
+      server(name, { ready, memberCAs: { signing, trusted: [signing, ...others].sort() } });
+    const both = [member('a', 'Leader'), member('b')];
+    const [first = ''] = await etcdCa();
+    const before = [using('a', [first]), using('b', [first])];
+    for (const [servers, members, text] of [
+      [before, undefined, 'Oarlock does not run the members of the storage'],
+      [before, [member('a'), member('b', 'Unknown')], 'the etcd member of b does not respond: start its server, or remove it with'],
+      [before, [member('a'), member('b', 'Learner')], 'the etcd member of b is still joining'],
+      [[using('a', [first]), using('b', [first], false)], both, 'the server b does not run, and its etcd member would not receive the CA'],
+      [[using('a', [first]), server('b')], both, 'the server b runs a version of Oarlock that cannot rotate'],
+      [
+        [using('a', [first]), using('b', [first, 'sha256:old'])],
+        both,
+        'the etcd member of b does not use the CAs of the previous step yet',
+      ],
+    ] as const)
+      await expect(step('add', servers, members)).rejects.toThrow(text);
+    await step('add', before, both);
+    const [, second = ''] = await etcdCa();
+    const { generation } = await record();
+    // repeated, as after the end of the command: no change, also while members do not use it yet
+    await step('add', before, both);
+    expect((await record()).generation).toBe(generation);
+    await expect(step('use', [using('a', [first, second]), using('b', [first])], both)).rejects.toThrow(
+      'the etcd member of b does not use',
+    );
+    await step('use', [using('a', [first, second]), using('b', [first, second])], both);
+    expect(await etcdCa()).toEqual([second, first]);
+    await expect(step('end', [using('a', [first, second]), using('b', [second, first])], both)).rejects.toThrow(RotationError);
+    await step('end', [using('a', [second, first]), using('b', [second, first])], both);
+    expect(await etcdCa()).toEqual([second]);
+    await expect(step('add', [using('a', [second]), using('b', [second, first])], both)).rejects.toThrow(
+      'the etcd member of b does not use',
+    );
   });
 
   it('leaves no copy of the keys when a process was killed during a step', async () => {

@@ -14,6 +14,9 @@ export interface CertificateFiles {
 
 /** The CA of a storage's members. It is not the CA of the cluster: a client certificate of the cluster does not give access to the storage. */
 export interface StorageAuthority {
+  /** The certificate (PEM) of the CA that issues certificates. */
+  readonly signing: string;
+  /** The file of all trusted CAs: during a rotation, more than one. A server keeps its content up to date. */
   readonly caFile: string;
   /**
    * Writes a certificate and its key to `NAME.crt` and `NAME.key`, and returns their paths. Keeps files whose certificate this CA has issued for the same
@@ -30,7 +33,10 @@ export interface StorageServer {
   readonly cluster: string;
   /** The address at which the other servers reach this server. */
   readonly address: string;
-  /** Opens the CA of the members, which all servers of the cluster share. Creates the CA on the first server. */
+  /**
+   * Opens the CA of the members, which all servers of the cluster share, and writes its `caFile` anew if a rotation has changed it. Creates the CA on the
+   * first server.
+   */
   openAuthority(): Promise<StorageAuthority>;
   /**
    * Returns the program that `start` starts. The program outlives the plugin: a later plugin of the same process, which opens the storage again, gets
@@ -74,8 +80,23 @@ export interface SnapshotList {
   readonly copiesFailure?: string;
 }
 
+/** The CAs of the members that one member uses, PEM. */
+export interface MemberAuthorities {
+  /** The CA that issued the certificates of the member. */
+  readonly signing: string;
+  /** All CAs that the running program of the member trusts; empty if they are unknown. */
+  readonly trusted: string;
+}
+
 /** The members of a storage that runs on the servers of the cluster. */
 export interface StorageMembers {
+  /** Returns the CAs that the member of this server uses. */
+  authorities(): Promise<MemberAuthorities>;
+  /**
+   * Makes the member of this server use the CAs of `StorageServer.openAuthority`. Restarts its program if the program has to trust other CAs: of all members
+   * one at a time, and only while all of them respond. Resolves when the member serves with these CAs. @throws the reason of the signal
+   */
+  useAuthorities(signal: AbortSignal): Promise<void>;
   /** The URLs at which a joining server reaches the members. */
   endpoints(): readonly string[];
   list(): Promise<readonly StorageMember[]>;

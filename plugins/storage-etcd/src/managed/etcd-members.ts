@@ -1,10 +1,11 @@
 import type { Clock } from '@oarlock/primitives/clock';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
-import { StorageError } from '@oarlock/spi/storage';
-import type { SnapshotList, StorageMember, StorageMembers, StorageSnapshot } from '@oarlock/spi/storage-server';
+import { StorageError, type StorageDriver } from '@oarlock/spi/storage';
+import type { MemberAuthorities, SnapshotList, StorageMember, StorageMembers, StorageSnapshot } from '@oarlock/spi/storage-server';
 import { EtcdConnection } from '../client/etcd-connection.ts';
 import { alarmAction, hexadecimal, int, noSpace, rpcs, type EtcdMember, type SnapshotResponse } from '../rpc/etcd-messages.ts';
+import { AuthorityRollout } from './authority-rollout.ts';
 import type { ManagedMember } from './managed-member.ts';
 import { MembershipError } from './membership.ts';
 import type { RemoteSnapshots } from './remote-snapshots.ts';
@@ -20,6 +21,8 @@ const listTimeoutMs = 15_000;
 const alarmNames: Readonly<Record<number, string>> = { [noSpace]: 'NOSPACE', 2: 'CORRUPT' };
 
 export interface EtcdMembersOptions {
+  /** The storage that the members serve. */
+  readonly storage: Pick<StorageDriver, 'get' | 'commit'>;
   readonly member: () => ManagedMember;
   readonly server: string;
   readonly snapshotDirectory: string;
@@ -56,6 +59,16 @@ export class EtcdMembers implements StorageMembers {
       members.map(async (member) => ({ ...(await this.#describe(member)), alarms: alarms.get(member.ID.toString()) ?? [] })),
     );
     return described.sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  async authorities(): Promise<MemberAuthorities> {
+    const { certificates, command } = this.#options.member();
+    return { signing: certificates.signing, trusted: await certificates.trustedBy(command) };
+  }
+
+  async useAuthorities(signal: AbortSignal): Promise<void> {
+    const { storage, member, server, clock, log } = this.#options;
+    await new AuthorityRollout({ storage, member, list: () => this.list(), server, clock, log }).run(signal);
   }
 
   async remove(name: string): Promise<boolean> {
@@ -191,6 +204,6 @@ export class EtcdMembers implements StorageMembers {
   #connect(endpoint: string, requestTimeoutMs: number): EtcdConnection {
     const { clock, log, random, member } = this.#options;
     const settings = { requestTimeoutMs, keepaliveMs: 10_000, dialTimeoutMs: statusTimeoutMs };
-    return new EtcdConnection({ endpoints: [endpoint], ...member().client, ...settings, clock, log, random });
+    return new EtcdConnection({ endpoints: [endpoint], ...member().certificates.client, ...settings, clock, log, random });
   }
 }

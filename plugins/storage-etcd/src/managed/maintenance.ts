@@ -4,6 +4,7 @@ import type { Logger } from '@oarlock/primitives/logger';
 import type { StorageMember } from '@oarlock/spi/storage-server';
 import { shouldDefragment } from '../client/member-health.ts';
 import { defragmentOrder, type EtcdMembers } from './etcd-members.ts';
+import { isHealthy } from './member-health.ts';
 
 export interface MaintenanceSettings {
   /** Hours between two scheduled snapshots; 0 for none. */
@@ -155,5 +156,3 @@ export class Maintenance {
     this.#obstacle = obstacle;
   }
 }
-
-const isHealthy = ({ role, alarms }: StorageMember): boolean => (role === 'Leader' || role === 'Follower') && !alarms.includes('CORRUPT');

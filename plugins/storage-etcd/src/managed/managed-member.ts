@@ -8,12 +8,12 @@ import {
   etcdVersion,
   memberArguments,
   memberEnvironment,
+  memberUrl,
   type InitialCluster,
   type MemberStart,
-  type MemberTls,
   type StartContext,
 } from './member-program.ts';
-import { issueCertificates, type ClientFiles } from './member-certificates.ts';
+import { MemberCertificates } from './member-certificates.ts';
 import { MemberFiles, type MemberState } from './member-state.ts';
 import { Membership } from './membership.ts';
 import { permanentFailure } from './permanent-failure.ts';
@@ -50,11 +50,11 @@ const timeouts = { requestTimeoutMs: 10_000, keepaliveMs: 10_000, dialTimeoutMs:
 /** The etcd member of this server: its program, its certificates and its place in the cluster of members. */
 export class ManagedMember implements StorageProcess {
   readonly files: MemberFiles;
+  readonly certificates: MemberCertificates;
   readonly #options: ManagedMemberOptions;
   readonly #listeners = new Set<(endpoints: readonly string[]) => void>();
   #process: SupervisedProcess | undefined;
   #connection: EtcdConnection | undefined;
-  #client: ClientFiles | undefined;
   #endpoints: readonly string[] = [];
   #name: string;
   #timer: Timer | undefined;
@@ -63,6 +63,7 @@ export class ManagedMember implements StorageProcess {
   constructor(options: ManagedMemberOptions) {
     this.#options = options;
     this.files = new MemberFiles(options.directory);
+    this.certificates = new MemberCertificates(options.server, options.directory);
     this.#name = options.server.name;
   }
 
@@ -71,10 +72,10 @@ export class ManagedMember implements StorageProcess {
     return this.#endpoints;
   }
   get clientUrl(): string {
-    return this.#url(this.#options.settings.clientPort);
+    return memberUrl(this.#options.server.address, this.#options.settings.clientPort);
   }
   get peerUrl(): string {
-    return this.#url(this.#options.settings.peerPort);
+    return memberUrl(this.#options.server.address, this.#options.settings.peerPort);
   }
   /** The name of the member: that of the server when the member started for the first time. */
   get name(): string {
@@ -87,10 +88,8 @@ export class ManagedMember implements StorageProcess {
   get failure(): string | undefined {
     return this.#process?.failure;
   }
-  /** @throws Error before `start` */
-  get client(): ClientFiles {
-    if (this.#client === undefined) throw new Error('the etcd member has not started');
-    return this.#client;
+  get command(): readonly string[] {
+    return this.#process?.command ?? [];
   }
   get membership(): Membership {
     if (this.#connection === undefined) throw new Error('the etcd member has not started');
@@ -111,14 +110,16 @@ export class ManagedMember implements StorageProcess {
     const { settings, clock } = this.#options;
     const version = await etcdVersion(settings.program, clock);
     await this.files.create();
-    const tls = await this.#issueCertificates();
+    await this.certificates.issue();
     const state = await this.files.read();
     if (state !== undefined && 'name' in state) this.#name = state.name;
     const known = state?.state === 'member' || state?.state === 'joining' ? state.endpoints : [];
     this.#connection = this.#connect([this.clientUrl, ...known.filter((url) => url !== this.clientUrl)]);
-    const initial = await this.#prepare(state, { version, tls, signal });
-    this.#process = this.#supervised(() => this.#arguments({ version, tls, initial }));
+    const initial = await this.#prepare(state, { version, signal });
+    this.#process = this.#supervised(() => this.#arguments({ version, initial }));
     await this.#process.start();
+    // an adopted member that trusts other CAs is restarted later, when all members are healthy
+    if (!(await this.certificates.areAcceptedBy(this.command))) await this.#process.restart();
     await this.#untilServing(signal, state?.state === 'restoring' || state?.state === 'resetting');
     if (state?.state === 'joining') {
       this.#options.log.info({}, 'the etcd member has joined as a learner and catches up');
@@ -129,6 +130,12 @@ export class ManagedMember implements StorageProcess {
     this.#schedule();
   }
 
+  /** Starts the program again, with its current arguments. Resolves when the member serves. @throws the reason of the signal */
+  async restart(signal: AbortSignal): Promise<void> {
+    await this.#process?.restart();
+    await this.#untilServing(signal, false);
+  }
+
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#timer?.cancel();
@@ -137,7 +144,7 @@ export class ManagedMember implements StorageProcess {
   }
 
   /** Brings the data of the member into the state that it has to start from. Returns how a member without data starts. */
-  async #prepare(state: MemberState | undefined, { version, tls, signal }: StartContext): Promise<InitialCluster | undefined> {
+  async #prepare(state: MemberState | undefined, { version, signal }: StartContext): Promise<InitialCluster | undefined> {
     const { server } = this.#options;
     const alone = { members: [`${this.name}=${this.peerUrl}`], state: 'new', token: server.cluster } as const;
     switch (state?.state) {
@@ -161,7 +168,7 @@ export class ManagedMember implements StorageProcess {
         await this.#restore(state, signal);
         return undefined;
       case 'resetting':
-        await this.#reset({ version, tls, signal });
+        await this.#reset({ version, signal });
         return undefined;
     }
   }
@@ -178,8 +185,8 @@ export class ManagedMember implements StorageProcess {
   }
 
   /** Runs the member once as the only one of a new cluster, which etcd writes to its data. */
-  async #reset({ version, tls, signal }: StartContext): Promise<void> {
-    const once = this.#supervised(() => [...this.#arguments({ version, tls, initial: undefined }), '--force-new-cluster']);
+  async #reset({ version, signal }: StartContext): Promise<void> {
+    const once = this.#supervised(() => [...this.#arguments({ version, initial: undefined }), '--force-new-cluster']);
     await this.files.write({ state: 'resetting', name: this.name, begun: true });
     await once.start();
     this.#process = once;
@@ -196,17 +203,21 @@ export class ManagedMember implements StorageProcess {
       program: settings.program,
       arguments: args,
       identity: `--data-dir=${this.files.data}`,
-      isRelevant: (argument) => !argument.startsWith('--initial-cluster'),
+      isRelevant: (argument) => !/^--(?:initial-cluster|(?:peer-)?trusted-ca-file=)/.test(argument),
       env: memberEnvironment,
       logFile: this.files.log,
       ...{ clock, log, random },
     });
   }
 
-  #arguments({ version, tls, initial }: MemberStart): readonly string[] {
+  #arguments({ version, initial }: MemberStart): readonly string[] {
     const { quotaBytes, maxRequestBytes } = this.#options.settings;
     const { name, clientUrl, peerUrl } = this;
-    return memberArguments({ name, dataDir: this.files.data, clientUrl, peerUrl, quotaBytes, maxRequestBytes, tls }, version, initial);
+    return memberArguments(
+      { name, dataDir: this.files.data, clientUrl, peerUrl, quotaBytes, maxRequestBytes, tls: this.certificates.member },
+      version,
+      initial,
+    );
   }
 
   /** Waits until the member serves clients, which it does when it knows a leader. @throws the reason of the signal */
@@ -255,17 +266,12 @@ export class ManagedMember implements StorageProcess {
     if (own !== undefined && !own.peerURLs.includes(this.peerUrl)) await this.membership.update(own, this.peerUrl);
   }
 
-  async #issueCertificates(): Promise<MemberTls> {
-    const { client, member } = await issueCertificates(this.#options.server);
-    this.#client = client;
-    return member;
-  }
-
   #schedule(): void {
     if (this.#stopped) return;
     const { clock, log } = this.#options;
     this.#timer = clock.after(refreshMs, () => {
-      void this.#issueCertificates()
+      void this.certificates
+        .issue()
         .catch((error: unknown) => log.error({ error: errorText(error) }, 'the certificates of the etcd member could not be renewed'))
         .then(() => this.#refresh())
         .catch((error: unknown) => log.warn({ error: errorText(error) }, 'the list of etcd members could not be read'))
@@ -289,11 +295,6 @@ export class ManagedMember implements StorageProcess {
 
   #connect(endpoints: readonly string[], options: { readonly requestTimeoutMs?: number; readonly log?: Logger } = {}): EtcdConnection {
     const { clock, log, random } = this.#options;
-    return new EtcdConnection({ endpoints, ...this.client, ...timeouts, clock, log, random, ...options });
-  }
-
-  #url(port: number): string {
-    const { address } = this.#options.server;
-    return `https://${address.includes(':') ? `[${address}]` : address}:${port}`;
+    return new EtcdConnection({ endpoints, ...this.certificates.client, ...timeouts, clock, log, random, ...options });
   }
 }

@@ -30,6 +30,8 @@ export async function etcdVersion(program: string, clock: Clock): Promise<EtcdVe
   return { text, minor: Number(minor) };
 }
 
+export const memberUrl = (address: string, port: number): string => `https://${address.includes(':') ? `[${address}]` : address}:${port}`;
+
 /** The files of the TLS certificates of a member. */
 export interface MemberTls {
   readonly caFile: string;
@@ -97,9 +99,8 @@ export const memberEnvironment = environment;
 /** What the start of a member depends on. */
 export interface StartContext {
   readonly version: EtcdVersion;
-  readonly tls: MemberTls;
   readonly signal: AbortSignal;
 }
-export interface MemberStart extends Pick<StartContext, 'version' | 'tls'> {
+export interface MemberStart extends Pick<StartContext, 'version'> {
   readonly initial: InitialCluster | undefined;
 }

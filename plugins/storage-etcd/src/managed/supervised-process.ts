@@ -13,13 +13,17 @@ export interface SupervisedProcessOptions {
   readonly arguments: () => readonly string[];
   /** The argument that only this process has on this machine. */
   readonly identity: string;
-  /** Returns false for arguments that have an effect at the first start only: a process with other ones is adopted. */
+  /** Returns false for arguments that a process may lack: one with other values of them is adopted. */
   readonly isRelevant: (argument: string) => boolean;
   readonly env: Readonly<Record<string, string>>;
   readonly logFile: string;
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
+}
+
+interface RunningProcess extends FoundProcess {
+  readonly ended: Promise<void>;
 }
 
 /** Interval in milliseconds at which an adopted process is checked: only the parent of a process receives its end. */
@@ -38,7 +42,9 @@ export class SupervisedProcess {
   readonly #options: SupervisedProcessOptions;
   readonly #backoff: Backoff;
   readonly #stopping = new AbortController();
-  #current: { readonly pid: number; readonly startTime: string; readonly ended: Promise<void> } | undefined;
+  #current: RunningProcess | undefined;
+  /** Called when the supervision has started the program again after `restart` has ended it. */
+  #onReplaced: (() => void) | undefined;
   #supervision: Promise<void> = Promise.resolve();
   #restarts = 0;
   #failure: string | undefined;
@@ -66,6 +72,10 @@ export class SupervisedProcess {
   get pid(): number | undefined {
     return this.#current?.pid;
   }
+  /** The command line of the program that runs. */
+  get command(): readonly string[] {
+    return this.#current?.command ?? [];
+  }
 
   /** Starts the program, or adopts the one that runs. @throws Error if it cannot be started */
   async start(): Promise<void> {
@@ -89,6 +99,19 @@ export class SupervisedProcess {
     if (found !== undefined) await this.#end(found);
   }
 
+  /** Ends the program and starts it with its current arguments. Resolves when the new one has been started, or could not be. */
+  async restart(): Promise<void> {
+    const { signal } = this.#stopping;
+    // a program that does not run is started by the supervision, with its current arguments
+    if (this.#current === undefined || signal.aborted) return;
+    const replaced = new Promise<void>((resolve) => {
+      this.#onReplaced = resolve;
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    await this.#end(this.#current);
+    await replaced;
+  }
+
   /** Ends the program and its supervision. */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('the process is stopping'));
@@ -105,6 +128,10 @@ export class SupervisedProcess {
       const startedAt = clock.monotonic();
       await this.#current?.ended;
       if (signal.aborted) return;
+      if (this.#onReplaced !== undefined) {
+        await this.#replace();
+        continue;
+      }
       this.#lastEnd = await this.#lastLine();
       this.#failure = `etcd has ended: ${this.#lastEnd}`;
       if (clock.monotonic() - startedAt >= stableMs) this.#backoff.reset();
@@ -113,25 +140,36 @@ export class SupervisedProcess {
       await clock.sleep(delayMs, signal).catch(() => undefined); // aborted: the loop ends
       if (signal.aborted) return;
       this.#restarts += 1;
-      try {
-        this.#current = await this.#spawn();
-        this.#failure = undefined;
-      } catch (error) {
-        this.#failure = (error as Error).message;
-        this.#current = undefined;
-      }
+      await this.#spawnAgain();
     }
   }
 
-  async #spawn(): Promise<{ readonly pid: number; readonly startTime: string; readonly ended: Promise<void> }> {
+  async #replace(): Promise<void> {
+    await this.#spawnAgain();
+    this.#onReplaced?.();
+    this.#onReplaced = undefined;
+  }
+
+  async #spawnAgain(): Promise<void> {
+    try {
+      this.#current = await this.#spawn();
+      this.#failure = undefined;
+    } catch (error) {
+      this.#failure = (error as Error).message;
+      this.#current = undefined;
+    }
+  }
+
+  async #spawn(): Promise<RunningProcess> {
     const { program, env, logFile } = this.#options;
     await rotate(logFile);
     const output = await open(logFile, 'a', 0o600);
     let child: ChildProcess;
     let ended: Promise<void>;
+    const args = this.#options.arguments();
     try {
       this.#logStart = (await output.stat()).size;
-      child = spawn(program, this.#options.arguments(), {
+      child = spawn(program, args, {
         detached: true,
         env: { PATH: defaultPath, ...env },
         stdio: ['ignore', output.fd, output.fd],
@@ -151,7 +189,7 @@ export class SupervisedProcess {
     // the supervision must not keep the process alive
     child.unref();
     const pid = child.pid ?? 0;
-    return { pid, startTime: (await startTimeOf(pid)) ?? '', ended };
+    return { pid, startTime: (await startTimeOf(pid)) ?? '', command: [program, ...args], ended };
   }
 
   /** Resolves when a process that this process did not start has ended. */

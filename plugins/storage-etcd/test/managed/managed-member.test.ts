@@ -78,7 +78,11 @@ class Server {
     running.add(this);
     const own: StorageServer = {
       ...{ name: this.name, cluster: 'tested', address },
-      openAuthority: async () => ({ caFile: tls.server.caFile, issue: async () => tls.server }),
+      openAuthority: async () => ({
+        signing: await readFile(tls.server.caFile, 'utf8'),
+        caFile: tls.server.caFile,
+        issue: async () => tls.server,
+      }),
       run: async (start) => {
         const program = await start();
         this.#program = program;

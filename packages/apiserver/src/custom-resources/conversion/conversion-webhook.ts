@@ -1,5 +1,5 @@
 import { parseExact, stringifyExact } from '@oarlock/api/json/exact-json';
-import { isIP } from 'node:net';
+import { isIP, type LookupFunction } from 'node:net';
 import { Agent, request as httpsRequest } from 'node:https';
 import { randomUUID } from 'node:crypto';
 import { isObject } from '@oarlock/api/json/json';
@@ -16,8 +16,14 @@ export interface ConversionRequest {
   readonly signal?: AbortSignal | undefined;
 }
 
+export interface ServiceAddress {
+  readonly host: string;
+  readonly port: number;
+  /** Resolves `host` if it is a name. */
+  readonly lookup?: LookupFunction;
+}
 /** Returns the address of a Service. @throws Error if the Service has no endpoint */
-export type ServiceResolver = (namespace: string, name: string, port: number) => { readonly host: string; readonly port: number };
+export type ServiceResolver = (namespace: string, name: string, port: number) => ServiceAddress;
 
 const timeoutMs = 30_000;
 const maxAnswerBytes = 64 * 1024 * 1024;
@@ -116,8 +122,7 @@ export class ConversionWebhooks {
       const request = httpsRequest(
         {
           ...(onNewConnection ? { ...agent.options, agent: false } : { agent }),
-          host: address.host,
-          port: address.port,
+          ...address,
           // the server name for TLS must not be an IP address
           ...(isIP(withoutBrackets(url.hostname)) === 0 && { servername: url.hostname }),
           path: `${url.pathname}?timeout=${timeoutMs / 1000}s`,
@@ -160,7 +165,7 @@ export class ConversionWebhooks {
 
   #target({ url, service }: WebhookClientConfig): {
     readonly url: URL;
-    readonly address: { readonly host: string; readonly port: number };
+    readonly address: ServiceAddress;
   } {
     if (url !== undefined) {
       const target = new URL(url);

@@ -1,20 +1,24 @@
+import type { ExcludedAddresses } from '@oarlock/primitives/net/excluded-addresses';
 import { resolveService, type ServicePortRef } from '../../endpoints/handlers/subresources/proxy.ts';
+import type { ServiceAddress } from './conversion-webhook.ts';
 import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
 
 /**
  * Returns the address of a webhook's Service: its externalName, or a ready endpoint. Endpoints are called directly, because the machine of
  * the API server may not route cluster IPs.
- * @throws Error if the Service has no endpoint
+ * @throws Error if the Service has no endpoint, or an excluded address
  */
 export function resolveWebhookService(
   registry: RegistryDependencies,
   service: ServicePortRef,
-): { readonly host: string; readonly port: number } {
+  excluded: ExcludedAddresses,
+): ServiceAddress {
   const resolution = resolveService(registry, service);
   const { name, port } = service;
   switch (resolution.outcome) {
     case 'found':
-      return { host: resolution.host, port: resolution.port };
+      if (excluded.has(resolution.host)) throw new Error('address not allowed');
+      return { host: resolution.host, port: resolution.port, lookup: excluded.lookup };
     case 'no service':
       throw new Error(`service "${name}" not found`);
     case 'no port':

@@ -141,7 +141,7 @@ async function commitNew(
  * @throws StatusError BadRequest if the object has another namespace or name than the request
  */
 export function withRequestNamespace(
-  kind: ServedKind,
+  kind: Pick<ServedKind, 'namespaced'>,
   object: KubeObject,
   { namespace, name }: Pick<ApiRequest, 'namespace' | 'name'>,
 ): KubeObject {

@@ -89,8 +89,8 @@ function reportPatchErrors(context: RequestContext): void {
   for (const warning of errors.flatMap(warningsOf)) validation.warn(warning);
 }
 
-const hasNoName = ({ metadata }: KubeObject): boolean => (metadata?.name ?? '') === '';
-const undeterminableNameError = (name: string) =>
+export const hasNoName = ({ metadata }: KubeObject): boolean => (metadata?.name ?? '') === '';
+export const undeterminableNameError = (name: string) =>
   badRequest(`the name of the object (${name} based on URL) was undeterminable: name must be provided`);
 
 const supportedPatches = [

@@ -10,6 +10,7 @@ import type { Eviction, PodDisruptionBudget } from '@oarlock/api/types/policy-v1
 import { conformAdmitted, decodeBody } from '../../request/body.ts';
 import type { RequestContext } from '../../request/request-context.ts';
 import type { RegistryDependencies } from '../../../registry/registry-dependencies.ts';
+import { withRequestNamespace } from '../create.ts';
 import { checkPreconditions, deleteNamed } from '../delete.ts';
 import type { RequestScope } from '../../../registry/request-scope.ts';
 import { checkWriteOptions, parseDeleteOptions, writeOptions, type DeleteOptions } from '../../request/request-options.ts';
@@ -64,7 +65,9 @@ export async function evict(registry: RegistryDependencies, pods: ServedKind, co
 async function admitEviction({ registry: { admission }, kind: pods, context }: RequestScope): Promise<DeleteOptions> {
   const { request } = context;
   checkWriteOptions(request.query, 'CreateOptions');
-  const submitted = decodeBody<Eviction>(toServedVersion(request.body), { gvk, schema });
+  const body = decodeBody<Eviction>(toServedVersion(request.body), { gvk, schema });
+  // the name is checked after admission, with another message
+  const submitted = withRequestNamespace(pods, body, { namespace: request.namespace, name: '' }) as Eviction;
   const attributes = {
     operation: 'CREATE' as const,
     resource: pods.resource,

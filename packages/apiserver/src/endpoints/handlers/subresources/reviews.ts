@@ -29,6 +29,7 @@ import { apiVersionOf, type Resource } from '@oarlock/api/resource';
 import type { Schema } from '@oarlock/api/schema/schema';
 import { builtinTypes } from '../managed-fields/managed-kind.ts';
 import { fieldManagerName } from '../managed-fields/tracking.ts';
+import { withRequestNamespace } from '../create.ts';
 import { objectResponse } from './responses.ts';
 
 export interface ReviewResource extends BodyOptions {
@@ -134,7 +135,10 @@ async function admitReview<T extends KubeObject>(
 ): Promise<T> {
   if ((context.request.bytes ?? 0) > maxReviewBytes) throw entityTooLarge(maxReviewBytes);
   checkWriteOptions(context.request.query, 'CreateOptions');
-  let object: KubeObject = decodeBody(context.request.body, kind);
+  let object = withRequestNamespace(kind.resource, decodeBody(context.request.body, kind), {
+    namespace: context.request.namespace,
+    name: '',
+  });
   const attributes = {
     operation: 'CREATE' as const,
     resource: kind.resource,

@@ -14,7 +14,8 @@ import { applyToScale } from '../managed-fields/scale.ts';
 import { restoreManagedFields, trackUpdate } from '../managed-fields/tracking.ts';
 import type { RequestScope } from '../../../registry/request-scope.ts';
 import { newStrategyContext, throwIfInvalid } from '../write-operation.ts';
-import { applyPatch, patchTypeOf } from '../patch.ts';
+import { withRequestNamespace } from '../create.ts';
+import { applyPatch, hasNoName, patchTypeOf, undeterminableNameError } from '../patch.ts';
 import { checkWriteOptions, writeOptions } from '../../request/request-options.ts';
 import type { PipelineResponse } from '../../request/response.ts';
 import { keyOf, type ServedKind } from '../../../registry/served-kind.ts';
@@ -60,7 +61,7 @@ export async function scale(registry: RegistryDependencies, kind: ServedKind, co
     return objectResponse(scaleOf(object), context, { code: 200, revision });
   }
   checkWriteOptions(request.query, request.verb === 'patch' ? 'PatchOptions' : 'UpdateOptions', request.patchType === 'apply');
-  const update: ScaleUpdate = { registry, kind, context, newScale: newScaleOf(context) };
+  const update: ScaleUpdate = { registry, kind, context, newScale: newScaleOf(kind, context) };
   const key = keyOf(kind, request.namespace, request.name);
   if (context.dryRun) {
     const current = await objects.read(kind.storedKind, key);
@@ -75,20 +76,24 @@ export async function scale(registry: RegistryDependencies, kind: ServedKind, co
   return objectResponse(scaleOf(outcome.item.object), context, { code: 200, revision: outcome.item.revision });
 }
 
-function newScaleOf(context: RequestContext): (old: Scale) => Scale {
-  const { request } = context;
+/**
+ * Returns a function that computes the submitted Scale from the current one. Admission decides on the submitted Scale, so its name and namespace are those
+ * of the request. @throws StatusError BadRequest if the body has others
+ */
+export function newScaleOf(kind: ServedKind, { request }: RequestContext): (old: Scale) => Scale {
   if (request.verb === 'patch' && request.patchType === 'apply') return (old) => old; // the applied configuration sets the replicas (applyToScale)
   if (request.verb === 'patch') {
     const type = patchTypeOf(request.patchType, scaleKind);
-    return (old) => applyPatch(scaleKind, old, { type, body: request.body });
+    return (old) => {
+      const patched = applyPatch(scaleKind, old, { type, body: request.body });
+      if (hasNoName(patched)) throw undeterminableNameError(request.name);
+      return withRequestNamespace(kind, patched, request);
+    };
   }
   const body = decodeBody<Scale>(request.body, scaleKind);
-  const { name = '', namespace = '' } = body.metadata ?? {};
-  if (name !== '' && name !== request.name)
-    throw badRequest(`the name of the object (${name}) does not match the name on the URL (${request.name})`);
-  if (namespace !== '' && namespace !== request.namespace)
-    throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
-  return () => body;
+  if (hasNoName(body)) throw badRequest('name must be provided');
+  const submitted = withRequestNamespace(kind, body, request);
+  return () => submitted;
 }
 
 const specWithReplicas = (replicas: unknown): object => ({ spec: { replicas } });

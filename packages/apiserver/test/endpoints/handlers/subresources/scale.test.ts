@@ -75,8 +75,6 @@ describe('scale', () => {
           [
             { op: 'add', path: '/metadata/finalizers', value: metadata.finalizers },
             { op: 'add', path: '/metadata/ownerReferences', value: metadata.ownerReferences },
-            { op: 'replace', path: '/metadata/name', value: 'other' },
-            { op: 'replace', path: '/metadata/namespace', value: 'other' },
             { op: 'replace', path: '/spec/replicas', value: 7 },
           ],
           { subresource: 'scale', patchType: 'json' },
