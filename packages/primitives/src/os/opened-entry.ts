@@ -1,5 +1,5 @@
 import { constants, type Stats } from 'node:fs';
-import { lchown, open, readdir, readlink } from 'node:fs/promises';
+import { lchown, lstat, open, readdir, readlink } from 'node:fs/promises';
 
 /** A Linux flag that Node.js does not export: opens a path without access to its content. With O_NOFOLLOW, a link itself is opened. */
 const O_PATH = 0x20_0000;
@@ -7,7 +7,10 @@ const slash = Buffer.from('/');
 /** Each level of a tree has an open file. Paths of this depth exceed PATH_MAX with names of eight bytes. */
 const maxDepth = 512;
 
-/** An entry of a directory tree in which another process may replace names during the call. Linux only. */
+/**
+ * An entry of a directory tree in which another process may replace names during the call. Outside of Linux, where pods are processes with the files of their
+ * user, entries are only named.
+ */
 export interface OpenedEntry {
   readonly stats: Stats;
   /** Leads to the opened file or directory, whatever has its name now. Not for links, which a system call would follow. */
@@ -44,28 +47,32 @@ const ignore =
 
 async function visit<T>(named: Buffer, depth: number, use: (entry: OpenedEntry) => Promise<T>): Promise<T> {
   if (depth > maxDepth) throw new Error(`a directory tree has more than ${maxDepth} levels`);
+  if (process.platform !== 'linux') return use(entryAt(named.toString(), { stats: await lstat(named), named, depth }));
   const handle = await open(named, O_PATH | constants.O_NOFOLLOW);
   try {
-    const path = `/proc/self/fd/${handle.fd}`;
-    return await use({
-      stats: await handle.stat(),
-      path,
-      named,
-      async forEach(useChild) {
-        for (const name of await readdir(path, { encoding: 'buffer' })) {
-          let opened = false;
-          try {
-            await visit(Buffer.concat([Buffer.from(path), slash, name]), depth + 1, (entry) => {
-              opened = true;
-              return useChild(entry, name);
-            });
-          } catch (error) {
-            if (opened || (error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-          }
-        }
-      },
-    });
+    return await use(entryAt(`/proc/self/fd/${handle.fd}`, { stats: await handle.stat(), named, depth }));
   } finally {
     await handle.close();
   }
+}
+
+function entryAt(path: string, { stats, named, depth }: Pick<OpenedEntry, 'stats' | 'named'> & { readonly depth: number }): OpenedEntry {
+  return {
+    stats,
+    path,
+    named,
+    async forEach(use) {
+      for (const name of await readdir(path, { encoding: 'buffer' })) {
+        let opened = false;
+        try {
+          await visit(Buffer.concat([Buffer.from(path), slash, name]), depth + 1, (entry) => {
+            opened = true;
+            return use(entry, name);
+          });
+        } catch (error) {
+          if (opened || (error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+        }
+      }
+    },
+  };
 }

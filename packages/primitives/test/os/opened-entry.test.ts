@@ -1,7 +1,7 @@
 import { chmod, lstat, mkdir, mkdtemp, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { withOpenedEntry, type OpenedEntry } from '../../src/os/opened-entry.ts';
 
 describe.skipIf(process.platform !== 'linux')('opened entries', () => {
@@ -30,6 +30,18 @@ describe.skipIf(process.platform !== 'linux')('opened entries', () => {
     await writeFile(join(root, 'a', 'b'), '');
     await symlink(outside, join(root, 'c'));
     expect(await withOpenedEntry(root, namesIn)).toEqual(['a', 'b', 'c']);
+  });
+
+  it('visits a tree by its names on platforms without /proc', async () => {
+    const platform = vi.spyOn(process, 'platform', 'get').mockReturnValue('darwin');
+    try {
+      await mkdir(join(root, 'a'));
+      await writeFile(join(root, 'a', 'b'), '');
+      await symlink(outside, join(root, 'c'));
+      expect(await withOpenedEntry(root, async (entry) => [entry.path, ...(await namesIn(entry))])).toEqual([root, 'a', 'b', 'c']);
+    } finally {
+      platform.mockRestore();
+    }
   });
 
   it('stays in a directory whose name another process gives to a link', async () => {
