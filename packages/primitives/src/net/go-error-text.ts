@@ -159,6 +159,9 @@ export function goErrorText(error: unknown, ends?: ConnectionEnds): string {
   if (error.message === 'fetch failed' && error.cause instanceof Error) return goErrorText(error.cause, ends);
   if (isTimeout(error)) return 'context deadline exceeded';
   const fault: NetworkFault = error;
+  // errors of the API and of gRPC have numbers
+  const code: unknown = fault.code;
+  if (typeof code === 'number') return fault.message;
   const text = texts.get(fault.code);
   if (text !== undefined) return text(fault, ends);
   const tls = tlsText(fault);

@@ -190,6 +190,7 @@ describe('goErrorText of TLS', () => {
 it('goErrorText leaves other errors as they are', () => {
   expect(goErrorText(new Error('no'))).toBe('no');
   expect(goErrorText('no')).toBe('no');
+  expect(goErrorText(Object.assign(new Error('address not allowed'), { code: 400 }))).toBe('address not allowed');
 });
 it('forwardErrorText has the attempts of both families', () => {
   const failure = (address: string) => ({ code: 'ECONNREFUSED', syscall: 'connect', address, port: 80, message: 'x' });
