@@ -17,6 +17,7 @@ const benches = {
   'simulated-1000': outside('simulated-1000'),
   console: outside('console'),
   'console-page': outside('console-page'),
+  'console-cost': outside('console-cost'),
   'controllers-5000': outside('controllers-5000'),
   deployment: outside('deployment'),
   api: outside('api'),

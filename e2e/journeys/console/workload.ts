@@ -32,6 +32,10 @@ export function deploy(stage: () => ConsoleStage): void {
     await stage().page.getByText('created').first().waitFor();
     expect(await stage().cluster.kubectl.run(['get', 'deployments', '-o', 'name'])).toBe('');
     await stage().page.getByRole('button', { name: 'Apply' }).click();
+    await stage().page.getByRole('link', { name: 'Service hello' }).waitFor();
+    await expect
+      .poll(() => stage().page.evaluate(`document.querySelector('.results').getBoundingClientRect().bottom < innerHeight + 1`))
+      .toBe(true);
     await stage().page.getByRole('link', { name: 'Deployment hello' }).click();
     await stage().page.getByText('The rollout is complete').waitFor();
     await expect.poll(() => stage().page.locator('.tree').first().getByText('Running', { exact: true }).count()).toBe(3);
@@ -117,6 +121,8 @@ export function operateWorkload(stage: () => ConsoleStage): void {
     await stage().goTo(`#/o/core/v1/pods/default/${pod}`);
     await stage().page.getByRole('button', { name: 'Port forward' }).click();
     await stage().page.getByText(`kubectl port-forward -n default pod/${pod} 8080:8080`).waitFor();
+    expect(await stage().page.getByRole('link', { name: 'http://localhost:8080' }).getAttribute('rel')).toBe('noreferrer');
+    expect(await accessibilityFaults(stage().page)).toEqual([]);
     await stage().page.keyboard.press('Escape');
     await stage().page.getByRole('button', { name: 'Debug container' }).click();
     await stage().page.getByLabel('Image').fill('host');

@@ -9,8 +9,10 @@ import { imageNotices } from '@oarlock/cluster/composition/runtime-reports';
 import type { ClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { roleNames, type RoleName } from '@oarlock/cluster/cluster-file/cluster-schema';
 import type { JoinedNode } from '@oarlock/cluster/composition/plan';
+import { IdleCollector } from '@oarlock/cluster/process/idle-collector';
 import { createDataDir, logFile } from '@oarlock/cluster/process/process-state';
 import { run } from '@oarlock/cluster/run';
+import { systemClock } from '@oarlock/primitives/clock';
 import { CommandError, describeError, exitCodes } from './common/command-error.ts';
 import { withoutToken } from './common/token-argument.ts';
 import { adminLink } from './common/console-link.ts';
@@ -101,12 +103,15 @@ async function upHere(options: UpOptions): Promise<void> {
     console.log('Stopped before it was ready.');
     return;
   }
+  const collector = new IdleCollector({ clock: systemClock });
+  collector.start();
   const notices = [...(await imageNotices(running.composition)), ...(await betterComposition(options))];
   const message = readyMessage(running, { dataDir, init: options.init, link: await adminLink(running), notices });
   const stopPublishing = inside === undefined ? undefined : sendPublishedPorts(running, (sent) => process.send?.(sent));
   if (inside === undefined) printReady(message);
   else process.send?.({ ready: message });
   await stopRequested;
+  collector.stop();
   await stopPublishing?.();
   await running.stop();
   if (process.connected) process.disconnect();

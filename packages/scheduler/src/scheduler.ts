@@ -24,6 +24,7 @@ import { noNodesAvailable } from './framework/feasible-nodes.ts';
 import { WaitingPods } from './framework/waiting-pods.ts';
 import type { SchedulerMetrics } from './metrics/scheduler-metrics.ts';
 import { isSchedulingEquivalent } from './pod-info/pod-changes.ts';
+import { priorityOf } from './pod-info/pod-info.ts';
 import { Nominator } from './queue/nominator.ts';
 import { SchedulingQueue } from './queue/scheduling-queue.ts';
 
@@ -219,12 +220,7 @@ export class Scheduler implements Explainer {
     if (this.#cache.isAssumedPod(objectKey(pod))) return;
     const nominationCleared = this.#nominator.updateNominatedPod(pod, old);
     this.#queue.update(pod, spanContext);
-    // for other pods, a cleared nomination frees resources as a deleted pod does
-    if (nominationCleared)
-      this.#queue.moveAllToActiveOrBackoffQueue(
-        { kind: 'AssignedPod', action: 'deleted', oldObject: old, newObject: undefined },
-        spanContext,
-      );
+    if (nominationCleared && old !== undefined) this.#onNominationEnded(old, spanContext);
     if (old === undefined)
       this.#queue.moveAllToActiveOrBackoffQueue(
         { kind: 'UnscheduledPod', action: 'added', oldObject: undefined, newObject: pod },
@@ -237,11 +233,23 @@ export class Scheduler implements Explainer {
     this.#waitingPods.get(key)?.reject('', 'the pod is deleted');
     this.#queue.remove(key);
     const wasNominated = this.#nominator.deleteNominatedPod(key);
-    if (this.#cache.removePod(key) || wasNominated)
+    if (this.#cache.removePod(key))
       this.#queue.moveAllToActiveOrBackoffQueue(
         { kind: 'AssignedPod', action: 'deleted', oldObject: pod, newObject: undefined },
         spanContext,
       );
+    else if (wasNominated) this.#onNominationEnded(pod, spanContext);
+  }
+
+  /** Requeues the other pods for which the nominated pod counted as assigned to its node: those of at most its priority. */
+  #onNominationEnded(pod: Pod, spanContext: SpanContext | undefined): void {
+    const key = objectKey(pod);
+    const priority = pod.spec?.priority ?? 0;
+    this.#queue.moveAllToActiveOrBackoffQueue(
+      { kind: 'AssignedPod', action: 'deleted', oldObject: pod, newObject: undefined },
+      spanContext,
+      (other) => other.key !== key && priorityOf(other) <= priority,
+    );
   }
 
   #onBound({ podInfo, node, profile }: ScheduledPod): void {

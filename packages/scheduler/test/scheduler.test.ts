@@ -247,6 +247,14 @@ describe('node constraints', () => {
     expect(placeOf('a')).toBe(wanted);
   });
 
+  it('reports terms whose node names exclude each other', async () => {
+    api.seed(nodes, node('a'), node('b'));
+    await start();
+    const named = (name: string) => ({ key: 'metadata.name', operator: 'In', values: [name] });
+    await submit(pod('p', affinity({ matchFields: [named('a'), named('b')] })));
+    expect(scheduled('p')?.message).toMatch(/^0\/2 nodes are available: pod affinity terms conflict\. /);
+  });
+
   it('schedules tolerating pods on tainted nodes, and avoids PreferNoSchedule taints', async () => {
     api.seed(
       nodes,

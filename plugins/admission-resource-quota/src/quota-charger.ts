@@ -1,6 +1,15 @@
-import { resourceQuotas } from '@oarlock/api/resources';
+import { controllerOf } from '@oarlock/api/object';
+import {
+  countsExtendedResource,
+  deviceQuotaContext,
+  isExtendedResourceClaim,
+  type DeviceQuotaContext,
+} from '@oarlock/api/quota/device-usage';
+import { groupResource } from '@oarlock/api/resource';
+import { deviceClasses, pods, resourceClaims, resourceQuotas } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
-import type { ResourceQuota } from '@oarlock/api/types/core-v1';
+import type { Pod, ResourceQuota } from '@oarlock/api/types/core-v1';
+import type { ResourceClaim } from '@oarlock/api/types/resource-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import type { Client } from '@oarlock/spi/client';
@@ -62,11 +71,13 @@ export class QuotaCharger {
 
   /** Evaluates all ResourceQuotas before it charges the first one, so that a denied request is charged to none. */
   async #chargeAll(quotas: readonly ResourceQuota[], { request, limited }: ChargedRequest): Promise<AdmissionDecision> {
-    let evaluated = evaluateQuotas(quotas, request, { now: this.#clock.now(), limited });
+    const devices = await this.#deviceContext(quotas, request);
+    const options = () => ({ now: this.#clock.now(), limited, devices });
+    let evaluated = evaluateQuotas(quotas, request, options());
     if ('allowed' in evaluated) {
       // the cache may be stale: deny only based on the stored quotas
       const { items } = await this.#client.list(resourceQuotas, { namespace: request.namespace });
-      evaluated = evaluateQuotas([...items].sort(byName), request, { now: this.#clock.now(), limited });
+      evaluated = evaluateQuotas([...items].sort(byName), request, options());
       if ('allowed' in evaluated) return evaluated;
     }
     if (request.dryRun) return allow;
@@ -74,7 +85,7 @@ export class QuotaCharger {
     let isCharged = false;
     try {
       for (const { quota, charged } of evaluated) {
-        const outcome = await this.#chargeOne(quota, charged, request);
+        const outcome = await this.#chargeOne({ quota, charged }, request, devices);
         if (outcome === undefined) continue;
         if ('allowed' in outcome) return outcome;
         charges.push(outcome);
@@ -86,19 +97,39 @@ export class QuotaCharger {
     }
   }
 
+  /** Returns what the usage of a ResourceClaim depends on if a ResourceQuota limits extended resources, otherwise undefined. */
+  async #deviceContext(quotas: readonly ResourceQuota[], { resource, object }: AdmissionRequest): Promise<DeviceQuotaContext | undefined> {
+    if (groupResource(resource) !== groupResource(resourceClaims) || object === undefined) return undefined;
+    if (!quotas.some(({ status }) => Object.keys(status?.hard ?? {}).some(countsExtendedResource))) return undefined;
+    const { items } = await this.#client.list(deviceClasses, {});
+    const pod = isExtendedResourceClaim(object as ResourceClaim) ? await this.#ownerOf(object as ResourceClaim) : undefined;
+    return deviceQuotaContext(items, (_namespace, name) => (pod?.metadata?.name === name ? pod : undefined));
+  }
+
+  async #ownerOf(claim: ResourceClaim): Promise<Pod | undefined> {
+    const name = controllerOf(claim)?.name;
+    if (name === undefined) return undefined;
+    try {
+      return await this.#client.get(pods, { namespace: claim.metadata?.namespace ?? '', name });
+    } catch (error) {
+      if (isStatus(error, 'NotFound')) return undefined;
+      throw error;
+    }
+  }
+
   /** Charges one ResourceQuota. Returns undefined if there is nothing to charge anymore, and the denial if a concurrent charge exceeds the quota. */
   async #chargeOne(
-    before: ResourceQuota,
-    charged: ResourceQuota,
+    first: EvaluatedQuota,
     request: AdmissionRequest,
+    devices: DeviceQuotaContext | undefined,
   ): Promise<Charge | AdmissionDecision | undefined> {
-    const name = nameOf(before);
-    let next: EvaluatedQuota | undefined = { quota: before, charged };
+    const name = nameOf(first.quota);
+    let next: EvaluatedQuota | undefined = first;
     for (let attempt = 0; attempt < attempts && next !== undefined; attempt++) {
       const stored = await this.#update(next.charged);
       if (stored !== 'conflict') return stored && { before: next.quota, stored };
       const fresh = await this.#get(request.namespace, name);
-      const evaluated = fresh === undefined ? [] : evaluateQuotas([fresh], request, { now: this.#clock.now(), limited: [] });
+      const evaluated = fresh === undefined ? [] : evaluateQuotas([fresh], request, { now: this.#clock.now(), limited: [], devices });
       if ('allowed' in evaluated) return evaluated;
       next = evaluated[0];
     }

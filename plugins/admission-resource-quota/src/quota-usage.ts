@@ -1,7 +1,15 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { isSupportedPodLevelResource, type Resources } from '@oarlock/api/component-helpers/pod-resources';
 import { addQuantity, compareQuantity, zeroQuantity } from '@oarlock/api/values/quantity';
-import { addResources, calculatedResources, positiveDelta, quotaMatches, quotaUsage } from '@oarlock/api/quota/quota';
+import type { DeviceQuotaContext } from '@oarlock/api/quota/device-usage';
+import {
+  addResources,
+  calculatedResources,
+  positiveDelta,
+  quotaMatches,
+  quotaUsage,
+  type QuotaUsageOptions,
+} from '@oarlock/api/quota/quota';
 import { groupResource } from '@oarlock/api/resource';
 import type { Pod, ResourceQuota } from '@oarlock/api/types/core-v1';
 import { deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
@@ -50,6 +58,8 @@ export interface EvaluatedQuota {
 export interface EvaluationOptions {
   readonly now: number;
   readonly limited: readonly LimitedResource[];
+  /** What the usage of a ResourceClaim depends on. */
+  readonly devices?: DeviceQuotaContext | undefined;
 }
 
 /**
@@ -60,7 +70,7 @@ export interface EvaluationOptions {
 export function evaluateQuotas(
   quotas: readonly ResourceQuota[],
   request: AdmissionRequest,
-  { now, limited }: EvaluationOptions,
+  { now, limited, devices }: EvaluationOptions,
 ): readonly EvaluatedQuota[] | AdmissionDecision {
   const { object } = request;
   const resource = groupResource(request.resource);
@@ -70,12 +80,13 @@ export function evaluateQuotas(
     const denial = unusableQuota(quota, resource, object);
     if (denial !== undefined) return denial;
   }
-  const added = addedUsage(request, undefined, now);
+  const usage = { now, devices };
+  const added = addedUsage(request, undefined, usage);
   const deltas: QuotaDelta[] = matching
-    .map((quota) => ({ quota, delta: addedUsage(request, quota, now) }))
+    .map((quota) => ({ quota, delta: addedUsage(request, quota, usage) }))
     .filter(({ delta }) => delta.size > 0);
   if (matching.length > 0 ? deltas.length === 0 : added.size === 0) return [];
-  const uncovered = uncoveredLimitedResource(limited, { resource, object, used: quotaUsage(resource, object, now), quotas, matching });
+  const uncovered = uncoveredLimitedResource(limited, { resource, object, used: quotaUsage(resource, object, usage), quotas, matching });
   if (uncovered !== undefined) return uncovered;
   const evaluated: EvaluatedQuota[] = [];
   for (const { quota, delta } of deltas) {
@@ -101,10 +112,13 @@ function unusableQuota(quota: ResourceQuota, resource: string, object: KubeObjec
 }
 
 /** Returns the usage that a request adds to a ResourceQuota: that of the object, less that of the old object if the ResourceQuota has it. */
-function addedUsage({ resource, object, old }: AdmissionRequest, quota: ResourceQuota | undefined, now: number): Resources {
+function addedUsage({ resource, object, old }: AdmissionRequest, quota: ResourceQuota | undefined, usage: QuotaUsageOptions): Resources {
   const what = groupResource(resource);
   const isCharged = old !== undefined && (quota === undefined || quotaMatches(quota, what, old));
-  return positiveDelta(object === undefined ? nothing : quotaUsage(what, object, now), isCharged ? quotaUsage(what, old, now) : nothing);
+  return positiveDelta(
+    object === undefined ? nothing : quotaUsage(what, object, usage),
+    isCharged ? quotaUsage(what, old, usage) : nothing,
+  );
 }
 
 /** Returns the ResourceQuota with the added usage, or the denial if the usage would exceed its hard limits. */

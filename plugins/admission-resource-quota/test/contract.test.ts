@@ -1,4 +1,13 @@
-import { configMaps, events, persistentVolumeClaims, pods, resourceClaims, resourceQuotas, services } from '@oarlock/api/resources';
+import {
+  configMaps,
+  deviceClasses,
+  events,
+  persistentVolumeClaims,
+  pods,
+  resourceClaims,
+  resourceQuotas,
+  services,
+} from '@oarlock/api/resources';
 import { failure } from '@oarlock/api/status';
 import type { Pod, ResourceQuota } from '@oarlock/api/types/core-v1';
 import type { ResourceClaim } from '@oarlock/api/types/resource-v1';
@@ -87,6 +96,34 @@ const devices = 'gpu.deviceclass.resource.k8s.io/devices';
 const deviceClaim = (count: number, namespace = 'devices'): ResourceClaim => ({
   metadata: { namespace, name: 'c' },
   spec: { devices: { requests: [{ name: 'r', exactly: { deviceClassName: 'gpu', allocationMode: 'ExactCount', count } }] } },
+});
+
+it('charges devices as the extended resource of their DeviceClass, except for a pod that is charged itself', async () => {
+  const extended = 'requests.example.com/gpu';
+  const { plugin: charging, dispose } = await openAdmission(plugin, {
+    seed(api) {
+      api.seed(resourceQuotas, quota('devices', { [extended]: '3' }, { [extended]: '2' }));
+      api.seed(deviceClasses, { metadata: { name: 'gpu' }, spec: { extendedResourceName: 'example.com/gpu' } });
+      api.seed(pods, {
+        metadata: { namespace: 'devices', name: 'p', uid: 'u' },
+        spec: { containers: [{ name: 'c', image: 'x', resources: { requests: { 'example.com/gpu': '2' } } }] },
+      });
+    },
+  });
+  expect(await charging.validate?.(admissionRequest('CREATE', resourceClaims, deviceClaim(2)))).toMatchObject({
+    allowed: false,
+    message: `exceeded quota: q, requested: ${extended}=2, used: ${extended}=2, limited: ${extended}=3`,
+  });
+  const ofPod: ResourceClaim = {
+    ...deviceClaim(2),
+    metadata: {
+      ...deviceClaim(2).metadata,
+      annotations: { 'resource.kubernetes.io/extended-resource-claim': 'true' },
+      ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'p', uid: 'u', controller: true }],
+    },
+  };
+  expect(await charging.validate?.(admissionRequest('CREATE', resourceClaims, ofPod))).toEqual({ allowed: true });
+  await dispose();
 });
 
 const big = '1000000';

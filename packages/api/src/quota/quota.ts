@@ -5,15 +5,13 @@ import type { KubeObject } from '../object.ts';
 import { podResources, type Resources } from '../component-helpers/pod-resources.ts';
 import { qosClass } from '../component-helpers/qos-class.ts';
 import { withResizedRequests } from '../component-helpers/resized-requests.ts';
+import { addDeviceUsage, countsExtendedResource, deviceClassSuffix, type DeviceQuotaContext } from './device-usage.ts';
 import { addQuantity, ParsedQuantity, subQuantity, zeroQuantity } from '../values/quantity.ts';
 import { parseTime } from '../values/time.ts';
 
 const one = addQuantity(1, 0);
 const classSuffix = '.storageclass.storage.k8s.io/';
-const deviceClassSuffix = '.deviceclass.resource.k8s.io/devices';
 const resourceClaims = 'resourceclaims.resource.k8s.io';
-/** The number of devices that a request for all devices counts for, which is the maximum of an allocation. */
-const maxAllocatedDevices = 32;
 /** Resources whose objects also count under their unprefixed name, such as `pods` beside `count/pods`. */
 const plain: ReadonlySet<string> = new Set([
   'pods',
@@ -28,30 +26,38 @@ const plain: ReadonlySet<string> = new Set([
 /** Resources with an evaluator of their own, whose usage can change during the life of an object. */
 export const evaluatedResources: ReadonlySet<string> = new Set(['pods', 'services', 'persistentvolumeclaims', resourceClaims]);
 
+export interface QuotaUsageOptions {
+  /** The time in milliseconds since the epoch. */
+  readonly now: number;
+  /** What the usage of ResourceClaims depends on. Without it, only device classes and their implicit extended resources are counted. */
+  readonly devices?: DeviceQuotaContext | undefined;
+}
+
 /**
- * Returns the quota usage of an object by quota resource name (Evaluator.Usage upstream). `resource` is a group resource (`deployments.apps`);
- * `now` is in milliseconds since the epoch. https://kubernetes.io/docs/concepts/policy/resource-quotas/
+ * Returns the quota usage of an object by quota resource name (Evaluator.Usage upstream). `resource` is a group resource (`deployments.apps`).
+ * https://kubernetes.io/docs/concepts/policy/resource-quotas/
  */
-export function quotaUsage(resource: string, object: KubeObject, now: number): Resources {
+export function quotaUsage(resource: string, object: KubeObject, { now, devices }: QuotaUsageOptions): Resources {
   const used = new Map<string, ParsedQuantity>([[`count/${resource}`, one]]);
   if (resource === 'pods') podUsage(object, now, used);
   else if (plain.has(resource)) used.set(resource, one);
   if (resource === 'services') serviceUsage(object, used);
   if (resource === 'persistentvolumeclaims') claimUsage(object, used);
-  if (resource === resourceClaims) deviceUsage(object as ResourceClaim, used);
+  if (resource === resourceClaims) addDeviceUsage(object as ResourceClaim, used, devices);
   return used;
 }
 
-/** Returns the group resource whose objects a quota resource name counts, or undefined for an unknown name. */
-export function resourceOfQuotaName(name: string): string | undefined {
-  if (name.startsWith('count/')) return name.slice('count/'.length);
-  if (plain.has(name)) return name;
-  if (name === 'services.loadbalancers' || name === 'services.nodeports') return 'services';
-  if (name === 'requests.storage' || name.includes(classSuffix)) return 'persistentvolumeclaims';
-  if (name.endsWith(deviceClassSuffix)) return resourceClaims;
+/** Returns the group resources whose objects a quota resource name counts: none for an unknown name, two for extended resources. */
+export function resourcesOfQuotaName(name: string): readonly string[] {
+  if (name.startsWith('count/')) return [name.slice('count/'.length)];
+  if (plain.has(name)) return [name];
+  if (name === 'services.loadbalancers' || name === 'services.nodeports') return ['services'];
+  if (name === 'requests.storage' || name.includes(classSuffix)) return ['persistentvolumeclaims'];
+  if (name.endsWith(deviceClassSuffix)) return [resourceClaims];
+  if (countsExtendedResource(name)) return ['pods', resourceClaims];
   const amount = name.replace(/^(requests|limits)\./, '');
   const compute = amount === 'cpu' || amount === 'memory' || amount === 'ephemeral-storage' || amount.startsWith('hugepages-');
-  return compute || (name.startsWith('requests.') && amount.includes('/')) ? 'pods' : undefined;
+  return compute ? ['pods'] : [];
 }
 
 /** Returns true if a pod has terminated, or should have by now, and so uses no compute resources. */
@@ -104,28 +110,6 @@ function claimUsage({ spec, status, metadata }: PersistentVolumeClaim, used: Map
 function wholeBytes(amount: Quantity): ParsedQuantity {
   const exact = addQuantity(amount, 0);
   return exact.isInteger ? exact : ParsedQuantity.ofNanos(exact.scaledBig(1) * 1_000_000_000n, exact.format);
-}
-
-interface DeviceCountRequest {
-  readonly deviceClassName?: string;
-  readonly allocationMode?: string;
-  readonly count?: number;
-}
-
-/** Adds the devices that a ResourceClaim requests, by device class; of alternatives, the largest number for each class (KEP-4381). */
-function deviceUsage({ spec }: ResourceClaim, used: Map<string, ParsedQuantity>): void {
-  for (const { exactly, firstAvailable = [] } of spec?.devices?.requests ?? []) {
-    const most = new Map<string, number>();
-    const alternatives: readonly DeviceCountRequest[] = exactly === undefined ? firstAvailable : [exactly];
-    for (const { deviceClassName = '', allocationMode, count = 0 } of alternatives) {
-      const devices = allocationMode === 'All' ? maxAllocatedDevices : allocationMode === 'ExactCount' ? count : 0;
-      most.set(deviceClassName, Math.max(most.get(deviceClassName) ?? 0, devices));
-    }
-    for (const [deviceClass, devices] of most) {
-      const name = `${deviceClass}${deviceClassSuffix}`;
-      used.set(name, addQuantity(used.get(name) ?? zeroQuantity, devices));
-    }
-  }
 }
 
 export const isBestEffort = ({ spec, status }: Pod): boolean => (status?.qosClass ?? qosClass(spec)) === 'BestEffort';
@@ -201,7 +185,7 @@ export const scopeSelectorsOf = (spec: ResourceQuota['spec']): readonly ScopeSel
 /** Returns the sorted names of a quota that objects of a resource count for, as far as the controller has calculated the quota. */
 export const calculatedResources = ({ status }: ResourceQuota, resource: string): readonly string[] =>
   Object.keys(status?.hard ?? {})
-    .filter((name) => resourceOfQuotaName(name) === resource)
+    .filter((name) => resourcesOfQuotaName(name).includes(resource))
     .sort();
 
 /** Returns the part of `used` that a quota limits (quota.Mask upstream). */

@@ -1,4 +1,4 @@
-import { isBestEffort, quotaUsage, resourceOfQuotaName } from '@oarlock/api/quota/quota';
+import { isBestEffort, quotaUsage, resourcesOfQuotaName } from '@oarlock/api/quota/quota';
 import type { PersistentVolumeClaim, Pod } from '@oarlock/api/types/core-v1';
 import type { ResourceClaim } from '@oarlock/api/types/resource-v1';
 import { describe, expect, it } from 'vitest';
@@ -30,21 +30,25 @@ describe('quotaUsage', () => {
         },
       },
     };
-    expect(text(quotaUsage('resourceclaims.resource.k8s.io', claim, 0))).toEqual({
+    expect(text(quotaUsage('resourceclaims.resource.k8s.io', claim, { now: 0 }))).toEqual({
       'count/resourceclaims.resource.k8s.io': '1',
       'gpu.deviceclass.resource.k8s.io/devices': '5',
       'nic.deviceclass.resource.k8s.io/devices': '32',
       'fpga.deviceclass.resource.k8s.io/devices': '1',
+      'requests.deviceclass.resource.kubernetes.io/gpu': '5',
+      'requests.deviceclass.resource.kubernetes.io/nic': '32',
+      'requests.deviceclass.resource.kubernetes.io/fpga': '1',
     });
-    expect(resourceOfQuotaName('gpu.deviceclass.resource.k8s.io/devices')).toBe('resourceclaims.resource.k8s.io');
+    expect(resourcesOfQuotaName('gpu.deviceclass.resource.k8s.io/devices')).toEqual(['resourceclaims.resource.k8s.io']);
+    expect(resourcesOfQuotaName('requests.example.com/gpu')).toEqual(['pods', 'resourceclaims.resource.k8s.io']);
   });
 
   it('counts storage in whole bytes', () => {
     const spec = { resources: { requests: { storage: '1500m' } } };
     const claim: PersistentVolumeClaim = { spec, status: { allocatedResources: { storage: '2500m' } } };
     const requested: PersistentVolumeClaim = { spec };
-    expect(text(quotaUsage('persistentvolumeclaims', claim, 0))).toMatchObject({ 'requests.storage': '3' });
-    expect(text(quotaUsage('persistentvolumeclaims', requested, 0))).toMatchObject({ 'requests.storage': '2' });
+    expect(text(quotaUsage('persistentvolumeclaims', claim, { now: 0 }))).toMatchObject({ 'requests.storage': '3' });
+    expect(text(quotaUsage('persistentvolumeclaims', requested, { now: 0 }))).toMatchObject({ 'requests.storage': '2' });
   });
 
   it('counts the allocated resources of a pod that is being resized', () => {
@@ -59,7 +63,7 @@ describe('quotaUsage', () => {
         resources: { requests: { cpu: '2' } },
       },
     ];
-    expect(text(quotaUsage('pods', pod({ cpu: '1' }, { containerStatuses }), 0))).toMatchObject({ cpu: '2', 'requests.cpu': '2' });
+    expect(text(quotaUsage('pods', pod({ cpu: '1' }, { containerStatuses }), { now: 0 }))).toMatchObject({ cpu: '2', 'requests.cpu': '2' });
   });
 });
 

@@ -26,6 +26,7 @@ import type { Exchange, UpgradeRequest } from './exchange.ts';
 import type { Connection } from './internal/connection.ts';
 import { ConnectionTable } from './internal/connection-table.ts';
 import { Http1Exchange } from './internal/http1-exchange.ts';
+import { headFault, maxHeaderPairs } from './internal/request-head.ts';
 import { Http2Exchange, type Http2Headers } from './internal/http2-exchange.ts';
 import { RequestBodyMemory } from './request-body-memory.ts';
 
@@ -48,7 +49,6 @@ export interface HttpServerOptions {
  * The maximum size of a request head in bytes. kube-apiserver accepts 1 MiB (net/http: DefaultMaxHeaderBytes); tokens and long selectors need less.
  */
 const maxHeaderBytes = 96 * 1024;
-const maxHeaderPairs = 256;
 /** The idle time before the first TCP keepalive probe in milliseconds, which detects clients that have vanished (Go: defaultTCPKeepAliveIdle). */
 const keepAliveDelayMs = 15_000;
 /** The time in milliseconds that `close` waits for clients to receive responses. */
@@ -220,9 +220,10 @@ export class HttpServer {
     response.on('error', () => {
       response.destroy();
     });
-    if (hasTooManyHeaders(request)) {
+    const fault = headFault(request);
+    if (fault !== undefined) {
       response.shouldKeepAlive = false;
-      exchange.send(431, '');
+      exchange.send(fault, '');
     } else void this.#options.handle(exchange);
   }
 
@@ -272,7 +273,8 @@ export class HttpServer {
       connection.endRequest(exchange);
       connection.upgrade();
     };
-    if (hasTooManyHeaders(request)) exchange.send(431, '');
+    const fault = headFault(request);
+    if (fault !== undefined) exchange.send(fault, '');
     else void this.#options.handle(exchange, { socket, head, begin });
   }
 }
@@ -299,7 +301,7 @@ function newServer({ pair, clientAuthorities, maxStreamsPerConnection }: HttpSer
       maxHeaderListSize: maxHeaderBytes,
     },
   });
-  // Node reads these for HTTP/1.1 from the server object. The connection table has the deadlines, and `hasTooManyHeaders`
+  // Node reads these for HTTP/1.1 from the server object. The connection table has the deadlines, and `headFault`
   // counts headers, because Node drops those beyond `maxHeadersCount` silently.
   return Object.assign(server, {
     headersTimeout: 0,
@@ -315,9 +317,6 @@ const configured = (socket: Socket): Socket => socket.setNoDelay(true).setKeepAl
 
 /** The further arguments of the event `stream`. */
 type Http2HeaderLines = readonly [flags: number, rawHeaders: readonly string[]];
-
-/** Returns true if an HTTP/1.1 request has more headers than HTTP/2 requests may have. */
-const hasTooManyHeaders = ({ rawHeaders }: IncomingMessage): boolean => rawHeaders.length > 2 * maxHeaderPairs;
 
 const errorResponse = (status: string): string => `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`;
 const errorStatuses: Readonly<Record<string, string>> = { HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large' };

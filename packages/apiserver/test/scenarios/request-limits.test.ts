@@ -157,6 +157,13 @@ describe('a request over HTTP/1.1', () => {
     );
   });
 
+  it.each(['', 'host: x\r\nHost: y\r\n'])('is answered 400 with the hosts %j', async (hosts) => {
+    await start();
+    const answer = await raw(server.port, server.keys.caBundle, `GET ${maps} HTTP/1.1\r\n${hosts}connection: close\r\n\r\n`);
+    expect(answer).toMatch(/^HTTP\/1.1 400 /);
+    expect(server.pipeline.requests).toHaveLength(0);
+  });
+
   it('is never read from the rest of a body that is too large', async () => {
     await start();
     server.pipeline.object(configMap('a'));

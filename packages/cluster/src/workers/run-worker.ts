@@ -18,6 +18,7 @@ import { endWithParent } from '../hosting/thread/thread-port.ts';
 import { apiServer } from '../identity/component.ts';
 import { openKeys, type KeyFiles } from '../pki/keys.ts';
 import { openLog } from '../process/log.ts';
+import { IdleCollector } from '../process/idle-collector.ts';
 import { logFile } from '../process/process-state.ts';
 import { spanForwarding } from '../process/span-forwarding.ts';
 import { ProcessCalls } from './process-calls.ts';
@@ -97,6 +98,7 @@ export async function runWorker(): Promise<void> {
   try {
     const stopServer = await startServer(data, { calls, connections, running, signal: stop.signal });
     send({ type: 'ready' });
+    new IdleCollector({ clock: systemClock }).start();
     await new Promise<void>((resolve) => {
       if (stop.signal.aborted) resolve();
       else stop.signal.addEventListener('abort', () => resolve(), { once: true });

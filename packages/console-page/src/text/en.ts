@@ -430,6 +430,7 @@ export const text = {
     pods: 'Pods',
     portForward: 'Port forward',
     portForwardHelp: 'Run this command on your machine; kubectl uses its own credentials.',
+    portForwardOpen: 'While it runs, an HTTP server of the port is at',
     debug: 'Debug container',
     debugTitle: 'Add an ephemeral debug container',
     debugImage: 'Image',

@@ -94,12 +94,12 @@ async function resolveManifest(context: PullContext): Promise<ResolvedManifest> 
 async function rootManifest(context: PullContext): Promise<FetchedManifest> {
   const { reference, registry, known, content, signal } = context;
   // the manifest is requested even if the content is present, because the credentials must allow the pull
-  if (reference.digest !== undefined) return registry.manifest(reference.digest, signal);
+  if (reference.digest !== undefined) return registry.resolvedManifest(reference.digest, signal);
   const tag = reference.tag ?? 'latest';
   const current = known === undefined ? undefined : await currentDigest(registry, tag, signal);
   if (current !== undefined && current === known && content.has(current))
     return { bytes: await content.read(current, limits.manifestBytes), digest: current, contentType: undefined };
-  return registry.manifest(tag, signal);
+  return registry.resolvedManifest(tag, signal);
 }
 
 /** Returns undefined if the registry does not answer HEAD requests as specified: the manifest is then downloaded. */

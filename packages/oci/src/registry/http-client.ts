@@ -12,6 +12,8 @@ import { proxyFor, type ProxySettings } from './proxy.ts';
 export interface HttpRequest {
   readonly url: URL;
   readonly method: 'GET' | 'HEAD' | 'POST';
+  /** The method that errors name, if it is another one. */
+  readonly reportedMethod?: 'GET' | 'HEAD' | undefined;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
   readonly tls: TlsSettings;
@@ -31,8 +33,8 @@ const headersTimeoutMs = 60_000;
 const maxSockets = 16;
 
 /** @param ends the ends of the connection that failed */
-function unavailable({ url, method }: HttpRequest, cause: unknown, ends: ConnectionEnds | undefined): OciError {
-  const text = requestErrorText(method, `${url.origin}${url.pathname}`, goErrorText(cause, ends));
+function unavailable({ url, method, reportedMethod }: HttpRequest, cause: unknown, ends: ConnectionEnds | undefined): OciError {
+  const text = requestErrorText(reportedMethod ?? method, `${url.origin}${url.pathname}`, goErrorText(cause, ends));
   return new OciError('Unavailable', `failed to do request: ${text}`, { cause });
 }
 

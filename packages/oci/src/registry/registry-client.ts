@@ -11,6 +11,7 @@ import type { Credentials } from './credentials.ts';
 import type { Capability, RegistryHost } from './host-config.ts';
 import { discard, readBody, type HttpClient, type HttpResponse } from './http-client.ts';
 import { parseUrl } from './parse-url.ts';
+import { hasNoListener, registryMessage, RegistryBusyError, RetriedError, retryAfterMs } from './registry-errors.ts';
 
 export interface RegistryClientOptions {
   readonly client: HttpClient;
@@ -29,6 +30,8 @@ export interface FetchedManifest {
 }
 interface HostRequest {
   readonly method: 'GET' | 'HEAD';
+  /** The method that errors name, if it is another one. */
+  readonly reportedMethod?: 'GET' | 'HEAD' | undefined;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   /** The time until the end of the body; by default that of a body that is read into memory. */
@@ -38,7 +41,6 @@ interface HostRequest {
 
 const maxRedirects = 5;
 const maxAttempts = 5;
-const maxRetryAfterMs = 60_000;
 const maxErrorBody = 64 * 1024;
 /** The time for a manifest, an error or another body that is read into memory. */
 export const smallBodyMs = 60_000;
@@ -72,13 +74,29 @@ export class RegistryClient {
     );
   }
 
-  /** Returns a manifest or index by tag or digest, verified. @throws OciError */
-  async manifest(tagOrDigest: string, signal: AbortSignal): Promise<FetchedManifest> {
+  /**
+   * Returns the manifest or index to which a reference resolves. Requests the manifest at once; containerd requests its digest first, and users search
+   * for containerd's texts, so that errors name a HEAD request. @throws OciError
+   */
+  resolvedManifest(tagOrDigest: string, signal: AbortSignal): Promise<FetchedManifest> {
+    return this.#manifest(tagOrDigest, { signal, reportedMethod: 'HEAD' });
+  }
+
+  /** Returns a manifest or index by digest, verified. @throws OciError */
+  manifest(digest: Digest, signal: AbortSignal): Promise<FetchedManifest> {
+    return this.#manifest(digest, { signal });
+  }
+
+  async #manifest(
+    tagOrDigest: string,
+    { signal, reportedMethod }: Pick<HostRequest, 'signal' | 'reportedMethod'>,
+  ): Promise<FetchedManifest> {
     return this.#onHosts(
       isDigest(tagOrDigest) ? 'pull' : 'resolve',
       async (host) => {
         const response = await this.#request(host, {
           method: 'GET',
+          reportedMethod,
           path: `manifests/${tagOrDigest}`,
           headers: { accept: acceptedManifests },
           signal,
@@ -191,12 +209,13 @@ export class RegistryClient {
   /** Sends one request. Headers and client certificates of the host are not sent to another origin. */
   #send(
     host: RegistryHost,
-    { method, headers, bodyTimeoutMs = smallBodyMs, signal }: HostRequest,
+    { method, reportedMethod, headers, bodyTimeoutMs = smallBodyMs, signal }: HostRequest,
     { url, isOwn, authorization }: { readonly url: URL; readonly isOwn: boolean; readonly authorization: string | undefined },
   ): Promise<HttpResponse> {
     return this.#options.client.send({
       url,
       method,
+      reportedMethod,
       headers: { ...(isOwn && host.headers), ...headers, ...(authorization !== undefined && { authorization }) },
       tls: isOwn ? host.tls : { ...host.tls, certificates: [] },
       dialTimeoutMs: host.dialTimeoutMs,
@@ -222,14 +241,14 @@ export class RegistryClient {
     }
   }
 
-  async #failure(host: RegistryHost, { method, path }: HostRequest, response: HttpResponse): Promise<OciError> {
+  async #failure(host: RegistryHost, { method, reportedMethod = method, path }: HostRequest, response: HttpResponse): Promise<OciError> {
     const { reference, clock } = this.#options;
     const { status, headers } = response;
     const url = `${host.baseUrl}/${reference.repository}/${path}`;
     // the status reports the failure if the body cannot be read
     const body = await readBody(response, maxErrorBody).catch(() => Buffer.alloc(0));
     const detail = registryMessage(body.toString('utf8'));
-    const message = `unexpected status from ${method} request to ${url}: ${status}${detail}`;
+    const message = `unexpected status from ${reportedMethod} request to ${url}: ${status}${detail}`;
     if (status === 401 || status === 403)
       return new OciError('Unauthorized', `pull access denied, repository does not exist or may require authorization: ${message}`);
     if (status === 404) return new OciError('NotFound', `${nameOf(reference, path)}: not found`);
@@ -247,21 +266,6 @@ export interface BlobRequest {
   readonly signal: AbortSignal;
 }
 
-/** A registry that answers 429 or 5xx. */
-class RegistryBusyError extends OciError {
-  readonly retryAfterMs: number;
-  constructor(message: string, retryAfter: number) {
-    super('Unavailable', message);
-    this.retryAfterMs = retryAfter;
-  }
-}
-/** The last error after several attempts. */
-class RetriedError extends OciError {
-  constructor(cause: OciError) {
-    super(cause.code, cause.message, { cause });
-  }
-}
-
 /** Returns the address of a redirect. @throws OciError `InvalidContent` if it is not an address that a registry may redirect to */
 function redirectTarget({ headers }: HttpResponse, from: URL): URL {
   const next = parseUrl(headers.location ?? '', from);
@@ -272,29 +276,7 @@ function redirectTarget({ headers }: HttpResponse, from: URL): URL {
   return next;
 }
 
-/** Returns true if nothing listens, so that a retry within seconds is useless. */
-const hasNoListener = ({ cause }: OciError): boolean =>
-  ['ECONNREFUSED', 'ENOTFOUND'].includes((cause as NodeJS.ErrnoException | undefined)?.code ?? '');
-
 const nameOf = (reference: Reference, path: string): string => {
   const wanted = path.slice(path.indexOf('/') + 1);
   return `${repositoryName(reference)}${isDigest(wanted) ? '@' : ':'}${wanted}`;
 };
-
-/** Returns the delay of a Retry-After header, at most a minute. */
-function retryAfterMs(header: string | undefined, clock: Clock): number {
-  if (header === undefined) return 0;
-  const ms = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - clock.now();
-  return Number.isNaN(ms) ? 0 : Math.min(Math.max(ms, 0), maxRetryAfterMs);
-}
-
-/** Returns the first message of the errors in a response of a registry. */
-function registryMessage(text: string): string {
-  try {
-    const { errors } = JSON.parse(text) as { readonly errors?: readonly { readonly code?: unknown; readonly message?: unknown }[] };
-    const first = errors?.[0];
-    return first === undefined ? '' : `: ${String(first.code).slice(0, 100)}: ${String(first.message).slice(0, 300)}`;
-  } catch {
-    return '';
-  }
-}

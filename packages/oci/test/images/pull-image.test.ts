@@ -452,7 +452,7 @@ describe('retries and mirrors', () => {
       return true;
     };
     await expect(store.images.pull({ reference: reference() })).rejects.toEqual(
-      code('Unavailable', /unexpected status from GET request to .*: 500/),
+      code('Unavailable', /unexpected status from HEAD request to .*: 500/),
     );
     expect(registry.requests).toHaveLength(5);
     const { server, host } = await listen(() => {});
@@ -462,7 +462,7 @@ describe('retries and mirrors', () => {
       code(
         'Unavailable',
         new RegExp(
-          `^failed to pull and unpack image "${host}/app:1": failed to resolve reference .*failed to do request: Get "http.*": dial tcp ${host}: connect: connection refused`,
+          `^failed to pull and unpack image "${host}/app:1": failed to resolve reference .*failed to do request: Head "http.*": dial tcp ${host}: connect: connection refused`,
         ),
       ),
     );

@@ -1,6 +1,7 @@
 import { getServers } from 'node:dns';
 import type { ClientRequest } from 'node:http';
 import { isIP, type Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 
 /** The properties of the errors of Node.js and OpenSSL that the texts quote. */
 interface NetworkFault extends NodeJS.ErrnoException {
@@ -12,8 +13,16 @@ interface NetworkFault extends NodeJS.ErrnoException {
   readonly rawPacket?: Buffer;
 }
 
-/** The addresses of both ends of a connection, such as a socket. */
-export type ConnectionEnds = { readonly [Key in 'localAddress' | 'localPort' | 'remoteAddress' | 'remotePort']: Socket[Key] | undefined };
+/** The time from which and until which a certificate is valid, in milliseconds since the epoch. */
+export interface CertificateValidity {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The addresses of both ends of a connection, such as a socket, and the validity of the other end's certificate. */
+export type ConnectionEnds = {
+  readonly [Key in 'localAddress' | 'localPort' | 'remoteAddress' | 'remotePort']: Socket[Key] | undefined;
+} & { readonly certificate?: CertificateValidity | undefined };
 
 type FaultText = (fault: NetworkFault, ends: ConnectionEnds | undefined) => string;
 
@@ -52,7 +61,16 @@ const lookup =
 
 const unverified = (why: string): string => `tls: failed to verify certificate: ${why.startsWith('x509: ') ? '' : 'x509: '}${why}`;
 const unknownAuthority: FaultText = () => unverified('certificate signed by unknown authority');
-const outOfTime: FaultText = () => unverified('certificate has expired or is not yet valid');
+/** Go names the times of the certificate of the server. The certificate of an authority is out of time if that of the server is not. */
+const outOfTime: FaultText = (_fault, ends) => {
+  const { from, to } = ends?.certificate ?? {};
+  const now = Date.now();
+  const late = to !== undefined && now > to;
+  const limit = late ? to : from !== undefined && now < from ? from : undefined;
+  const times = limit === undefined ? '' : `: current time ${rfc3339(now)} is ${late ? 'after' : 'before'} ${rfc3339(limit)}`;
+  return unverified(`certificate has expired or is not yet valid${times}`);
+};
+const rfc3339 = (time: number): string => `${new Date(time).toISOString().slice(0, 'yyyy-mm-ddThh:mm:ss'.length)}Z`;
 
 /** Go's text for a certificate that is for other names than the one of the server. */
 const otherName: FaultText = ({ message, host, cert }) => {
@@ -141,6 +159,9 @@ export function goErrorText(error: unknown, ends?: ConnectionEnds): string {
   if (error.message === 'fetch failed' && error.cause instanceof Error) return goErrorText(error.cause, ends);
   if (isTimeout(error)) return 'context deadline exceeded';
   const fault: NetworkFault = error;
+  // errors of the API and of gRPC have numbers
+  const code: unknown = fault.code;
+  if (typeof code === 'number') return fault.message;
   const text = texts.get(fault.code);
   if (text !== undefined) return text(fault, ends);
   const tls = tlsText(fault);
@@ -150,7 +171,7 @@ export function goErrorText(error: unknown, ends?: ConnectionEnds): string {
   return fault.message;
 }
 
-/** Returns a function that has the ends of the request's connection also after the connection has ended. */
+/** Returns a function that has the ends of the request's connection, and the validity of the server's certificate, also after the connection has ended. */
 export function connectionEnds(request: ClientRequest): () => ConnectionEnds | undefined {
   let ends: ConnectionEnds | undefined;
   request.once('socket', (socket) => {
@@ -158,10 +179,23 @@ export function connectionEnds(request: ClientRequest): () => ConnectionEnds | u
       const { localAddress, localPort, remoteAddress, remotePort } = socket;
       ends = { localAddress, localPort, remoteAddress, remotePort };
     };
-    if (socket.connecting) socket.once('connect', read);
-    else read();
+    if (!socket.connecting) {
+      read();
+      return;
+    }
+    socket.once('connect', read);
+    // before Node.js verifies the certificate: after a failure, the socket has none any more
+    if (socket instanceof TLSSocket)
+      socket.prependOnceListener('secure', () => {
+        ends = ends && { ...ends, certificate: validityOf(socket) };
+      });
   });
   return () => ends;
+}
+
+function validityOf(socket: TLSSocket): CertificateValidity | undefined {
+  const { valid_from: from, valid_to: to } = socket.getPeerCertificate();
+  return from === undefined || to === undefined ? undefined : { from: Date.parse(from), to: Date.parse(to) };
 }
 
 /** Returns the text of a failed HTTP request, as Go's `url.Error` has it: `Get "URL": WHY`. */

@@ -50,6 +50,21 @@ function selfSigned(names: string): { readonly key: string; readonly cert: strin
   return pair;
 }
 
+/** Returns a certificate that has expired a day ago. */
+function expired(): { readonly key: string; readonly cert: string } {
+  const directory = mkdtempSync(join(tmpdir(), 'go-error-text-'));
+  const [keyFile, requestFile] = [join(directory, 'key'), join(directory, 'request')];
+  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+  execFileSync('openssl', ['req', ...newKey, '-keyout', keyFile, '-out', requestFile, '-subj', '/CN=x'], { stdio: 'ignore' });
+  const cert = execFileSync('openssl', ['x509', '-req', '-in', requestFile, '-signkey', keyFile, '-days', '-1'], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const key = readFileSync(keyFile, 'utf8');
+  rmSync(directory, { recursive: true });
+  return { key, cert };
+}
+
 /** Returns a port on which nothing listens. */
 async function closedPort(): Promise<number> {
   const server = createServer();
@@ -140,6 +155,28 @@ describe('goErrorText of TLS', () => {
       'tls: failed to verify certificate: x509: certificate is valid for a.example, b.example, not c.example',
     );
   });
+  it('has the times of a certificate that has expired', async () => {
+    const { key, cert } = expired();
+    const port = await listen(createTlsServer({ key, cert }, (_request, response) => response.end('x')));
+    const text = await textOf(`https://127.0.0.1:${port}/`, { ca: cert } as RequestOptions);
+    const [, now = '', limit = ''] =
+      /^tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time (\S+Z) is after (\S+Z)$/.exec(
+        text,
+      ) ?? [];
+    const days = (Date.parse(now) - Date.parse(limit)) / 86_400_000;
+    expect(text).toContain('is after');
+    expect(Math.round(days)).toBe(1);
+  });
+  it('has the times of a certificate that is not valid yet, and none if only an authority is out of time', () => {
+    const fault = Object.assign(new Error('x'), { code: 'CERT_NOT_YET_VALID' });
+    const ends = { localAddress: undefined, localPort: undefined, remoteAddress: undefined, remotePort: undefined };
+    const from = Date.parse('2999-01-01T00:00:00Z');
+    const text = 'tls: failed to verify certificate: x509: certificate has expired or is not yet valid';
+    expect(goErrorText(fault, { ...ends, certificate: { from, to: from + 1 } })).toMatch(
+      new RegExp(`^${text}: current time [-0-9]+T[:0-9]+Z is before 2999-01-01T00:00:00Z$`),
+    );
+    expect(goErrorText(fault, { ...ends, certificate: { from: 0, to: from } })).toBe(text);
+  });
   it('knows the alerts by code and by message', () => {
     expect(goErrorText(Object.assign(new Error(), { code: 'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED' }))).toBe(
       'remote error: tls: certificate required',
@@ -153,6 +190,7 @@ describe('goErrorText of TLS', () => {
 it('goErrorText leaves other errors as they are', () => {
   expect(goErrorText(new Error('no'))).toBe('no');
   expect(goErrorText('no')).toBe('no');
+  expect(goErrorText(Object.assign(new Error('address not allowed'), { code: 400 }))).toBe('address not allowed');
 });
 it('forwardErrorText has the attempts of both families', () => {
   const failure = (address: string) => ({ code: 'ECONNREFUSED', syscall: 'connect', address, port: 80, message: 'x' });

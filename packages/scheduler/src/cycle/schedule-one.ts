@@ -11,7 +11,7 @@ import { addExtenderScores, findNodesThatPassExtenders, preemptionExtenders } fr
 import { SchedulingCycleState } from '../framework/cycle-state.ts';
 import { FeasibleNodeFinder, noNodesAvailable, type FeasibleNodes } from '../framework/feasible-nodes.ts';
 import { countReasons, fitErrorMessage } from '../framework/fit-error.ts';
-import { isSuccess, statusMessage, type PluginStatus } from '../framework/plugin-status.ts';
+import { isSuccess, type PluginStatus } from '../framework/plugin-status.ts';
 import {
   newNodeDryRun,
   runPermitPlugins,
@@ -209,7 +209,7 @@ export class PodScheduler {
     { podInfo, profile }: SchedulingAttempt,
     {
       state,
-      feasibleNodes: { nodeToStatus, preFilterRejection, unschedulablePlugins },
+      feasibleNodes: { nodeToStatus, preFilterRejection, unschedulablePlugins, error },
       preempt,
     }: { readonly state: SchedulingCycleState; readonly feasibleNodes: FeasibleNodes; readonly preempt: boolean },
   ): Promise<SchedulingFailure> {
@@ -217,7 +217,7 @@ export class PodScheduler {
     const message = fitErrorMessage(nodeCount, nodeToStatus, preFilterRejection);
     if (nodeCount === 0)
       return { unschedulablePlugins: new Set([noNodesAvailable]), reason: 'Unschedulable', message, nominatedNodeName: '' };
-    if (preFilterRejection?.status.code === 'error') return errorFailure(statusMessage(preFilterRejection.status));
+    if (error !== undefined) return errorFailure(error);
     const failure = { unschedulablePlugins, reason: 'Unschedulable' as const, message };
     if (!preempt) return failure;
     const { messageSuffix, ...nomination } = await runPostFilterPlugins(profile.framework, state, podInfo, nodeToStatus);

@@ -43,7 +43,12 @@ export class SchedulingFailureHandler {
     podStatusWriter.writeUnschedulable(pod, { reason, message, nominatedNodeName, nominationWritten }, spanContext);
   }
 
-  /** Returns a pod to the queue after a failed binding cycle. `failure` is undefined if the scheduler stops and aborted the cycle. */
+  /**
+   * Returns a pod to the queue after a failed binding cycle. `failure` is undefined if the scheduler stops and aborted the cycle.
+   *
+   * A rejected pod waits for a cluster event. The resources that it leaves help other pods only. Upstream retries pods that are rejected after
+   * permit at once while no other pod is queued; such a retry would repeat the rejection without end.
+   */
   handleBindingCycleError(
     { podInfo, profile, spanContext }: ScheduledPod,
     failure: SchedulingFailure | undefined,
@@ -53,12 +58,10 @@ export class SchedulingFailureHandler {
     cache.forgetPod(podInfo.key);
     if (failure === undefined) return;
     queue.updateInFlight(podInfo, getPod(podInfo.key));
-    // the resources that the assumed pod held are free again
-    queue.moveAllToActiveOrBackoffQueue(
-      { kind: 'AssignedPod', action: 'deleted', oldObject: podInfo.pod, newObject: undefined },
-      spanContext,
-    );
     this.handleSchedulingFailure({ podInfo, profile, spanContext, failure }, nominationWritten);
+    // the resources that the assumed pod held are free again
+    const event = { kind: 'AssignedPod', action: 'deleted', oldObject: podInfo.pod, newObject: undefined } as const;
+    queue.moveAllToActiveOrBackoffQueue(event, spanContext, (other) => other !== podInfo);
   }
 
   /** Nominates the pod to a node. Pods of lower priority that are nominated to the node lose their nomination and are retried. */

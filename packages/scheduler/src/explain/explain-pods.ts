@@ -56,7 +56,7 @@ function explainPod(pod: Pod, { cache, nominator, profileOf }: ExplainOptions, u
     gate !== undefined
       ? `gated by ${gate.plugin}: ${statusMessage(gate)}`
       : chosen === undefined
-        ? fitErrorMessage(cache.nodes.length, found.nodeToStatus, found.preFilterRejection)
+        ? (found.error ?? fitErrorMessage(cache.nodes.length, found.nodeToStatus, found.preFilterRejection))
         : undefined;
   return {
     ...identity,

@@ -1,7 +1,7 @@
 import { unschedulableAndUnresolvable, type NodeInfo, type PodInfo } from '@oarlock/spi/scheduling';
 import type { SchedulingCycleState } from './cycle-state.ts';
 import type { Framework } from './framework.ts';
-import type { Rejection } from './plugin-status.ts';
+import { statusMessage, type Rejection } from './plugin-status.ts';
 import { runFilterPluginsWithNominatedPods, runPreFilterPlugins, type PreFilterResult } from './run-plugins.ts';
 
 /** The entry of `unschedulablePlugins` for a cluster without nodes. */
@@ -29,6 +29,8 @@ export interface FeasibleNodes {
   readonly nodeToStatus: ReadonlyMap<string, Rejection>;
   /** The rejection by a preFilter plugin, which applies to all nodes. */
   readonly preFilterRejection?: Rejection;
+  /** The message of an error of a plugin, which ends the search; the pod is retried after a backoff. */
+  readonly error?: string;
   readonly unschedulablePlugins: ReadonlySet<string>;
 }
 
@@ -49,7 +51,7 @@ export class FeasibleNodeFinder {
   ): FeasibleNodes {
     const preFilterResult = runPreFilterPlugins(framework, state, pod);
     const { rejection, nodeNames } = preFilterResult;
-    if (rejection !== undefined) return rejectedByPreFilter(state, rejection);
+    if (rejection !== undefined) return rejectedByPreFilter(state, rejection, preFilterResult.plugins);
     if (!evaluateAll && fitsNominatedNode(framework, state, pod, nodeNames)) return nominatedNodeOnly(state, pod);
 
     const { snapshot } = state;
@@ -59,11 +61,13 @@ export class FeasibleNodeFinder {
     const unschedulablePlugins = new Set<string>();
     const enough = evaluateAll ? candidates.length : numFeasibleNodesToFind(candidates.length, percentage);
     let evaluated = 0;
-    for (; evaluated < candidates.length && feasible.length < enough; evaluated++) {
+    let error: string | undefined;
+    for (; evaluated < candidates.length && feasible.length < enough && error === undefined; evaluated++) {
       const node = candidates[(this.#nextStartNodeIndex + evaluated) % candidates.length];
       if (node === undefined) continue;
       const nodeRejection = runFilterPluginsWithNominatedPods(framework, state, pod, node);
       if (nodeRejection === undefined) feasible.push(node);
+      else if (nodeRejection.status.code === 'error') error = statusMessage(nodeRejection.status);
       else {
         nodeToStatus.set(node.name, nodeRejection);
         unschedulablePlugins.add(nodeRejection.plugin);
@@ -72,17 +76,23 @@ export class FeasibleNodeFinder {
     if (!evaluateAll && snapshot.nodes.length > 0)
       this.#nextStartNodeIndex = (this.#nextStartNodeIndex + evaluated) % snapshot.nodes.length;
     if (evaluateAll || feasible.length === 0) addNodesExcludedByPreFilter(state, preFilterResult, nodeToStatus, unschedulablePlugins);
+    if (error !== undefined) return { feasible: [], evaluated, nodeToStatus, unschedulablePlugins, error };
     return { feasible, evaluated, nodeToStatus, unschedulablePlugins };
   }
 }
 
-function rejectedByPreFilter({ snapshot: { nodes } }: SchedulingCycleState, rejection: Rejection): FeasibleNodes {
+function rejectedByPreFilter(
+  { snapshot: { nodes } }: SchedulingCycleState,
+  rejection: Rejection,
+  plugins: readonly string[],
+): FeasibleNodes {
   return {
+    ...(rejection.status.code === 'error' && { error: statusMessage(rejection.status) }),
     feasible: [],
     evaluated: nodes.length,
     nodeToStatus: new Map(nodes.map(({ name }) => [name, rejection])),
     preFilterRejection: rejection,
-    unschedulablePlugins: new Set([rejection.plugin]),
+    unschedulablePlugins: new Set([...plugins, rejection.plugin]),
   };
 }
 

@@ -7,7 +7,7 @@ import type { Rejection } from './plugin-status.ts';
 export function fitErrorMessage(nodeCount: number, nodeToStatus: ReadonlyMap<string, Rejection>, preFilterRejection?: Rejection): string {
   if (nodeCount === 0) return 'no nodes available to schedule pods';
   const reasons = preFilterRejection === undefined ? nodeReasons(nodeToStatus) : reasonsOf(preFilterRejection);
-  return `0/${nodeCount} nodes are available${reasons.length > 0 ? `: ${reasons.join(', ')}` : ''}.`;
+  return `0/${nodeCount} nodes are available:${reasons.length > 0 ? ` ${reasons.join(', ')}.` : ''}`;
 }
 
 /** Returns how many nodes were rejected for each reason. */

@@ -2,6 +2,7 @@ import { errorText } from '@oarlock/primitives/error-text';
 import {
   errorStatus,
   success,
+  unschedulableAndUnresolvable,
   type BindContext,
   type NodeDryRun,
   type NodeInfo,
@@ -13,7 +14,7 @@ import {
 import { CachedNodeInfo } from '../cache/scheduler-cache.ts';
 import type { SchedulingCycleState } from './cycle-state.ts';
 import type { Framework } from './framework.ts';
-import { asPluginStatus, isSuccess, type PluginStatus, type Rejection } from './plugin-status.ts';
+import { asPluginStatus, isSuccess, statusMessage, type PluginStatus, type Rejection } from './plugin-status.ts';
 
 export interface PreFilterResult {
   /** The first rejection by a plugin, which applies to all nodes. */
@@ -24,27 +25,47 @@ export interface PreFilterResult {
   readonly plugins: readonly string[];
 }
 
-/** Runs preFilter of all plugins. Records the plugins that return `skip`, and intersects the node names that the plugins return. */
+/**
+ * Runs preFilter of all plugins. Records the plugins that return `skip`, and intersects the node names that the plugins return.
+ *
+ * Runs the other plugins after the status `unschedulable`, because preemption may help then, and its dry runs read the state of every plugin.
+ */
 export function runPreFilterPlugins(framework: Framework, state: SchedulingCycleState, pod: PodInfo): PreFilterResult {
   let nodeNames = state.allowedNodes;
   const plugins: string[] = nodeNames === undefined ? [] : ['GangScheduling'];
+  let rejection: Rejection | undefined;
   for (const plugin of framework.pluginsAt('preFilter')) {
     const status = plugin.preFilter?.(state, pod) ?? success;
     if (status.code === 'skip') state.skippedPlugins.add(plugin);
-    else if (status.code !== 'success') return { rejection: { plugin: plugin.name, status }, plugins };
+    else if (status.code === 'unschedulable') rejection = { plugin: plugin.name, status };
+    else if (status.code !== 'success')
+      return { rejection: { plugin: plugin.name, status: asPluginStatus(plugin.name, 'PreFilter', status) }, plugins: [] };
     else if ('nodes' in status) {
       const allowed = status.nodes as ReadonlySet<string>;
       plugins.push(plugin.name);
       nodeNames = nodeNames === undefined ? allowed : new Set([...nodeNames].filter((name) => allowed.has(name)));
+      if (nodeNames.size === 0) return { rejection: noCommonNode(plugins.sort()), plugins };
     }
   }
-  return nodeNames === undefined ? { plugins } : { nodeNames, plugins: plugins.sort() };
+  return { ...(rejection && { rejection }), ...(nodeNames && { nodeNames }), plugins: plugins.sort() };
 }
+
+/** Returns upstream's rejection of a pod for which the named plugins leave no node. */
+const noCommonNode = (plugins: readonly string[]): Rejection => ({
+  plugin: plugins[0] ?? '',
+  status: unschedulableAndUnresolvable(
+    plugins.length === 1
+      ? `node(s) didn't satisfy plugin ${plugins[0]}`
+      : `node(s) didn't satisfy plugin(s) [${plugins.join(' ')}] simultaneously`,
+  ),
+});
 
 function runFilterPlugins(state: SchedulingCycleState, pod: PodInfo, node: NodeInfo): Rejection | undefined {
   for (const plugin of state.filterPlugins) {
     const status = plugin.filter?.(state, pod, node) ?? success;
-    if (status !== success && !isSuccess(status)) return { plugin: plugin.name, status };
+    if (status === success || isSuccess(status)) continue;
+    if (status.code !== 'error') return { plugin: plugin.name, status };
+    return { plugin: plugin.name, status: errorStatus(`running ${JSON.stringify(plugin.name)} filter plugin: ${statusMessage(status)}`) };
   }
   return undefined;
 }
@@ -122,7 +143,10 @@ export interface PostFilterResult {
   readonly nominatedNodeName?: string;
 }
 
-/** Runs PostFilter plugins until one succeeds. Appends the reasons of the plugins that fail to the fit error. */
+/**
+ * Runs PostFilter plugins until one succeeds, fails with an error or cannot be resolved; the reasons of the last two replace those of the plugins
+ * before. Appends the reasons to the fit error.
+ */
 export async function runPostFilterPlugins(
   framework: Framework,
   state: SchedulingCycleState,
@@ -139,10 +163,14 @@ export async function runPostFilterPlugins(
     if (status === undefined) continue;
     nominatedNodeName = status.nominatedNodeName ?? nominatedNodeName;
     if (status.code === 'success') return result('');
-    if ('reasons' in status) reasons.push(...status.reasons);
+    if (!('reasons' in status)) continue;
+    if (status.code === 'unresolvable' || status.code === 'error') return result(suffixOf(status.reasons));
+    reasons.push(...status.reasons);
   }
-  return result(reasons.length === 0 ? '' : ` ${reasons.join(', ')}`);
+  return result(suffixOf(reasons));
 }
+
+const suffixOf = (reasons: readonly string[]): string => (reasons.length === 0 ? '' : ` ${reasons.join(', ')}`);
 
 /**
  * Returns the weighted sum of the plugins' scores for each node, in the order of `nodes`.

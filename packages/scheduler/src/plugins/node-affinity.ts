@@ -26,9 +26,13 @@ const args = z.strictObject({
 
 const preferredTerms = ({ spec }: Pod): readonly PreferredSchedulingTerm[] =>
   spec?.affinity?.nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? [];
-/** Returns the node names that a node selector term requires by matchFields, or undefined if the term requires none. */
-const matchFieldNodeNames = ({ matchFields = [] }: NodeSelectorTerm) =>
-  matchFields.find(({ key, operator }) => key === 'metadata.name' && operator === 'In')?.values;
+/** Returns the node names that a node selector term requires by all of its matchFields, or undefined if the term requires none. */
+function matchFieldNodeNames({ matchFields = [] }: NodeSelectorTerm): readonly string[] | undefined {
+  let names: readonly string[] | undefined;
+  for (const { key, operator, values = [] } of matchFields)
+    if (key === 'metadata.name' && operator === 'In') names = names === undefined ? values : names.filter((name) => values.includes(name));
+  return names;
+}
 
 /** Filters and scores nodes by the nodeSelector and node affinity of the pod. */
 export const nodeAffinity = Scheduling.plugin({
@@ -54,9 +58,9 @@ export const nodeAffinity = Scheduling.plugin({
           if (addedRequired === undefined && required === undefined && Object.keys(pod.spec?.nodeSelector ?? {}).length === 0) return skip;
           // if every term requires node names, only these nodes have to be evaluated
           const names = required?.nodeSelectorTerms.map(matchFieldNodeNames);
-          return names !== undefined && names.length > 0 && names.every((values) => values !== undefined)
-            ? { code: 'success', nodes: new Set(names.flatMap((values) => values ?? [])) }
-            : success;
+          if (names === undefined || names.length === 0 || names.some((values) => values === undefined)) return success;
+          const nodes = new Set(names.flatMap((values) => values ?? []));
+          return nodes.size === 0 ? unschedulableAndUnresolvable('pod affinity terms conflict') : { code: 'success', nodes };
         },
         filter(_state, { pod }, { node }) {
           if (addedRequired !== undefined && !matchesNodeSelector(addedRequired, node))

@@ -7,6 +7,10 @@ import type { QueuedPod } from '@oarlock/spi/scheduling';
 export interface QueuedPodInfo extends QueuedPod, HeapEntry {
   pod: Pod;
   attempts: number;
+  /** Number of attempts in which plugins rejected the pod. */
+  unschedulableCount: number;
+  /** Number of attempts that failed with an error since the last rejection. */
+  consecutiveErrorsCount: number;
   spanContext: SpanContext | undefined;
   /** Time at which the pod last entered activeQ, in milliseconds since the epoch. */
   enqueuedAt: number;

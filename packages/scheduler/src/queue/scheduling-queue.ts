@@ -23,6 +23,7 @@ export interface SchedulingQueueOptions {
 }
 
 const noPlugins: ReadonlySet<string> = new Set();
+const anyPod = () => true;
 /** Maximum exponent of the backoff, so that the backoff is a finite number. */
 const maxBackoffDoublings = 30;
 
@@ -82,6 +83,8 @@ export class SchedulingQueue {
       queuedAt: now,
       enqueuedAt: now,
       attempts: 0,
+      unschedulableCount: 0,
+      consecutiveErrorsCount: 0,
       spanContext,
       backoffExpiresAt: 0,
       unschedulableSince: 0,
@@ -178,6 +181,11 @@ export class SchedulingQueue {
     this.#inFlightEvents.delete(podInfo);
     if (this.#pods.get(podInfo.key) !== podInfo || this.#closed) return;
     podInfo.unschedulablePlugins = unschedulablePlugins;
+    if (unschedulablePlugins.size === 0) podInfo.consecutiveErrorsCount += 1;
+    else {
+      podInfo.consecutiveErrorsCount = 0;
+      podInfo.unschedulableCount += 1;
+    }
     podInfo.backoffExpiresAt = this.#options.clock.monotonic() + this.#backoffDurationMs(podInfo);
     if (
       podInfo.movedInFlight ||
@@ -190,11 +198,17 @@ export class SchedulingQueue {
     this.#addToUnschedulablePods(podInfo, 'unschedulable');
   }
 
-  /** Moves the pods that an event may help, according to the queueing hints of the plugins that rejected them. */
-  moveAllToActiveOrBackoffQueue(event: ClusterEvent, spanContext: SpanContext | undefined): void {
+  /**
+   * Moves the pods that an event may help, according to `preCheck` and to the queueing hints of the plugins that rejected them.
+   */
+  moveAllToActiveOrBackoffQueue(
+    event: ClusterEvent,
+    spanContext: SpanContext | undefined,
+    preCheck: (podInfo: QueuedPodInfo) => boolean = anyPod,
+  ): void {
     this.#inFlightEvents.record(event);
     for (const podInfo of this.#unschedulablePods.podsForEvent(event.kind, event.action))
-      if (this.#isPodWorthRequeuing(podInfo, event)) this.#moveFromUnschedulablePods(podInfo, spanContext);
+      if (preCheck(podInfo) && this.#isPodWorthRequeuing(podInfo, event)) this.#moveFromUnschedulablePods(podInfo, spanContext);
   }
 
   close(): void {
@@ -300,8 +314,10 @@ export class SchedulingQueue {
     this.#inFlightEvents.delete(podInfo);
   }
 
-  #backoffDurationMs({ attempts }: QueuedPodInfo): number {
+  /** Returns the backoff after a failed attempt. Errors count apart from rejections, so that an error is retried soon after many rejections. */
+  #backoffDurationMs({ unschedulableCount, consecutiveErrorsCount }: QueuedPodInfo): number {
     const { initialBackoffMs, maxBackoffMs } = this.#options;
-    return Math.min(maxBackoffMs, initialBackoffMs * 2 ** Math.min(Math.max(0, attempts - 1), maxBackoffDoublings));
+    const count = consecutiveErrorsCount > 0 ? consecutiveErrorsCount : unschedulableCount;
+    return Math.min(maxBackoffMs, initialBackoffMs * 2 ** Math.min(Math.max(0, count - 1), maxBackoffDoublings));
   }
 }

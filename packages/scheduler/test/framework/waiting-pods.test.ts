@@ -1,25 +1,32 @@
-import { pods } from '@oarlock/api/resources';
+import { nodes, pods } from '@oarlock/api/resources';
 import type { Handle, SchedulingPlugin } from '@oarlock/spi/scheduling';
-import { Scheduling } from '@oarlock/spi/scheduling';
+import { Scheduling, skip, success, unschedulable } from '@oarlock/spi/scheduling';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { node, pod, testScheduler } from '../support/test-scheduler.ts';
 
 let w: ReturnType<typeof testScheduler>;
 let handle: Handle | undefined;
+let refuses: boolean;
 const hold = Scheduling.plugin({
   id: 'hold',
   config: z.strictObject({}),
   create: (): SchedulingPlugin => ({
     name: 'Hold',
-    eventsToRegister: [{ kind: 'Node', actions: ['added'] }],
+    eventsToRegister: [
+      { kind: 'Node', actions: ['added'] },
+      { kind: 'AssignedPod', actions: ['deleted'] },
+    ],
     setHandle(scheduler) {
       handle = scheduler;
     },
-    permit: (_state, { pod: { metadata } }) => (metadata?.labels?.['hold'] ? { code: 'wait', timeoutMs: 60_000 } : { code: 'success' }),
+    permit: (_state, { pod: { metadata } }) => (metadata?.labels?.['hold'] ? { code: 'wait', timeoutMs: 60_000 } : success),
+    preBindPreFlight: () => (refuses ? success : skip),
+    preBind: () => Promise.resolve(refuses ? unschedulable('not now') : success),
   }),
 });
 beforeEach(async () => {
+  refuses = false;
   w = testScheduler({}, [hold]);
   w.seedNodes(node('n', {}, { cpu: '1' }));
   await w.start();
@@ -45,8 +52,21 @@ describe('permit', () => {
       reason: 'Unschedulable',
       message: '0/1 nodes are available: 1 rejected due to timeout after waiting 60s at plugin Hold.',
     });
+    // the resources that the pod leaves help other pods, not the pod itself
+    expect(w.scheduler.pendingPods).toEqual({ active: 0, backoff: 0, unschedulable: 1, gated: 0 });
     await w.submit(pod('b', asking));
     expect(w.placeOf('b')).toBe('n');
+  });
+
+  it('does not retry a pod that is rejected after permit because of the resources that the pod leaves', async () => {
+    refuses = true;
+    await w.submit(pod('a', asking));
+    expect(w.whyNot('a')).toBe('not now');
+    expect(w.scheduler.pendingPods).toEqual({ active: 0, backoff: 0, unschedulable: 1, gated: 0 });
+    refuses = false;
+    await w.api.client().create(nodes, node('m'));
+    await w.clock.advance(1_100);
+    expect(w.placeOf('a')).toBeDefined();
   });
 
   it('assumes the pod on its node, and forgets it after a rejection', async () => {

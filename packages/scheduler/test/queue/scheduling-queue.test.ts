@@ -92,6 +92,25 @@ describe('the queue', () => {
     expect(places()).toMatchObject({ unschedulable: 0, active: 1 });
   });
 
+  it('counts errors apart from rejections for the backoff', async () => {
+    queue.add(pod('a'), undefined);
+    for (let round = 0; round < 3; round++) {
+      queue.addUnschedulable(await take(), new Set(['Disk']));
+      queue.requeueRejectedBy('Disk');
+    }
+    // the first error after three rejections
+    queue.addUnschedulable(await take(), new Set());
+    await clock.advance(999);
+    expect(places()).toMatchObject({ backoff: 1 });
+    await clock.advance(1);
+    expect(places()).toMatchObject({ active: 1 });
+    // the fourth rejection
+    queue.addUnschedulable(await take(), new Set(['Disk']));
+    queue.requeueRejectedBy('Disk');
+    await clock.advance(3999);
+    expect(places()).toMatchObject({ backoff: 1 });
+  });
+
   it('flushes each unschedulable pod five minutes after its own attempt', async () => {
     queue.add(pod('a'), undefined);
     queue.addUnschedulable(await take(), new Set(['Disk']));

@@ -41,7 +41,8 @@ describe('NodeResourcesBalancedAllocation', () => {
     w.api.seed(pods, pod('1', { ...cpuOnly, nodeName: 'a' }), pod('2', { ...cpuAndMemory, nodeName: 'b' }));
     await w.start();
     // a: from 0.3 and 0 (0.15) to 0.6 and 0.25 (0.175); b: from 0.3 and 0.25 (0.025) to 0.6 and 0.5 (0.05)
-    expect(score(cpuAndMemory)).toEqual({ a: 73, b: 73 });
+    // each balance is rounded down first: a: 85 and 82; b: 97 and 95
+    expect(score(cpuAndMemory)).toEqual({ a: 73, b: 74 });
     // a: from 0.15 to 0.15; b: from 0.025 to 0.025, with half of both resources
     expect(score(requesting({ cpu: '5000m', memory: '10000' }))).toEqual({ a: 75, b: 75 });
     // a: from 0.3 and 0 to 0.3 and 0.3; b: from 0.3 and 0.25 to 0.3 and 0.55

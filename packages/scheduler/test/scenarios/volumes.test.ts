@@ -294,6 +294,36 @@ it('VolumeZone selects nodes in the zone of the volume', async () => {
   expect(w.placeOf('b')).toBe('m');
 });
 
+it.each([
+  ['persistentvolume "v" not found', { volumeName: 'v' }],
+  ['storageclass.storage.k8s.io "fast" not found', { storageClassName: 'fast' }],
+])('VolumeZone reports %s', async (reason, spec) => {
+  w = testScheduler({
+    profiles: [{ plugins: { preFilter: { disabled: [{ name: 'VolumeBinding' }] }, filter: { disabled: [{ name: 'VolumeBinding' }] } } }],
+  });
+  w.seedNodes(node('n'));
+  w.api.seed(persistentVolumeClaims, claim('data', spec, true));
+  await w.start();
+  await w.submit(pod('a', using('data')));
+  expect(w.whyNot('a')).toContain(`0/1 nodes are available: ${reason}.`);
+});
+
+it('VolumeZone ignores ephemeral volumes, and beta labels of nodes for stable labels of volumes', async () => {
+  w.seedNodes(node('n', { 'failure-domain.beta.kubernetes.io/zone': 'a' }));
+  w.api.seed(persistentVolumes, volume('v', {}, { [zone]: 'a' }), volume('w', {}, { 'failure-domain.beta.kubernetes.io/zone': 'b' }));
+  w.api.seed(persistentVolumeClaims, claim('data', { volumeName: 'v' }, true));
+  await w.start();
+  await w.submit(pod('a', using('data')));
+  expect(w.whyNot('a')).toContain('1 node(s) had no available volume zone');
+  const ephemeral: Partial<PodSpec> = { volumes: [{ name: 'scratch', ephemeral: { volumeClaimTemplate: { spec: {} } } }] };
+  const created = await w.api.client().create(pods, pod('b', ephemeral));
+  const owned = claim('b-scratch', { volumeName: 'w' }, true);
+  const owner = { apiVersion: 'v1', kind: 'Pod', name: 'b', uid: created.metadata?.uid ?? '', controller: true };
+  await w.api.client().create(persistentVolumeClaims, { ...owned, metadata: { ...owned.metadata, ownerReferences: [owner] } });
+  await w.clock.advance(1100);
+  expect(w.placeOf('b')).toBe('n');
+});
+
 it('NodeVolumeLimits respects the attach limit of the driver', async () => {
   w.seedNodes(node('n'));
   w.api.seed(csiNodes, {

@@ -1,17 +1,29 @@
 import { isObject } from '@oarlock/api/json/json';
 
-type Step = (values: readonly unknown[]) => readonly unknown[];
+/** The values that an evaluation may still visit. */
+interface Budget {
+  left: number;
+}
+type Step = (values: readonly unknown[], budget: Budget) => readonly unknown[];
 
 /** The compiled jsonPath of a printer column, such as `.status.conditions[?(@.type=="Ready")].status`. Returns all matching values. */
 export type JsonPath = (object: unknown) => readonly unknown[];
 
+/** The maximum number of values of a step. */
 const maxValues = 10_000;
+/** The maximum number of values that an evaluation visits: an object has no more. Recursive descents in a row would visit the same ones again. */
+const maxVisits = 100_000;
 
 /**
  * Compiles the subset of kubectl's JSONPath that printer columns use: names, indexes, slices, wildcards, recursive descent and filters.
- * Returns undefined if the path is invalid.
+ * Returns undefined if the path is invalid. An evaluation beyond its bounds has the values up to there.
  */
 export function compileJsonPath(source: string): JsonPath | undefined {
+  const evaluate = compile(source);
+  return evaluate && ((object) => evaluate([object], { left: maxVisits }));
+}
+
+function compile(source: string): Step | undefined {
   const steps: Step[] = [];
   let rest = source.startsWith('{') && source.endsWith('}') ? source.slice(1, -1) : source;
   if (rest.startsWith('$')) rest = rest.slice(1);
@@ -21,12 +33,11 @@ export function compileJsonPath(source: string): JsonPath | undefined {
     steps.push(parsedStep.step);
     rest = rest.slice(parsedStep.length);
   }
-  return (object) => {
-    let values: readonly unknown[] = [object];
+  return (start, budget) => {
+    let values = start;
     for (const step of steps) {
-      values = step(values);
-      if (values.length === 0) return values;
-      if (values.length > maxValues) values = values.slice(0, maxValues);
+      if (values.length === 0) break;
+      values = step(values, budget);
     }
     return values;
   };
@@ -41,10 +52,9 @@ function readStep(text: string): ParsedStep | undefined {
   const descent = /^\.\.([\w$-]+)/.exec(text);
   if (descent?.[1] !== undefined) {
     const name = descent[1];
-    return { step: (values) => values.flatMap((value) => descend(value, name)), length: descent[0].length };
+    return { step: descend(name), length: descent[0].length };
   }
-  if (text.startsWith('.*') || text.startsWith('[*]'))
-    return { step: (values) => values.flatMap(children), length: text.startsWith('.') ? 2 : 3 };
+  if (text.startsWith('.*') || text.startsWith('[*]')) return { step: allChildren, length: text.startsWith('.') ? 2 : 3 };
   const named = /^\.((?:\\.|[^\s.[\\])+)/.exec(text);
   if (named?.[1] !== undefined) return { step: member(named[1].replaceAll(/\\(.)/g, '$1')), length: named[0].length };
   if (text === '.') return { step: (values) => values, length: 1 };
@@ -64,7 +74,7 @@ function readStep(text: string): ParsedStep | undefined {
   if (end < 0) return undefined;
   const test = readFilter(text.slice(3, end).trim());
   if (test === undefined) return undefined;
-  return { step: (values) => values.flatMap(children).filter(test), length: end + 2 };
+  return { step: (values, budget) => allChildren(values, budget).filter((value) => test(value, budget)), length: end + 2 };
 }
 
 const member =
@@ -79,41 +89,67 @@ const index =
 
 const range =
   (from: string, to: string, by: number): Step =>
-  (values) =>
-    values.flatMap((value) =>
-      Array.isArray(value)
-        ? (value as unknown[]).slice(from === '' ? 0 : Number(from), to === '' ? undefined : Number(to)).filter((_, i) => i % by === 0)
-        : [],
-    );
+  (values, budget) => {
+    const [start, end] = [from === '' ? 0 : Number(from), to === '' ? undefined : Number(to)];
+    return collect(values, budget, (value) => (Array.isArray(value) ? value.slice(start, end).filter((_, i) => i % by === 0) : []));
+  };
+
+const allChildren: Step = (values, budget) => collect(values, budget, children);
+
+/** Returns the values to which each value leads, within the bounds. */
+function collect(values: readonly unknown[], budget: Budget, of: (value: unknown) => readonly unknown[]): readonly unknown[] {
+  const found: unknown[] = [];
+  for (const value of values) {
+    if (found.length >= maxValues || budget.left <= 0) break;
+    const next = of(value);
+    budget.left -= next.length;
+    for (let at = 0; at < next.length && found.length < maxValues; at++) found.push(next[at]);
+  }
+  return found;
+}
 
 function children(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? (value as unknown[]) : isObject(value) ? Object.values(value) : [];
 }
 
-function descend(value: unknown, name: string): readonly unknown[] {
-  const own = isObject(value) && Object.hasOwn(value, name) ? [value[name]] : [];
-  return [...own, ...children(value).flatMap((child) => descend(child, name))];
-}
+/** Returns the members of a name at all depths, each before those in it. */
+const descend =
+  (name: string): Step =>
+  (values, budget) => {
+    const found: unknown[] = [];
+    const stack = values.toReversed();
+    while (stack.length > 0 && found.length < maxValues && budget.left > 0) {
+      const value = stack.pop();
+      if (isObject(value) && Object.hasOwn(value, name)) found.push(value[name]);
+      const next = children(value);
+      budget.left -= 1 + next.length;
+      for (let at = next.length - 1; at >= 0; at--) stack.push(next[at]);
+    }
+    return found;
+  };
 
-type Operand = (item: unknown) => readonly unknown[];
+type Operand = (item: unknown, budget: Budget) => readonly unknown[];
 
-function readFilter(text: string): ((item: unknown) => boolean) | undefined {
+function readFilter(text: string): ((item: unknown, budget: Budget) => boolean) | undefined {
   const found = /^(.+?)\s*(==|!=|<=|>=|<|>)\s*(.+)$/.exec(text);
   if (found === null) {
     const operand = readOperand(text);
-    return operand && ((item) => operand(item).length > 0);
+    return operand && ((item, budget) => operand(item, budget).length > 0);
   }
   const [left, right] = [readOperand(found[1] ?? ''), readOperand(found[3] ?? '')];
   const operator = found[2] ?? '';
   if (left === undefined || right === undefined) return undefined;
-  return (item) => {
-    const [a, b] = [left(item), right(item)];
+  return (item, budget) => {
+    const [a, b] = [left(item, budget), right(item, budget)];
     return a.length > 0 && b.length > 0 && compare(a[0], operator, b[0]);
   };
 }
 
 function readOperand(text: string): Operand | undefined {
-  if (text.startsWith('@')) return compileJsonPath(text.slice(1) === '' ? '.' : text.slice(1));
+  if (text.startsWith('@')) {
+    const evaluate = compile(text.slice(1) === '' ? '.' : text.slice(1));
+    return evaluate && ((item, budget) => evaluate([item], budget));
+  }
   const quoted = /^(?:'(.*)'|"(.*)")$/.exec(text);
   if (quoted !== null) return () => [quoted[1] ?? quoted[2] ?? ''];
   if (text === 'true' || text === 'false') return () => [text === 'true'];

@@ -44,3 +44,26 @@ describe('a JSON path of a column', () => {
     );
   });
 });
+
+describe('the bounds of an evaluation', () => {
+  const nested = (depth: number) => {
+    let object: object = {};
+    for (let level = 0; level < depth; level++) object = { a: object };
+    return object;
+  };
+  const wide = { a: Array.from({ length: 50_000 }, () => ({ a: 1 })) };
+
+  it.each(['..a', '..a..a..a..a', '..a[*]..a', '[*]..a', '[?(@..a)]..a', '.a[?(@..a..a==1)]', '.a[*][*][*]'])(
+    'hold for %s of deep and wide objects',
+    (path) => {
+      for (const object of [nested(9000), wide]) expect(compileJsonPath(path)?.(object).length).toBeLessThanOrEqual(10_000);
+    },
+  );
+
+  it('let a descent find the members of a whole object in order', () => {
+    const object = { b: { a: 1 }, c: [{ a: 2 }, { d: { a: { a: 3 } } }], a: 4 };
+    expect(compileJsonPath('..a')?.(object)).toEqual([4, 1, 2, { a: 3 }, 3]);
+    expect(compileJsonPath('..a..a')?.(object)).toEqual([3]);
+    expect(compileJsonPath('..a')?.({ x: Array.from({ length: 9000 }, (_, a) => ({ a })) })).toHaveLength(9000);
+  });
+});

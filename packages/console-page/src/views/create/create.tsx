@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { errorText } from '../../api/client.ts';
 import { discoverResources } from '../../api/resources.ts';
 import { useApp } from '../../app/context.ts';
@@ -26,6 +26,11 @@ export function View() {
   const [message, setMessage] = useState('');
   const [results, setResults] = useState<readonly ApplyResult[]>([]);
   const [isBusy, setBusy] = useState(false);
+  const resultList = useRef<HTMLUListElement>(null);
+  // below a long document, the results would be out of sight
+  useEffect(() => {
+    if (results.length > 0) resultList.current?.scrollIntoView({ block: 'nearest' });
+  }, [results]);
 
   const send = async (dryRun: boolean) => {
     setBusy(true);
@@ -80,7 +85,7 @@ export function View() {
           {text.create.apply}
         </button>
       </div>
-      <ul class="results" role="status">
+      <ul ref={resultList} class="results" role="status">
         {results.map(({ title, outcome, message: reason, resource, namespace: ns, name }) => (
           <li key={`${title} ${ns}`}>
             <StatusDot health={outcome === 'failed' ? 'error' : 'ok'} label={outcomes[outcome]} />{' '}

@@ -12,7 +12,7 @@ export interface Container {
   readonly name: string;
   readonly image?: string;
   readonly resources?: { readonly requests?: Readonly<Record<string, string>> };
-  readonly ports?: readonly { readonly containerPort: number; readonly name?: string }[];
+  readonly ports?: readonly { readonly containerPort: number; readonly name?: string; readonly protocol?: string }[];
 }
 export interface PodSpec {
   readonly nodeName?: string;

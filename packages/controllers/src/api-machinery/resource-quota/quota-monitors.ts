@@ -1,6 +1,6 @@
 import { kinds as ownKinds } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
-import { resourceOfQuotaName } from '@oarlock/api/quota/quota';
+import { resourcesOfQuotaName } from '@oarlock/api/quota/quota';
 import { groupResource, resource as resourceOf, type Resource } from '@oarlock/api/resource';
 import type { ResourceQuota } from '@oarlock/api/types/core-v1';
 import type { Informer, Informers } from '@oarlock/spi/client';
@@ -61,8 +61,8 @@ export class QuotaMonitors {
       this.#monitors.set(name, add(watched));
     };
     const addQuotaResources = ({ spec }: ResourceQuota) => {
-      for (const subject of new Set(Object.keys(spec?.hard ?? {}).map(resourceOfQuotaName)))
-        if (subject !== undefined && !this.#quotaResources.has(subject)) {
+      for (const subject of new Set(Object.keys(spec?.hard ?? {}).flatMap(resourcesOfQuotaName)))
+        if (!this.#quotaResources.has(subject)) {
           this.#quotaResources.add(subject);
           startMonitor(subject);
         }
@@ -98,4 +98,4 @@ export class QuotaMonitors {
 
 const keyOf = ({ metadata }: ResourceQuota): string => `${metadata?.namespace ?? ''}/${metadata?.name ?? ''}`;
 const isConstrainedBy = ({ spec }: ResourceQuota, kind: string): boolean =>
-  Object.keys(spec?.hard ?? {}).some((name) => resourceOfQuotaName(name) === kind);
+  Object.keys(spec?.hard ?? {}).some((name) => resourcesOfQuotaName(name).includes(kind));

@@ -1,11 +1,13 @@
 import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { addQuantity, zeroQuantity, type ParsedQuantity } from '@oarlock/api/values/quantity';
-import { maskResources, quotaMatches, resourceOfQuotaName, quotaUsage, addResources } from '@oarlock/api/quota/quota';
+import { countsExtendedResource, deviceQuotaContext, type DeviceQuotaContext } from '@oarlock/api/quota/device-usage';
+import { maskResources, quotaMatches, resourcesOfQuotaName, quotaUsage, addResources } from '@oarlock/api/quota/quota';
 import { groupResource, type Resource } from '@oarlock/api/resource';
 import {
   configMaps,
   deployments,
+  deviceClasses,
   jobs,
   persistentVolumeClaims,
   pods,
@@ -131,7 +133,7 @@ export class ResourceQuotaController implements Controller {
 
   #usageChanged(resource: string, object: KubeObject, old: KubeObject): boolean {
     const now = this.#options.clock.now();
-    return !jsonEqual(formatUsage(quotaUsage(resource, object, now)), formatUsage(quotaUsage(resource, old, now)));
+    return !jsonEqual(formatUsage(quotaUsage(resource, object, { now })), formatUsage(quotaUsage(resource, old, { now })));
   }
 
   /** Returns the usage of each resource name in a ResourceQuota. Resources that cannot be listed keep the usage in the status. */
@@ -141,29 +143,34 @@ export class ResourceQuotaController implements Controller {
     let used = new Map<string, ParsedQuantity>(
       hard.map((name) => [
         name,
-        this.#resourceOf(resourceOfQuotaName(name)) === undefined ? addQuantity(before[name] ?? 0, 0) : zeroQuantity,
+        resourcesOfQuotaName(name).some((subject) => this.#monitors.resource(subject) !== undefined)
+          ? zeroQuantity
+          : addQuantity(before[name] ?? 0, 0),
       ]),
     );
     const now = this.#options.clock.now();
-    for (const subject of new Set(hard.map(resourceOfQuotaName))) {
-      const resource = this.#resourceOf(subject);
-      if (subject === undefined || resource === undefined) continue;
+    const devices = hard.some(countsExtendedResource) ? await this.#deviceContext(client) : undefined;
+    for (const subject of new Set(hard.flatMap(resourcesOfQuotaName))) {
+      const resource = this.#monitors.resource(subject);
+      if (resource === undefined) continue;
       for await (const objects of listPages(client, resource, namespace))
         for (const object of objects)
-          if (quotaMatches(quota, subject, object)) used = addResources(used, maskResources(quota, quotaUsage(subject, object, now)));
+          if (quotaMatches(quota, subject, object))
+            used = addResources(used, maskResources(quota, quotaUsage(subject, object, { now, devices })));
     }
     return used;
   }
 
-  #resourceOf(subject: string | undefined): Resource | undefined {
-    return subject === undefined ? undefined : this.#monitors.resource(subject);
+  async #deviceContext(client: Client): Promise<DeviceQuotaContext> {
+    const { items } = await client.list(deviceClasses, {});
+    const podInformer = this.#options.informers.forResource(pods);
+    return deviceQuotaContext(items, (namespace, name) => podInformer.get(`${namespace}/${name}`));
   }
 
   #hasUnmonitored(names: readonly string[]): boolean {
-    return names.some((name) => {
-      const subject = resourceOfQuotaName(name);
-      return subject !== undefined && this.#resourceOf(subject) !== undefined && !this.#monitors.isMonitored(subject);
-    });
+    return names
+      .flatMap(resourcesOfQuotaName)
+      .some((subject) => this.#monitors.resource(subject) !== undefined && !this.#monitors.isMonitored(subject));
   }
 }
 

@@ -54,14 +54,17 @@ export class ReleasedPods {
   }
 }
 
+/** Returns the status with a condition, in the place of the condition of the same type. */
 export function withCondition(
   status: JobStatus,
   condition: Pick<JobCondition, 'type' | 'reason' | 'message'> & { status: 'True' | 'False' },
   nowMs: number,
 ): JobStatus {
   const now = formatTime(nowMs);
-  const others = (status.conditions ?? []).filter(({ type }) => type !== condition.type);
-  return { ...status, conditions: [...others, { ...condition, lastProbeTime: now, lastTransitionTime: now }] };
+  const next: JobCondition = { ...condition, lastProbeTime: now, lastTransitionTime: now };
+  const { conditions = [] } = status;
+  const exists = conditions.some(({ type }) => type === condition.type);
+  return { ...status, conditions: exists ? conditions.map((each) => (each.type === condition.type ? next : each)) : [...conditions, next] };
 }
 
 interface TrackJobStatusOptions {

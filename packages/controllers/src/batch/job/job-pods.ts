@@ -32,6 +32,15 @@ const withIndex = (container: Container): Container =>
         ],
       };
 
+/** The length to which the API server truncates `generateName`. */
+const maxGeneratedBaseLength = 58;
+
+/** Returns the prefix of pod names. Truncates the name of the Job, so that the names keep the index. */
+function generateNameWithIndex(name: string, index: number): string {
+  const suffix = `-${index}-`;
+  return `${name.slice(0, maxGeneratedBaseLength - suffix.length)}${suffix}`;
+}
+
 /** Returns a new pod of the Job with the tracking finalizer. `failedPod` is the failed pod with the same index, which the new pod replaces. */
 export function jobPod(job: Job, index: number | undefined, failedPod: Pod | undefined): Pod {
   const pod = podFromTemplate(job.spec?.template, { resource: jobs, owner: job });
@@ -47,7 +56,7 @@ export function jobPod(job: Job, index: number | undefined, failedPod: Pod | und
     ...pod,
     metadata: {
       ...pod.metadata,
-      generateName: `${job.metadata?.name}-${index}-`,
+      generateName: generateNameWithIndex(job.metadata?.name ?? '', index),
       finalizers,
       labels: { ...pod.metadata?.labels, [indexKey]: String(index) },
       annotations: { ...pod.metadata?.annotations, [indexKey]: String(index), ...counts },

@@ -21,6 +21,17 @@ const templatesOf = (pod: Pod) =>
     name === undefined ? [] : [`${pod.metadata?.namespace}/${name}`],
   );
 /** Returns true if the pod will not use its ResourceClaims any more: it is terminal, or was deleted before it was scheduled. */
+/** The length of a prefix that leaves space for a hyphen and five random characters in a name of 63 characters. */
+const maxPrefixLength = 57;
+
+/** Returns the prefix of claim names. As upstream, shortens the names of the pod and of its claim in proportion, so that the result shows both. */
+function claimNamePrefix(podName: string, claimName: string): string {
+  const prefix = `${podName}-${claimName}-`;
+  if (prefix.length <= maxPrefixLength) return prefix;
+  const shorten = (name: string) => name.slice(0, Math.floor((name.length * maxPrefixLength) / prefix.length));
+  return `${shorten(podName)}-${shorten(claimName)}`;
+}
+
 const isPodDone = (pod: Pod) => isTerminal(pod) || (isTerminating(pod) && !pod.spec?.nodeName);
 
 interface ResourceClaimControllerOptions {
@@ -107,7 +118,7 @@ export class ResourceClaimController implements Controller {
         apiVersion: 'resource.k8s.io/v1',
         kind: 'ResourceClaim',
         metadata: {
-          generateName: `${pod.metadata?.name}-${name}-`,
+          generateName: claimNamePrefix(pod.metadata?.name ?? '', name),
           namespace,
           ...(metadata?.labels && { labels: metadata.labels }),
           annotations: { ...metadata?.annotations, [podClaimKey]: name },

@@ -135,6 +135,8 @@ export class EndpointSliceMirroringController implements Controller {
         });
       return;
     }
+    // as upstream: Endpoints that are being deleted keep their slices, but get no new ones
+    if (source.metadata?.deletionTimestamp !== undefined) return;
     this.#expectations.expectCreations(key, 1);
     try {
       await client.create(endpointSlices, {
@@ -168,7 +170,6 @@ export class EndpointSliceMirroringController implements Controller {
 }
 
 const shouldMirror = ({ metadata }: Endpoints, { spec }: Service) =>
-  metadata?.deletionTimestamp === undefined &&
   metadata?.labels?.[skipMirrorLabel] !== 'true' &&
   metadata?.annotations?.[leaderAnnotation] === undefined &&
   Object.keys(spec?.selector ?? {}).length === 0;
@@ -189,8 +190,13 @@ const toEndpoint = ({ ip, hostname, nodeName, targetRef }: EndpointAddress, read
   ...(targetRef !== undefined && { targetRef }),
 });
 
+/** Returns what distinguishes endpoints of one slice: of equal ones, upstream keeps the last. */
+const identityOf = ({ addresses, hostname = '', targetRef }: Endpoint) =>
+  JSON.stringify([addresses, hostname, targetRef?.namespace ?? '', targetRef?.name ?? '']);
+
+/** Returns a slice of at most `maxPerSubset` endpoints for each address family and port list. */
 function slicesOf({ subsets = [] }: Endpoints, maxPerSubset: number): readonly DesiredEndpointSlice[] {
-  const groups = new Map<string, { readonly slice: DesiredEndpointSlice; readonly endpoints: Endpoint[] }>();
+  const groups = new Map<string, { readonly slice: DesiredEndpointSlice; readonly endpoints: Map<string, Endpoint> }>();
   for (const { addresses = [], notReadyAddresses = [], ports = [] } of subsets as readonly EndpointSubset[]) {
     const slicePorts = ports.map(
       ({ name, port, protocol, appProtocol }): EndpointPort => ({
@@ -206,14 +212,13 @@ function slicesOf({ subsets = [] }: Endpoints, maxPerSubset: number): readonly D
     ];
     for (const endpoint of all.slice(0, maxPerSubset)) {
       const addressType: IPFamily = familyOf(endpoint.addresses[0] ?? '');
-      const endpoints: Endpoint[] = [];
-      const slice: DesiredEndpointSlice = { addressType, ports: slicePorts, endpoints };
-      const group = groups.get(idOf(slice)) ?? { slice, endpoints };
+      const slice: DesiredEndpointSlice = { addressType, ports: slicePorts, endpoints: [] };
+      const group = groups.get(idOf(slice)) ?? { slice, endpoints: new Map<string, Endpoint>() };
       groups.set(idOf(slice), group);
-      group.endpoints.push(endpoint);
+      group.endpoints.set(identityOf(endpoint), endpoint);
     }
   }
-  return [...groups.values()].map(({ slice }) => slice);
+  return [...groups.values()].map(({ slice, endpoints }) => ({ ...slice, endpoints: [...endpoints.values()].slice(0, maxPerSubset) }));
 }
 
 const skippedOf = ({ subsets = [] }: Endpoints, maxPerSubset: number): number =>

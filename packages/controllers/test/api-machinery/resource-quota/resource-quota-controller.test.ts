@@ -1,4 +1,13 @@
-import { configMaps, persistentVolumeClaims, pods, resourceClaims, resourceQuotas, secrets, services } from '@oarlock/api/resources';
+import {
+  configMaps,
+  deviceClasses,
+  persistentVolumeClaims,
+  pods,
+  resourceClaims,
+  resourceQuotas,
+  secrets,
+  services,
+} from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import resourceQuota from '@oarlock/controllers/api-machinery/resource-quota/resource-quota-controller';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -60,6 +69,33 @@ describe('ResourceQuota', () => {
     await running.api.client().create(resourceClaims, claim);
     await running.clock.settle();
     expect(status()?.used).toEqual({ [devices]: '2', 'count/resourceclaims.resource.k8s.io': '1' });
+  });
+
+  it('counts devices as the extended resource of their DeviceClass, once for a pod and its claim', async () => {
+    const client = running.api.client();
+    running.api.seed(deviceClasses, { metadata: { name: 'gpu' }, spec: { extendedResourceName: 'example.com/gpu' } });
+    const [extended, implicit] = ['requests.example.com/gpu', 'requests.deviceclass.resource.kubernetes.io/gpu'];
+    await quota({ [extended]: '9', [implicit]: '9' });
+    const claim = (name: string, count: number) => ({
+      metadata: { namespace: 'd', name },
+      spec: { devices: { requests: [{ name: 'r', exactly: { deviceClassName: 'gpu', allocationMode: 'ExactCount', count } }] } },
+    });
+    await client.create(resourceClaims, claim('own', 2));
+    const { metadata } = await client.create(pods, {
+      metadata: { namespace: 'd', name: 'p' },
+      spec: { containers: [{ name: 'c', image: 'x', resources: { requests: { 'example.com/gpu': '3' } } }] },
+    });
+    await client.create(resourceClaims, {
+      ...claim('of-p', 3),
+      metadata: {
+        namespace: 'd',
+        name: 'of-p',
+        annotations: { 'resource.kubernetes.io/extended-resource-claim': 'true' },
+        ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'p', uid: metadata?.uid ?? '', controller: true }],
+      },
+    });
+    await running.clock.settle();
+    expect(status()?.used).toEqual({ [extended]: '5', [implicit]: '5' });
   });
 
   it('moves the usage of a pod to the scope Terminating when the pod gets a deadline', async () => {

@@ -244,6 +244,27 @@ describe('JobController', () => {
     ]);
   });
 
+  it('keeps the index in the names of pods of a Job with a long name', async () => {
+    const { metadata, ...rest } = indexed({ completions: 1 });
+    const life = await start({ ...rest, metadata: { ...metadata, name: 'x'.repeat(61) } });
+    expect(alive(life.api).map((pod) => pod.metadata?.generateName)).toEqual([`${'x'.repeat(55)}-0-`]);
+  });
+
+  it('changes a condition in its place', async () => {
+    const life = await start(make({ suspend: true }));
+    const own = { type: 'example.com/Checked', status: 'True', reason: 'x', message: '' };
+    const present = status(life.api);
+    await life.api
+      .client()
+      .patch(jobs, at('work'), 'merge', { status: { conditions: [...(present?.conditions ?? []), own] } }, { subresource: 'status' });
+    await patch(life.api, { suspend: false });
+    await life.clock.settle();
+    expect(status(life.api)?.conditions?.map(({ type, status: value }) => [type, value])).toEqual([
+      ['Suspended', 'False'],
+      ['example.com/Checked', 'True'],
+    ]);
+  });
+
   it('counts the pods that it deletes as terminating in the status with the condition FailureTarget', async () => {
     const life = await start(make({ parallelism: 2, activeDeadlineSeconds: 5 }));
     await life.clock.advance(5_000);

@@ -61,6 +61,18 @@ describe('ResourceClaimController', () => {
     expect(claims(api)).toEqual([]);
   });
 
+  it('shortens the names of the pod and of its claim in the name of the claim', async () => {
+    const { api, clock } = await runControllers([resourceClaim], {
+      defaults: false,
+      seed: (memory) => void memory.seed(resourceClaimTemplates, template),
+    });
+    const [name, claim] = ['p'.repeat(60), 'c'.repeat(20)];
+    const resourceClaims = [{ name: claim, resourceClaimTemplateName: 'gpu' }];
+    await api.client().create(pods, { ...pod, metadata: { namespace: 'd', name }, spec: { ...pod.spec, containers: [], resourceClaims } });
+    await clock.settle();
+    expect(claims(api).map(({ metadata }) => metadata?.generateName)).toEqual([`${'p'.repeat(41)}-${'c'.repeat(13)}`]);
+  });
+
   it('creates a claim when its template appears', async () => {
     const life = await runControllers([resourceClaim], { defaults: false });
     await life.api.client().create(pods, pod);

@@ -379,6 +379,34 @@ describe('EndpointSliceMirroring', () => {
     expect(slices(api)).toMatchObject([{ metadata: { name: before?.metadata?.name }, ports: [{ port: 9090 }] }]);
   });
 
+  it('mirrors an address once, as it was listed last', async () => {
+    const { api, clock } = await runControllers([mirroring], plain);
+    await api.client().create(services, service());
+    await api.client().create(endpoints, byHand(['10.1.2.3', '10.1.2.4', '10.1.2.3'], ['10.1.2.4']));
+    await clock.settle();
+    expect(slices(api).map(({ endpoints: some }) => some)).toEqual([
+      [
+        { addresses: ['10.1.2.3'], conditions: { ready: true } },
+        { addresses: ['10.1.2.4'], conditions: { ready: false } },
+      ],
+    ]);
+  });
+
+  it('keeps and updates the slices of Endpoints that are being deleted, and creates none', async () => {
+    const { api, clock } = await runControllers([mirroring], plain);
+    await api.client().create(services, service());
+    const held = byHand(['10.1.2.3']);
+    await api.client().create(endpoints, { ...held, metadata: { ...held.metadata, finalizers: ['example.com/hold'] } });
+    await clock.settle();
+    await api.client().delete(endpoints, at('web'));
+    await api.client().patch(endpoints, at('web'), 'merge', { subsets: byHand(['10.2.3.4', 'fd00::3']).subsets });
+    await clock.settle();
+    expect(slices(api).map(({ endpoints: some }) => some?.map(({ addresses }) => addresses[0]))).toEqual([['10.2.3.4']]);
+    await api.client().patch(endpoints, at('web'), 'merge', { metadata: { finalizers: null } });
+    await clock.settle();
+    expect(slices(api)).toEqual([]);
+  });
+
   it('reports no Event when a slice cannot be written', async () => {
     const life = await runControllers([mirroring], plain);
     life.api.failNext({ verb: 'create', resource: endpointSlices }, failure('Forbidden', 'no'));

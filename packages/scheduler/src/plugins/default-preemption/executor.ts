@@ -1,4 +1,3 @@
-import { hostname } from 'node:os';
 import type { KubeObject } from '@oarlock/api/object';
 import { pods } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
@@ -6,8 +5,9 @@ import type { Pod } from '@oarlock/api/types/core-v1';
 import { formatTime } from '@oarlock/api/values/time';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
-import type { Client, EventRecorder, EventRecorderFactory } from '@oarlock/spi/client';
+import type { Client, EventRecorderFactory } from '@oarlock/spi/client';
 import type { Handle, PodInfo } from '@oarlock/spi/scheduling';
+import { EventRecorders } from '../helper/event-recorders.ts';
 
 /** The pod or pod group for which pods are preempted. */
 export interface Preemptor {
@@ -29,13 +29,14 @@ interface PreemptionExecutorOptions {
 /** Deletes the victims of preemptions in the background (upstream's preemption.Executor). */
 export class PreemptionExecutor {
   readonly #options: PreemptionExecutorOptions;
-  readonly #recorders = new Map<string, EventRecorder>();
+  readonly #recorders: EventRecorders;
   /** Keys of the pods whose victims are being deleted. */
   readonly #preempting = new Set<string>();
   #handle: Handle | undefined;
 
   constructor(options: PreemptionExecutorOptions) {
     this.#options = options;
+    this.#recorders = new EventRecorders(options.events);
   }
 
   setHandle(handle: Handle): void {
@@ -46,15 +47,19 @@ export class PreemptionExecutor {
     return this.#preempting.has(key);
   }
 
-  /** Deletes the victims. `isPreempting` returns true for the preemptor's pods until all victims except the first are deleted. Never rejects. */
+  /**
+   * Deletes the victims, the least important one last and only if the others could be deleted. Skips victims that are terminating.
+   * `isPreempting` returns true for the preemptor's pods until all victims except the last are deleted. Never rejects.
+   */
   async preemptPods(victims: readonly PodInfo[], preemptor: Preemptor): Promise<void> {
     const { keys, description } = preemptor;
+    const remaining = victims.filter(({ pod }) => pod.metadata?.deletionTimestamp === undefined);
     for (const key of keys) this.#preempting.add(key);
     try {
-      await Promise.all(victims.slice(1).map((victim) => this.#preemptPod(victim, preemptor)));
+      await Promise.all(remaining.slice(0, -1).map((victim) => this.#preemptPod(victim, preemptor)));
       // the preemptor must not be gated when the deletion of the last victim requeues it
       this.#ungate(keys);
-      await Promise.all(victims.slice(0, 1).map((victim) => this.#preemptPod(victim, preemptor)));
+      await Promise.all(remaining.slice(-1).map((victim) => this.#preemptPod(victim, preemptor)));
     } catch (error) {
       this.#ungate(keys);
       this.#options.log.warn({ preemptor: description, err: error }, 'failed to delete the victims of a preemption');
@@ -70,12 +75,13 @@ export class PreemptionExecutor {
   async #preemptPod(victim: PodInfo, { schedulerName, description, object }: Preemptor): Promise<void> {
     const waitingPod = this.#handle?.waitingPod(victim.key);
     if (waitingPod !== undefined) waitingPod.reject('DefaultPreemption', 'preempted');
-    else if (victim.pod.metadata?.deletionTimestamp === undefined) await this.#deletePod(victim.pod, schedulerName);
+    else if (!(await this.#deletePod(victim.pod, schedulerName))) return;
     const action = { name: 'Preempting', related: object };
-    this.#recorderOf(schedulerName).event(victim.pod, 'Normal', 'Preempted', `Preempted by ${description}`, undefined, action);
+    this.#recorders.of(schedulerName).event(victim.pod, 'Normal', 'Preempted', `Preempted by ${description}`, undefined, action);
   }
 
-  async #deletePod({ metadata, status }: Pod, schedulerName: string): Promise<void> {
+  /** Returns false if the pod does not exist any more. */
+  async #deletePod({ metadata, status }: Pod, schedulerName: string): Promise<boolean> {
     const { client, clock } = this.#options;
     const name = { namespace: metadata?.namespace ?? '', name: metadata?.name ?? '' };
     const condition = {
@@ -91,14 +97,10 @@ export class PreemptionExecutor {
       if (!status?.conditions?.some(({ type, reason }) => type === condition.type && reason === condition.reason))
         await client.patch(pods, name, 'strategic', patch, { subresource: 'status' });
       await client.delete(pods, name, metadata?.uid === undefined ? {} : { preconditions: { uid: metadata.uid } });
+      return true;
     } catch (error) {
-      if (!isStatus(error, 'NotFound')) throw error;
+      if (isStatus(error, 'NotFound')) return false;
+      throw error;
     }
-  }
-
-  #recorderOf(schedulerName: string): EventRecorder {
-    let recorder = this.#recorders.get(schedulerName);
-    if (recorder === undefined) this.#recorders.set(schedulerName, (recorder = this.#options.events.recorder(schedulerName, hostname())));
-    return recorder;
   }
 }

@@ -116,10 +116,10 @@ export class DRAManager {
   }
 
   /**
-   * Returns the allocation of each claim on a node, or undefined if the node cannot satisfy all claims.
-   * @throws Error if a CEL selector fails, or if the allocation takes longer than `timeoutMs` (0: unlimited)
+   * Returns the allocation of each claim on a node, or the reason why the node cannot satisfy all claims.
+   * @throws Error as {@link Allocator.allocate}; AllocationTimeout if the allocation takes longer than `timeoutMs` (0: unlimited)
    */
-  allocate(claims: readonly ResourceClaim[], node: Node, timeoutMs: number): readonly AllocationResult[] | undefined {
+  allocate(claims: readonly ResourceClaim[], node: Node, timeoutMs: number): readonly AllocationResult[] | string {
     this.#pools ??= new DevicePools(this.#slices.list());
     const pools = this.#pools.poolsForNode(node);
     const isAllocated = (id: string) => this.#allocatedDevices.isAllocated(id);
@@ -127,7 +127,9 @@ export class DRAManager {
     const { shares } = this.#allocatedDevices;
     const counters = new SharedCounters(pools, (id) => isAllocated(id) || shares.has(id));
     const isTimedOut = () => this.#clock.monotonic() > deadline;
-    return new Allocator({ node, pools, counters, isAllocated, shares, classes: this.class, isTimedOut }).allocate(claims);
+    const allocator = new Allocator({ node, pools, counters, isAllocated, shares, classes: this.class, isTimedOut });
+    const isInvalid = pools.some(({ invalid }) => invalid !== undefined);
+    return allocator.allocate(claims) ?? (isInvalid ? 'invalid resource pools were encountered' : 'cannot allocate all claims');
   }
 }
 

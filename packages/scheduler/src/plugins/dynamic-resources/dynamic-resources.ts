@@ -6,8 +6,9 @@ import { durationMs } from '@oarlock/api/values/duration';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { AllocationResult, ResourceClaim } from '@oarlock/api/types/resource-v1';
 import type { Clock } from '@oarlock/primitives/clock';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
-import { Client, Informers } from '@oarlock/spi/client';
+import { Client, Events, Informers } from '@oarlock/spi/client';
 import {
   errorStatus,
   Scheduling,
@@ -27,8 +28,11 @@ import { z } from 'zod';
 import { withConfigurableArgs } from '../helper/plugin-args.ts';
 import { isResourceServed } from '../../framework/resource-served.ts';
 import { defaultNormalizeScore } from '../helper/normalize-score.ts';
+import { EventRecorders } from '../helper/event-recorders.ts';
 import { nodeEvent } from '../helper/node-events.ts';
-import { missingDeviceClass } from './internal/allocator.ts';
+import { AllocationTimeout } from './internal/allocator.ts';
+import { bindingFailure, hasBindingConditions, isBindingTimedOut } from './internal/binding-conditions.ts';
+import { missingDeviceClass } from './internal/request-data.ts';
 import { DRAManager } from './dra-manager.ts';
 import { buildExtendedResourceClaim, type ExtendedResourceClaim } from './extended-resources.ts';
 import { canBeReserved, claimNamesOf, claimsOf, isReservedFor, usesClaims } from './internal/pod-claims.ts';
@@ -111,6 +115,7 @@ interface DynamicResourcesOptions {
   readonly informers: Informers;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly recorders: EventRecorders;
 }
 
 /** Allocates the devices of ResourceClaims (structured parameters, KEP-4381). Does nothing if the API server does not serve ResourceClaims. */
@@ -131,7 +136,7 @@ class DynamicResources {
       whenSynced: (signal) => this.#whenSynced(signal),
       preEnqueue: (pod) => this.#preEnqueue(pod),
       preFilter: (state, pod) => this.#preFilter(state, pod),
-      filter: (state, pod, node) => this.#filter(state, { podInfo: pod, node, timeoutMs: filterTimeoutMs }),
+      filter: (state, pod, node) => this.#filter(state, { podInfo: pod, node, filterTimeoutMs, bindingTimeoutMs }),
       postFilter: (state, pod) => this.#postFilter(state, pod),
       preScore: (state) => (state.read<PreFilterState>(preFilterKey)?.unallocated.some(hasAlternatives) ? success : skip),
       score: (state, _pod, { name }) => {
@@ -178,7 +183,7 @@ class DynamicResources {
         continue;
       }
       if (manager.claimHasPendingAllocation(claim))
-        return unschedulable(`resource claim ${objectKey(claim)} is in the process of being allocated`);
+        return unschedulableAndUnresolvable(`resource claim ${objectKey(claim)} is in the process of being allocated`);
       const missingClass = missingDeviceClass(claim, manager.class);
       if (missingClass !== undefined) return unschedulableAndUnresolvable(missingClass);
       unallocated.push(claim);
@@ -193,28 +198,47 @@ class DynamicResources {
     return success;
   }
 
+  /**
+   * As upstream, no rejection can be resolved by preemption: deleted pods keep their claims allocated. An error in a claim or DeviceClass ends the
+   * attempt.
+   */
   #filter(
     state: CycleState,
-    { podInfo: { pod }, node, timeoutMs }: { readonly podInfo: PodInfo; readonly node: NodeInfo; readonly timeoutMs: number },
+    {
+      podInfo: { pod },
+      node,
+      filterTimeoutMs,
+      bindingTimeoutMs,
+    }: {
+      readonly podInfo: PodInfo;
+      readonly node: NodeInfo;
+      readonly filterTimeoutMs: number;
+      readonly bindingTimeoutMs: number;
+    },
   ): Status {
     const preFilterState = state.read<PreFilterState>(preFilterKey);
     if (preFilterState === undefined || this.#manager === undefined) return success;
     const { claims, extended, unallocated, unavailableClaims, allocationsByNode } = preFilterState;
-    if (extended?.staleClaim !== undefined) return unschedulable('cannot schedule extended resource claim');
-    const unavailable = claims.filter(({ status }) => {
-      const nodeSelector = status?.allocation?.nodeSelector;
-      return nodeSelector !== undefined && !matchesNodeSelector(nodeSelector, node.node);
+    if (extended?.staleClaim !== undefined) return unschedulableAndUnresolvable('cannot schedule extended resource claim');
+    const now = this.#options.clock.now();
+    const unavailable = claims.filter((claim) => {
+      const nodeSelector = claim.status?.allocation?.nodeSelector;
+      return (
+        (nodeSelector !== undefined && !matchesNodeSelector(nodeSelector, node.node)) ||
+        bindingFailure(claim) !== undefined ||
+        isBindingTimedOut(claim, now, bindingTimeoutMs)
+      );
     });
     if (unavailable.length > 0) {
       for (const claim of unavailable) unavailableClaims.add(objectKey(claim));
-      return unschedulable('resourceclaim not available on the node');
+      return unschedulableAndUnresolvable('resourceclaim not available on the node');
     }
     const extendedClaim = extended && extendedClaimOn(this.#manager, { extendedResourceState: extended, pod, node });
     const toAllocate = extendedClaim === undefined ? unallocated : [...unallocated, extendedClaim.claim];
     if (toAllocate.length === 0) return success;
     try {
-      const allocations = this.#manager.allocate(toAllocate, node.node, timeoutMs);
-      if (allocations === undefined) return unschedulable('cannot allocate all claims');
+      const allocations = this.#manager.allocate(toAllocate, node.node, filterTimeoutMs);
+      if (typeof allocations === 'string') return unschedulableAndUnresolvable(allocations);
       allocationsByNode.set(
         node.name,
         allocations.map((allocation, index) => ({ claim: toAllocate[index] as ResourceClaim, allocation })),
@@ -222,7 +246,7 @@ class DynamicResources {
       if (extendedClaim !== undefined) extended?.claimByNode.set(node.name, extendedClaim);
       return success;
     } catch (error) {
-      return unschedulable((error as Error).message);
+      return error instanceof AllocationTimeout ? unschedulableAndUnresolvable(error.message) : errorStatus(errorText(error));
     }
   }
 
@@ -281,7 +305,7 @@ class DynamicResources {
       try {
         updatedClaims.push(await manager.writer.reserve(current, { allocation: allocation?.allocation, pod, context }));
       } catch (error) {
-        return errorStatus(`claim ${objectKey(claim)}: ${(error as Error).message}`);
+        return errorStatus(errorText(error));
       }
       if (allocation !== undefined) manager.removeClaimPendingAllocation(claim);
     }
@@ -289,15 +313,15 @@ class DynamicResources {
       const extendedClaim = extended && (await createExtendedClaim(manager, { extended, allocations }, { node, pod, context }));
       if (extendedClaim !== undefined) updatedClaims.push(extendedClaim);
     } catch (error) {
-      return errorStatus(`claim for extended resources: ${(error as Error).message}`);
+      return errorStatus(errorText(error));
     }
+    if (!updatedClaims.some(hasBindingConditions)) return success;
+    const note = `waiting for binding conditions for device on node ${node}`;
+    const recorder = this.#options.recorders.of(pod.spec?.schedulerName ?? '');
+    recorder.event(pod, 'Normal', 'BindingConditionsPending', note, undefined, { name: 'Scheduling' });
+    // the next attempt finds that the devices are not ready, and deallocates them
     const failure = await manager.writer.whenReady(updatedClaims, timeoutMs, context.signal);
-    if (failure === undefined) return success;
-    for (const claim of updatedClaims) {
-      const current = manager.claim(objectKey(claim));
-      if (current !== undefined) await manager.writer.release(current, pod, true);
-    }
-    return unschedulable(failure);
+    return failure === undefined ? success : errorStatus(failure);
   }
 
   /** Logs the errors of a write in the background. */
@@ -357,9 +381,9 @@ async function createExtendedClaim(
 export const dynamicResources = Scheduling.plugin({
   id: 'scheduling-dynamic-resources',
   config: args,
-  needs: { client: Client, informers: Informers },
-  create({ config, client, informers }, { clock, log }): SchedulingPlugin {
-    const plugin = new DynamicResources({ client, informers, clock, log });
+  needs: { client: Client, informers: Informers, events: Events },
+  create({ config, client, informers, events }, { clock, log }): SchedulingPlugin {
+    const plugin = new DynamicResources({ client, informers, clock, log, recorders: new EventRecorders(events) });
     return withConfigurableArgs(args, config, (pluginArgs) => plugin.withArgs(pluginArgs));
   },
 });

@@ -78,7 +78,7 @@ export function buildExtendedResourceClaim(
       namespace,
       name: `<extended-resources>${name}`,
       annotations: { [annotation]: 'true' },
-      ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name, uid, controller: true, blockOwnerDeletion: true }],
+      ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name, uid, controller: true }],
     },
     spec: { devices: { requests } },
   };

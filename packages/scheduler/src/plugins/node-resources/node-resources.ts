@@ -179,11 +179,12 @@ export const nodeResourcesBalancedAllocation = Scheduling.plugin({
   },
 });
 
+const balanceOf = (deviation: number): number => Math.floor((1 - deviation) * 100);
 /**
  * Returns the score of a change of the standard deviation of the used fractions: 75 if it stays, 100 from the largest deviation, which is 0.5, to none,
- * and 50 in the opposite direction (since Kubernetes 1.36).
+ * and 50 in the opposite direction (since Kubernetes 1.36). As upstream, rounds down the balance before and after the change, and half the difference.
  */
-const balanceScore = (before: number, after: number): number => Math.floor((0.75 + (before - after) / 2) * 100);
+const balanceScore = (before: number, after: number): number => 50 + Math.trunc((50 + balanceOf(after) - balanceOf(before)) / 2);
 
 /** Returns the standard deviation of the first `count` values. */
 function standardDeviation(values: Float64Array, count: number): number {

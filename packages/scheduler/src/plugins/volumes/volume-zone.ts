@@ -12,12 +12,7 @@ const betaKeys: Readonly<Record<string, string>> = {
   'topology.kubernetes.io/region': 'failure-domain.beta.kubernetes.io/region',
 };
 const topologyKeys = [...Object.keys(betaKeys), ...Object.values(betaKeys)];
-const equivalentKeys = Object.fromEntries(
-  Object.entries(betaKeys).flatMap(([stable, beta]) => [
-    [stable, beta],
-    [beta, stable],
-  ]),
-);
+const stableKeys: Readonly<Record<string, string>> = Object.fromEntries(Object.entries(betaKeys).map(([stable, beta]) => [beta, stable]));
 
 const labelsOf = (volume: unknown) => (volume as PersistentVolume).metadata?.labels;
 
@@ -26,6 +21,12 @@ interface RequiredTopology {
   readonly key: string;
   readonly values: ReadonlySet<string>;
 }
+
+const requiredTopologies = ({ metadata }: PersistentVolume): readonly RequiredTopology[] =>
+  topologyKeys.flatMap((key) => {
+    const value = metadata?.labels?.[key];
+    return value === undefined ? [] : [{ key, values: new Set(value.split('__')) }];
+  });
 
 /** The plugin VolumeZone: rejects nodes outside the zones and regions in the labels of the pod's volumes. */
 export const volumeZone = Scheduling.plugin({
@@ -54,7 +55,8 @@ export const volumeZone = Scheduling.plugin({
       },
       preFilter(state, { pod }) {
         const required: RequiredTopology[] = [];
-        for (const { name } of claimsOf(pod)) {
+        for (const { name, ephemeral } of claimsOf(pod)) {
+          if (ephemeral) continue; // as upstream, whose check covers claims of the pod's spec only
           const claim = claims.get(`${pod.metadata?.namespace}/${name}`);
           if (claim === undefined) return claimNotFound(name);
           const volumeName = claim.spec?.volumeName;
@@ -63,18 +65,15 @@ export const volumeZone = Scheduling.plugin({
             if (className === '') return unschedulableAndUnresolvable('PersistentVolumeClaim had no pv name and storageClass name');
             const found = classes.get(className);
             if (found === undefined)
-              return unschedulableAndUnresolvable(`storageclasses.storage.k8s.io ${JSON.stringify(className)} not found`);
+              return unschedulableAndUnresolvable(`storageclass.storage.k8s.io ${JSON.stringify(className)} not found`);
             if (found.volumeBindingMode === undefined)
               return unschedulableAndUnresolvable(`VolumeBindingMode not set for StorageClass ${JSON.stringify(className)}`);
             if (found.volumeBindingMode === 'WaitForFirstConsumer') continue;
             return unschedulableAndUnresolvable('PersistentVolume had no name');
           }
           const volume = volumes.get(volumeName);
-          if (volume === undefined) return unschedulableAndUnresolvable(`persistentvolumes ${JSON.stringify(volumeName)} not found`);
-          for (const key of topologyKeys) {
-            const value = volume.metadata?.labels?.[key];
-            if (value !== undefined) required.push({ key, values: new Set(value.split('__')) });
-          }
+          if (volume === undefined) return unschedulableAndUnresolvable(`persistentvolume ${JSON.stringify(volumeName)} not found`);
+          required.push(...requiredTopologies(volume));
         }
         if (required.length === 0) return skip;
         state.write(preFilterKey, required);
@@ -85,7 +84,8 @@ export const volumeZone = Scheduling.plugin({
         // as upstream, a node without zone and region labels is accepted: the cluster has no zones
         if (!topologyKeys.some((key) => labels[key] !== undefined)) return success;
         for (const { key, values } of state.read<readonly RequiredTopology[]>(preFilterKey) ?? []) {
-          const value = labels[key] ?? labels[equivalentKeys[key] ?? ''];
+          // as upstream, the node's stable label substitutes a beta label of the volume, but not the reverse
+          const value = labels[key] ?? labels[stableKeys[key] ?? ''];
           if (value === undefined || !values.has(value)) return unschedulableAndUnresolvable('node(s) had no available volume zone');
         }
         return success;

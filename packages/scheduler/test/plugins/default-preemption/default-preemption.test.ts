@@ -1,4 +1,5 @@
 import { podDisruptionBudgets, pods } from '@oarlock/api/resources';
+import { failure } from '@oarlock/api/status';
 import type { Pod, PodSpec } from '@oarlock/api/types/core-v1';
 import { newPodInfo } from '@oarlock/scheduler/pod-info/pod-info';
 import { pickOneNodeForPreemption } from '@oarlock/scheduler/plugins/default-preemption/candidates';
@@ -158,6 +159,28 @@ describe('DefaultPreemption', () => {
     await w.api.client().delete(pods, { namespace: 'd', name: 'high' }, { gracePeriodSeconds: 0 });
     await w.clock.advance(1_100);
     expect(w.placeOf('late')).toBe('a');
+  });
+
+  it('deletes the least important victim last, and only after the others', async () => {
+    w.seedNodes(node('a', {}, { cpu: '3' }));
+    w.api.seed(pods, ...['1', '2', '3'].map((name) => held(pod(name, asking('1', Number(name), on('a'))))));
+    await w.start();
+    w.api.failNext({ verb: 'delete', resource: pods }, failure('InternalError', 'boom'));
+    await w.submit(pod('high', asking('3', 1000)));
+    await letGo('2');
+    const preempted = w.told.filter(({ reason }) => reason === 'Preempted').map(({ about }) => about);
+    expect(preempted[0]).toBe('2');
+    expect(preempted.indexOf('3')).toBeGreaterThan(0);
+    expect(preempted.indexOf('1')).toBe(preempted.length - 1);
+  });
+
+  it('does not report victims that are already terminating', async () => {
+    w.seedNodes(node('a', {}, { cpu: '2' }));
+    w.api.seed(pods, held(pod('leaving', asking('1', 1, on('a')))), held(pod('low', asking('1', 1, on('a')))));
+    await w.api.client().delete(pods, { namespace: 'd', name: 'leaving' });
+    await w.start();
+    await w.submit(pod('high', asking('2', 1000)));
+    expect(w.told.filter(({ reason }) => reason === 'Preempted').map(({ about }) => about)).toEqual(['low']);
   });
 
   it('waits for terminating victims before it preempts more pods', async () => {

@@ -101,7 +101,7 @@ describe('allocation', () => {
     await w.submit(...['p', 'q', 'r'].map((name) => pod(name, using(name))));
     expect([...(allocatedDevices('p') ?? []), ...(allocatedDevices('q') ?? [])].sort()).toEqual(['g0', 'g1']);
     expect(w.whyNot('r')).toBe(
-      '0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.',
+      '0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.',
     );
     // as the claim controller does
     const { status: _gone, ...left } = claimOf('p') ?? claim('p', {});
@@ -178,12 +178,61 @@ describe('allocation', () => {
     expect(scores.every((each) => each === undefined)).toBe(true);
   });
 
-  it('reports the selector that failed', async () => {
+  const schedulerError = (name: string) => {
+    const { reason, message } = w.podOf(name)?.status?.conditions?.find(({ type }) => type === 'PodScheduled') ?? {};
+    return reason === 'SchedulerError' ? message : `not an error: ${message}`;
+  };
+
+  it('reports the selector that failed, and aborts the attempt', async () => {
     w.seedNodes(node('a'));
     w.api.seed(resourceSlices, slice('a', [gpu('g0')]));
     await w.start();
     await ask('p', { requests: [one(where(`device.attributes["${driver}"].colour == "red"`))] });
-    expect(w.whyNot('p')).toContain('1 claim d/p, request r: selector #0: CEL runtime error: no such key: colour');
+    expect(schedulerError('p')).toBe(
+      'running "DynamicResources" filter plugin: claim d/p, request r: selector #0: CEL runtime error: no such key: colour',
+    );
+  });
+
+  it('evaluates selectors only until a free device matches', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [gpu('g0'), { name: 'g1' }]));
+    await w.start();
+    await ask('p', { requests: [one(where(`device.attributes["${driver}"].model == "small"`))] });
+    expect(allocatedDevices('p')).toEqual(['g0']);
+  });
+
+  it('rejects a claim for more devices than an allocation can contain', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [gpu('g0')]));
+    await w.start();
+    await ask('p', { requests: [one({ count: 20 }), one({ count: 13 }, 's')] });
+    expect(schedulerError('p')).toContain('claim d/p: number of requested devices 33 exceeds the claim limit of 32');
+  });
+
+  it('reports invalid pools if no device can be allocated', async () => {
+    w.seedNodes(node('a'), node('b'));
+    const pool = { name: 'bad', generation: 1, resourceSliceCount: 2 };
+    w.api.seed(resourceSlices, ...['bad-1', 'bad-2'].map((name) => slice(name, [gpu('g0')], { nodeName: 'a', pool })));
+    await w.start();
+    await ask('p', { requests: [one()] });
+    expect(w.whyNot('p')).toBe(
+      '0/2 nodes are available: 1 cannot allocate all claims, 1 invalid resource pools were encountered. still not schedulable, preemption: ' +
+        '0/2 nodes are available: 2 Preemption is not helpful for scheduling.',
+    );
+    await ask('q', { requests: [one({ allocationMode: 'All' })] });
+    expect(schedulerError('q')).toContain(
+      `claim d/q, request r: asks for all devices, but resource pool ${driver}/bad is currently invalid`,
+    );
+  });
+
+  it('adds the configuration of a DeviceClass once for all requests that use it', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [gpu('g0'), gpu('g1')]));
+    await w.start();
+    const config = [{ opaque: { driver, parameters: { a: 1 } } }];
+    await w.api.client().create(deviceClasses, { ...gpuClass(), metadata: { name: 'set' }, spec: { config } });
+    await ask('p', { requests: [one({ deviceClassName: 'set' }), one({ deviceClassName: 'set' }, 's')] });
+    expect(claimOf('p')?.status?.allocation?.devices?.config).toEqual([{ source: 'FromClass', requests: ['r', 's'], ...config[0] }]);
   });
 
   it('avoids devices with untolerated taints', async () => {
@@ -320,13 +369,24 @@ describe('claims', () => {
     await w.submit(pod('p', using('p')));
     expect(w.podOf('p')?.status?.conditions?.[0]).toMatchObject({
       reason: 'SchedulerError',
-      message: 'running PreBind plugin "DynamicResources": claim d/p: boom',
+      message: 'running PreBind plugin "DynamicResources": add allocation and reservation to claim d/p: boom',
     });
     await w.submit(pod('q', using('q')));
     expect(allocatedDevices('q')).toEqual(['g0']);
   });
 
-  it('waits for binding conditions, and retries on another node after a failure', async () => {
+  it('deallocates devices that do not become ready in time', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [gpu('g0', 'small', { bindingConditions: ['Ready'], bindingFailureConditions: ['Broken'] })]));
+    await w.start();
+    await ask('p', { requests: [one()] });
+    await w.clock.advance(600_000);
+    expect(w.whyNot('p')).toBe('running PreBind plugin "DynamicResources": device binding timeout');
+    await w.clock.advance(2100);
+    expect(w.told.map(({ message }) => message)).toContainEqual(expect.stringContaining('deallocation of ResourceClaim completed'));
+  });
+
+  it('waits for binding conditions, and deallocates the devices after a failure', async () => {
     w.seedNodes(node('a'));
     const late = { bindingConditions: ['Ready'], bindingFailureConditions: ['Broken'] };
     w.api.seed(resourceSlices, slice('a', [gpu('g0', 'small', late), gpu('g1', 'small', late)]));
@@ -335,7 +395,7 @@ describe('claims', () => {
     expect([allocatedDevices('p'), w.placeOf('p')]).toEqual([['g0'], undefined]);
     const report = async (device: string, type: string) => {
       const { status = {}, ...rest } = claimOf('p') ?? claim('p', {});
-      const conditions = [{ type, status: 'True', reason: 'x', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' }];
+      const conditions = [{ type, status: 'True', reason: 'x', message: 'gone', lastTransitionTime: '2026-01-01T00:00:00Z' }];
       await w.api
         .client()
         .update(
@@ -346,8 +406,27 @@ describe('claims', () => {
       await w.clock.settle();
     };
     await report('g0', 'Broken');
-    expect(w.whyNot('p')).toContain('condition Broken of device');
+    expect(w.podOf('p')?.status?.conditions?.[0]).toMatchObject({
+      reason: 'SchedulerError',
+      message: 'running PreBind plugin "DynamicResources": claim p binding failed: reason=x, message="gone"',
+    });
     await w.clock.advance(1100);
+    expect(w.told).toContainEqual({
+      about: 'p',
+      type: 'Warning',
+      reason: 'FailedScheduling',
+      message: expect.stringMatching(
+        /^0\/1 nodes are available: 1 resourceclaim not available on the node\. deallocation of ResourceClaim completed,/,
+      ),
+    });
+    expect(w.told.filter(({ reason }) => reason === 'BindingConditionsPending')).toEqual(
+      Array(2).fill({
+        about: 'p',
+        type: 'Normal',
+        reason: 'BindingConditionsPending',
+        message: 'waiting for binding conditions for device on node a',
+      }),
+    );
     await report(allocatedDevices('p')?.[0] ?? '', 'Ready');
     expect(w.placeOf('p')).toBe('a');
   });

@@ -57,7 +57,7 @@ describe('extended resources backed by a DeviceClass', () => {
       metadata: {
         name: expect.stringMatching(/^p-extended-resources-/),
         annotations: { 'resource.kubernetes.io/extended-resource-claim': 'true' },
-        ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'p', uid: metadata?.uid, controller: true, blockOwnerDeletion: true }],
+        ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'p', uid: metadata?.uid, controller: true }],
       },
       spec: {
         devices: {

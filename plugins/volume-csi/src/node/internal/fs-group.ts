@@ -1,6 +1,6 @@
 import { canChangeOwner } from '@oarlock/primitives/os/user-namespace';
-import { chmod, lchown, lstat, readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { changeOwnerOfLink, withOpenedEntry, type OpenedEntry } from '@oarlock/primitives/os/opened-entry';
+import { chmod, chown, lstat } from 'node:fs/promises';
 import type { PersistentVolume } from '@oarlock/api/types/core-v1';
 
 const setGroupId = 0o2000;
@@ -20,7 +20,8 @@ export function shouldSetOwnership(
 }
 
 /**
- * Changes the group of all files of a volume, and lets the group read and write them. Does not follow links. Does nothing without root. With the
+ * Changes the group of all files of a volume, and lets the group read and write them. Does not follow links, also if a pod that
+ * shares the volume replaces names meanwhile. Does nothing without root. With the
  * policy `OnRootMismatch`, a volume whose root directory already belongs to the group is left unchanged.
  */
 export async function setVolumeOwnership(path: string, group: number, policy?: string): Promise<void> {
@@ -30,15 +31,15 @@ export async function setVolumeOwnership(path: string, group: number, policy?: s
     const required = groupPermissions.directory | setGroupId;
     if (gid === group && (mode & required) === required) return;
   }
-  await changeGroup(path, group);
-}
+  await withOpenedEntry(path, changeGroup);
 
-async function changeGroup(path: string, group: number): Promise<void> {
-  const stats = await lstat(path);
-  if (stats.isDirectory()) for (const entry of await readdir(path)) await changeGroup(join(path, entry), group);
-  await lchown(path, stats.uid, group);
-  if (stats.isSymbolicLink()) return;
-  const added = stats.isDirectory() ? groupPermissions.directory | setGroupId : groupPermissions.file;
-  await chmod(path, (stats.mode & 0o7777) | added);
-  // a directory is changed after its content, so that OnRootMismatch repeats an interrupted change
+  async function changeGroup(entry: OpenedEntry): Promise<void> {
+    const { stats, path: own, forEach } = entry;
+    if (stats.isSymbolicLink()) return changeOwnerOfLink(entry, stats.uid, group);
+    // a directory is changed after its content, so that OnRootMismatch repeats an interrupted change
+    if (stats.isDirectory()) await forEach(changeGroup);
+    await chown(own, stats.uid, group);
+    const added = stats.isDirectory() ? groupPermissions.directory | setGroupId : groupPermissions.file;
+    await chmod(own, (stats.mode & 0o7777) | added);
+  }
 }

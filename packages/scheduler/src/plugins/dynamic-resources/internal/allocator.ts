@@ -1,15 +1,13 @@
 import { randomUUID } from 'node:crypto';
+import { objectKey } from '@oarlock/api/object';
 import { toleratesDeviceTaint } from '@oarlock/api/component-helpers/tolerations';
 import type { Node } from '@oarlock/api/types/core-v1';
-import type { Quantity } from '@oarlock/api/types/meta-v1';
 import type {
   AllocationResult,
   Device,
   DeviceAllocationConfiguration,
-  DeviceClass,
   DeviceRequest,
   DeviceRequestAllocationResult,
-  DeviceSelector,
   DeviceToleration,
   ResourceClaim,
 } from '@oarlock/api/types/resource-v1';
@@ -18,68 +16,15 @@ import type { PoolDevice, DevicePool } from './device-pools.ts';
 import { matchesSelectors } from './device-selector.ts';
 import type { SharedCounters } from './allocated-devices.ts';
 import { nodeSelectorOf } from './node-selector.ts';
+import { requestAlternatives, type DeviceClassLister, type RequestData } from './request-data.ts';
 import { consumptionOf, DeviceShares, hasRemainingCapacity, type Consumption } from './consumable-capacity.ts';
-
-/** One device request, or one alternative of a request. */
-interface RequestData {
-  /** Name such as `gpu`, or `gpu/large` for an alternative. */
-  readonly name: string;
-  readonly selectors: readonly DeviceSelector[];
-  readonly classSelectors: readonly DeviceSelector[];
-  readonly className: string;
-  readonly allDevices: boolean;
-  readonly count: number;
-  readonly adminAccess: boolean;
-  readonly tolerations: readonly DeviceToleration[];
-  /** The requested capacity, by name: a minimum, or for a device that allows multiple allocations the share to consume. */
-  readonly capacity: Readonly<Record<string, Quantity>>;
-}
-type DeviceClassLister = (name: string) => DeviceClass | undefined;
 
 /** Number of search steps between two checks of the timeout; a power of two. */
 const stepsPerTimeoutCheck = 1024;
 /** Maximum number of devices in an allocation, as the API limits it. */
 const maxResults = 32;
 
-function requestAlternatives({ name, exactly, firstAvailable = [] }: DeviceRequest, classes: DeviceClassLister): readonly RequestData[] {
-  const toRequestData = (
-    fullName: string,
-    {
-      selectors = [],
-      deviceClassName,
-      allocationMode = 'ExactCount',
-      count = 1,
-      tolerations = [],
-      capacity,
-    }: NonNullable<DeviceRequest['exactly']>,
-    adminAccess = false,
-  ): RequestData => ({
-    name: fullName,
-    selectors,
-    className: deviceClassName,
-    classSelectors: classes(deviceClassName)?.spec.selectors ?? [],
-    allDevices: allocationMode === 'All',
-    count,
-    adminAccess,
-    tolerations,
-    capacity: capacity?.requests ?? {},
-  });
-  if (exactly !== undefined) return [toRequestData(name, exactly, exactly.adminAccess === true)];
-  return firstAvailable.map((each) => toRequestData(`${name}/${each.name}`, each));
-}
-
-/** Returns upstream's message for the first request whose DeviceClass does not exist, or undefined if all exist. */
-export function missingDeviceClass({ spec }: ResourceClaim, classes: DeviceClassLister): string | undefined {
-  for (const { name, exactly, firstAvailable = [] } of spec.devices?.requests ?? []) {
-    const classNames =
-      exactly === undefined
-        ? firstAvailable.map((each) => ({ request: `${name}/${each.name}`, className: each.deviceClassName }))
-        : [{ request: name, className: exactly.deviceClassName }];
-    for (const { request, className } of classNames)
-      if (classes(className) === undefined) return `request ${request}: device class ${className} does not exist`;
-  }
-  return undefined;
-}
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
 
 const blockingTaintEffects: ReadonlySet<string> = new Set(['NoSchedule', 'NoExecute']);
 const isTolerated = ({ taints = [] }: Device, tolerations: readonly DeviceToleration[]) =>
@@ -100,6 +45,13 @@ export interface AllocatorOptions {
   readonly isTimedOut: () => boolean;
 }
 
+/** The time for an allocation has expired. */
+export class AllocationTimeout extends Error {
+  constructor() {
+    super('timed out trying to allocate devices');
+  }
+}
+
 /** A device chosen for a request. */
 interface PickedDevice {
   readonly request: RequestData;
@@ -111,19 +63,23 @@ interface PickedDevice {
 /** Allocates devices of a node to all claims of a pod by backtracking, in the order of requests, pools and devices. */
 export class Allocator {
   readonly #options: AllocatorOptions;
+  readonly #devices: readonly PoolDevice[];
   readonly #allocatedIds = new Set<string>();
   readonly #shares = new DeviceShares();
   #steps = 0;
 
   constructor(options: AllocatorOptions) {
     this.#options = options;
+    this.#devices = options.pools.flatMap(({ devices }) => devices);
   }
 
   /**
    * Returns the allocations in the order of `claims`, or undefined if the node cannot satisfy all claims.
-   * @throws Error if a CEL selector fails or if the timeout expires
+   * @throws Error if a CEL selector fails, if a claim requests too many devices, or all devices of a pool that is incomplete or invalid;
+   * AllocationTimeout if the timeout expires
    */
   allocate(claims: readonly ResourceClaim[]): readonly AllocationResult[] | undefined {
+    for (const claim of claims) this.#validateClaim(claim);
     const picks: PickedDevice[][] = claims.map(() => []);
     const isAllocated = this.#allocateClaim(claims, 0, picks);
     return isAllocated ? claims.map((claim, index) => this.#result(claim, picks[index] ?? [])) : undefined;
@@ -161,42 +117,60 @@ export class Allocator {
     if (request === undefined) return rest();
     const next = () => this.#allocateRequest(requests, at + 1, { picks, constraints, claim, rest });
     for (const alternative of requestAlternatives(request, this.#options.classes)) {
-      const subject = `claim ${claim.metadata?.namespace}/${claim.metadata?.name}, request ${alternative.name}`;
-      const candidates = this.#matchingDevices(alternative, subject);
-      if (candidates === undefined) continue;
+      const isSelected = this.#selectionOf(alternative, claim);
+      const candidates = alternative.allDevices ? this.#devices.filter(isSelected) : this.#devices;
       const count = alternative.allDevices ? candidates.length : alternative.count;
       if (count === 0 || picks.length + count > maxResults) continue;
-      if (this.#choose(alternative, candidates, { from: 0, count, picks, constraints, next })) return true;
+      if (this.#choose(alternative, candidates, { isSelected, from: 0, count, picks, constraints, next })) return true;
     }
     return false;
   }
 
-  /** Returns the devices that match a request. Returns undefined if the request is for all devices and a pool is incomplete or invalid. */
-  #matchingDevices(request: RequestData, subject: string): readonly PoolDevice[] | undefined {
-    const found: PoolDevice[] = [];
-    for (const { devices, incomplete, invalid } of this.#options.pools) {
-      if (request.allDevices && (incomplete || invalid !== undefined)) return undefined;
-      const matching = devices.filter(
-        ({ device, driver }) =>
-          consumptionOf(device, request.capacity) !== undefined &&
-          matchesSelectors(request.classSelectors, device, driver, `class ${request.className}`) &&
-          matchesSelectors(request.selectors, device, driver, subject),
-      );
-      found.push(...matching);
+  /** Throws upstream's error for a claim that cannot be satisfied on this node for a reason other than its devices. */
+  #validateClaim(claim: ResourceClaim): void {
+    const minimums = (claim.spec.devices?.requests ?? []).map((request) => {
+      const counts = requestAlternatives(request, this.#options.classes).map((each) => this.#countDevices(each, claim));
+      return counts.length === 0 ? 0 : Math.min(...counts);
+    });
+    const total = sum(minimums);
+    if (total > maxResults)
+      throw new Error(`claim ${objectKey(claim)}: number of requested devices ${total} exceeds the claim limit of ${maxResults}`);
+  }
+
+  /** Returns the number of devices that a request needs. */
+  #countDevices(request: RequestData, claim: ResourceClaim): number {
+    if (!request.allDevices) return request.count;
+    for (const { driver, name, incomplete, invalid } of this.#options.pools) {
+      const state = incomplete ? 'being updated' : invalid === undefined ? undefined : 'invalid';
+      if (state !== undefined)
+        throw new Error(
+          `claim ${objectKey(claim)}, request ${request.ownName}: asks for all devices, but resource pool ${driver}/${name} is currently ${state}`,
+        );
     }
-    return found;
+    return this.#devices.filter(this.#selectionOf(request, claim)).length;
+  }
+
+  /** Returns a function that returns whether a request selects a device, by its capacity and the selectors of the class and the request. */
+  #selectionOf(request: RequestData, claim: ResourceClaim): (candidate: PoolDevice) => boolean {
+    const subject = `claim ${objectKey(claim)}, request ${request.name}`;
+    return ({ device, driver }) =>
+      consumptionOf(device, request.capacity) !== undefined &&
+      matchesSelectors(request.classSelectors, device, driver, `class ${request.className}`) &&
+      matchesSelectors(request.selectors, device, driver, subject);
   }
 
   #choose(
     request: RequestData,
     candidates: readonly PoolDevice[],
     {
+      isSelected,
       from,
       count,
       picks,
       constraints,
       next,
     }: {
+      readonly isSelected: (candidate: PoolDevice) => boolean;
       readonly from: number;
       readonly count: number;
       readonly picks: PickedDevice[];
@@ -205,10 +179,14 @@ export class Allocator {
     },
   ): boolean {
     if (count === 0) return next();
-    if ((++this.#steps & (stepsPerTimeoutCheck - 1)) === 0 && this.#options.isTimedOut())
-      throw new Error('timed out trying to allocate devices');
+    if ((++this.#steps & (stepsPerTimeoutCheck - 1)) === 0 && this.#options.isTimedOut()) throw new AllocationTimeout();
     for (let index = from; index < candidates.length; index++) {
       const candidate = candidates[index] as PoolDevice;
+      // selectors are evaluated only for devices that are not in use, so that errors for other devices do not matter
+      if (this.#isInUse(request, candidate) || !isSelected(candidate)) {
+        if (request.allDevices) return false;
+        continue;
+      }
       const pick: PickedDevice = { request, candidate, share: shareOf(request, candidate) };
       if (this.#isFree(pick) && isTolerated(candidate.device, request.tolerations)) {
         const violated = constraints.findIndex((each) => !each.add(request.name, candidate.device, candidate.driver));
@@ -217,7 +195,7 @@ export class Allocator {
           picks.push(pick);
           // a request may get several shares of a device that allows multiple allocations
           const rest = pick.share !== undefined && !request.allDevices ? index : index + 1;
-          if (this.#choose(request, candidates, { from: rest, count: count - 1, picks, constraints, next })) return true;
+          if (this.#choose(request, candidates, { isSelected, from: rest, count: count - 1, picks, constraints, next })) return true;
           picks.pop();
           this.#removeDevice(pick);
         }
@@ -228,10 +206,13 @@ export class Allocator {
     return false;
   }
 
+  #isInUse(request: RequestData, { id }: PoolDevice): boolean {
+    return !request.adminAccess && (this.#allocatedIds.has(id) || this.#options.isAllocated(id));
+  }
+  /** Returns true if a device that is not in use has enough left of what it shares with others. */
   #isFree({ request, candidate, share }: PickedDevice): boolean {
-    const { counters, isAllocated, shares } = this.#options;
+    const { counters, shares } = this.#options;
     if (request.adminAccess) return true;
-    if (this.#allocatedIds.has(candidate.id) || isAllocated(candidate.id)) return false;
     if (share === undefined) return !shares.has(candidate.id) && counters.fits(candidate);
     return (
       hasRemainingCapacity(candidate.id, candidate.device, share, [shares, this.#shares]) &&
@@ -286,8 +267,10 @@ export class Allocator {
     picks: readonly PickedDevice[],
   ): readonly DeviceAllocationConfiguration[] {
     const requests = [...new Map(picks.map(({ request }) => [request.name, request])).values()];
-    const fromClasses = requests.flatMap(({ name, className }) =>
-      (this.#options.classes(className)?.spec.config ?? []).map((each) => ({ source: 'FromClass', requests: [name], ...each })),
+    const namesByClass = new Map<string, string[]>();
+    for (const { name, className } of requests) namesByClass.set(className, [...(namesByClass.get(className) ?? []), name]);
+    const fromClasses = [...namesByClass].flatMap(([className, names]) =>
+      (this.#options.classes(className)?.spec.config ?? []).map((each) => ({ source: 'FromClass', requests: names, ...each })),
     );
     const appliesTo = (request: string) => requests.some(({ name }) => name === request || name.startsWith(`${request}/`));
     const fromClaim = own

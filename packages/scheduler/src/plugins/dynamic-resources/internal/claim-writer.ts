@@ -5,11 +5,13 @@ import { formatTime } from '@oarlock/api/values/time';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { AllocationResult, ResourceClaim } from '@oarlock/api/types/resource-v1';
 import type { Clock } from '@oarlock/primitives/clock';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Client } from '@oarlock/spi/client';
 import type { BindContext } from '@oarlock/spi/scheduling';
 import type { AssumeCache } from '../../../cache/assume-cache.ts';
 import { withGenerateName, type ExtendedResourceClaim } from '../extended-resources.ts';
-import { isReservedFor } from './pod-claims.ts';
+import { bindingFailure, hasBindingConditions, isReadyForBinding } from './binding-conditions.ts';
+import { claimNotFound, isReservedFor } from './pod-claims.ts';
 
 const finalizer = 'resource.kubernetes.io/delete-protection';
 const typed = { apiVersion: 'resource.k8s.io/v1', kind: 'ResourceClaim' } as const;
@@ -22,8 +24,6 @@ interface ClaimWriterOptions {
 }
 
 const nameOf = ({ metadata }: ResourceClaim) => ({ namespace: metadata?.namespace ?? '', name: metadata?.name ?? '' });
-const needsReadiness = (allocation: AllocationResult) =>
-  allocation.devices?.results?.some(({ bindingConditions }) => (bindingConditions?.length ?? 0) > 0) === true;
 
 /** The pod that a claim is reserved for, and the context of its binding. */
 export interface ClaimReservation {
@@ -37,6 +37,15 @@ export interface ClaimStatusWrite {
   readonly claim: ResourceClaim;
   readonly mappings: ExtendedResourceClaim['mappings'];
   readonly context: BindContext;
+}
+
+/** Runs a request. Prefixes the message of an error with `what`. */
+async function describingErrors<T>(what: string, request: () => Promise<T>): Promise<T> {
+  try {
+    return await request();
+  } catch (error) {
+    throw new Error(`${what}: ${errorText(error)}`, { cause: error });
+  }
 }
 
 /** Writes allocations and reservations of claims. */
@@ -53,7 +62,7 @@ export class ClaimWriter {
 
   /**
    * Reserves a claim for a pod, and writes the claim's allocation if given.
-   * @throws StatusError if the API server rejects a write; Error if the claim was changed in a conflicting way
+   * @throws Error with a StatusError as its cause if the API server rejects a write; Error if the claim was changed in a conflicting way
    */
   async reserve(claim: ResourceClaim, { allocation, pod, context: { spanContext, signal } }: ClaimReservation): Promise<ResourceClaim> {
     const client = this.#options.client.withSpanContext(spanContext);
@@ -62,8 +71,10 @@ export class ClaimWriter {
       try {
         return await this.#write(current, allocation, { pod, client, signal });
       } catch (error) {
-        if (!isStatus(error, 'Conflict') || attempt === maxAttempts) throw error;
-        current = await client.get(resourceClaims, nameOf(claim), { signal });
+        if (!isStatus((error as Error).cause, 'Conflict') || attempt === maxAttempts) throw error;
+        current = await describingErrors(`get updated claim ${objectKey(claim)} after conflict`, () =>
+          client.get(resourceClaims, nameOf(claim), { signal }),
+        );
         if (current.metadata?.uid !== claim.metadata?.uid) throw new Error(`claim ${objectKey(claim)} was replaced`, { cause: error });
       }
     }
@@ -82,26 +93,21 @@ export class ClaimWriter {
     let current = claim;
     // the finalizer must precede the allocation: it prevents the deletion of an allocated claim
     if (allocation !== undefined && !claim.metadata?.finalizers?.includes(finalizer))
-      current = await client.update(
-        resourceClaims,
-        { ...typed, ...claim, metadata: { ...claim.metadata, finalizers: [...(claim.metadata?.finalizers ?? []), finalizer] } },
-        { signal },
+      current = await describingErrors(`add finalizer to claim ${objectKey(claim)}`, () =>
+        client.update(
+          resourceClaims,
+          { ...typed, ...claim, metadata: { ...claim.metadata, finalizers: [...(claim.metadata?.finalizers ?? []), finalizer] } },
+          { signal },
+        ),
       );
     const { name = '', uid = '' } = pod.metadata ?? {};
     const allocated = allocation ?? current.status?.allocation;
     const newAllocation = allocated && { allocationTimestamp: formatTime(this.#options.clock.now()), ...allocated };
-    const updated = await client.update(
-      resourceClaims,
-      {
-        ...typed,
-        ...current,
-        status: {
-          ...current.status,
-          ...(newAllocation && { allocation: newAllocation }),
-          reservedFor: [...(current.status?.reservedFor ?? []), ...(isReservedFor(current, pod) ? [] : [{ resource: 'pods', name, uid }])],
-        },
-      },
-      { subresource: 'status', signal },
+    const reservedFor = [...(current.status?.reservedFor ?? []), ...(isReservedFor(current, pod) ? [] : [{ resource: 'pods', name, uid }])];
+    const status = { ...current.status, ...(newAllocation && { allocation: newAllocation }), reservedFor };
+    const added = allocation === undefined ? 'reservation' : 'allocation and reservation';
+    const updated = await describingErrors(`add ${added} to claim ${objectKey(current)}`, () =>
+      client.update(resourceClaims, { ...typed, ...current, status }, { subresource: 'status', signal }),
     );
     this.#options.claims.assume(updated);
     return updated;
@@ -125,19 +131,23 @@ export class ClaimWriter {
     claims.assume(await client.update(resourceClaims, { ...typed, ...claim, status }, { subresource: 'status' }));
   }
 
-  /** Creates the claim for the extended resources of a pod. @throws StatusError if the API server rejects the claim */
+  /** Creates the claim for the extended resources of a pod. @throws Error if the API server rejects the claim */
   create(claim: ResourceClaim, pod: Pod, { spanContext, signal }: BindContext): Promise<ResourceClaim> {
-    return this.#options.client.withSpanContext(spanContext).create(resourceClaims, withGenerateName(claim, pod), { signal });
+    const client = this.#options.client.withSpanContext(spanContext);
+    return describingErrors(`create claim for extended resources ${claim.metadata?.namespace}/`, () =>
+      client.create(resourceClaims, withGenerateName(claim, pod), { signal }),
+    );
   }
 
-  /** Writes the name of the claim for extended resources, and its request mappings, to the pod's status. @throws StatusError if the write fails */
+  /** Writes the name of the claim for extended resources, and its request mappings, to the pod's status. @throws Error if the write fails */
   async writePodStatus(pod: Pod, { claim, mappings, context: { spanContext, signal } }: ClaimStatusWrite): Promise<void> {
     const { namespace = '', name = '', uid } = pod.metadata ?? {};
     const extendedResourceClaimStatus = { resourceClaimName: claim.metadata?.name ?? '', requestMappings: mappings };
     const patch = { metadata: { uid }, status: { extendedResourceClaimStatus } };
-    await this.#options.client
-      .withSpanContext(spanContext)
-      .patch(pods, { namespace, name }, 'merge', patch, { subresource: 'status', signal });
+    const client = this.#options.client.withSpanContext(spanContext);
+    await describingErrors(`update pod ${namespace}/${name} ExtendedResourceClaimStatus`, () =>
+      client.patch(pods, { namespace, name }, 'merge', patch, { subresource: 'status', signal }),
+    );
   }
 
   /** Deletes the claim for extended resources. Ignores NotFound. @throws StatusError if the deletion fails for another reason */
@@ -161,11 +171,13 @@ export class ClaimWriter {
    * condition is true or the timeout expires.
    */
   whenReady(claims: readonly ResourceClaim[], timeoutMs: number, signal: AbortSignal): Promise<string | undefined> {
-    const keys = claims.filter(({ status }) => status?.allocation && needsReadiness(status.allocation)).map(objectKey);
+    const keys = claims.filter(hasBindingConditions).map(objectKey);
     const state = () => {
       for (const key of keys) {
-        const problem = readiness(this.#options.claims.get(key));
-        if (problem !== undefined) return problem;
+        const claim = this.#options.claims.get(key);
+        const failure = claim === undefined ? claimNotFound(key.slice(key.indexOf('/') + 1)) : bindingFailure(claim);
+        if (failure !== undefined) return failure;
+        if (claim !== undefined && !isReadyForBinding(claim)) return 'waiting';
       }
       return undefined;
     };
@@ -188,20 +200,4 @@ export class ClaimWriter {
       this.#checks.add(check);
     });
   }
-}
-
-function readiness(claim: ResourceClaim | undefined): 'waiting' | string | undefined {
-  const allocation = claim?.status?.allocation;
-  if (allocation === undefined) return 'a claim lost its allocation while its devices were being prepared';
-  let waiting = false;
-  for (const { driver, pool, device, bindingConditions = [], bindingFailureConditions = [] } of allocation.devices?.results ?? []) {
-    if (bindingConditions.length === 0) continue;
-    const status = claim?.status?.devices?.find((each) => each.driver === driver && each.pool === pool && each.device === device);
-    const isTrue = (type: string) => status?.conditions?.some((each) => each.type === type && each.status === 'True') === true;
-    const failure = bindingFailureConditions.find(isTrue);
-    if (failure !== undefined)
-      return `claim ${claim?.metadata?.name} binding failed: condition ${failure} of device ${driver}/${pool}/${device}`;
-    waiting ||= !bindingConditions.every(isTrue);
-  }
-  return waiting ? 'waiting' : undefined;
 }

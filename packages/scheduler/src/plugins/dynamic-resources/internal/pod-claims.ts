@@ -16,6 +16,8 @@ export function claimNamesOf({ spec, status }: Pod): readonly string[] {
   });
 }
 
+export const claimNotFound = (name: string): string => `resourceclaim.resource.k8s.io ${JSON.stringify(name)} not found`;
+
 /** Returns the claims of a pod, or upstream's message if a claim cannot be used. */
 export function claimsOf(pod: Pod, get: (key: string) => ResourceClaim | undefined): readonly ResourceClaim[] | string {
   const namespace = pod.metadata?.namespace ?? '';
@@ -23,7 +25,7 @@ export function claimsOf(pod: Pod, get: (key: string) => ResourceClaim | undefin
   for (const name of claimNamesOf(pod)) {
     if (name === '') return `pod ${JSON.stringify(objectKey(pod))}: ResourceClaim not created yet`;
     const claim = get(`${namespace}/${name}`);
-    if (claim === undefined) return `resourceclaim.resource.k8s.io ${JSON.stringify(name)} not found`;
+    if (claim === undefined) return claimNotFound(name);
     if (claim.metadata?.deletionTimestamp !== undefined) return `resourceclaim ${JSON.stringify(name)} is being deleted`;
     const fromTemplate = pod.status?.resourceClaimStatuses?.some(({ resourceClaimName }) => resourceClaimName === name) === true;
     if (fromTemplate && !isControlledBy(claim, pod))
