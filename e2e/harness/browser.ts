@@ -26,24 +26,16 @@ export interface ObservedPage {
   readonly faults: string[];
 }
 
-/** A certificate of a browser, which it presents to the origin. */
-export interface ClientCertificate {
-  readonly origin: string;
-  readonly cert: Buffer;
-  readonly key: Buffer;
-}
-
 /** Opens a page of a context of its own, which has no cookies. */
 export async function openPage(
   browser: Browser,
-  options: { readonly width?: number; readonly dark?: boolean; readonly clientCertificate?: ClientCertificate } = {},
+  options: { readonly width?: number; readonly dark?: boolean } = {},
 ): Promise<ObservedPage> {
-  const { width = 1280, dark = false, clientCertificate } = options;
+  const { width = 1280, dark = false } = options;
   const context = await browser.newContext({
     ignoreHTTPSErrors: true,
     viewport: { width, height: 800 },
     colorScheme: dark ? 'dark' : 'light',
-    ...(clientCertificate && { clientCertificates: [clientCertificate] }),
   });
   const page = await context.newPage();
   page.setDefaultTimeout(120_000);

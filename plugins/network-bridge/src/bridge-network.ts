@@ -16,6 +16,7 @@ import type { CniResult } from '@oarlock/network-cni/cni/protocol';
 import { CniChain } from '@oarlock/network-cni/cni/chain';
 import { CniPlugins, findPlugins } from '@oarlock/network-cni/cni/plugins';
 import { conflistBefore, writeConflist } from '@oarlock/network-cni/cni/conflist';
+import { ConflistClaim } from '@oarlock/network-cni/cni/conflist-claim';
 import { vxlanOverhead, type NodeRoutes } from '@oarlock/network-cni/routing/node-routes';
 import { ForwardingRules } from '@oarlock/network-cni/routing/forwarding';
 import { NodeSetup } from '@oarlock/network-cni/routing/node-setup';
@@ -80,6 +81,9 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
   readonly #ipamDir: string;
   readonly #dataDir: string;
   readonly #log: Context['log'];
+  #claim: ConflistClaim | undefined;
+  readonly #stopping = new AbortController();
+  #setup: Promise<void> = Promise.resolve();
   #size = 0n;
 
   constructor(config: BridgeNetworkConfig, { traits, context, routes }: BridgeNetworkOptions) {
@@ -109,17 +113,29 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
   }
 
   async start(): Promise<void> {
+    const { confDir: directory, confFile: file } = this.#config;
+    if (directory !== null) this.#claim = await ConflistClaim.take({ directory, file, dataDir: this.#dataDir });
     await mkdir(this.#ipamDir, { recursive: true, mode: 0o700 });
     await this.#attachments.load();
   }
 
   async stop(): Promise<void> {
+    // an interrupted setup would write the conflist after the claim of its directory has ended
+    this.#stopping.abort(new NetworkError('TryAgain', 'the network is stopping'));
+    await this.#setup;
     await this.#forwarding.stop();
     await this.#routes?.stop();
+    await this.#claim?.release();
   }
 
-  async setup(node: NodeNetwork, { signal }: NetworkCallOptions = {}): Promise<void> {
-    signal?.throwIfAborted();
+  setup(node: NodeNetwork, { signal }: NetworkCallOptions = {}): Promise<void> {
+    const setup = this.#configure(node, AbortSignal.any([this.#stopping.signal, ...(signal === undefined ? [] : [signal])]));
+    this.#setup = setup.catch(() => undefined); // the caller already receives the rejection
+    return setup;
+  }
+
+  async #configure(node: NodeNetwork, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
     const { binDirs, confDir, confFile, name, bridge, hairpin, isGateway, ipMasq, routes } = this.#config;
     const mtu = this.#config.mtu ?? (routes === 'vxlan' ? (node.mtu ?? usualMtu) - vxlanOverhead : undefined);
     const { found, missing } = await findPlugins(binDirs, [...requiredPlugins, 'bandwidth']);
@@ -138,6 +154,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
       this.#sourceAddressFilter.restore(async () => ({ own: this.#attachments.results, ofRuntimes: await this.#resultsOfRuntimes() })),
     ]);
     const plugins = networkPlugins({ ...options, ipMasq: ipMasq && !masquerading }, node);
+    signal.throwIfAborted();
     if (confDir !== null) {
       const gone = await writeConflist(
         { directory: confDir, file: confFile, dataDir: this.#dataDir },

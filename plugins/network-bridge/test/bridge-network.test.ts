@@ -63,7 +63,11 @@ describe.skipIf(unavailable !== undefined)(
           { type: 'bandwidth', capabilities: { bandwidth: true } },
         ],
       });
-      expect(await readdir(join(directory, 'net.d'))).toEqual([ledgerFile, '10-oarlock.conflist']);
+      expect(await readdir(join(directory, 'net.d'))).toEqual([
+        expect.stringMatching(/^\.oarlock-owner-/),
+        ledgerFile,
+        '10-oarlock.conflist',
+      ]);
       const conflist = (await stat(path)).ino;
       await driver.setup({ ...node, mtu: 1400 });
       expect((await stat(path)).ino).toBe(conflist);

@@ -8,6 +8,7 @@ import { CniChain } from '@oarlock/network-cni/cni/chain';
 import { CniPlugins, findPlugins, type CniCall } from '@oarlock/network-cni/cni/plugins';
 import type { CniCommand } from '@oarlock/network-cni/cni/protocol';
 import { conflistBefore, writeConflist } from '@oarlock/network-cni/cni/conflist';
+import { ConflistClaim } from '@oarlock/network-cni/cni/conflist-claim';
 import { NodePeers } from '@oarlock/network-cni/routing/node-peers';
 import { ForwardingRules } from '@oarlock/network-cni/routing/forwarding';
 import { isNamespace } from '@oarlock/network-cni/cni/net-namespace';
@@ -74,6 +75,9 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
   readonly #forwarding: ForwardingRules;
   readonly #handler: CniHandler;
   #serving: ActiveNode | undefined;
+  #claim: ConflistClaim | undefined;
+  readonly #stopping = new AbortController();
+  #setup: Promise<void> = Promise.resolve();
 
   constructor(config: CalicoConfig, { traits, context, api }: CalicoNetworkOptions) {
     this.traits = traits;
@@ -107,12 +111,18 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
   }
 
   async start(): Promise<void> {
+    const { confDir: directory, confFile: file } = this.#config;
+    if (directory !== null) this.#claim = await ConflistClaim.take({ directory, file, dataDir: this.#context.dataDir });
     await this.#attachments.load();
     const broken = await this.#records.load();
     if (broken.length > 0) this.#context.log.warn({ broken }, 'endpoint records could not be read; their addresses are released');
   }
 
   async stop(): Promise<void> {
+    // what an interrupted setup has opened would keep the process
+    this.#stopping.abort(new NetworkError('TryAgain', 'the network is stopping'));
+    await this.#setup;
+    await this.#claim?.release();
     await this.#forwarding.stop();
     const serving = this.#serving;
     if (!serving) return;
@@ -122,8 +132,14 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     await serving.allocator.whenIdle();
   }
 
-  async setup(node: NodeNetwork, { signal }: NetworkCallOptions = {}): Promise<void> {
-    signal?.throwIfAborted();
+  setup(node: NodeNetwork, { signal }: NetworkCallOptions = {}): Promise<void> {
+    const setup = this.#configure(node, AbortSignal.any([this.#stopping.signal, ...(signal === undefined ? [] : [signal])]));
+    this.#setup = setup.catch(() => undefined); // the caller already receives the rejection
+    return setup;
+  }
+
+  async #configure(node: NodeNetwork, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
     const { confDir, confFile, name, binDirs, interfacePrefix } = this.#config;
     const pools = poolsOf(
       this.#shared ? (this.#config.pools ?? node.clusterCIDRs.map((cidr) => ({ cidr }))) : node.podCIDRs.map((cidr) => ({ cidr })),
@@ -140,6 +156,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
       applyRules(this.#context.clock, rulesOf(interfacePrefix, pools, node.clusterCIDRs)),
     ]);
     if (!this.#serving) await this.#removeStaleRecords();
+    signal.throwIfAborted();
     const serving = (this.#serving ??= this.#begin(node.nodeName));
     const { allocator, socket } = serving;
     await allocator.configure(
@@ -151,6 +168,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     this.#handler.ready = { pools, mtu };
     await socket.listen();
     const plugins = [ownPlugin(socket.path), ...others];
+    signal.throwIfAborted();
     if (confDir !== null) {
       const text = await clientText();
       await Promise.all((await existing(binDirs)).map((directory) => installClient(directory, text)));

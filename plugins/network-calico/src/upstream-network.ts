@@ -5,6 +5,7 @@ import type { AttachmentKey } from '@oarlock/network-cni/cni/record-files';
 import { CniChain } from '@oarlock/network-cni/cni/chain';
 import { CniPlugins, findPlugins } from '@oarlock/network-cni/cni/plugins';
 import { writeConflist } from '@oarlock/network-cni/cni/conflist';
+import { ConflistClaim } from '@oarlock/network-cni/cni/conflist-claim';
 import {
   NetworkError,
   type Attachment,
@@ -32,6 +33,7 @@ export class UpstreamNetwork implements NetworkDriver, Lifecycle {
   readonly #chain: CniChain;
   readonly #attachments: Attachments;
   readonly #dataDir: string;
+  #claim: ConflistClaim | undefined;
 
   constructor(config: CalicoConfig, traits: NetworkDriver['traits'], context: Pick<PluginContext, 'log' | 'clock' | 'tracer' | 'dataDir'>) {
     this.traits = traits;
@@ -51,11 +53,14 @@ export class UpstreamNetwork implements NetworkDriver, Lifecycle {
     });
   }
 
-  start(): Promise<void> {
-    return this.#attachments.load();
+  async start(): Promise<void> {
+    const { confDir: directory, confFile: file } = this.#config;
+    if (directory !== null) this.#claim = await ConflistClaim.take({ directory, file, dataDir: this.#dataDir });
+    await this.#attachments.load();
   }
   async stop(): Promise<void> {
     // pods keep running and this driver has no background work
+    await this.#claim?.release();
   }
 
   async setup(node: NodeNetwork, { signal }: NetworkCallOptions = {}): Promise<void> {

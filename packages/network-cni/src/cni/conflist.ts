@@ -97,6 +97,11 @@ export async function conflistBefore(directory: string, file: string): Promise<s
     .find((name) => name < file);
 }
 
+/** Returns the name of the conflist that a node has written, by the data directory of its plugins. */
+export async function conflistOf(directory: string, owner: string): Promise<string | undefined> {
+  return Object.entries(await readLedger(directory)).find(([, entry]) => entry.owner === owner)?.[0];
+}
+
 /** Reads the records of written conflists. Returns no records if the file cannot be parsed, so that no conflist is removed. */
 async function readLedger(directory: string): Promise<Ledger> {
   const text = await readFile(join(directory, ledgerFile), 'utf8').catch(ignoreNotFound);

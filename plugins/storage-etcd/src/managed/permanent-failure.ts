@@ -13,6 +13,11 @@ const permanentFailures: readonly PermanentFailure[] = [
     message: (address) =>
       `the etcd member cannot listen on ${address}, which is not an address of this machine: set server.address in the cluster file, or start a server that has joined with \`oarlock server join --address ADDRESS\``,
   },
+  {
+    text: 'bind: address already in use',
+    message: (address) =>
+      `the etcd member cannot listen on ${address}: another program uses the port, such as the member of another data directory. End that program, or set managed.clientPort and managed.peerPort`,
+  },
 ];
 
 /** Returns the permanent failure that a line of the log of etcd, or a reason with such a line, reports. */

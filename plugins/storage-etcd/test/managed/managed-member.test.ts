@@ -52,17 +52,20 @@ interface ServerStart {
 class Server {
   readonly name: string;
   readonly files: MemberFiles;
-  readonly #managed: object;
+  readonly #managed: { readonly peerPort: number };
   #host: PluginHost | undefined;
   #program: StorageProcess | undefined;
 
-  private constructor(name: string, managed: object) {
+  private constructor(name: string, managed: { readonly peerPort: number }) {
     this.name = name;
     this.#managed = managed;
     this.files = new MemberFiles(join(base, name, 'storage-etcd'));
   }
   static async create(name: string, settings: object = {}): Promise<Server> {
     return new Server(name, { ...(await freePorts()), ...settings });
+  }
+  get peerPort(): number {
+    return this.#managed.peerPort;
   }
 
   get storage(): StorageDriver {
@@ -260,6 +263,21 @@ describe.skipIf(missing !== undefined)(`a managed member${missing === undefined 
     );
     await server.start();
     expect(await rolesOf(server)).toEqual(['moved Leader']);
+  });
+
+  it('does not start on a port that another program uses', async () => {
+    const server = await Server.create('beside');
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(server.peerPort, '127.0.0.1', resolve));
+    try {
+      await expect(server.start()).rejects.toThrow(
+        'the etcd member cannot listen on 127.0.0.1: another program uses the port, such as the member of another data directory',
+      );
+    } finally {
+      await new Promise((resolve) => other.close(resolve));
+    }
+    await server.start();
+    expect(await rolesOf(server)).toEqual(['beside Leader']);
   });
 
   it('reports while it starts that it waits for the others', async () => {
