@@ -16,6 +16,14 @@ export function lockAddress(folder, platform = process.platform) {
   return platform === 'linux' ? `\0${name}` : join(tmpdir(), `${name}.sock`);
 }
 
+const heldServers = new Set();
+
+/**
+ * Returns the file descriptors of the locks that this process holds. A program that inherits them holds the locks until it ends, also if this process is
+ * killed before.
+ */
+export const lockDescriptors = () => [...heldServers].map((server) => server._handle?.fd).filter((fd) => fd >= 0);
+
 /** Listens at the address; returns undefined if another process does. */
 async function listen(address) {
   const server = createServer();
@@ -33,18 +41,30 @@ async function listen(address) {
     if (error.code === 'EADDRINUSE') return undefined;
     throw error;
   }
+  heldServers.add(server);
   return () => {
+    heldServers.delete(server);
     server.close();
     for (const socket of waiters) socket.destroy();
   };
 }
 
-/** Waits until the owner of the lock releases it or ends. `onWait` is called with its process id. */
+const answerMs = 1_000;
+
+/**
+ * Waits until the owner of the lock, and the programs that hold the lock with it, release it or end. `onWait` is called with the process id of the owner, or
+ * with undefined if only its programs remain.
+ */
 async function ownerEnds(address, onWait, signal) {
   const socket = connect(address);
   const abort = () => socket.destroy(signal.reason);
   signal.addEventListener('abort', abort);
-  socket.once('data', (data) => onWait(Number.parseInt(data.toString(), 10)));
+  // a program that an owner has left does not answer
+  const silent = setTimeout(() => onWait(undefined), answerMs);
+  socket.once('data', (data) => {
+    clearTimeout(silent);
+    onWait(Number.parseInt(data.toString(), 10));
+  });
   try {
     signal.throwIfAborted();
     await once(socket, 'close');
@@ -54,6 +74,7 @@ async function ownerEnds(address, onWait, signal) {
     // otherwise the owner has just ended
     else if (!['ECONNREFUSED', 'ENOENT', 'ECONNRESET'].includes(error.code)) throw error;
   } finally {
+    clearTimeout(silent);
     signal.removeEventListener('abort', abort);
     socket.destroy();
   }

@@ -14,6 +14,7 @@ afterEach(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const module = JSON.stringify(new URL('setup-lock.mjs', import.meta.url).href);
+const setupModule = JSON.stringify(new URL('setup.mjs', import.meta.url).href);
 
 /** Starts a process that holds the lock until it is killed, or until its standard input ends. */
 async function owner(address) {
@@ -50,6 +51,26 @@ describe.each(addresses)('lock at %s', (_, addressOf) => {
     });
     await waiting;
     expect([waitedFor, log]).toEqual([held.pid, ['waits', 'work']]);
+  });
+
+  it('is held by a program that its killed owner has started, until the program ends', async () => {
+    const program = `import { withLock } from ${module}; import { run } from ${setupModule};
+      await withLock('', () => run(process.execPath, ['-e', 'console.log(process.pid); setTimeout(() => {}, 30000)'], { show: true, holdsLock: true }), ${JSON.stringify({ address })});`;
+    const killed = spawn(process.execPath, ['--input-type=module', '--eval', program], { stdio: ['pipe', 'pipe', 'inherit'] });
+    children.push(killed);
+    const [line] = await once(killed.stdout, 'data');
+    killed.kill('SIGKILL');
+    await once(killed, 'exit');
+    const log = [];
+    const waiting = withLock(folder, () => log.push('work'), {
+      address,
+      onWait: (pid) => {
+        log.push(`waits for ${pid}`);
+        process.kill(Number(line.toString()), 'SIGKILL');
+      },
+    });
+    await waiting;
+    expect(log).toEqual(['waits for undefined', 'work']);
   });
 
   it('is held by one of several at a time', async () => {

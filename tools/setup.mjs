@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { withLock } from './setup-lock.mjs';
+import { lockDescriptors, withLock } from './setup-lock.mjs';
 
 export const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const minimum = [20, 19];
@@ -19,10 +19,15 @@ export function fail(what, remedy) {
 /** The signals that interrupt a program, with their numbers. */
 const signals = { SIGINT: 2, SIGTERM: 15 };
 
-/** Runs a program; prints its output if it fails, or always with `show`. A signal ends this process after the program. */
-export function run(command, args, { cwd = root, env = process.env, show = false, timeoutMs = 30 * 60_000 } = {}) {
+/**
+ * Runs a program; prints its output if it fails, or always with `show`. A signal ends this process after the program. With `holdsLock`, the program holds the
+ * locks of this process until it ends: if this process is killed, another one waits for the program.
+ */
+export function run(command, args, { cwd = root, env = process.env, show = false, holdsLock = false, timeoutMs = 30 * 60_000 } = {}) {
   return new Promise((resolve) => {
-    const child = spawn(command, args, { cwd, env, stdio: show ? 'inherit' : ['ignore', 'pipe', 'pipe'], timeout: timeoutMs });
+    const streams = show ? ['inherit', 'inherit', 'inherit'] : ['ignore', 'pipe', 'pipe'];
+    const stdio = [...streams, ...(holdsLock ? lockDescriptors() : [])];
+    const child = spawn(command, args, { cwd, env, stdio, timeout: timeoutMs });
     const output = [];
     let kept = 0;
     const keep = (chunk) => {
@@ -97,7 +102,10 @@ export const installIn = (folder) => withLock(join(folder, 'node_modules'), () =
 
 async function installUnlocked(folder) {
   if (isInstalled(folder)) return { code: 0, output: '' };
-  const result = await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: folder });
+  const result = await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], {
+    cwd: folder,
+    holdsLock: true,
+  });
   if (result.code === 0) {
     mkdirSync(dirname(stampFile(folder)), { recursive: true });
     writeFileSync(stampFile(folder), lockHash(folder));
@@ -126,7 +134,7 @@ async function build() {
     'Building',
     async () => {
       writeFileSync(buildMark, '');
-      const compiled = await run(join(root, 'node_modules', '.bin', 'tsc'), ['-b', ...folders]);
+      const compiled = await run(join(root, 'node_modules', '.bin', 'tsc'), ['-b', ...folders], { holdsLock: true });
       const result = compiled.code === 0 ? await run(process.execPath, [join(root, 'tools', 'bundle.mjs')]) : compiled;
       if (result.code === 0) rmSync(buildMark);
       return result;
@@ -200,7 +208,12 @@ async function installComponents() {
 export async function setup({ system = false } = {}) {
   checkNode();
   checkWritable(root);
-  const onWait = (pid) => console.log(`• Waiting for process ${pid}, which installs and builds in this checkout ...`);
+  const onWait = (pid) =>
+    console.log(
+      pid === undefined
+        ? '• Waiting for a program that an interrupted set-up has started, which installs or builds in this checkout ...'
+        : `• Waiting for process ${pid}, which installs and builds in this checkout ...`,
+    );
   await withLock(root, () => setupUnlocked(system), { onWait });
 }
 
