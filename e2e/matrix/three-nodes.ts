@@ -236,5 +236,7 @@ export class RackPods {
     await this.hear(this.without(first), this.#oneOnEach(rest));
     await this.cluster.kubectl.run(['delete', 'networkpolicy', 'closed']);
     await this.hear(this.everyone, this.#oneOnEach(rest));
+    // the next policy is for another pod
+    await this.cluster.kubectl.run(['label', 'pod', first.metadata.name, 'closed-']);
   }
 }
