@@ -20,7 +20,6 @@ const templatesOf = (pod: Pod) =>
   (pod.spec?.resourceClaims ?? []).flatMap(({ resourceClaimTemplateName: name }) =>
     name === undefined ? [] : [`${pod.metadata?.namespace}/${name}`],
   );
-/** Returns true if the pod will not use its ResourceClaims any more: it is terminal, or was deleted before it was scheduled. */
 /** The length of a prefix that leaves space for a hyphen and five random characters in a name of 63 characters. */
 const maxPrefixLength = 57;
 
@@ -32,6 +31,7 @@ function claimNamePrefix(podName: string, claimName: string): string {
   return `${shorten(podName)}-${shorten(claimName)}`;
 }
 
+/** Returns true if the pod will not use its ResourceClaims any more: it is terminal, or was deleted before it was scheduled. */
 const isPodDone = (pod: Pod) => isTerminal(pod) || (isTerminating(pod) && !pod.spec?.nodeName);
 
 interface ResourceClaimControllerOptions {
