@@ -37,7 +37,7 @@ export default Admission.plugin({
   id: 'admission-webhooks',
   declares: { neverProxied: true },
   config: z.strictObject({
-    /** Addresses at which no webhook of a Service is called. Default: those of the API server. */
+    /** Addresses at which no webhook of a Service is called. Default: `neverProxied` of the API server's settings. */
     neverProxied: z.array(z.union([z.ipv4(), z.ipv6()])).default([]),
   }),
   needs: { client: Client, informers: Informers, authz: Authz },

@@ -36,6 +36,7 @@ export class IdleCollector {
   #observed: EventLoopUtilization | undefined;
   /** Total size of the heap a period after the last collection, which frees memory in the background; 0 before the first. */
   #collectedTotal = 0;
+  /** True from a collection until the next observation. */
   #hasCollected = false;
   #timer: Timer | undefined;
 

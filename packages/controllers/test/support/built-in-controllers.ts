@@ -1,42 +1,25 @@
-import type { KubeObject } from '@oarlock/api/object';
 import { deployments, pods, replicaSets } from '@oarlock/api/resources';
 import type { Resource } from '@oarlock/api/resource';
 import { formatTime } from '@oarlock/api/values/time';
 import type { Deployment, ReplicaSet } from '@oarlock/api/types/apps-v1';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { builtin } from '@oarlock/controllers/builtin';
-import { PluginHost } from '@oarlock/kernel/plugin-host';
-import { Client, Events, Informers } from '@oarlock/spi/client';
-import { Cluster, Keys } from '@oarlock/spi/cluster';
-import { Controllers } from '@oarlock/spi/controller';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, type MemoryApi } from '@oarlock/testing/memory-api';
 import { afterEach, beforeEach } from 'vitest';
-import { facts, noKeys, runController } from './run-controller.ts';
+import { startControllers, type RunningController } from './run-controller.ts';
 
 export let clock: FakeClock;
 export let api: MemoryApi;
-let abort: AbortController;
 export let recordedEvents: { reason: string; message: string }[];
+let running: RunningController | undefined;
 
 /** Runs all built-in controllers on an in-memory API, as the controllers role does. */
 export async function start(): Promise<void> {
-  const host = new PluginHost({ clock });
-  const recorder = {
-    event: (_about: KubeObject, _type: string, reason: string, message: string) => {
-      recordedEvents.push({ reason, message });
-    },
-  };
-  host
-    .provide(Client, api.client())
-    .provide(Informers, api.informers)
-    .provide(Events, { recorder: () => recorder })
-    .provide(Cluster, facts)
-    .provide(Keys, noKeys);
-  for (const plugin of builtin) host.add({ plugin });
-  await host.start();
-  for (const controller of host.get(Controllers)) void runController(controller, { api, clock, signal: abort.signal });
-  await clock.settle();
+  running = await startControllers(
+    builtin.map((plugin) => ({ plugin })),
+    { clock, api: () => api, recorder: { event: (_about, _type, reason, message) => void recordedEvents.push({ reason, message }) } },
+  );
 }
 
 /** Each test of the calling file gets an empty API, whose controllers `start` runs. */
@@ -44,13 +27,10 @@ export function useBuiltInControllers(): void {
   beforeEach(() => {
     clock = new FakeClock();
     api = memoryApi({ clock });
-    abort = new AbortController();
     recordedEvents = [];
+    running = undefined;
   });
-  afterEach(async () => {
-    abort.abort();
-    await api.stop();
-  });
+  afterEach(() => running?.stop() ?? api.stop());
 }
 
 export const template = (image: string) => ({ metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'c', image }] } });

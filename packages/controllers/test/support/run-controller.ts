@@ -3,7 +3,7 @@ import { silentLogger } from '@oarlock/primitives/logger';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { noTracer } from '@oarlock/kernel/tracing';
-import { Client, Events, Informers } from '@oarlock/spi/client';
+import { Client, Events, Informers, type EventRecorder } from '@oarlock/spi/client';
 import { Cluster, Keys, type ClusterFacts, type ClusterKeys } from '@oarlock/spi/cluster';
 import { Controllers, type Controller } from '@oarlock/spi/controller';
 import { FakeClock } from '@oarlock/testing/fake-clock';
@@ -21,7 +21,7 @@ export const facts: ClusterFacts = {
   nodePortRange: { from: 30_000, to: 32_767 },
   version: 'v1.36.0',
 };
-export const noKeys: ClusterKeys = {
+const noKeys: ClusterKeys = {
   caBundle: 'CA',
   issue: () => Promise.reject(new Error('none')),
   sign: () => Promise.reject(new Error('none')),
@@ -43,22 +43,29 @@ export function runController(
   return new ControllerRunner({ controller, client: api.client(), clock, ...silent }).run(signal);
 }
 
-/** Starts controllers on an in-memory API with a fake clock. `seed` creates objects before they start. */
+/** Starts controllers on an in-memory API with a fake clock. `seed` creates objects before they start; Events go to `recorder`. */
 export async function startControllers(
   plugins: readonly { readonly plugin: Plugin; readonly config?: unknown }[],
   {
     seed,
     keys = noKeys,
+    clock = new FakeClock(),
+    recorder = { event: () => {} },
     api: createApi,
-  }: { readonly seed?: (api: MemoryApi) => void; readonly keys?: ClusterKeys; readonly api?: (clock: FakeClock) => MemoryApi } = {},
+  }: {
+    readonly seed?: (api: MemoryApi) => void;
+    readonly keys?: ClusterKeys;
+    readonly clock?: FakeClock;
+    readonly recorder?: EventRecorder;
+    readonly api?: (clock: FakeClock) => MemoryApi;
+  } = {},
 ): Promise<RunningController> {
-  const clock = new FakeClock();
   const api = createApi?.(clock) ?? memoryApi({ clock });
   seed?.(api);
   const host = new PluginHost({ clock })
     .provide(Client, api.client())
     .provide(Informers, api.informers)
-    .provide(Events, { recorder: () => ({ event: () => {} }) })
+    .provide(Events, { recorder: () => recorder })
     .provide(Cluster, facts)
     .provide(Keys, keys);
   for (const placement of plugins) host.add(placement);

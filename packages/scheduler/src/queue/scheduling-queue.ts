@@ -198,9 +198,7 @@ export class SchedulingQueue {
     this.#addToUnschedulablePods(podInfo, 'unschedulable');
   }
 
-  /**
-   * Moves the pods that an event may help, according to `preCheck` and to the queueing hints of the plugins that rejected them.
-   */
+  /** Moves the pods that an event may help, according to `preCheck` and to the queueing hints of the plugins that rejected them. */
   moveAllToActiveOrBackoffQueue(
     event: ClusterEvent,
     spanContext: SpanContext | undefined,

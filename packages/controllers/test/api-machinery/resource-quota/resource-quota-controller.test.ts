@@ -71,7 +71,7 @@ describe('ResourceQuota', () => {
     expect(status()?.used).toEqual({ [devices]: '2', 'count/resourceclaims.resource.k8s.io': '1' });
   });
 
-  it('counts devices as the extended resource of their DeviceClass, once for a pod and its claim', async () => {
+  it('counts the devices of a claim as the extended resource of their DeviceClass, unless the pod of the claim is charged for them', async () => {
     const client = running.api.client();
     running.api.seed(deviceClasses, { metadata: { name: 'gpu' }, spec: { extendedResourceName: 'example.com/gpu' } });
     const [extended, implicit] = ['requests.example.com/gpu', 'requests.deviceclass.resource.kubernetes.io/gpu'];
