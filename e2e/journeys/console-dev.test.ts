@@ -26,7 +26,7 @@ export default Controllers.plugin({
 });
 `;
 
-describe.skipIf(missing !== undefined)(`the console of oarlock dev${missing === undefined ? '' : ` (${missing})`}`, { retry: 0 }, () => {
+describe.skipIf(missing !== undefined)(`the console of oarlock dev${missing === undefined ? '' : ` (${missing})`}`, () => {
   const machine = Machine.use();
   let browser: Awaited<ReturnType<typeof launchBrowser>>;
   beforeAll(async () => {

@@ -50,7 +50,7 @@ describe.skipIf(reason !== undefined)(
         const rejected = await up(at(1), network, confDir);
         expect(await rejected.exit).toBe(1);
         expect(rejected.output).toContain(
-          `the CNI configuration ${file} belongs to another cluster, whose data directory is ${join(at(0).dataDir, 'plugins')}: `,
+          `the CNI configuration ${file} belongs to another cluster, whose plugins keep their data in ${join(at(0).dataDir, 'plugins')}: `,
         );
         expect(await readFile(file, 'utf8')).toBe(before);
         const second = await up(at(1), network, null);

@@ -23,8 +23,8 @@ interface Claimant {
 
 /**
  * The claim of a node on a directory of conflists, while its process runs. Processes in other network namespaces see it, because they share the file
- * system: the claim is a unix socket with a path, which answers with the data directory of the owner, and which the kernel closes when the process ends.
- * Each claim has a file of its own, so that removing the file of a process that has ended cannot remove another claim.
+ * system: the claim is a unix socket with a path, which answers where the plugins of the owner keep their data, and which the kernel closes when the
+ * process ends. Each claim has a file of its own, so that removing the file of a process that has ended cannot remove another claim.
  */
 export class ConflistClaim {
   readonly #server: Server;
@@ -134,5 +134,5 @@ async function answerAt(path: string): Promise<string | undefined> {
 
 async function rejection({ directory, file }: Pick<Conflist, 'directory' | 'file'>, owner: string): Promise<string> {
   const conflist = (await conflistOf(directory, owner)) ?? file;
-  return `the CNI configuration ${join(directory, conflist)} belongs to another cluster, whose data directory is ${owner}: container runtimes that read ${directory} would connect its pods to the network of this cluster. Set confDir of the network plugin to a directory of this cluster's container daemon, or to null if only runtime-oci or runtime-process run on this node`;
+  return `the CNI configuration ${join(directory, conflist)} belongs to another cluster, whose plugins keep their data in ${owner}: container runtimes that read ${directory} would connect its pods to the network of this cluster. Set confDir of the network plugin to a directory of this cluster's container daemon, or to null if only runtime-oci or runtime-process run on this node`;
 }

@@ -40,7 +40,7 @@ describe.skipIf(process.platform !== 'linux')('the claim of a directory of confl
     const claim = await take('one');
     await writeConflist(conflist('one'), { cniVersion: '1.0.0', name: 'a', plugins: [{ type: 'bridge' }] });
     await expect(take('two')).rejects.toThrow(
-      `the CNI configuration ${join(directory, '10-a.conflist')} belongs to another cluster, whose data directory is ${join(root, 'one', 'plugins')}: `,
+      `the CNI configuration ${join(directory, '10-a.conflist')} belongs to another cluster, whose plugins keep their data in ${join(root, 'one', 'plugins')}: `,
     );
     await claim.release();
     claims.length = 0;
@@ -61,7 +61,7 @@ describe.skipIf(process.platform !== 'linux')('the claim of a directory of confl
     await mkdir(directory);
     const child = spawn(process.execPath, ['-e', listener, join(directory, '.oarlock-owner-0')], { stdio: ['ignore', 'pipe', 'inherit'] });
     await once(child.stdout, 'data');
-    await expect(take('two')).rejects.toThrow('whose data directory is killed');
+    await expect(take('two')).rejects.toThrow('whose plugins keep their data in killed');
     child.kill('SIGKILL');
     await once(child, 'exit');
     for (let attempt = 0; attempt < 20; attempt += 1) {
