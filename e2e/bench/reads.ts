@@ -1,5 +1,6 @@
 // Processor time of the server for a GET of a ConfigMap, over HTTP/1.1 and HTTP/2. Reference of the same run: a TLS server of Node.js
-// that answers with the same bytes, over as many connections of the same kind. Blocks of requests to both alternate.
+// that answers with the same bytes, over as many connections of the same kind. Blocks of requests to both alternate. The token is that of a service account
+// with a Role, the client certificate that of an administrator.
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openRequest, readAnswer } from '../harness/api.ts';
