@@ -1,6 +1,8 @@
 import { Argument, Command, CommanderError, Option } from 'commander';
 import { oarlockVersion } from '@oarlock/cluster/process/version';
 import { exitCodes, describeError } from './common/command-error.ts';
+import { addCommandProgress } from './common/command-progress.ts';
+import { progress } from './common/progress.ts';
 import { hideToken } from './common/token-argument.ts';
 import {
   addNameOption,
@@ -54,6 +56,7 @@ export function program(): Command {
   addMachineCommands(root);
   addCompletionCommand(root);
   addNameOption(root);
+  addCommandProgress(root);
   overrideExit(root);
   return root;
 }
@@ -284,9 +287,11 @@ function addExplainCommands(root: Command): void {
 export async function main(): Promise<void> {
   hideToken();
   const finished = holdProcess();
+  process.once('exit', () => progress.stop());
   try {
     await program().parseAsync();
   } catch (error) {
+    progress.stop();
     if (error instanceof CommanderError) {
       process.exitCode = error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
     } else {
