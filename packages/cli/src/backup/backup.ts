@@ -13,7 +13,7 @@ import { systemClock } from '@oarlock/primitives/clock';
 import { adminAccess } from '../common/admin-access.ts';
 import { startTimeoutSeconds } from '../common/command-options.ts';
 import { openStoppedStorage } from '../common/stopped-storage.ts';
-import { progress } from '../common/progress.ts';
+import { progress } from '../common/progress/progress.ts';
 import { within } from '../common/within.ts';
 import { writeBackup, type BackedUpFile, type BackupLine } from './backup-file.ts';
 import { configuredKeyFiles } from './configured-keys.ts';

@@ -13,7 +13,7 @@ import { clusterFileOf, isStorageCertificate, keyDirectories } from './backup.ts
 import { isConfiguredKey, restoreConfiguredKey } from './configured-keys.ts';
 import { checkEncryption } from './check-encryption.ts';
 import { CommandError } from '../common/command-error.ts';
-import { progress } from '../common/progress.ts';
+import { progress } from '../common/progress/progress.ts';
 import { startTimeoutSeconds } from '../common/command-options.ts';
 import { openStoppedStorage } from '../common/stopped-storage.ts';
 

@@ -5,7 +5,7 @@ import { isStatus } from '@oarlock/api/status';
 import { systemClock } from '@oarlock/primitives/clock';
 import type { Identity } from '@oarlock/spi/authn';
 import { ApiServerTarget } from './api-server-target.ts';
-import { progress } from '../common/progress.ts';
+import { progress } from '../common/progress/progress.ts';
 import { ConsoleServer } from './console-server.ts';
 
 export interface ServeConsoleOptions {

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
 import { CommandError } from '../common/command-error.ts';
-import { progress } from '../common/progress.ts';
+import { progress } from '../common/progress/progress.ts';
 
 const timeoutMs = 60_000;
 

@@ -1,6 +1,6 @@
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { describe, expect, it } from 'vitest';
-import { Progress } from '../../src/common/progress.ts';
+import { Progress } from '../../../src/common/progress/progress.ts';
 
 /** A stream that records what is written to it. */
 class Screen {
@@ -40,7 +40,7 @@ describe('progress on a terminal', () => {
     expect(output.text).toHaveLength(length);
   });
 
-  it('makes room for other output of the process', async () => {
+  it('clears its line before other output of the process', async () => {
     const [clock, output, stdout] = [new FakeClock(), new Screen(true), new Screen(true)];
     const progress = new Progress({ output, others: [stdout], clock });
     progress.step('draining');
