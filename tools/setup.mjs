@@ -169,6 +169,7 @@ const components = [
   ['fish', '/usr/bin/fish'],
   ['prometheus', '/usr/bin/prometheus'],
   ['chromium', '/usr/bin/chromium'],
+  ['libnss3-tools', '/usr/bin/certutil'],
   ['python3-kubernetes', '/usr/lib/python3/dist-packages/kubernetes/__init__.py'],
 ];
 
