@@ -12,6 +12,7 @@ import { ParseError } from '@oarlock/api/values/parse-error';
 import { parseQuantity } from '@oarlock/api/values/quantity';
 import { parseTime } from '@oarlock/api/values/time';
 import { validateDefinition } from '@oarlock/apiserver/custom-resources/definition/validation';
+import { compileJsonPath } from '@oarlock/apiserver/custom-resources/internal/json-path';
 import { compilePattern } from '@oarlock/apiserver/custom-resources/schema/pattern';
 import { parseTarget } from '@oarlock/apiserver/http/path';
 import { parseAccept } from '@oarlock/apiserver/endpoints/negotiation/negotiation';
@@ -80,6 +81,12 @@ const definition = {
       },
     ],
   },
+};
+/** An object for JSON paths, with nested and wide values. */
+const nestedObject = {
+  ...pod,
+  status: { conditions: Array.from({ length: 50 }, (_, a) => ({ type: 'Ready', status: 'True', a })) },
+  a: { a: { a: { a: [[{ a: 1 }, { a: [1, 2, 3] }]] } } },
 };
 const definitionKind = { group: 'apiextensions.k8s.io', version: 'v1', kind: 'CustomResourceDefinition' };
 
@@ -216,6 +223,21 @@ export const targets: readonly FuzzTarget[] = [
     name: 'patterns of schemas',
     inputs: mutatedText('^[a-z]+(?:\\.[a-z]{1,5})*$', '(a+)+$', '\\p{L}{2,10}|[[:alpha:]]'),
     parse: (text) => compilePattern(text),
+    isRejection: never,
+  }),
+  target({
+    name: 'JSON paths',
+    inputs: mutatedText(
+      '.status.conditions[?(@.type=="Ready")].status',
+      "{$.metadata.annotations['example.com/a']}",
+      '.spec.containers[*].ports[-1:]..containerPort',
+      '..[?(@..a>=1.5)]',
+    ),
+    parse(text) {
+      const found = compileJsonPath(text)?.(nestedObject) ?? [];
+      if (found.length > 10_000) throw new Error('more values than the bound');
+      if (found.some((value) => typeof value === 'function' || value === Object.prototype)) throw new Error('an inherited property was read');
+    },
     isRejection: never,
   }),
   target({

@@ -13,8 +13,8 @@ import { admitCertificateSigningRequest } from './certificate-request.ts';
 import { changedLabels } from './node-labels.ts';
 import { admitIPBlock } from './ip-blocks.ts';
 import { admitPodEviction, admitPod, admitPodStatus, admitServiceAccountToken } from './pods.ts';
-import { admitStorageCapacity, admitVolumeSnapshot } from './volume-snapshots.ts';
-import { admitVolumeAttachment, admitPersistentVolumeClaim, admitPersistentVolume, admitVolumeSnapshotContent } from './volumes.ts';
+import { admitStorageCapacity, admitVolumeSnapshot, admitVolumeSnapshotContent } from './volume-snapshots.ts';
+import { admitVolumeAttachment, admitPersistentVolumeClaim, admitPersistentVolume } from './volumes.ts';
 
 const prefix = 'system:node:';
 const leaseNamespace = 'kube-node-lease';
@@ -164,7 +164,7 @@ function admitNodeRequest(
       return admitVolumeAttachment(node, request);
     case 'volumesnapshotcontents.snapshot.storage.k8s.io':
     case 'volumesnapshotcontents.snapshot.storage.k8s.io/status':
-      return admitVolumeSnapshotContent(node, request);
+      return admitVolumeSnapshotContent(client, node, request);
     case 'volumesnapshots.snapshot.storage.k8s.io':
     case 'volumesnapshots.snapshot.storage.k8s.io/status':
       return admitVolumeSnapshot(client, node, request);

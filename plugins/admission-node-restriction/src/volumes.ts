@@ -67,23 +67,3 @@ export function admitVolumeAttachment(node: string, { object, old }: AdmissionRe
   const { nodeName } = ((old ?? object) as VolumeAttachment | undefined)?.spec ?? {};
   return nodeName === node ? allow : deny(`node ${quoted(node)} can only write VolumeAttachments of its own`);
 }
-
-const snapshotSecretKeys = ['name', 'namespace'].map((end) => `snapshot.storage.kubernetes.io/deletion-secret-${end}`);
-
-/**
- * Admits writes of VolumeSnapshotContents that belong to the node. A content belongs to the node in its label; a pre-provisioned content belongs
- * to the node whose driver has the snapshot.
- */
-export function admitVolumeSnapshotContent(node: string, { operation, object, old }: AdmissionRequest): AdmissionDecision {
-  const secret = (content: KubeObject | undefined) => snapshotSecretKeys.map((key) => content?.metadata?.annotations?.[key] ?? '');
-  // a central snapshotter with its own permissions would read the Secret for the driver
-  if (operation !== 'DELETE' && !jsonEqual(secret(object), secret(old)))
-    return deny(`node ${quoted(node)} is not allowed to set the deletion secret of VolumeSnapshotContents`);
-  const by = (content: KubeObject | undefined) => content?.metadata?.labels?.['snapshot.storage.kubernetes.io/managed-by'];
-  if (operation === 'CREATE')
-    return by(object) === node ? allow : deny(`node ${quoted(node)} can only write VolumeSnapshotContents that it manages`);
-  const holder = by(old);
-  return (holder === node || holder === undefined) && (operation === 'DELETE' || by(object) === holder)
-    ? allow
-    : deny(`node ${quoted(node)} can only write VolumeSnapshotContents that it manages`);
-}

@@ -164,6 +164,19 @@ describe('a request over HTTP/1.1', () => {
     expect(server.pipeline.requests).toHaveLength(0);
   });
 
+  it.each([
+    ['', 400],
+    [' HTTP/0.9', 400],
+    [' HTTP/2.0', 505],
+    [' HTTP/1.2', 400],
+    [' http/1.1', 400],
+  ])('is answered and closed with the version %j', async (version, code) => {
+    await start();
+    const answer = await raw(server.port, server.keys.caBundle, `GET ${maps}${version}\r\nhost: x\r\n\r\n`);
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${code} `));
+    expect(server.pipeline.requests).toHaveLength(0);
+  });
+
   it('is never read from the rest of a body that is too large', async () => {
     await start();
     server.pipeline.object(configMap('a'));

@@ -85,28 +85,33 @@ async function sync(path: string): Promise<void> {
 const maxLineBytes = 16 * 1024 * 1024;
 const lineFeed = 0x0a;
 
-/** Yields the lines of a compressed file. @throws Error if a line is longer than `maxLineBytes`, or the file is not gzip */
-async function* linesOf(source: Readable): AsyncGenerator<string> {
-  const unzipped = source.pipe(createGunzip());
-  source.on('error', (error) => unzipped.destroy(error));
-  let parts: Buffer[] = [];
-  let bytes = 0;
+/** Yields the content of a compressed file. @throws Error if the file is not gzip */
+export async function* unzipped(source: Readable): AsyncGenerator<Buffer> {
+  const content = source.pipe(createGunzip());
+  source.on('error', (error) => content.destroy(error));
   try {
-    for await (const chunk of unzipped as AsyncIterable<Buffer>) {
-      let start = 0;
-      for (let end = chunk.indexOf(lineFeed); end >= 0; end = chunk.indexOf(lineFeed, start)) {
-        yield Buffer.concat([...parts, chunk.subarray(start, end)]).toString('utf8');
-        [parts, bytes, start] = [[], 0, end + 1];
-      }
-      if (start === chunk.length) continue;
-      parts.push(chunk.subarray(start));
-      bytes += chunk.length - start;
-      if (bytes > maxLineBytes) throw new Error(`a line is longer than ${maxLineBytes} bytes`);
-    }
-    if (bytes > 0) yield Buffer.concat(parts).toString('utf8');
+    yield* content as AsyncIterable<Buffer>;
   } finally {
     source.destroy();
   }
+}
+
+/** Yields the lines of a content. @throws Error if a line is longer than `maxLineBytes` */
+async function* linesOf(content: AsyncIterable<Buffer>): AsyncGenerator<string> {
+  let parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of content) {
+    let start = 0;
+    for (let end = chunk.indexOf(lineFeed); end >= 0; end = chunk.indexOf(lineFeed, start)) {
+      yield Buffer.concat([...parts, chunk.subarray(start, end)]).toString('utf8');
+      [parts, bytes, start] = [[], 0, end + 1];
+    }
+    if (start === chunk.length) continue;
+    parts.push(chunk.subarray(start));
+    bytes += chunk.length - start;
+    if (bytes > maxLineBytes) throw new Error(`a line is longer than ${maxLineBytes} bytes`);
+  }
+  if (bytes > 0) yield Buffer.concat(parts).toString('utf8');
 }
 
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
@@ -134,10 +139,13 @@ function parseLine(text: string): BackupLine {
 
 /** Reads a backup once to check that it is complete. @throws CommandError if it is incomplete, damaged or not a backup */
 export const checkBackup = (file: string): Promise<BackupHead & { readonly entries: number }> =>
-  checkBackupStream(createReadStream(file), file);
+  checkBackupContent(unzipped(createReadStream(file)), file);
 
-/** Checks a backup that is read from a stream; errors name `file`. @throws CommandError as `checkBackup` */
-export async function checkBackupStream(source: Readable, file: string): Promise<BackupHead & { readonly entries: number }> {
+/** Checks the uncompressed content of a backup; errors name `file`. @throws CommandError as `checkBackup` */
+export async function checkBackupContent(
+  content: AsyncIterable<Buffer>,
+  file: string,
+): Promise<BackupHead & { readonly entries: number }> {
   const invalid = (problem: string, cause?: unknown) => new CommandError(`${file} cannot be restored: ${problem}`, undefined, { cause });
   const hash = createHash('sha256');
   let head: BackupHead | undefined;
@@ -149,7 +157,7 @@ export async function checkBackupStream(source: Readable, file: string): Promise
     else if (!isFile(parseLine(line))) entries += 1;
   };
   try {
-    for await (const line of linesOf(source)) {
+    for await (const line of linesOf(content)) {
       if (last !== undefined) take(last);
       last = line;
     }
@@ -186,13 +194,13 @@ export async function checkBackupStream(source: Readable, file: string): Promise
 }
 
 /** Yields the files and entries of a backup that `checkBackup` accepted. */
-export const readBackup = (file: string): AsyncGenerator<BackupLine> => readBackupStream(createReadStream(file));
+export const readBackup = (file: string): AsyncGenerator<BackupLine> => readBackupContent(unzipped(createReadStream(file)));
 
-/** Yields the files and entries of a backup that `checkBackupStream` accepted: every line but the first and the last one. */
-export async function* readBackupStream(source: Readable): AsyncGenerator<BackupLine> {
+/** Yields the files and entries of a content that `checkBackupContent` accepted: every line but the first and the last one. */
+export async function* readBackupContent(content: AsyncIterable<Buffer>): AsyncGenerator<BackupLine> {
   let isFirst = true;
   let previous: string | undefined;
-  for await (const line of linesOf(source)) {
+  for await (const line of linesOf(content)) {
     if (previous !== undefined) yield parseLine(previous);
     previous = isFirst ? undefined : line;
     isFirst = false;

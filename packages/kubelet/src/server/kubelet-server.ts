@@ -248,6 +248,8 @@ export class KubeletServer {
 }
 
 function urlOf(request: IncomingMessage): URL {
+  // Node reads a request line without a version as HTTP/0.9
+  if (request.httpVersionMajor !== 1) throw new HttpError(request.httpVersionMajor === 0 ? 400 : 505, 'unsupported protocol version');
   try {
     return new URL(request.url ?? '/', 'https://kubelet');
   } catch (cause) {

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, symlink, writeFile, appendFile } from 'no
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { connect } from 'node:tls';
 import type { ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
 import { signLeaf } from '@oarlock/cluster/pki/certificate-writer';
 import { openKeys } from '@oarlock/cluster/pki/keys';
@@ -63,6 +64,17 @@ describe('KubeletServer', () => {
       );
       clientRequest.on('error', reject).end();
     });
+
+  it.each([
+    ['', 400],
+    [' HTTP/2.0', 505],
+  ])('rejects request lines with the version %j', async (version, code) => {
+    const socket = connect({ host: '127.0.0.1', port, ca: keys.caBundle, cert: client.certificate, key: client.key });
+    socket.end(`GET /pods${version}\r\n\r\n`);
+    let answer = '';
+    for await (const chunk of socket) answer += String(chunk);
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${code} `));
+  });
 
   it('rejects certificates of the front-proxy CA, whatever their names are', async () => {
     const [certificate, key] = await Promise.all(['crt', 'key'].map((end) => readFile(join(directory, `front-proxy-ca.${end}`), 'utf8')));

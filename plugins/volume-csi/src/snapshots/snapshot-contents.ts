@@ -13,6 +13,15 @@ import { nanosecondsOf } from './snapshot-status.ts';
 /** How often the driver is queried for a snapshot that is not ready yet. Milliseconds. */
 const askAgainMs = 1_000;
 
+/**
+ * Returns true if this node handles the content. If volumes belong to nodes, so do their snapshots: the label names the node, also of a content that
+ * an administrator has written, as for upstream's external-snapshotter with `--node-deployment`.
+ */
+export function handlesContent({ metadata }: VolumeSnapshotContent, { driver, nodeName }: SidecarOptions): boolean {
+  if (driver.node.accessibleTopology === undefined || driver.config.central) return true;
+  return metadata?.labels?.[notes.managedBy] === nodeName;
+}
+
 /** Creates the snapshots of VolumeSnapshotContents in the driver, and deletes the snapshots with their VolumeSnapshotContents. */
 export class ContentSync {
   readonly #options: SidecarOptions;
@@ -29,7 +38,7 @@ export class ContentSync {
     const { client, driver, recorder, clock } = this.#options;
     if (this.#caches.contents.get(name) === undefined) return;
     const content = await client.get(snapshotContents, { name }).catch(ignoreNotFound);
-    if (content?.spec.driver !== driver.name || !this.#isHere(content)) return;
+    if (content?.spec.driver !== driver.name || !handlesContent(content, this.#options)) return;
     try {
       if (content.metadata?.deletionTimestamp !== undefined) await this.#remove(content);
       // the driver takes a snapshot of a group with the group
@@ -53,14 +62,6 @@ export class ContentSync {
           .catch(ignoreNotFound);
       throw error;
     }
-  }
-
-  /** Returns true if this node handles the content. If volumes belong to nodes, so do their snapshots; every node looks for pre-provisioned snapshots. */
-  #isHere({ metadata, spec }: VolumeSnapshotContent): boolean {
-    const { driver, nodeName } = this.#options;
-    const by = metadata?.labels?.[notes.managedBy];
-    if (driver.node.accessibleTopology === undefined || driver.config.central) return true;
-    return by === undefined ? spec.source.snapshotHandle !== undefined : by === nodeName;
   }
 
   async #make(content: VolumeSnapshotContent): Promise<void> {

@@ -16,6 +16,7 @@ import {
 import { finalizers, ignoreNotFound, notes, setFinalizers } from '../snapshot-api/snapshot-names.ts';
 import { groupKeyOf } from '../snapshot-api/group-names.ts';
 import type { SnapshotCaches } from './snapshot-caches.ts';
+import { handlesContent } from './snapshot-contents.ts';
 import { SnapshotRelease } from './snapshot-release.ts';
 import { same, SnapshotProblem } from './snapshot-status.ts';
 
@@ -125,7 +126,7 @@ export class SnapshotSync {
     const { namespace = '', name = '', uid = '' } = snapshot.metadata ?? {};
     const content = await client.get(snapshotContents, { name: contentName }).catch(ignoreNotFound);
     // the driver of the snapshot cannot be determined, so every instance waits
-    if (content === undefined || content.spec.driver !== driver.name) return;
+    if (content?.spec.driver !== driver.name || !handlesContent(content, this.#options)) return;
     const { volumeSnapshotRef: ref, source } = content.spec;
     if (source.snapshotHandle === undefined)
       throw new SnapshotProblem(

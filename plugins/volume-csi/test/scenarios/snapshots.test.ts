@@ -85,7 +85,7 @@ describe('snapshots', () => {
     expect(await stored()).toHaveLength(2);
     // as an administrator restores it
     await world.api.client().create(snapshotContents, {
-      metadata: { name: 'brought' },
+      metadata: { name: 'brought', labels: { 'snapshot.storage.kubernetes.io/managed-by': 'here' } },
       spec: { driver: driverName, deletionPolicy: 'Delete', source: { snapshotHandle: handle }, volumeSnapshotRef: { ...name } },
     });
     await take({ volumeSnapshotContentName: 'brought' });

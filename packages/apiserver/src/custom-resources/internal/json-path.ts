@@ -1,13 +1,16 @@
 import { isObject } from '@oarlock/api/json/json';
 
 /** The values that an evaluation may still visit. */
-interface Budget {
+export interface JsonPathBudget {
   left: number;
 }
-type Step = (values: readonly unknown[], budget: Budget) => readonly unknown[];
+type Step = (values: readonly unknown[], budget: JsonPathBudget) => readonly unknown[];
 
-/** The compiled jsonPath of a printer column, such as `.status.conditions[?(@.type=="Ready")].status`. Returns all matching values. */
-export type JsonPath = (object: unknown) => readonly unknown[];
+/**
+ * The compiled jsonPath of a printer column, such as `.status.conditions[?(@.type=="Ready")].status`. Returns all matching values. The visited values
+ * are subtracted from `shared`, which several paths may have in common.
+ */
+export type JsonPath = (object: unknown, shared?: JsonPathBudget) => readonly unknown[];
 
 /** The maximum number of values of a step. */
 const maxValues = 10_000;
@@ -16,11 +19,18 @@ const maxVisits = 100_000;
 
 /**
  * Compiles the subset of kubectl's JSONPath that printer columns use: names, indexes, slices, wildcards, recursive descent and filters.
- * Returns undefined if the path is invalid. An evaluation beyond its bounds has the values up to there.
+ * Returns undefined if the path is invalid. An evaluation beyond its bounds has the values up to there, or none.
  */
 export function compileJsonPath(source: string): JsonPath | undefined {
   const evaluate = compile(source);
-  return evaluate && ((object) => evaluate([object], { left: maxVisits }));
+  if (evaluate === undefined) return undefined;
+  return (object, shared = { left: maxVisits }) => {
+    const visits = Math.min(maxVisits, shared.left);
+    const budget = { left: visits };
+    const values = evaluate([object], budget);
+    shared.left -= visits - budget.left;
+    return values;
+  };
 }
 
 function compile(source: string): Step | undefined {
@@ -37,6 +47,8 @@ function compile(source: string): Step | undefined {
     let values = start;
     for (const step of steps) {
       if (values.length === 0) break;
+      if (budget.left <= 0) return [];
+      budget.left -= 1;
       values = step(values, budget);
     }
     return values;
@@ -79,13 +91,13 @@ function readStep(text: string): ParsedStep | undefined {
 
 const member =
   (name: string): Step =>
-  (values) =>
-    values.flatMap((value) => (isObject(value) && Object.hasOwn(value, name) ? [value[name]] : []));
+  (values, budget) =>
+    collect(values, budget, (value) => (isObject(value) && Object.hasOwn(value, name) ? [value[name]] : []));
 
 const index =
   (at: number): Step =>
-  (values) =>
-    values.flatMap((value) => (Array.isArray(value) && value.at(at) !== undefined ? [value.at(at) as unknown] : []));
+  (values, budget) =>
+    collect(values, budget, (value) => (Array.isArray(value) && value.at(at) !== undefined ? [value.at(at) as unknown] : []));
 
 const range =
   (from: string, to: string, by: number): Step =>
@@ -97,7 +109,7 @@ const range =
 const allChildren: Step = (values, budget) => collect(values, budget, children);
 
 /** Returns the values to which each value leads, within the bounds. */
-function collect(values: readonly unknown[], budget: Budget, of: (value: unknown) => readonly unknown[]): readonly unknown[] {
+function collect(values: readonly unknown[], budget: JsonPathBudget, of: (value: unknown) => readonly unknown[]): readonly unknown[] {
   const found: unknown[] = [];
   for (const value of values) {
     if (found.length >= maxValues || budget.left <= 0) break;
@@ -128,16 +140,16 @@ const descend =
     return found;
   };
 
-type Operand = (item: unknown, budget: Budget) => readonly unknown[];
+type Operand = (item: unknown, budget: JsonPathBudget) => readonly unknown[];
 
-function readFilter(text: string): ((item: unknown, budget: Budget) => boolean) | undefined {
-  const found = /^(.+?)\s*(==|!=|<=|>=|<|>)\s*(.+)$/.exec(text);
+function readFilter(text: string): ((item: unknown, budget: JsonPathBudget) => boolean) | undefined {
+  const found = /==|!=|<=|>=|<|>/.exec(text);
   if (found === null) {
     const operand = readOperand(text);
     return operand && ((item, budget) => operand(item, budget).length > 0);
   }
-  const [left, right] = [readOperand(found[1] ?? ''), readOperand(found[3] ?? '')];
-  const operator = found[2] ?? '';
+  const [operator] = found;
+  const [left, right] = [readOperand(text.slice(0, found.index).trim()), readOperand(text.slice(found.index + operator.length).trim())];
   if (left === undefined || right === undefined) return undefined;
   return (item, budget) => {
     const [a, b] = [left(item, budget), right(item, budget)];

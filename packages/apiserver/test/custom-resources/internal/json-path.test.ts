@@ -60,6 +60,25 @@ describe('the bounds of an evaluation', () => {
     },
   );
 
+  it.each([
+    ['many steps', `..a${'.a'.repeat(9000)}`],
+    ['many names in brackets', `..a${"['a']".repeat(9000)}`],
+    ['many steps of a filter', `.a[?(@${'[0:]'.repeat(5000)}==1)]`],
+    ['many spaces in a filter', `[?(@.a${' '.repeat(60_000)}x)]`],
+  ])('hold for %s', (_, path) => {
+    const before = process.cpuUsage();
+    for (const object of [nested(9000), wide]) expect(compileJsonPath(path)?.(object) ?? []).toEqual([]);
+    const { user, system } = process.cpuUsage(before);
+    expect((user + system) / 1000).toBeLessThan(500);
+  });
+
+  it('count for all paths of a row together', () => {
+    const shared = { left: 1000 };
+    expect(compileJsonPath('.a[*].a')?.(wide, shared).length).toBeLessThan(1000);
+    expect(shared.left).toBeLessThanOrEqual(0);
+    expect(compileJsonPath('.a')?.(wide, shared)).toEqual([]);
+  });
+
   it('let a descent find the members of a whole object in order', () => {
     const object = { b: { a: 1 }, c: [{ a: 2 }, { d: { a: { a: 3 } } }], a: 4 };
     expect(compileJsonPath('..a')?.(object)).toEqual([4, 1, 2, { a: 3 }, 3]);

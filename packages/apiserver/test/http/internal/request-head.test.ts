@@ -12,6 +12,8 @@ it.each([
   [['X-Host'], '1.1', 400],
   [['Host', 'host'], '1.1', 400],
   [['Host', 'Host'], '1.0', 400],
+  [[], '0.9', 400],
+  [['Host'], '2.0', 505],
 ])('%j of HTTP/%s: %s', (names, version, expected) => {
   expect(fault(names, version)).toBe(expected);
 });
