@@ -25,14 +25,46 @@ export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): vo
       for (const name of kubelet.agents.keys()) this.set({ node: name }, 1);
     },
   });
+  measurePods(kubelet, registers);
+  countPatches(kubelet, registers);
+  countImageRequests(kubelet, registers);
+  measureStarts(kubelet, registers);
+  if (kubelet.credentialProviders !== undefined) measureCredentialProviders(kubelet.credentialProviders, registers);
+  if (kubelet.imagePullManager !== undefined) measurePullRecords(kubelet.imagePullManager, registers);
+}
+
+interface PodCounts {
+  readonly runningPods: number;
+  readonly containersByState: ReadonlyMap<string, number>;
+  readonly activePods: Readonly<Record<'true' | 'false', number>>;
+}
+
+/** Counts in one pass: with tens of thousands of pods, each pass waits for their memory. */
+function countPods(kubelet: Kubelet): PodCounts {
+  let runningPods = 0;
+  const containersByState = new Map<string, number>();
+  const activePods = { true: 0, false: 0 };
+  for (const { stage, record, state } of podWorkersOf(kubelet)) {
+    if (state.readySandbox) runningPods += 1;
+    for (const container of state.containers) containersByState.set(container.state, (containersByState.get(container.state) ?? 0) + 1);
+    if (stage !== 'finished') activePods[isStatic(record.pod) ? 'true' : 'false'] += 1;
+  }
+  return { runningPods, containersByState, activePods };
+}
+
+function measurePods(kubelet: Kubelet, registers: Registry[]): void {
+  let counted: PodCounts | undefined;
+  // a scrape collects all metrics in one turn, and they share one count
+  const counts = (): PodCounts => {
+    if (counted === undefined) queueMicrotask(() => (counted = undefined));
+    return (counted ??= countPods(kubelet));
+  };
   new Gauge({
     name: 'kubelet_running_pods',
     help: 'Number of pods that have a running pod sandbox',
     registers,
     collect() {
-      let running = 0;
-      for (const { state } of podWorkersOf(kubelet)) if (state.readySandbox) running += 1;
-      this.set(running);
+      this.set(counts().runningPods);
     },
   });
   new Gauge({
@@ -42,8 +74,7 @@ export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): vo
     labelNames: ['container_state'],
     collect() {
       this.reset();
-      for (const { state } of podWorkersOf(kubelet))
-        for (const container of state.containers) this.inc({ container_state: container.state.toLowerCase() });
+      for (const [state, count] of counts().containersByState) this.set({ container_state: state.toLowerCase() }, count);
     },
   });
   new Gauge({
@@ -52,16 +83,9 @@ export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): vo
     registers,
     labelNames: ['static'],
     collect() {
-      const counts = { true: 0, false: 0 };
-      for (const { stage, record } of podWorkersOf(kubelet)) if (stage !== 'finished') counts[isStatic(record.pod) ? 'true' : 'false'] += 1;
-      for (const [label, count] of Object.entries(counts)) this.set({ static: label }, count);
+      for (const [label, count] of Object.entries(counts().activePods)) this.set({ static: label }, count);
     },
   });
-  countPatches(kubelet, registers);
-  countImageRequests(kubelet, registers);
-  measureStarts(kubelet, registers);
-  if (kubelet.credentialProviders !== undefined) measureCredentialProviders(kubelet.credentialProviders, registers);
-  if (kubelet.imagePullManager !== undefined) measurePullRecords(kubelet.imagePullManager, registers);
 }
 
 function countImageRequests(kubelet: Kubelet, registers: Registry[]): void {
