@@ -3,6 +3,16 @@ import type { ValidationRule } from '../rule-samples.ts';
 /** Rules of pods and of their volumes. */
 export const podRules: readonly ValidationRule[] = [
   {
+    rule: 'core.validateOverhead: a bad resource name and a negative quantity',
+    kind: 'Pod',
+    fields: { spec: { overhead: { 'a/b/c': '1', cpu: '-1' } } },
+    errors: [
+      'spec.overhead.limits[a/b/c]: Invalid value: "a/b/c": a valid label key must consist of alphanumeric characters…',
+      'spec.overhead.limits[a/b/c]: Invalid value: "a/b/c": doesn\'t follow extended resource name standard',
+      'spec.overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+    ],
+  },
+  {
     rule: 'core.validateVolumeSource: two sources',
     kind: 'Pod',
     fields: { spec: { volumes: [{ name: 'v', hostPath: { path: '/a' }, nfs: { server: 's', path: '/b' } }] } },
