@@ -352,13 +352,24 @@ export const podRules: readonly ValidationRule[] = [
     errors: ['spec.hostAliases[0].ip: Invalid value: "010.0.0.1": must not have leading 0s'],
   },
   {
-    rule: 'core.validateInitContainers: a resize policy',
+    rule: 'core.validateInitContainers: a resize policy that restarts the container',
     kind: 'Pod',
     fields: {
-      spec: { initContainers: [{ name: 'd', image: 'i', resizePolicy: [{ resourceName: 'cpu', restartPolicy: 'NotRequired' }] }] },
+      spec: {
+        initContainers: [
+          {
+            name: 'd',
+            image: 'i',
+            resizePolicy: [
+              { resourceName: 'cpu', restartPolicy: 'NotRequired' },
+              { resourceName: 'memory', restartPolicy: 'RestartContainer' },
+            ],
+          },
+        ],
+      },
     },
     errors: [
-      'spec.initContainers[0].resizePolicy: Invalid value: [{"resourceName":"cpu","restartPolicy":"NotRequired"}]: must not be set for init containers',
+      'spec.initContainers[0].resizePolicy[1].restartPolicy: Invalid value: "RestartContainer": must not be set to \'RestartContainer\' for non-sidecar initContainers',
     ],
   },
   {
