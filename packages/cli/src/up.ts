@@ -17,6 +17,7 @@ import { CommandError, describeError, exitCodes } from './common/command-error.t
 import { withoutToken } from './common/token-argument.ts';
 import { adminLink } from './console/console-link.ts';
 import { betterComposition } from './nodes/rootless/better-composition.ts';
+import { enterDelegatedScope } from './nodes/delegated-scope.ts';
 import { fileInside, insideVariable, sendPublishedPorts } from './nodes/rootless/inside-node.ts';
 import { progress } from './common/progress/progress.ts';
 import { readyMessage } from './common/ready-message.ts';
@@ -76,6 +77,7 @@ async function upHere(options: UpOptions): Promise<void> {
   setFlagsFromString('--no-incremental-marking-task');
   const roles = parseRoles(options.roles);
   const dataDir = resolve(options.dataDir);
+  if (process.env[insideVariable] === undefined && (roles ?? ['kubelet']).includes('kubelet')) await enterDelegatedScope();
   const named = await clusterFileFor(options);
   const file = options.name === undefined ? named : { ...named, name: options.name };
   const inside = process.env[insideVariable];

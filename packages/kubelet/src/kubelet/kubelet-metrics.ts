@@ -106,22 +106,29 @@ function countImageRequests(kubelet: Kubelet, registers: Registry[]): void {
 
 function measurePullRecords(manager: ImagePullManager, registers: Registry[]): void {
   const named = (name: string) => `kubelet_imagemanager_${name}`;
-  new Gauge({
-    name: named('ondisk_pullintents'),
-    help: 'Number of ImagePullIntents stored on disk.',
-    registers,
-    collect() {
-      this.set(manager.intentCount);
-    },
-  });
-  new Gauge({
-    name: named('ondisk_pulledrecords'),
-    help: 'Number of ImagePulledRecords stored on disk.',
-    registers,
-    collect() {
-      this.set(manager.pulledRecordCount);
-    },
-  });
+  const gauges: readonly (readonly [name: string, help: string, value: () => number])[] = [
+    ['ondisk_pullintents', 'Number of ImagePullIntents stored on disk.', () => manager.intentCount],
+    ['ondisk_pulledrecords', 'Number of ImagePulledRecords stored on disk.', () => manager.pulledRecordCount],
+    [
+      'inmemory_pullintents_usage_percent',
+      'The ImagePullIntents in-memory cache usage in percent.',
+      () => manager.cacheUsagePercent.intents,
+    ],
+    [
+      'inmemory_pulledrecords_usage_percent',
+      'The ImagePulledRecords in-memory cache usage in percent.',
+      () => manager.cacheUsagePercent.pulledRecords,
+    ],
+  ];
+  for (const [name, help, value] of gauges)
+    new Gauge({
+      name: named(name),
+      help,
+      registers,
+      collect() {
+        this.set(value());
+      },
+    });
   const checks = new Counter({
     name: named('image_mustpull_checks_total'),
     help: 'Counter for how many times kubelet checked whether credentials need to be re-verified to access an image',

@@ -72,6 +72,8 @@ describe('kubelet metrics', () => {
     expect(text).toContain('kubelet_imagemanager_image_mustpull_checks_total{result="credentialRecordFound"} 1');
     expect(text).toContain('kubelet_imagemanager_ondisk_pulledrecords 1');
     expect(text).toContain('kubelet_imagemanager_ondisk_pullintents 0');
+    expect(text).toContain('kubelet_imagemanager_inmemory_pullintents_usage_percent 0');
+    expect(text).toContain('kubelet_imagemanager_inmemory_pulledrecords_usage_percent 0');
     const requests = (present: boolean, pull: boolean) =>
       `kubelet_image_manager_ensure_image_requests_total{pull_policy="ifnotpresent",present_locally="${present}",pull_required="${pull}"} 1`;
     expect(text).toContain(requests(false, true));
