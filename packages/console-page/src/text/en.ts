@@ -278,7 +278,6 @@ export const text = {
       memory: 'Allocatable memory',
       unschedulable: 'Unschedulable (cordoned)',
     },
-    undo: 'Undo',
     undoNode: (node: string) => `Leave node ${node} as it is`,
     cpu: 'CPU request of the first container',
     memory: 'Memory request of the first container',

@@ -10,6 +10,7 @@ export const commandSteps: Readonly<Record<string, string>> = {
   down: 'stopping the cluster',
   status: 'reading the state of the cluster',
   kubeconfig: 'reading the kubeconfig',
+  top: apiServer,
   console: apiServer,
   backup: 'opening the storage',
   restore: 'reading the backup',
@@ -51,7 +52,7 @@ export const commandSteps: Readonly<Record<string, string>> = {
 };
 
 /** Commands that show what they do themselves, or that do nothing which takes time. */
-export const commandsWithoutProgress: ReadonlySet<string> = new Set(['top', 'dev', 'version', 'completion']);
+export const commandsWithoutProgress: ReadonlySet<string> = new Set(['dev', 'version', 'completion']);
 
 /** Returns the words of a command after the program, such as `etcd snapshot save`. */
 export function commandWords(command: Command): string {

@@ -81,7 +81,7 @@ export class Progress {
     const seconds = Math.floor((this.#clock.monotonic() - this.#began) / 1000);
     const detail = this.#detail === '' ? '' : `: ${this.#detail}`;
     const line = `${frames[this.#frame]} ${printable(`${this.#step}${detail}`)} (${seconds} s)`;
-    this.#writeLine(line.slice(0, (this.#output.columns ?? 80) - 1));
+    this.#writeLine(line.slice(0, (this.#output.columns || 80) - 1));
   }
 
   #writeLine: (line: string) => void = () => undefined;

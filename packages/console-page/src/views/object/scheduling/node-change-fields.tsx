@@ -49,8 +49,8 @@ export function NodeChangeFields({ change, onChange, onUndo }: NodeChangeFieldsP
             </label>
           </>
         )}
-        <button type="button" onClick={onUndo} aria-label={text.scheduling.undoNode(name)}>
-          {text.scheduling.undo}
+        <button type="button" onClick={onUndo}>
+          {text.scheduling.undoNode(name)}
         </button>
       </div>
     </fieldset>
