@@ -12,7 +12,7 @@ const usage = `npm run ha -- [--rounds N] [--seconds N] [--seed N] [--certificat
   --seed N     seed of the faults and of the requests; default 36
   --certificates  only the renewal of certificates that live ten minutes; takes a quarter of an hour
   --clock      only a server whose clock jumps, by faketime; takes two minutes
-  --disk       only full and slow disks of storage-embedded and of a member of etcd; needs root
+  --disk       only full, failing and slow disks of storage-embedded and of a member of etcd; needs root
   --upgrade    only the upgrade of three servers and three nodes from another commit, one by one under load, and the rollback
   --from COMMIT  the commit of --upgrade, which is built once below .reports; default: ${beforeSharedKeys}, the last one without shared keys of servers`;
 const args = argumentsOf(usage, {

@@ -169,6 +169,7 @@ const components = [
   ['fish', '/usr/bin/fish'],
   ['prometheus', '/usr/bin/prometheus'],
   ['chromium', '/usr/bin/chromium'],
+  ['libnss3-tools', '/usr/bin/certutil'],
   ['python3-kubernetes', '/usr/lib/python3/dist-packages/kubernetes/__init__.py'],
 ];
 
@@ -204,6 +205,40 @@ async function installComponents() {
   );
 }
 
+/**
+ * The next minor version of etcd: the release of Debian that has it, and where its programs are put. Tests upgrade members to it; it is never installed,
+ * because the package would replace the installed version.
+ */
+const nextEtcd = { codename: 'trixie', directory: join(root, '.reports', 'next-etcd') };
+
+/** Downloads the next minor version of etcd with the package lists of its release, which the lists of this machine do not have. */
+async function downloadNextEtcd() {
+  const { codename, directory } = nextEtcd;
+  if (existsSync(join(directory, 'usr', 'bin', 'etcd')) || !existsSync('/usr/bin/apt-get') || process.getuid?.() !== 0) return;
+  const format = '$(LABEL) $(CODENAME) $(REPO_URI)';
+  const { output } = await run('apt-get', ['indextargets', '--format', format, 'Created-By: Packages', 'Component: main']);
+  const repository = /^Debian (?!\S+-)\S+ (\S+)$/m.exec(output)?.[1];
+  if (repository === undefined || output.includes(`Debian ${codename} `)) return;
+  const work = join(directory, 'apt');
+  mkdirSync(join(work, 'lists', 'partial'), { recursive: true });
+  writeFileSync(join(work, 'sources.list'), `deb ${repository} ${codename} main\n`);
+  writeFileSync(join(work, 'status'), '');
+  const places = {
+    'Dir::Etc::sourcelist': join(work, 'sources.list'),
+    'Dir::Etc::sourceparts': '-',
+    'Dir::State::lists': join(work, 'lists'),
+    'Dir::State::status': join(work, 'status'),
+    'Dir::Cache': work,
+    'APT::Sandbox::User': 'root',
+  };
+  const options = Object.entries(places).flatMap(([name, value]) => ['-o', `${name}=${value}`]);
+  const script = `apt-get -qq "$@" update && apt-get -qq "$@" download etcd-server etcd-client && for file in *.deb; do dpkg -x "$file" '${directory}' || exit; done`;
+  console.log(`• Downloading etcd of Debian ${codename} ...`);
+  const { code, output: messages } = await run('sh', ['-c', script, 'sh', ...options], { cwd: work, timeoutMs: 5 * 60_000 });
+  rmSync(work, { recursive: true });
+  if (code !== 0) console.log(`• Tests of an upgrade of etcd will be skipped: its next version cannot be downloaded. ${messages.trim()}`);
+}
+
 /** Prepares the checkout. A second process waits for the first, and then finds most of its work done. */
 export async function setup({ system = false } = {}) {
   checkNode();
@@ -223,6 +258,7 @@ async function setupUnlocked(system) {
     // tests make the single file where no registry can be reached
     await installPackages('Installing the npm packages of the single file', join(root, 'packaging', 'single-file'));
     await installComponents();
+    await downloadNextEtcd();
   }
   await build();
 }

@@ -16,7 +16,7 @@ import { median, print } from './support/statistics.ts';
 const objects = 1000;
 const connections = 16;
 const blocks = Number(process.env['OARLOCK_BENCH_BLOCKS'] ?? 9);
-const [warmUp, perBlock] = [10_000, 6000];
+const [warmUp, perBlock] = [10_000, 20_000];
 const path = '/api/v1/namespaces/default/configmaps';
 const pathOf = (index: number) => `${path}/load-${index % objects}`;
 

@@ -1,18 +1,19 @@
 import { existsSync } from 'node:fs';
-import { mkdir, open, readFile, rm, rmdir, stat, truncate, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { copyFile, mkdir, open, readFile, rm, rmdir, stat, truncate, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Cluster } from '../harness/cluster.ts';
 import { componentMissing } from '../harness/component-availability.ts';
 import { Machine } from '../harness/machine.ts';
-import { freePort, mustRun, processesBelow } from '../harness/programs.ts';
+import { endProcessesBelow, freePort, mustRun, processesBelow, runProgram } from '../harness/programs.ts';
 import { seed, seeded } from '../harness/random.ts';
 import { until, untilValue } from '../harness/until.ts';
 import { checkHistory } from './checker/check-history.ts';
 import { HistoryRecorder } from './support/history-recorder.ts';
 
 const onRequest = process.env['OARLOCK_HA_DISK'] === undefined ? 'on request: npm run ha -- --disk' : undefined;
-const missing = onRequest ?? componentMissing.etcd() ?? (process.getuid?.() === 0 ? undefined : 'needs root');
+const notHere = componentMissing.etcd() ?? (process.getuid?.() === 0 ? undefined : 'needs root');
+const missing = onRequest ?? notHere;
 const throttles = '/sys/fs/cgroup/blkio';
 /** The device mapper's delay target would slow other kernels down; this one limits the writes of a control group of version 1. */
 const noThrottle = existsSync(join(throttles, 'blkio.throttle.write_iops_device')) ? undefined : 'the kernel has no blkio control group';
@@ -32,7 +33,10 @@ async function startOn(mount: string, storage: keyof typeof storages) {
   const spec = { roles: ['apiserver', 'controllers'], server: { address: '127.0.0.1' }, storage: await storages[storage]() };
   const cluster = await machine.cluster({ dir: join(mount, 'cluster'), spec });
   await cluster.kubectl.run(['create', 'namespace', 'ha']);
-  const recorder = new HistoryRecorder([cluster.kubeconfig, cluster.kubeconfig], { namespace: 'ha', random: seeded(seed) });
+  // a copy, which clients can read while the disk fails
+  const kubeconfig = machine.path('kubeconfig');
+  await copyFile(cluster.kubeconfig, kubeconfig);
+  const recorder = new HistoryRecorder([kubeconfig, kubeconfig], { namespace: 'ha', random: seeded(seed) });
   recorder.useKeys(['first']);
   await recorder.start(3);
   const untilWritten = async (what: string, writes = 30) => {
@@ -93,6 +97,51 @@ describe.skipIf(missing !== undefined)(title('a full disk', missing), () => {
     await cluster.up();
     await untilWritten('after-a-restart');
     await expectNothingLost(`${storage} on a full disk`, recorder);
+  });
+});
+
+const shutDown = `import fcntl, os, struct, sys
+fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))`;
+const failures = {
+  'is read-only after an error': async (mount: string) => {
+    const device = (await mustRun('findmnt', ['-no', 'SOURCE', mount])).trim();
+    await writeFile(join('/sys/fs/ext4', basename(device), 'trigger_fs_error'), '1');
+  },
+  // EXT4_IOC_SHUTDOWN without a flush of the journal: all that has not been synchronized is lost, and every access fails with EIO
+  'fails every access': (mount: string) => mustRun('python3', ['-c', shutDown, mount]),
+} as const;
+
+describe.skipIf(notHere !== undefined)(title('a failing disk', notHere), () => {
+  const cases = (Object.keys(failures) as (keyof typeof failures)[]).flatMap((failure) =>
+    (Object.keys(storages) as (keyof typeof storages)[])
+      // the keys, which another test does not cover, are the same for all storages
+      .filter((storage) => onRequest === undefined || storage === 'storage-embedded')
+      .map((storage) => ({ storage, failure })),
+  );
+  it.each(cases)('of $storage that $failure loses no acknowledged write', async ({ storage, failure }) => {
+    const [image, mount] = [machine.path('image'), machine.path('failing')];
+    await writeFile(image, '');
+    await truncate(image, 600 * 1024 * 1024);
+    await mustRun('mkfs.ext4', ['-q', '-F', image]);
+    await mkdir(mount);
+    const mountAgain = () => mustRun('mount', ['-o', 'loop,errors=remount-ro', image, mount]);
+    await mountAgain();
+    machine.undo('mount', () => mustRun('umount', ['--lazy', mount]));
+    const { cluster, recorder, untilWritten } = await startOn(mount, storage);
+    // the administrator's file; the server synchronizes its own
+    await mustRun('sync', [join(cluster.dir, 'cluster.yaml'), cluster.dir, mount]);
+    await failures[failure](mount);
+    let failed = 0;
+    await until('a write fails', async () => (await create(cluster, `unwritten-${(failed += 1)}`)).status >= 500);
+    await until('the server is not ready', async () => (await cluster.api.call('GET', '/readyz')).status === 500);
+    await cluster.kill9();
+    await endProcessesBelow(cluster.dir);
+    await mustRun('umount', [mount]);
+    await runProgram('e2fsck', ['-fy', image]);
+    await mountAgain();
+    await cluster.up();
+    await untilWritten('after-the-repair');
+    await expectNothingLost(`${storage} on a disk that ${failure}`, recorder);
   });
 });
 

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { readFile, rm, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -8,7 +10,7 @@ import type { Cluster } from '../harness/cluster.ts';
 import { hello } from '../harness/hello.ts';
 import { Machine, everythingIsNeeded } from '../harness/machine.ts';
 import { runOarlock } from '../harness/oarlock.ts';
-import { mustRun } from '../harness/programs.ts';
+import { freePort, mustRun } from '../harness/programs.ts';
 import { until, untilValue } from '../harness/until.ts';
 import { joinNode, serverAt, startThreeServers, type JoinedNode, type ThreeServers } from './support/three-servers.ts';
 
@@ -25,7 +27,9 @@ interface ClusterStatus {
   readonly nodes: readonly { readonly name: string; readonly status: string; readonly certificateExpiresAt?: string }[];
   readonly certificates: readonly { readonly name: string }[];
 }
+const balancerPort = await freePort();
 const nodeSpec = {
+  apiServerBalancer: { port: balancerPort },
   runtimes: ['runtime-process'],
   network: 'network-host',
   proxy: 'proxy-userspace',
@@ -94,6 +98,9 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
         () => readyOf(watcher),
         (status) => status === 'True',
       );
+      const program = connect(balancerPort, '127.0.0.1');
+      await until('a program is connected through the balancer of the node', () => Promise.resolve(program.readyState === 'open'));
+      const disconnected = once(program, 'close');
       failed.daemon.signal(signal);
       const failedAt = performance.now();
       // every component of the node shares the connection: a renewed Lease shows that requests arrive
@@ -106,6 +113,9 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       expect(renewed).not.toBe(before);
       const tookMs = performance.now() - failedAt;
       expect(await readyOf(watcher)).toBe('True');
+      await disconnected;
+      const balanced = await watcher.kubectl.run(['--server', `https://127.0.0.1:${balancerPort}`, 'get', '--raw', '/readyz']);
+      expect(balanced).toBe('ok');
       // watches resume: a new pod runs, and no pod becomes unready
       await watcher.kubectl.run(['scale', 'deployment/hello', '--replicas=4']);
       await watcher.api.untilReady('default', 'hello', 4);

@@ -9,14 +9,15 @@ import { decodePng } from './pictures/picture.ts';
 import { viewContent } from './pictures/view-content.ts';
 import { until } from './until.ts';
 
-const executable = '/usr/bin/chromium';
+/** Debian's Chromium. */
+export const chromiumFile = '/usr/bin/chromium';
+/** Tests run as root, for which Chromium has no sandbox. */
+export const chromiumArguments: readonly string[] = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'];
 
 /** Returns why tests in a browser cannot run; undefined if they can. */
-export const browserMissing = (): string | undefined => (existsSync(executable) ? undefined : `${executable} is not installed`);
+export const browserMissing = (): string | undefined => (existsSync(chromiumFile) ? undefined : `${chromiumFile} is not installed`);
 
-/** Starts Debian's Chromium. Tests run as root, for which Chromium has no sandbox. */
-export const launchBrowser = (): Promise<Browser> =>
-  chromium.launch({ executablePath: executable, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'] });
+export const launchBrowser = (): Promise<Browser> => chromium.launch({ executablePath: chromiumFile, args: [...chromiumArguments] });
 
 /** A page, and everything in it that a user would see as a fault. */
 export interface ObservedPage {

@@ -1,4 +1,5 @@
-import { accessSync, constants } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { accessSync, constants, existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Daemon, freePort } from './programs.ts';
@@ -13,6 +14,17 @@ export function etcdMissing(): string | undefined {
   } catch {
     return `${binary} is not installed (Debian: etcd-server)`;
   }
+}
+
+/** The directory with the programs of the next minor version of etcd, which the set-up downloads. */
+export const nextEtcd = join(import.meta.dirname, '..', '..', '.reports', 'next-etcd', 'usr', 'bin');
+
+/** Returns why members cannot be upgraded from etcd 3.4 to the next minor version here, or undefined. */
+export function nextEtcdMissing(): string | undefined {
+  const versionOf = (program: string) =>
+    execFileSync(program, ['--version'], { encoding: 'utf8', env: { ETCD_UNSUPPORTED_ARCH: process.arch } });
+  if (etcdMissing() === undefined && !versionOf(binary).startsWith('etcd Version: 3.4.')) return `${binary} is not etcd 3.4`;
+  return existsSync(join(nextEtcd, 'etcd')) ? undefined : `${nextEtcd} has no etcd (npm run e2e downloads it)`;
 }
 
 export interface RunningEtcd {

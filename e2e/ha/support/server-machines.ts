@@ -18,6 +18,8 @@ export class ServerMachine {
   readonly dataDir: string;
   readonly #namespace: string;
   readonly #dir: string;
+  /** A directory whose programs the machine has in /usr/bin instead of installed ones, such as another version of etcd. */
+  programs: string | undefined;
   #daemon: Daemon | undefined;
   #firstCommand: readonly string[] = [];
 
@@ -58,12 +60,18 @@ export class ServerMachine {
     return this.run(oarlock.file, ...oarlock.args, ...args, '--data-dir', this.dataDir);
   }
   run(file: string, ...args: string[]): Promise<string> {
-    return mustRun('ip', ['netns', 'exec', this.#namespace, file, ...args], { cwd: this.#dir });
+    return mustRun('ip', this.#inMachine(file, ...args), { cwd: this.#dir });
   }
   /** Starts a command of the machine, which the caller can kill. */
   command(...args: string[]): Daemon {
     const command = [oarlock.file, ...oarlock.args, ...args, '--data-dir', this.dataDir];
-    return new Daemon('ip', ['netns', 'exec', this.#namespace, ...command], { cwd: this.#dir });
+    return new Daemon('ip', this.#inMachine(...command), { cwd: this.#dir });
+  }
+  /** Returns the arguments of `ip` for a command of the machine. `ip netns exec` gives the command mounts of its own. */
+  #inMachine(...command: string[]): readonly string[] {
+    const mounted = `mount -t overlay -o lowerdir=${this.programs}:/usr/bin overlay /usr/bin && exec "$@"`;
+    const own = this.programs === undefined ? [] : ['sh', '-c', mounted, 'sh'];
+    return ['netns', 'exec', this.#namespace, ...own, ...command];
   }
 
   /** Starts the first server with a cluster file. */
@@ -100,7 +108,7 @@ export class ServerMachine {
   }
   launch(...args: string[]): Daemon {
     const command = [...this.#firstCommand, ...args, '--data-dir', this.dataDir, '--node-name', this.name];
-    this.#daemon = new Daemon('ip', ['netns', 'exec', this.#namespace, oarlock.file, ...oarlock.args, ...command], { cwd: this.#dir });
+    this.#daemon = new Daemon('ip', this.#inMachine(oarlock.file, ...oarlock.args, ...command), { cwd: this.#dir });
     return this.#daemon;
   }
 

@@ -1,10 +1,12 @@
+import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { browserCertificateMissing, launchBrowserWithCertificate } from '../../harness/browser-certificate.ts';
 import { accessibilityFaults, openPage } from '../../harness/browser.ts';
 import type { ConsoleStage } from './stage.ts';
 
 const maxFirstLoadBytes = 300_000;
 
-/** Signs in: by link and by token. */
+/** Signs in: by link, by token and by client certificate. */
 export function signIn(stage: () => ConsoleStage): void {
   it('signs in by the printed link, and leaves no secret in the address or in storage that scripts read', async () => {
     const link = stage().printedLink;
@@ -95,6 +97,31 @@ export function signIn(stage: () => ConsoleStage): void {
     await without.page.getByRole('alert').getByText('Sign-in failed: the request has no credentials').waitFor();
     await without.context.close();
   });
+
+  const missing = browserCertificateMissing();
+  it.skipIf(missing !== undefined)(
+    `signs in with the client certificate of the browser${missing === undefined ? '' : ` (${missing})`}`,
+    async () => {
+      const { cluster, origin } = stage();
+      const browser = await launchBrowserWithCertificate(join(cluster.dir, 'browser'), cluster.kubeconfig, origin);
+      try {
+        const { page, context, faults } = await openPage(browser);
+        await page.goto(`${origin}/console/`);
+        // the connection has the certificate, and no session begins without a click
+        await page.getByRole('button', { name: 'Sign in with the client certificate of this browser' }).click();
+        await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+        await page.getByText('kubernetes-admin').waitFor();
+        expect(await context.cookies()).toMatchObject([{ httpOnly: true, secure: true, sameSite: 'Strict' }]);
+        await page.getByRole('button', { name: 'Sign out' }).click();
+        await page.getByLabel('Bearer token').waitFor();
+        await page.reload();
+        await page.getByLabel('Bearer token').waitFor();
+        expect(faults).toEqual([]);
+      } finally {
+        await browser.close();
+      }
+    },
+  );
 }
 
 /** Restarts the server, and signs in again. */

@@ -29,8 +29,17 @@ export class ConsoleStage {
   }
 
   /** Opens an address of the page, such as `#/topology`. */
-  async goTo(hash: string): Promise<void> {
-    await this.page.goto(`${this.origin}/console/${hash}`);
+  goTo(hash: string): Promise<void> {
+    return this.open(`${this.origin}/console/${hash}`);
+  }
+
+  /** Opens a URL. Chromium ends a load when the machine gets or loses an interface, as by a pod of another test: then it loads again. */
+  async open(url: string): Promise<void> {
+    const response = this.page.goto(url);
+    await response.catch((error: unknown) => {
+      if (!String(error).includes('ERR_NETWORK_CHANGED')) throw error;
+      return this.page.goto(url);
+    });
   }
 
   /** Opens a tab of an object. */

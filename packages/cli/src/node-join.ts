@@ -225,11 +225,13 @@ async function enroll(
   );
   const facts: NodeFacts = { nodeName, server, servers: urls, cluster: answer.cluster };
   await createDataDir(dataDir);
-  await writeAtomic(joinPath(dataDir, 'kubelet-serving.key'), serving.key);
-  await writeAtomic(certificateFile, serving.certificate);
-  await writeAtomic(kubeconfigFile, kubeconfig({ cluster: answer.cluster.name, server, ca, user: `system:node:${nodeName}`, client }));
+  await writeAtomic(joinPath(dataDir, 'kubelet-serving.key'), serving.key, { sync: true });
+  await writeAtomic(certificateFile, serving.certificate, { sync: true });
+  await writeAtomic(kubeconfigFile, kubeconfig({ cluster: answer.cluster.name, server, ca, user: `system:node:${nodeName}`, client }), {
+    sync: true,
+  });
   // written last: its presence means that the other files are complete
-  await writeAtomic(nodeFile(dataDir), JSON.stringify(facts));
+  await writeAtomic(nodeFile(dataDir), JSON.stringify(facts), { sync: true });
   return facts;
 }
 

@@ -93,13 +93,14 @@ async function enroll(options: ServerJoinOptions, dataDir: string): Promise<void
   const { files, document } = openRecord(record, clusterKey);
   await createDataDir(dataDir);
   await mkdir(joinPath(dataDir, pkiDirectory), { recursive: true, mode: 0o700 });
-  if (options.file === undefined) await writeAtomic(joinedFile(dataDir), await ownClusterFile(document, url, options.address));
+  if (options.file === undefined)
+    await writeAtomic(joinedFile(dataDir), await ownClusterFile(document, url, options.address), { sync: true });
   await writeClusterKey(dataDir, clusterKey);
   await writeKeyFiles(dataDir, files);
   if (answer.storage !== undefined)
     await writeStorageState(dataDir, answer.storage.plugin, { state: 'joining', endpoints: answer.storage.endpoints });
   // written last: its presence means that the other files are complete
-  await writeAtomic(joinMarker(dataDir), `${JSON.stringify({ cluster: record.cluster, server: url } satisfies Joined)}\n`);
+  await writeAtomic(joinMarker(dataDir), `${JSON.stringify({ cluster: record.cluster, server: url } satisfies Joined)}\n`, { sync: true });
 }
 
 interface Joined {

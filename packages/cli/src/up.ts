@@ -15,9 +15,11 @@ import { run } from '@oarlock/cluster/run';
 import { systemClock } from '@oarlock/primitives/clock';
 import { CommandError, describeError, exitCodes } from './common/command-error.ts';
 import { withoutToken } from './common/token-argument.ts';
-import { adminLink } from './common/console-link.ts';
+import { adminLink } from './console/console-link.ts';
 import { betterComposition } from './nodes/rootless/better-composition.ts';
+import { enterDelegatedScope } from './nodes/delegated-scope.ts';
 import { fileInside, insideVariable, sendPublishedPorts } from './nodes/rootless/inside-node.ts';
+import { progress } from './common/progress/progress.ts';
 import { readyMessage } from './common/ready-message.ts';
 
 /** Time in milliseconds within which a second signal counts as the same key press, because both the terminal and npm forward Ctrl-C. */
@@ -75,6 +77,7 @@ async function upHere(options: UpOptions): Promise<void> {
   setFlagsFromString('--no-incremental-marking-task');
   const roles = parseRoles(options.roles);
   const dataDir = resolve(options.dataDir);
+  if (process.env[insideVariable] === undefined && (roles ?? ['kubelet']).includes('kubelet')) await enterDelegatedScope();
   const named = await clusterFileFor(options);
   const file = options.name === undefined ? named : { ...named, name: options.name };
   const inside = process.env[insideVariable];
@@ -111,6 +114,7 @@ async function upHere(options: UpOptions): Promise<void> {
   if (inside === undefined) printReady(message);
   else process.send?.({ ready: message });
   await stopRequested;
+  progress.step('stopping the cluster');
   collector.stop();
   await stopPublishing?.();
   await running.stop();
@@ -128,6 +132,7 @@ async function upInNamespaces(options: UpOptions, file: ClusterFile, roles: read
 }
 
 function printReady(message: string): void {
+  progress.stop();
   if (process.connected) {
     process.send?.({ ready: message });
     process.disconnect();

@@ -6,7 +6,7 @@ import type { HttpClient } from '@oarlock/client/http/client';
 import { loopbackClient, LoopbackTransport } from '@oarlock/client/loopback-client';
 import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import type { Identity } from '@oarlock/spi/authn';
-import type { Client, Informers } from '@oarlock/spi/client';
+import type { Client } from '@oarlock/spi/client';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Health } from '@oarlock/spi/role';
@@ -19,7 +19,7 @@ import { openKeys, type KeyFiles } from './pki/keys.ts';
 import { HostAllocation } from './composition/host-allocation.ts';
 import { openLog } from './process/log.ts';
 import { ProcessCertificates } from './process-certificates.ts';
-import { isAllowed, shouldUseServiceAccountCredentials } from './identity/service-account-credentials.ts';
+import { shouldUseServiceAccountCredentials } from './identity/service-account-credentials.ts';
 import { apiServer, withComponentIdentities, type Component, type ComponentAccess } from './identity/component.ts';
 import { logFile } from './process/process-state.ts';
 import { clusterConfigurationOf } from './configuration/cluster-configuration.ts';
@@ -35,7 +35,7 @@ import { ProcessStorageServer } from './pki/storage-server.ts';
 import { prepareSharedKeys, type SharedKeys } from './servers/shared-keys.ts';
 import { publishClusterConfiguration } from './configuration/configuration-publisher.ts';
 import { runCleanups, type Cleanup } from './process/cleanups.ts';
-import { discoverServers } from './process/server-discovery.ts';
+import { useServers } from './remote-servers.ts';
 import { spanForwarding } from './process/span-forwarding.ts';
 import { startLog } from './process/start-log.ts';
 import { reportSlowStart } from './process/slow-start.ts';
@@ -189,7 +189,7 @@ async function startComposition(context: RunContext, onComposed: (composition: C
   });
   onComposed(composition);
   await certificates.keepAdminKubeconfig();
-  await followServers(context, client, informers);
+  if (options.remote?.servers !== undefined) await useServers(options.remote.servers, { ...context, ...options, client, informers });
   informers.start();
   cleanups.push(() => composition.stop());
   await composition.start(signal);
@@ -229,19 +229,6 @@ function startTracing({ options, clock, log, cleanups }: RunContext, client: Cli
   });
   cleanups.push(() => tracing.flush());
   return tracing;
-}
-
-/** Watches the EndpointSlice of the Service `kubernetes`, and updates the client's list of API servers. Does nothing if the client's credentials do not permit the watch. */
-async function followServers(
-  { options: { remote, dataDir }, clock, log, signal, cleanups }: RunContext,
-  client: Client,
-  informers: Informers,
-) {
-  if (remote?.servers === undefined) return;
-  const watchSlice = { verb: 'watch', group: 'discovery.k8s.io', resource: 'endpointslices', namespace: 'default', name: 'kubernetes' };
-  if (await isAllowed(watchSlice, { client, clock, log, signal, random: Math.random }))
-    cleanups.push(discoverServers({ servers: remote.servers, informers, dataDir, log }));
-  else log.info({}, 'the user of the kubeconfig may not watch the Service kubernetes; the list of API servers stays as configured');
 }
 
 /** Gives each component of the process a client with its own identity, unless a remote client has only one. */

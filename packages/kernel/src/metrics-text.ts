@@ -9,14 +9,17 @@ export async function metricsText(
   names?: ReadonlySet<string>,
 ): Promise<{ readonly contentType: string; readonly text: string }> {
   const texts = new Map<string, string[]>();
-  for (const registry of new Set(registries)) {
-    for (const { name } of registry.getMetricsAsArray()) {
-      if (names?.has(name) === false) continue;
-      const text = await registry.getSingleMetricAsString(name);
-      const known = texts.get(name);
-      if (known === undefined) texts.set(name, [text]);
-      else known.push(...text.split('\n').filter((line) => line !== '' && !line.startsWith('#')));
-    }
+  // all values are collected at once, as by a registry itself: metrics with the same source share one measurement
+  const collected = [...new Set(registries)].flatMap((registry) =>
+    registry
+      .getMetricsAsArray()
+      .filter(({ name }) => names?.has(name) !== false)
+      .map(async ({ name }) => ({ name, text: await registry.getSingleMetricAsString(name) })),
+  );
+  for (const { name, text } of await Promise.all(collected)) {
+    const known = texts.get(name);
+    if (known === undefined) texts.set(name, [text]);
+    else known.push(...text.split('\n').filter((line) => line !== '' && !line.startsWith('#')));
   }
   return {
     contentType: 'text/plain; version=0.0.4; charset=utf-8',

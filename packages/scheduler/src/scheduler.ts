@@ -18,7 +18,7 @@ import type { ScheduledPod } from './cycle/scheduling-attempt.ts';
 import { SchedulingFailureHandler } from './cycle/scheduling-failure-handler.ts';
 import { addEventHandlers, addNodeEventHandler, findServedEventResources } from './event-handlers.ts';
 import { explainPods } from './explain/explain-pods.ts';
-import type { Explainer, Explanation } from './explain/explainer.ts';
+import type { Explainer, Explanation, NodeChanges } from './explain/explainer.ts';
 import type { Extender } from './extender/extender.ts';
 import { noNodesAvailable } from './framework/feasible-nodes.ts';
 import { WaitingPods } from './framework/waiting-pods.ts';
@@ -127,8 +127,9 @@ export class Scheduler implements Explainer {
   podOf(key: string): Pod | undefined {
     return this.#pods.get(key);
   }
-  explain(some: readonly Pod[]): readonly Explanation[] {
-    return explainPods(some, { cache: this.#cache, nominator: this.#nominator, profileOf: (pod) => this.#profileOf(pod) });
+  explain(some: readonly Pod[], changes?: NodeChanges): readonly Explanation[] {
+    const context = { cache: this.#cache, nominator: this.#nominator, profileOf: (pod: Pod) => this.#profileOf(pod) };
+    return explainPods(some, context, changes);
   }
 
   /** Schedules pods until the signal aborts. Resolves when the bindings in progress have ended. */

@@ -75,8 +75,8 @@ async function isReachableFromNode(
 }
 
 /**
- * Allows a node to write the VolumeSnapshotContents that it manages, as the sidecars of upstream's distributed snapshotting do. Only the label tells
- * which node manages a content: a pre-provisioned content without it belongs to no node. A node creates contents for snapshots of its own volumes; with the
+ * Allows a node to write the VolumeSnapshotContents that it manages, as the sidecars of upstream's distributed snapshotting do. Only the label names the
+ * node that manages a content: a pre-provisioned content without it belongs to no node. A node creates contents for snapshots of its own volumes; with the
  * content of another one it could decide what a claim is restored from.
  */
 export async function admitVolumeSnapshotContent(client: Client, node: string, request: AdmissionRequest): Promise<AdmissionDecision> {

@@ -45,6 +45,23 @@ function accountKey(name: string): string | undefined {
   return `a${name.slice(accountPrefix.length, colon)}/${name.slice(colon + 1)}`;
 }
 
+const clusterScope = [''];
+
+/** The index keys of users. Authenticators return the same object for the requests with the same credentials. */
+const userKeys = new WeakMap<Identity, readonly string[]>();
+
+/** Returns the index keys of a user: of its name, of its service account and of its groups. */
+function keysOf(identity: Identity): readonly string[] {
+  let keys = userKeys.get(identity);
+  if (keys === undefined) {
+    const { name, groups } = identity;
+    const account = accountKey(name);
+    keys = [`u${name}`, ...(account === undefined ? [] : [account]), ...groups.map((group) => `g${group}`)];
+    userKeys.set(identity, keys);
+  }
+  return keys;
+}
+
 /**
  * An index of roles and bindings by subject and namespace. An authorization check visits only the bindings of the user's name and groups, in the
  * cluster and in one namespace. The index is updated incrementally.
@@ -93,19 +110,15 @@ export class GrantIndex {
   }
 
   /** Returns the first grant for which `visit` returns true; undefined if there is none. Visits cluster-wide grants first. */
-  find({ identity: { name, groups }, namespace, onMissingRole: missing }: GrantQuery, visit: GrantVisitor): Grant | undefined {
-    const account = accountKey(name);
-    const scopes = namespace === '' ? [''] : ['', namespace];
+  find({ identity, namespace, onMissingRole: missing }: GrantQuery, visit: GrantVisitor): Grant | undefined {
+    const keys = keysOf(identity);
+    const scopes = namespace === '' ? clusterScope : ['', namespace];
     for (const scope of scopes) {
       const here = this.#grants.get(scope);
       if (here === undefined) continue;
-      const found =
-        this.#among(here.get(`u${name}`), visit, missing) ??
-        (account === undefined ? undefined : this.#among(here.get(account), visit, missing));
-      if (found !== undefined) return found;
-      for (const group of groups) {
-        const held = this.#among(here.get(`g${group}`), visit, missing);
-        if (held !== undefined) return held;
+      for (const key of keys) {
+        const found = this.#among(here.get(key), visit, missing);
+        if (found !== undefined) return found;
       }
     }
     return undefined;

@@ -3,7 +3,6 @@ import { release } from 'node:os';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Availability, Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
-import { CgroupManager } from '@oarlock/process-supervisor/host/cgroups';
 import { programPath } from '@oarlock/primitives/os/bundled-program';
 import { commandsOf } from '@oarlock/oci/control/image-commands';
 import { ImageServer } from '@oarlock/oci/control/image-server';
@@ -47,6 +46,8 @@ export interface OciRuntimeServices extends Pick<PluginContext, 'clock' | 'log' 
   readonly mode: RuntimeMode;
   /** Checks whether this machine can run containers. */
   probe(): Promise<Availability>;
+  /** Returns true if the supervisor may make control groups with limits. */
+  hasCgroups(): boolean;
   /** Opens the image store below a directory. */
   openImages(directory: string): Promise<OpenImageStore>;
 }
@@ -117,8 +118,8 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
 
   async limitations(): Promise<readonly Limitation[]> {
     if (!(await this.#availability()).available) return [];
-    const { mode, clock } = this.#services;
-    this.#cgroups ??= CgroupManager.open(clock) !== undefined;
+    const { mode } = this.#services;
+    this.#cgroups ??= this.#services.hasCgroups();
     return limitations(mode, {
       cgroups: this.#cgroups,
       networks: this.networkNamespaces,

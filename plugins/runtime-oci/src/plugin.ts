@@ -2,6 +2,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { available } from '@oarlock/kernel/plugin';
 import { optional } from '@oarlock/kernel/slot';
+import { CgroupManager } from '@oarlock/process-supervisor/host/cgroups';
 import { Network } from '@oarlock/spi/network';
 import { Runtime } from '@oarlock/spi/runtime';
 import { z } from 'zod';
@@ -49,6 +50,7 @@ export default Runtime.plugin({
       dataDir,
       mode: chooseMode(),
       probe,
+      hasCgroups: () => CgroupManager.open(clock) !== undefined,
       openImages: async (directory) => {
         const { openImageStore } = await import('@oarlock/oci/store/open-image-store');
         return openImageStore({ directory, clock, log, hostsDirectory, dockerConfig, snapshotter, proxy });

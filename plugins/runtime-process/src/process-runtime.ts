@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
 import { programPath } from '@oarlock/primitives/os/bundled-program';
 import { SupervisedRuntime } from '@oarlock/process-supervisor/client/supervised-runtime';
+import { CgroupManager } from '@oarlock/process-supervisor/host/cgroups';
 import type { SupervisorProgram } from '@oarlock/process-supervisor/client/supervisor-launch';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import {
@@ -11,6 +12,7 @@ import {
   RuntimeError,
   type ContainerConfig,
   type Image,
+  type Limitation,
   type PodIsolation,
   type PodSandboxConfig,
   type RuntimeCallOptions,
@@ -36,6 +38,16 @@ type Context = Pick<PluginContext, 'clock' | 'log' | 'dataDir'> & {
   readonly processDataDir?: string | undefined;
 };
 
+const withoutLimits: Limitation = {
+  feature: 'resources',
+  message: 'limits of memory and CPU are not enforced: no control group with both belongs to the user of Oarlock, or `cgroups` is false',
+};
+const profiles: readonly Limitation[] = [
+  { feature: 'seccomp', message: 'seccomp profiles are not applied', onRequest: true },
+  { feature: 'apparmor', message: 'AppArmor profiles are not applied', onRequest: true },
+  { feature: 'selinux', message: 'SELinux options are not applied', onRequest: true },
+];
+
 /** Returns the program of the supervisor with its options. */
 export function supervisorProgram(options: SupervisorOptions): SupervisorProgram {
   return { entry: programPath('@oarlock/runtime-process/supervisor', import.meta.url), options };
@@ -46,6 +58,9 @@ export class ProcessRuntime extends SupervisedRuntime implements RuntimeDriver, 
   readonly traits: RuntimeDriver['traits'];
   readonly #context: Context;
   readonly #isolation: IsolationStatus;
+  readonly #usesCgroups: boolean;
+  /** True if pods have control groups with limits. */
+  #limits: boolean | undefined;
 
   constructor(config: ProcessRuntimeConfig, network: NetworkDriver | undefined, context: Context) {
     const options: SupervisorOptions = {
@@ -62,6 +77,7 @@ export class ProcessRuntime extends SupervisedRuntime implements RuntimeDriver, 
     const { namespaces, keepPods, stopGraceSeconds } = config;
     super({ name: 'process', program: supervisorProgram(options), network, namespaces, keepPods, stopGraceSeconds, clock, log });
     this.#context = context;
+    this.#usesCgroups = config.cgroups;
     this.traits = { invokesCni: false, images: false, survivesRestart: true, networkNamespaces: this.networkNamespaces };
     this.#isolation = new IsolationStatus(options, this.supervisor);
   }
@@ -84,6 +100,13 @@ export class ProcessRuntime extends SupervisedRuntime implements RuntimeDriver, 
 
   async isolation(): Promise<PodIsolation> {
     return this.#isolation.status();
+  }
+
+  /** What follows from a missing isolation is in the condition `PodIsolation`. */
+  async limitations({ signal }: RuntimeCallOptions = {}): Promise<readonly Limitation[]> {
+    signal?.throwIfAborted();
+    this.#limits ??= this.#usesCgroups && CgroupManager.open(this.#context.clock) !== undefined;
+    return this.#limits ? profiles : [withoutLimits, ...profiles];
   }
 
   async createContainer(

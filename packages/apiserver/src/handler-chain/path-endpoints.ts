@@ -14,7 +14,7 @@ import { authorizationError } from '../authorization/require-authorization.ts';
 import { requestBodyType, maxBodyBytes } from '../http/request-body.ts';
 import { plainNotFound, remoteRejection } from '../http/errors.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { parseTarget, type RequestTarget } from '../http/path.ts';
+import { parseTarget, type Query, type RequestTarget } from '../http/path.ts';
 import { attributesOf, requestInfo } from '../http/request-info.ts';
 import { negotiateRequest, sendText, sendValue } from '../http/response.ts';
 import { methodNotAllowed, pathNotFound } from '../http/routes.ts';
@@ -50,6 +50,12 @@ const metricPaths: ReadonlyMap<string, ReadonlySet<string> | undefined> = new Ma
   ['/metrics', undefined],
   ['/metrics/slis', sliMetrics],
 ]);
+
+/** Returns the names of the requested metrics among those that a path serves; undefined: all. */
+function selectedMetrics(served: ReadonlySet<string> | undefined, requested: readonly string[]): ReadonlySet<string> | undefined {
+  if (requested.length === 0) return served;
+  return new Set(requested.filter((name) => served?.has(name) !== false));
+}
 
 /** Serves all non-resource paths, such as discovery, OpenAPI, health and metrics. The caller has authorized the request. */
 export class PathEndpoints {
@@ -109,7 +115,7 @@ export class PathEndpoints {
     } else if (openApi.has(path)) await openApi.send(exchange, path, query);
     else if (discovery.has(plain)) await discovery.send(exchange, plain, () => negotiateRequest(exchange, query, 'objects'));
     else if (metricPaths.has(plain)) {
-      const { contentType, text } = await this.#metrics(plain);
+      const { contentType, text } = await this.#metrics(plain, query);
       exchange.setHeader('Content-Type', contentType);
       exchange.send(200, text);
     } else
@@ -134,15 +140,18 @@ export class PathEndpoints {
     if (path === '/version') return this.#version;
     if (path === '/') return { paths: this.#paths() };
     if (this.#options.health.has(path)) return (await this.#options.health.answer(path, query)).text;
-    if (metricPaths.has(path)) return (await this.#metrics(path)).text;
+    if (metricPaths.has(path)) return (await this.#metrics(path, query)).text;
     const document = this.#options.discovery.value(path);
     if (document === undefined) throw pathNotFound();
     return document;
   }
 
-  /** Returns the metrics of a path: the sums of all processes that serve the API. */
-  async #metrics(path: string): ReturnType<typeof metricsText> {
-    const names = metricPaths.get(path);
+  /**
+   * Returns the metrics of a path: the sums of all processes that serve the API. With `name[]`, as of Prometheus' own client libraries, only the metrics with
+   * these names are collected. kube-apiserver ignores the parameter.
+   */
+  async #metrics(path: string, query: Query): ReturnType<typeof metricsText> {
+    const names = selectedMetrics(metricPaths.get(path), query.all('name[]'));
     const [own, others] = await Promise.all([metricsText(this.#options.registries(), names), this.#options.otherMetrics?.() ?? []]);
     return others.length === 0 ? own : { ...own, text: mergeMetrics([own.text, ...others], names) };
   }

@@ -383,6 +383,17 @@ describe('a path without a resource', () => {
     expect(text).toMatch(/^apiserver_current_inflight_requests\{request_kind="readOnly"\} 1$/m);
   });
 
+  it('returns only the metrics that name[] selects', async () => {
+    const namesOf = async (query: string, path = '/metrics') => {
+      const { text } = await server.http1('GET', `${path}?${query}`);
+      return [...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name);
+    };
+    const some = 'name[]=kubernetes_build_info&name[]=apiserver_longrunning_requests&name[]=none';
+    expect((await namesOf(some)).toSorted()).toEqual(['apiserver_longrunning_requests', 'kubernetes_build_info']);
+    expect(await namesOf('name[]=kubernetes_build_info')).toEqual(['kubernetes_build_info']);
+    expect(await namesOf('name[]=kubernetes_build_info', '/metrics/slis')).toEqual([]);
+  });
+
   it('is served by the handler of its plugin', async () => {
     expect(
       await server

@@ -13,6 +13,7 @@ import { systemClock } from '@oarlock/primitives/clock';
 import { adminAccess } from '../common/admin-access.ts';
 import { startTimeoutSeconds } from '../common/command-options.ts';
 import { openStoppedStorage } from '../common/stopped-storage.ts';
+import { progress } from '../common/progress/progress.ts';
 import { within } from '../common/within.ts';
 import { writeBackup, type BackedUpFile, type BackupLine } from './backup-file.ts';
 import { configuredKeyFiles } from './configured-keys.ts';
@@ -82,8 +83,12 @@ async function* allLines(
 ): AsyncGenerator<BackupLine> {
   if (keys) yield* keyFiles(dataDir);
   if (keys && clusterFile !== undefined) yield* configuredKeyFiles(clusterFile);
+  progress.step('writing the objects');
+  let count = 0;
   for (let page = first; ; ) {
     for (const { key, value } of page.entries) yield { key, value };
+    count += page.entries.length;
+    progress.detail(count.toLocaleString('en'));
     const after = page.entries.at(-1)?.key;
     if (!page.more || after === undefined) return;
     page = await read(page.revision, after);

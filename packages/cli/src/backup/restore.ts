@@ -13,6 +13,7 @@ import { clusterFileOf, isStorageCertificate, keyDirectories } from './backup.ts
 import { isConfiguredKey, restoreConfiguredKey } from './configured-keys.ts';
 import { checkEncryption } from './check-encryption.ts';
 import { CommandError } from '../common/command-error.ts';
+import { progress } from '../common/progress/progress.ts';
 import { startTimeoutSeconds } from '../common/command-options.ts';
 import { openStoppedStorage } from '../common/stopped-storage.ts';
 
@@ -62,10 +63,12 @@ export async function restore(options: RestoreOptions): Promise<void> {
     if (options.keys) for await (const line of filesOf(input)) await writeKey(dataDir, line);
     if (driver.skipTo) await driver.skipTo(head.revision + revisionGap);
     else await advanceBeyond(driver, head.revision, restoreMarker);
+    progress.step('restoring the objects');
     let entries = 0;
     for await (const writes of chunks(readBackup(input))) {
       await commit(driver, writes);
       entries += writes.length;
+      progress.detail(entries.toLocaleString('en'));
     }
     if (options.keys) await unmarkKeyRestore(dataDir);
     await commit(driver, [{ key: restoreMarker, value: null }]);

@@ -24,7 +24,7 @@ export function addConsoleCommand(root: Command): void {
       if (kubeconfig === undefined) {
         if (context !== undefined || port !== undefined)
           throw new CommandError('--context and --port require --kubeconfig', exitCodes.usage);
-        return (await import('../common/console-link.ts')).printLink({ dataDir: directory, timeout });
+        return (await import('./console-link.ts')).printLink({ dataDir: directory, timeout });
       }
       const own = { kubeconfig, ...(context !== undefined && { context }), ...(port !== undefined && { port }) };
       return (await import('./serve-console.ts')).serveConsole(own);

@@ -5,6 +5,7 @@ import { isStatus } from '@oarlock/api/status';
 import { systemClock } from '@oarlock/primitives/clock';
 import type { Identity } from '@oarlock/spi/authn';
 import { ApiServerTarget } from './api-server-target.ts';
+import { progress } from '../common/progress/progress.ts';
 import { ConsoleServer } from './console-server.ts';
 
 export interface ServeConsoleOptions {
@@ -35,6 +36,7 @@ export async function serveConsole({ kubeconfig, context, port = 0 }: ServeConso
     port,
     clock: systemClock,
   });
+  progress.stop();
   try {
     console.log(`Console: ${await server.createLink()}`);
     console.log('  (valid once and for a few minutes)');

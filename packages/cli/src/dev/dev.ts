@@ -5,7 +5,7 @@ import { run, type RunningCluster } from '@oarlock/cluster/run';
 import { printableLines } from '@oarlock/primitives/printable-text';
 import { WiringError } from '@oarlock/kernel/errors';
 import { Client } from '@oarlock/spi/client';
-import { adminLink } from '../common/console-link.ts';
+import { adminLink } from '../console/console-link.ts';
 import { CommandError, describeError, exitCodes } from '../common/command-error.ts';
 import { AdmissionVersions, printMatchWarnings } from './admission-versions.ts';
 import type { DevOptions, StartOptions } from './dev-options.ts';

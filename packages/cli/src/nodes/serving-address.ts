@@ -26,7 +26,7 @@ export async function updateServingAddress({
 }: ServingAddressOptions): Promise<boolean> {
   if (new X509Certificate(await readFile(certificateFile, 'utf8')).checkIP(address) !== undefined) return false;
   const { certificate, key } = await request([nodeName, address]);
-  await writeAtomic(keyFile, key);
-  await writeAtomic(certificateFile, certificate);
+  await writeAtomic(keyFile, key, { sync: true });
+  await writeAtomic(certificateFile, certificate, { sync: true });
   return true;
 }

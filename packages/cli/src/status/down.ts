@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { readProcessState } from '@oarlock/cluster/process/process-state';
 import { CommandError } from '../common/command-error.ts';
+import { progress } from '../common/progress/progress.ts';
 
 const timeoutMs = 60_000;
 
@@ -13,6 +14,7 @@ export async function down(options: { readonly dataDir: string }): Promise<void>
     console.log(`no cluster is running in ${dataDir}`);
     return;
   }
+  progress.step(`waiting until process ${state.pid} has stopped`);
   process.kill(state.pid, 'SIGTERM');
   const deadline = Date.now() + timeoutMs;
   // the process is not a child of this one: it has to be polled

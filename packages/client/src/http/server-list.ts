@@ -28,6 +28,7 @@ export class ServerList {
   /** All servers, the preferred one first. */
   #order: readonly string[];
   readonly #listeners = new Set<() => void>();
+  readonly #failureListeners = new Set<(server: string) => void>();
 
   /** `discovered` are servers that an earlier process found. @throws Error if a URL is invalid or the URLs differ in path or scheme */
   constructor(configured: readonly string[], { random, discovered = [] }: { random: () => number; discovered?: readonly string[] }) {
@@ -60,6 +61,7 @@ export class ServerList {
   markFailed(server: string): void {
     if (!this.#order.includes(server)) return;
     this.#order = [...this.#order.filter((other) => other !== server), server];
+    for (const listener of this.#failureListeners) listener(server);
   }
 
   /**
@@ -83,6 +85,12 @@ export class ServerList {
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  /** Calls the listener after each failure of a server of the list. Returns a function that removes the listener. */
+  onFailure(listener: (server: string) => void): () => void {
+    this.#failureListeners.add(listener);
+    return () => this.#failureListeners.delete(listener);
   }
 
   /** Returns the valid https servers. Servers behind a URL with a path are reached only through that URL. */

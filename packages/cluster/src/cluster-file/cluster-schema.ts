@@ -98,6 +98,8 @@ const spec = z.strictObject({
       names: z.array(z.string()).default([]),
     })
     .prefault({}),
+  /** A port of 127.0.0.1 from which a process without an API server forwards connections to the API servers. */
+  apiServerBalancer: z.strictObject({ port: port.default(6444) }).optional(),
   /**
    * Whether the node of an ordinary user gets a user, a mount and a network namespace, in which plugins run that need root.
    */

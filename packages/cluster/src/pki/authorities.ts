@@ -38,8 +38,8 @@ export async function readPair(directory: string, name: string): Promise<KeyPair
 
 /** Writes a key pair, the certificate last: a pair without a certificate counts as absent. */
 export async function writePair(directory: string, name: string, { certificate, key }: KeyPair): Promise<void> {
-  await writeAtomic(join(directory, `${name}.key`), key);
-  await writeAtomic(join(directory, `${name}.crt`), certificate);
+  await writeAtomic(join(directory, `${name}.key`), key, { sync: true });
+  await writeAtomic(join(directory, `${name}.crt`), certificate, { sync: true });
 }
 
 /** Removes a key pair, the certificate first: a partly removed pair counts as absent. */
@@ -143,5 +143,5 @@ export async function stepAuthority(step: AuthorityStep, { directory, name, comm
 }
 
 async function recordRemoval(directory: string, name: AuthorityName, { certificate }: KeyPair): Promise<void> {
-  await writeAtomic(removedFile(directory, name), bundleOf([await readRemovedAuthorities(directory, name), certificate]));
+  await writeAtomic(removedFile(directory, name), bundleOf([await readRemovedAuthorities(directory, name), certificate]), { sync: true });
 }

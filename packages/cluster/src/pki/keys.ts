@@ -217,9 +217,9 @@ export async function rotateServiceAccountKey(directory: string, algorithm?: Gen
   const old = await readIfExists(file);
   if (old !== undefined) {
     const pem = publicOf(old);
-    await writeAtomic(join(directory, publicKeyFile(pem)), pem);
+    await writeAtomic(join(directory, publicKeyFile(pem)), pem, { sync: true });
   }
-  await writeAtomic(file, await newTokenKey(algorithm ?? successorAlgorithm(old)));
+  await writeAtomic(file, await newTokenKey(algorithm ?? successorAlgorithm(old)), { sync: true });
 }
 
 const nextServiceAccountKey = 'service-account-next.key';
@@ -235,8 +235,8 @@ export async function addServiceAccountKey(directory: string, algorithm?: Genera
     throw new AuthorityError('there is a next service account signing key already');
   const current = await readIfExists(join(directory, 'service-account.key'));
   const key = await newTokenKey(algorithm ?? successorAlgorithm(current));
-  await writeAtomic(join(directory, nextServiceAccountKey), key);
-  await writeAtomic(join(directory, publicKeyFile(publicOf(key))), publicOf(key));
+  await writeAtomic(join(directory, nextServiceAccountKey), key, { sync: true });
+  await writeAtomic(join(directory, publicKeyFile(publicOf(key))), publicOf(key), { sync: true });
 }
 
 /** Makes the next key the one that signs; the former public key still verifies. @throws AuthorityError if there is no next key */
@@ -244,8 +244,8 @@ export async function useServiceAccountKey(directory: string): Promise<void> {
   const next = await readIfExists(join(directory, nextServiceAccountKey));
   if (next === undefined) throw new AuthorityError('there is no next service account signing key');
   const former = publicOf(await readFile(join(directory, 'service-account.key'), 'utf8'));
-  await writeAtomic(join(directory, publicKeyFile(former)), former);
-  await writeAtomic(join(directory, 'service-account.key'), next);
+  await writeAtomic(join(directory, publicKeyFile(former)), former, { sync: true });
+  await writeAtomic(join(directory, 'service-account.key'), next, { sync: true });
   await rm(join(directory, nextServiceAccountKey));
 }
 
@@ -278,6 +278,6 @@ async function readOrCreate(file: string, make: () => Promise<string>): Promise<
   const existing = await readIfExists(file);
   if (existing !== undefined) return existing;
   const created = await make();
-  await writeAtomic(file, created);
+  await writeAtomic(file, created, { sync: true });
   return created;
 }

@@ -155,7 +155,9 @@ export class NodeCertificates {
   #rewrite(change: (config: Kubeconfig) => Kubeconfig): Promise<void> {
     const { kubeconfigFile } = this.#options;
     const rewrite = this.#writing.then(async () => {
-      await writeAtomic(kubeconfigFile, stringify(change(parse(await readFile(kubeconfigFile, 'utf8'), quiet) as Kubeconfig)));
+      await writeAtomic(kubeconfigFile, stringify(change(parse(await readFile(kubeconfigFile, 'utf8'), quiet) as Kubeconfig)), {
+        sync: true,
+      });
     });
     this.#writing = rewrite.catch(() => undefined); // the caller already receives the rejection
     return rewrite;
@@ -165,8 +167,8 @@ export class NodeCertificates {
     const { certificateFile, keyFile } = this.#options;
     const user = { 'client-certificate-data': encoded(own.certificate), 'client-key-data': encoded(own.key) };
     await this.#rewrite((config) => ({ ...config, users: [{ ...config.users[0], user }] }));
-    await writeAtomic(keyFile, serving.key);
-    await writeAtomic(certificateFile, serving.certificate);
+    await writeAtomic(keyFile, serving.key, { sync: true });
+    await writeAtomic(certificateFile, serving.certificate, { sync: true });
   }
 }
 
@@ -184,7 +186,7 @@ async function authoritiesOf(client: Pick<Client, 'raw'>, signal: AbortSignal): 
 export async function takeUpAuthorities(kubeconfigFile: string, client: Pick<Client, 'raw'>, signal: AbortSignal): Promise<void> {
   const ca = await authoritiesOf(client, signal);
   const config = parse(await readFile(kubeconfigFile, 'utf8'), quiet) as Kubeconfig;
-  if (trusts(config) !== ca) await writeAtomic(kubeconfigFile, stringify(trusting(config, ca)));
+  if (trusts(config) !== ca) await writeAtomic(kubeconfigFile, stringify(trusting(config, ca)), { sync: true });
 }
 
 const trusts = ({ clusters: [{ cluster }] }: Kubeconfig): string => decoded(cluster['certificate-authority-data']);

@@ -202,9 +202,10 @@ export class HorizontalPodAutoscalerController implements Controller {
     const { currentMetrics: before, ...old } = autoscaler.status ?? {};
     // the API server returns null for an absent list
     const previous = { ...old, ...(before && { currentMetrics: before }) };
+    const lastScaleTime = autoscaler.status?.lastScaleTime;
+    // in 1.36, autoscalers have neither `generation` nor `observedGeneration`
     const status = {
-      ...old,
-      observedGeneration: autoscaler.metadata?.generation ?? 0,
+      ...(lastScaleTime !== undefined && { lastScaleTime }),
       currentReplicas: current,
       desiredReplicas: desired,
       conditions,

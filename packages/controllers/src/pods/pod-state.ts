@@ -6,6 +6,8 @@ export const conditionOf = (pod: Pod, type: string): PodCondition | undefined =>
 export const isReady = (pod: Pod): boolean => conditionOf(pod, 'Ready')?.status === 'True';
 export const isTerminal = (pod: Pod): boolean => pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed';
 export const isTerminating = (pod: Pod): boolean => pod.metadata?.deletionTimestamp !== undefined;
+/** Returns true if the pod is being deleted and has not terminated yet. */
+export const isPodTerminating = (pod: Pod): boolean => isTerminating(pod) && !isTerminal(pod);
 /** Returns true if the pod counts as a replica: it is neither terminal nor terminating. */
 export const isActive = (pod: Pod): boolean => !isTerminal(pod) && !isTerminating(pod);
 

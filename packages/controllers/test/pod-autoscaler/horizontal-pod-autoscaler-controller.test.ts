@@ -99,6 +99,11 @@ describe('HorizontalPodAutoscalerController', () => {
     });
   });
 
+  it('writes no observedGeneration', async () => {
+    const { api } = await start([80]);
+    expect(status(api)).not.toHaveProperty('observedGeneration');
+  });
+
   it('does nothing within its tolerance', async () => {
     const { api } = await start([54, 55]);
     expect(replicas(api)).toBe(2);

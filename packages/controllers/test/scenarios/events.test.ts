@@ -380,6 +380,21 @@ const rows: readonly EventRow[] = [
     ],
   },
   {
+    controller: mirroring,
+    scenario: 'if an address is invalid',
+    seed: (api) => {
+      api.seed(services, service({ ports: [{ port: 80 }] }));
+      api.seed(endpoints, newObject(endpoints, undefined, { subsets: [{ addresses: [{ ip: '10.0.0.1' }, { ip: 'none' }] }] }));
+    },
+    expected: [
+      'endpoint-slice-mirroring-controller',
+      'Endpoints x',
+      'Warning',
+      'InvalidIPAddress',
+      'Skipped 1 invalid IP addresses when mirroring to EndpointSlices',
+    ],
+  },
+  {
     controller: ephemeralVolume,
     scenario: 'if the claim has another owner',
     seed: (api) => {

@@ -67,6 +67,27 @@ describe('TaintEvictionController', () => {
     expect(deleted(api)).toEqual(['for-60', 'no', 'zero']);
   });
 
+  it('reports the end of a planned eviction when the pod is deleted, or evicted at once by another taint', async () => {
+    const life = await runControllers([taintEviction], {
+      seed: (api) => {
+        api.seed(nodes, node('n1'));
+        api.seed(pods, pod('deleted', [bears(60)]), pod('evicted', [bears(60)]));
+      },
+    });
+    const { api, clock } = life;
+    await setTaints(api, [taint]);
+    await clock.settle();
+    await api.client().delete(pods, at('deleted'), { gracePeriodSeconds: 0 });
+    await clock.settle();
+    expect(life.messages('TaintManagerEviction')).toEqual(['Cancelling deletion of Pod d/deleted']);
+    await setTaints(api, [taint, { key: 'other', effect: 'NoExecute' }]);
+    await clock.settle();
+    expect(life.messages('TaintManagerEviction').slice(1)).toEqual([
+      'Cancelling deletion of Pod d/evicted',
+      'Marking for deletion Pod d/evicted',
+    ]);
+  });
+
   it('removing taint cancels eviction', async () => {
     const life = await runControllers([taintEviction], {
       seed: (api) => {
@@ -131,6 +152,58 @@ describe('NodeLifecycleController', () => {
   const pushed = (api: MemoryApi) => api.objects(nodes).filter(({ spec }) => spec?.taints?.some(({ effect }) => effect === 'NoExecute'));
   const closed = (api: MemoryApi) => api.objects(nodes).filter(({ spec }) => spec?.taints?.some(({ effect }) => effect === 'NoSchedule'));
   const quick = { defaults: false, options: { config: { gracePeriodSeconds: 100_000 } } };
+
+  it('keeps taints of its keys with other effects, and the order of taints', async () => {
+    const life = await runControllers([nodeLifecycle], { ...quick, seed: seed({ a: 1, b: 1 }) });
+    const { api, clock } = life;
+    const own: Taint = { key: 'node.kubernetes.io/memory-pressure', effect: 'NoExecute' };
+    const unschedulable: Taint = { key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' };
+    await api.client().patch(nodes, { name: 'a0' }, 'merge', { spec: { unschedulable: true, taints: [unschedulable, own] } });
+    await report(life, ['a0'], 'False');
+    await clock.settle();
+    expect(api.object(nodes, { name: 'a0' })?.spec?.taints).toMatchObject([
+      unschedulable,
+      own,
+      { key: 'node.kubernetes.io/not-ready', effect: 'NoSchedule' },
+      { key: 'node.kubernetes.io/not-ready', effect: 'NoExecute' },
+    ]);
+  });
+
+  it('waits 60 seconds for the first status of a node, which has no taint until then', async () => {
+    const notReady: Taint = { key: 'node.kubernetes.io/not-ready', effect: 'NoSchedule' };
+    const life = await runControllers([nodeLifecycle], {
+      defaults: false,
+      seed: (api) => {
+        api.seed(nodes, { ...node('n1'), spec: { taints: [notReady] }, status: {} });
+      },
+    });
+    const { api, clock } = life;
+    expect(api.object(nodes, { name: 'n1' })?.spec?.taints).toEqual([]);
+    await clock.advance(59_000);
+    expect(api.object(nodes, { name: 'n1' })?.status?.conditions).toBeUndefined();
+    await clock.advance(2_000);
+    expect(api.object(nodes, { name: 'n1' })?.status?.conditions?.map(({ reason }) => reason)).toContain('NodeStatusNeverUpdated');
+    expect(api.object(nodes, { name: 'n1' })?.spec?.taints?.[0]?.key).toBe('node.kubernetes.io/unreachable');
+  });
+
+  it('keeps the order of conditions and the reason of an unknown one', async () => {
+    const old: NodeCondition = { type: 'DiskPressure', status: 'Unknown', reason: 'Old', message: 'm' };
+    const life = await runControllers([nodeLifecycle], {
+      defaults: false,
+      seed: (api) => {
+        const conditions = [old, ...(node('n1').status?.conditions ?? []), { type: 'Custom', status: 'True' }];
+        api.seed(nodes, { ...node('n1'), status: { conditions } });
+      },
+    });
+    await life.clock.advance(51_000);
+    expect(life.api.object(nodes, { name: 'n1' })?.status?.conditions).toMatchObject([
+      old,
+      { type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown' },
+      { type: 'Custom', status: 'True' },
+      { type: 'MemoryPressure', status: 'Unknown' },
+      { type: 'PIDPressure', status: 'Unknown' },
+    ]);
+  });
 
   it('taints unreachable nodes at once and evicts one node per ten seconds in each zone', async () => {
     const life = await runControllers([nodeLifecycle], { ...quick, seed: seed({ a: 10, b: 10 }) });

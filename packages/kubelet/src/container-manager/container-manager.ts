@@ -1,5 +1,8 @@
+import { access, constants } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
+import { cgroupMount, openDelegatedCgroup } from '@oarlock/primitives/os/delegated-cgroup';
 import type { KubeletConfig } from '../config/kubelet-config.ts';
 import type { Resources } from '../pod-util/resources.ts';
 import { CgroupfsManager, type CgroupManager } from './cgroupfs-manager.ts';
@@ -43,22 +46,31 @@ export class ContainerManager {
     const { config, log } = this.#options;
     const drivers = new Set([...runtimes].filter(({ pleg }) => !pleg.simulated).map(({ pleg }) => pleg.cgroupDriver));
     if (!config.cgroupsPerQos || drivers.size === 0) return;
-    const tree = await CgroupfsManager.open(this.#options.mount);
+    const { mount = cgroupMount } = this.#options;
+    const tree = await CgroupfsManager.open(mount);
     for (const driver of drivers) {
       try {
         if (!tree) throw new Error('the machine has no cgroup file system');
-        this.#byDriver.set(driver, await this.#opened(driver === 'systemd' ? new SystemdCgroupManager(tree) : tree, capacity));
+        // an ordinary user has the cgroup v2 that is delegated; its runtimes are not below systemd
+        const delegated =
+          driver === 'systemd' || tree.version === 1 || (await isWritable(mount)) ? undefined : openDelegatedCgroup({ mount });
+        const cgroups = driver === 'systemd' ? new SystemdCgroupManager(tree) : tree;
+        this.#byDriver.set(driver, await this.#opened(cgroups, { capacity, below: join('/', delegated ?? '') }));
       } catch (error) {
         log.warn({ err: error, driver }, 'the kubelet cannot manage pod cgroups: pod-level limits are not enforced');
       }
     }
   }
 
-  async #opened(cgroups: CgroupManager, capacity: Resources): Promise<PodContainerManager> {
+  /** `below` is the cgroup in which this process may create others. */
+  async #opened(
+    cgroups: CgroupManager,
+    { capacity, below }: { readonly capacity: Resources; readonly below: string },
+  ): Promise<PodContainerManager> {
     const { config, owner, clock, log } = this.#options;
     const pods = new PodContainerManager({
       cgroups,
-      root: config.cgroupRoot ?? `/oarlock-${owner}`,
+      root: config.cgroupRoot ?? join(below, `oarlock-${owner}`),
       node: nodeResourceConfig(capacity, config.reserved),
       maxPids: config.podPidsLimit > 0 ? config.podPidsLimit : Infinity,
       clock,
@@ -76,3 +88,9 @@ export class ContainerManager {
     for (const pods of this.#byDriver.values()) await pods?.close();
   }
 }
+
+const isWritable = (path: string): Promise<boolean> =>
+  access(path, constants.W_OK).then(
+    () => true,
+    () => false,
+  );

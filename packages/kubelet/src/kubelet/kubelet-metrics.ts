@@ -25,14 +25,46 @@ export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): vo
       for (const name of kubelet.agents.keys()) this.set({ node: name }, 1);
     },
   });
+  measurePods(kubelet, registers);
+  countPatches(kubelet, registers);
+  countImageRequests(kubelet, registers);
+  measureStarts(kubelet, registers);
+  if (kubelet.credentialProviders !== undefined) measureCredentialProviders(kubelet.credentialProviders, registers);
+  if (kubelet.imagePullManager !== undefined) measurePullRecords(kubelet.imagePullManager, registers);
+}
+
+interface PodCounts {
+  readonly runningPods: number;
+  readonly containersByState: ReadonlyMap<string, number>;
+  readonly activePods: Readonly<Record<'true' | 'false', number>>;
+}
+
+/** Counts in one pass: with tens of thousands of pods, each pass waits for their memory. */
+function countPods(kubelet: Kubelet): PodCounts {
+  let runningPods = 0;
+  const containersByState = new Map<string, number>();
+  const activePods = { true: 0, false: 0 };
+  for (const { stage, record, state } of podWorkersOf(kubelet)) {
+    if (state.readySandbox) runningPods += 1;
+    for (const container of state.containers) containersByState.set(container.state, (containersByState.get(container.state) ?? 0) + 1);
+    if (stage !== 'finished') activePods[isStatic(record.pod) ? 'true' : 'false'] += 1;
+  }
+  return { runningPods, containersByState, activePods };
+}
+
+function measurePods(kubelet: Kubelet, registers: Registry[]): void {
+  let counted: PodCounts | undefined;
+  // a scrape collects all metrics in one turn, and they share one count
+  const counts = (): PodCounts => {
+    if (counted === undefined) queueMicrotask(() => (counted = undefined));
+    return (counted ??= countPods(kubelet));
+  };
   new Gauge({
     name: 'kubelet_running_pods',
     help: 'Number of pods that have a running pod sandbox',
     registers,
     collect() {
-      let running = 0;
-      for (const { state } of podWorkersOf(kubelet)) if (state.readySandbox) running += 1;
-      this.set(running);
+      this.set(counts().runningPods);
     },
   });
   new Gauge({
@@ -42,8 +74,7 @@ export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): vo
     labelNames: ['container_state'],
     collect() {
       this.reset();
-      for (const { state } of podWorkersOf(kubelet))
-        for (const container of state.containers) this.inc({ container_state: container.state.toLowerCase() });
+      for (const [state, count] of counts().containersByState) this.set({ container_state: state.toLowerCase() }, count);
     },
   });
   new Gauge({
@@ -52,16 +83,9 @@ export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): vo
     registers,
     labelNames: ['static'],
     collect() {
-      const counts = { true: 0, false: 0 };
-      for (const { stage, record } of podWorkersOf(kubelet)) if (stage !== 'finished') counts[isStatic(record.pod) ? 'true' : 'false'] += 1;
-      for (const [label, count] of Object.entries(counts)) this.set({ static: label }, count);
+      for (const [label, count] of Object.entries(counts().activePods)) this.set({ static: label }, count);
     },
   });
-  countPatches(kubelet, registers);
-  countImageRequests(kubelet, registers);
-  measureStarts(kubelet, registers);
-  if (kubelet.credentialProviders !== undefined) measureCredentialProviders(kubelet.credentialProviders, registers);
-  if (kubelet.imagePullManager !== undefined) measurePullRecords(kubelet.imagePullManager, registers);
 }
 
 function countImageRequests(kubelet: Kubelet, registers: Registry[]): void {
@@ -82,22 +106,29 @@ function countImageRequests(kubelet: Kubelet, registers: Registry[]): void {
 
 function measurePullRecords(manager: ImagePullManager, registers: Registry[]): void {
   const named = (name: string) => `kubelet_imagemanager_${name}`;
-  new Gauge({
-    name: named('ondisk_pullintents'),
-    help: 'Number of ImagePullIntents stored on disk.',
-    registers,
-    collect() {
-      this.set(manager.intentCount);
-    },
-  });
-  new Gauge({
-    name: named('ondisk_pulledrecords'),
-    help: 'Number of ImagePulledRecords stored on disk.',
-    registers,
-    collect() {
-      this.set(manager.pulledRecordCount);
-    },
-  });
+  const gauges: readonly (readonly [name: string, help: string, value: () => number])[] = [
+    ['ondisk_pullintents', 'Number of ImagePullIntents stored on disk.', () => manager.intentCount],
+    ['ondisk_pulledrecords', 'Number of ImagePulledRecords stored on disk.', () => manager.pulledRecordCount],
+    [
+      'inmemory_pullintents_usage_percent',
+      'The ImagePullIntents in-memory cache usage in percent.',
+      () => manager.cacheUsagePercent.intents,
+    ],
+    [
+      'inmemory_pulledrecords_usage_percent',
+      'The ImagePulledRecords in-memory cache usage in percent.',
+      () => manager.cacheUsagePercent.pulledRecords,
+    ],
+  ];
+  for (const [name, help, value] of gauges)
+    new Gauge({
+      name: named(name),
+      help,
+      registers,
+      collect() {
+        this.set(value());
+      },
+    });
   const checks = new Counter({
     name: named('image_mustpull_checks_total'),
     help: 'Counter for how many times kubelet checked whether credentials need to be re-verified to access an image',

@@ -8,7 +8,7 @@ import type { NodePaths } from '../config/node-paths.ts';
 import type { PodVolumes } from '../volumes/volume-manager.ts';
 import { isHostNetwork, podUid } from '../pod-util/pods.ts';
 import { supportsImageVolumes } from '../volumes/image-volume.ts';
-import { canMount } from '../volumes/fs-group.ts';
+import { canMount } from '../volumes/file-ownership.ts';
 import { prepareSafeSubPath } from '../volumes/sub-path.ts';
 
 /** The container whose mounts are generated, and the inputs of its mounts. */

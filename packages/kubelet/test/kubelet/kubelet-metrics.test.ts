@@ -38,6 +38,18 @@ describe('kubelet metrics', () => {
     expect(await registry.metrics()).toContain('kubelet_pod_start_sli_duration_seconds_bucket{le="20"} 1');
   });
 
+  it('count pods and containers, anew for each scrape', async () => {
+    for (const name of ['first', 'second']) {
+      bench.create(podOf(name));
+      await bench.ready(name);
+      const count = name === 'first' ? 1 : 2;
+      const text = await registry.metrics();
+      expect(text).toContain(`kubelet_running_pods ${count}\n`);
+      expect(text).toContain(`kubelet_running_containers{container_state="running"} ${count}\n`);
+      expect(text).toContain(`kubelet_active_pods{static="false"} ${count}\n`);
+    }
+  });
+
   it('leave out pods that ran before the kubelet started', async () => {
     bench.create(podOf('web'));
     await bench.ready('web');
@@ -60,6 +72,8 @@ describe('kubelet metrics', () => {
     expect(text).toContain('kubelet_imagemanager_image_mustpull_checks_total{result="credentialRecordFound"} 1');
     expect(text).toContain('kubelet_imagemanager_ondisk_pulledrecords 1');
     expect(text).toContain('kubelet_imagemanager_ondisk_pullintents 0');
+    expect(text).toContain('kubelet_imagemanager_inmemory_pullintents_usage_percent 0');
+    expect(text).toContain('kubelet_imagemanager_inmemory_pulledrecords_usage_percent 0');
     const requests = (present: boolean, pull: boolean) =>
       `kubelet_image_manager_ensure_image_requests_total{pull_policy="ifnotpresent",present_locally="${present}",pull_required="${pull}"} 1`;
     expect(text).toContain(requests(false, true));

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { open, readFile, rename, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
 
 export interface WriteAtomicOptions {
   /** File mode; 0600 if absent. */
@@ -9,7 +10,7 @@ export interface WriteAtomicOptions {
    * file may remain; a single writer can use a fixed name, to overwrite or remove it.
    */
   readonly temporary?: string;
-  /** Whether the content is on the disk before the rename, so that a power failure does not leave an empty file. Default false. */
+  /** Whether the content is on the disk before the rename, and the rename before the end: a power failure leaves the old or the new content. Default false. */
   readonly sync?: boolean;
 }
 
@@ -33,10 +34,20 @@ export async function writeAtomic(
       await handle.close();
     }
     await rename(temporary, file);
+    if (sync) await syncDirectory(dirname(file));
   } catch (error) {
     await rm(temporary, { force: true });
     const { message, code } = error as NodeJS.ErrnoException;
     throw Object.assign(new Error(`${file} cannot be written: ${message}`, { cause: error }), { code });
+  }
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
   }
 }
 

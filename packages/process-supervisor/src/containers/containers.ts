@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { isAbsolute, join } from 'node:path';
 import type { Logger } from '@oarlock/primitives/logger';
-import type { ContainerConfig, ContainerStats, LinuxResources, RuntimeEvent } from '@oarlock/spi/runtime';
+import type { ContainerConfig, ContainerStats, LinuxResources, PodSandboxConfig, RuntimeEvent } from '@oarlock/spi/runtime';
 import type { CgroupManager } from '../host/cgroups.ts';
 import { startTime } from '../host/process-table.ts';
 import { SupervisorError, type SandboxRecord } from '../protocol/supervisor-protocol.ts';
@@ -244,6 +244,14 @@ export class Containers {
     this.#emit('DELETED', entry.record);
   }
 
+  /** Names the parent of the control groups of a new sandbox if the kubelet names none and that of root does not belong to this process. */
+  withCgroupParent(id: string, config: PodSandboxConfig): PodSandboxConfig {
+    const { linux } = config;
+    const { cgroups } = this.#services;
+    if (cgroups === undefined || (linux.cgroupParent ?? '') !== '') return config;
+    return { ...config, linux: { ...linux, cgroupParent: cgroups.below(ownParent(id)) } };
+  }
+
   /** Prepares what the containers of a new sandbox will share. */
   sandboxCreated(sandbox: SandboxRecord): void {
     this.#services.launcher.sandboxCreated(sandbox);
@@ -253,7 +261,8 @@ export class Containers {
   async sandboxStopped(sandbox: SandboxRecord): Promise<void> {
     await Promise.all([...(this.#bySandbox.get(sandbox.id)?.values() ?? [])].map((id) => this.#entries.get(id)?.cleaned));
     await this.#services.launcher.sandboxStopped(sandbox);
-    this.#services.cgroups?.removeEmpty(ownParent(sandbox.id));
+    const { cgroups } = this.#services;
+    cgroups?.removeEmpty(cgroups.below(ownParent(sandbox.id)));
   }
 
   /** Removes the empty parent cgroups of sandboxes. Called at shutdown, when no container runs. */

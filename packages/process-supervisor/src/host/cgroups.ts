@@ -1,8 +1,10 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { cpuWeight } from '@oarlock/api/component-helpers/cpu-weight';
 import type { Clock } from '@oarlock/primitives/clock';
+import { cgroupMount, openDelegatedCgroup } from '@oarlock/primitives/os/delegated-cgroup';
 import type { LinuxResources } from '@oarlock/spi/runtime';
+import { read, tryWrite, valueOf, withDescendants } from './internal/cgroup-files.ts';
 
 export interface CgroupUsage {
   readonly cpuNanos: number;
@@ -24,7 +26,6 @@ export interface Cgroup {
   remove(): Promise<void>;
 }
 
-const mountPoint = '/sys/fs/cgroup';
 /** The cgroup v1 hierarchies that must exist. */
 const requiredControllers = ['memory', 'cpu'] as const;
 /** The controllers of cgroup v2 with which containers are limited. */
@@ -35,36 +36,62 @@ const probePath = 'oarlock/probe';
 export class CgroupManager {
   readonly version: 1 | 2;
   readonly #root: string;
+  /** The cgroup v2 that is delegated to an ordinary user, as a path below the root; empty for root. */
+  readonly #delegated: string;
   readonly #clock: Clock;
-  private constructor(version: 1 | 2, root: string, clock: Clock) {
+  private constructor(version: 1 | 2, { root, delegated }: { readonly root: string; readonly delegated: string }, clock: Clock) {
     this.version = version;
     this.#root = root;
+    this.#delegated = delegated;
     this.#clock = clock;
   }
 
-  /** Returns undefined if the machine has no cgroups, or if this process may not create any that limit memory and CPU. */
-  static open(clock: Clock, root = mountPoint): CgroupManager | undefined {
-    if (process.platform !== 'linux' || process.getuid?.() !== 0) return undefined;
+  /**
+   * Returns undefined if the machine has no cgroups, or if this process may not create any that limit memory and CPU. An ordinary user may do so in a
+   * cgroup v2 that is delegated. `membership` is the text of /proc/self/cgroup.
+   */
+  static open(clock: Clock, root = cgroupMount, membership?: string): CgroupManager | undefined {
+    if (process.platform !== 'linux') return undefined;
     const version = existsSync(join(root, 'cgroup.controllers'))
       ? 2
       : requiredControllers.every((controller) => existsSync(join(root, controller, 'cgroup.procs')))
         ? 1
         : undefined;
     if (version === undefined) return undefined;
-    const groups = new CgroupManager(version, root, clock);
+    const usable = (delegated: string) => {
+      const groups = new CgroupManager(version, { root, delegated }, clock);
+      return groups.#isUsable() ? groups : undefined;
+    };
+    const ofRoot = process.getuid?.() === 0 ? usable('') : undefined;
+    if (ofRoot !== undefined || version === 1) return ofRoot;
     try {
-      groups.make(probePath);
-      const limits = version === 1 || groups.#hasControllers(probePath);
-      groups.removeEmpty(probePath);
-      return limits ? groups : undefined;
+      const delegated = openDelegatedCgroup({ mount: root, ...(membership !== undefined && { membership }) });
+      return delegated === undefined ? undefined : usable(delegated);
     } catch {
-      return undefined; // mounted read-only, as in containers
+      return undefined; // the processes of the cgroup cannot be moved
+    }
+  }
+
+  /** Returns the path of a cgroup that this process may create. */
+  below(path: string): string {
+    return this.#delegated === '' ? path : `${this.#delegated}/${path}`;
+  }
+
+  #isUsable(): boolean {
+    const path = this.below(probePath);
+    try {
+      this.make(path);
+      const limits = this.version === 1 || this.#hasControllers(path);
+      this.removeEmpty(path);
+      return limits;
+    } catch {
+      return false; // mounted read-only, as in containers
     }
   }
 
   /** Creates a cgroup. @throws the file system's error */
   make(path: string): Cgroup {
-    if (!/^[\w.:@-]+(\/[\w.:@-]+)*$/.test(path) || path.split('/').some((part) => part === '.' || part === '..'))
+    if (!/^[\w.:@\\-]+(\/[\w.:@\\-]+)*$/.test(path) || path.split('/').some((part) => part === '.' || part === '..'))
       throw new Error(`not a path of a control group: ${JSON.stringify(path)}`);
     const directories = this.#directories(path);
     for (const directory of directories) mkdirSync(directory, { recursive: true });
@@ -78,8 +105,9 @@ export class CgroupManager {
     return this.#directories(path).every((directory) => existsSync(directory)) ? this.make(path) : undefined;
   }
 
-  /** Removes a cgroup if it is empty. */
+  /** Removes a cgroup if it is empty. Ignores those above a delegated cgroup. */
   removeEmpty(path: string): void {
+    if (!path.startsWith(this.below(''))) return;
     const directories =
       this.version === 2 ? this.#directories(path) : readdirSync(this.#root).map((hierarchy) => join(this.#root, hierarchy, path));
     for (const directory of directories) {
@@ -167,17 +195,6 @@ abstract class CgroupDirectories implements Cgroup {
   }
 }
 
-/** Returns a cgroup and its descendants, parents first. */
-function withDescendants(directory: string): readonly string[] {
-  try {
-    const names = readdirSync(directory, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-    return [directory, ...names.flatMap(({ name }) => withDescendants(join(directory, name)))];
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [directory];
-    throw error;
-  }
-}
-
 /** A cgroup v2. */
 class CgroupV2 extends CgroupDirectories {
   readonly #directory: string;
@@ -201,8 +218,9 @@ class CgroupV2 extends CgroupDirectories {
       tryWrite(join(this.#directory, 'memory.swap.max'), String(memoryAndSwap - memory));
     if (shares !== undefined && shares > 0) set('cpu.weight', String(cpuWeight(shares)));
     if (quota !== undefined) set('cpu.max', `${quota > 0 ? quota : 'max'} ${period ?? 100_000}`);
-    if (cpusetCpus !== undefined && cpusetCpus !== '') set('cpuset.cpus', cpusetCpus);
-    if (cpusetMems !== undefined && cpusetMems !== '') set('cpuset.mems', cpusetMems);
+    // not delegated to ordinary users as a rule; runtimes report that they do not bind containers to CPUs
+    if (cpusetCpus !== undefined && cpusetCpus !== '') tryWrite(join(this.#directory, 'cpuset.cpus'), cpusetCpus);
+    if (cpusetMems !== undefined && cpusetMems !== '') tryWrite(join(this.#directory, 'cpuset.mems'), cpusetMems);
     for (const [name, value] of Object.entries(resources.unified ?? {}))
       if (/^[a-z]+(\.[a-z_0-9]+)+$/.test(name)) tryWrite(join(this.#directory, name), value);
   }
@@ -264,24 +282,4 @@ class CgroupV1 extends CgroupDirectories {
   wasOutOfMemory(): boolean {
     return valueOf(read(join(this.#paths.memory, 'memory.oom_control')), 'oom_kill') > 0;
   }
-}
-
-function read(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return ''; // the group or the controller does not exist
-  }
-}
-/** Writes a file that the kernel may have been built without: swap accounting, a controller. */
-function tryWrite(path: string, value: string): void {
-  try {
-    writeFileSync(path, value);
-  } catch (error) {
-    if (!['ENOENT', 'EOPNOTSUPP', 'EACCES', 'EINVAL', 'EBUSY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
-  }
-}
-function valueOf(text: string, key: string): number {
-  const line = text.split('\n').find((candidate) => candidate.startsWith(`${key} `));
-  return line === undefined ? 0 : Number(line.slice(key.length + 1));
 }

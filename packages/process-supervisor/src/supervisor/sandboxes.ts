@@ -73,7 +73,7 @@ export class Sandboxes {
       state: ready ? 'READY' : 'NOTREADY',
       createdAt: this.#clock.now(),
       ips,
-      config,
+      config: this.#containers.withCgroupParent(id, config),
       boot: bootId(),
       ...(netns !== undefined && { netns }),
     };

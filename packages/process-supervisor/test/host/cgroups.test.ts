@@ -34,6 +34,22 @@ describe.runIf(isRoot && process.platform === 'linux')('CgroupManager on cgroup 
     expect(open('')).toBeUndefined();
   });
 
+  it('is opened in the cgroup that is delegated to the user where the root is not theirs', () => {
+    const scope = 'user.slice/app.slice/oarlock-7.scope';
+    addFiles(scope, { 'cgroup.controllers': 'cpu memory pids\n', 'cgroup.procs': '', 'cgroup.subtree_control': '' });
+    addFiles(`${scope}/oarlock/probe`, { 'cgroup.controllers': 'cpu memory pids\n' });
+    addFiles('oarlock/probe', { 'cgroup.controllers': '\n' });
+    const groups = CgroupManager.open(systemClock, root, `0::/${scope}\n`);
+    expect(groups?.below('pod')).toBe(`${scope}/pod`);
+    groups?.make(`${scope}/pod/main`).apply({ memoryLimitBytes: 4096, cpusetCpus: '0' });
+    expect(contents(`${scope}/pod/main/memory.max`)).toBe('4096');
+    // what is above belongs to others
+    mkdirSync(join(root, 'user.slice/empty'));
+    groups?.removeEmpty('user.slice/empty');
+    expect(existsSync(join(root, 'user.slice/empty'))).toBe(true);
+    expect(open()?.below('pod')).toBe('pod');
+  });
+
   it('enables controllers in each ancestor, but not in the cgroup, which has processes', () => {
     open()?.make('kubepods/pod1/main');
     for (const parent of ['', 'kubepods/', 'kubepods/pod1/']) expect(contents(`${parent}cgroup.subtree_control`)).toBe('+io');

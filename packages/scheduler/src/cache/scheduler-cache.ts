@@ -81,6 +81,11 @@ export class CachedNodeInfo implements NodeInfo {
     }
   }
 
+  /** Returns a pod of the node by `namespace/name`. */
+  pod(key: string): PodInfo | undefined {
+    return this.pods[this.#podIndex.get(key) ?? -1];
+  }
+
   addPod(pod: PodInfo): void {
     this.#podIndex.set(pod.key, this.pods.length);
     this.pods.push(pod);
@@ -205,6 +210,10 @@ export class SchedulerCache implements Snapshot {
   }
   nodeOf(key: string): string | undefined {
     return this.#nodeOfPod.get(key);
+  }
+  /** Returns a pod that has a node. */
+  podInfoOf(key: string): PodInfo | undefined {
+    return this.#nodeInfos.get(this.#nodeOfPod.get(key) ?? '')?.pod(key);
   }
 
   /** Counts a pod on a node before the pod's binding is written. */

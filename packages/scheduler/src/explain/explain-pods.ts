@@ -11,7 +11,7 @@ import { statusMessage } from '../framework/plugin-status.ts';
 import { runScorePlugins } from '../framework/run-plugins.ts';
 import { newPodInfo } from '../pod-info/pod-info.ts';
 import type { Nominator } from '../queue/nominator.ts';
-import type { Explanation, NodeExplanation } from './explainer.ts';
+import type { Explanation, NodeChanges, NodeExplanation } from './explainer.ts';
 
 interface ExplainOptions {
   readonly cache: SchedulerCache;
@@ -23,12 +23,30 @@ interface ExplainOptions {
  * Explains pods in order; each pod is assumed on its best node before the next pod is explained. Reverts all changes of the cache. Runs
  * synchronously, so that no scheduling cycle sees the changes.
  */
-export function explainPods(pods: readonly Pod[], options: ExplainOptions): readonly Explanation[] {
+export function explainPods(pods: readonly Pod[], options: ExplainOptions, changes: NodeChanges = {}): readonly Explanation[] {
   const undo: (() => void)[] = [];
   try {
+    changeNodes(options.cache, changes, undo);
     return pods.map((pod) => explainPod(pod, options, undo));
   } finally {
     for (const revert of undo.toReversed()) revert();
+  }
+}
+
+/** Changes nodes of the cache, and adds functions that restore them to `undo`: each before its change, because an invalid quantity ends a change halfway. */
+function changeNodes(cache: SchedulerCache, { nodes = [], removedNodes = [] }: NodeChanges, undo: (() => void)[]): void {
+  const restoreLater = (name: string) => {
+    const original = cache.get(name)?.node;
+    undo.push(() => (original === undefined ? cache.removeNode(name) : cache.setNode(original)));
+  };
+  for (const name of removedNodes) {
+    if (cache.get(name) === undefined) continue;
+    restoreLater(name);
+    cache.removeNode(name);
+  }
+  for (const node of nodes) {
+    restoreLater(node.metadata?.name ?? '');
+    cache.setNode(node);
   }
 }
 
@@ -42,13 +60,13 @@ function explainPod(pod: Pod, { cache, nominator, profileOf }: ExplainOptions, u
   const { framework } = profile;
   const gate = framework.preEnqueue(pod);
   const unbound = bound ? withoutNodeName(pod) : newPodInfo(pod);
-  const isAssigned = removeFromCache(pod, cache, undo);
+  removeFromCache(pod, cache, undo);
 
   const state = new SchedulingCycleState(cache, framework, { nominator });
   const found = new FeasibleNodeFinder().findNodesThatFitPod(framework, undefined, state, unbound, true);
   const scored = scoreNodes(framework, { state, pod: unbound, feasibleNodes: found });
   const chosen = scored[0]?.node;
-  if (chosen !== undefined && !isAssigned && gate === undefined) {
+  if (chosen !== undefined && !bound && gate === undefined) {
     cache.assumePod(unbound, chosen);
     undo.push(() => cache.forgetPod(unbound.key));
   }
@@ -71,16 +89,21 @@ function withoutNodeName(pod: Pod): PodInfo {
   return newPodInfo({ ...pod, spec: spec as NonNullable<Pod['spec']> });
 }
 
-/** Removes a bound or assumed pod from its node and adds a function that restores the pod to `undo`. Returns false if the pod has no node. */
-function removeFromCache(pod: Pod, cache: SchedulerCache, undo: (() => void)[]): boolean {
+/**
+ * Removes the pod with this name from its node and adds a function that restores it to `undo`: also if the explained pod is a changed copy without a node, which
+ * would otherwise replace it.
+ */
+function removeFromCache(pod: Pod, cache: SchedulerCache, undo: (() => void)[]): void {
   const key = objectKey(pod);
-  const assumedNode = cache.isAssumedPod(key) ? cache.nodeOf(key) : undefined;
-  const isBound = Boolean(pod.spec?.nodeName);
-  if (assumedNode !== undefined) {
+  const [original, node] = [cache.podInfoOf(key), cache.nodeOf(key)];
+  if (original === undefined || node === undefined) return;
+  if (cache.isAssumedPod(key)) {
     cache.forgetPod(key);
-    undo.push(() => cache.assumePod(newPodInfo(pod), assumedNode));
-  } else if (isBound && cache.removePod(key)) undo.push(() => cache.setPod(pod));
-  return isBound || assumedNode !== undefined;
+    undo.push(() => cache.assumePod(original, node));
+  } else {
+    cache.removePod(key);
+    undo.push(() => cache.setPod(original.pod));
+  }
 }
 
 /** Returns the feasible nodes with their scores, the best node first. */

@@ -1,4 +1,4 @@
-import type { Pod } from '@oarlock/api/types/core-v1';
+import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import type { Role } from '@oarlock/spi/role';
 
 /** The reason why a node rejects a pod, or the score of the node. */
@@ -24,9 +24,20 @@ export interface Explanation {
   readonly nodes: readonly NodeExplanation[];
 }
 
+/** Nodes that differ for an explanation. */
+export interface NodeChanges {
+  /** Nodes that are added, or that replace those with the same names. */
+  readonly nodes?: readonly Node[] | undefined;
+  /** The names of nodes that are left out, with their pods. */
+  readonly removedNodes?: readonly string[] | undefined;
+}
+
 export interface Explainer {
-  /** Explains pods in order; each pod counts on its chosen node for the pods that follow. Has no side effects, and does not call extenders. */
-  explain(pods: readonly Pod[]): readonly Explanation[];
+  /**
+   * Explains pods in order; each pod counts on its chosen node for the pods that follow. Has no side effects, and does not call extenders.
+   * @throws ParseError for an invalid quantity in a pod or node
+   */
+  explain(pods: readonly Pod[], changes?: NodeChanges): readonly Explanation[];
   /** Returns a pod of the cluster by `namespace/name`. */
   podOf(key: string): Pod | undefined;
 }

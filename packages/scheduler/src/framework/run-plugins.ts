@@ -175,6 +175,7 @@ const suffixOf = (reasons: readonly string[]): string => (reasons.length === 0 ?
 /**
  * Returns the weighted sum of the plugins' scores for each node, in the order of `nodes`.
  * If `scoresByPlugin` is given, stores the weighted scores of each plugin in it.
+ * @throws Error if a preScore plugin fails, or a score is not in the range of 0 to 100 after normalizing; the pod is then retried as after an error
  */
 export function runScorePlugins(
   framework: Framework,
@@ -186,7 +187,11 @@ export function runScorePlugins(
   }: { readonly pod: PodInfo; readonly nodes: readonly NodeInfo[]; readonly scoresByPlugin?: Map<string, Float64Array> | undefined },
 ): Float64Array {
   const skipped = new Set<SchedulingPlugin>();
-  for (const plugin of framework.pluginsAt('preScore')) if (plugin.preScore?.(state, pod, nodes).code === 'skip') skipped.add(plugin);
+  for (const plugin of framework.pluginsAt('preScore')) {
+    const status = plugin.preScore?.(state, pod, nodes) ?? success;
+    if (status.code === 'skip') skipped.add(plugin);
+    else if (!isSuccess(status)) throw new Error(`running PreScore plugin ${JSON.stringify(plugin.name)}: ${statusMessage(status)}`);
+  }
   const totals = new Float64Array(nodes.length);
   const scores = new Float64Array(nodes.length);
   for (const plugin of framework.pluginsAt('score')) {
@@ -196,6 +201,7 @@ export function runScorePlugins(
       scores[index] = node === undefined ? 0 : plugin.score(state, pod, node);
     }
     plugin.normalizeScore?.(state, pod, nodes, scores);
+    checkScores(plugin, scores);
     const weight = framework.weightOf(plugin);
     for (let index = 0; index < scores.length; index++) totals[index] = (totals[index] ?? 0) + weight * (scores[index] ?? 0);
     scoresByPlugin?.set(
@@ -204,6 +210,17 @@ export function runScorePlugins(
     );
   }
   return totals;
+}
+
+const [minNodeScore, maxNodeScore] = [0, 100];
+
+function checkScores({ name }: SchedulingPlugin, scores: Float64Array): void {
+  const invalid = scores.find((score) => !(score >= minNodeScore && score <= maxNodeScore));
+  if (invalid === undefined) return;
+  const range = `it should in the range of [${minNodeScore}, ${maxNodeScore}] after normalizing`; // upstream's words
+  throw new Error(
+    `applying score defaultWeights on Score plugins: plugin ${JSON.stringify(name)} returns an invalid score ${invalid}, ${range}`,
+  );
 }
 
 /** Runs the reserve plugins in order. If a plugin rejects the pod or throws, runs unreserve of all plugins and returns the rejection. */

@@ -49,6 +49,8 @@ export class WaitingPods {
           if (pendingPlugins.size === 0) end(undefined);
         },
         reject,
+        // without a plugin, whose events the pod would wait for
+        preempt: (reason) => end({ code: 'unschedulable', reasons: [reason] }),
       };
       this.#pods.set(pod.key, waitingPod);
       signal.addEventListener('abort', stop, { once: true });

@@ -98,3 +98,28 @@ describe('postFilter', () => {
     expect(message).toBe('0/2 nodes are available: 2 no. never');
   });
 });
+
+describe('score', () => {
+  it('fails the attempt if a score is out of range after normalizing', async () => {
+    expect(await submit(plugin('Big', { score: () => 101 }))).toEqual({
+      reason: 'SchedulerError',
+      message:
+        'applying score defaultWeights on Score plugins: plugin "Big" returns an invalid score 101, it should in the range of [0, 100] after normalizing',
+    });
+    expect((await submit(plugin('NotANumber', { score: () => Number.NaN }))).message).toContain(
+      'plugin "NotANumber" returns an invalid score NaN',
+    );
+  });
+
+  it('accepts scores that normalizing brings into the range', async () => {
+    const normalizeScore: SchedulingPlugin['normalizeScore'] = (_state, _pod, _nodes, scores) => void scores.fill(100);
+    await submit(plugin('Big', { score: () => 1000, normalizeScore }));
+    expect(w.podOf('p')?.spec?.nodeName).toBeDefined();
+  });
+
+  it('fails the attempt if preScore fails', async () => {
+    expect((await submit(plugin('Early', { preScore: () => errorStatus('no state'), score: () => 1 }))).message).toBe(
+      'running PreScore plugin "Early": no state',
+    );
+  });
+});

@@ -45,6 +45,16 @@ describe('permit', () => {
     expect(w.placeOf('a')).toBe('n');
   });
 
+  it('retries a pod that is preempted after its backoff', async () => {
+    await w.submit(pod('a', asking, { hold: 'yes' }));
+    await w.submit(pod('high', { ...asking, priority: 1000 }, { hold: 'yes' }));
+    await w.clock.settle();
+    expect(w.told).toContainEqual(expect.objectContaining({ about: 'a', reason: 'Preempted' }));
+    expect(w.podOf('a')?.metadata?.deletionTimestamp).toBeUndefined();
+    expect(w.podOf('a')?.status?.conditions?.[0]?.message).toContain('0/1 nodes are available: 1 preempted.');
+    expect(w.scheduler.pendingPods.backoff).toBe(1);
+  });
+
   it("rejects a pod after the plugin's timeout", async () => {
     await w.submit(pod('a', asking, { hold: 'yes' }));
     await w.clock.advance(60_000);

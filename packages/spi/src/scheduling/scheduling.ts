@@ -165,6 +165,8 @@ export interface WaitingPod {
   readonly node: string;
   allow(plugin: string): void;
   reject(plugin: string, reason: string): void;
+  /** Rejects the pod for a pod of higher priority. The pod is retried after its backoff, without a cluster event (since Kubernetes 1.36). */
+  preempt(reason: string): void;
 }
 
 /** The scheduler as plugins see it (framework.Handle upstream). */

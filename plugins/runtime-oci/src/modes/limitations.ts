@@ -27,7 +27,7 @@ export function modeLimitations(mode: ModeName): readonly Limitation[] {
 
 /** Returns what containers do not get on this machine. */
 export function limitations(mode: RuntimeMode, { cgroups, networks, oomScores, kernel }: MachineFeatures): readonly Limitation[] {
-  const ofMode = modeLimitations(modeName(mode));
+  const ofMode = modeLimitations(modeName(mode)).filter(({ feature }) => feature !== 'resources' || !cgroups);
   const withoutResources = ofMode.some(({ feature }) => feature === 'resources');
   // the settings of a security module that the kernel lacks concern only pods that name them
   const absent = new Set([...(kernel.apparmor ? [] : ['apparmor']), ...(kernel.selinux ? [] : ['selinux'])]);

@@ -10,7 +10,8 @@ export type ModeName = (typeof modeNames)[number];
 export type Enforcement =
   | { readonly kind: 'enforced'; readonly remark?: string }
   | { readonly kind: 'rejected'; readonly remark?: string }
-  | { readonly kind: 'limited'; readonly limitation: Limitation };
+  /** `unless` is the case in which the mode enforces it. */
+  | { readonly kind: 'limited'; readonly limitation: Limitation; readonly unless?: string };
 
 export interface PodSetting {
   readonly fields: string;
@@ -30,7 +31,14 @@ const apparmor = notEnforced('apparmor', 'AppArmor profiles are not applied');
 const selinux = notEnforced('selinux', 'SELinux options are not applied');
 const mknod = notEnforced('capabilities', 'the capability MKNOD is not given');
 const users = notEnforced('users', 'every user of an image has the rights of one user, and groups are not applied');
-const resources = notEnforced('resources', 'limits of memory and CPU are not enforced: control groups need root');
+const resources: Enforcement = {
+  kind: 'limited',
+  limitation: {
+    feature: 'resources',
+    message: 'limits of memory and CPU are not enforced: no control group of version 2 with both is delegated to the user',
+  },
+  unless: 'in a delegated control group of version 2',
+};
 const hugePages = notEnforced('huge-pages', 'huge pages are not limited, and containers are not bound to CPUs');
 const privileges = notEnforced('privileged', 'privileged containers have the rights of the user who runs Oarlock, not those of root');
 const sharing = notEnforced('namespaces', 'containers of a pod do not share process and IPC namespaces');

@@ -1,7 +1,10 @@
 import { modeNames, podSettings, type Enforcement } from './pod-settings.ts';
 
 function cell(entry: Enforcement): string {
-  if (entry.kind === 'limited') return `**no**: ${entry.limitation.message}`;
+  if (entry.kind === 'limited') {
+    const otherwise = `**no**: ${entry.limitation.message}`;
+    return entry.unless === undefined ? otherwise : `yes, ${entry.unless}, otherwise ${otherwise}`;
+  }
   const word = entry.kind === 'enforced' ? 'yes' : 'rejected';
   return entry.remark === undefined ? word : `${word}, ${entry.remark}`;
 }

@@ -87,7 +87,7 @@ export function containerSpec(input: SpecInput): RuntimeSpec {
       ...(node.cgroups !== undefined && { cgroupsPath: `/${cgroupPath(input)}` }),
       namespaces: namespaces(input),
       devices: node.makesDevices ? found.devices : [],
-      resources: resourcesOf(resources, found.rules, node.cgroups),
+      resources: resourcesOf(resources, found.rules, node),
       sysctl: sandbox.config.linux.sysctls ?? {},
       maskedPaths: privileged ? [] : (security.maskedPaths ?? defaultMaskedPaths),
       readonlyPaths: privileged ? [] : (security.readonlyPaths ?? defaultReadonlyPaths),
@@ -121,9 +121,14 @@ function environment({ record: { config }, sandbox, prepared }: SpecInput): read
   return [...variables.values()];
 }
 
-function resourcesOf(resources: LinuxResources, devices: readonly SpecDeviceRule[], cgroups: 1 | 2 | undefined): SpecResources {
-  const { memoryLimitBytes: limit, memorySwapLimitBytes: swap, cpuShares, cpuQuota, cpuPeriod, cpusetCpus, cpusetMems } = resources;
-  const { hugepageLimits = [], unified } = resources;
+function resourcesOf(
+  resources: LinuxResources,
+  devices: readonly SpecDeviceRule[],
+  { cgroups, userNamespace }: Pick<NodeFeatures, 'cgroups' | 'userNamespace'>,
+): SpecResources {
+  const { memoryLimitBytes: limit, memorySwapLimitBytes: swap, cpuShares, cpuQuota, cpuPeriod, unified } = resources;
+  // the controllers of CPUs and huge pages are not delegated to ordinary users as a rule, and an OCI runtime fails without them
+  const { cpusetCpus, cpusetMems, hugepageLimits = [] } = userNamespace ? {} : resources;
   // an OCI runtime rejects limits without a control group; the runtime reports that they are not enforced
   if (cgroups === undefined) return { devices };
   const memory = limit !== undefined && limit > 0 ? { limit, ...(swap !== undefined && swap > 0 && { swap }) } : undefined;

@@ -14,7 +14,13 @@ describe('what a mode does not enforce', () => {
   it('is what the column of the mode lists', () => {
     expect([runc, root, mapped, user].map(modeName)).toEqual(modeNames);
     expect(modeName({ ...root, mapped: true })).toBe('root without');
-    for (const mode of [runc, root, mapped, user]) expect(limitations(mode, good)).toEqual(modeLimitations(modeName(mode)));
+    for (const mode of [runc, root]) expect(limitations(mode, good)).toEqual(modeLimitations(modeName(mode)));
+    for (const mode of [mapped, user]) {
+      const all = modeLimitations(modeName(mode));
+      expect(limitations(mode, { ...good, cgroups: false })).toEqual(all);
+      // a control group is delegated to the user
+      expect(limitations(mode, good)).toEqual(all.filter(({ feature }) => feature !== 'resources'));
+    }
   });
 
   it('includes what the machine lacks, each feature once', () => {

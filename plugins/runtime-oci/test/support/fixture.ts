@@ -9,6 +9,7 @@ import { openImageStore, type OpenImageStore } from '@oarlock/oci/store/open-ima
 import { available } from '@oarlock/kernel/plugin';
 import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
+import { CgroupManager } from '@oarlock/process-supervisor/host/cgroups';
 import { canMakeNamespaces, findProgram } from '@oarlock/process-supervisor/host/host-tools';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import { shellPrograms, type RuntimeFixture } from '@oarlock/spi/runtime/contract';
@@ -121,6 +122,7 @@ export async function openRuntime(
       dataDir,
       mode,
       probe: async () => available,
+      hasCgroups: () => owner === undefined && CgroupManager.open(systemClock) !== undefined,
       openImages: open,
     });
     await driver.start();

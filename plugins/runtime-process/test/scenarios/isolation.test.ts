@@ -433,6 +433,23 @@ for (const { name, asUser, missing } of modes)
     },
   );
 
+describe('what is not enforced', () => {
+  it('are limits without control groups, and profiles of security modules for pods that request them', async () => {
+    const fixture = await openRuntime({ cgroups: false });
+    try {
+      const found = await fixture.driver.limitations?.();
+      expect(found?.map(({ feature, onRequest = false }) => `${feature} ${onRequest}`)).toEqual([
+        'resources false',
+        'seccomp true',
+        'apparmor true',
+        'selinux true',
+      ]);
+    } finally {
+      await fixture.dispose();
+    }
+  });
+});
+
 describe('isolation', () => {
   it('is reported as missing with its reason, and pods run nevertheless', async () => {
     const fixture = await openRuntime({ isolation: 'none', cgroups: false });

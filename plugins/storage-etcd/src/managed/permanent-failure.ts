@@ -8,6 +8,12 @@ export interface PermanentFailure {
 
 const permanentFailures: readonly PermanentFailure[] = [
   { text: 'permanently removed', message: () => 'this server was removed from the cluster: join again with a new data directory' },
+  // the members have agreed on a version that this program does not have: once all of them have it, etcd 3.4 and 3.5 never go back
+  ...['invalid downgrade', 'incompatible with current running cluster'].map((text) => ({
+    text,
+    message: () =>
+      'the etcd program is older than the version that the members of the cluster have agreed on: install the version that `oarlock server list` shows for the other servers',
+  })),
   {
     text: 'cannot assign requested address',
     message: (address) =>

@@ -10,7 +10,7 @@ import { priorityClasses } from './priority-classes.ts';
 import { resourceClaims } from './resource-claims.ts';
 import { servicesStrategy } from './services.ts';
 import { fieldOf, withFields, type Strategy } from '../strategy.ts';
-import { daemonSets, deployments, jobs, podTemplates, replicaSets, replicationControllers } from './workloads.ts';
+import { daemonSets, deployments, jobs, podTemplates, replicaSets, replicationControllers, statefulSets } from './workloads.ts';
 
 const generation: Strategy = { generation: true };
 const requiresResourceVersion: Strategy = { allowUnconditionalUpdate: false };
@@ -40,7 +40,7 @@ const workloadStrategies: StrategyTable = {
   'deployments.apps': deployments,
   'replicasets.apps': replicaSets,
   'daemonsets.apps': daemonSets,
-  'statefulsets.apps': generation,
+  'statefulsets.apps': statefulSets,
   'jobs.batch': jobs,
   'cronjobs.batch': generation,
 };

@@ -1,6 +1,6 @@
 import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
-import type { DaemonSetSpec } from '@oarlock/api/types/apps-v1';
+import type { DaemonSetSpec, StatefulSetSpec } from '@oarlock/api/types/apps-v1';
 import type { Job, JobSpec } from '@oarlock/api/types/batch-v1';
 import type { ReplicaSet } from '@oarlock/api/types/apps-v1';
 import { fieldOf, specOf, withMetadata, withFields, type Strategy } from '../strategy.ts';
@@ -40,6 +40,25 @@ export const daemonSets: Strategy = {
       annotations: { ...object.metadata?.annotations, [templateGeneration]: String(before + (changed ? 1 : 0)) },
     });
   },
+};
+
+/**
+ * Returns a StatefulSet without `maxUnavailable`, unless the stored object has it: the feature gate MaxUnavailableStatefulSet (KEP-961) is off in
+ * 1.36, so that the API server drops the field.
+ */
+function withoutMaxUnavailable(object: KubeObject, old?: KubeObject): KubeObject {
+  const spec = specOf<StatefulSetSpec>(object);
+  const rollingUpdate = spec.updateStrategy?.rollingUpdate;
+  if (rollingUpdate?.maxUnavailable === undefined) return object;
+  if (old !== undefined && specOf<StatefulSetSpec>(old).updateStrategy?.rollingUpdate?.maxUnavailable !== undefined) return object;
+  const { maxUnavailable: _dropped, ...rest } = rollingUpdate;
+  return withFields(object, { spec: { ...spec, updateStrategy: { ...spec.updateStrategy, rollingUpdate: rest } } });
+}
+
+export const statefulSets: Strategy = {
+  generation: true,
+  prepareForCreate: (object) => withoutMaxUnavailable(object),
+  prepareForUpdate: (object, old) => withoutMaxUnavailable(object, old),
 };
 
 const jobUid = 'batch.kubernetes.io/controller-uid';

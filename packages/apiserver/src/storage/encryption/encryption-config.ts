@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { errorText } from '@oarlock/primitives/error-text';
+import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { parse } from 'yaml';
 import { z } from 'zod';
@@ -130,21 +131,7 @@ export async function removeGeneratedKeys(directory: string, names: readonly str
 /** Writes a new random key to a file atomically. */
 async function writeGeneratedKey(file: string): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
-  const text = `${randomBytes(32).toString('base64')}\n`;
-  const handle = await open(`${file}.tmp`, 'w', 0o600);
-  try {
-    await handle.writeFile(text);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(`${file}.tmp`, file);
-  const directory = await open(dirname(file), 'r');
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
+  await writeAtomic(file, `${randomBytes(32).toString('base64')}\n`, { temporary: `${file}.tmp`, sync: true });
 }
 
 /**

@@ -35,17 +35,37 @@ async function versionTwo(machine: Machine, controllers: readonly string[]): Pro
       affects: `Limits of ${lacking.join(', ')} are not enforced.`,
       remedy: `Enable the controllers ${lacking.join(', ')} in the kernel (for memory: boot with cgroup_enable=memory).`,
     };
-  if (machine.root && (await machine.isWritable(root))) return ok(`${found}; writable`);
-  const own = /^0::(\/.*)$/m.exec((await machine.readText('/proc/self/cgroup')) ?? '')?.[1];
-  const delegated = own !== undefined && own !== '/' && (await machine.isWritable(join(root, own, 'cgroup.procs')));
-  return notWritable(machine, `${found}${delegated ? '; delegated to this user' : ''}`);
+  if (machine.root) return (await machine.isWritable(root)) ? ok(`${found}; writable`) : notWritable(machine, found);
+  return delegation(machine, found);
+}
+
+/** What an ordinary user has: a control group that is delegated already, or a systemd that delegates one when Oarlock starts. */
+async function delegation(machine: Machine, found: string): Promise<Finding> {
+  const own = /^0::(\/.*)$/m.exec((await machine.readText('/proc/self/cgroup')) ?? '')?.[1] ?? '/';
+  if (own !== '/' && (await machine.isWritable(join(root, own, 'cgroup.procs'))) && (await hasBoth(machine, own)))
+    return ok(`${found}; delegated to this user`);
+  const uid = /^Uid:\s+(\d+)/m.exec((await machine.readText('/proc/self/status')) ?? '')?.[1] ?? '';
+  const manager = `/user.slice/user-${uid}.slice/user@${uid}.service`;
+  if (!(await machine.exists(`/run/user/${uid}/systemd/private`))) return notWritable(machine, found);
+  if (await hasBoth(machine, manager)) return ok(`${found}; systemd of this user delegates them`);
+  return {
+    level: 'warn',
+    found: `${found}; systemd delegates not all of them to users`,
+    affects: unlimited,
+    remedy: 'Write `[Service]` and `Delegate=cpu memory pids` to /etc/systemd/system/user@.service.d/delegate.conf, and log in again.',
+  };
+}
+
+async function hasBoth(machine: Machine, group: string): Promise<boolean> {
+  const controllers = ((await machine.readText(join(root, group, 'cgroup.controllers'))) ?? '').trim().split(/\s+/);
+  return ['cpu', 'memory'].every((name) => controllers.includes(name));
 }
 
 const notWritable = (machine: Machine, found: string): Finding => ({
   level: 'warn',
-  found: machine.root ? `${found}; read-only` : `${found}; Oarlock uses it as root only`,
+  found: machine.root ? `${found}; read-only` : `${found}; not delegated to this user`,
   affects: unlimited,
   remedy: machine.root
     ? 'Mount the control groups writable (in a container: --privileged or --cgroupns=host with a writable mount).'
-    : 'Run Oarlock as root to enforce limits.',
+    : 'Log in with a systemd of the user (version 2), or run Oarlock as root.',
 });

@@ -9,7 +9,7 @@ export type WayOut = 'relay' | 'tap';
 
 export interface UplinkRulesOptions {
   readonly wayOut: WayOut;
-  /** The maximum number of connections and flows between the node and the host. By the TAP device, one address has at most half of them. */
+  /** The maximum number of connections and flows between the node and the host. By the TAP device, pods divide them as `tapShares` states. */
   readonly places: number;
 }
 
@@ -68,7 +68,7 @@ table ip ${relayTable} {
     ip daddr { 127.0.0.0/8, 224.0.0.0/3 } drop${wayOut === 'tap' ? othersPass : ''}
     meta l4proto tcp update @destinations { ip saddr . meta l4proto . th sport : ip daddr . th dport }
     meta l4proto { tcp, udp } dnat to ${gatewayAddress}:${relayPort}
-  }${wayOut === 'tap' ? tapChains(Math.ceil(places / 2)) : relayChains}
+  }${wayOut === 'tap' ? tapChains(tapShares(places)) : relayChains}
 }`;
 
 const timeoutMs = 10_000;
@@ -92,15 +92,52 @@ const relayChains = `
     type filter hook forward priority filter; policy drop;
   }`;
 
+/** How pods divide the connections and flows by the TAP device. */
+interface TapShares {
+  /** A pod always has so many. */
+  readonly own: number;
+  /** A pod with fewer than so many takes more from the common part, where pods with more leave it. */
+  readonly few: number;
+  /** The size of that common part. */
+  readonly common: number;
+  /** The size of the part for pods with more than `few`. With it, a pod has half of all. */
+  readonly many: number;
+}
+
+/** The number of pods whose own connections are set aside: more than the kubelet's default of 110. */
+const podsWithShares = 128;
+
+/**
+ * Divides connections by counts that the kernel keeps: a greedy pod fills only the part for many, greedy pods together only that and the common part, and a
+ * pod that comes last has its own share. Rejected packets never have an entry, so the parts together bound all connections.
+ */
+function tapShares(places: number): TapShares {
+  const own = Math.max(1, Math.floor(places / 4 / podsWithShares));
+  const few = Math.max(own, Math.floor(places / 16));
+  return { own, few, common: Math.floor(places / 4), many: Math.max(1, Math.floor(places / 2) - few) };
+}
+
 /**
  * The TAP device leads to no address of its own network, because some programs connect such an address with the loopback address of the host. A packet that
  * comes from neither side is dropped.
  */
-const tapChains = (flowsOfSource: number): string => `
-  set connections {
+const tapChains = ({ own, few, common, many }: TapShares): string => `
+  set few {
     type ipv4_addr
     size 65536
     flags dynamic
+  }
+  set own {
+    type ipv4_addr
+    size 65536
+    flags dynamic
+  }
+  chain open {
+    add @few { ip saddr ct count over ${few} } goto many
+    add @own { ip saddr ct count over ${own} } ct count over ${common} reject
+  }
+  chain many {
+    ct count over ${many} reject
   }
   chain forward {
     type filter hook forward priority filter; policy accept;
@@ -108,7 +145,7 @@ const tapChains = (flowsOfSource: number): string => `
     iifname != "node0" drop
     oifname != "${tapName}" drop
     ip daddr { 0.0.0.0/8, 127.0.0.0/8, 224.0.0.0/3, ${tapNetwork} } reject
-    ct state new add @connections { ip saddr ct count over ${flowsOfSource} } reject
+    ct state new jump open
   }
   chain postrouting {
     type nat hook postrouting priority srcnat; policy accept;

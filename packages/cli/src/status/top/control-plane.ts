@@ -1,4 +1,9 @@
-import { controlPlaneFigures, controlPlaneMetrics, type ControlPlaneFigures } from '@oarlock/api/component-helpers/control-plane-figures';
+import {
+  controlPlaneFigures,
+  controlPlaneMetrics,
+  controlPlaneMetricsPath,
+  type ControlPlaneFigures,
+} from '@oarlock/api/component-helpers/control-plane-figures';
 import { isStatus } from '@oarlock/api/status';
 import { samplesOf } from '@oarlock/primitives/prometheus-text';
 import type { Client } from '@oarlock/spi/client';
@@ -16,7 +21,7 @@ export interface ControlPlaneFacts extends ControlPlaneFigures {
 
 /** Reads `/readyz?verbose` and `/metrics`, which have no watch. */
 export async function readControlPlane(client: Client, signal?: AbortSignal): Promise<ControlPlaneFacts> {
-  const [checks, text] = await Promise.all([read(client, '/readyz?verbose', signal), read(client, '/metrics', signal)]);
+  const [checks, text] = await Promise.all([read(client, '/readyz?verbose', signal), read(client, controlPlaneMetricsPath, signal)]);
   const hidden = text.code !== undefined && !text.isOk ? { missing: hiddenBecause('/metrics', text) } : {};
   // a server that is not ready answers 500 with the failed checks; other rejections do not depend on the state of the server
   const readiness = checks.isOk || !isHidden(checks.code) ? { ready: checks.isOk } : {};

@@ -6,6 +6,7 @@ import { systemClock } from '@oarlock/primitives/clock';
 import type { Client } from '@oarlock/spi/client';
 import { clusterAccess, withCluster, type LimitedAccessOptions } from '../../common/cluster-access.ts';
 import { printFacts, type OutputFormat } from '../../common/output.ts';
+import { progress } from '../../common/progress/progress.ts';
 import { readControlPlane } from './control-plane.ts';
 import { liveTop, type Terminal } from './live-top.ts';
 import { topFacts, type TopFacts } from './top-facts.ts';
@@ -28,6 +29,7 @@ export async function top(options: TopOptions): Promise<void> {
     return printFacts(options.output, facts, formatTop);
   }
   const nodesMissing = await withCluster(options, ({ client }) => whyNoNodes(client));
+  progress.stop();
   const access = await clusterAccess(options);
   try {
     await runLive(access.client, options, nodesMissing);

@@ -52,11 +52,13 @@ const get = (address: string, port: number) => `
 require('node:http').get({ host: '${address}', port: ${port}, timeout: 1000 }, (response) => response.pipe(process.stdout))
   .on('timeout', function () { this.destroy(new Error('no answer')); }).on('error', ({ message, code }) => console.log(code ?? message));`;
 
-/** Opens as many connections as it can, up to 8, and prints their number; ends when its input does. */
+/** Opens as many connections from an address as it can, up to 40, and prints their number; ends when its input does. ADDRESS */
 const hold = `
 const { connect } = require('node:net');
+const localAddress = process.argv[1];
 let open = 0;
-const next = () => open === 8 ? console.log(open) : connect(${webPort}, '${other}').on('connect', () => { open += 1; next(); }).on('error', () => console.log(open));
+const next = () => open === 40 ? console.log(open) :
+  connect({ port: ${webPort}, host: '${other}', localAddress }).on('connect', () => { open += 1; next(); }).on('error', () => console.log(open));
 next();
 process.stdin.on('end', () => process.exit()).resume();`;
 
@@ -138,15 +140,40 @@ function tapDeviceTests(): void {
         }
       });
 
-      it('gives one pod at most half of the connections', async () => {
-        await loadUplinkRules(namespaces.enterUplink, { wayOut: 'tap', places: 8 });
-        const [file = '', ...args] = [...namespaces.enterNode, 'ip', 'netns', 'exec', 'pod', process.execPath, '-e', hold];
-        const greedy = spawn(file, args, { stdio: ['pipe', 'pipe', 'inherit'] });
-        const [count] = (await once(greedy.stdout, 'data')) as [Buffer];
-        expect(Number(count)).toBe(4);
-        expect(await onNode(process.execPath, '-e', get(other, webPort))).toBe(host);
-        greedy.stdin.end();
-        await once(greedy, 'exit');
+      it('gives one pod at most half of the connections, and several pods no more than they leave to others', async () => {
+        await loadUplinkRules(namespaces.enterUplink, { wayOut: 'tap', places: 32 });
+        const addresses = Array.from({ length: 11 }, (_, index) => `10.244.0.${100 + index}`);
+        for (const address of addresses) await onNode('ip', '-n', 'pod', 'addr', 'add', `${address}/24`, 'dev', 'eth0');
+        const holders: ChildProcess[] = [];
+        const greedy = async (address = '') => {
+          const [file = '', ...args] = [...namespaces.enterNode, 'ip', 'netns', 'exec', 'pod', process.execPath, '-e', hold, address];
+          const child = spawn(file, args, { stdio: ['pipe', 'pipe', 'inherit'] });
+          holders.push(child);
+          return Number(String((await once(child.stdout, 'data'))[0]));
+        };
+        const end = async () => {
+          for (const child of holders.splice(0)) {
+            const exit = once(child, 'exit');
+            child.stdin?.end();
+            await exit;
+          }
+        };
+        try {
+          const counts: number[] = [];
+          for (const address of addresses.slice(0, -1)) counts.push(await greedy(address));
+          expect(counts).toEqual([16, 2, 2, 2, 2, 2, 2, 2, 1, 1]);
+          // pods without any connection have their share, and so has the node
+          expect(await inPod(process.execPath, '-e', get(other, webPort))).toBe(host);
+          expect(await onNode(process.execPath, '-e', get(other, webPort))).toBe(host);
+          await end();
+          await vi.waitFor(async () => {
+            const free = await greedy(addresses.at(-1));
+            await end();
+            expect(free).toBe(16);
+          });
+        } finally {
+          await end();
+        }
       });
 
       it('carries nothing when the node is started again without it', async () => {

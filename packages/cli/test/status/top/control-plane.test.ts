@@ -44,7 +44,7 @@ describe('readControlPlane', () => {
     const client: Pick<Client, 'raw'> = { raw: () => Promise.reject(forbidden) };
     expect(await readControlPlane(client as Client)).toEqual({ failedChecks: [], missing: forbidden.message });
     const unready: Pick<Client, 'raw'> = {
-      raw: (_, path) => (path === '/metrics' ? Promise.resolve('') : Promise.reject(failure('InternalError', '[-]etcd failed'))),
+      raw: (_, path) => (path.startsWith('/metrics?') ? Promise.resolve('') : Promise.reject(failure('InternalError', '[-]etcd failed'))),
     };
     expect(await readControlPlane(unready as Client)).toEqual({ ready: false, failedChecks: ['etcd'] });
   });

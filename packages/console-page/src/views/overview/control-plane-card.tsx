@@ -1,4 +1,4 @@
-import { controlPlaneFigures, controlPlaneMetrics, type ControlPlaneFigures } from '@oarlock/api/component-helpers/control-plane-figures';
+import { controlPlaneFigures, controlPlaneMetrics, controlPlaneMetricsPath, type ControlPlaneFigures } from '@oarlock/api/component-helpers/control-plane-figures';
 import { samplesOf } from '@oarlock/primitives/prometheus-text';
 import type { ComponentChildren } from 'preact';
 import { isApiError, type ApiClient } from '../../api/client.ts';
@@ -44,7 +44,7 @@ const samplePeriodMs = 60_000;
 /** Reads the figures of the control plane; none where the user may not read them. */
 async function readFigures(client: ApiClient, signal: AbortSignal): Promise<ControlPlaneFigures> {
   try {
-    const metrics = await client.text('/metrics', { signal });
+    const metrics = await client.text(controlPlaneMetricsPath, { signal });
     const figures = controlPlaneFigures(samplesOf(metrics, (name) => controlPlaneMetrics.has(name)));
     for (const { id } of plots) {
       const value = figures[id];

@@ -21,7 +21,7 @@ export function NodeLossDialog({ placement: { node, pods }, onClose }: NodeLossD
   const displaced = displacedPods(pods);
   const { value, error, isLoading } = useLoaded(node.metadata.uid, async (signal): Promise<ExplainResponse> => {
     if (displaced.length === 0) return { pods: [] };
-    const body = JSON.stringify({ pods: displaced.map((pod) => podWithoutNode(pod, name)) });
+    const body = JSON.stringify({ pods: displaced.map(podWithoutNode), removedNodes: [name] });
     return client.json('/oarlock/v1/scheduling', { method: 'POST', body, signal });
   });
   return (

@@ -81,15 +81,14 @@ export class NamespaceController implements Controller {
     const remaining = await this.#deleteAllContent(namespace, client);
     const done = remaining.objects.size === 0 && remaining.failures.length === 0 && remaining.undiscovered.length === 0;
     const conditions = updateDeletionConditions(namespace, remaining, this.#clock.now());
+    let current = namespace;
+    // conditions of an earlier failure must not remain on a namespace that finalizers in its metadata keep
+    if (conditions !== namespace.status?.conditions)
+      await ignoreNotFound(async () => {
+        const status = { phase: 'Terminating', ...(conditions && { conditions }) };
+        current = await client.update(namespaces, { ...withTypeMeta(namespaces, namespace), status }, { subresource: 'status' });
+      });
     if (!done) {
-      if (conditions !== namespace.status?.conditions)
-        await ignoreNotFound(() =>
-          client.update(
-            namespaces,
-            { ...withTypeMeta(namespaces, namespace), status: { phase: 'Terminating', ...(conditions && { conditions }) } },
-            { subresource: 'status' },
-          ),
-        );
       const retryDelayMs = Math.min((this.#deletionAttempts.get(name) ?? initialRetryMs / 2) * 2, maxRetryMs);
       this.#deletionAttempts.set(name, retryDelayMs);
       return { requeueAfterMs: retryDelayMs };
@@ -99,8 +98,8 @@ export class NamespaceController implements Controller {
       client.update(
         namespaces,
         {
-          ...withTypeMeta(namespaces, namespace),
-          spec: { ...namespace.spec, finalizers: (namespace.spec?.finalizers ?? []).filter((each) => each !== finalizer) },
+          ...withTypeMeta(namespaces, current),
+          spec: { ...current.spec, finalizers: (current.spec?.finalizers ?? []).filter((each) => each !== finalizer) },
         },
         { subresource: 'finalize' },
       ),

@@ -17,7 +17,7 @@ import { podFromTemplate } from '../../pods/pod-template.ts';
 import { revisionHash, revisionLabel, syncRevisions, truncateHistory } from '../history/controller-history.ts';
 import { selectorOf, SelectorOwnerIndex } from '../../ownership/selector-owners.ts';
 import { FailedPodsBackoff } from './failed-pods-backoff.ts';
-import { byBoundAndAge, excessPods, isAvailable, isUpdated, rollingStep } from './rolling-update.ts';
+import { allowsSurge, byBoundAndAge, excessPods, isAvailable, isUpdated, rollingStep } from './rolling-update.ts';
 import { daemonTemplate, withNodeAffinity, nodeShouldRunDaemonPod, targetNode, type Placement } from './placement.ts';
 
 const burstReplicas = 250; // pods created or deleted in one step, as upstream
@@ -187,7 +187,7 @@ export class DaemonSetController implements Controller {
       for (const pod of live) {
         const description = `daemon pod ${pod.metadata?.namespace}/${pod.metadata?.name} on node ${name}`;
         if (pod.status?.phase === 'Failed') {
-          const waitMs = this.#failedPodsBackoff.next(`${key}/${set.status?.observedGeneration}/${name}`);
+          const waitMs = this.#failedPodsBackoff.next(`${set.metadata?.uid}/${set.status?.observedGeneration}/${name}`);
           if (waitMs > 0) {
             retryMs = Math.min(retryMs ?? waitMs, waitMs);
             continue;
@@ -199,6 +199,8 @@ export class DaemonSetController implements Controller {
           podsToDelete.push(pod);
         } else running.push(pod);
       }
+      // with surge, a node has a pod that is not being deleted: the replacement does not wait for the end of the old pod
+      if (run && running.length === 0 && allowsSurge(set)) nodesNeedingPods.push(name);
       podsToDelete.push(...excessPods(set, { running, hash, nowMs: clock.now() }));
     }
     const failure = await this.#syncNodes(key, set, { podsToDelete, nodesNeedingPods, hash, client });

@@ -22,8 +22,15 @@ function tolerationsOf(spec: PodSpec | undefined): readonly Toleration[] {
     ...defaultTolerations,
     ...(spec?.hostNetwork === true ? ([['node.kubernetes.io/network-unavailable', 'NoSchedule']] as const) : []),
   ].map(([key, effect]): Toleration => ({ key, operator: 'Exists', effect }));
-  const same = (a: Toleration, b: Toleration) => a.key === b.key && a.effect === b.effect && a.operator === b.operator && !a.value;
-  return [...(spec?.tolerations ?? []).filter((existing) => !added.some((toleration) => same(existing, toleration))), ...added];
+  const tolerations = [...(spec?.tolerations ?? [])];
+  for (const toleration of added) {
+    const at = tolerations.findIndex(
+      ({ key, effect, operator, value }) =>
+        key === toleration.key && effect === toleration.effect && operator === toleration.operator && !value,
+    );
+    tolerations.splice(at === -1 ? tolerations.length : at, at === -1 ? 0 : 1, toleration);
+  }
+  return tolerations;
 }
 
 export interface Placement {

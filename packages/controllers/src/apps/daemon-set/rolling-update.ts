@@ -20,6 +20,9 @@ const isRolling = ({ spec }: DaemonSet) => spec?.updateStrategy?.type !== 'OnDel
 const surgeOf = (set: DaemonSet, nodes: number): number =>
   isRolling(set) ? scaledValue(set.spec?.updateStrategy?.rollingUpdate?.maxSurge ?? 0, nodes, true) : 0;
 
+/** Returns true if a rolling update may run two pods on a node. */
+export const allowsSurge = (set: DaemonSet): boolean => surgeOf(set, 100) > 0;
+
 /** Pods of a DaemonSet on one node, the current hash, and the time in milliseconds. */
 export interface DaemonPodsOnNode {
   readonly running: readonly Pod[];
@@ -34,7 +37,7 @@ export interface DaemonPodsOnNode {
 export function excessPods(set: DaemonSet, { running, hash, nowMs }: DaemonPodsOnNode): readonly Pod[] {
   if (running.length <= 1) return [];
   const sorted = running.toSorted(byBoundAndAge);
-  if (surgeOf(set, 100) === 0) return sorted.slice(1);
+  if (!allowsSurge(set)) return sorted.slice(1);
   const [fresh, ...moreFresh] = sorted.filter((pod) => isUpdated(pod, hash));
   const [old, ...moreOld] = sorted.filter((pod) => !isUpdated(pod, hash));
   const ended = fresh !== undefined && old !== undefined && (!isReady(old) || isAvailable(set, fresh, nowMs)) ? [old] : [];

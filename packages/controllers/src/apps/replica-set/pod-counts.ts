@@ -1,7 +1,7 @@
 import { controllerOf, objectKey, type ObjectKey } from '@oarlock/api/object';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Informer } from '@oarlock/spi/client';
-import { isActive, isReady, isTerminating } from '../../pods/pod-state.ts';
+import { isActive, isPodTerminating, isReady } from '../../pods/pod-state.ts';
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -78,7 +78,7 @@ export class PodCounts {
     const stays = before?.group.uid === uid && sameLabels(before.group.labels, labels);
     const active = isActive(pod);
     const ready = active && isReady(pod);
-    const terminating = isTerminating(pod);
+    const terminating = isPodTerminating(pod);
     if (stays && before.active === active && before.ready === ready && before.terminating === terminating) return;
     this.#replaceCount(key, { group: stays ? before.group : this.#group(uid, labels), active, ready, terminating });
   }

@@ -15,7 +15,7 @@ import { observePods, ControllerExpectations } from '../../expectations/controll
 import { ownerKeys } from '../../ownership/owner-keys.ts';
 import { claimObjects, addOwnerIndexes, orphansIn, controlledBy } from '../../ownership/controller-ref-manager.ts';
 import { PodControl } from '../../pods/pod-control.ts';
-import { availableIn, isActive, isTerminating } from '../../pods/pod-state.ts';
+import { availableIn, isActive, isPodTerminating } from '../../pods/pod-state.ts';
 import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 import { podFromTemplate } from '../../pods/pod-template.ts';
 import { selectorOf, SelectorOwnerIndex } from '../../ownership/selector-owners.ts';
@@ -157,7 +157,7 @@ export class ReplicaController<T extends ReplicaSetLike> implements Controller {
     const hasLabels = labelsOfTemplate(set);
     const counts = { active: 0, ready: 0, available: 0, labeled: 0, terminating: 0, nextAvailableMs: Number.POSITIVE_INFINITY };
     for (const pod of all) {
-      if (isTerminating(pod)) counts.terminating += 1;
+      if (isPodTerminating(pod)) counts.terminating += 1;
       if (!isActive(pod)) continue;
       counts.active += 1;
       if (hasLabels(pod.metadata?.labels)) counts.labeled += 1;

@@ -16,15 +16,16 @@ export interface ClaimRetention {
 /**
  * Returns the owner references that a PersistentVolumeClaim must have by `persistentVolumeClaimRetentionPolicy` (KEP-1847), or undefined if
  * the claim already has them. The StatefulSet is an owner if `whenDeleted` is Delete; the pod is an owner if `whenScaled` is Delete and the
- * pod is condemned. Does not change a claim that has another controller.
+ * pod is condemned. With a policy other than Retain, does not change a claim that has another controller, or that belongs to a former StatefulSet or
+ * pod of the same name.
  */
 export function claimOwnerReferences(set: StatefulSet, { pod, claim, condemned }: ClaimRetention): readonly OwnerReference[] | undefined {
   const present = claim.metadata?.ownerReferences ?? [];
-  const hasOtherController = present.some(
-    (ref) => ref.controller === true && !isRef(ref, set) && ref.kind !== 'StatefulSet' && ref.kind !== 'Pod',
-  );
-  if (hasOtherController) return undefined;
   const { whenDeleted = 'Retain', whenScaled = 'Retain' } = set.spec?.persistentVolumeClaimRetentionPolicy ?? {};
+  const isFormerOwner = ({ kind, name }: OwnerReference) =>
+    (kind === 'StatefulSet' && name === set.metadata?.name) || (kind === 'Pod' && name === pod.metadata?.name);
+  const hasOtherController = present.some((ref) => !isRef(ref, set) && !isRef(ref, pod) && (isFormerOwner(ref) || ref.controller === true));
+  if (hasOtherController && (whenDeleted === 'Delete' || whenScaled === 'Delete')) return undefined;
   const ownedByPod = whenScaled === 'Delete' && condemned;
   const ownedBySet = whenDeleted === 'Delete' && !ownedByPod;
   const hasSet = present.some((ref) => isRef(ref, set));

@@ -1,4 +1,3 @@
-import { scaledValue } from '@oarlock/api/values/int-or-string';
 import type { ControllerRevision, StatefulSet, StatefulSetStatus } from '@oarlock/api/types/apps-v1';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { availableIn, isTerminating } from '../../pods/pod-state.ts';
@@ -32,21 +31,18 @@ export interface ReplicaUpdate {
   readonly nowMs: number;
 }
 
-/** Returns the pods that a rolling update deletes now: outdated pods in descending ordinal order, up to maxUnavailable, unhealthy pods first. */
-export function podsToUpdate(set: StatefulSet, { replicas, update, nowMs }: ReplicaUpdate): readonly Pod[] {
-  const allowed = Math.max(1, scaledValue(set.spec?.updateStrategy?.rollingUpdate?.maxUnavailable ?? 1, replicasOf(set), false));
-  const outdated = replicas
-    .slice(partitionOf(set)) // the partition counts from the first replica, not from ordinal 0
-    .filter((pod) => pod !== undefined)
-    .filter((pod) => revisionOf(pod) !== update && !isTerminating(pod))
-    .reverse();
-  const unhealthy = outdated.filter((pod) => !isHealthy(set, pod, nowMs));
-  const unavailable = replicas.filter((pod) => pod === undefined || !isHealthy(set, pod, nowMs)).length;
-  const unavailableUpdated = unavailable - unhealthy.length;
-  if (unavailableUpdated >= allowed) return [];
-  const unhealthyToDelete = unhealthy.slice(0, allowed - unavailableUpdated);
-  const healthyToDelete = outdated.filter((pod) => isHealthy(set, pod, nowMs)).slice(0, Math.max(0, allowed - unavailable));
-  return [...unhealthyToDelete, ...healthyToDelete];
+/**
+ * Returns the pod that a rolling update deletes now: the outdated pod with the highest ordinal, unless a pod above it is not available yet. An
+ * outdated pod need not be available. `maxUnavailable` has no effect: the feature gate MaxUnavailableStatefulSet (KEP-961) is off in 1.36.
+ */
+export function podToUpdate(set: StatefulSet, { replicas, update, nowMs }: ReplicaUpdate): Pod | undefined {
+  // the partition counts from the first replica, not from ordinal 0
+  for (const pod of replicas.slice(partitionOf(set)).reverse()) {
+    if (pod === undefined) return undefined;
+    if (revisionOf(pod) !== update && !isTerminating(pod)) return pod;
+    if (!isHealthy(set, pod, nowMs)) return undefined;
+  }
+  return undefined;
 }
 
 /** Returns the StatefulSet status with the pod counts. */

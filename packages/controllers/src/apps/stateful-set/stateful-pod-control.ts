@@ -4,10 +4,11 @@ import { isStatus } from '@oarlock/api/status';
 import type { StatefulSet } from '@oarlock/api/types/apps-v1';
 import type { PersistentVolumeClaim, Pod } from '@oarlock/api/types/core-v1';
 import type { Client, EventRecorder, Informer } from '@oarlock/spi/client';
+import { aggregate } from '../../errors/aggregate.ts';
 import { isNamespaceTerminating } from '../../errors/namespace-terminating.ts';
 import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 import { isClaimStale, claimOwnerReferences } from './claim-retention.ts';
-import { claimsOf } from './pod-identity.ts';
+import { claimsOf, withIdentity } from './pod-identity.ts';
 
 /** The pod of a StatefulSet, its ordinal, and the client of this reconcile. */
 export interface StatefulPodRequest {
@@ -26,27 +27,41 @@ export class StatefulPodControl {
     this.#recorder = recorder;
   }
 
-  /** Creates the PersistentVolumeClaims of an ordinal, then the pod. */
+  /** Creates the PersistentVolumeClaims of an ordinal, then the pod, and sets the owners of the claims. */
   async create(set: StatefulSet, { pod, ordinal, client }: StatefulPodRequest): Promise<Pod> {
-    await this.#withEvent(set, { verb: 'create', pod, work: () => this.createClaims(set, { pod, ordinal, client }) });
-    return this.#withEvent(set, {
+    const created = await this.#withEvent(set, {
       verb: 'create',
       pod,
       work: async () => {
-        const created = await client.create(podResource, pod);
-        this.#recordEvent(set, 'create', pod);
-        return created;
+        await this.#createClaims(set, { pod, ordinal, client });
+        return client.create(podResource, pod);
       },
     });
+    await this.#updateClaimRetention(set, { pod: created, ordinal, client });
+    this.#recordEvent(set, 'create', pod);
+    return created;
   }
 
+  /** Creates the missing PersistentVolumeClaims of a pod and sets the owners of its claims. */
+  async createMissingClaims(set: StatefulSet, request: StatefulPodRequest): Promise<void> {
+    await this.#createClaims(set, request);
+    await this.#updateClaimRetention(set, request);
+  }
+
+  /**
+   * Gives a pod the labels and volumes of its ordinal, and its PersistentVolumeClaims their owners. Does nothing if the pod and the claims have
+   * these already.
+   */
   async update(set: StatefulSet, { pod, ordinal, client }: StatefulPodRequest): Promise<void> {
+    const repaired = withIdentity(set, pod, ordinal);
+    const claimsChanged = await this.#updateClaimRetention(set, { pod, ordinal, client });
+    if (repaired === pod && !claimsChanged) return;
     await this.#withEvent(set, {
       verb: 'update',
       pod,
       work: async () => {
-        await this.createClaims(set, { pod, ordinal, client });
-        await client.update(podResource, withTypeMeta(podResource, pod));
+        if (repaired !== pod) await this.#createClaims(set, { pod, ordinal, client });
+        await client.update(podResource, withTypeMeta(podResource, repaired));
         this.#recordEvent(set, 'update', pod);
       },
     });
@@ -64,15 +79,12 @@ export class StatefulPodControl {
     this.#recordEvent(set, 'delete', pod);
   }
 
-  /** Deletes a terminal pod, so that a new pod with the same name can be created. */
-  async replace(set: StatefulSet, pod: Pod, client: Client): Promise<void> {
-    await this.delete(set, pod, client);
-  }
-
-  async createClaims(set: StatefulSet, { pod, ordinal, client }: StatefulPodRequest): Promise<void> {
+  /** Creates the missing PersistentVolumeClaims of an ordinal. A failure does not prevent the creation of the others. */
+  async #createClaims(set: StatefulSet, { pod, ordinal, client }: StatefulPodRequest): Promise<void> {
+    const errors: Error[] = [];
     for (const wanted of claimsOf(set, ordinal)) {
       const present = this.#claims.get(`${wanted.metadata?.namespace}/${wanted.metadata?.name}`);
-      if (present?.metadata?.deletionTimestamp !== undefined) throw new Error(`pvc ${present.metadata.name} is being deleted`);
+      if (present?.metadata?.deletionTimestamp !== undefined) errors.push(new Error(`pvc ${present.metadata.name} is being deleted`));
       if (present !== undefined) continue;
       const claim = wanted.metadata?.name;
       const podOfSet = `Pod ${pod.metadata?.name} in StatefulSet ${set.metadata?.name}`;
@@ -83,41 +95,60 @@ export class StatefulPodControl {
         if (isStatus(error, 'AlreadyExists')) continue;
         const { message } = error as Error;
         this.#recorder.event(set, 'Warning', 'FailedCreate', `create Claim ${claim} for ${podOfSet} failed error: ${message}`);
-        throw isNamespaceTerminating(error) ? error : new Error(`failed to create PVC ${claim}: ${message}`, { cause: error });
+        if (isNamespaceTerminating(error)) throw error;
+        errors.push(new Error(`failed to create PVC ${claim}: ${message}`, { cause: error }));
       }
     }
+    if (errors.length > 0) throw aggregate(errors);
   }
 
-  /** Returns true if a former pod still owns a PersistentVolumeClaim of this ordinal. */
+  /** Returns true if a former pod still owns a PersistentVolumeClaim of this ordinal, which `whenScaled: Delete` deletes with the former pod. */
   hasStaleClaim(set: StatefulSet, pod: Pod, ordinal: number): boolean {
-    return claimsOf(set, ordinal).some(({ metadata }) => {
-      const present = this.#claims.get(`${metadata?.namespace}/${metadata?.name}`);
-      return present !== undefined && isClaimStale(present, pod);
+    if ((set.spec?.persistentVolumeClaimRetentionPolicy?.whenScaled ?? 'Retain') === 'Retain') return false;
+    return this.#presentClaims(set, ordinal).some((claim) => isClaimStale(claim, pod));
+  }
+
+  /** Sets the owner references of the PersistentVolumeClaims of a pod that a scale-down will delete. */
+  async updateCondemnedClaims(set: StatefulSet, { pod, ordinal, client }: StatefulPodRequest): Promise<void> {
+    await this.#writeClaimOwners(set, { pod, ordinal, client, condemned: true });
+  }
+
+  async #updateClaimRetention(set: StatefulSet, { pod, ordinal, client }: StatefulPodRequest): Promise<boolean> {
+    return this.#withEvent(set, {
+      verb: 'update',
+      pod,
+      work: () => this.#writeClaimOwners(set, { pod, ordinal, client, condemned: false }),
     });
   }
 
-  /** Sets the owner references of the pod's PersistentVolumeClaims by `persistentVolumeClaimRetentionPolicy`. */
-  async updateClaimRetention(
+  /** Sets the owner references by `persistentVolumeClaimRetentionPolicy`. Returns true if a claim changed. */
+  async #writeClaimOwners(
     set: StatefulSet,
-    pod: Pod,
-    { ordinal, condemned, client }: { readonly ordinal: number; readonly condemned: boolean; readonly client: Client },
-  ): Promise<void> {
-    for (const { metadata } of claimsOf(set, ordinal)) {
-      const present = this.#claims.get(`${metadata?.namespace}/${metadata?.name}`);
-      const ownerReferences = present && claimOwnerReferences(set, { pod, claim: present, condemned });
-      if (present === undefined || ownerReferences === undefined) continue;
+    { pod, ordinal, client, condemned }: StatefulPodRequest & { readonly condemned: boolean },
+  ): Promise<boolean> {
+    let changed = false;
+    for (const claim of this.#presentClaims(set, ordinal)) {
+      const ownerReferences = claimOwnerReferences(set, { pod, claim, condemned });
+      if (ownerReferences === undefined) continue;
+      const { metadata } = claim;
       try {
         await client.update(persistentVolumeClaims, {
-          ...withTypeMeta(persistentVolumeClaims, present),
-          metadata: { ...present.metadata, ownerReferences },
+          ...withTypeMeta(persistentVolumeClaims, claim),
+          metadata: { ...metadata, ownerReferences },
         });
       } catch (error) {
         if (isStatus(error, 'NotFound')) continue;
-        const subject = `Claim ${present.metadata?.name} Pod ${pod.metadata?.name} in StatefulSet ${set.metadata?.name}`;
-        this.#recorder.event(set, 'Warning', 'FailedUpdate', `update ${subject} failed error: ${(error as Error).message}`);
-        throw error;
+        throw new Error(`Could not update claim ${metadata?.name} for delete policy ownerRefs: ${(error as Error).message}`, {
+          cause: error,
+        });
       }
+      changed = true;
     }
+    return changed;
+  }
+
+  #presentClaims(set: StatefulSet, ordinal: number): readonly PersistentVolumeClaim[] {
+    return claimsOf(set, ordinal).flatMap(({ metadata }) => this.#claims.get(`${metadata?.namespace}/${metadata?.name}`) ?? []);
   }
 
   async #withEvent<R>(

@@ -16,8 +16,8 @@ import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 import { historyHashLabel, revisionTemplate, syncRevisions, truncateHistory } from '../history/controller-history.ts';
 import { selectorOf, SelectorOwnerIndex } from '../../ownership/selector-owners.ts';
 import { StatefulPodControl } from './stateful-pod-control.ts';
-import { isInOrdinalRange, newStatefulPod, ordinalOf, replicasOf, revisionOf, startOrdinal, withIdentity } from './pod-identity.ts';
-import { availabilityOf, countStatus, isAvailable, allowsBurst, isOfOldRevision, isRolling, podsToUpdate } from './replica-status.ts';
+import { isInOrdinalRange, newStatefulPod, ordinalOf, replicasOf, revisionOf, startOrdinal } from './pod-identity.ts';
+import { availabilityOf, countStatus, isAvailable, allowsBurst, isOfOldRevision, isRolling, podToUpdate } from './replica-status.ts';
 
 interface StatefulSetControllerOptions {
   readonly sets: Informer<StatefulSet>;
@@ -137,16 +137,15 @@ export class StatefulSetController implements Controller {
     const firstUnhealthy = first < start + count ? first : condemned.toReversed().find(isUnhealthy);
     const processReplica = (replica: Replica) => this.#processReplica(set, { replica, live, current, update, client });
     if (burst) {
-      let mustWait = false;
+      // a replica that must wait does not delay the others
       const { error } = await slowStartBatch(count, async (index) => {
-        if ((await processReplica(replicaAt(index))) === 'wait') mustWait = true;
+        await processReplica(replicaAt(index));
       });
       if (error !== undefined) throw error;
-      if (mustWait) return;
     } else for (let index = 0; index < count; index++) if ((await processReplica(replicaAt(index))) !== 'go') return;
     for (const ordinal of condemned) {
       const pod = live.get(ordinal);
-      if (pod !== undefined) await this.#control.updateClaimRetention(set, pod, { ordinal, condemned: true, client });
+      if (pod !== undefined) await this.#control.updateCondemnedClaims(set, { pod, ordinal, client });
     }
     for (const ordinal of condemned) {
       const pod = live.get(ordinal);
@@ -160,18 +159,15 @@ export class StatefulSetController implements Controller {
       if (!burst) return;
     }
     if (!isRolling(set)) return;
-    const outdated = podsToUpdate(set, {
+    const outdated = podToUpdate(set, {
       replicas: Array.from({ length: count }, (_, index) => live.get(start + index)),
       update: update.metadata?.name ?? '',
       nowMs: now,
     });
-    for (const pod of outdated) await this.#control.delete(set, pod, client);
+    if (outdated !== undefined) await this.#control.delete(set, outdated, client);
   }
 
-  /**
-   * Processes one replica. Returns `go` if the next replica may be processed, `stop` if an OrderedReady StatefulSet must wait, or `wait` if even
-   * a Parallel StatefulSet must wait for this replica.
-   */
+  /** Processes one replica. Returns `go` if an OrderedReady StatefulSet may process the next replica, or `wait` if it must wait for this one. */
   async #processReplica(
     set: StatefulSet,
     {
@@ -187,7 +183,7 @@ export class StatefulSetController implements Controller {
       readonly update: ControllerRevision;
       readonly client: Client;
     },
-  ): Promise<'go' | 'stop' | 'wait'> {
+  ): Promise<'go' | 'wait'> {
     const burst = allowsBurst(set);
     if (pod === undefined) {
       const revision = isOfOldRevision(set, ordinal) ? current : update;
@@ -199,19 +195,15 @@ export class StatefulSetController implements Controller {
         if (isNamespaceTerminating(error)) return 'wait';
         throw error;
       }
-      return burst ? 'go' : 'stop';
+      return burst ? 'go' : 'wait';
     }
     if (isTerminal(pod)) {
-      if (!isTerminating(pod)) await this.#control.replace(set, pod, client);
+      if (!isTerminating(pod)) await this.#control.delete(set, pod, client);
       return 'wait';
     }
-    if (pod.status?.phase === 'Pending') await this.#control.createClaims(set, { pod, ordinal, client });
-    if (!burst && (isTerminating(pod) || !isAvailable(set, pod, this.#clock.now()))) return 'stop';
-    if (!isTerminating(pod)) {
-      await this.#control.updateClaimRetention(set, pod, { ordinal, condemned: false, client });
-      const repaired = withIdentity(set, pod, ordinal);
-      if (repaired !== pod) await this.#control.update(set, { pod: repaired, ordinal, client });
-    }
+    if (pod.status?.phase === 'Pending') await this.#control.createMissingClaims(set, { pod, ordinal, client });
+    if (!burst && (isTerminating(pod) || !isAvailable(set, pod, this.#clock.now()))) return 'wait';
+    if (!isTerminating(pod)) await this.#control.update(set, { pod, ordinal, client });
     return 'go';
   }
 

@@ -47,7 +47,9 @@ export default Controllers.plugin({
         const role = roles.get(name);
         const rules = role && aggregatedRules(role, roles.list());
         if (role === undefined || rules === undefined || jsonEqual(rules, role.rules ?? [])) return;
-        await client.update(clusterRoles, { ...role, rules }, { fieldManager: 'clusterrole-aggregation-controller' });
+        // as upstream by server-side apply, so that managedFields names the controller as the owner of the rules
+        const applied = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRole', metadata: { name }, rules };
+        await client.patch(clusterRoles, { name }, 'apply', applied, { fieldManager: 'clusterrole-aggregation-controller', force: true });
       },
     };
   },

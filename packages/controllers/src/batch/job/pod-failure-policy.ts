@@ -1,7 +1,7 @@
 import { parseTime } from '@oarlock/api/values/time';
 import type { Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule } from '@oarlock/api/types/batch-v1';
 import type { ContainerStatus, Pod } from '@oarlock/api/types/core-v1';
-import { conditionOf, isTerminal, isTerminating } from '../../pods/pod-state.ts';
+import { conditionOf, isTerminating } from '../../pods/pod-state.ts';
 
 /** The finalizer that keeps a terminated pod until the Job status counts the pod. */
 export const trackingFinalizer = 'batch.kubernetes.io/job-tracking';
@@ -15,8 +15,6 @@ export const hasLimitPerIndex = (job: Job): boolean => isIndexed(job) && job.spe
 /** Returns true if the Job's podReplacementPolicy is Failed: a pod is replaced when it has failed, not when it is terminating (KEP-3939). */
 export const replacesFailedOnly = ({ spec }: Job): boolean =>
   spec?.podReplacementPolicy === 'Failed' || spec?.podFailurePolicy !== undefined;
-/** Returns true if the pod is being deleted and has not terminated yet. */
-export const isPodTerminating = (pod: Pod): boolean => isTerminating(pod) && !isTerminal(pod);
 
 /** Returns true if the pod has failed. A terminating pod counts as failed unless podReplacementPolicy is Failed. */
 export const isFailed = (job: Job, pod: Pod): boolean =>

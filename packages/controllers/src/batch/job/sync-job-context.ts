@@ -1,6 +1,6 @@
 import type { Job } from '@oarlock/api/types/batch-v1';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { isActive, isReady, isTerminal } from '../../pods/pod-state.ts';
+import { isActive, isPodTerminating, isReady, isTerminal } from '../../pods/pod-state.ts';
 import { IndexSet } from './index-set.ts';
 import {
   failsIndex,
@@ -8,7 +8,6 @@ import {
   hasLimitPerIndex,
   indexOf,
   isCountedFailure,
-  isPodTerminating,
   isFailed,
   isIndexed,
   isTracked,

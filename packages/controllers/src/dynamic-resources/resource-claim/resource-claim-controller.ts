@@ -14,6 +14,8 @@ import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 const podClaimKey = 'resource.kubernetes.io/pod-claim-name';
 const finalizer = 'resource.kubernetes.io/delete-protection';
 const podPrefix = 'pod:';
+/** The manager of `status.resourceClaimStatuses` in the managedFields of pods. */
+const fieldManager = 'ResourceClaimController';
 const byTemplate = 'pods-of-claim-template';
 
 const templatesOf = (pod: Pod) =>
@@ -88,14 +90,18 @@ export class ResourceClaimController implements Controller {
       else statuses.push({ name: podClaim.name, resourceClaimName: await this.#claimFor(pod, podClaim, client) });
     }
     if (statuses.length === (pod.status?.resourceClaimStatuses ?? []).length) return;
+    const { namespace = '', name = '', uid } = pod.metadata ?? {};
+    const applied = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      // the uid prevents the creation of the status for another pod of the same name
+      metadata: { namespace, name, ...(uid !== undefined && { uid }) },
+      status: { resourceClaimStatuses: statuses },
+    };
     try {
-      await client.update(
-        podResource,
-        { ...withTypeMeta(podResource, pod), status: { ...pod.status, resourceClaimStatuses: statuses } },
-        { subresource: 'status' },
-      );
+      await client.patch(podResource, { namespace, name }, 'apply', applied, { subresource: 'status', fieldManager, force: true });
     } catch (error) {
-      if (!isStatus(error, 'NotFound')) throw error;
+      if (!isStatus(error, 'NotFound', 'Conflict')) throw error;
     }
   }
 

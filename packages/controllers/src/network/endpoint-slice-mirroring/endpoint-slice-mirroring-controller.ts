@@ -83,13 +83,21 @@ export class EndpointSliceMirroringController implements Controller {
   ): Promise<void> {
     const { maxPerSubset, recorder } = this.#options;
     const desired = source === undefined ? [] : slicesOf(source, maxPerSubset);
-    const skippedCount = source === undefined ? 0 : skippedOf(source, maxPerSubset);
-    if (source !== undefined && skippedCount > 0)
+    const { skipped, invalid } = source === undefined ? { skipped: 0, invalid: 0 } : skippedAddresses(source, maxPerSubset);
+    if (source !== undefined && invalid > 0)
+      recorder.event(
+        withTypeMeta(endpointsResource, source),
+        'Warning',
+        'InvalidIPAddress',
+        `Skipped ${invalid} invalid IP addresses when mirroring to EndpointSlices`,
+      );
+    // as upstream, the number of skipped addresses includes invalid ones
+    if (source !== undefined && skipped > invalid)
       recorder.event(
         withTypeMeta(endpointsResource, source),
         'Warning',
         'TooManyAddressesToMirror',
-        `A max of ${maxPerSubset} addresses can be mirrored to EndpointSlices per Endpoints subset. ${skippedCount} addresses were skipped`,
+        `A max of ${maxPerSubset} addresses can be mirrored to EndpointSlices per Endpoints subset. ${skipped} addresses were skipped`,
       );
     const unused = new Map(existing.map((slice) => [slice, idOf(slice)]));
     const matches = desired.map((each) => {
@@ -190,6 +198,9 @@ const toEndpoint = ({ ip, hostname, nodeName, targetRef }: EndpointAddress, read
   ...(targetRef !== undefined && { targetRef }),
 });
 
+/** Returns true for an IP address. Endpoints that an older API server stored may have other texts. */
+const hasValidIP = ({ ip }: EndpointAddress): boolean => parseIPSloppy(ip) !== undefined;
+
 /** Returns what distinguishes endpoints of one slice: of equal ones, upstream keeps the last. */
 const identityOf = ({ addresses, hostname = '', targetRef }: Endpoint) =>
   JSON.stringify([addresses, hostname, targetRef?.namespace ?? '', targetRef?.name ?? '']);
@@ -207,8 +218,8 @@ function slicesOf({ subsets = [] }: Endpoints, maxPerSubset: number): readonly D
       }),
     );
     const all = [
-      ...addresses.map((address) => toEndpoint(address, true)),
-      ...notReadyAddresses.map((address) => toEndpoint(address, false)),
+      ...addresses.filter(hasValidIP).map((address) => toEndpoint(address, true)),
+      ...notReadyAddresses.filter(hasValidIP).map((address) => toEndpoint(address, false)),
     ];
     for (const endpoint of all.slice(0, maxPerSubset)) {
       const addressType: IPFamily = familyOf(endpoint.addresses[0] ?? '');
@@ -221,11 +232,20 @@ function slicesOf({ subsets = [] }: Endpoints, maxPerSubset: number): readonly D
   return [...groups.values()].map(({ slice, endpoints }) => ({ ...slice, endpoints: [...endpoints.values()].slice(0, maxPerSubset) }));
 }
 
-const skippedOf = ({ subsets = [] }: Endpoints, maxPerSubset: number): number =>
-  subsets.reduce(
-    (sum, { addresses = [], notReadyAddresses = [] }) => sum + Math.max(0, addresses.length + notReadyAddresses.length - maxPerSubset),
-    0,
-  );
+/** Returns how many addresses are not mirrored, and how many of these are invalid; addresses behind the last mirrored one are not checked. */
+function skippedAddresses({ subsets = [] }: Endpoints, maxPerSubset: number): { readonly skipped: number; readonly invalid: number } {
+  let [skipped, invalid] = [0, 0];
+  for (const { addresses = [], notReadyAddresses = [] } of subsets) {
+    let mirrored = 0;
+    for (const address of [...addresses, ...notReadyAddresses]) {
+      const isFull = mirrored >= maxPerSubset;
+      if (!isFull && hasValidIP(address)) mirrored += 1;
+      else skipped += 1;
+      if (!isFull && !hasValidIP(address)) invalid += 1;
+    }
+  }
+  return { skipped, invalid };
+}
 
 export default Controllers.plugin({
   id: 'controller-endpoint-slice-mirroring',

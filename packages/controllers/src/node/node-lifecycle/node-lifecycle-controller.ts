@@ -22,12 +22,18 @@ const conditionTaints: readonly (readonly [condition: string, taint: string])[] 
   ['NetworkUnavailable', 'node.kubernetes.io/network-unavailable'],
 ];
 const watchedConditions = ['Ready', 'MemoryPressure', 'DiskPressure', 'PIDPressure'];
-const managedTaints: ReadonlySet<string> = new Set([
+const managedNoScheduleTaints: ReadonlySet<string> = new Set([
   notReadyTaint,
   unreachableTaint,
   'node.kubernetes.io/unschedulable',
   ...conditionTaints.map(([, taint]) => taint),
 ]);
+/** Returns true if the controller adds and removes this taint. Taints of these keys with other effects belong to users. */
+const isManaged = ({ key, effect }: Taint): boolean =>
+  effect === 'NoSchedule'
+    ? managedNoScheduleTaints.has(key)
+    : effect === 'NoExecute' && (key === notReadyTaint || key === unreachableTaint);
+const isSameTaint = (a: Taint, b: Taint): boolean => a.key === b.key && a.effect === b.effect;
 
 interface NodeLifecycleControllerOptions {
   readonly nodes: Informer<Node>;
@@ -36,6 +42,8 @@ interface NodeLifecycleControllerOptions {
   readonly recorder: EventRecorder;
   readonly clock: Clock;
   readonly graceMs: number;
+  /** The grace period of a node without a Ready condition, which has not posted a status yet. */
+  readonly startupGraceMs: number;
   readonly rates: EvictionRates;
 }
 
@@ -109,12 +117,12 @@ export class NodeLifecycleController implements Controller {
   }
 
   async reconcile(name: string, { client }: ReconcileContext): Promise<ReconcileResult | void> {
-    const { nodes: all, clock, graceMs } = this.#options;
+    const { nodes: all, clock, graceMs, startupGraceMs } = this.#options;
     let node = all.get(name);
     if (node === undefined) return undefined;
     const lastHeartbeat = this.#lastHeartbeats.get(name) ?? clock.monotonic();
     this.#lastHeartbeats.set(name, lastHeartbeat);
-    const remainingMs = lastHeartbeat + graceMs - clock.monotonic();
+    const remainingMs = lastHeartbeat + (readyStatus(node) === undefined ? startupGraceMs : graceMs) - clock.monotonic();
     if (remainingMs <= 0 && readyStatus(node) !== 'Unknown') node = await this.#markUnknown(node, client);
     if (node === undefined) return undefined;
     const waitMs = await this.#syncTaints(node, client);
@@ -126,27 +134,28 @@ export class NodeLifecycleController implements Controller {
   async #markUnknown(node: Node, client: Client): Promise<Node | undefined> {
     const now = formatTime(this.#options.clock.now());
     const existing = node.status?.conditions ?? [];
+    const unknown = {
+      status: 'Unknown',
+      reason: 'NodeStatusUnknown',
+      message: 'Kubelet stopped posting node status.',
+      lastTransitionTime: now,
+    };
     const conditions = [
-      ...existing.filter(({ type }) => !watchedConditions.includes(type)),
-      ...watchedConditions.map((type): NodeCondition => {
-        const old = existing.find((condition) => condition.type === type);
-        if (old === undefined)
-          return {
+      ...existing.map((condition) =>
+        watchedConditions.includes(condition.type) && condition.status !== 'Unknown' ? { ...condition, ...unknown } : condition,
+      ),
+      ...watchedConditions
+        .filter((type) => !existing.some((condition) => condition.type === type))
+        .map(
+          (type): NodeCondition => ({
             type,
             status: 'Unknown',
             reason: 'NodeStatusNeverUpdated',
             message: 'Kubelet never posted node status.',
             lastHeartbeatTime: node.metadata?.creationTimestamp ?? now,
             lastTransitionTime: now,
-          };
-        return {
-          ...old,
-          status: 'Unknown',
-          reason: 'NodeStatusUnknown',
-          message: 'Kubelet stopped posting node status.',
-          lastTransitionTime: old.status === 'Unknown' ? (old.lastTransitionTime ?? now) : now,
-        };
-      }),
+          }),
+        ),
     ];
     try {
       const updated = await client.update(
@@ -171,26 +180,25 @@ export class NodeLifecycleController implements Controller {
     const status = (type: string) => node.status?.conditions?.find((condition) => condition.type === type)?.status;
     const desired: Taint[] = [];
     const ready = status('Ready');
-    const readyTaint = ready === 'True' ? undefined : ready === 'Unknown' ? unreachableTaint : notReadyTaint;
+    // a node without a Ready condition has neither taint, as upstream
+    const readyTaint = ready === 'Unknown' ? unreachableTaint : ready === 'False' ? notReadyTaint : undefined;
     const existing = node.spec?.taints ?? [];
-    const now = formatTime(this.#options.clock.now());
-    const taint = (key: string, effect: string): Taint =>
-      existing.find((each) => each.key === key && each.effect === effect) ?? { key, effect, timeAdded: now };
     let waitMs: number | undefined;
     if (readyTaint !== undefined) {
-      desired.push(taint(readyTaint, 'NoSchedule'));
+      desired.push({ key: readyTaint, effect: 'NoSchedule' });
       const isEvicting = existing.some(({ key, effect }) => (key === notReadyTaint || key === unreachableTaint) && effect === 'NoExecute');
-      if (ready !== undefined && !this.#zones.allZonesFullyDisrupted) {
+      if (!this.#zones.allZonesFullyDisrupted) {
         waitMs = isEvicting ? 0 : this.#zones.tryEvict(node.metadata?.name ?? '', this.#options.clock.monotonic());
-        if (waitMs === 0) desired.push(taint(readyTaint, 'NoExecute'));
+        if (waitMs === 0) desired.push({ key: readyTaint, effect: 'NoExecute' });
       }
     }
-    for (const [type, key] of conditionTaints) if (status(type) === 'True') desired.push(taint(key, 'NoSchedule'));
-    if (node.spec?.unschedulable === true) desired.push(taint('node.kubernetes.io/unschedulable', 'NoSchedule'));
-    const taints = [...existing.filter(({ key }) => !managedTaints.has(key)), ...desired];
-    const comparable = (list: readonly Taint[]) =>
-      JSON.stringify(list.map(({ key, effect, value }) => `${key}=${value ?? ''}:${effect}`).sort());
-    if (comparable(taints) !== comparable(existing))
+    for (const [type, key] of conditionTaints) if (status(type) === 'True') desired.push({ key, effect: 'NoSchedule' });
+    if (node.spec?.unschedulable === true) desired.push({ key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' });
+    const kept = existing.filter((each) => !isManaged(each) || desired.some((wanted) => isSameTaint(wanted, each)));
+    const timeAdded = formatTime(this.#options.clock.now());
+    const added = desired.filter((wanted) => !existing.some((each) => isSameTaint(wanted, each))).map((taint) => ({ ...taint, timeAdded }));
+    const taints = [...kept, ...added];
+    if (added.length > 0 || kept.length < existing.length)
       await client.update(nodes, { ...node, apiVersion: 'v1', kind: 'Node', spec: { ...node.spec, taints } });
     return waitMs;
   }
@@ -227,6 +235,8 @@ export default Controllers.plugin({
   declares: { loop: 'node-lifecycle' },
   config: z.strictObject({
     gracePeriodSeconds: z.number().int().min(1).default(50),
+    /** Seconds after which a node that has never posted a status counts as unreachable. */
+    startupGracePeriodSeconds: z.number().int().min(1).default(60),
     /** Number of nodes per second that are evicted in each zone. */
     evictionRate: z.number().min(0).default(0.1),
     /** Number of nodes per second that are evicted in a large, partially disrupted zone. Small zones are not evicted while partially disrupted. */
@@ -245,6 +255,7 @@ export default Controllers.plugin({
       recorder: events.recorder('node-controller'),
       clock,
       graceMs: config.gracePeriodSeconds * 1000,
+      startupGraceMs: config.startupGracePeriodSeconds * 1000,
       rates: config,
     }),
 });

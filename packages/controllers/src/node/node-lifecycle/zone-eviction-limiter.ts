@@ -13,12 +13,16 @@ export interface EvictionRates {
 
 type ZoneState = 'normal' | 'partial' | 'full';
 interface Zone {
-  readonly nodes: Map<string, boolean>;
+  /** Whether each node is ready; undefined for a node that does not count. */
+  readonly nodes: Map<string, boolean | undefined>;
+  excludedCount: number;
   notReadyCount: number;
   state: ZoneState;
   lastEvictionAt: number;
 }
 
+/** The label of nodes that do not count in the state of their zone. */
+const excludeDisruptionLabel = 'node.kubernetes.io/exclude-disruption';
 const label = (node: Node, name: string) => node.metadata?.labels?.[`topology.kubernetes.io/${name}`] ?? '';
 const zoneOf = (node: Node) => `${label(node, 'region')} ${label(node, 'zone')}`;
 const isReady = (node: Node) => node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false;
@@ -49,18 +53,21 @@ export class ZoneEvictionLimiter {
     const before = this.#zoneOf.get(name);
     const affected = before !== undefined && before !== id ? this.removeNode(name) : [];
     const zone = this.#zones.get(id) ?? {
-      nodes: new Map<string, boolean>(),
+      nodes: new Map<string, boolean | undefined>(),
+      excludedCount: 0,
       notReadyCount: 0,
       state: 'normal' as ZoneState,
       lastEvictionAt: Number.NEGATIVE_INFINITY,
     };
     this.#zones.set(id, zone);
     this.#zoneOf.set(name, id);
-    const ready = isReady(node);
+    const ready = node.metadata?.labels?.[excludeDisruptionLabel] === undefined ? isReady(node) : undefined;
+    const isKnown = zone.nodes.has(name);
     const known = zone.nodes.get(name);
-    if (known === ready) return affected;
+    if (isKnown && known === ready) return affected;
     zone.nodes.set(name, ready);
-    zone.notReadyCount += (ready ? 0 : 1) - (known === false ? 1 : 0);
+    zone.notReadyCount += (ready === false ? 1 : 0) - (known === false ? 1 : 0);
+    zone.excludedCount += (ready === undefined ? 1 : 0) - (isKnown && known === undefined ? 1 : 0);
     return [...affected, ...this.#computeZoneState(zone)];
   }
 
@@ -70,6 +77,7 @@ export class ZoneEvictionLimiter {
     if (id === undefined || zone === undefined) return [];
     this.#zoneOf.delete(name);
     if (zone.nodes.get(name) === false) zone.notReadyCount -= 1;
+    if (zone.nodes.get(name) === undefined) zone.excludedCount -= 1;
     zone.nodes.delete(name);
     if (zone.nodes.size === 0) this.#zones.delete(id);
     return this.#computeZoneState(zone);
@@ -77,11 +85,12 @@ export class ZoneEvictionLimiter {
 
   #computeZoneState(zone: Zone): Iterable<string> {
     const { notReadyCount: notReady, nodes } = zone;
-    const ready = nodes.size - notReady;
+    const counted = nodes.size - zone.excludedCount;
+    const ready = counted - notReady;
     const state: ZoneState =
       ready === 0 && notReady > 0
         ? 'full'
-        : notReady > 2 && notReady / nodes.size >= this.#rates.unhealthyZoneThreshold
+        : notReady > 2 && notReady / counted >= this.#rates.unhealthyZoneThreshold
           ? 'partial'
           : 'normal';
     const changed = state !== zone.state;
@@ -102,7 +111,8 @@ export class ZoneEvictionLimiter {
     const zone = this.#zones.get(this.#zoneOf.get(name) ?? '');
     if (zone === undefined || this.#allZonesFullyDisrupted) return undefined;
     const { evictionRate, secondaryEvictionRate, largeClusterSize } = this.#rates;
-    const rate = zone.state !== 'partial' ? evictionRate : zone.nodes.size > largeClusterSize ? secondaryEvictionRate : 0;
+    const rate =
+      zone.state !== 'partial' ? evictionRate : zone.nodes.size - zone.excludedCount > largeClusterSize ? secondaryEvictionRate : 0;
     if (rate === 0) return undefined;
     const remainingMs = zone.lastEvictionAt + 1000 / rate - nowMs;
     if (remainingMs > 0) return remainingMs;

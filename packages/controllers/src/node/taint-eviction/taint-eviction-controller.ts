@@ -1,5 +1,5 @@
 import { toleratesTaint } from '@oarlock/api/component-helpers/tolerations';
-import { objectKey, type ObjectKey } from '@oarlock/api/object';
+import { objectKey, splitKey, type ObjectKey } from '@oarlock/api/object';
 import { nodes as nodeResource, pods as podResource } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/values/time';
@@ -73,10 +73,12 @@ export class TaintEvictionController implements Controller {
     const taints = pod === undefined || isTerminating(pod) ? [] : noExecuteTaints(nodes.get(pod.spec?.nodeName ?? ''));
     const toleratedMs = pod === undefined || taints.length === 0 ? undefined : minTolerationTime(pod, taints);
     const known = this.#evictionStarts.get(key);
+    // the event for the planned eviction follows when the pod is gone
+    if (pod !== undefined && isTerminating(pod)) return undefined;
+    if (known !== undefined && (pod === undefined || !(toleratedMs !== undefined && toleratedMs > 0)))
+      recorder.event(pod ?? deletedPod(key), 'Normal', 'TaintManagerEviction', `Cancelling deletion of Pod ${key}`);
     if (pod === undefined || toleratedMs === undefined) {
       this.#evictionStarts.delete(key);
-      if (known !== undefined && pod !== undefined && !isTerminating(pod))
-        recorder.event(pod, 'Normal', 'TaintManagerEviction', `Cancelling deletion of Pod ${key}`);
       return undefined;
     }
     const since = known?.uid === uid ? known.at : clock.monotonic();
@@ -112,6 +114,12 @@ export class TaintEvictionController implements Controller {
     this.#evictionStarts.delete(key);
     return undefined;
   }
+}
+
+/** Returns a reference to a pod that the cache does not have any more, for its event. */
+function deletedPod(key: ObjectKey): Pod {
+  const { namespace, name } = splitKey(key);
+  return { apiVersion: 'v1', kind: 'Pod', metadata: { ...(namespace !== undefined && { namespace }), name } };
 }
 
 const isRelevantPodChange = (pod: Pod, old: Pod) =>

@@ -131,6 +131,25 @@ describe('namespace-controller', () => {
     expect(types?.[0]).toBe('example.com/Synced');
   });
 
+  it('shows that the content is gone while a finalizer in the metadata keeps the namespace', async () => {
+    const { api, clock } = await runControllers([namespaceController], {
+      defaults: false,
+      seed: (memory) => {
+        memory.seed(configMaps, { metadata: { namespace: 'd', name: 'a', finalizers: ['test/hold'] } });
+        memory.seed(namespaces, { metadata: { name: 'd', finalizers: ['test/hold'] }, spec: { finalizers: ['kubernetes'] } });
+      },
+    });
+    const remaining = () =>
+      api.object(namespaces, { name: 'd' })?.status?.conditions?.find(({ type }) => type === 'NamespaceContentRemaining');
+    await api.client().delete(namespaces, { name: 'd' });
+    await clock.settle();
+    expect(remaining()).toMatchObject({ status: 'True' });
+    await api.client().patch(configMaps, { namespace: 'd', name: 'a' }, 'merge', { metadata: { finalizers: [] } });
+    await clock.advance(10_000);
+    expect(remaining()).toMatchObject({ status: 'False', reason: 'ContentRemoved' });
+    expect(api.object(namespaces, { name: 'd' })?.spec?.finalizers).toEqual([]);
+  });
+
   it('reports the messages of the API server unchanged, in alphabetical order', async () => {
     const { api } = await terminating((memory) => {
       const handle = memory.handler.handle.bind(memory.handler);

@@ -179,6 +179,34 @@ describe('DaemonSetController', () => {
     expect(images(alive(api))).toEqual(['a:2', 'a:2', 'a:2']);
   });
 
+  it('with maxSurge replaces a pod that is being deleted at once', async () => {
+    const life = await runControllers([daemonSet], { seed: three });
+    const { api, clock } = life;
+    const updateStrategy = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } };
+    await api.client().create(daemonSets, set({ updateStrategy }));
+    await life.whenIdle();
+    const pod = alive(api).find((each) => targetNode(each) === 'n1') as Pod;
+    await api.client().patch(pods, at(pod.metadata?.name ?? ''), 'merge', { metadata: { finalizers: ['test/hold'] } });
+    await api.client().delete(pods, at(pod.metadata?.name ?? ''));
+    await clock.settle();
+    expect(where(api)).toEqual(['n1', 'n2', 'n3']);
+  });
+
+  it('replaces tolerations of the template in their place', async () => {
+    const life = await runControllers([daemonSet], { seed: three });
+    const { api, clock } = life;
+    const own = [
+      { key: 'node.kubernetes.io/not-ready', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 5 },
+      { key: 'own', operator: 'Exists' },
+    ];
+    await api.client().create(daemonSets, set({ template: { ...template('a:1'), spec: { ...template('a:1').spec, tolerations: own } } }));
+    await clock.settle();
+    expect(alive(api)[0]?.spec?.tolerations?.slice(0, 2)).toEqual([
+      { key: 'node.kubernetes.io/not-ready', operator: 'Exists', effect: 'NoExecute' },
+      { key: 'own', operator: 'Exists' },
+    ]);
+  });
+
   it('counts unavailable old pods against maxUnavailable', async () => {
     const life = await runControllers([daemonSet], { seed: three });
     const { api, clock } = life;

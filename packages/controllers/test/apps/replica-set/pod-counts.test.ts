@@ -1,7 +1,7 @@
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { pods as podResource } from '@oarlock/api/resources';
 import { PodCounts } from '@oarlock/controllers/apps/replica-set/pod-counts';
-import { isActive, isReady, isTerminating } from '@oarlock/controllers/pods/pod-state';
+import { isActive, isReady, isPodTerminating } from '@oarlock/controllers/pods/pod-state';
 import { SharedIndexInformer } from '@oarlock/client/cache/shared-index-informer';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -53,7 +53,7 @@ describe('PodCounts', () => {
             pods: owned.length,
             active: owned.filter(isActive).length,
             ready: owned.filter((pod) => isActive(pod) && isReady(pod)).length,
-            terminating: owned.filter(isTerminating).length,
+            terminating: owned.filter(isPodTerminating).length,
             x: owned.filter(({ metadata }) => metadata?.labels?.['app'] === 'x').length,
           });
           // the order of labels does not create another group

@@ -173,7 +173,7 @@ describe('StatefulSetController', () => {
     expect(new Set(Object.values(images(api)))).toEqual(new Set(['a:2']));
   });
 
-  it('deletes up to maxUnavailable pods at once', async () => {
+  it('updates one pod at a time, as without the feature gate MaxUnavailableStatefulSet', async () => {
     const life = await runControllers([statefulSet]);
     const { api } = life;
     const strategy = { type: 'RollingUpdate', rollingUpdate: { partition: 0, maxUnavailable: 2 } };
@@ -181,9 +181,41 @@ describe('StatefulSetController', () => {
     await life.whenIdle();
     await patch(api, { template: template('a:2') });
     await life.clock.settle();
-    expect(images(api)).toEqual({ 'db-0': 'a:1', 'db-1': 'a:1', 'db-2': 'a:2', 'db-3': 'a:2' });
+    expect(images(api)).toEqual({ 'db-0': 'a:1', 'db-1': 'a:1', 'db-2': 'a:1', 'db-3': 'a:2' });
     await life.whenIdle();
     expect(new Set(Object.values(images(api)))).toEqual(new Set(['a:2']));
+  });
+
+  it('updates an outdated pod while pods below it are unavailable', async () => {
+    const life = await runControllers([statefulSet]);
+    const { api, clock } = life;
+    await api.client().create(statefulSets, set({ podManagementPolicy: 'Parallel' }));
+    await life.whenIdle();
+    for (const name of ['db-0', 'db-1']) {
+      const sick = api.object(pods, at(name));
+      if (sick) await setPodStatus(api, sick, { conditions: [{ type: 'Ready', status: 'False' }] });
+    }
+    await patch(api, { template: template('a:2') });
+    await clock.settle();
+    expect(images(api)).toEqual({ 'db-0': 'a:1', 'db-1': 'a:1', 'db-2': 'a:2' });
+    await ready(life, 'db-2');
+    expect(images(api)).toEqual({ 'db-0': 'a:1', 'db-1': 'a:2', 'db-2': 'a:2' });
+  });
+
+  it('scales down a Parallel set although one of its pods must be replaced', async () => {
+    const life = await runControllers([statefulSet]);
+    const { api, clock } = life;
+    await api.client().create(statefulSets, set({ podManagementPolicy: 'Parallel' }));
+    await life.whenIdle();
+    const ended = api.object(pods, at('db-0'));
+    if (ended === undefined) throw new Error('db-0 is missing');
+    // a finalizer keeps the pod, which has ended
+    await api.client().patch(pods, at('db-0'), 'merge', { metadata: { finalizers: ['test/hold'] } });
+    await setPodTerminated(api, { pod: ended, exitCode: 1, at: clock.now() });
+    await clock.settle();
+    await patch(api, { replicas: 1 });
+    await clock.settle();
+    expect(named(api.objects(pods, 'd'))).toEqual(['db-0']);
   });
 
   it('with OnDelete replaces only deleted pods', async () => {
@@ -258,6 +290,76 @@ describe('StatefulSetController', () => {
     await patch(api, { persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Retain' } });
     await life.whenIdle();
     expect(owner('data-db-0') ?? []).toEqual([]);
+  });
+
+  it('makes the set the owner of claims before a pod is ready, and reports it', async () => {
+    const life = await runControllers([statefulSet]);
+    const { api, clock } = life;
+    const policy = { whenDeleted: 'Delete', whenScaled: 'Retain' };
+    await api
+      .client()
+      .create(statefulSets, set({ replicas: 2, volumeClaimTemplates: claims, persistentVolumeClaimRetentionPolicy: policy }));
+    await clock.settle();
+    const pod = api.object(pods, at('db-0'));
+    if (pod) await setPodStatus(api, pod, { phase: 'Pending' });
+    await clock.settle();
+    const owners = () => api.object(persistentVolumeClaims, at('data-db-0'))?.metadata?.ownerReferences ?? [];
+    expect(owners().map(({ kind }) => kind)).toEqual(['StatefulSet']);
+    expect(named(api.objects(pods, 'd'))).toEqual(['db-0']);
+    await ready(life, 'db-0');
+    await patch(api, { persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Retain' } });
+    await clock.settle();
+    expect(owners()).toEqual([]);
+    expect(life.messages('SuccessfulUpdate')).toContain('update Pod db-0 in StatefulSet db successful');
+  });
+
+  it('reuses the claim of a former pod if whenScaled is Retain', async () => {
+    const life = await runControllers([statefulSet]);
+    const { api, clock } = life;
+    const former = { apiVersion: 'v1', kind: 'Pod', name: 'db-0', uid: 'former' };
+    await api.client().create(persistentVolumeClaims, {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: { namespace: 'd', name: 'data-db-0', ownerReferences: [former] },
+      spec: claims[0]?.spec ?? {},
+    });
+    await api.client().create(statefulSets, set({ replicas: 1, volumeClaimTemplates: claims }));
+    await clock.settle();
+    expect(named(api.objects(pods, 'd'))).toEqual(['db-0']);
+  });
+
+  it('does not touch a claim of a former set of the same name', async () => {
+    const life = await runControllers([statefulSet]);
+    const { api } = life;
+    const former = { apiVersion: 'apps/v1', kind: 'StatefulSet', name: 'db', uid: 'former' };
+    await api.client().create(persistentVolumeClaims, {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: { namespace: 'd', name: 'data-db-0', ownerReferences: [former] },
+      spec: claims[0]?.spec ?? {},
+    });
+    const policy = { whenDeleted: 'Delete', whenScaled: 'Delete' };
+    await api
+      .client()
+      .create(statefulSets, set({ replicas: 1, volumeClaimTemplates: claims, persistentVolumeClaimRetentionPolicy: policy }));
+    await life.whenIdle();
+    expect(api.object(persistentVolumeClaims, at('data-db-0'))?.metadata?.ownerReferences).toEqual([former]);
+  });
+
+  it('creates the other claims of a pod if one cannot be created', async () => {
+    const life = await runControllers([statefulSet]);
+    const { api, clock } = life;
+    const held = { apiVersion: 'v1', kind: 'PersistentVolumeClaim', spec: claims[0]?.spec ?? {} };
+    await api
+      .client()
+      .create(persistentVolumeClaims, { ...held, metadata: { namespace: 'd', name: 'data-db-0', finalizers: ['test/hold'] } });
+    await api.client().delete(persistentVolumeClaims, at('data-db-0'));
+    await api
+      .client()
+      .create(statefulSets, set({ replicas: 1, volumeClaimTemplates: [...claims, { ...claims[0], metadata: { name: 'log' } }] }));
+    await clock.settle();
+    expect(named(api.objects(persistentVolumeClaims, 'd'))).toEqual(['data-db-0', 'log-db-0']);
+    expect(life.messages('FailedCreate')[0]).toBe('create Pod db-0 in StatefulSet db failed error: pvc data-db-0 is being deleted');
   });
 
   it('keeps revisions up to revisionHistoryLimit', async () => {

@@ -27,6 +27,9 @@ describe('ClusterRole aggregation', () => {
     const rules = (name: string) => running.api.object(clusterRoles, { name })?.rules;
     expect(rules('view')).toEqual([rule('pods'), rule('services')]);
     expect(rules('edit')).toEqual([rule('pods'), rule('services')]);
+    expect(running.api.object(clusterRoles, { name: 'view' })?.metadata?.managedFields).toContainEqual(
+      expect.objectContaining({ manager: 'clusterrole-aggregation-controller', operation: 'Apply' }),
+    );
     const client = running.api.client();
     await client.create(clusterRoles, part('crd', 'to-view', rule('rockets')));
     await running.clock.settle();

@@ -49,6 +49,9 @@ describe('ResourceClaimController', () => {
       spec: { devices: { requests: [{ name: 'one' }] } },
     });
     expect(claim?.metadata?.name).toMatch(/^p-device-/);
+    expect(api.object(pods, at('p'))?.metadata?.managedFields).toContainEqual(
+      expect.objectContaining({ manager: 'ResourceClaimController', operation: 'Apply', subresource: 'status' }),
+    );
     expect(api.object(pods, at('p'))?.status?.resourceClaimStatuses).toEqual([
       { name: 'device', resourceClaimName: claim?.metadata?.name },
     ]);

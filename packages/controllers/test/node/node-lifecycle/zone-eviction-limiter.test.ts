@@ -62,4 +62,21 @@ describe('ZoneEvictionLimiter', () => {
   it('evicts nothing if all zones are disrupted', () => {
     expect(evictedIn(1000, { a: { nodes: 100, lost: 100 }, b: { nodes: 3, lost: 3 } })).toEqual({ a: 0, b: 0 });
   });
+
+  it('does not count nodes with the label exclude-disruption', () => {
+    const limiter = new ZoneEvictionLimiter(rates);
+    const excluded = (name: string): Node => {
+      const lost = node(name, 'a', false);
+      return { ...lost, metadata: { ...lost.metadata, labels: { ...lost.metadata?.labels, 'node.kubernetes.io/exclude-disruption': '' } } };
+    };
+    limiter.setNode(node('a0', 'a', false));
+    limiter.setNode(node('a1', 'a', true));
+    for (const name of ['a2', 'a3', 'a4']) limiter.setNode(excluded(name));
+    expect(limiter.tryEvict('a0', 0)).toBe(0);
+    limiter.setNode(node('a1', 'a', false));
+    expect(limiter.allZonesFullyDisrupted).toBe(true);
+    limiter.setNode(excluded('a0'));
+    limiter.setNode(excluded('a1'));
+    expect(limiter.allZonesFullyDisrupted).toBe(false);
+  });
 });

@@ -43,6 +43,8 @@ export type PullCheckResult = 'credentialPolicyAllowed' | 'credentialRecordFound
 
 /** Beyond this number of Secrets per image, a check adds none to the record: namespaces come and go. */
 const maxSecretsByMatching = 100;
+/** The sizes to which upstream bounds its caches of records. */
+const [maxCachedIntents, maxCachedRecords] = [1024, 2000];
 const secondMs = 1000;
 
 /** Returns the time as a record contains it: RFC 3339 without fractions of a second. */
@@ -72,6 +74,11 @@ export class ImagePullManager {
     this.#pulled = new RecordDirectory({ directory: directory('pulled'), schema: imagePulledRecord, log });
   }
 
+  /** How much of upstream's largest caches the records in memory would take, in percent. This kubelet keeps all of them in memory. */
+  get cacheUsagePercent(): { readonly intents: number; readonly pulledRecords: number } {
+    const percent = (size: number, max: number) => Math.min(100, Math.floor((size * 100) / max));
+    return { intents: percent(this.intentCount, maxCachedIntents), pulledRecords: percent(this.pulledRecordCount, maxCachedRecords) };
+  }
   get intentCount(): number {
     return this.#intents.size;
   }

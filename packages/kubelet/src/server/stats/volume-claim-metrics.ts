@@ -46,7 +46,9 @@ export function registerVolumeClaimMetrics(kubelet: Kubelet, registry: Registry)
     });
 }
 
-async function measureClaims({ agents, context }: Kubelet): Promise<Claims> {
+async function measureClaims({ agents, context, runtimes }: Kubelet): Promise<Claims> {
+  // there may be very many pods on hollow runtimes, which have no volumes on disk
+  if ([...runtimes].every(({ hollow }) => hollow)) return new Map();
   const workers = [...agents.values()].flatMap(({ pods }) => [...pods.workers]);
   const stats = await Promise.all(
     workers

@@ -2,6 +2,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Pod, Volume, VolumeProjection } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
+import { setGroupOwnership } from '@oarlock/primitives/os/group-ownership';
 import {
   VolumeError,
   type MountedTarget,
@@ -16,7 +17,7 @@ import type { Resources } from '../../pod-util/resources.ts';
 import { writeAtomically, type FileContent, type Payload } from './atomic-writer.ts';
 import { DirectoryUsage } from './disk-usage.ts';
 import { canChangeOwner } from '@oarlock/primitives/os/user-namespace';
-import { setGroupOwnership, setFileOwner } from '../fs-group.ts';
+import { setFileOwner } from '../file-ownership.ts';
 import { configMapFiles, defaultFileMode, downwardApiFiles, secretFiles } from './api-object-payload.ts';
 import type { TokenManager } from '../../api-objects/token-manager.ts';
 import type { TrustBundleManager } from '../../api-objects/trust-bundle-manager.ts';

@@ -12,7 +12,8 @@ import {
 import { podLimit } from '../../pod-util/resources.ts';
 import { DirectoryUsage } from './disk-usage.ts';
 import { mountHugepages, mountsBelow, mountTmpfs, unmountAll } from './mount-points.ts';
-import { setGroupOwnership, canMount } from '../fs-group.ts';
+import { setGroupOwnership } from '@oarlock/primitives/os/group-ownership';
+import { canMount } from '../file-ownership.ts';
 
 export interface EmptyDirOptions {
   /** Called if a volume with medium Memory is created on disk, because the kubelet cannot mount a tmpfs. */

@@ -13,7 +13,8 @@ import {
 } from '@oarlock/spi/volume';
 import { deviceUsage, fileSystemUsage } from './disk-usage.ts';
 import { mountedAlsoAt, mountsBelow, mountWith, unmountAll } from './mount-points.ts';
-import { belongsToGroup, setGroupOwnership, canMount } from '../fs-group.ts';
+import { hasGroupOwnership, setGroupOwnership } from '@oarlock/primitives/os/group-ownership';
+import { canMount } from '../file-ownership.ts';
 
 const run = promisify(execFile);
 const timeoutMs = 300_000;
@@ -78,7 +79,7 @@ export class LocalVolumeDriver implements VolumeDriver {
       return;
     }
     const onMismatch = pod.spec?.securityContext?.fsGroupChangePolicy === 'OnRootMismatch';
-    if (!onMismatch || !(await belongsToGroup(path, group))) await setGroupOwnership(path, group);
+    if (!onMismatch || !(await hasGroupOwnership(path, group))) await setGroupOwnership(path, group);
   }
 
   async unmount({ path }: { readonly path: string }): Promise<void> {

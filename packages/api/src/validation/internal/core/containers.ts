@@ -221,8 +221,16 @@ export function validateInitContainers(errors: Errors, path: string, list: reado
         if (container[key] !== undefined)
           errors.push(fieldForbidden(`${at}.${key}`, 'may not be set for init containers without restartPolicy=Always'));
       }
-      if ((container.resizePolicy ?? []).length > 0)
-        errors.push(invalid(`${at}.resizePolicy`, container.resizePolicy, 'must not be set for init containers'));
+      const restart = 'RestartContainer';
+      for (const [j, { restartPolicy }] of (container.resizePolicy ?? []).entries())
+        if (restartPolicy === restart)
+          errors.push(
+            invalid(
+              `${at}.resizePolicy[${j}].restartPolicy`,
+              restart,
+              "must not be set to 'RestartContainer' for non-sidecar initContainers",
+            ),
+          );
     }
   }
 }

@@ -3,6 +3,16 @@ import type { ValidationRule } from '../rule-samples.ts';
 /** Rules of pods and of their volumes. */
 export const podRules: readonly ValidationRule[] = [
   {
+    rule: 'core.validateOverhead: a bad resource name and a negative quantity',
+    kind: 'Pod',
+    fields: { spec: { overhead: { 'a/b/c': '1', cpu: '-1' } } },
+    errors: [
+      'spec.overhead.limits[a/b/c]: Invalid value: "a/b/c": a valid label key must consist of alphanumeric characters…',
+      'spec.overhead.limits[a/b/c]: Invalid value: "a/b/c": doesn\'t follow extended resource name standard',
+      'spec.overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+    ],
+  },
+  {
     rule: 'core.validateVolumeSource: two sources',
     kind: 'Pod',
     fields: { spec: { volumes: [{ name: 'v', hostPath: { path: '/a' }, nfs: { server: 's', path: '/b' } }] } },
@@ -342,13 +352,24 @@ export const podRules: readonly ValidationRule[] = [
     errors: ['spec.hostAliases[0].ip: Invalid value: "010.0.0.1": must not have leading 0s'],
   },
   {
-    rule: 'core.validateInitContainers: a resize policy',
+    rule: 'core.validateInitContainers: a resize policy that restarts the container',
     kind: 'Pod',
     fields: {
-      spec: { initContainers: [{ name: 'd', image: 'i', resizePolicy: [{ resourceName: 'cpu', restartPolicy: 'NotRequired' }] }] },
+      spec: {
+        initContainers: [
+          {
+            name: 'd',
+            image: 'i',
+            resizePolicy: [
+              { resourceName: 'cpu', restartPolicy: 'NotRequired' },
+              { resourceName: 'memory', restartPolicy: 'RestartContainer' },
+            ],
+          },
+        ],
+      },
     },
     errors: [
-      'spec.initContainers[0].resizePolicy: Invalid value: [{"resourceName":"cpu","restartPolicy":"NotRequired"}]: must not be set for init containers',
+      'spec.initContainers[0].resizePolicy[1].restartPolicy: Invalid value: "RestartContainer": must not be set to \'RestartContainer\' for non-sidecar initContainers',
     ],
   },
   {

@@ -73,13 +73,14 @@ const podStatusRules: readonly ValidationRule[] = [
     subresource,
     fields: {
       status: {
-        resourceClaimStatuses: [{ name: 'a' }, { name: 'a', resourceClaimName: 'x' }, { name: 'b' }],
+        resourceClaimStatuses: [{ name: 'a' }, { name: 'a', resourceClaimName: 'x' }, { name: 'b', resourceClaimName: 'X' }],
       },
     },
     old: { spec: { resourceClaims: [{ name: 'a', resourceClaimName: 'x' }] } },
     errors: [
       'status.resourceClaimStatuses[1].name: Duplicate value: "a"',
       'status.resourceClaimStatuses[2].name: Invalid value: "b": must match the name of an entry in `spec.resourceClaims`',
+      'status.resourceClaimStatuses[2].resourceClaimName: Invalid value: "X": a lowercase RFC 1123 subdomain must consist of…',
     ],
   },
   {

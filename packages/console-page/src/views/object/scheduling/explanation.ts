@@ -1,5 +1,6 @@
 import type { KubeObject } from '../../../api/client.ts';
 import type { PodSpec } from '../workload-kinds.ts';
+import type { NodeChange } from './node-changes.ts';
 
 /** The verdict of the scheduler about one node. */
 export interface NodeVerdict {
@@ -21,17 +22,18 @@ export interface ExplainResponse {
   readonly pods: readonly PodExplanation[];
 }
 
-/** Changes of a pod to try. Empty text leaves the value as it is. */
+/** Changes of a pod and of nodes to try. Empty text leaves the value as it is. */
 export interface WhatIf {
   /** The requests of the first container, as quantities. */
   readonly cpu: string;
   readonly memory: string;
   readonly toleratesAll: boolean;
   readonly ignoresNodeSelector: boolean;
+  readonly nodes: readonly NodeChange[];
 }
 
 /** Returns the pod with the changes, and without a node: the scheduler reports where such a pod would go. */
-export function changedPod(pod: KubeObject, { cpu, memory, toleratesAll, ignoresNodeSelector }: WhatIf): KubeObject {
+export function changedPod(pod: KubeObject, { cpu, memory, toleratesAll, ignoresNodeSelector }: Omit<WhatIf, 'nodes'>): KubeObject {
   const {
     nodeName: _,
     nodeSelector,

@@ -8,6 +8,7 @@ import { StatusDot } from '../../../components/status-dot.tsx';
 import { text } from '../../../text/en.ts';
 import type { TabProps } from '../object-page.tsx';
 import { changedPod, scoresText, sortedVerdicts, type ExplainResponse, type NodeVerdict, type PodExplanation, type WhatIf } from './explanation.ts';
+import { nodeChangesOf } from './node-changes.ts';
 import { topOwner } from './top-owner.ts';
 import { WhatIfForm } from './what-if-form.tsx';
 
@@ -18,10 +19,10 @@ export function SchedulingTab({ object }: TabProps) {
   const { client } = useApp();
   const [whatIf, setWhatIf] = useState<WhatIf>();
   const { namespace, name, resourceVersion } = object.metadata;
-  const question = whatIf === undefined ? { namespace, name } : { pods: [changedPod(object, whatIf)] };
-  const { value, error, reload } = useLoaded(`${resourceVersion} ${JSON.stringify(whatIf)}`, (signal) =>
-    client.json<ExplainResponse>('/oarlock/v1/scheduling', { method: 'POST', body: JSON.stringify(question), signal }),
-  );
+  const { value, error, reload } = useLoaded(`${resourceVersion} ${JSON.stringify(whatIf)}`, async (signal) => {
+    const question = whatIf === undefined ? { namespace, name } : { pods: [changedPod(object, whatIf)], ...nodeChangesOf(whatIf.nodes) };
+    return client.json<ExplainResponse>('/oarlock/v1/scheduling', { method: 'POST', body: JSON.stringify(question), signal });
+  });
   const explanation = value?.pods[0];
   return (
     <div class="tab-body">
@@ -35,7 +36,7 @@ export function SchedulingTab({ object }: TabProps) {
       )}
       {explanation !== undefined && <Verdict explanation={explanation} />}
       <OwnerLink object={object} />
-      <WhatIfForm isChanged={whatIf !== undefined} onEvaluate={setWhatIf} onReset={() => setWhatIf(undefined)} />
+      <WhatIfForm nodes={(explanation?.nodes ?? []).map(({ node }) => node)} isChanged={whatIf !== undefined} onEvaluate={setWhatIf} onReset={() => setWhatIf(undefined)} />
     </div>
   );
 }

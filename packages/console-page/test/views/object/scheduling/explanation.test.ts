@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { changedPod, scoresText, sortedVerdicts, type WhatIf } from '../../../../src/views/object/scheduling/explanation.ts';
+import { changedPod, scoresText, sortedVerdicts } from '../../../../src/views/object/scheduling/explanation.ts';
 
-const unchanged: WhatIf = { cpu: '', memory: '', toleratesAll: false, ignoresNodeSelector: false };
+const unchanged = { cpu: '', memory: '', toleratesAll: false, ignoresNodeSelector: false };
 const pod = {
   metadata: { name: 'a', namespace: 'n', uid: 'u', resourceVersion: '1' },
   spec: {

@@ -100,7 +100,8 @@ function validateClaimStatuses(errors: Errors, { resourceClaimStatuses = [] }: P
     const path = `status.resourceClaimStatuses[${i}].name`;
     if (!claims.has(name)) errors.push(invalid(path, name, 'must match the name of an entry in `spec.resourceClaims`'));
     if (repeated.has(i)) errors.push(duplicate(path, name));
-    if (resourceClaimName !== undefined) validateDNSSubdomain(errors, path, resourceClaimName);
+    if (resourceClaimName !== undefined)
+      validateDNSSubdomain(errors, `status.resourceClaimStatuses[${i}].resourceClaimName`, resourceClaimName);
   }
 }
 

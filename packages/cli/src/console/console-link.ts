@@ -1,8 +1,8 @@
 import { isStatus } from '@oarlock/api/status';
 import type { RunningCluster } from '@oarlock/cluster/run';
 import type { Client } from '@oarlock/spi/client';
-import { withCluster } from './cluster-access.ts';
-import { CommandError } from './command-error.ts';
+import { withCluster } from '../common/cluster-access.ts';
+import { CommandError } from '../common/command-error.ts';
 
 /** The user of the admin kubeconfig. */
 const admin = { name: 'kubernetes-admin', groups: ['system:masters', 'system:authenticated'] };
