@@ -236,7 +236,8 @@ export const targets: readonly FuzzTarget[] = [
     parse(text) {
       const found = compileJsonPath(text)?.(nestedObject) ?? [];
       if (found.length > 10_000) throw new Error('more values than the bound');
-      if (found.some((value) => typeof value === 'function' || value === Object.prototype)) throw new Error('an inherited property was read');
+      if (found.some((value) => typeof value === 'function' || value === Object.prototype))
+        throw new Error('an inherited property was read');
     },
     isRejection: never,
   }),

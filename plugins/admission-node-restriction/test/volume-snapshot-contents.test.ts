@@ -11,7 +11,13 @@ import { memoryApi } from '@oarlock/testing/memory-api';
 import { expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
 
-const snapshots = resource<KubeObject & { readonly spec?: object }>('snapshot.storage.k8s.io', 'v1', 'volumesnapshots', 'VolumeSnapshot', true);
+const snapshots = resource<KubeObject & { readonly spec?: object }>(
+  'snapshot.storage.k8s.io',
+  'v1',
+  'volumesnapshots',
+  'VolumeSnapshot',
+  true,
+);
 const contents = resource('snapshot.storage.k8s.io', 'v1', 'volumesnapshotcontents', 'VolumeSnapshotContent', false);
 const as = { identity: { name: 'system:node:n1', groups: ['system:nodes', 'system:authenticated'] } };
 

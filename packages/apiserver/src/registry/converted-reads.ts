@@ -1,4 +1,4 @@
-import { escapeFieldValue, parseFieldSelector, type FieldSelector } from '@oarlock/api/selectors/field-selector';
+import { escapeFieldValue, parseFieldSelector, predicatesByField, type FieldSelector } from '@oarlock/api/selectors/field-selector';
 import type { KubeObject } from '@oarlock/api/object';
 import type { EncodedObject, WatchFrame, WatchFrames } from '../endpoints/request/response.ts';
 import type { ServedKind } from './served-kind.ts';
@@ -27,9 +27,10 @@ export function splitFieldSelector(
   const others = fields.requirements.filter(({ field }) => !isMeta(field));
   if (others.length === 0) return undefined;
   const text = own.map(({ field, operator, value }) => `${field}${operator}${escapeFieldValue(value)}`).join(',');
+  const predicates = [...predicatesByField(others)];
   return {
     stored: parseFieldSelector(text),
-    matches: (object) => others.every(({ field, operator, value }) => (readers[field]?.(object) === value) === (operator === '=')),
+    matches: (object) => predicates.every(([field, allows]) => allows(readers[field]?.(object) ?? '')),
   };
 }
 

@@ -1,4 +1,4 @@
-import type { FieldSelector } from '@oarlock/api/selectors/field-selector';
+import { predicatesByField, type FieldSelector } from '@oarlock/api/selectors/field-selector';
 import type { Selector } from '@oarlock/api/selectors/label-selector';
 import type { KubeObject } from '@oarlock/api/object';
 
@@ -34,21 +34,19 @@ export function selection({ namespaced, namespace, labels, fields, readers, inde
   const key =
     name === undefined || name === '' || (namespaced && namespace === '') ? undefined : namespaced ? `${namespace}/${name}` : name;
   const indexed = indexField === undefined ? undefined : fields.requiresExactMatch(indexField);
-  const tests = fields.requirements
-    .filter(
-      ({ field, operator, value }) =>
-        operator !== '=' ||
-        !(
-          (field === 'metadata.name' && key !== undefined && value === name) ||
-          (field === indexField && value === indexed) ||
-          (field === 'metadata.namespace' && namespaced && value === namespace)
-        ),
-    )
-    .map(({ field, operator, value }) => {
-      const read = readers[field] ?? (() => '');
-      const mustEqual = operator === '=';
-      return (object: KubeObject) => (read(object) === value) === mustEqual;
-    });
+  const remaining = fields.requirements.filter(
+    ({ field, operator, value }) =>
+      operator !== '=' ||
+      !(
+        (field === 'metadata.name' && key !== undefined && value === name) ||
+        (field === indexField && value === indexed) ||
+        (field === 'metadata.namespace' && namespaced && value === namespace)
+      ),
+  );
+  const tests = [...predicatesByField(remaining)].map(([field, allows]) => {
+    const read = readers[field] ?? (() => '');
+    return (object: KubeObject) => allows(read(object));
+  });
   if (!labels.empty) tests.push((object) => labels.matches(object.metadata?.labels));
   const [first] = tests;
   const matches =

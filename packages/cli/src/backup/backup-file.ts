@@ -142,10 +142,7 @@ export const checkBackup = (file: string): Promise<BackupHead & { readonly entri
   checkBackupContent(unzipped(createReadStream(file)), file);
 
 /** Checks the uncompressed content of a backup; errors name `file`. @throws CommandError as `checkBackup` */
-export async function checkBackupContent(
-  content: AsyncIterable<Buffer>,
-  file: string,
-): Promise<BackupHead & { readonly entries: number }> {
+export async function checkBackupContent(content: AsyncIterable<Buffer>, file: string): Promise<BackupHead & { readonly entries: number }> {
   const invalid = (problem: string, cause?: unknown) => new CommandError(`${file} cannot be restored: ${problem}`, undefined, { cause });
   const hash = createHash('sha256');
   let head: BackupHead | undefined;
