@@ -218,9 +218,13 @@ export class SupervisedProcess {
     }
   }
 
+  /** Returns the last line of the log, or why the log cannot be written: its last line is then an older one, which has nothing to do with the end. */
   async #lastLine(): Promise<string> {
     const lines = (await this.recentLog()).trimEnd().split('\n');
-    return readable(lines.find((line) => permanentFailure(line) !== undefined) ?? lines.at(-1) ?? '');
+    const permanent = lines.find((line) => permanentFailure(line) !== undefined);
+    if (permanent !== undefined) return readable(permanent);
+    const failed = await appendLine(this.#options.logFile, 'the program has ended').catch((error: Error) => error);
+    return failed === undefined ? readable(lines.at(-1) ?? '') : `its log cannot be written: ${failed.message}`;
   }
 
   /** Returns the end of the log of the program, or why the log cannot be read. */
@@ -238,6 +242,17 @@ export class SupervisedProcess {
     } catch (error) {
       return `its log cannot be read: ${(error as Error).message}`;
     }
+  }
+}
+
+/** Writes a line to the disk. @throws the system error */
+async function appendLine(path: string, line: string): Promise<undefined> {
+  const file = await open(path, 'a', 0o600);
+  try {
+    await file.write(`${line}\n`);
+    await file.datasync();
+  } finally {
+    await file.close();
   }
 }
 

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '@oarlock/primitives/clock';
@@ -71,6 +71,18 @@ describe('a supervised process', () => {
       await expect.poll(() => processes.filter(({ restarts }) => restarts === 0).length).toBe(0);
     } finally {
       await Promise.all(processes.map((one) => one.stop()));
+    }
+  });
+
+  it('reports the error of a log that cannot be written instead of an older line of it', async () => {
+    const path = join(dir, 'failed.log');
+    await symlink('/dev/full', path);
+    const failed = supervise('failed');
+    await failed.start();
+    try {
+      await expect.poll(() => failed.lastEnd).toMatch(/^its log cannot be written: ENOSPC: no space left on device, write$/);
+    } finally {
+      await failed.stop();
     }
   });
 });
