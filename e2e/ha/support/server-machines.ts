@@ -80,26 +80,31 @@ export class ServerMachine {
   }
   /** Starts a server with a cluster file. */
   async up(spec: object, ...args: string[]): Promise<void> {
-    const file = this.clusterFile;
-    await writeFile(file, JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', metadata: { name: 'machines' }, spec }));
-    this.#firstCommand = ['up', '-f', file];
+    await this.#writeClusterFile(spec);
+    this.#firstCommand = ['up', '-f', this.clusterFile];
     await this.start(...args);
   }
 
-  /** Joins the cluster of another machine, with the command that it prints. */
-  async join(other: ServerMachine): Promise<void> {
+  /** Joins the cluster of another machine, with the command that it prints, and a cluster file of its own if there is a spec. */
+  async join(other: ServerMachine, spec?: object): Promise<void> {
     const [, ...command] = (await other.oarlock('token', 'create', '--role', 'server')).trim().split(' ');
-    this.#firstCommand = ['server', 'join'];
+    if (spec !== undefined) await this.#writeClusterFile(spec);
+    this.#firstCommand = ['server', 'join', ...(spec === undefined ? [] : ['-f', this.clusterFile])];
     await this.start(...command.slice(2));
   }
 
   /** Joins the cluster of another machine as a node. Resolves when the node is ready. */
   async joinAsNode(other: ServerMachine, spec: object): Promise<void> {
-    const file = this.clusterFile;
-    await writeFile(file, JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', metadata: { name: 'machines' }, spec }));
+    await this.#writeClusterFile(spec);
     const [, , , ...options] = (await other.oarlock('token', 'create')).trim().split(' ');
-    this.#firstCommand = ['node', 'join', '-f', file];
+    this.#firstCommand = ['node', 'join', '-f', this.clusterFile];
     await this.startNode(...options);
+  }
+  #writeClusterFile(spec: object): Promise<void> {
+    return writeFile(
+      this.clusterFile,
+      JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', metadata: { name: 'machines' }, spec }),
+    );
   }
   /** Starts the node, also again over the same data directory. Resolves when it is ready. */
   async startNode(...args: string[]): Promise<void> {

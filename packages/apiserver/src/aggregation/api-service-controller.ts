@@ -38,6 +38,8 @@ export class ApiServiceController {
   readonly #definitions: LoopbackInformer<CustomResourceDefinition>;
   readonly #client: LoopbackClient;
   readonly #runner: CoalescingRunner;
+  /** True when the APIServices that were present at the start have been compared with the groups that this server serves. */
+  #hasCompared = false;
 
   constructor(options: ApiServiceControllerOptions) {
     this.#options = options;
@@ -65,9 +67,14 @@ export class ApiServiceController {
     const { aggregator } = this.#options;
     const desired = this.#desiredApiServices();
     await Promise.all([...desired].map(([name, service]) => this.#ensureApiService(name, service)));
-    for (const [name, { metadata, spec }] of aggregator.services)
-      if (metadata?.labels?.[autoManagedLabel] !== undefined && spec?.service === undefined && !desired.has(name))
+    for (const [name, { metadata, spec }] of aggregator.services) {
+      const label = metadata?.labels?.[autoManagedLabel];
+      // as upstream only once: another server of the cluster may serve the group version, and creates its APIService again
+      const isOfOtherServer = label === 'onstart' && this.#hasCompared;
+      if (label !== undefined && !isOfOtherServer && spec?.service === undefined && !desired.has(name))
         await this.#client.delete(apiServices, { metadata: { name } }).catch(ignoreReasons('NotFound'));
+    }
+    this.#hasCompared = true;
   }
 
   async #ensureApiService(name: string, { spec, label }: DesiredApiService): Promise<void> {

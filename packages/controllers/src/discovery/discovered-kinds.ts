@@ -72,6 +72,11 @@ export class DiscoveredKinds {
     return this.#apiServiceKinds.failingGroupVersions;
   }
 
+  /** Returns true if a server of the cluster has registered the group version of a resource, although the server of this client may not serve it. */
+  isRegistered({ group, version }: Resource): boolean {
+    return this.#apiServiceKinds.informer.get(`${version}.${group}`) !== undefined;
+  }
+
   /** Resolves when the kinds of all known CustomResourceDefinitions and APIServices have been read, or could not be read. */
   whenRead(): Promise<void> {
     return this.#apiServiceKinds.whenRead();

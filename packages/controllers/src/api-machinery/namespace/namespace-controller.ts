@@ -1,6 +1,6 @@
 import { kinds } from '@oarlock/api/kinds';
 import { namespaces, pods as podResource } from '@oarlock/api/resources';
-import { resource, type Resource } from '@oarlock/api/resource';
+import { apiVersionOf, resource, type Resource } from '@oarlock/api/resource';
 import type { KubeObject } from '@oarlock/api/object';
 import { isStatus } from '@oarlock/api/status';
 import { parseTime } from '@oarlock/api/values/time';
@@ -111,6 +111,7 @@ export class NamespaceController implements Controller {
     const remainingCounts = new Map<string, number>();
     const finalizers = new Map<string, number>();
     const failures: string[] = [];
+    const servedElsewhere = new Set<string>();
     await this.#kinds.whenRead();
     const discovered = this.#kinds.list().filter((each) => each.resource.namespaced && each.verbs.has('delete') && each.verbs.has('list'));
     const namespace = metadata?.name ?? '';
@@ -129,8 +130,9 @@ export class NamespaceController implements Controller {
             `unexpected items still remain in namespace: ${namespace} for gvr: ${each.group}/${each.version}, Resource=${each.resource}`,
           );
       } catch (error) {
-        // a resource that the API server does not serve has no objects
+        // a resource that no API server serves has no objects
         if (!isStatus(error, 'NotFound', 'MethodNotAllowed')) failures.push((error as Error).message);
+        else if (this.#kinds.isRegistered(each) && !(await isServed(each, client))) servedElsewhere.add(apiVersionOf(each));
       }
     };
     // pods first: other objects, such as policies, must outlive the pods that rely on them (KEP-5080)
@@ -139,8 +141,18 @@ export class NamespaceController implements Controller {
       await Promise.all(
         [...builtinContents.map((each) => ({ resource: each, verbs: deleteCollectionVerb })), ...discovered].map(deleteContent),
       );
-    return { objects: remainingCounts, finalizers, failures: failures.sort(), undiscovered: this.#kinds.failingGroupVersions };
+    return {
+      objects: remainingCounts,
+      finalizers,
+      failures: failures.sort(),
+      undiscovered: [...servedElsewhere, ...this.#kinds.failingGroupVersions].sort(),
+    };
   }
+}
+
+/** Returns whether the API server serves the group version of a resource. */
+async function isServed(of: Resource, client: Client): Promise<boolean> {
+  return (await ignoreNotFound(() => client.raw('GET', `/apis/${apiVersionOf(of)}`))) !== undefined;
 }
 
 interface RemainingObjects {
