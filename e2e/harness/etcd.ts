@@ -19,13 +19,16 @@ export function etcdMissing(): string | undefined {
 /** The directory with the programs of the next minor version of etcd, which the set-up downloads. */
 export const nextEtcd = join(import.meta.dirname, '..', '..', '.reports', 'next-etcd', 'usr', 'bin');
 
-/** Returns why members cannot be upgraded from etcd 3.4 to the next minor version here, or undefined. */
-export function nextEtcdMissing(): string | undefined {
-  const versionOf = (program: string) =>
-    execFileSync(program, ['--version'], { encoding: 'utf8', env: { ETCD_UNSUPPORTED_ARCH: process.arch } });
-  if (etcdMissing() === undefined && !versionOf(binary).startsWith('etcd Version: 3.4.')) return `${binary} is not etcd 3.4`;
-  return existsSync(join(nextEtcd, 'etcd')) ? undefined : `${nextEtcd} has no etcd (npm run e2e downloads it)`;
+/** Returns why no upgrade to the programs of `nextEtcd` exists here, or undefined: this release of the distribution has another version than they follow. */
+export function etcdOtherThan34(): string | undefined {
+  if (etcdMissing() !== undefined) return undefined;
+  const version = execFileSync(binary, ['--version'], { encoding: 'utf8', env: { ETCD_UNSUPPORTED_ARCH: process.arch } });
+  return version.startsWith('etcd Version: 3.4.') ? undefined : `${binary} is not etcd 3.4`;
 }
+
+/** Returns why the programs of the next minor version are not here, or undefined. */
+export const nextEtcdMissing = (): string | undefined =>
+  existsSync(join(nextEtcd, 'etcd')) ? undefined : `${nextEtcd} has no etcd (npm run e2e downloads it)`;
 
 export interface RunningEtcd {
   readonly endpoint: string;

@@ -74,12 +74,16 @@ export class ServerMachine {
     return ['netns', 'exec', this.#namespace, ...own, ...command];
   }
 
-  /** Starts the first server with a cluster file. */
-  async init(spec: object): Promise<void> {
+  /** Starts the first server of several with a cluster file. */
+  init(spec: object): Promise<void> {
+    return this.up(spec, '--init');
+  }
+  /** Starts a server with a cluster file. */
+  async up(spec: object, ...args: string[]): Promise<void> {
     const file = this.clusterFile;
     await writeFile(file, JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', metadata: { name: 'machines' }, spec }));
     this.#firstCommand = ['up', '-f', file];
-    await this.start('--init');
+    await this.start(...args);
   }
 
   /** Joins the cluster of another machine, with the command that it prints. */

@@ -21,6 +21,7 @@ import { explainPods } from './explain/explain-pods.ts';
 import type { Explainer, Explanation, NodeChanges } from './explain/explainer.ts';
 import type { Extender } from './extender/extender.ts';
 import { noNodesAvailable } from './framework/feasible-nodes.ts';
+import { PodsInPreBind } from './framework/pods-in-pre-bind.ts';
 import { WaitingPods } from './framework/waiting-pods.ts';
 import type { SchedulerMetrics } from './metrics/scheduler-metrics.ts';
 import { isSchedulingEquivalent } from './pod-info/pod-changes.ts';
@@ -59,6 +60,7 @@ export class Scheduler implements Explainer {
   readonly #queue: SchedulingQueue;
   readonly #podScheduler: PodScheduler;
   readonly #waitingPods: WaitingPods;
+  readonly #podsInPreBind = new PodsInPreBind();
   readonly #podStatusWriter: PodStatusWriter;
   readonly #pods: Informer<Pod>;
   readonly #nodes: Informer<Node>;
@@ -78,6 +80,7 @@ export class Scheduler implements Explainer {
     const handle: Handle = {
       activate: (key) => this.#queue.activate(key),
       waitingPod: (key) => this.#waitingPods.get(key),
+      podInPreBind: (key) => this.#podsInPreBind.get(key),
       requeueRejectedBy: (plugin) => this.#queue.requeueRejectedBy(plugin),
     };
     for (const plugin of this.#plugins()) plugin.setHandle?.(handle);
@@ -111,6 +114,7 @@ export class Scheduler implements Explainer {
       ...shared,
       extenders: this.#options.extenders ?? [],
       waitingPods: this.#waitingPods,
+      podsInPreBind: this.#podsInPreBind,
       failureHandler,
       profileOf: (pod) => this.#profileOf(pod),
       onBound: (scheduled) => this.#onBound(scheduled),

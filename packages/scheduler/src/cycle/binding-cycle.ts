@@ -6,6 +6,7 @@ import type { Extender } from '../extender/extender.ts';
 import { runExtenderBind } from '../extender/run-extenders.ts';
 import { isSuccess, statusMessage, type PluginStatus } from '../framework/plugin-status.ts';
 import { runBindPlugins, runPreBindPlugins, runPreBindPreFlights, runUnreservePlugins } from '../framework/run-plugins.ts';
+import type { PodsInPreBind } from '../framework/pods-in-pre-bind.ts';
 import type { WaitingPods } from '../framework/waiting-pods.ts';
 import type { SchedulerMetrics } from '../metrics/scheduler-metrics.ts';
 import { failureOf, type ScheduledPod, type SchedulingFailure } from './scheduling-attempt.ts';
@@ -17,6 +18,7 @@ interface BindingCycleOptions {
   readonly extenders: readonly Extender[];
   readonly parallelBinds: number;
   readonly waitingPods: WaitingPods;
+  readonly podsInPreBind: PodsInPreBind;
   /** Writes `status.nominatedNodeName` before a binding that takes long (KEP-5278). Resolves when the write has succeeded or failed. */
   writeNominatedNode(scheduled: ScheduledPod): Promise<void>;
   onBound(scheduled: ScheduledPod): void;
@@ -63,6 +65,7 @@ export class BindingCycle {
     const { rejection, permitted, nominationWritten } = await this.#bindingCycle(scheduled, { spanContext: spanContextOf(span), signal });
     if (rejection === undefined) {
       metrics.observeAttempt('scheduled', schedulerName, clock.monotonic() - startedAt);
+      if (podInfo.flushedFromUnschedulable) metrics.countScheduledAfterFlush();
       onBound(scheduled);
       for (const plugin of framework.pluginsAt('postBind')) plugin.postBind?.(state, podInfo, node);
     } else {
@@ -86,16 +89,23 @@ export class BindingCycle {
     let nominationWritten = false;
     try {
       const waitOnPermit = permitTimeouts && waitingPods.waitOnPermit(podInfo, node, permitTimeouts, context.signal);
-      nominationWritten = waitOnPermit !== undefined || runPreBindPreFlights(framework, state, podInfo, node);
+      const hasPreBind = runPreBindPreFlights(framework, state, podInfo, node);
+      nominationWritten = waitOnPermit !== undefined || hasPreBind;
       if (nominationWritten) await writeNominatedNode(scheduled);
       let rejection = await waitOnPermit;
       permitted = rejection === undefined;
-      rejection ??= await runPreBindPlugins(framework, state, { pod: podInfo, node, context });
+      rejection ??= hasPreBind ? await this.#preBind(scheduled, context) : undefined;
       rejection ??= await this.#bind(scheduled, context);
       return { rejection, permitted, nominationWritten };
     } catch (error) {
       return { rejection: errorStatus((error as Error).message), permitted, nominationWritten };
     }
+  }
+
+  #preBind({ podInfo, node, state, profile }: ScheduledPod, context: BindContext): Promise<PluginStatus | undefined> {
+    return this.#options.podsInPreBind.run(podInfo.key, context.signal, (signal) =>
+      runPreBindPlugins(profile.framework, state, { pod: podInfo, node, context: { ...context, signal } }),
+    );
   }
 
   async #bind({ podInfo, node, state, profile }: ScheduledPod, context: BindContext): Promise<PluginStatus | undefined> {

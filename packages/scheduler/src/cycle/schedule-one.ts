@@ -12,14 +12,9 @@ import { SchedulingCycleState } from '../framework/cycle-state.ts';
 import { FeasibleNodeFinder, noNodesAvailable, type FeasibleNodes } from '../framework/feasible-nodes.ts';
 import { countReasons, fitErrorMessage } from '../framework/fit-error.ts';
 import { isSuccess, type PluginStatus } from '../framework/plugin-status.ts';
-import {
-  newNodeDryRun,
-  runPermitPlugins,
-  runPostFilterPlugins,
-  runReservePlugins,
-  runScorePlugins,
-  runUnreservePlugins,
-} from '../framework/run-plugins.ts';
+import { newNodeDryRun, runPermitPlugins, runPostFilterPlugins, runReservePlugins, runUnreservePlugins } from '../framework/run-plugins.ts';
+import { runScorePlugins } from '../framework/run-score-plugins.ts';
+import type { PodsInPreBind } from '../framework/pods-in-pre-bind.ts';
 import type { WaitingPods } from '../framework/waiting-pods.ts';
 import type { SchedulerMetrics } from '../metrics/scheduler-metrics.ts';
 import type { Nominator } from '../queue/nominator.ts';
@@ -43,6 +38,7 @@ export interface PodSchedulerOptions {
   readonly queue: SchedulingQueue;
   readonly nominator: Nominator;
   readonly waitingPods: WaitingPods;
+  readonly podsInPreBind: PodsInPreBind;
   readonly extenders: readonly Extender[];
   readonly failureHandler: SchedulingFailureHandler;
   readonly clock: Clock;

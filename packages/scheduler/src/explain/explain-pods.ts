@@ -8,7 +8,7 @@ import { FeasibleNodeFinder, type FeasibleNodes } from '../framework/feasible-no
 import { fitErrorMessage } from '../framework/fit-error.ts';
 import type { Framework } from '../framework/framework.ts';
 import { statusMessage } from '../framework/plugin-status.ts';
-import { runScorePlugins } from '../framework/run-plugins.ts';
+import { runScorePlugins } from '../framework/run-score-plugins.ts';
 import { newPodInfo } from '../pod-info/pod-info.ts';
 import type { Nominator } from '../queue/nominator.ts';
 import type { Explanation, NodeChanges, NodeExplanation } from './explainer.ts';

@@ -8,7 +8,6 @@ import {
   type NodeInfo,
   type NodeToStatus,
   type PodInfo,
-  type SchedulingPlugin,
   type Status,
 } from '@oarlock/spi/scheduling';
 import { CachedNodeInfo } from '../cache/scheduler-cache.ts';
@@ -171,57 +170,6 @@ export async function runPostFilterPlugins(
 }
 
 const suffixOf = (reasons: readonly string[]): string => (reasons.length === 0 ? '' : ` ${reasons.join(', ')}`);
-
-/**
- * Returns the weighted sum of the plugins' scores for each node, in the order of `nodes`.
- * If `scoresByPlugin` is given, stores the weighted scores of each plugin in it.
- * @throws Error if a preScore plugin fails, or a score is not in the range of 0 to 100 after normalizing; the pod is then retried as after an error
- */
-export function runScorePlugins(
-  framework: Framework,
-  state: SchedulingCycleState,
-  {
-    pod,
-    nodes,
-    scoresByPlugin,
-  }: { readonly pod: PodInfo; readonly nodes: readonly NodeInfo[]; readonly scoresByPlugin?: Map<string, Float64Array> | undefined },
-): Float64Array {
-  const skipped = new Set<SchedulingPlugin>();
-  for (const plugin of framework.pluginsAt('preScore')) {
-    const status = plugin.preScore?.(state, pod, nodes) ?? success;
-    if (status.code === 'skip') skipped.add(plugin);
-    else if (!isSuccess(status)) throw new Error(`running PreScore plugin ${JSON.stringify(plugin.name)}: ${statusMessage(status)}`);
-  }
-  const totals = new Float64Array(nodes.length);
-  const scores = new Float64Array(nodes.length);
-  for (const plugin of framework.pluginsAt('score')) {
-    if (skipped.has(plugin) || plugin.score === undefined) continue;
-    for (let index = 0; index < nodes.length; index++) {
-      const node = nodes[index];
-      scores[index] = node === undefined ? 0 : plugin.score(state, pod, node);
-    }
-    plugin.normalizeScore?.(state, pod, nodes, scores);
-    checkScores(plugin, scores);
-    const weight = framework.weightOf(plugin);
-    for (let index = 0; index < scores.length; index++) totals[index] = (totals[index] ?? 0) + weight * (scores[index] ?? 0);
-    scoresByPlugin?.set(
-      plugin.name,
-      scores.map((score) => score * weight),
-    );
-  }
-  return totals;
-}
-
-const [minNodeScore, maxNodeScore] = [0, 100];
-
-function checkScores({ name }: SchedulingPlugin, scores: Float64Array): void {
-  const invalid = scores.find((score) => !(score >= minNodeScore && score <= maxNodeScore));
-  if (invalid === undefined) return;
-  const range = `it should in the range of [${minNodeScore}, ${maxNodeScore}] after normalizing`; // upstream's words
-  throw new Error(
-    `applying score defaultWeights on Score plugins: plugin ${JSON.stringify(name)} returns an invalid score ${invalid}, ${range}`,
-  );
-}
 
 /** Runs the reserve plugins in order. If a plugin rejects the pod or throws, runs unreserve of all plugins and returns the rejection. */
 export async function runReservePlugins(

@@ -174,6 +174,8 @@ export interface Handle {
   /** Requeues a pod, whatever plugin rejected it. The key is `namespace/name`. */
   activate(key: string): void;
   waitingPod(key: string): WaitingPod | undefined;
+  /** Returns a pod in the preBind phase. `cancel` ends its binding for a pod of higher priority; the pod is retried as after `preempt`. */
+  podInPreBind(key: string): { cancel(reason: string): void } | undefined;
   /** Requeues all pods that a plugin rejected. For plugins whose behavior changes at runtime. */
   requeueRejectedBy(plugin: string): void;
 }

@@ -151,6 +151,7 @@ it("a new version of a scheduling plugin receives the scheduler handle, its prof
   const handle = {
     activate: () => {},
     waitingPod: () => undefined,
+    podInPreBind: () => undefined,
     requeueRejectedBy: (name: string) => void attached.push(`${name} again`),
   };
   const version = (mark: string, size = 1): SchedulingPlugin => ({

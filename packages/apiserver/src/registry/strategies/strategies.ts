@@ -3,6 +3,7 @@ import type { Kind } from '@oarlock/api/kinds';
 import { groupResource } from '@oarlock/api/resource';
 import type { ServiceAllocator } from './service-allocator.ts';
 import { certificateSigningRequests, events, nodes, persistentVolumeClaims, persistentVolumes, secrets, serviceAccounts } from './core.ts';
+import { deviceTaintRules } from './device-taint-rules.ts';
 import { customResourceDefinitions } from '../../custom-resources/definition/strategy.ts';
 import { namespaces } from './namespaces.ts';
 import { pods } from './pods.ts';
@@ -78,7 +79,7 @@ const groupStrategies: StrategyTable = {
   'flowschemas.flowcontrol.apiserver.k8s.io': generation,
   'prioritylevelconfigurations.flowcontrol.apiserver.k8s.io': generation,
   'deviceclasses.resource.k8s.io': { generation: true, returnsDeletedObject: true },
-  'devicetaintrules.resource.k8s.io': returnsDeleted,
+  'devicetaintrules.resource.k8s.io': deviceTaintRules,
   'resourceclaims.resource.k8s.io': resourceClaims,
   'resourceclaimtemplates.resource.k8s.io': returnsDeleted,
   'resourceslices.resource.k8s.io': {

@@ -3,7 +3,14 @@ import type { KubeObject, OwnerReference } from '@oarlock/api/object';
 import { groupResource, resource, type Resource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
 import { Client, Events, Informers, type EventRecorder, type Informer } from '@oarlock/spi/client';
-import { Controllers, watch, type Controller, type ReconcileContext, type ControllerWatch } from '@oarlock/spi/controller';
+import {
+  Controllers,
+  watch,
+  type Controller,
+  type ReconcileContext,
+  type ReconcileResult,
+  type ControllerWatch,
+} from '@oarlock/spi/controller';
 import { z } from 'zod';
 import type { DiscoveredKind } from '../../discovery/discovered-kind.ts';
 import { DiscoveredKinds } from '../../discovery/discovered-kinds.ts';
@@ -13,6 +20,8 @@ import { deleteObject, removeOwnerReferences, removeFinalizer, unblockOwnerRefer
 const isCollected = ({ verbs }: DiscoveredKind): boolean => requiredVerbs.every((verb) => verbs.has(verb));
 const maxAbsentOwners = 5_000;
 const workers = 20; // as upstream's --concurrent-gc-syncs
+/** The delay until an object with an owner of an unknown kind is reconciled again. */
+const unknownKindRetryMs = 30_000;
 
 /** Verbs that a resource must support to be garbage collected. */
 const requiredVerbs = ['delete', 'list', 'watch'] as const;
@@ -47,7 +56,7 @@ export class GarbageCollector implements Controller {
 
   readonly #informers: Informers;
   readonly #kinds: DiscoveredKinds;
-  /** Uids of objects with an owner of an unknown kind. The collector reconciles these objects again when it discovers new kinds. */
+  /** Uids of objects with an owner of an unknown kind. The collector reconciles these objects again when it discovers new kinds, and after a delay. */
   readonly #unresolvedDependents = new Set<string>();
 
   constructor(informers: Informers, kinds: DiscoveredKinds, recorder: EventRecorder) {
@@ -119,13 +128,15 @@ export class GarbageCollector implements Controller {
     return watch(informer, (object, old) => this.#affectedUids(object, old));
   }
 
-  async reconcile(uid: string, { client }: ReconcileContext): Promise<void> {
+  async reconcile(uid: string, { client }: ReconcileContext): Promise<ReconcileResult | void> {
     const node = this.#graph.get(uid);
+    this.#unresolvedDependents.delete(uid);
     if (node === undefined) return;
     if (node.isOrphaningDependents) return this.#orphanDependents(node, client);
     if (node.isDeletingDependents) return this.#processDeletingDependents(node, client);
-    if (!node.isDeleting && node.owners.length > 0) return this.#attemptToDelete(node, client);
-    return undefined;
+    if (node.isDeleting || node.owners.length === 0) return undefined;
+    await this.#attemptToDelete(node, client);
+    return this.#unresolvedDependents.has(uid) ? { requeueAfterMs: unknownKindRetryMs } : undefined;
   }
 
   /** Returns the uids of objects that may have to be deleted or updated after this change. */
@@ -201,10 +212,7 @@ export class GarbageCollector implements Controller {
     }
     if (known !== 'unknown') return known;
     const kind = this.#resourceOf(owner) ?? (await this.#kinds.whenRead().then(() => this.#resourceOf(owner)));
-    if (kind === undefined) {
-      this.#unresolvedDependents.add(node.uid);
-      return 'unknown-kind';
-    }
+    if (kind === undefined) return this.#unresolved(node);
     if (kind.namespaced && !node.resource.namespaced) return 'invalid-scope';
     try {
       const live = await client.get(kind, {
@@ -217,10 +225,17 @@ export class GarbageCollector implements Controller {
           : 'solid';
     } catch (error) {
       if (!isStatus(error, 'NotFound')) throw error;
+      // A server that does not serve the kind names no object. Another server of the cluster may serve it: a newer one, or one with another runtimeConfig.
+      if (error.status.details?.name !== owner.name) return this.#unresolved(node);
     }
     // an object with this uid exists: only the kind or the name in this reference is wrong
     if (this.#graph.get(owner.uid) === undefined) this.#recordAbsentOwner(owner.uid);
     return 'absent';
+  }
+
+  #unresolved({ uid }: GraphNode): OwnerState {
+    this.#unresolvedDependents.add(uid);
+    return 'unknown-kind';
   }
 
   /**

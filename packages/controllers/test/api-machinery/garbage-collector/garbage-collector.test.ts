@@ -1,5 +1,6 @@
 import { clusterRoles, configMaps, pods, replicaSets, secrets } from '@oarlock/api/resources';
 import type { KubeObject, OwnerReference } from '@oarlock/api/object';
+import { failure } from '@oarlock/api/status';
 import garbageCollector from '@oarlock/controllers/api-machinery/garbage-collector/garbage-collector';
 import { controllerPluginContract } from '@oarlock/testing/controller-contract';
 import type { MemoryApi } from '@oarlock/testing/memory-api';
@@ -120,6 +121,25 @@ describe('[sig-api-machinery] Garbage collector', () => {
     await clock.advance(60_000);
     expect(left(api)).toEqual(['leaving', 'kept']);
     expect(api.object(secrets, at('kept'))?.metadata?.ownerReferences?.map(({ name }) => name)).toEqual(['leaving', 't', 'gone']);
+  });
+
+  it.each([
+    ['in a group version that has other kinds', failure('NotFound', 'the server could not find the requested resource', {})],
+    ['in a group version that it does not know', failure('NotFound', 'an error on the server ("404 page not found")')],
+  ])('keeps dependents whose owner is of a built-in kind that the server does not serve, %s', async (_case, unserved) => {
+    const { api, clock } = await runControllers([garbageCollector], {
+      ...plain,
+      seed: (memory) => {
+        // as the leader at a server with runtimeConfig, while another server of the cluster serves ReplicaSets
+        memory.failNext({ verb: 'get', resource: replicaSets }, unserved);
+        memory.seed(secrets, secret('kept', { ...ref(undefined), apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'web', uid: 'web' }));
+      },
+    });
+    await clock.advance(10_000);
+    expect(left(api)).toEqual(['kept']);
+    // the server serves the kind: it answers that the owner does not exist
+    await clock.advance(3_600_000);
+    expect(left(api)).toEqual([]);
   });
 
   it.each([

@@ -71,10 +71,12 @@ export class PreemptionExecutor {
     for (const key of keys) this.#preempting.delete(key);
   }
 
-  /** Returns a victim that waits at permit to the queue; sets the condition DisruptionTarget of any other victim and deletes it. */
+  /** Returns a victim that waits at permit or is in preBind to the queue; sets DisruptionTarget of any other victim and deletes it. */
   async #preemptPod(victim: PodInfo, { schedulerName, description, object }: Preemptor): Promise<void> {
     const waitingPod = this.#handle?.waitingPod(victim.key);
+    const podInPreBind = this.#handle?.podInPreBind(victim.key);
     if (waitingPod !== undefined) waitingPod.preempt('preempted');
+    else if (podInPreBind !== undefined) podInPreBind.cancel('preempted by DefaultPreemption');
     else if (!(await this.#deletePod(victim.pod, schedulerName))) return;
     const action = { name: 'Preempting', related: object };
     this.#recorders.of(schedulerName).event(victim.pod, 'Normal', 'Preempted', `Preempted by ${description}`, undefined, action);

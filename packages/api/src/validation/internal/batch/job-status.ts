@@ -148,7 +148,7 @@ function validateTransition(errors: Errors, { job, status, old, types, oldTypes,
     errors.push(invalid('status.completionTime', status.completionTime, 'completionTime cannot be mutated'));
   const isResumed = oldTypes.has('Suspended') && !types.has('Suspended');
   if (old.startTime !== undefined && isChanged('startTime') && job.spec?.suspend !== true && !isResumed)
-    errors.push(required('status.startTime', 'startTime cannot be removed for unsuspended job'));
+    errors.push(invalid('status.startTime', status.startTime, 'field is immutable for unsuspended job once set'));
   if (oldTypes.has('SuccessCriteriaMet') && !types.has('SuccessCriteriaMet'))
     errors.push(invalidOmittingValue(conditions, 'cannot disable the SuccessCriteriaMet=True condition'));
   if (oldTypes.has('Complete') && !oldTypes.has('SuccessCriteriaMet') && types.has('SuccessCriteriaMet'))

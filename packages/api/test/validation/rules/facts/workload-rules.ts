@@ -333,6 +333,22 @@ export const workloadRules: readonly ValidationRule[] = [
     ],
   },
   {
+    rule: 'batch.ValidateJobStatusUpdate: another start time of a job that runs',
+    kind: 'Job',
+    fields: { spec: { suspend: false }, status: { startTime: '2026-01-01T00:00:01Z' } },
+    old: { status: { startTime: '2026-01-01T00:00:00Z' } },
+    subresource: 'status',
+    errors: ['status.startTime: Invalid value: "2026-01-01T00:00:01Z": field is immutable for unsuspended job once set'],
+  },
+  {
+    rule: 'batch.ValidateJobStatusUpdate: no start time of a job that runs',
+    kind: 'Job',
+    fields: { spec: { suspend: false }, status: {} },
+    old: { status: { startTime: '2026-01-01T00:00:00Z' } },
+    subresource: 'status',
+    errors: ['status.startTime: Invalid value: null: field is immutable for unsuspended job once set'],
+  },
+  {
     rule: 'batch.ValidateCronJobSpec: a negative deadline and history',
     kind: 'CronJob',
     fields: { spec: { startingDeadlineSeconds: -1, successfulJobsHistoryLimit: -1, failedJobsHistoryLimit: -1 } },
