@@ -42,14 +42,17 @@ const long = [
   'ha/roles-apart',
 ];
 
+/** A cluster that does not belong to the tests is not reachable from a network namespace of their own. */
+const isolatesNetwork = canIsolateNetwork && process.env['OARLOCK_STOCK_KUBECONFIG'] === undefined;
+
 /** Files mostly wait for grace periods, leases and restarts: four run at a time if each has its own network namespace. */
 export default defineConfig({
   test: {
     root: import.meta.dirname,
     include: ['{harness,matrix,journeys,conformance,failures,ha,security}/**/*.test.ts'],
-    pool: canIsolateNetwork ? machineNamespacePool : 'forks',
+    pool: isolatesNetwork ? machineNamespacePool : 'forks',
     // files that write a page run one after another
-    maxWorkers: canIsolateNetwork && !process.env['OARLOCK_WRITE_MATRIX'] ? 4 : 1,
+    maxWorkers: isolatesNetwork && !process.env['OARLOCK_WRITE_MATRIX'] ? 4 : 1,
     sequence: { sequencer: longestFirst(long) },
     // a failed wait reports itself long before this limit
     testTimeout: 900_000,

@@ -77,16 +77,18 @@ export async function accessibilityFaults(page: Page): Promise<readonly string[]
 }
 
 /**
- * Compares the page with its picture in the documentation, within a tolerance, and requires the texts of the view. With `OARLOCK_WRITE_SCREENSHOTS=1`, writes the
- * picture instead.
- * @throws Error if the page differs from the picture, or if a text of the view is missing
+ * Compares the page with its picture in the documentation, within a tolerance, when all its parts are loaded, and requires the texts of the view. With
+ * `OARLOCK_WRITE_SCREENSHOTS=1`, writes the picture instead.
+ * @throws Error if the page differs from the picture, if a text of the view is missing, or if a part of it still loads
  */
 export async function documentPage(page: Page, name: string): Promise<void> {
   const path = join(root, 'docs', 'images', `${name}.png`);
   await page.evaluate(`document.querySelectorAll('.toast button').forEach((button) => button.click())`);
   await until(`the page shows the texts of docs/images/${name}.png`, async () => {
-    const missing = await missingTexts(page, viewContent[name.replace(/-dark$/, '')] ?? []);
+    const lines = await shownLines(page);
+    const missing = (viewContent[name.replace(/-dark$/, '')] ?? []).filter((text) => !lines.some((line) => line.includes(text)));
     if (missing.length > 0) throw new Error(`it does not show ${missing.join(', ')}`);
+    if (lines.includes('Loading')) throw new Error('a part of it still loads');
     return true;
   });
   const picture = await page.screenshot({ animations: 'disabled' });
@@ -98,10 +100,10 @@ export async function documentPage(page: Page, name: string): Promise<void> {
     );
 }
 
-/** Returns the texts that no visible element of the page has, as text or as the value of an input. */
-async function missingTexts(page: Page, texts: readonly string[]): Promise<readonly string[]> {
-  const pageText = (await page.evaluate(
+/** Returns the lines of the page that are visible, as text or as the values of inputs. */
+async function shownLines(page: Page): Promise<readonly string[]> {
+  const visible = (await page.evaluate(
     `[document.body.innerText, ...[...document.querySelectorAll('input, textarea, select')].map((input) => input.value)].join('\\n')`,
   )) as string;
-  return texts.filter((text) => !pageText.includes(text));
+  return visible.split('\n').map((line) => line.trim());
 }

@@ -7,9 +7,10 @@ import { browserMissing } from '../harness/browser.ts';
 import { composition } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
 import { hostileContent } from './console/hostile-content.ts';
-import { everyView, manners } from './console/manners.ts';
+import { everyTabOfWorkloads, everyView, manners } from './console/manners.ts';
 import { oidc, oidcUsers } from './console/oidc.ts';
 import { plugins } from './console/plugins.ts';
+import { repair } from './console/repair.ts';
 import { resources } from './console/resources.ts';
 import { restart, signIn } from './console/sign-in.ts';
 import { ConsoleStage } from './console/stage.ts';
@@ -64,7 +65,7 @@ describe.skipIf(missing !== undefined)(
     // in the order in which each step needs the results of earlier ones
     for (const steps of [
       ...[signIn, deploy, trace, why, top, changeWorkload, operateWorkload, traces, plugins, resources],
-      ...[restart, hostileContent, manners, deleteWorkload, everyView],
+      ...[restart, hostileContent, manners, deleteWorkload, everyView, repair, everyTabOfWorkloads],
     ])
       steps(stage);
     oidc(stage, oidcProvider);

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { accessibilityFaults, documentPage, openPage, type ObservedPage } from '../../harness/browser.ts';
+import { keyboardFaults } from '../../harness/keyboard-walk.ts';
 import type { ConsoleStage } from './stage.ts';
 
 /** Uses the keyboard alone, and another user. */
@@ -49,45 +50,120 @@ export function manners(stage: () => ConsoleStage): void {
   });
 }
 
-/** Shows every view in both themes and on a narrow screen. */
+/** A view: what it is, its address, and a text of its content. */
+type ViewCase = readonly [name: string, hash: string, content: string, picture?: string];
+
+const views: readonly ViewCase[] = [
+  ['the overview', '#/', 'Recent events', 'console-overview'],
+  ['the resources', '#/resources', 'ConfigMap', 'console-resources'],
+  ['a table', '#/r/core/v1/pods', 'hostile', 'console-table'],
+  ['a page of an object', '#/o/core/v1/pods/default/hostile', 'Conditions'],
+  ['YAML', '#/o/core/v1/pods/default/hostile/yaml', 'Edit'],
+  ['events', '#/o/core/v1/pods/default/hostile/events', 'Started'],
+  ['logs', '#/o/core/v1/pods/default/hostile/logs', '1 line'],
+  ['managed fields', '#/o/core/v1/pods/default/hostile/fields', 'spec.'],
+  ['the topology', '#/topology', 'What if this node is lost?'],
+  ['the flow of Services', '#/topology/services', 'ClusterIP'],
+  ['changes', '#/o/core/v1/pods/default/hostile/changes', 'The object was created'],
+  ['why a request is denied', '#/why/access?verb=list&target=pods', 'Rules of the user'],
+  ['why traffic is denied', '#/why/traffic', 'Who may connect to whom'],
+  ['traces', '#/traces', 'Slowest of the last 100 rollouts'],
+  ['a plugin', '#/plugins/role/apiserver', 'apiserver_request_duration_seconds'],
+  ['creation', '#/create', 'Check'],
+];
+
+/** Views of the Deployment `oversized`, which has two revisions, and of a pod that runs. */
+const tabs: readonly ViewCase[] = [
+  ['scheduling', '#/o/core/v1/pods/default/hostile/scheduling', 'What if the pod or the nodes were different?'],
+  ['a summary', '#/o/apps/v1/deployments/default/oversized', 'The rollout is complete'],
+  ['a trace', '#/o/apps/v1/deployments/default/oversized/trace', 'Critical path'],
+  ['revisions', '#/o/apps/v1/deployments/default/oversized/revisions', 'Revision 2 (current)'],
+];
+
+const screens = [
+  { width: 1280, dark: false },
+  { width: 1280, dark: true },
+  { width: 400, dark: false },
+  { width: 400, dark: true },
+];
+
+/** Shows every view in both themes, also on a narrow screen. */
 export function everyView(stage: () => ConsoleStage): void {
-  describe.each([
-    { width: 1280, dark: false },
-    { width: 1280, dark: true },
-    { width: 400, dark: false },
-  ])('at $width px, dark: $dark', ({ width, dark }) => {
+  onEveryScreen(stage, (view, { width, dark }) => {
+    for (const [name, hash, content, picture] of views)
+      it(`${name} is accessible and fits`, async () => {
+        const { page } = view();
+        await page.goto(`${stage().origin}/console/${hash}`);
+        await page.locator('main').getByText(content).first().waitFor();
+        if (picture !== undefined && width > 1000) await documentPage(page, dark ? `${picture}-dark` : picture);
+        await expectUsable(view(), width);
+      });
+  });
+}
+
+/** The same for the tabs of workloads, with what they show when they are used. */
+export function everyTabOfWorkloads(stage: () => ConsoleStage): void {
+  onEveryScreen(stage, (view, { width }) => {
+    const open = async (hash: string) => {
+      await view().page.goto(`${stage().origin}/console/${hash}`);
+      return view().page;
+    };
+
+    for (const [name, hash, content] of tabs)
+      it(`${name} is accessible and fits`, async () => {
+        const page = await open(hash);
+        await page.locator('main').getByText(content).first().waitFor();
+        await expectUsable(view(), width);
+      });
+
+    it('a comparison of revisions is accessible and fits', async () => {
+      const page = await open('#/o/apps/v1/deployments/default/oversized/revisions');
+      await page.getByRole('button', { name: 'Compare with the current revision' }).click();
+      await page.locator('.diff-added').first().waitFor();
+      await expectUsable(view(), width);
+    });
+
+    it('a terminal is accessible and fits', async () => {
+      const page = await open('#/o/core/v1/pods/default/hostile/terminal');
+      await page.getByRole('button', { name: 'Connect' }).waitFor();
+      await expectUsable(view(), width);
+      await page.getByRole('button', { name: 'Connect' }).click();
+      await page.locator('.xterm-rows').getByText(/[#$]/).first().waitFor();
+      expect(await accessibilityFaults(page)).toEqual([]);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+    });
+
+    it('an edit and its difference are accessible and fit', async () => {
+      const page = await open('#/o/apps/v1/deployments/default/oversized/yaml');
+      await page.getByRole('button', { name: 'Edit' }).click();
+      const editor = page.getByLabel('YAML of the object');
+      await expectUsable(view(), width);
+      await editor.fill((await editor.inputValue()).replace('cpu: 10m', 'cpu: 20m'));
+      await page.getByRole('button', { name: 'Review changes' }).click();
+      await page.locator('.diff-added').waitFor();
+      await expectUsable(view(), width);
+    });
+  });
+}
+
+/** Runs tests on each screen, with a page of its own. */
+function onEveryScreen(stage: () => ConsoleStage, tests: (view: () => ObservedPage, screen: (typeof screens)[number]) => void): void {
+  describe.each(screens)('at $width px, dark: $dark', (screen) => {
     let view: ObservedPage;
     beforeAll(async () => {
-      view = await openPage(stage().browser, { width, dark });
+      view = await openPage(stage().browser, screen);
       await view.page.goto(await stage().createLink());
       await view.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
     });
     afterAll(() => view?.context.close());
-
-    it.each([
-      ['the overview', '#/', 'Recent events', 'console-overview'],
-      ['the resources', '#/resources', 'ConfigMap', 'console-resources'],
-      ['a table', '#/r/core/v1/pods', 'hostile', 'console-table'],
-      ['a page of an object', '#/o/core/v1/pods/default/hostile', 'Conditions', undefined],
-      ['YAML', '#/o/core/v1/pods/default/hostile/yaml', 'Edit', undefined],
-      ['events', '#/o/core/v1/pods/default/hostile/events', 'Started', undefined],
-      ['logs', '#/o/core/v1/pods/default/hostile/logs', '1 line', undefined],
-      ['managed fields', '#/o/core/v1/pods/default/hostile/fields', 'spec.', undefined],
-      ['the topology', '#/topology', 'What if this node is lost?', undefined],
-      ['the flow of Services', '#/topology/services', 'ClusterIP', undefined],
-      ['changes', '#/o/core/v1/pods/default/hostile/changes', 'The object was created', undefined],
-      ['why a request is denied', '#/why/access?verb=list&target=pods', 'Rules of the user', undefined],
-      ['why traffic is denied', '#/why/traffic', 'Who may connect to whom', undefined],
-      ['traces', '#/traces', 'Slowest of the last 100 rollouts', undefined],
-      ['a plugin', '#/plugins/role/apiserver', 'apiserver_request_duration_seconds', undefined],
-      ['creation', '#/create', 'Check', undefined],
-    ])('%s is accessible and fits', async (_, hash, content, picture) => {
-      await view.page.goto(`${stage().origin}/console/${hash}`);
-      await view.page.locator('main').getByText(content).first().waitFor();
-      if (picture !== undefined && width > 1000) await documentPage(view.page, dark ? `${picture}-dark` : picture);
-      expect(await accessibilityFaults(view.page)).toEqual([]);
-      expect(await view.page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
-      expect(view.faults).toEqual([]);
-    });
+    tests(() => view, screen);
   });
+}
+
+/** The view has no fault of accessibility, can be used with the keyboard, fits the screen, and broke no rule of the page. */
+async function expectUsable({ page, faults }: ObservedPage, width: number): Promise<void> {
+  expect(await accessibilityFaults(page)).toEqual([]);
+  expect(await keyboardFaults(page)).toEqual([]);
+  expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+  expect(faults).toEqual([]);
 }

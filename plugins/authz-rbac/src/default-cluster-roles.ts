@@ -328,6 +328,10 @@ export const clusterRoleRows: readonly RoleRow[] = [
   { name: 'oarlock:controller:service-controller', rules: ['patch,update | core | services'] },
   {
     name: 'oarlock:controller:storage-version-migrator-controller',
-    rules: ['update | storagemigration.k8s.io | storageversionmigrations/status', 'get,list,patch | * | *'],
+    rules: [
+      'update | storagemigration.k8s.io | storageversionmigrations/status',
+      'update | apiextensions.k8s.io | customresourcedefinitions/status',
+      'get,list,patch | * | *',
+    ],
   },
 ];

@@ -16,7 +16,7 @@ const groupResources = z
   .strictObject({
     group: z
       .string()
-      .regex(/^[a-z0-9.-]*$/, 'a group without its version')
+      .regex(/^(?:[a-z0-9.-]*|\*)$/, 'a group without its version, or "*" for all groups')
       .default(''),
     resources: words,
     resourceNames: words,
@@ -118,7 +118,7 @@ function matchesResource(
   { group, resources, resourceNames }: GroupResources,
   { group: requestedGroup, resource, subresource, name }: Extract<Attributes, { kind: 'resource' }>,
 ): boolean {
-  if (group !== requestedGroup) return false;
+  if (group !== '*' && group !== requestedGroup) return false;
   if (resources.length === 0) return true;
   if (resourceNames.length > 0 && !resourceNames.includes(name)) return false;
   const whole = subresource === '' ? resource : `${resource}/${subresource}`;

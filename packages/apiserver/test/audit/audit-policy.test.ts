@@ -76,3 +76,17 @@ it.each([
 ])('rejects %s', async (rules, reason) => {
   await expect(load(`apiVersion: audit.k8s.io/v1\nkind: Policy\n${rules}\n`)).rejects.toThrow(reason);
 });
+
+it('a rule for the group "*" applies to the resources of all groups', async () => {
+  const policy = await load(`
+apiVersion: audit.k8s.io/v1
+kind: Policy
+rules:
+  - { level: Request, resources: [{ group: '*', resources: ['*/scale'] }] }
+  - { level: Metadata, verbs: [create], resources: [{ group: '*' }] }
+`);
+  const level = (attributes: Attributes) => policy(attributes)?.level;
+  expect(level(attributesFor('update', 'deployments.apps/scale'))).toBe('Request');
+  expect([level(attributesFor('create', 'pods')), level(attributesFor('create', 'jobs.batch'))]).toEqual(['Metadata', 'Metadata']);
+  expect([level(attributesFor('update', 'deployments.apps')), level(path('/metrics'))]).toEqual([undefined, undefined]);
+});

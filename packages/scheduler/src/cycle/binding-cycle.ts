@@ -65,6 +65,7 @@ export class BindingCycle {
     const { rejection, permitted, nominationWritten } = await this.#bindingCycle(scheduled, { spanContext: spanContextOf(span), signal });
     if (rejection === undefined) {
       metrics.observeAttempt('scheduled', schedulerName, clock.monotonic() - startedAt);
+      if (podInfo.flushedFromUnschedulable) metrics.countScheduledAfterFlush();
       onBound(scheduled);
       for (const plugin of framework.pluginsAt('postBind')) plugin.postBind?.(state, podInfo, node);
     } else {

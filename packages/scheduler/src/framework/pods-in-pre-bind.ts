@@ -1,5 +1,7 @@
-import type { PodInPreBind } from '@oarlock/spi/scheduling';
+import type { Handle } from '@oarlock/spi/scheduling';
 import type { PluginStatus } from './plugin-status.ts';
+
+type PodInPreBind = NonNullable<ReturnType<Handle['podInPreBind']>>;
 
 /** Assumed pods in the preBind phase. A pod of higher priority can cancel the binding of such a pod instead of deleting it. */
 export class PodsInPreBind {

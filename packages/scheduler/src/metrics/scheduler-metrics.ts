@@ -4,6 +4,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 export class SchedulerMetrics {
   readonly #attempts: Counter<'result' | 'profile'>;
   readonly #durations: Histogram<'result' | 'profile'>;
+  readonly #scheduledAfterFlush: Counter;
 
   constructor(
     registry: Registry,
@@ -23,6 +24,11 @@ export class SchedulerMetrics {
       buckets: [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1, 2, 4],
       registers: [registry],
     });
+    this.#scheduledAfterFlush = new Counter({
+      name: 'scheduler_pod_scheduled_after_flush_total',
+      help: 'Number of pods that were scheduled after the timeout of unschedulablePods; an increase points at queueing hints that miss events.',
+      registers: [registry],
+    });
     new Gauge({
       name: 'scheduler_pending_pods',
       help: 'Number of pending pods, by queue.',
@@ -37,5 +43,10 @@ export class SchedulerMetrics {
   observeAttempt(result: 'scheduled' | 'unschedulable' | 'error', profile: string, ms: number): void {
     this.#attempts.inc({ result, profile });
     this.#durations.observe({ result, profile }, ms / 1000);
+  }
+
+  /** Counts a pod that was scheduled although no event requeued it. */
+  countScheduledAfterFlush(): void {
+    this.#scheduledAfterFlush.inc();
   }
 }

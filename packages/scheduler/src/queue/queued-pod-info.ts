@@ -18,6 +18,8 @@ export interface QueuedPodInfo extends QueuedPod, HeapEntry {
   backoffExpiresAt: number;
   /** Time at which the pod entered unschedulablePods, in milliseconds on the monotonic clock. */
   unschedulableSince: number;
+  /** True if the timeout of unschedulablePods, not an event, started the current attempt. */
+  flushedFromUnschedulable: boolean;
   /** Names of the plugins that rejected the pod in its last attempt; empty after an error. */
   unschedulablePlugins: ReadonlySet<string>;
   /** The sub-queue that holds the pod; `in-flight` during an attempt. */

@@ -55,7 +55,10 @@ export class SchedulingQueue {
       return order < 0 || (order === 0 && a.sequence < b.sequence);
     };
     this.#activeQ = new Heap<QueuedPodInfo>(before);
-    this.#unschedulablePods = new UnschedulablePods(options.clock, (podInfo) => this.#moveFromUnschedulablePods(podInfo, undefined));
+    this.#unschedulablePods = new UnschedulablePods(options.clock, (podInfo) => {
+      podInfo.flushedFromUnschedulable = true;
+      this.#moveFromUnschedulablePods(podInfo, undefined);
+    });
     this.#backoffQ = new BackoffQueue(options.clock, before, (podInfo) => this.#moveToActiveQ(podInfo));
   }
 
@@ -88,6 +91,7 @@ export class SchedulingQueue {
       spanContext,
       backoffExpiresAt: 0,
       unschedulableSince: 0,
+      flushedFromUnschedulable: false,
       unschedulablePlugins: noPlugins,
       queue: 'active',
       movedInFlight: false,
@@ -181,6 +185,7 @@ export class SchedulingQueue {
     this.#inFlightEvents.delete(podInfo);
     if (this.#pods.get(podInfo.key) !== podInfo || this.#closed) return;
     podInfo.unschedulablePlugins = unschedulablePlugins;
+    podInfo.flushedFromUnschedulable = false;
     if (unschedulablePlugins.size === 0) podInfo.consecutiveErrorsCount += 1;
     else {
       podInfo.consecutiveErrorsCount = 0;
@@ -266,6 +271,7 @@ export class SchedulingQueue {
     const gate = this.#options.preEnqueueGate(podInfo.pod);
     if (gate === undefined) return true;
     podInfo.unschedulablePlugins = new Set([gate]);
+    podInfo.flushedFromUnschedulable = false;
     this.#addToUnschedulablePods(podInfo, 'gated');
     return false;
   }

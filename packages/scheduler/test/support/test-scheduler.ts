@@ -24,6 +24,7 @@ export function testScheduler(options: z.input<typeof configuration> = {}, more:
   const clock = new FakeClock();
   const api = memoryApi({ clock });
   const abort = new AbortController();
+  const metrics = new Registry();
   const events: { about: string; type: string; reason: string; message: string }[] = [];
   let scheduler: Scheduler | undefined;
   let chain: readonly SchedulingPlugin[] = [];
@@ -36,6 +37,7 @@ export function testScheduler(options: z.input<typeof configuration> = {}, more:
   return {
     clock,
     api,
+    metrics,
     told: events,
     get scheduler(): Scheduler {
       if (scheduler === undefined) throw new Error('the scheduler has not been started');
@@ -65,7 +67,7 @@ export function testScheduler(options: z.input<typeof configuration> = {}, more:
         tracer: noTracer,
         random: sequence(7),
         events: { recorder: () => recorder },
-        metrics: new SchedulerMetrics(new Registry(), () => started.pendingPods),
+        metrics: new SchedulerMetrics(metrics, () => started.pendingPods),
         parallelBinds: 10,
         initialBackoffMs: config.podInitialBackoffSeconds * 1000,
         maxBackoffMs: config.podMaxBackoffSeconds * 1000,

@@ -169,19 +169,13 @@ export interface WaitingPod {
   preempt(reason: string): void;
 }
 
-/** A pod in the preBind phase of its binding cycle. */
-export interface PodInPreBind {
-  /** Cancels the binding for a pod of higher priority. The pod is retried after its backoff, without a cluster event (since Kubernetes 1.36). */
-  cancel(reason: string): void;
-}
-
 /** The scheduler as plugins see it (framework.Handle upstream). */
 export interface Handle {
   /** Requeues a pod, whatever plugin rejected it. The key is `namespace/name`. */
   activate(key: string): void;
   waitingPod(key: string): WaitingPod | undefined;
-  /** Returns undefined if the pod is not in the preBind phase, or if the phase has nothing to do for the pod. */
-  podInPreBind(key: string): PodInPreBind | undefined;
+  /** Returns a pod in the preBind phase. `cancel` ends its binding for a pod of higher priority; the pod is retried as after `preempt`. */
+  podInPreBind(key: string): { cancel(reason: string): void } | undefined;
   /** Requeues all pods that a plugin rejected. For plugins whose behavior changes at runtime. */
   requeueRejectedBy(plugin: string): void;
 }

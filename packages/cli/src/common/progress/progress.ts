@@ -22,6 +22,8 @@ export interface ProgressOptions {
   /** Streams that may write to the same terminal. The line is cleared before they do. */
   readonly others?: readonly Output[];
   readonly clock?: Pick<Clock, 'monotonic' | 'after'>;
+  /** Time of the clock at which the user began to wait; default: that of the first step. */
+  readonly startedAt?: number;
 }
 
 /**
@@ -32,6 +34,7 @@ export class Progress {
   readonly #output: Output;
   readonly #others: readonly Output[];
   readonly #clock: Pick<Clock, 'monotonic' | 'after'>;
+  readonly #startedAt: number | undefined;
   #step: string | undefined;
   #detail = '';
   #began = 0;
@@ -39,13 +42,14 @@ export class Progress {
   #restore: (() => void) | undefined;
   #frame = 0;
 
-  constructor({ output, others = [], clock = systemClock }: ProgressOptions) {
+  constructor({ output, others = [], clock = systemClock, startedAt }: ProgressOptions) {
     this.#output = output;
     this.#others = others;
     this.#clock = clock;
+    this.#startedAt = startedAt;
   }
 
-  /** Begins a step, such as `reading the objects`. The time of the first step counts for the delay of all. */
+  /** Begins a step, such as `reading the objects`. The time since the first step, or since `startedAt`, counts for the delay of all. */
   step(text: string): void {
     if (this.#step === text) return;
     const isFirst = this.#step === undefined;
@@ -53,9 +57,14 @@ export class Progress {
     this.#detail = '';
     if (this.#output.isTTY === true && !isFirst) return;
     this.#timer?.cancel();
-    this.#began = this.#clock.monotonic();
-    if (this.#output.isTTY === true) this.#timer = this.#clock.after(terminalDelayMs, () => this.#show());
-    else this.#timer = this.#clock.after(plainDelayMs, () => this.#output.write(`${printable(`${text} ...`)}\n`));
+    const now = this.#clock.monotonic();
+    this.#began = isFirst ? (this.#startedAt ?? now) : now;
+    const waited = now - this.#began;
+    if (this.#output.isTTY !== true)
+      this.#timer = this.#clock.after(plainDelayMs - waited, () => this.#output.write(`${printable(`${text} ...`)}\n`));
+    // painted at once: the modules of the command may load for long before a timer fires
+    else if (waited >= terminalDelayMs) this.#show();
+    else this.#timer = this.#clock.after(terminalDelayMs - waited, () => this.#show());
   }
 
   /** Sets how far the step is, such as `1,200 objects`. Shown on terminals only. */
@@ -114,5 +123,5 @@ export class Progress {
   }
 }
 
-/** The progress of the command that this process runs. */
-export const progress = new Progress({ output: process.stderr, others: [process.stdout] });
+/** The progress of the command that this process runs. The clock begins with the process: loading the command line counts too. */
+export const progress = new Progress({ output: process.stderr, others: [process.stdout], startedAt: 0 });

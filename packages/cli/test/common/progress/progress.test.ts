@@ -53,6 +53,23 @@ describe('progress on a terminal', () => {
     expect([output.write, stdout.write]).toEqual([Screen.prototype.write, Screen.prototype.write]);
   });
 
+  it('counts the time before the first step', async () => {
+    const [clock, output, late] = [new FakeClock(), new Screen(true), new Screen(true)];
+    const startedAt = clock.monotonic();
+    await clock.advance(600);
+    const progress = new Progress({ output, clock, startedAt });
+    progress.step('examining this machine');
+    await clock.advance(399);
+    expect(output.text).toBe('');
+    await clock.advance(1);
+    expect(output.text).toMatch(/^. examining this machine \(1 s\)$/u);
+    progress.stop();
+    const begunLate = new Progress({ output: late, clock, startedAt });
+    begunLate.step('loading the plugins');
+    expect(late.text).toMatch(/^. loading the plugins \(1 s\)$/u);
+    begunLate.stop();
+  });
+
   it('is not shown by a quick command', async () => {
     const [clock, output] = [new FakeClock(), new Screen(true)];
     const progress = new Progress({ output, clock });

@@ -15,6 +15,7 @@ import { DiscoveredKinds } from '../../discovery/discovered-kinds.ts';
 import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 import { ResourceDiscovery } from '@oarlock/client/resource-discovery';
 import { watchWhenServed } from '../../discovery/watch-when-served.ts';
+import { DefinitionMigration } from './definition-migration.ts';
 
 const pageSize = 500;
 const fieldManager = 'storage-version-migrator-controller';
@@ -84,7 +85,8 @@ export class StorageVersionMigrationController implements Controller {
       });
       return;
     }
-    const running = await this.#markRunning(migration, resource, client);
+    const definition = new DefinitionMigration(client, resource, () => this.#options.clock.now());
+    const running = await this.#markRunning(migration, { resource, client, definition });
     let next: string | undefined;
     do {
       const page: { readonly items: readonly KubeObject[]; readonly metadata?: { readonly continue?: string } } = await client.list(
@@ -98,6 +100,7 @@ export class StorageVersionMigrationController implements Controller {
       for (const object of page.items) await rewriteObject(resource, object, client);
       next = page.metadata?.continue;
     } while (next !== undefined && next !== '');
+    await definition.finish();
     await this.#finish(running, { result: 'Succeeded', message: '', client });
   }
 
@@ -109,12 +112,16 @@ export class StorageVersionMigrationController implements Controller {
   }
 
   /** Sets the Running condition and records the current resource version: objects written after this resource version need no migration. */
-  async #markRunning(migration: StorageVersionMigration, resource: Resource, client: Client): Promise<StorageVersionMigration> {
+  async #markRunning(
+    migration: StorageVersionMigration,
+    { resource, client, definition }: { readonly resource: Resource; readonly client: Client; readonly definition: DefinitionMigration },
+  ): Promise<StorageVersionMigration> {
     if (migration.status?.conditions?.some(({ type, status }) => type === 'Running' && status === 'True')) return migration;
+    await definition.start(migration.metadata?.name ?? '');
     const { metadata } = await client.list(resource, { limit: 1 });
     return this.#updateCondition(migration, 'Running', {
-      reason: 'StorageVersionMigrationInProgress',
-      message: '',
+      reason: 'MigrationRunning',
+      message: 'The migration is running',
       client,
       resourceVersion: metadata?.resourceVersion,
     });
@@ -127,6 +134,7 @@ export class StorageVersionMigrationController implements Controller {
     await this.#updateCondition(migration, result, { reason: `StorageVersionMigration${result}`, message, client });
   }
 
+  /** Sets a condition. A migration that has ended no longer has the condition Running, as upstream. */
   async #updateCondition(
     migration: StorageVersionMigration,
     type: string,
@@ -138,9 +146,7 @@ export class StorageVersionMigrationController implements Controller {
     }: { readonly reason: string; readonly message: string; readonly client: Client; readonly resourceVersion?: string | undefined },
   ): Promise<StorageVersionMigration> {
     const now = formatTime(this.#options.clock.now());
-    const others = (migration.status?.conditions ?? []).flatMap((each) =>
-      each.type === type ? [] : [each.type === 'Running' ? { ...each, status: 'False', lastTransitionTime: now } : each],
-    );
+    const others = (migration.status?.conditions ?? []).filter((each) => each.type !== type && each.type !== 'Running');
     const updated = await client.update(
       storageVersionMigrationsV1beta1,
       {

@@ -1,5 +1,5 @@
 import { isRestartableInitContainer } from '../../../component-helpers/restartable-init-container.ts';
-import { duplicate, fieldForbidden, invalid, fieldNotFound, required } from '../../../field/field-error.ts';
+import { duplicate, fieldForbidden, invalid, fieldNotFound, required, tooMany } from '../../../field/field-error.ts';
 import type {
   Container,
   ContainerResizePolicy,
@@ -169,17 +169,16 @@ function validateRestartRules(errors: Errors, path: string, container: Container
   const rules = container.restartPolicyRules ?? [];
   if (rules.length > 0 && container.restartPolicy === undefined)
     errors.push(required(`${path}.restartPolicy`, 'must specify restartPolicy when restart rules are used'));
-  if (rules.length > 20)
-    errors.push({
-      type: 'FieldValueTooMany',
-      field: `${path}.restartPolicyRules`,
-      message: `Too many: ${rules.length}: must have at most 20 items`,
-    });
+  if (rules.length > 20) errors.push(tooMany(`${path}.restartPolicyRules`, rules.length, 20));
   for (const [i, rule] of rules.entries()) {
     const at = `${path}.restartPolicyRules[${i}]`;
     validateEnum(errors, `${at}.action`, rule.action, ['Restart', 'RestartAllContainers']);
     if (rule.exitCodes === undefined) errors.push(required(`${at}.exitCodes`, 'must be specified'));
-    else validateEnum(errors, `${at}.exitCodes.operator`, rule.exitCodes.operator, ['In', 'NotIn']);
+    else {
+      const { operator, values = [] } = rule.exitCodes;
+      validateEnum(errors, `${at}.exitCodes.operator`, operator, ['In', 'NotIn']);
+      if (values.length > 255) errors.push(tooMany(`${at}.exitCodes.values`, values.length, 255));
+    }
   }
 }
 

@@ -446,4 +446,19 @@ export const podRules: readonly ValidationRule[] = [
       'spec.template.spec.securityContext.seLinuxChangePolicy: Unsupported value: "Other": supported values: "MountOption", "Recursive"',
     ],
   },
+  {
+    rule: 'core.validateContainerRestartPolicy: more than 255 exit codes of a rule',
+    kind: 'Pod',
+    fields: {
+      spec: {
+        containers: [
+          {
+            ...{ name: 'c', image: 'i', terminationMessagePolicy: 'File', imagePullPolicy: 'Always', restartPolicy: 'Never' },
+            restartPolicyRules: [{ action: 'Restart', exitCodes: { operator: 'In', values: Array.from({ length: 256 }, (_, code) => code) } }],
+          },
+        ],
+      },
+    },
+    errors: ['spec.containers[0].restartPolicyRules[0].exitCodes.values: Too many: 256: must have at most 255 items'],
+  },
 ];

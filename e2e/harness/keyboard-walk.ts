@@ -1,0 +1,59 @@
+import type { Page } from 'playwright-core';
+
+/** More than any view has: a walk that is longer goes in circles. */
+const maxStops = 600;
+
+/**
+ * Runs in the page: remembers the controls that a pointer can use now, and notes which of them the focus reaches, and whether it is visible there. Rows of
+ * a grid and options of a list are reached with arrow keys from the widget, and the radio buttons of a group from one of them.
+ */
+const begin = `(() => {
+  const isUsable = (element) =>
+    element.checkVisibility({ visibilityProperty: true }) && !element.closest('[inert], [hidden], .xterm') && !element.matches(':disabled');
+  const wanted = [...document.querySelectorAll('button, a[href], input, select, textarea, summary')].filter(isUsable);
+  const reached = new Set();
+  const invisible = [];
+  const note = ({ target }) => {
+    if (reached.has(target)) return;
+    reached.add(target);
+    const { outlineStyle, outlineWidth } = getComputedStyle(target);
+    if (!target.closest('.xterm') && (outlineStyle === 'none' || outlineWidth === '0px')) invisible.push(target);
+  };
+  // without it, Tab continues from where the pointer was
+  wanted[0].focus();
+  reached.add(wanted[0]);
+  document.addEventListener('focusin', note);
+  window.keyboardWalk = { wanted, reached, invisible, stop: () => document.removeEventListener('focusin', note) };
+})()`;
+
+/** Runs in the page: what the walk missed, one line each. Elements that were replaced meanwhile by newer content do not count. */
+const end = `(() => {
+  const { wanted, reached, invisible, stop } = window.keyboardWalk;
+  stop();
+  const describe = (element) => element.outerHTML.slice(0, 120);
+  const isReachedByArrows = (element) =>
+    element.closest('[role=grid], [role=listbox]') !== null ||
+    (element.type === 'radio' && [...reached].some(({ type, name }) => type === 'radio' && name === element.name));
+  const missed = wanted.filter((element) => element.isConnected && !reached.has(element) && !isReachedByArrows(element));
+  return [
+    ...(reached.size < 5 ? ['the focus moved to ' + reached.size + ' elements only'] : []),
+    ...missed.map((element) => 'not reached: ' + describe(element)),
+    ...invisible.map((element) => 'focus is not visible: ' + describe(element)),
+  ];
+})()`;
+
+/**
+ * Presses Tab from the first control until the focus has passed all elements of the page.
+ * @returns a line for each control that Tab does not reach, and for each element whose focus is not visible (WCAG 2.1.1, 2.1.2 and 2.4.7)
+ */
+export async function keyboardFaults(page: Page): Promise<readonly string[]> {
+  await page.evaluate(begin);
+  let stops = 0;
+  do {
+    if (stops === maxStops) return [`Tab does not leave ${await page.evaluate('document.activeElement.outerHTML.slice(0, 200)')}`];
+    await page.keyboard.press('Tab');
+    stops += 1;
+    // past the last element, the focus is nowhere in the page
+  } while (await page.evaluate('document.activeElement !== document.body'));
+  return (await page.evaluate(end)) as readonly string[];
+}

@@ -1,0 +1,51 @@
+import { expect, it } from 'vitest';
+import type { ConsoleStage } from './stage.ts';
+
+/** A Deployment whose pods no machine can run. */
+const manifest = `apiVersion: apps/v1
+kind: Deployment
+metadata: { name: oversized, namespace: default }
+spec:
+  selector: { matchLabels: { app: oversized } }
+  template:
+    metadata: { labels: { app: oversized } }
+    spec:
+      containers:
+        - name: main
+          image: host
+          command: [sleep, '3600']
+          resources: { requests: { cpu: 100k } }
+`;
+
+/** Finds out why a Deployment has no running pod, and changes it there. */
+export function repair(stage: () => ConsoleStage): void {
+  it('leads from a rollout that waits to the request that no node can satisfy, and completes when that is changed', async () => {
+    const { page } = stage();
+    await stage().goTo('#/create');
+    await page.getByLabel('YAML documents').fill(manifest);
+    await page.getByRole('button', { name: 'Apply' }).click();
+    await page.getByRole('link', { name: 'Deployment oversized' }).click();
+    await page.getByText('The rollout is in progress').waitFor();
+    await page.getByRole('link', { name: /Insufficient cpu/ }).click();
+    await stage().heading(/oversized-/);
+    const verdicts = page.getByRole('region', { name: 'Verdict for each node' });
+    await verdicts.getByText('NodeResourcesFit: Insufficient cpu').waitFor();
+    await page.getByText('Change the pod template of').getByRole('link', { name: 'Deployment oversized' }).click();
+    await page.getByRole('button', { name: 'Edit' }).click();
+    const editor = page.getByLabel('YAML of the object');
+    await editor.fill((await editor.inputValue()).replace('cpu: 100k', 'cpu: 10m'));
+    await page.getByRole('button', { name: 'Review changes' }).click();
+    await page.locator('.diff-added').waitFor();
+    expect(await page.locator('.diff-added').allTextContents()).toEqual([expect.stringMatching(/^\+ +cpu: 10m$/)]);
+    await page.getByRole('button', { name: 'Apply' }).click();
+    await stage().tab('Summary');
+    await page.getByText('The rollout is complete').waitFor();
+    await page.locator('.tree').first().getByText('Running', { exact: true }).waitFor();
+    await stage().tab('Trace');
+    const steps = page.getByRole('region', { name: 'Steps of the trace' });
+    await steps
+      .getByRole('rowheader', { name: /sync pod\s/ })
+      .first()
+      .waitFor();
+  });
+}
