@@ -103,12 +103,33 @@ describe('admission plugins', () => {
     expect(metadata.labels).toEqual({ 'topology.kubernetes.io/zone': 'a' });
   });
 
+  it('admission-pod-resize-validator', async () => {
+    await cluster.api.renew('/api/v1/nodes', { metadata: { name: 'small' }, ...{ status: { allocatable: { cpu: '1', memory: '1Gi' } } } });
+    const path = '/api/v1/namespaces/default/pods';
+    const requests = { cpu: '100m' };
+    const spec = { nodeName: 'small', containers: [{ name: 'c', image: 'good/app:1', resources: { requests } }] };
+    await cluster.api.renew(path, { metadata: { name: 'resized' }, ...{ spec } });
+    const resize = (cpu: string) =>
+      cluster.api.call('PATCH', `${path}/resized/resize`, {
+        body: { spec: { containers: [{ name: 'c', resources: { requests: { cpu } } }] } },
+        headers: { 'content-type': 'application/strategic-merge-patch+json' },
+      });
+    const rejection = await resize('2');
+    expect(rejection.status).toBe(403);
+    expect(JSON.parse(rejection.body)).toMatchObject({
+      message: 'pods "resized" is forbidden: node didn\'t have enough allocatable resources: cpu, requested: 2000, allocatable: 1000',
+      details: { causes: [{ reason: 'NodeCapacity' }] },
+    });
+    expect((await resize('1')).status).toBe(200);
+  });
+
   it('cover all admission plugins', () => {
     const seen = new Set([
       ...cases.map(({ plugin }) => plugin),
       ...elsewhere,
       'admission-event-rate-limit',
       'admission-pod-topology-labels',
+      'admission-pod-resize-validator',
     ]);
     expect(installed.filter((name) => !seen.has(name))).toEqual([]);
   });

@@ -86,6 +86,7 @@ export const defaultPlacements: Partial<Record<Section['key'], readonly string[]
     'admission-cluster-trust-bundle-attest',
     'admission-certificate-subject-restriction',
     'admission-default-ingress-class',
+    'admission-pod-resize-validator',
     'admission-mutating-policy',
     'admission-validating-policy',
     'admission-webhooks',
