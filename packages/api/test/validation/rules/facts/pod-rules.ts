@@ -454,7 +454,9 @@ export const podRules: readonly ValidationRule[] = [
         containers: [
           {
             ...{ name: 'c', image: 'i', terminationMessagePolicy: 'File', imagePullPolicy: 'Always', restartPolicy: 'Never' },
-            restartPolicyRules: [{ action: 'Restart', exitCodes: { operator: 'In', values: Array.from({ length: 256 }, (_, code) => code) } }],
+            restartPolicyRules: [
+              { action: 'Restart', exitCodes: { operator: 'In', values: Array.from({ length: 256 }, (_, code) => code) } },
+            ],
           },
         ],
       },
