@@ -314,7 +314,13 @@ describe('printers of other kinds', () => {
         status: {
           conditions: [{ type: 'Ready', status: 'True' }],
           addresses: [{ type: 'InternalIP', address: '10.0.0.9' }],
-          nodeInfo: { kubeletVersion: 'v1.36.0', kernelVersion: '6.1', osImage: 'Linux', containerRuntimeVersion: 'containerd://1.6' },
+          nodeInfo: {
+            kubeletVersion: 'v1.36.0',
+            kernelVersion: '6.1',
+            architecture: 'arm64',
+            osImage: 'Linux',
+            containerRuntimeVersion: 'containerd://1.6',
+          },
         },
       }),
     ).toMatchObject({
@@ -323,12 +329,14 @@ describe('printers of other kinds', () => {
       Version: 'v1.36.0',
       'Internal-IP': '10.0.0.9',
       'External-IP': '<none>',
+      'Kernel-Version': '6.1 (arm64)',
       'Container-Runtime': 'containerd://1.6',
     });
     expect(show('', 'nodes', { status: { conditions: [{ type: 'Ready', status: 'Unknown' }] } })).toMatchObject({
       Status: 'NotReady',
       Roles: '<none>',
       'OS-Image': '<unknown>',
+      'Kernel-Version': '<unknown>',
     });
   });
 

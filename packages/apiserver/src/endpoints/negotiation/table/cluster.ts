@@ -2,7 +2,7 @@ import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-
 import type { ClusterTrustBundle, PodCertificateRequest } from '@oarlock/api/types/certificates-v1beta1';
 import type { Lease } from '@oarlock/api/types/coordination-v1';
 import type { LeaseCandidate } from '@oarlock/api/types/coordination-v1beta1';
-import type { ComponentStatus, ConfigMap, Event, Namespace, Node, ResourceQuota, Secret } from '@oarlock/api/types/core-v1';
+import type { ComponentStatus, ConfigMap, Event, Namespace, Node, NodeSystemInfo, ResourceQuota, Secret } from '@oarlock/api/types/core-v1';
 import type { RuntimeClass } from '@oarlock/api/types/node-v1';
 import type { ClusterRoleBinding, RoleBinding } from '@oarlock/api/types/rbac-v1';
 import type { PriorityClass } from '@oarlock/api/types/scheduling-v1';
@@ -33,6 +33,11 @@ function nodeStatus({ spec, status }: Node): string {
   const word = ready === undefined ? 'Unknown' : ready.status === 'True' ? 'Ready' : 'NotReady';
   return spec?.unschedulable === true ? `${word},SchedulingDisabled` : word;
 }
+/** Returns the version of the kernel with its architecture, as Kubernetes prints both in one column since 1.36. */
+function kernelOf({ kernelVersion, architecture }: Partial<NodeSystemInfo> = {}): string {
+  if (!kernelVersion) return '<unknown>';
+  return architecture ? `${kernelVersion} (${architecture})` : kernelVersion;
+}
 const nodeAddress = ({ status }: Node, wanted: string) => status?.addresses?.find(({ type }) => type === wanted)?.address ?? none;
 
 export const nodePrinter: Printer<Node> = {
@@ -45,7 +50,7 @@ export const nodePrinter: Printer<Node> = {
     { name: 'Internal-IP', wide: true, description: 'The internal IP address of the node.' },
     { name: 'External-IP', wide: true, description: 'The external IP address of the node.' },
     { name: 'OS-Image', wide: true, description: 'The operating system image of the node.' },
-    { name: 'Kernel-Version', wide: true, description: 'The kernel version of the node.' },
+    { name: 'Kernel-Version', wide: true, description: 'The kernel version and the architecture of the node.' },
     { name: 'Container-Runtime', wide: true, description: 'The container runtime and its version.' },
   ),
   cells(node, now) {
@@ -59,7 +64,7 @@ export const nodePrinter: Printer<Node> = {
       nodeAddress(node, 'InternalIP'),
       nodeAddress(node, 'ExternalIP'),
       info?.osImage || '<unknown>',
-      info?.kernelVersion || '<unknown>',
+      kernelOf(info),
       info?.containerRuntimeVersion || '<unknown>',
     ];
   },
