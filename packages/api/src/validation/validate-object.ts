@@ -1,15 +1,7 @@
 import type { FieldError } from '../field/field-error.ts';
 import { collectFieldErrors } from '../field/field-error-list.ts';
 import { kindOf, type GroupVersionKind } from '../kinds.ts';
-import {
-  isConfigMapKey,
-  isDns1035Label,
-  isDns1123Label,
-  isDns1123Subdomain,
-  isPathSegmentName,
-  maxLenError,
-  type NameRule,
-} from '../values/names.ts';
+import { isConfigMapKey, isDns1123Label, isDns1123Subdomain, isPathSegmentName, maxLenError, type NameRule } from '../values/names.ts';
 import type { KubeObject } from '../object.ts';
 import { schemaOf } from '../schema/schema.ts';
 import { validateNonNegative, type Errors } from './internal/checks.ts';
@@ -326,7 +318,7 @@ const subresourceValidators = new Set<string>();
 /** Exceptions from the rule that names are DNS subdomains. */
 const nameRules: Readonly<Record<string, NameRule>> = {
   Namespace: isDns1123Label,
-  Service: isDns1035Label,
+  Service: isDns1123Label, // KEP-5311: RelaxedServiceNameValidation is on by default since 1.36
   Role: isPathSegmentName,
   ClusterRole: isPathSegmentName,
   RoleBinding: isPathSegmentName,

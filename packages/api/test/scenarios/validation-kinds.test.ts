@@ -58,6 +58,12 @@ describe('what is wrong with', () => {
       path({ path: 'a', backend: service }),
       ['spec.rules[0].http.paths[0].path: Invalid value: "a": must be an absolute path'],
     ],
+    ['a Service whose name begins with a digit', path({ backend: { service: { ...service.service, name: '1a' } } }), []],
+    [
+      'the name of a Service',
+      path({ backend: { service: { ...service.service, name: 'a.b' } } }),
+      ['spec.rules[0].http.paths[0].backend.service.name: Invalid value: "a.b": must not contain dots'],
+    ],
     ['a backend', path({}), ['spec.rules[0].http.paths[0].backend: Invalid value: "": resource or service backend is required']],
     [
       'a backend port',

@@ -15,7 +15,7 @@ import { jsonEqual } from '../../json/json.ts';
 import { formatCIDR, parseCIDR } from '../../net/cidr.ts';
 import { cidrFamily, ipFamily } from '../../net/ip.ts';
 import {
-  isDns1035Label,
+  isDns1123Label,
   isDns1123Subdomain,
   isPathSegmentName,
   isPortName,
@@ -52,7 +52,7 @@ function validateBackend(errors: Errors, path: string, { service, resource }: In
     return;
   }
   if (!service.name) errors.push(required(`${path}.service.name`));
-  else addInvalid(errors, `${path}.service.name`, service.name, isDns1035Label(service.name));
+  else addInvalid(errors, `${path}.service.name`, service.name, isDns1123Label(service.name));
   const { name = '', number = 0 } = service.port ?? {};
   if (name !== '' && number !== 0) errors.push(invalid(path, '', 'cannot set both port name & port number'));
   else if (name !== '') addInvalid(errors, `${path}.service.port.name`, name, isPortName(name));

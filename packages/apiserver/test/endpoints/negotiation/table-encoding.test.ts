@@ -304,6 +304,9 @@ describe('printers of other kinds', () => {
     expect(
       show('networking.k8s.io', 'ingresses', { spec: { rules: [{ host: 'a' }, { host: 'b' }, { host: 'c' }, { host: 'd' }], tls: [{}] } }),
     ).toMatchObject({ Class: '<none>', Hosts: 'a,b,c + 1 more...', Ports: '80, 443' });
+    const annotations = { 'ingressclass.kubernetes.io/is-default-class': 'true' };
+    expect(show('networking.k8s.io', 'ingressclasses', { metadata: { name: 'front', annotations } })['Name']).toBe('front (default)');
+    expect(show('networking.k8s.io', 'ingressclasses', { metadata: { name: 'front' } })['Name']).toBe('front');
   });
 
   it('show nodes', () => {

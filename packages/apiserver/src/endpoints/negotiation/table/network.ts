@@ -127,8 +127,9 @@ export const ingressClassPrinter: Printer<IngressClass> = {
   ),
   cells(object, now) {
     const { parameters, controller } = object.spec ?? {};
+    const isDefault = object.metadata?.annotations?.['ingressclass.kubernetes.io/is-default-class'] === 'true';
     return [
-      nameOf(object),
+      isDefault ? `${nameOf(object)} (default)` : nameOf(object),
       controller ?? '',
       parameters === undefined ? none : `${parameters.kind}${parameters.apiGroup ? `.${parameters.apiGroup}` : ''}/${parameters.name}`,
       ageOf(object, now),
