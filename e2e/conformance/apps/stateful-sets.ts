@@ -98,13 +98,16 @@ export function statefulSets(bench: Workbench): void {
         return pods.filter(ready).length === 3;
       });
       expect(order).toEqual(['ss-0', 'ss-1', 'ss-2']);
-      await space.patch('statefulsets', 'ss', { spec: { replicas: 0 } });
       const gone: string[] = [];
+      let scaled: Promise<unknown> | undefined;
       await space.until('pods', 'none, the last first', (pods) => {
+        // after the list, from which the watch reports each deletion: a list after the patch may lack two pods
+        scaled ??= space.patch('statefulsets', 'ss', { spec: { replicas: 0 } });
         const there = new Set(pods.map(({ metadata }) => metadata.name));
         for (const name of order) if (!there.has(name) && !gone.includes(name)) gone.push(name);
         return pods.length === 0;
       });
+      await scaled;
       expect(gone).toEqual(['ss-2', 'ss-1', 'ss-0']);
     });
 
