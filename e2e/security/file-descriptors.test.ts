@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
 import { request, type Agent } from 'node:https';
 import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { composition } from '../harness/composition.ts';
@@ -30,6 +31,12 @@ it('a server without file descriptors keeps its connections, and accepts new one
     await once(watch, 'response');
     expect((await caller.call('POST', maps, { body: configMap('before') })).status).toBe(201);
     await until('the watch reports the first object', async () => events.join('').includes('"before"'));
+    // the small first segment of the log is followed by one that lasts: a new segment needs descriptors
+    await until('the log has its second segment', async () => {
+      await caller.call('POST', maps, { body: { ...configMap(''), metadata: { generateName: 'filler-' } } });
+      const files = await readdir(join(cluster.dataDir, 'plugins', 'storage-embedded'), { recursive: true });
+      return files.filter((file) => /log-\d{16}$/.test(file)).length > 1;
+    });
 
     const open = (await readdir(`/proc/${cluster.pid}/fd`)).length;
     const limits = (
