@@ -6,14 +6,13 @@ import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
 import { seed, seeded } from '../harness/random.ts';
-import { until, untilValue } from '../harness/until.ts';
+import { until } from '../harness/until.ts';
 import { checkHistory } from './checker/check-history.ts';
 import { HistoryRecorder } from './support/history-recorder.ts';
 
 const onRequest = process.env['OARLOCK_HA_CLOCK'] === undefined ? 'on request: npm run ha -- --clock' : undefined;
 const missing = onRequest ?? (existsSync('/usr/bin/faketime') ? undefined : 'the program faketime is not installed (Debian: faketime)');
 const [hour, year] = [3600, 365 * 24 * 3600];
-const writesBetween = 30;
 
 interface Review {
   readonly status: { readonly authenticated?: boolean };
@@ -70,39 +69,29 @@ describe.skipIf(missing !== undefined)(`a clock that jumps${missing === undefine
 
   it(`ends no leases and loses no writes; tokens and certificates follow it (seed ${seed})`, { timeout: 3_600_000 }, async () => {
     const recorder = new HistoryRecorder([cluster.kubeconfig, cluster.kubeconfig], { namespace: 'ha', random: seeded(seed) });
-    const untilWritten = async (what: string) => {
-      recorder.useKeys(Array.from({ length: 6 }, (_, index) => `${what}-${index}`));
-      const before = recorder.acknowledged;
-      await untilValue(
-        `writes are acknowledged: ${what}`,
-        () => recorder.acknowledged,
-        (count) => count > before + writesBetween,
-      );
-    };
-    recorder.useKeys(['first']);
     await recorder.start(3);
-    await untilWritten('before');
+    await recorder.untilWritten('before the jumps');
     const [before, holder] = [await pods(), await leader()];
     const token = (await cluster.kubectl.run(['create', 'token', 'default', '--duration=10m'])).trim();
     expect(await isAuthenticated(token)).toBe(true);
     await cluster.kubectl.run(['create', 'cronjob', 'tick', '--image=any', '--schedule=* * * * *', '--', 'true']);
 
     await jump(hour);
-    await untilWritten('an-hour-later');
+    await recorder.untilWritten('an hour later');
     expect(await isAuthenticated(token)).toBe(false);
     await until('the CronJob starts a Job at the new time', async () => {
       const { items } = await cluster.api.get<Named>('/apis/batch/v1/namespaces/default/jobs');
       return items.length > 0;
     });
     await jump(0);
-    await untilWritten('an-hour-earlier');
+    await recorder.untilWritten('an hour earlier');
     expect(await isAuthenticated(token)).toBe(true);
 
     // all certificates have expired: clients are rejected, and nothing in the process ends
     await jump(2 * year);
     await until('the client certificate is rejected', async () => (await cluster.kubectl.try(['get', 'pods'])).code !== 0);
     await jump(0);
-    await untilWritten('after-the-certificates');
+    await recorder.untilWritten('after the certificates');
     await cluster.kubectl.run(['wait', 'node', '--all', '--for=condition=Ready', '--timeout=300s']);
     expect([await pods(), await leader()]).toEqual([before, holder]);
     const { lost, violations, ...counts } = checkHistory(await recorder.finish());

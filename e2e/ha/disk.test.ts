@@ -7,7 +7,7 @@ import { componentMissing } from '../harness/component-availability.ts';
 import { Machine } from '../harness/machine.ts';
 import { endProcessesBelow, freePort, mustRun, processesBelow, runProgram } from '../harness/programs.ts';
 import { seed, seeded } from '../harness/random.ts';
-import { until, untilValue } from '../harness/until.ts';
+import { until } from '../harness/until.ts';
 import { checkHistory } from './checker/check-history.ts';
 import { HistoryRecorder } from './support/history-recorder.ts';
 
@@ -37,19 +37,9 @@ async function startOn(mount: string, storage: keyof typeof storages) {
   const kubeconfig = machine.path('kubeconfig');
   await copyFile(cluster.kubeconfig, kubeconfig);
   const recorder = new HistoryRecorder([kubeconfig, kubeconfig], { namespace: 'ha', random: seeded(seed) });
-  recorder.useKeys(['first']);
   await recorder.start(3);
-  const untilWritten = async (what: string, writes = 30) => {
-    recorder.useKeys(Array.from({ length: 6 }, (_, index) => `${what}-${index}`));
-    const before = recorder.acknowledged;
-    await untilValue(
-      `writes are acknowledged: ${what}`,
-      () => recorder.acknowledged,
-      (count) => count > before + writes,
-    );
-  };
-  await untilWritten('before');
-  return { cluster, recorder, untilWritten };
+  await recorder.untilWritten('before the fault');
+  return { cluster, recorder };
 }
 
 async function expectNothingLost(what: string, recorder: HistoryRecorder): Promise<void> {
@@ -85,17 +75,17 @@ describe.skipIf(missing !== undefined)(title('a full disk', missing), () => {
     await mkdir(mount);
     await mustRun('mount', ['-t', 'tmpfs', '-o', 'size=300m', 'tmpfs', mount]);
     machine.undo('mount', () => mustRun('umount', ['--lazy', mount]));
-    const { cluster, recorder, untilWritten } = await startOn(mount, storage);
+    const { cluster, recorder } = await startOn(mount, storage);
     const filler = await fill(mount);
     let created = 0;
     await until('a write fails', async () => (await create(cluster, `big-${(created += 1)}`)).status >= 500);
     await until('the server is not ready', async () => (await cluster.api.call('GET', '/readyz')).status === 500);
     await rm(filler);
-    await untilWritten('with-space');
+    await recorder.untilWritten('with space');
     await until('the server is ready', async () => (await cluster.api.call('GET', '/readyz')).status === 200);
     await cluster.kill9();
     await cluster.up();
-    await untilWritten('after-a-restart');
+    await recorder.untilWritten('after a restart');
     await expectNothingLost(`${storage} on a full disk`, recorder);
   });
 });
@@ -127,7 +117,7 @@ describe.skipIf(notHere !== undefined)(title('a failing disk', notHere), () => {
     const mountAgain = () => mustRun('mount', ['-o', 'loop,errors=remount-ro', image, mount]);
     await mountAgain();
     machine.undo('mount', () => mustRun('umount', ['--lazy', mount]));
-    const { cluster, recorder, untilWritten } = await startOn(mount, storage);
+    const { cluster, recorder } = await startOn(mount, storage);
     // the administrator's file; the server synchronizes its own
     await mustRun('sync', [join(cluster.dir, 'cluster.yaml'), cluster.dir, mount]);
     await failures[failure](mount);
@@ -140,7 +130,7 @@ describe.skipIf(notHere !== undefined)(title('a failing disk', notHere), () => {
     await runProgram('e2fsck', ['-fy', image]);
     await mountAgain();
     await cluster.up();
-    await untilWritten('after-the-repair');
+    await recorder.untilWritten('after the repair');
     await expectNothingLost(`${storage} on a disk that ${failure}`, recorder);
   });
 });
@@ -159,7 +149,7 @@ describe.skipIf(slowMissing !== undefined)(title('a disk with ten writes a secon
     const { dev } = await stat(mount);
     await mkdir(group);
     machine.undo('control group', () => until('the control group is empty', () => rmdir(group).then(() => true)));
-    const { cluster, recorder, untilWritten } = await startOn(mount, storage);
+    const { cluster, recorder } = await startOn(mount, storage);
     // as the kernel encodes the numbers of a device
     const device = `${(dev >> 8) & 0xfff}:${(dev & 0xff) | ((dev >> 12) & 0xfff00)}`;
     await writeFile(join(group, 'blkio.throttle.write_iops_device'), `${device} ${writesPerSecond}`);
@@ -168,7 +158,7 @@ describe.skipIf(slowMissing !== undefined)(title('a disk with ten writes a secon
     if (storage === 'storage-etcd')
       expect(await Promise.all(limited.map((pid) => readFile(`/proc/${pid}/comm`, 'utf8')))).toContain('etcd\n');
     const startedAt = performance.now();
-    await untilWritten('slow', 60);
+    await recorder.untilWritten('on the slow disk', 60);
     const writes = Number(
       (await readFile(join(group, 'blkio.throttle.io_serviced'), 'utf8')).match(new RegExp(`^${device} Write (\\d+)`, 'm'))?.[1],
     );
@@ -180,7 +170,7 @@ describe.skipIf(slowMissing !== undefined)(title('a disk with ten writes a secon
     expect((await cluster.api.call('GET', '/readyz')).status).toBe(200);
     await cluster.kill9();
     await cluster.up();
-    await untilWritten('after-a-restart');
+    await recorder.untilWritten('after a restart');
     await expectNothingLost(`${storage} on a slow disk`, recorder);
   });
 });

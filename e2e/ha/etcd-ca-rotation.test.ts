@@ -67,25 +67,10 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
         (output) => output.includes('of the etcd members'),
       );
     };
-    const untilWritten = async () => {
-      recorder.useKeys(Array.from({ length: 6 }, (_, index) => `r${takenSteps}-${index}`));
-      const before = recorder.acknowledged;
-      await untilValue(
-        'writes are acknowledged',
-        () => recorder.acknowledged,
-        (count) => count > before + 20,
-      );
-    };
 
     beforeAll(async () => {
       machines = await serverMachines(machine, ['server-a', 'server-b', 'server-c']);
-      await at(0).init({
-        roles: ['apiserver', 'controllers', 'scheduler'],
-        server: { address: at(0).address },
-        networking: { serviceCIDRs: ['127.96.0.0/16'] },
-        storage: { use: 'storage-etcd', config: { managed: true } },
-        encryption: {},
-      });
+      await at(0).initManagedEtcd();
       for (const server of machines.slice(1)) await server.join(at(0));
       await at(0).kubectl.run(['create', 'namespace', 'ha']);
       recorder = new HistoryRecorder(
@@ -111,29 +96,28 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       expect(await rejection(at(0), 'add')).toMatch(/^2 .*the server server-c does not run, and its etcd member would not receive the CA/);
       await at(2).start();
       expect(await rejection(at(0), 'use')).toMatch(/^2 .*there is no next CA: `oarlock keys etcd-ca add` creates one/);
-      recorder.useKeys(['first']);
       await recorder.start(4);
-      await untilWritten();
+      await recorder.untilWritten('before the steps');
     });
 
     it('restarts each member once for `add` and `end`, and none for `use`', async () => {
       const before = await allPids();
       await takeInterrupted('add');
-      await untilWritten();
+      await recorder.untilWritten('after the step');
       const afterAdd = await allPids();
       expect(afterAdd.filter((pid) => before.includes(pid))).toEqual([]);
       expect(await rejection(at(1), 'end')).toMatch(/^2 .*the next CA does not sign yet: run `oarlock keys etcd-ca use` first/);
       for (const each of machines) expect((await presentedBy(each)).verify(first.publicKey)).toBe(true);
 
       await takeInterrupted('use');
-      await untilWritten();
+      await recorder.untilWritten('after the step');
       expect(await allPids()).toEqual(afterAdd);
       const second = await caOf(at(0));
       expect(second.subject).not.toBe(first.subject);
       for (const each of machines) expect((await presentedBy(each)).verify(second.publicKey)).toBe(true);
 
       await takeInterrupted('end');
-      await untilWritten();
+      await recorder.untilWritten('after the step');
       expect((await allPids()).filter((pid) => afterAdd.includes(pid))).toEqual([]);
       for (const each of machines) {
         expect((await presentedBy(each)).verify(second.publicKey)).toBe(true);

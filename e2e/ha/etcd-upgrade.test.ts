@@ -13,8 +13,6 @@ import { serverMachines, type ServerMachine } from './support/server-machines.ts
 const missing = componentMissing.etcd() ?? nextEtcdMissing() ?? (await netnsMissing());
 /** A skip also where everything is needed: a later release of Debian. */
 const otherEtcd = etcdOtherThan34();
-/** Acknowledged writes between two steps, which show that the cluster works. */
-const writesBetween = 20;
 
 interface Listed {
   readonly name: string;
@@ -34,15 +32,9 @@ describe.skipIf(otherEtcd !== undefined || (missing !== undefined && !everything
       if (found === undefined) throw new Error(`there is no machine ${index}`);
       return found;
     };
-    const untilWritten = async (what: string) => {
+    const untilWritten = (what: string) => {
       steps += 1;
-      recorder.useKeys(Array.from({ length: 6 }, (_, index) => `s${steps}-${index}`));
-      const before = recorder.acknowledged;
-      await untilValue(
-        `writes are acknowledged ${what}`,
-        () => recorder.acknowledged,
-        (count) => count > before + writesBetween,
-      );
+      return recorder.untilWritten(what);
     };
     /** Waits until all servers are ready, with voting members. Returns the minor versions of the members by server. */
     const untilComplete = async (from: ServerMachine) => {
@@ -67,20 +59,13 @@ describe.skipIf(otherEtcd !== undefined || (missing !== undefined && !everything
 
     beforeAll(async () => {
       machines = await serverMachines(machine, ['server-a', 'server-b', 'server-c']);
-      await at(0).init({
-        roles: ['apiserver', 'controllers', 'scheduler'],
-        server: { address: at(0).address },
-        networking: { serviceCIDRs: ['127.96.0.0/16'] },
-        storage: { use: 'storage-etcd', config: { managed: true } },
-        encryption: {},
-      });
+      await at(0).initManagedEtcd();
       for (const server of machines.slice(1)) await server.join(at(0));
       await at(0).kubectl.run(['create', 'namespace', 'ha']);
       // copies: a machine whose disk is wiped has no kubeconfig for a while
       const kubeconfigs = machines.map(({ name }) => machine.path(name));
       for (const [index, file] of kubeconfigs.entries()) await copyFile(at(index).kubeconfig, file);
       recorder = new HistoryRecorder(kubeconfigs, { namespace: 'ha', random: seeded(seed) });
-      recorder.useKeys(['first']);
       await recorder.start(4);
       await untilWritten('by the older version');
     });

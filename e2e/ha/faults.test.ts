@@ -2,19 +2,16 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { componentMissing } from '../harness/component-availability.ts';
 import { Machine, everythingIsNeeded } from '../harness/machine.ts';
 import { seed, seeded } from '../harness/random.ts';
-import { untilValue } from '../harness/until.ts';
 import { checkHistory } from './checker/check-history.ts';
 import { faultsOf } from './support/faults.ts';
 import { watchEtcd } from './support/etcd-watch.ts';
-import { HistoryRecorder } from './support/history-recorder.ts';
+import { HistoryRecorder, writesBetween } from './support/history-recorder.ts';
 import { startThreeServers, type ThreeServers } from './support/three-servers.ts';
 
 const missing = componentMissing.etcd();
 /** Number of faults, or the time in which they are injected. If both are absent, each fault is injected once. */
 const { OARLOCK_HA_ROUNDS: maxFaults, OARLOCK_HA_SECONDS: seconds } = process.env;
 const writers = 6;
-/** Acknowledged writes between two faults, which show that the cluster works again. */
-const writesBetween = 30;
 
 describe.skipIf(missing !== undefined && !everythingIsNeeded)(
   `three servers on three etcd members${missing === undefined ? '' : ` (skipped: ${missing})`}`,
@@ -34,8 +31,6 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       );
       const faults = faultsOf(three, random);
       const injected = new Map<string, number>();
-      const useNewKeys = (round: number) => recorder.useKeys(Array.from({ length: 6 }, (_, index) => `r${round}-${index}`));
-      useNewKeys(0);
       const etcdWatch = await watchEtcd(three.etcd, 'ha');
       machine.undo('watch of etcd', () => etcdWatch.stop());
       await recorder.start(writers);
@@ -52,13 +47,7 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
         await fault.inject();
         injected.set(fault.name, (injected.get(fault.name) ?? 0) + 1);
         round += 1;
-        useNewKeys(round);
-        const before = recorder.acknowledged;
-        await untilValue(
-          `writes are acknowledged after ${fault.name}`,
-          () => recorder.acknowledged,
-          (count) => count > before + writesBetween,
-        );
+        await recorder.untilWritten(`after ${fault.name}`);
       }
       const { lost, violations, ...counts } = checkHistory(await recorder.finish(etcdWatch));
       console.log(

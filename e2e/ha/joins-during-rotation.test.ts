@@ -60,13 +60,7 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
 
     beforeAll(async () => {
       machines = await serverMachines(machine, ['server-a', 'server-b', 'server-c', 'node-a']);
-      await at(0).init({
-        roles: ['apiserver', 'controllers', 'scheduler'],
-        server: { address: at(0).address },
-        networking: { serviceCIDRs: ['127.96.0.0/16'] },
-        storage: { use: 'storage-etcd', config: { managed: true } },
-        encryption: {},
-      });
+      await at(0).initManagedEtcd();
       await at(1).join(at(0));
     });
 

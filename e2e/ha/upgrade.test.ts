@@ -5,7 +5,7 @@ import type { Cluster } from '../harness/cluster.ts';
 import { Machine } from '../harness/machine.ts';
 import { oarlock, oarlockOf, type OarlockProgram } from '../harness/oarlock.ts';
 import { seed, seeded } from '../harness/random.ts';
-import { until, untilValue } from '../harness/until.ts';
+import { until } from '../harness/until.ts';
 import { checkHistory } from './checker/check-history.ts';
 import { watchEtcd } from './support/etcd-watch.ts';
 import { HistoryRecorder } from './support/history-recorder.ts';
@@ -18,8 +18,6 @@ const missing = onRequest ?? componentMissing.etcd();
 const previous = oarlockOf(previousCheckout ?? '');
 const replicas = 6;
 const writers = 4;
-/** Acknowledged writes between two steps, which show that the cluster works. */
-const writesBetween = 30;
 const nodeSpec = { roles: ['kubelet'], runtimes: ['runtime-simulated'], settings: { kubelet: { port: 0 } } };
 
 interface NodeItem extends Item {
@@ -43,15 +41,9 @@ describe.skipIf(missing !== undefined)(
       if (server === undefined) throw new Error('no server runs');
       return server;
     };
-    const untilWritten = async (what: string) => {
+    const untilWritten = (what: string) => {
       steps += 1;
-      recorder.useKeys(Array.from({ length: 6 }, (_, index) => `s${steps}-${index}`));
-      const before = recorder.acknowledged;
-      await untilValue(
-        `writes are acknowledged ${what}`,
-        () => recorder.acknowledged,
-        (count) => count > before + writesBetween,
-      );
+      return recorder.untilWritten(what);
     };
     const isReady = async ({ name }: JoinedNode): Promise<boolean> => {
       const { status } = await anyServer().api.get<NodeItem>(`/api/v1/nodes/${name}`);
@@ -106,7 +98,6 @@ describe.skipIf(missing !== undefined)(
         three.servers.map(({ kubeconfig }) => kubeconfig),
         { namespace: 'ha', random: seeded(seed + 1) },
       );
-      recorder.useKeys(['first']);
       const etcdWatch = await watchEtcd(three.etcd, 'ha');
       machine.undo('watch of etcd', () => etcdWatch.stop());
       await recorder.start(writers);

@@ -6,14 +6,13 @@ import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
 import { seed, seeded } from '../harness/random.ts';
-import { until, untilValue } from '../harness/until.ts';
+import { until } from '../harness/until.ts';
 import { checkHistory } from './checker/check-history.ts';
 import { HistoryRecorder } from './support/history-recorder.ts';
 
 /** Number of faults: SIGKILL of a worker and of the first process in turns. */
 const faultCount = Number(process.env['OARLOCK_HA_ROUNDS'] ?? 2);
 const clients = 3;
-const writesBetween = 20;
 
 interface Review {
   readonly status: { readonly authenticated?: boolean };
@@ -138,19 +137,9 @@ describe('an API server with three processes', () => {
       Array.from({ length: clients }, () => cluster.kubeconfig),
       { namespace: 'ha', random: seeded(seed + 1) },
     );
-    const useNewKeys = (round: number) => recorder.useKeys(Array.from({ length: 6 }, (_, index) => `r${round}-${index}`));
-    const untilWritten = async (what: string) => {
-      const before = recorder.acknowledged;
-      await untilValue(
-        `writes are acknowledged ${what}`,
-        () => recorder.acknowledged,
-        (count) => count > before + writesBetween,
-      );
-    };
-    useNewKeys(0);
     await untilAllServe();
     await recorder.start(4);
-    await untilWritten('before the faults');
+    await recorder.untilWritten('before the faults');
     for (let round = 1; round <= faultCount; round++) {
       if (round % 2 === 0) {
         await cluster.kill9();
@@ -159,10 +148,9 @@ describe('an API server with three processes', () => {
         const pids = await workerPids();
         process.kill(pids[Math.floor(random() * pids.length)] as number, 'SIGKILL');
       }
-      useNewKeys(round);
-      await untilWritten(`after fault ${round}`);
+      await recorder.untilWritten(`after fault ${round}`);
       await untilAllServe();
-      await untilWritten(`with all processes after fault ${round}`);
+      await recorder.untilWritten(`with all processes after fault ${round}`);
     }
     const { lost, violations, ...counts } = checkHistory(await recorder.finish());
     console.log(

@@ -3,7 +3,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { containerdMissing } from '../fixtures/containerd.ts';
-import { writeCredentialProvider } from '../fixtures/credential-provider.ts';
+import { allowAudience, writeCredentialProvider } from '../fixtures/credential-provider.ts';
 import { dockerMissing } from '../fixtures/docker.ts';
 import { dockerRegistryMissing, registryUser, startDockerRegistry, type DockerRegistry } from '../fixtures/docker-registry.ts';
 import { buildImage, busyboxLayer } from '../fixtures/test-image.ts';
@@ -115,17 +115,7 @@ describe.each(runtimes)('private images with runtime-$runtime', ({ runtime, miss
       });
 
       it('pulls with what a credential provider gets for the token of a service account', async () => {
-        const group = 'rbac.authorization.k8s.io';
-        const rules = [{ verbs: ['request-serviceaccounts-token-audience'], apiGroups: [''], resources: [audience] }];
-        const metadata = { name: 'audience' };
-        await cluster.kubectl.apply({ apiVersion: `${group}/v1`, kind: 'ClusterRole', metadata, rules });
-        await cluster.kubectl.apply({
-          apiVersion: `${group}/v1`,
-          kind: 'ClusterRoleBinding',
-          metadata,
-          roleRef: { apiGroup: group, kind: 'ClusterRole', name: metadata.name },
-          subjects: [{ apiGroup: group, kind: 'Group', name: 'system:nodes' }],
-        });
+        await allowAudience(cluster.kubectl, audience);
         await create('exchanged', imageOf(1), {});
         await ready('exchanged');
         expect(await kubectl('get', 'events', '-o', 'json')).not.toContain(registryUser.password);

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { writeCredentialProvider } from '../fixtures/credential-provider.ts';
+import { allowAudience, writeCredentialProvider } from '../fixtures/credential-provider.ts';
 import { dockerRegistryMissing, registryUser, startDockerRegistry, type DockerRegistry } from '../fixtures/docker-registry.ts';
 import { buildImage, busyboxLayer, imageArchive, type RunConfig } from '../fixtures/test-image.ts';
 import type { Cluster } from '../harness/cluster.ts';
@@ -107,23 +107,13 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       expect(message).toContain('pull access denied');
       expect(message).toContain('is not authorized to request tokens for this audience');
       await cluster.kubectl.run(['delete', 'pod', 'private', '--grace-period=1', '--wait=false']);
-      const group = 'rbac.authorization.k8s.io';
-      const rules = [{ verbs: ['request-serviceaccounts-token-audience'], apiGroups: [''], resources: [audience] }];
-      const metadata = { name: 'audience' };
-      await cluster.kubectl.apply({ apiVersion: `${group}/v1`, kind: 'ClusterRole', metadata, rules });
-      await cluster.kubectl.apply({
-        apiVersion: `${group}/v1`,
-        kind: 'ClusterRoleBinding',
-        metadata,
-        roleRef: { apiGroup: group, kind: 'ClusterRole', name: metadata.name },
-        subjects: [{ apiGroup: group, kind: 'Group', name: 'system:nodes' }],
-      });
+      const granted = await allowAudience(cluster.kubectl, audience);
       await cluster.kubectl.run(['run', 'allowed', `--image=${image}`, '--restart=Never']);
       await cluster.kubectl.run(['wait', '--for=condition=Ready', 'pod/allowed', '--timeout=180s']);
       const events = await cluster.kubectl.run(['get', 'events', '-o', 'json']);
       expect(events).not.toContain(registryUser.password);
       // the image is present now, but a pod that gets no credentials may not use it
-      await cluster.kubectl.run(['delete', 'clusterrolebinding', metadata.name]);
+      await cluster.kubectl.run(['delete', 'clusterrolebinding', granted]);
       await cluster.kubectl.run(['run', 'denied', `--image=${image}`, '--restart=Never']);
       const why = await until('the pod may not use the present image', async () => {
         const { status } = await cluster.kubectl.json<PodList['items'][number]>(['get', 'pod', 'denied']);

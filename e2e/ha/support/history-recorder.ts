@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Api, type Answer, type Item } from '../../harness/api.ts';
-import { until } from '../../harness/until.ts';
+import { until, untilValue } from '../../harness/until.ts';
 import type { History, ListRecord, Operation, OperationInput, OperationOutput, WatchRecord } from '../checker/history.ts';
 
 interface ConfigMapItem extends Item {
@@ -19,6 +19,10 @@ const neverSent = /ECONNREFUSED|EHOSTUNREACH|ENETUNREACH/;
 const writerPauseMs = 15;
 const listPauseMs = 300;
 const retryPauseMs = 50;
+/** The number of objects that the writers use at a time. */
+const keysAtOnce = 6;
+/** The default number of acknowledged writes between two faults or steps. */
+export const writesBetween = 20;
 
 /** Returns true for the objects of the writers; controllers create the ConfigMap kube-root-ca.crt in every namespace. */
 const isOwn = ({ metadata }: ConfigMapItem) => metadata.name !== 'kube-root-ca.crt';
@@ -41,6 +45,7 @@ export class HistoryRecorder {
   readonly #watchers: Promise<void>[] = [];
   readonly #stopWatching = new AbortController();
   #keys: readonly string[] = [];
+  #keySets = 0;
   #values = 0;
   #relists = 0;
   /** Number of acknowledged writes so far. */
@@ -58,12 +63,28 @@ export class HistoryRecorder {
   }
 
   /** Uses new objects from now on: the histories of the previous ones stay short enough to check. */
-  useKeys(keys: readonly string[]): void {
-    this.#keys = keys;
+  #useNewKeys(): void {
+    this.#keySets += 1;
+    this.#keys = Array.from({ length: keysAtOnce }, (_, index) => `k${this.#keySets}-${index}`);
+  }
+
+  /**
+   * Uses new objects and waits until more writes are acknowledged, which shows that the cluster works. `what` is the state of the cluster, such as `after a
+   * restart`.
+   */
+  async untilWritten(what: string, writes = writesBetween): Promise<void> {
+    this.#useNewKeys();
+    const before = this.acknowledged;
+    await untilValue(
+      `writes are acknowledged ${what}`,
+      () => this.acknowledged,
+      (count) => count > before + writes,
+    );
   }
 
   /** Starts the watchers, then the writers, so that the watchers receive every write. */
   async start(writers: number): Promise<void> {
+    this.#useNewKeys();
     // watchers of one server each, and two that move
     for (const [index] of this.#kubeconfigs.entries()) this.#watchers.push(this.#watch(`server-${index}`, () => index));
     for (const name of ['moving-a', 'moving-b']) this.#watchers.push(this.#watch(name, () => this.#anyServer()));

@@ -78,6 +78,17 @@ export class ServerMachine {
   init(spec: object): Promise<void> {
     return this.up(spec, '--init');
   }
+  /** Starts the first server of several with managed etcd and without nodes. `more` adds to the cluster file. */
+  initManagedEtcd(more: object = {}): Promise<void> {
+    return this.init({
+      roles: ['apiserver', 'controllers', 'scheduler'],
+      server: { address: this.address },
+      networking: { serviceCIDRs: ['127.96.0.0/16'] },
+      storage: { use: 'storage-etcd', config: { managed: true } },
+      encryption: {},
+      ...more,
+    });
+  }
   /** Starts a server with a cluster file. */
   async up(spec: object, ...args: string[]): Promise<void> {
     await this.#writeClusterFile(spec);
