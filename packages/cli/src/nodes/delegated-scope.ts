@@ -1,7 +1,7 @@
 import { access } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { readIfExists } from '@oarlock/primitives/os/atomic-file';
-import { findDelegatedCgroup } from '@oarlock/primitives/os/delegated-cgroup';
+import { findDelegatedCgroup, unifiedCgroupOf } from '@oarlock/primitives/os/delegated-cgroup';
 import { runProgram } from '@oarlock/primitives/os/run-program';
 import { systemClock } from '@oarlock/primitives/clock';
 import { findProgram } from '@oarlock/process-supervisor/host/host-tools';
@@ -11,8 +11,7 @@ const timeoutMs = 5000;
 const moveTimeoutMs = 2000;
 const moveIntervalMs = 20;
 
-const ownCgroup = async (): Promise<string> =>
-  /^0::(\/.*)$/m.exec((await readIfExists('/proc/self/cgroup').catch(() => undefined)) ?? '')?.[1] ?? '';
+const ownCgroup = async (): Promise<string> => unifiedCgroupOf((await readIfExists('/proc/self/cgroup')) ?? '') ?? '';
 
 /**
  * Moves this process to a scope of the user's systemd in which Oarlock may make control groups with limits (`Delegate=yes`), unless its control group is

@@ -23,9 +23,12 @@ export interface DelegatedCgroup {
   readonly problem?: string;
 }
 
+/** Returns the path of the cgroup v2 in the text of /proc/PID/cgroup (cgroups(7)); undefined if the machine has none. */
+export const unifiedCgroupOf = (membership: string): string | undefined => /^0::(\/.*)$/m.exec(membership)?.[1];
+
 /** Returns the cgroup v2 that is delegated to the user of this process. Changes nothing. */
 export function findDelegatedCgroup({ mount = cgroupMount, membership }: CgroupPlace = {}): DelegatedCgroup {
-  const own = /^0::(\/.*)$/m.exec(membership ?? read('/proc/self/cgroup'))?.[1];
+  const own = unifiedCgroupOf(membership ?? read('/proc/self/cgroup'));
   if (own === undefined || read(join(mount, 'cgroup.controllers')) === '')
     return { problem: 'the machine has no control groups of version 2' };
   const path = (basename(own) === hostCgroup ? dirname(own) : own).slice(1);

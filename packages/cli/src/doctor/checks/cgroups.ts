@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { unifiedCgroupOf } from '@oarlock/primitives/os/delegated-cgroup';
 import { ok, type Check, type Finding } from './check.ts';
 import type { Machine } from './machine.ts';
 
@@ -41,7 +42,7 @@ async function versionTwo(machine: Machine, controllers: readonly string[]): Pro
 
 /** What an ordinary user has: a control group that is delegated already, or a systemd that delegates one when Oarlock starts. */
 async function delegation(machine: Machine, found: string): Promise<Finding> {
-  const own = /^0::(\/.*)$/m.exec((await machine.readText('/proc/self/cgroup')) ?? '')?.[1] ?? '/';
+  const own = unifiedCgroupOf((await machine.readText('/proc/self/cgroup')) ?? '') ?? '/';
   if (own !== '/' && (await machine.isWritable(join(root, own, 'cgroup.procs'))) && (await hasBoth(machine, own)))
     return ok(`${found}; delegated to this user`);
   const uid = /^Uid:\s+(\d+)/m.exec((await machine.readText('/proc/self/status')) ?? '')?.[1] ?? '';

@@ -152,7 +152,9 @@ export class NamespaceController implements Controller {
 
 /** Returns whether the API server serves the group version of a resource. */
 async function isServed(of: Resource, client: Client): Promise<boolean> {
-  return (await ignoreNotFound(() => client.raw('GET', `/apis/${apiVersionOf(of)}`))) !== undefined;
+  const version = apiVersionOf(of);
+  const path = version.includes('/') ? `/apis/${version}` : `/api/${version}`;
+  return (await ignoreNotFound(() => client.raw('GET', path))) !== undefined;
 }
 
 interface RemainingObjects {

@@ -10,6 +10,7 @@ import { formatTime } from '@oarlock/api/values/time';
 import type { Client } from '@oarlock/spi/client';
 
 const storageMigrating = 'StorageMigrating';
+const updateAttempts = 5;
 
 /** Reports a migration in the status of the CustomResourceDefinition of the migrated resource; built-in resources have none (KEP-4192). */
 export class DefinitionMigration {
@@ -58,7 +59,7 @@ export class DefinitionMigration {
   }
 
   async #updateStatus(change: (definition: CustomResourceDefinition) => CustomResourceDefinitionStatus): Promise<void> {
-    for (;;) {
+    for (let attempt = 1; ; attempt++) {
       try {
         const definition = await this.#client.get(customResourceDefinitions, { name: this.#name });
         const status = { ...definition.status, ...change(definition) };
@@ -66,7 +67,8 @@ export class DefinitionMigration {
         return;
       } catch (error) {
         if (isStatus(error, 'NotFound')) return;
-        if (!isStatus(error, 'Conflict')) throw error; // a Conflict: another component changed the definition since it was read
+        // the definition has changed since it was read
+        if (!isStatus(error, 'Conflict') || attempt === updateAttempts) throw error;
       }
     }
   }

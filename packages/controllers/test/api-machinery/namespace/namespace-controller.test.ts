@@ -1,4 +1,4 @@
-import { configMaps, endpoints, endpointSlices, namespaces, pods, serviceAccounts, services } from '@oarlock/api/resources';
+import { apiServices, configMaps, endpoints, endpointSlices, namespaces, pods, serviceAccounts, services } from '@oarlock/api/resources';
 import type { Resource } from '@oarlock/api/resource';
 import { failure } from '@oarlock/api/status';
 import endpointSlice from '@oarlock/controllers/network/endpoint-slice/endpoint-slice-controller';
@@ -113,6 +113,21 @@ describe('namespace-controller', () => {
       message:
         'Failed to delete all resource types, 1 remaining: unexpected items still remain in namespace: d for gvr: /v1, Resource=pods',
     });
+  });
+
+  it('ends although the server does not serve the collections of a core resource', async () => {
+    const { api } = await terminating((memory) => {
+      memory.seed(apiServices, {
+        metadata: { name: 'v1.' },
+        spec: { version: 'v1', groupPriorityMinimum: 18_000, versionPriority: 1 },
+      });
+      memory.failNext(
+        ({ verb, resource: { resource } }) => resource === 'configmaps' && (verb === 'deletecollection' || verb === 'list'),
+        failure('MethodNotAllowed', 'the server does not allow this method on the requested resource'),
+        1000,
+      );
+    });
+    expect(api.object(namespaces, { name: 'd' })).toBeUndefined();
   });
 
   it('keeps status conditions that other clients have set', async () => {
