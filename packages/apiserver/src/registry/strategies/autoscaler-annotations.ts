@@ -1,6 +1,7 @@
 import { escapeHtml } from '@oarlock/api/json/go-print';
 import { isObject } from '@oarlock/api/json/json';
 import type {
+  CrossVersionObjectReference,
   HorizontalPodAutoscalerBehavior,
   HorizontalPodAutoscalerCondition,
   HPAScalingRules,
@@ -8,6 +9,7 @@ import type {
   MetricStatus,
   MetricTarget,
 } from '@oarlock/api/types/autoscaling-v2';
+import type { LabelSelector } from '@oarlock/api/types/meta-v1';
 import { compareQuantity, parseQuantity } from '@oarlock/api/values/quantity';
 import { z } from 'zod';
 
@@ -24,18 +26,19 @@ const isQuantity = (text: string): boolean => {
     return false;
   }
 };
-const quantity = z
-  .union([z.string(), z.number()])
-  .transform(String)
-  .refine(isQuantity, { error: 'quantities must match the regular expression' });
+const quantity = z.union([z.string(), z.number()]).transform(String).refine(isQuantity);
 const text = z.string().default('');
 const integer = z.int().optional();
-const reference = z.object({ kind: text, name: text, apiVersion: z.string().optional() });
+// absent members are undefined in the type of a parsed value, but not in the value itself
+const reference = z
+  .object({ kind: text, name: text, apiVersion: z.string().optional() })
+  .transform((value) => value as CrossVersionObjectReference);
 const selector = z
   .object({
     matchLabels: z.record(z.string(), z.string()).optional(),
     matchExpressions: z.array(z.object({ key: text, operator: text, values: z.array(z.string()).optional() })).optional(),
   })
+  .transform((value) => value as LabelSelector)
   .optional();
 
 const resourceSpec = z.object({ name: text, targetAverageUtilization: integer, targetAverageValue: quantity.optional() });
@@ -119,7 +122,7 @@ function parse<T>(schema: z.ZodType<T>, annotation: string | undefined): T | und
 }
 const format = (value: unknown): string => escapeHtml(JSON.stringify(value));
 
-const identifierOf = (name: string, labels: z.infer<typeof selector>) => ({ name, ...(labels && { selector: labels }) });
+const identifierOf = (name: string, labels: LabelSelector | undefined) => ({ name, ...(labels && { selector: labels }) });
 const resourceTarget = ({ targetAverageUtilization, targetAverageValue }: z.infer<typeof resourceSpec>): MetricTarget => ({
   type: targetAverageUtilization === undefined ? 'AverageValue' : 'Utilization',
   ...(targetAverageValue !== undefined && { averageValue: targetAverageValue }),
@@ -190,11 +193,7 @@ function specToV1({ type, object, pods, resource, containerResource, external }:
     },
   };
 }
-const referenceOf = ({ kind, name, apiVersion }: { readonly kind: string; readonly name: string; readonly apiVersion?: string }) => ({
-  kind,
-  name,
-  apiVersion,
-});
+const referenceOf = ({ kind, name, apiVersion }: CrossVersionObjectReference) => ({ kind, name, apiVersion });
 const resourceSpecToV1 = ({ name, target }: { readonly name: string; readonly target: MetricTarget }) => ({
   name,
   targetAverageUtilization: target.averageUtilization,

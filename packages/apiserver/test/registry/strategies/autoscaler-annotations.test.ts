@@ -85,10 +85,8 @@ describe('metrics of a HorizontalPodAutoscaler in autoscaling/v1', () => {
       spec: { targetCPUUtilizationPercentage: 50 },
     });
     // an update through v1 changes no metric
-    await server.update(v1, { ...older, spec: { ...older['spec' as keyof KubeObject], maxReplicas: 4 } } as KubeObject, {
-      ...at,
-      name: 'a',
-    });
+    const { spec } = older as KubeObject & { readonly spec: object };
+    await server.update(v1, { ...older, spec: { ...spec, maxReplicas: 4 } } as KubeObject, { ...at, name: 'a' });
     const after = await server.get(v2, 'a', at);
     expect(after).toMatchObject({ spec: { maxReplicas: 4, metrics: [metric, cpu] } });
     expect(after).not.toHaveProperty('metadata.annotations');

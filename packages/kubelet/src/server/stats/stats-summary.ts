@@ -149,28 +149,16 @@ export class StatsSummary {
         return { bytes: usedBytes, inodes: inodesUsed };
       },
     });
-    const containerStats = containers.map(({ name: container, startedAt, stats }) => {
-      const time = formatTime(stats.at);
-      const inContainer = pressure.ofContainer(stats.id);
-      return {
-        name: container,
-        startTime: formatTime(startedAt),
-        cpu: { ...this.#cpu(stats.id, stats.at, stats.cpuUsageNanos), ...psi(inContainer.cpu) },
-        memory: {
-          time,
-          workingSetBytes: stats.memoryWorkingSetBytes,
-          rssBytes: stats.memoryRssBytes,
-          usageBytes: stats.memoryWorkingSetBytes,
-          ...availableOf(limitOf(record.pod, container), stats.memoryWorkingSetBytes),
-          ...psi(inContainer.memory),
+    const containerStats = containers.map((container) => ({
+      ...this.#container(container, limitOf(record.pod, container.name), pressure.ofContainer(container.stats.id)),
+      ...(disk && {
+        logs: {
+          time: formatTime(container.stats.at),
+          usedBytes:
+            (usage.containers.get(container.name)?.disk ?? container.stats.writableLayerBytes) - container.stats.writableLayerBytes,
         },
-        ...io(time, inContainer),
-        rootfs: { time, usedBytes: stats.writableLayerBytes, inodesUsed: stats.writableLayerInodes },
-        ...(disk && {
-          logs: { time, usedBytes: (usage.containers.get(container)?.disk ?? stats.writableLayerBytes) - stats.writableLayerBytes },
-        }),
-      };
-    });
+      }),
+    }));
     const time = containerStats[0]?.cpu.time;
     const cpu = containerStats.reduce((total, one) => total + one.cpu.usageCoreNanoSeconds, 0);
     const rates = containerStats.map((one) => one.cpu.usageNanoCores);
@@ -198,6 +186,25 @@ export class StatsSummary {
         'ephemeral-storage': { time, usedBytes: usage.disk, inodesUsed: usage.inodes },
         volume: measured.map(volumeStats),
       }),
+    };
+  }
+
+  #container({ name, startedAt, stats }: PodSnapshot['containers'][number], limit: ParsedQuantity | undefined, pressure: Pressure) {
+    const time = formatTime(stats.at);
+    return {
+      name,
+      startTime: formatTime(startedAt),
+      cpu: { ...this.#cpu(stats.id, stats.at, stats.cpuUsageNanos), ...psi(pressure.cpu) },
+      memory: {
+        time,
+        workingSetBytes: stats.memoryWorkingSetBytes,
+        rssBytes: stats.memoryRssBytes,
+        usageBytes: stats.memoryWorkingSetBytes,
+        ...availableOf(limit, stats.memoryWorkingSetBytes),
+        ...psi(pressure.memory),
+      },
+      ...io(time, pressure),
+      rootfs: { time, usedBytes: stats.writableLayerBytes, inodesUsed: stats.writableLayerInodes },
     };
   }
 
