@@ -1,10 +1,12 @@
 import { isObject } from '@oarlock/api/json/json';
+import { formatDuration } from '@oarlock/api/values/duration';
 import type { Status } from '@oarlock/api/status';
 import type { AuditEvent, AuditObjectRef, AuditStage, AuditUser } from '@oarlock/spi/audit';
 import type { Identity } from '@oarlock/spi/authn';
 import type { Attributes } from '@oarlock/spi/authz';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { ImpersonationResult } from '../authentication/impersonation.ts';
+import type { LatencyStep, LatencyTracker } from '../endpoints/request/latency-tracker.ts';
 import type { PipelineResponse } from '../endpoints/request/response.ts';
 import type { AuditScope } from './audit-policy.ts';
 import { isConfidential } from '../endpoints/request/confidential.ts';
@@ -25,6 +27,8 @@ const maxUserAgent = 1024;
 /** The latency in milliseconds above which a request is annotated with its latency, as upstream does. */
 const slowMs = 500;
 
+const latencyText = (ms: number) => formatDuration(BigInt(Math.round(ms * 1e6)));
+
 interface AuditResponseStatus {
   readonly [field: string]: unknown;
   readonly code: number | undefined;
@@ -39,7 +43,7 @@ export interface AuditTrailOptions {
 }
 
 /** Records the audit events of one request from its authentication on. Content that the policy excludes is not stored. */
-export class AuditTrail {
+export class AuditTrail implements LatencyTracker {
   readonly #scope: AuditScope;
   readonly #record: (event: AuditEvent) => Promise<void> | undefined;
   readonly #now: () => number;
@@ -62,6 +66,7 @@ export class AuditTrail {
   #isComplete = false;
   /** True if error messages are omitted from events, because they may quote a confidential body. */
   readonly #silent: boolean;
+  readonly #latencies: Record<LatencyStep, number> = { authentication: 0, authorization: 0, impersonation: 0, 'apf-queue-wait': 0 };
   /** True for watches and streams, whose latency is not recorded. */
   #longRunning = false;
 
@@ -100,6 +105,10 @@ export class AuditTrail {
     this.#annotationsRecorded = false;
     this.#annotations[key] = value;
     this.#annotationCount += 1;
+  }
+
+  addLatency(step: LatencyStep, ms: number): void {
+    this.#latencies[step] += ms;
   }
 
   /** Sets the decoded request body, which must not change afterwards. */
@@ -144,9 +153,15 @@ export class AuditTrail {
   recordResponseComplete(code: number): void {
     if (this.#isComplete) return;
     const ms = this.#now() - this.#subject.receivedAt;
-    if (!this.#longRunning && ms > slowMs) this.annotate('apiserver.latency.k8s.io/total', `${ms / 1000}s`);
+    if (!this.#longRunning && ms > slowMs) this.#annotateLatencies(ms);
     this.#responseStatus = this.#responseStatus === undefined ? { metadata: {}, code } : { ...this.#responseStatus, code };
     void this.#write('ResponseComplete');
+  }
+
+  #annotateLatencies(totalMs: number): void {
+    const prefix = 'apiserver.latency.k8s.io/';
+    for (const [step, ms] of Object.entries(this.#latencies)) if (ms > 0) this.annotate(`${prefix}${step}`, latencyText(ms));
+    this.annotate(`${prefix}total`, latencyText(totalMs));
   }
 
   /** Records a request whose authentication failed. */

@@ -15,6 +15,7 @@ import { internalError } from '../http/errors.ts';
 import { uriOf } from './audit-objects.ts';
 import { metadataLevelPolicy, type AuditPolicy } from './audit-policy.ts';
 import { AuditTrail, type AuditSubject } from './audit-trail.ts';
+import type { LatencyTracked } from '../endpoints/request/latency-tracker.ts';
 import type { RequestHandler } from '../endpoints/request/response.ts';
 
 /** A request that was rejected before it had a user. */
@@ -69,7 +70,12 @@ export class Auditor {
         await recordReceived(trail);
         trail.setRequestObject(request.body);
         try {
-          const response = await pipeline.handle({ ...request, annotate: (key, value, level) => trail.annotate(key, value, level) });
+          const audited: LatencyTracked = {
+            ...request,
+            annotate: (key, value, level) => trail.annotate(key, value, level),
+            latencies: trail,
+          };
+          const response = await pipeline.handle(audited);
           trail.setResponse(response);
           if (response.kind === 'watch') trail.recordResponseStarted();
           trail.recordResponseComplete(response.kind === 'object' ? response.code : 200);

@@ -4,6 +4,7 @@ import type { Attributes, Authorizer, Decision, ResourceAttributes } from '@oarl
 import type { Clock } from '@oarlock/primitives/clock';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import type { AuthMetrics } from './access-metrics.ts';
+import type { LatencyTracked } from '../endpoints/request/latency-tracker.ts';
 import type { RequestContext } from '../endpoints/request/request-context.ts';
 
 /** The names of the authorizer plugins in the order of the chain, for spans; empty if unknown. */
@@ -106,7 +107,12 @@ export function authorizeRequest(
   const span = context.startChildSpan('authorization');
   const began = times?.clock.monotonic() ?? 0;
   const applyDecision = (decision: Decision & { readonly by: number }) => {
-    times?.metrics.observeAuthorization(decision.decision, (times.clock.monotonic() - began) / 1000);
+    if (times !== undefined) {
+      const ms = times.clock.monotonic() - began;
+      times.metrics.observeAuthorization(decision.decision, ms / 1000);
+      const { latencies }: LatencyTracked = context.request;
+      latencies?.addLatency('authorization', ms);
+    }
     span?.setAttributes({ 'oarlock.decision': decision.decision, 'oarlock.plugin': names[decision.by] ?? '' });
     span?.end();
     if (context.request.annotate !== undefined) annotateAuthorizationDecision(context.request, decision);

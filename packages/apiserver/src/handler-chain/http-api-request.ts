@@ -3,6 +3,7 @@ import type { Identity } from '@oarlock/spi/authn';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import { decodeRequestBody, maxBodyBytes, requestPatchType } from '../http/request-body.ts';
 import type { AuditTrail } from '../audit/audit-trail.ts';
+import type { LatencyTracked, LatencyTracker } from '../endpoints/request/latency-tracker.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Query } from '../http/path.ts';
 import type { Route } from '../http/routes.ts';
@@ -18,7 +19,7 @@ export interface ApiRequestOptions {
   readonly authentication: NonNullable<ApiRequest['authentication']>;
   /** Called with each warning that decoding the body causes. */
   warn(message: string): void;
-  readonly audit: Pick<AuditTrail, 'annotate' | 'setRequestObject'> | undefined;
+  readonly audit: Pick<AuditTrail, 'annotate' | 'setRequestObject' | 'addLatency'> | undefined;
 }
 
 /**
@@ -52,12 +53,14 @@ async function readApiRequest(options: ApiRequestOptions, writes: boolean): Prom
 }
 
 function annotated(request: HttpApiRequest, { audit }: ApiRequestOptions): ApiRequest {
-  if (audit !== undefined) request.annotate = (key, value, level) => audit.annotate(key, value, level);
+  if (audit === undefined) return request;
+  request.annotate = (key, value, level) => audit.annotate(key, value, level);
+  request.latencies = audit;
   return request;
 }
 
 /** The ApiRequest of an HTTP request. All requests have the same object shape; properties that few handlers read are getters. */
-class HttpApiRequest implements ApiRequest {
+class HttpApiRequest implements LatencyTracked {
   readonly verb: ApiRequest['verb'];
   readonly resource: ApiRequest['resource'];
   readonly subresource: string;
@@ -71,6 +74,7 @@ class HttpApiRequest implements ApiRequest {
   readonly bytes: number;
   declare patchType?: NonNullable<ApiRequest['patchType']>;
   declare annotate?: NonNullable<ApiRequest['annotate']>;
+  declare latencies?: LatencyTracker;
   declare readonly userAgent?: string;
   declare readonly sourceAddress?: string;
   readonly #exchange: Exchange;

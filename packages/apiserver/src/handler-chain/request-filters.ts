@@ -59,7 +59,7 @@ export class RequestFilters {
       const identity = 'identity' in authenticated ? authenticated.identity : undefined;
       access?.observeAuthentication(identity?.name, (clock.monotonic() - startedAt) / 1000);
       if (!('identity' in authenticated)) throw this.#rejectUnauthenticated(request, authenticated);
-      return this.#acceptSender(request, authenticated);
+      return this.#acceptSender(request, authenticated, clock.monotonic() - startedAt);
     });
   }
 
@@ -74,14 +74,22 @@ export class RequestFilters {
   }
 
   /** Begins the audit trail of an authenticated request, and returns its user. */
-  #acceptSender(request: ParsedRequest, { identity: sender, annotations, warnings }: AuthenticatedRequest): Identity | Promise<Identity> {
+  #acceptSender(
+    request: ParsedRequest,
+    { identity: sender, annotations, warnings }: AuthenticatedRequest,
+    authenticationMs: number,
+  ): Identity | Promise<Identity> {
     const { exchange, state, info } = request;
     const { connection } = exchange;
     if (connection.clientClass !== 'system') connection.raiseClass(clientClassOf(sender));
     const attributes = attributesOf(info, sender);
     return continueWith(this.#beginAudit(request, attributes, annotations), () => {
       for (const warning of warnings) state.warnings.push(warning);
-      return continueWith(impersonate(exchange.rawHeaders, sender, this.#options.authz, attributes), (user) => {
+      state.audit?.addLatency('authentication', authenticationMs);
+      const { authz, clock } = this.#options;
+      const startedAt = clock.monotonic();
+      return continueWith(impersonate(exchange.rawHeaders, sender, authz, attributes), (user) => {
+        if (!('identity' in user) || user.identity !== sender) state.audit?.addLatency('impersonation', clock.monotonic() - startedAt);
         if (!('identity' in user)) throw user;
         if (user.identity !== sender) state.audit?.setImpersonatedUser(user);
         return user.identity;
@@ -108,7 +116,9 @@ export class RequestFilters {
     const { authz, access, clock } = this.#options;
     const startedAt = clock.monotonic();
     return continueWith(runAuthorizers(authz, attributes), (decision) => {
-      access?.observeAuthorization(decision.decision, (clock.monotonic() - startedAt) / 1000);
+      const ms = clock.monotonic() - startedAt;
+      access?.observeAuthorization(decision.decision, ms / 1000);
+      audit?.addLatency('authorization', ms);
       if (audit !== undefined) annotateAuthorizationDecision(audit, decision);
       if (decision.decision !== 'allow') throw forbiddenError(attributes, decision.reason);
     });
@@ -119,12 +129,16 @@ export class RequestFilters {
    * @throws StatusError `TooManyRequests` if the request is rejected
    */
   admitToFlowControl({ exchange, state, target, info }: ParsedRequest, identity: Identity): void | Promise<void> {
-    const { fairness, inFlight, pipeline } = this.#options;
+    const { fairness, inFlight, pipeline, clock } = this.#options;
     const seats =
       info.kind === 'resource' && (info.verb === 'list' || info.verb === 'watch')
         ? estimateListWork(info.verb, target.query.first, () => pipeline.count(info.group, info.version, info.resource))
         : 1;
-    return continueWith(fairness.acquire({ info, identity, seats, signal: () => exchange.signal }), (seat) => {
+    const startedAt = clock.monotonic();
+    const acquired = fairness.acquire({ info, identity, seats, signal: () => exchange.signal });
+    const isQueued = acquired instanceof Promise;
+    return continueWith(acquired, (seat) => {
+      if (isQueued) state.audit?.addLatency('apf-queue-wait', clock.monotonic() - startedAt);
       state.release = inFlight.add(isReadOnly(exchange.method), seat);
       setFlowControlHeaders(exchange, seat);
     });

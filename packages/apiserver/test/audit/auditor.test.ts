@@ -5,6 +5,7 @@ import type { AuditEvent } from '@oarlock/spi/audit';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { AuditScope } from '../../src/audit/audit-policy.ts';
+import type { LatencyTracked } from '../../src/endpoints/request/latency-tracker.ts';
 import { Auditor } from '../../src/audit/auditor.ts';
 import { configMap, encoded } from '../support/fake-pipeline.ts';
 import { startServer, type ServerSettings, type TestServer } from '../support/start-server.ts';
@@ -140,7 +141,39 @@ it('the auditor annotates slow requests with their latency, and service accounts
     return answer(request);
   };
   await server.http1('GET', map);
-  expect(complete().map((event) => event.annotations)).toEqual([{ ...annotations, 'apiserver.latency.k8s.io/total': '0.75s' }]);
+  expect(complete().map((event) => event.annotations)).toEqual([{ ...annotations, 'apiserver.latency.k8s.io/total': '750ms' }]);
+});
+
+it('the auditor annotates slow requests with the latency of their steps', async () => {
+  const clock = new FakeClock();
+  const slow =
+    <T>(ms: number, result: T) =>
+    async () => {
+      await clock.advance(ms);
+      return result;
+    };
+  await start({
+    clock,
+    authn: [{ authenticate: slow(20, { outcome: 'authenticated' as const, identity: { name: 'admin', groups: [] } }) }],
+    authz: [{ authorize: slow(300, { decision: 'allow' as const }) }],
+  });
+  const { answer } = server.pipeline;
+  server.pipeline.answer = async (request) => {
+    const { latencies }: LatencyTracked = request;
+    latencies?.addLatency('authorization', 1.5);
+    await clock.advance(400);
+    return answer(request);
+  };
+  await server.http1('GET', map, { headers: { 'impersonate-user': 'jane' } });
+  expect(complete().map((event) => event.annotations)).toEqual([
+    {
+      'apiserver.latency.k8s.io/authentication': '20ms',
+      'apiserver.latency.k8s.io/authorization': '1.5ms',
+      // two permissions: that of constrained impersonation, and that of the user
+      'apiserver.latency.k8s.io/impersonation': '600ms',
+      'apiserver.latency.k8s.io/total': '1.02s',
+    },
+  ]);
 });
 
 describe('audit level', () => {
