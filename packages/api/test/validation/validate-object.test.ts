@@ -383,6 +383,15 @@ describe('pods', () => {
       'spec.initContainers[0].livenessProbe: Forbidden: may not be set for init containers without restartPolicy=Always',
     ],
     [withSpec({ ephemeralContainers: [{ name: 'e', image: 'x' }] }), 'spec.ephemeralContainers: Forbidden: cannot be set on create'],
+    [withSpec({ hostUsers: false, hostNetwork: true }), 'spec.hostNetwork: Forbidden: when `hostUsers` is false'],
+    [
+      withSpec({
+        hostUsers: false,
+        volumes: [{ name: 'v', persistentVolumeClaim: { claimName: 'c' } }],
+        containers: [{ ...container, volumeDevices: [{ name: 'v', devicePath: '/dev/v' }] }],
+      }),
+      'spec.containers[0].volumeDevices: Forbidden: when `hostUsers` is false',
+    ],
     [
       withSpec({ schedulingGates: [{ name: 'a' }], nodeName: 'n' }),
       'spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared',

@@ -129,7 +129,7 @@ function validateHostUsers(errors: Errors, path: string, spec: PodSpec): void {
     ['hostIPC', 'HostIPC'],
   ] as const;
   for (const [key, reportedName] of fields)
-    if (spec[key] === true) errors.push(fieldForbidden(`${path}.${reportedName}`, 'when `pod.Spec.HostUsers` is false'));
+    if (spec[key] === true) errors.push(fieldForbidden(`${path}.${reportedName}`, 'when `hostUsers` is false'));
 }
 
 function validateSchedulingGates(errors: Errors, path: string, { schedulingGates: gates = [] }: PodSpec): void {

@@ -36,7 +36,15 @@ export function validatePodCreate(errors: Errors, pod: Pod): void {
   if ((spec.ephemeralContainers ?? []).length > 0) errors.push(fieldForbidden('spec.ephemeralContainers', 'cannot be set on create'));
   if (spec.nodeName && (spec.schedulingGates ?? []).length > 0)
     errors.push(fieldForbidden('spec.nodeName', 'cannot be set until all schedulingGates have been cleared'));
+  if (spec.hostUsers === false) rejectVolumeDevices(errors, spec);
   validateProfileAnnotations(errors, pod);
+}
+
+/** Block devices do not work in a user namespace. Existing pods that have both may be changed. */
+function rejectVolumeDevices(errors: Errors, { initContainers = [], containers }: PodSpec): void {
+  for (const [list, all] of [['initContainers', initContainers] as const, ['containers', containers] as const])
+    for (const [i, { volumeDevices = [] }] of all.entries())
+      if (volumeDevices.length > 0) errors.push(fieldForbidden(`spec.${list}[${i}].volumeDevices`, 'when `hostUsers` is false'));
 }
 
 const updatable = [
