@@ -29,7 +29,7 @@ const agent = { 'user-agent': 'kubectl/v1.36.0' };
 const complete = () => events.filter(({ stage }) => stage === 'ResponseComplete');
 
 it('the auditor records the stages RequestReceived and ResponseComplete of each request as Events of audit.k8s.io/v1', async () => {
-  await start();
+  await start({ clock: new FakeClock() }); // a slow request has annotations
   await server.http1('GET', `${map}?pretty=1`, {
     headers: { ...good, ...agent, 'audit-id': 'given', 'x-forwarded-for': '192.0.2.7, junk' },
   });
