@@ -94,7 +94,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
   const checks = settings.checks ?? [ping];
   const served = () => pipeline.servedKinds();
   const paths = new PathEndpoints({
-    discovery: new DiscoveryEndpoints(served, () => '10.0.0.1:6443'),
+    discovery: new DiscoveryEndpoints({ served, serverAddress: () => '10.0.0.1:6443' }),
     openApi: new OpenApiEndpoints({ served, version: 'v1.36.0' }),
     health: new HealthEndpoints({ checks: () => checks, clock, onFailure: () => undefined }),
     handlers: settings.handlers ?? [],
