@@ -3,7 +3,7 @@ import { kinds } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
 import { horizontalPodAutoscalers, pods, services } from '@oarlock/api/resources';
 import type { HorizontalPodAutoscaler } from '@oarlock/api/types/autoscaling-v2';
-import type { Pod } from '@oarlock/api/types/core-v1';
+import type { Pod, Service } from '@oarlock/api/types/core-v1';
 import { describe, expect, it } from 'vitest';
 import { requestHeaders } from '../../src/aggregation/request-header.ts';
 import { discoveryDocuments } from '../../src/endpoints/discovery/discovery.ts';
@@ -93,10 +93,9 @@ it.each([
   [true, 'created'],
   [false, 'a DNS-1035 label must consist of'],
 ])('RelaxedServiceNameValidation=%s: a name that begins with a digit is %s', async (value, outcome) => {
+  const service: Service = { metadata: { name: '1a', namespace: 'default' }, spec: { ports: [{ port: 80 }] } };
   const server = await start({ RelaxedServiceNameValidation: value });
-  const creation = server
-    .create(services, { metadata: { name: '1a', namespace: 'default' }, spec: { ports: [{ port: 80 }] } })
-    .then(() => 'created', String);
+  const creation = server.create(services, service).then(() => 'created', String);
   expect(await creation).toContain(outcome);
   await server.stop();
 });
