@@ -9,7 +9,9 @@ import { requestHeaders } from '../../src/aggregation/request-header.ts';
 import { discoveryDocuments } from '../../src/endpoints/discovery/discovery.ts';
 import { zPagePaths } from '../../src/handler-chain/zpages.ts';
 import { kindsOfVersion } from '../../src/pipeline/introduced-versions.ts';
+import { configMap, encoded } from '../support/fake-pipeline.ts';
 import { TestServer } from '../support/pipeline-fixture.ts';
+import { startServer } from '../support/start-server.ts';
 
 const start = (featureGates: Readonly<Record<string, boolean>>) => TestServer.start({ facts: { featureGates } });
 const image = 'registry.example/app:1';
@@ -103,6 +105,17 @@ it.each([
 it.each([true, false])('StorageVersionHash=%s: discovery has hashes or not', (storageVersionHash) => {
   const documents = discoveryDocuments({ served: kinds, serverAddress: 'a:1', storageVersionHash });
   expect(JSON.stringify(documents.get('/api/v1')).includes('storageVersionHash')).toBe(storageVersionHash);
+});
+
+it.each([
+  [true, 'gzip'],
+  [false, undefined],
+])('APIResponseCompression=%s: a large list has the encoding %s', async (compresses, encoding) => {
+  const server = await startServer({ compresses });
+  server.pipeline.list([encoded(configMap('huge', { data: { text: 'y'.repeat(900_000) } }))]);
+  const { headers } = await server.http2('GET', '/api/v1/namespaces/default/configmaps', { headers: { 'accept-encoding': 'gzip' } });
+  expect(headers['content-encoding']).toBe(encoding);
+  await server.stop();
 });
 
 it('ComponentFlagz and ComponentStatusz select the z-pages', () => {
