@@ -155,7 +155,7 @@ it('the auditor annotates slow requests with the latency of their steps', async 
   await start({
     clock,
     authn: [{ authenticate: slow(20, { outcome: 'authenticated' as const, identity: { name: 'admin', groups: [] } }) }],
-    authz: [{ authorize: slow(300, { decision: 'allow' as const }) }],
+    authz: [{ authorize: slow(300, { decision: 'allow' as const, reason: '' }) }],
   });
   const { answer } = server.pipeline;
   server.pipeline.answer = async (request) => {

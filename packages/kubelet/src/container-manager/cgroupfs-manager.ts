@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { cpuWeight } from '@oarlock/api/component-helpers/cpu-weight';
-import { cgroupPressure, type CgroupPressure } from '../stats/pressure.ts';
+import { cgroupPressure, type CgroupPressure } from './pressure.ts';
 
 /** The limits of one cgroup. An undefined limit is left unchanged; Infinity means no limit. */
 export interface ResourceConfig {

@@ -5,7 +5,7 @@ import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { podUid } from '../pod-util/pods.ts';
-import type { CgroupPressure } from '../stats/pressure.ts';
+import type { CgroupPressure } from './pressure.ts';
 import { cpuShares, podRequest } from '../pod-util/resources.ts';
 import type { ResourceConfig, CgroupManager } from './cgroupfs-manager.ts';
 import { podResourceConfig } from './resource-config.ts';

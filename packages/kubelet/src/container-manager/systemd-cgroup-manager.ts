@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { cpuWeight } from '@oarlock/api/component-helpers/cpu-weight';
-import type { CgroupPressure } from '../stats/pressure.ts';
+import type { CgroupPressure } from './pressure.ts';
 import type { ResourceConfig, CgroupManager } from './cgroupfs-manager.ts';
 
 /** Runs a program. @throws Error with the program's output if the program fails */

@@ -1,5 +1,5 @@
 import type { PodWorker } from '../../pod/worker/pod-worker.ts';
-import type { Pressure, ResourcePressure } from '../../stats/pressure.ts';
+import type { Pressure, ResourcePressure } from '../../container-manager/pressure.ts';
 import type { MetricSeries, Sample } from './metric-series.ts';
 
 /** The pressure stall information of a pod and of its containers. It is empty without support of the kernel, and with cgroup v1. */

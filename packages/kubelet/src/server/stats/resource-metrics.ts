@@ -1,7 +1,7 @@
 import type { NodeUsage } from '../../stats/node-usage.ts';
 import type { Kubelet } from '../../kubelet/kubelet.ts';
 import type { Histogram } from '../../probes/histogram.ts';
-import { machinePressure } from '../../stats/pressure.ts';
+import { machinePressure } from '../../container-manager/pressure.ts';
 import { MetricSeries, type Sample } from './metric-series.ts';
 import { addPressureMetrics, podPressure } from './pressure-stats.ts';
 import { takeStatsSnapshot, type PodSnapshot, type StatsSnapshot } from './stats-summary.ts';

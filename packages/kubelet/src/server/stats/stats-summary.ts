@@ -9,7 +9,7 @@ import type { PodWorker } from '../../pod/worker/pod-worker.ts';
 import { findContainer } from '../../pod-util/pods.ts';
 import { podLimit } from '../../pod-util/resources.ts';
 import { diskUsage, nodeUsage, type NetworkUsage, type NodeUsage } from '../../stats/node-usage.ts';
-import { machinePressure, type Pressure } from '../../stats/pressure.ts';
+import { machinePressure, type Pressure } from '../../container-manager/pressure.ts';
 import { podPressure } from './pressure-stats.ts';
 import { volumeStats } from './volume-stats.ts';
 

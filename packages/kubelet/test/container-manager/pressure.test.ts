@@ -9,7 +9,7 @@ import { PodContainerManager } from '../../src/container-manager/pod-container-m
 import { SystemdCgroupManager } from '../../src/container-manager/systemd-cgroup-manager.ts';
 import { MetricSeries } from '../../src/server/stats/metric-series.ts';
 import { addPressureMetrics, podPressure } from '../../src/server/stats/pressure-stats.ts';
-import { cgroupPressure, machinePressure, parsePressure } from '../../src/stats/pressure.ts';
+import { cgroupPressure, machinePressure, parsePressure } from '../../src/container-manager/pressure.ts';
 import { podOf } from '../support/bench.ts';
 
 const line = (kind: string, total: number) => `${kind} avg10=1.50 avg60=0.25 avg300=0.00 total=${total}\n`;
