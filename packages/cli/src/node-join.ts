@@ -20,9 +20,8 @@ import { kubeconfig } from '@oarlock/cluster/pki/kubeconfig';
 import { bearerToken, parseJoinToken } from '@oarlock/cluster/servers/join-token';
 import { nodeSkew } from '@oarlock/cluster/servers/version-skew';
 import { version } from '@oarlock/cluster/process/version';
-import type { NodeSubject } from '@oarlock/cluster/pki/node-csr';
 import { takeUpAuthorities } from '@oarlock/cluster/pki/node-certificates';
-import { requestCertificate } from '@oarlock/cluster/pki/request-certificate';
+import { requestCertificate, type RequestCertificateOptions } from '@oarlock/cluster/pki/request-certificate';
 import type { HttpClient } from '@oarlock/client/http/client';
 import { isUnavailable, retryUnavailable, type RetryOptions } from '@oarlock/client/http/retry-unavailable';
 import { ServerList } from '@oarlock/client/http/server-list';
@@ -226,7 +225,7 @@ async function enroll(
   const client = await withClient({ server, servers, ca, token }, (api) => obtainCertificate(api, 'client', { nodeName }, retry));
   // the serving certificate is requested with the node's own identity
   const serving = await withClient({ server, servers, ca, cert: client.certificate, key: client.key }, (api) =>
-    obtainCertificate(api, 'serving', { nodeName, names: [nodeName, address] }, retry),
+    obtainCertificate(api, { purpose: 'serving', subject: { nodeName, names: [nodeName, address] }, retry }),
   );
   const facts: NodeFacts = { nodeName, server, servers: urls, cluster: answer.cluster };
   await createDataDir(dataDir);
@@ -261,9 +260,7 @@ async function requestJoin(
 /** Waits for the approval of a certificate request, and prints a notice if it takes long. @throws CommandError with the reason of the failure */
 async function obtainCertificate(
   api: HttpClient,
-  purpose: 'client' | 'serving',
-  subject: NodeSubject,
-  retry: RetryOptions,
+  { purpose, subject, retry }: Pick<RequestCertificateOptions, 'purpose' | 'subject' | 'retry'>,
 ): Promise<KeyPair> {
   const done = new AbortController();
   const signal = AbortSignal.any([done.signal, AbortSignal.timeout(approvalTimeoutMs)]);
