@@ -222,7 +222,9 @@ async function enroll(
   // all CAs of the cluster, over a connection that the signing CA verifies
   const { ca } = answer;
   await checkFile(options.parsed, answer.cluster);
-  const client = await withClient({ server, servers, ca, token }, (api) => obtainCertificate(api, 'client', { nodeName }, retry));
+  const client = await withClient({ server, servers, ca, token }, (api) =>
+    obtainCertificate(api, { purpose: 'client', subject: { nodeName }, retry }),
+  );
   // the serving certificate is requested with the node's own identity
   const serving = await withClient({ server, servers, ca, cert: client.certificate, key: client.key }, (api) =>
     obtainCertificate(api, { purpose: 'serving', subject: { nodeName, names: [nodeName, address] }, retry }),
@@ -260,7 +262,7 @@ async function requestJoin(
 /** Waits for the approval of a certificate request, and prints a notice if it takes long. @throws CommandError with the reason of the failure */
 async function obtainCertificate(
   api: HttpClient,
-  { purpose, subject, retry }: Pick<RequestCertificateOptions, 'purpose' | 'subject' | 'retry'>,
+  { purpose, subject, retry }: Required<Pick<RequestCertificateOptions, 'purpose' | 'subject' | 'retry'>>,
 ): Promise<KeyPair> {
   const done = new AbortController();
   const signal = AbortSignal.any([done.signal, AbortSignal.timeout(approvalTimeoutMs)]);
