@@ -69,8 +69,7 @@ function containersReady(
   const [initStatus, regularStatus] = [containerStatusFinder(init), containerStatusFinder(regular)];
   for (const container of pod.spec?.initContainers ?? [])
     if (isRestartableInitContainer(container) && initStatus(container.name)?.ready !== true) unready.push(container.name);
-  for (const container of pod.spec?.containers ?? [])
-    if (regularStatus(container.name)?.ready !== true) unready.push(container.name);
+  for (const container of pod.spec?.containers ?? []) if (regularStatus(container.name)?.ready !== true) unready.push(container.name);
   return unready.length === 0 ? conditionTrue : conditionFalse('ContainersNotReady', `containers with unready status: ${list(unready)}`);
 }
 

@@ -10,7 +10,7 @@ const environment = (env: Container['env']) => {
     objects: { get: () => Promise.resolve(undefined) },
     services: new Map(),
     facts: { podIPs: [], hostIPs: [], nodeName: 'node' },
-    allocatable: { cpu: 0, memory: 0 },
+    allocatable: {},
     expansionBudget: newExpansionBudget(),
     fileIn: () => Promise.resolve(undefined),
   });
