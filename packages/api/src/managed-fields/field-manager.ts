@@ -23,6 +23,19 @@ const beforeFirstApply = 'before-first-apply';
 /** The manager name of kubectl, which may have written the object with client-side apply before. */
 const kubectl = 'kubectl';
 
+/** An update: the current object, undefined on create, the new one, and the time in milliseconds since the Unix epoch. */
+export interface TrackedUpdate {
+  readonly live: KubeObject | undefined;
+  readonly next: KubeObject;
+  readonly manager: string;
+  readonly now: number;
+}
+/** An apply: the current object, undefined on create, the apply configuration, and the time in milliseconds since the Unix epoch. */
+export interface TrackedApply extends Omit<TrackedUpdate, 'next'> {
+  readonly config: unknown;
+  readonly force: boolean;
+}
+
 /** The cached result of an update. */
 interface CachedUpdate {
   readonly changed: FieldSet;
@@ -53,7 +66,7 @@ export class FieldManager {
    * @param now milliseconds since the Unix epoch
    */
   update(live: KubeObject | undefined, next: KubeObject, manager: string, now: number): KubeObject {
-    const compared = this.beginUpdate(live, next, manager, now);
+    const compared = this.beginUpdate({ live, next, manager, now });
     return typeof compared === 'function' ? compared() : compared;
   }
 
@@ -61,7 +74,7 @@ export class FieldManager {
    * Does the first half of `update`, which compares the objects, and returns the second, which encodes the managers: each takes long for a large object, and the
    * caller can do other work between them. Returns the object itself if there is nothing to encode.
    */
-  beginUpdate(live: KubeObject | undefined, next: KubeObject, manager: string, now: number): KubeObject | (() => KubeObject) {
+  beginUpdate({ live, next, manager, now }: TrackedUpdate): KubeObject | (() => KubeObject) {
     const submitted = next.metadata?.managedFields;
     const stored = live?.metadata?.managedFields;
     const managers = this.#managers(submitted, stored);
@@ -102,11 +115,11 @@ export class FieldManager {
    * @throws StatusError Conflict if another manager owns a changed field and `force` is false; BadRequest if the configuration is invalid
    */
   apply(live: KubeObject | undefined, config: unknown, manager: string, force: boolean, now: number): KubeObject {
-    return this.beginApply(live, config, manager, force, now)();
+    return this.beginApply({ live, config, manager, force, now })();
   }
 
   /** Does the first part of `apply`, which merges the objects, and returns the second, which encodes the managers. @throws StatusError as `apply` */
-  beginApply(live: KubeObject | undefined, config: unknown, manager: string, force: boolean, now: number): () => KubeObject {
+  beginApply({ live, config, manager, force, now }: TrackedApply): () => KubeObject {
     const kind = this.#kind;
     const applied = checkConfiguration(kind, kind.typeOf(kind.apiVersion), config);
     const time = formatTime(now);

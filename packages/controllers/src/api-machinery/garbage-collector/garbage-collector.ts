@@ -268,10 +268,7 @@ export class GarbageCollector implements Controller {
     };
   }
 
-  /**
-   * Deletes the blocking dependents of an object in foreground deletion. Removes the object's finalizer when no blocking dependent is left. A dependent in
-   * another namespace, whose reference is invalid, does not block: its finalizers would hold an object of others.
-   */
+  /** Deletes the dependents that block a foreground deletion; those of other namespaces do not. Removes the object's finalizer when none is left. */
   async #processDeletingDependents(node: GraphNode, client: Client): Promise<void> {
     const blocking = [...node.dependents].filter(
       (dependent) =>

@@ -43,7 +43,7 @@ export async function trackLargeUpdate(scope: RequestScope, live: KubeObject | u
   if (!context.isLarge) return trackUpdate(scope, live, next);
   const { request, now } = context;
   const manager = fieldManagerOf(registry, kind, live === undefined ? '' : request.subresource);
-  const compared = manager.beginUpdate(live, next, fieldManagerName(request), now);
+  const compared = manager.beginUpdate({ live, next, manager: fieldManagerName(request), now });
   await context.yieldEventLoop();
   return typeof compared === 'function' ? compared() : compared;
 }
@@ -56,7 +56,13 @@ export async function trackLargeUpdate(scope: RequestScope, live: KubeObject | u
 export function applyConfiguration({ registry, kind, context }: RequestScope, live: KubeObject | undefined): () => KubeObject {
   const { request, now } = context;
   const { fieldManager = '' } = request.query;
-  return fieldManagerOf(registry, kind, request.subresource).beginApply(live, request.body, fieldManager, isForced(request.query), now);
+  return fieldManagerOf(registry, kind, request.subresource).beginApply({
+    live,
+    config: request.body,
+    manager: fieldManager,
+    force: isForced(request.query),
+    now,
+  });
 }
 
 /** Returns the admitted object. If admission changed managedFields to entries that cannot be decoded, restores the ones before admission. */
