@@ -23,6 +23,19 @@ const beforeFirstApply = 'before-first-apply';
 /** The manager name of kubectl, which may have written the object with client-side apply before. */
 const kubectl = 'kubectl';
 
+/** An update: the current object, undefined on create, the new one, and the time in milliseconds since the Unix epoch. */
+export interface TrackedUpdate {
+  readonly live: KubeObject | undefined;
+  readonly next: KubeObject;
+  readonly manager: string;
+  readonly now: number;
+}
+/** An apply: the current object, undefined on create, the apply configuration, and the time in milliseconds since the Unix epoch. */
+export interface TrackedApply extends Omit<TrackedUpdate, 'next'> {
+  readonly config: unknown;
+  readonly force: boolean;
+}
+
 /** The cached result of an update. */
 interface CachedUpdate {
   readonly changed: FieldSet;
@@ -53,13 +66,25 @@ export class FieldManager {
    * @param now milliseconds since the Unix epoch
    */
   update(live: KubeObject | undefined, next: KubeObject, manager: string, now: number): KubeObject {
+    const compared = this.beginUpdate({ live, next, manager, now });
+    return typeof compared === 'function' ? compared() : compared;
+  }
+
+  /**
+   * Does the first half of `update`, which compares the objects, and returns the second, which encodes the managers: each takes long for a large object, and the
+   * caller can do other work between them. Returns the object itself if there is nothing to encode.
+   */
+  beginUpdate({ live, next, manager, now }: TrackedUpdate): KubeObject | (() => KubeObject) {
     const submitted = next.metadata?.managedFields;
     const stored = live?.metadata?.managedFields;
     const managers = this.#managers(submitted, stored);
     // an object without managers, for example one written before tracking existed, gets none until the first apply
     if (managers.size === 0 && live !== undefined) return withManagers(next, undefined);
     const time = formatTime(now);
-    if (live === undefined && managers.size === 0) return withManagers(next, this.#managersOfNewObject(next, manager, time));
+    if (live === undefined && managers.size === 0) {
+      const compared = this.#managersOfNewObject(next, manager, time);
+      return typeof compared === 'function' ? () => withManagers(next, compared()) : withManagers(next, compared);
+    }
     const changes = new Changes(this.#kind, { before: live ?? nothing, after: next, literal: false });
     const own = changes.in(this.#kind.apiVersion) ?? nothingChanged;
     const known = managers === decodeManagers(stored) ? stored : undefined;
@@ -69,16 +94,19 @@ export class FieldManager {
     const last = known && this.#lastUpdates.get(known);
     if (last?.changed === changed && last.removed === removed && last.manager === manager && last.time === time)
       return withManagers(next, last.entries);
-    const entries = encodeManagers(updateManagers(this.#kind, managers, changes, changed, manager, time));
-    // an update in another version also depends on the conversion, so it is not cached
-    if (
-      known !== undefined &&
-      changed.small &&
-      removed.small &&
-      [...managers.values()].every(({ apiVersion }) => apiVersion === this.#kind.apiVersion)
-    )
-      this.#lastUpdates.set(known, { changed, removed, manager, time, entries });
-    return withManagers(next, entries);
+    const updated = updateManagers(this.#kind, managers, changes, changed, manager, time);
+    return () => {
+      const entries = encodeManagers(updated);
+      // an update in another version also depends on the conversion, so it is not cached
+      if (
+        known !== undefined &&
+        changed.small &&
+        removed.small &&
+        [...managers.values()].every(({ apiVersion }) => apiVersion === this.#kind.apiVersion)
+      )
+        this.#lastUpdates.set(known, { changed, removed, manager, time, entries });
+      return withManagers(next, entries);
+    };
   }
 
   /**
@@ -87,6 +115,11 @@ export class FieldManager {
    * @throws StatusError Conflict if another manager owns a changed field and `force` is false; BadRequest if the configuration is invalid
    */
   apply(live: KubeObject | undefined, config: unknown, manager: string, force: boolean, now: number): KubeObject {
+    return this.beginApply({ live, config, manager, force, now })();
+  }
+
+  /** Does the first part of `apply`, which merges the objects, and returns the second, which encodes the managers. @throws StatusError as `apply` */
+  beginApply({ live, config, manager, force, now }: TrackedApply): () => KubeObject {
     const kind = this.#kind;
     const applied = checkConfiguration(kind, kind.typeOf(kind.apiVersion), config);
     const time = formatTime(now);
@@ -103,8 +136,10 @@ export class FieldManager {
       if (rest !== undefined) throw rest.status();
       result = attempt(true);
     }
-    const object = kind.complete(result.object, now);
-    return withManagers(manager === kubectl ? withLastApplied(object, applied) : object, encodeManagers(result.managers));
+    return () => {
+      const object = kind.complete(result.object, now);
+      return withManagers(manager === kubectl ? withLastApplied(object, applied) : object, encodeManagers(result.managers));
+    };
   }
 
   /** Returns one manager (`before-first-apply`) that owns all fields of an object without managers, for the first apply. */
@@ -115,7 +150,11 @@ export class FieldManager {
   }
 
   /** Returns the managers of a created object. Most objects are created like the previous one, and their creator owns the same fields. */
-  #managersOfNewObject(next: KubeObject, manager: string, time: string): readonly ManagedFieldsEntry[] | undefined {
+  #managersOfNewObject(
+    next: KubeObject,
+    manager: string,
+    time: string,
+  ): readonly ManagedFieldsEntry[] | undefined | (() => readonly ManagedFieldsEntry[] | undefined) {
     const { apiVersion } = this.#kind;
     const type = this.#kind.typeOf(apiVersion);
     if (type === undefined) return undefined;
@@ -125,9 +164,12 @@ export class FieldManager {
     if (alike && last.manager === manager && last.time === time) return last.entries;
     const changes = new Changes(this.#kind, { before: nothing, after: next, literal: false });
     const changed = alike ? last.changed : changedFields(changes.in(apiVersion) ?? nothingChanged);
-    const entries = encodeManagers(updateManagers(this.#kind, noManagers, changes, changed, manager, time));
-    if (changed.small) this.#lastCreate = { changed, removed: emptySet, manager, time, entries };
-    return entries;
+    const updated = updateManagers(this.#kind, noManagers, changes, changed, manager, time);
+    return () => {
+      const entries = encodeManagers(updated);
+      if (changed.small) this.#lastCreate = { changed, removed: emptySet, manager, time, entries };
+      return entries;
+    };
   }
 
   /**

@@ -93,8 +93,13 @@ export function decodeRequestBody(bytes: Buffer, { route, query, contentType, pr
   if (protobuf === undefined) checkValueCount(bytes);
   if (verb === 'patch') {
     const type = requestPatchType(contentType, kind);
-    const patch = parsePatch(bytes, type, publishedSchemaOf(kind) !== undefined || groupsPreservingNumbers.has(kind.group));
-    if (query.first['fieldValidation'] !== 'Ignore') recordPatchErrors(patch, patchErrors(bytes, type));
+    const mediaType = type === 'apply' ? toJsonBytes(bytes, 'application/yaml') : 'application/json';
+    const patch = parsePatch(bytes, {
+      type,
+      mediaType,
+      exact: publishedSchemaOf(kind) !== undefined || groupsPreservingNumbers.has(kind.group),
+    });
+    if (query.first['fieldValidation'] !== 'Ignore') recordPatchErrors(patch, patchErrors(bytes, type, mediaType));
     if (type === 'merge' && publishedSchemaOf(kind) !== undefined) recordFloatLiterals(patch, bytes.toString('utf8'));
     return patch;
   }
@@ -135,11 +140,14 @@ const patchForms: Readonly<
  * Parses a patch. `exact` keeps integers that a double cannot represent, for kinds without Go types.
  * @throws StatusError `BadRequest` if the patch is malformed
  */
-function parsePatch(bytes: Buffer, type: PatchType, exact: boolean): unknown {
+function parsePatch(
+  bytes: Buffer,
+  { type, mediaType, exact }: { readonly type: PatchType; readonly mediaType: MediaType; readonly exact: boolean },
+): unknown {
   const { list, into, fault, mismatch } = patchForms[type];
   let patch: unknown;
   try {
-    patch = parseBody(bytes, type === 'apply' ? toJsonBytes(bytes, 'application/yaml') : 'application/json', exact);
+    patch = parseBody(bytes, mediaType, exact);
   } catch (error) {
     throw isStatus(error, 'BadRequest') ? badRequest(fault + error.message.replace(jsonFault, '')) : error;
   }
@@ -160,12 +168,11 @@ const jsonPatchFields: Schema = {
 };
 
 /** Returns the strict decoding errors in the text of a patch: duplicate fields, and unknown fields of JSON patch operations. */
-function patchErrors(bytes: Buffer, type: PatchType): readonly string[] {
+function patchErrors(bytes: Buffer, type: PatchType, mediaType: MediaType): readonly string[] {
   const text = bytes.toString('utf8');
   if (type === 'json') return strictDecodingErrors(text, jsonPatchFields).map((error) => `json patch ${error}`);
   if (type !== 'apply') return strictDecodingErrors(text, anyFields);
-  const isYaml = toJsonBytes(bytes, 'application/yaml') === 'application/yaml';
-  const duplicates = isYaml ? parseYaml(text).duplicates : jsonDuplicates(text);
+  const duplicates = mediaType === 'application/yaml' ? parseYaml(text).duplicates : jsonDuplicates(text);
   return duplicateErrors(duplicates).map((error) => `error converting YAML to JSON: ${error}`);
 }
 

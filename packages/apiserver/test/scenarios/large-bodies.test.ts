@@ -36,6 +36,25 @@ describe('large body', () => {
     expect(turns).toBeGreaterThanOrEqual(4);
   });
 
+  it('yields the event loop between comparing, merging and encoding fields', async () => {
+    const apply = (name: string, fieldManager: string) =>
+      turnsUntil(
+        server.patch('configmaps', name, configMap(name, keys(1_000)), {
+          ...large,
+          patchType: 'apply',
+          query: { fieldManager, force: 'true' },
+        }),
+      );
+    const counts = {
+      create: await turnsUntil(server.create('configmaps', configMap('created', keys(1_000)), large)),
+      update: await turnsUntil(server.update('configmaps', configMap('created', keys(2_000)), large)),
+      firstApply: await apply('applied', 'first'),
+      secondApply: await apply('applied', 'second'),
+    };
+    for (const [write, turns] of Object.entries(counts))
+      expect([write, turns]).toEqual([write, expect.toSatisfy((count: number) => count >= 8)]);
+  });
+
   it('is overtaken by later requests', async () => {
     await server.create('configmaps', configMap('small'));
     const done: string[] = [];

@@ -57,6 +57,14 @@ export function fieldPath({ kind, container }: Pick<SpecContainer, 'kind' | 'con
 export const findContainerStatus = (statuses: readonly ContainerStatus[] | undefined, name: string): ContainerStatus | undefined =>
   statuses?.find((status) => status.name === name);
 
+/** Returns a function as `findContainerStatus` for many names: a pod may have thousands of containers. */
+export function containerStatusFinder(statuses: readonly ContainerStatus[] = []): (name: string) => ContainerStatus | undefined {
+  if (statuses.length < 16) return (name) => findContainerStatus(statuses, name);
+  const byName = new Map<string, ContainerStatus>();
+  for (const status of statuses) if (!byName.has(status.name)) byName.set(status.name, status);
+  return (name) => byName.get(name);
+}
+
 export function containerStatusesOf(status: PodStatus | undefined, kind: ContainerType): readonly ContainerStatus[] {
   if (kind === 'init') return status?.initContainerStatuses ?? [];
   return (kind === 'regular' ? status?.containerStatuses : status?.ephemeralContainerStatuses) ?? [];

@@ -2,7 +2,7 @@ import type { Container, EphemeralContainer, Probe } from '@oarlock/api/types/co
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 import { RuntimeError, type RuntimeDriver } from '@oarlock/spi/runtime';
-import { expand } from '../pod-util/expansion.ts';
+import { expand, newExpansionBudget } from '../pod-util/expansion.ts';
 import { resolvePort } from '../pod-util/pods.ts';
 import { probeGrpc } from './grpc-probe.ts';
 import { httpTarget, probeHttp } from './http-probe.ts';
@@ -48,7 +48,8 @@ export async function runProbe(target: ProbeTarget): Promise<ProbeAttemptResult>
 
 function expandAll(container: Container | EphemeralContainer, command: readonly string[]): readonly string[] {
   const plain = new Map((container.env ?? []).flatMap(({ name, value }) => (value === undefined ? [] : [[name, value] as const])));
-  return command.map((word) => expand(word, (name) => plain.get(name)));
+  const budget = newExpansionBudget();
+  return command.map((word) => expand(word, (name) => plain.get(name), budget));
 }
 
 async function runCommand(

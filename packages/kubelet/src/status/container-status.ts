@@ -13,7 +13,7 @@ import type { ContainerStatus } from '@oarlock/spi/runtime';
 import { wantsRecursiveReadOnly } from '../kuberuntime/container-mounts.ts';
 import { restartCountOf } from '../runtime/labels.ts';
 import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
-import { containerStatusesOf, findContainerStatus, shouldContainerBeStarted, type ContainerType } from '../pod-util/pods.ts';
+import { containerStatusesOf, containerStatusFinder, shouldContainerBeStarted, type ContainerType } from '../pod-util/pods.ts';
 import type { ProbeResults } from '../probes/probe-result.ts';
 import type { RuntimePodStatus } from '../runtime/runtime-pod-status.ts';
 
@@ -189,9 +189,10 @@ export function generateContainerStatuses(pod: Pod, { kind, containers, inputs }
   const { state, failures, ended } = inputs;
   const hasInit = (pod.spec?.initContainers ?? []).length > 0;
   const waiting = waitingFor(hasInit ? 'PodInitializing' : 'ContainerCreating');
+  const reported = containerStatusFinder(containerStatusesOf(inputs.before, kind));
   return containers.map((container) => {
     const [latest, previous] = state.containerAttempts(container.name);
-    const old = findContainerStatus(containerStatusesOf(inputs.before, kind), container.name);
+    const old = reported(container.name);
     const status = latest
       ? convertContainerStatus(kind, container, { status: latest, previous, inputs })
       : missingContainerStatus(pod, container, { old, waiting, ended });

@@ -2,7 +2,7 @@ import { hasRestartAllContainersRule } from '@oarlock/api/component-helpers/cont
 import type { ContainerStatus, Pod, PodCondition } from '@oarlock/api/types/core-v1';
 import type { Time } from '@oarlock/api/object';
 import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
-import { findContainerStatus } from '../pod-util/pods.ts';
+import { containerStatusFinder } from '../pod-util/pods.ts';
 import type { PodPhase } from './pod-phase.ts';
 import type { ResizeStatus } from '../pod-util/resize-status.ts';
 
@@ -41,8 +41,9 @@ function initialized(
   if (phase === 'Succeeded') return { status: 'True', reason: 'PodCompleted' };
   const unknown: string[] = [];
   const incomplete: string[] = [];
+  const find = containerStatusFinder(init);
   for (const container of initContainers) {
-    const status = findContainerStatus(init, container.name);
+    const status = find(container.name);
     if (!status) unknown.push(container.name);
     else if (isRestartableInitContainer(container) ? status.started !== true : !status.ready) incomplete.push(container.name);
   }
@@ -65,10 +66,10 @@ function containersReady(
   const over = completion(phase);
   if (over) return over;
   const unready: string[] = [];
+  const [initStatus, regularStatus] = [containerStatusFinder(init), containerStatusFinder(regular)];
   for (const container of pod.spec?.initContainers ?? [])
-    if (isRestartableInitContainer(container) && findContainerStatus(init, container.name)?.ready !== true) unready.push(container.name);
-  for (const container of pod.spec?.containers ?? [])
-    if (findContainerStatus(regular, container.name)?.ready !== true) unready.push(container.name);
+    if (isRestartableInitContainer(container) && initStatus(container.name)?.ready !== true) unready.push(container.name);
+  for (const container of pod.spec?.containers ?? []) if (regularStatus(container.name)?.ready !== true) unready.push(container.name);
   return unready.length === 0 ? conditionTrue : conditionFalse('ContainersNotReady', `containers with unready status: ${list(unready)}`);
 }
 

@@ -1,7 +1,7 @@
 import type { ContainerStatus, Pod } from '@oarlock/api/types/core-v1';
 import { hasRestartAllContainersRule, restartsAfterExit } from '@oarlock/api/component-helpers/container-restart';
 import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
-import { restartPolicyOf, findContainerStatus } from '../pod-util/pods.ts';
+import { restartPolicyOf, containerStatusFinder } from '../pod-util/pods.ts';
 
 export type PodPhase = 'Pending' | 'Running' | 'Succeeded' | 'Failed';
 
@@ -15,9 +15,11 @@ export interface ContainerStatuses {
 /** Computes the pod phase from the statuses of init and regular containers. `ended` means that no container will be started again. */
 export function computePodPhase(pod: Pod, { init, regular, ended }: ContainerStatuses): PodPhase {
   const { initContainers = [], containers = [] } = pod.spec ?? {};
+  const restartsAll = hasRestartAllContainersRule(pod.spec);
+  const [initStatus, regularStatus] = [containerStatusFinder(init), containerStatusFinder(regular)];
   let [initPending, sidecarPending, unknown, running, waiting, stopped, succeeded] = [0, 0, 0, 0, 0, 0, 0];
   for (const container of initContainers) {
-    const status = findContainerStatus(init, container.name);
+    const status = initStatus(container.name);
     const { state, lastState } = status ?? {};
     if (isRestartableInitContainer(container)) {
       if (state?.running) {
@@ -34,7 +36,7 @@ export function computePodPhase(pod: Pod, { init, regular, ended }: ContainerSta
       }
       continue;
     }
-    const terminated = state?.terminated ?? (state?.waiting && !hasRestartAllContainersRule(pod.spec) ? lastState?.terminated : undefined);
+    const terminated = state?.terminated ?? (state?.waiting && !restartsAll ? lastState?.terminated : undefined);
     if (!terminated) initPending += 1;
     else if (terminated.exitCode !== 0 && (ended || !restartsAfterExit(pod.spec?.restartPolicy, container, terminated.exitCode)))
       return 'Failed';
@@ -42,7 +44,7 @@ export function computePodPhase(pod: Pod, { init, regular, ended }: ContainerSta
   }
   let willRestart = false;
   for (const container of containers) {
-    const { state, lastState } = findContainerStatus(regular, container.name) ?? {};
+    const { state, lastState } = regularStatus(container.name) ?? {};
     if (state?.running) running += 1;
     else if (state?.terminated) {
       stopped += 1;
@@ -51,7 +53,7 @@ export function computePodPhase(pod: Pod, { init, regular, ended }: ContainerSta
     } else if (state?.waiting) {
       if (lastState?.terminated) {
         // a container that waits after a restart of all containers is going to start, whatever its restart policy
-        if (restartPolicyOf(pod, container) === 'Never' && hasRestartAllContainersRule(pod.spec)) waiting += 1;
+        if (restartPolicyOf(pod, container) === 'Never' && restartsAll) waiting += 1;
         else stopped += 1;
         willRestart ||= restartPolicyOf(pod, container) !== 'Never';
       } else waiting += 1;

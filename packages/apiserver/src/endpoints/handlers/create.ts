@@ -3,7 +3,7 @@ import { alreadyExists, badRequest, failure, isStatus, StatusError } from '@oarl
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import { decodeBody } from '../request/body.ts';
 import type { RequestContext } from '../request/request-context.ts';
-import { trackUpdate } from './managed-fields/tracking.ts';
+import { trackLargeUpdate, trackUpdate } from './managed-fields/tracking.ts';
 import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
 import { generateRandomName } from '../../registry/random.ts';
 import { checkWriteOptions } from '../request/request-options.ts';
@@ -20,6 +20,7 @@ import {
   newCreateOperation,
   prepareNew,
   validateNew,
+  warnAboutNew,
   type PreparedObject,
   type WriteOperation,
 } from './write-operation.ts';
@@ -53,7 +54,8 @@ async function createObject(operation: WriteOperation, body: KubeObject): Promis
   // upstream's message; upstream returns it with code 500. Storage checks it, so a dry run accepts the object
   if (!context.dryRun && resourceVersion !== '' && resourceVersion !== '0')
     throw badRequest('resourceVersion should not be set on objects to be created');
-  const submitted = trackUpdate(operation, undefined, withoutDuplicateOwners(decoded, context, false));
+  const single = withoutDuplicateOwners(decoded, context, false);
+  const submitted = context.isLarge ? await trackLargeUpdate(operation, undefined, single) : trackUpdate(operation, undefined, single);
   if (context.isLarge) await context.yieldEventLoop();
   const mutation = mutate(operation, submitted);
   const admitted = mutation instanceof Promise ? await mutation : mutation;
@@ -108,6 +110,8 @@ async function createNamed(unnamed: WriteOperation, admitted: KubeObject): Promi
     const prepared = preparation instanceof Promise ? await preparation : preparation;
     if (context.isLarge) await context.yieldEventLoop();
     validateNew(operation, name, prepared);
+    if (context.isLarge) await context.yieldEventLoop();
+    warnAboutNew(operation, prepared);
     if (context.isLarge) await context.yieldEventLoop();
     const admission = admit(operation, prepared);
     if (admission !== undefined) await admission;

@@ -68,13 +68,17 @@ async function apply(registry: RegistryDependencies, kind: ServedKind, context: 
     tracksFields: true,
     newObject(old) {
       if (old === undefined && subresource !== undefined) throw notFound(kind.resource, name);
-      const object = applyConfiguration(update, old);
-      reportPatchErrors(context);
-      const { uid = '' } = object.metadata ?? {};
-      if (old === undefined && uid !== '')
-        throw conflict(kind.resource, name, `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`);
-      if (hasNoName(object)) throw undeterminableNameError(name);
-      return withRequestNamespace(kind, object, request);
+      const applied = applyConfiguration(update, old);
+      const checked = (): KubeObject => {
+        const object = applied();
+        reportPatchErrors(context);
+        const { uid = '' } = object.metadata ?? {};
+        if (old === undefined && uid !== '')
+          throw conflict(kind.resource, name, `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`);
+        if (hasNoName(object)) throw undeterminableNameError(name);
+        return withRequestNamespace(kind, object, request);
+      };
+      return context.isLarge ? context.yieldEventLoop().then(checked) : checked();
     },
   };
   return writeUpdate(update);

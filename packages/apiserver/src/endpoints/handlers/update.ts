@@ -8,7 +8,7 @@ import { decodeBody } from '../request/body.ts';
 import type { RequestContext } from '../request/request-context.ts';
 import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
 import type { WriteDecision } from '../../registry/object-store.ts';
-import { trackUpdate } from './managed-fields/tracking.ts';
+import { trackLargeUpdate, trackUpdate } from './managed-fields/tracking.ts';
 import { withRequestNamespace } from './create.ts';
 import { withoutDuplicateOwners } from './owner-references.ts';
 import { checkWriteOptions, writeOptions } from '../request/request-options.ts';
@@ -29,6 +29,8 @@ import {
   toServedVersion,
   validateExisting,
   validateNew,
+  warnAboutExisting,
+  warnAboutNew,
   type WriteOperation,
 } from './write-operation.ts';
 
@@ -38,7 +40,7 @@ export interface UpdateRequest extends RequestScope {
   readonly subresource?: SubresourceStrategy | undefined;
   readonly optionsKind: 'UpdateOptions' | 'PatchOptions';
   /** Returns the new object in the served version. `old` is undefined if the object does not exist. */
-  newObject(old: KubeObject | undefined): KubeObject;
+  newObject(old: KubeObject | undefined): KubeObject | Promise<KubeObject>;
   /** True if the request may create the object. */
   readonly allowCreate: boolean;
   /** True if `newObject` updates managedFields itself. */
@@ -127,6 +129,20 @@ export async function updateObject(update: UpdateRequest): Promise<{ readonly it
   return { item: await toServed(kind, item, request), created };
 }
 
+/** Returns the new object of an update. A large body is decoded in a turn of its own. */
+function newObject(update: UpdateRequest, old: KubeObject | undefined): KubeObject | Promise<KubeObject> {
+  return update.context.isLarge ? largeObject(update, old) : update.newObject(old);
+}
+
+async function largeObject(update: UpdateRequest, old: KubeObject | undefined): Promise<KubeObject> {
+  const { context } = update;
+  void context.request.body; // decodes it
+  await context.yieldEventLoop();
+  const made = await update.newObject(old);
+  await context.yieldEventLoop();
+  return made;
+}
+
 type UpdateDecision =
   | Extract<WriteDecision, { readonly action: 'put' }>
   | (Extract<WriteDecision, { readonly action: 'delete' }> & { readonly last: KubeObject });
@@ -151,9 +167,14 @@ async function updateExisting(update: UpdateRequest, current: Item): Promise<Upd
   };
   // the strategies of custom resources see the version of the request
   const oldStored = kind.customResource === undefined ? current.object : old;
-  const decoded = update.newObject(old);
-  if (context.isLarge) await context.yieldEventLoop();
-  const submitted = update.tracksFields === true ? decoded : trackUpdate(update, old, decoded);
+  const made = newObject(update, old);
+  const decoded = made instanceof Promise ? await made : made;
+  const submitted =
+    update.tracksFields === true
+      ? decoded
+      : context.isLarge
+        ? await trackLargeUpdate(update, old, decoded)
+        : trackUpdate(update, old, decoded);
   if (context.isLarge) await context.yieldEventLoop();
   const mutation = mutate(operation, submitted);
   const admitted = checkPreconditions(update, mutation instanceof Promise ? await mutation : mutation, current);
@@ -162,6 +183,8 @@ async function updateExisting(update: UpdateRequest, current: Item): Promise<Upd
   const prepared = preparation instanceof Promise ? await preparation : preparation;
   if (context.isLarge) await context.yieldEventLoop();
   validateExisting(operation, prepared, { stored: oldStored, returned: old });
+  if (context.isLarge) await context.yieldEventLoop();
+  warnAboutExisting(operation, prepared, { stored: oldStored, returned: old });
   if (context.isLarge) await context.yieldEventLoop();
   const admission = admit(operation, prepared);
   if (admission !== undefined) await admission;
@@ -225,9 +248,8 @@ async function createOnUpdate(update: UpdateRequest): Promise<UpdateDecision> {
   // update permission does not imply create permission
   await authorizeRequest(registry.authz, [], { ...attributesOf(request), verb: 'create' }, context);
   if (context.isLarge) await context.yieldEventLoop();
-  const decoded = update.newObject(undefined);
-  if (context.isLarge) await context.yieldEventLoop();
-  const submitted = update.tracksFields === true ? decoded : trackUpdate(update, undefined, decoded);
+  const decoded = await newObject(update, undefined);
+  const submitted = update.tracksFields === true ? decoded : await trackLargeUpdate(update, undefined, decoded);
   const { uid = '' } = submitted.metadata ?? {};
   if (uid !== '')
     throw conflict(
@@ -242,6 +264,8 @@ async function createOnUpdate(update: UpdateRequest): Promise<UpdateDecision> {
   const prepared = await prepareNew(operation, admitted);
   if (context.isLarge) await context.yieldEventLoop();
   validateNew(operation, request.name, prepared);
+  if (context.isLarge) await context.yieldEventLoop();
+  warnAboutNew(operation, prepared);
   if (context.isLarge) await context.yieldEventLoop();
   await admit(operation, prepared);
   const { stored, allocation } = prepared;

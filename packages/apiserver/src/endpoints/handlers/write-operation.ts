@@ -157,10 +157,14 @@ export function validateNew(operation: WriteOperation, name: string, prepared: P
     ...validateForCreate(kind, returned, context.request.body),
     ...(kind.strategy.validate?.(stored, strategyContext) ?? []),
   ]);
-  warn(operation, prepared, undefined);
 }
 
-/** Adds the warnings about a valid write to the response, as upstream does before validating admission. */
+/** Adds the warnings about a valid new object to the response, as upstream does before validating admission. */
+export const warnAboutNew = (operation: WriteOperation, prepared: PreparedObject): void => warn(operation, prepared, undefined);
+/** Adds the warnings about a valid update to the response. */
+export const warnAboutExisting = (operation: WriteOperation, prepared: PreparedObject, old: ExistingObject): void =>
+  warn(operation, prepared, old);
+
 function warn({ kind, context }: WriteOperation, { stored, returned }: PreparedObject, old: ExistingObject | undefined): void {
   if (kind.customResource !== undefined) return;
   const { subresource } = context.request;
@@ -191,7 +195,6 @@ export function validateExisting(operation: WriteOperation, prepared: PreparedOb
     ...(subresource?.validate?.(stored, old.stored, strategyContext) ?? validateForUpdate(kind, update)),
     ...(subresource === undefined ? (kind.strategy.validateUpdate?.(stored, old.stored, strategyContext) ?? []) : []),
   ]);
-  warn(operation, prepared, old);
 }
 
 /** Runs validating admission. @throws StatusError of the first plugin that denies the request */

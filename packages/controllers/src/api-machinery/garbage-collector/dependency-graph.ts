@@ -24,6 +24,13 @@ export function isReferenceTo({ resource, name }: GraphNode, reference: OwnerRef
   return reference.name === name && reference.kind === resource.kind && parseApiVersion(reference.apiVersion).group === resource.group;
 }
 
+/**
+ * The key of an owner reference of an object. It has more than the uid, because the answer to one reference says nothing about others with its uid: anyone can
+ * write a reference with the uid of an owner of others and another name.
+ */
+export const referenceKey = ({ namespace }: GraphNode, { apiVersion, kind, name, uid }: OwnerReference): string =>
+  [namespace, apiVersion, kind, name, uid].join(' ');
+
 const noOwners: readonly OwnerReference[] = [];
 
 const sameOwners = (a: readonly OwnerReference[], b: readonly OwnerReference[]) =>

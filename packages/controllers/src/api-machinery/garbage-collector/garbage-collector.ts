@@ -14,7 +14,7 @@ import {
 import { z } from 'zod';
 import type { DiscoveredKind } from '../../discovery/discovered-kind.ts';
 import { DiscoveredKinds } from '../../discovery/discovered-kinds.ts';
-import { foregroundFinalizer, isReferenceTo, orphanFinalizer, DependencyGraph, type GraphNode } from './dependency-graph.ts';
+import { foregroundFinalizer, isReferenceTo, orphanFinalizer, referenceKey, DependencyGraph, type GraphNode } from './dependency-graph.ts';
 import { deleteObject, removeOwnerReferences, removeFinalizer, unblockOwnerReferences } from './owner-reference-patches.ts';
 
 const isCollected = ({ verbs }: DiscoveredKind): boolean => requiredVerbs.every((verb) => verbs.has(verb));
@@ -48,10 +48,7 @@ export class GarbageCollector implements Controller {
   readonly watches: readonly ControllerWatch[];
   readonly #graph = new DependencyGraph();
   readonly #recorder: EventRecorder;
-  /**
-   * Uids of owners that do not exist, so that the dependents of one owner cause one request. Uids are never reused; the oldest entries are
-   * evicted.
-   */
+  /** Uids of deleted owners, and keys of references to owners that do not exist: one request for the dependents of an owner. The oldest are evicted. */
   readonly #absentOwners = new Set<string>();
 
   readonly #informers: Informers;
@@ -151,7 +148,7 @@ export class GarbageCollector implements Controller {
     if (node.isOrphaningDependents || node.isDeletingDependents) yield uid;
     if (
       !node.isDeleting &&
-      node.owners.some((owner) => this.#knownOwnerState(owner) !== 'solid' || this.#isInOtherNamespace(node, owner.uid))
+      node.owners.some((owner) => this.#knownOwnerState(node, owner) !== 'solid' || this.#isInOtherNamespace(node, owner.uid))
     )
       yield uid;
     // a dependent that no longer blocks its owner lets the deletion of the owner continue
@@ -159,21 +156,21 @@ export class GarbageCollector implements Controller {
     if (node.isDeletingDependents) for (const dependent of node.dependents) yield dependent.uid;
   }
 
-  #recordAbsentOwner(uid: string): void {
+  #recordAbsentOwner(key: string): void {
     if (this.#absentOwners.size >= maxAbsentOwners)
       for (const oldest of this.#absentOwners) {
         this.#absentOwners.delete(oldest);
         break;
       }
-    this.#absentOwners.add(uid);
+    this.#absentOwners.add(key);
   }
 
   /**
    * Returns `unknown` if the graph has no object with the uid of the owner reference, or one of another kind or name. The controller then reads the owner by
    * kind and name from the API server, as upstream does.
    */
-  #knownOwnerState(reference: OwnerReference): OwnerState | 'unknown' {
-    if (this.#absentOwners.has(reference.uid)) return 'absent';
+  #knownOwnerState(node: GraphNode, reference: OwnerReference): OwnerState | 'unknown' {
+    if (this.#absentOwners.has(reference.uid) || this.#absentOwners.has(referenceKey(node, reference))) return 'absent';
     const owner = this.#graph.get(reference.uid);
     if (owner === undefined || !isReferenceTo(owner, reference)) return 'unknown';
     return owner.isDeletingDependents ? 'waiting' : 'solid';
@@ -205,7 +202,7 @@ export class GarbageCollector implements Controller {
 
   /** Returns the state of an owner. Reads the owner from the API server if no informer has delivered the owner. */
   async #ownerState(node: GraphNode, owner: OwnerReference, client: Client): Promise<OwnerState> {
-    const known = this.#knownOwnerState(owner);
+    const known = this.#knownOwnerState(node, owner);
     if (this.#isInOtherNamespace(node, owner.uid)) {
       this.#reportInvalidNamespace(node, owner);
       return node.resource.namespaced ? 'absent' : 'invalid-scope';
@@ -228,8 +225,8 @@ export class GarbageCollector implements Controller {
       // A server that does not serve the kind names no object. Another server of the cluster may serve it: a newer one, or one with another runtimeConfig.
       if (error.status.details?.name !== owner.name) return this.#unresolved(node);
     }
-    // an object with this uid exists: only the kind or the name in this reference is wrong
-    if (this.#graph.get(owner.uid) === undefined) this.#recordAbsentOwner(owner.uid);
+    // an object with this uid may exist: only the kind or the name in this reference is wrong
+    if (this.#graph.get(owner.uid) === undefined) this.#recordAbsentOwner(referenceKey(node, owner));
     return 'absent';
   }
 
@@ -271,10 +268,12 @@ export class GarbageCollector implements Controller {
     };
   }
 
-  /** Deletes the blocking dependents of an object in foreground deletion. Removes the object's finalizer when no blocking dependent is left. */
+  /** Deletes the dependents that block a foreground deletion; those of other namespaces do not. Removes the object's finalizer when none is left. */
   async #processDeletingDependents(node: GraphNode, client: Client): Promise<void> {
-    const blocking = [...node.dependents].filter((dependent) =>
-      dependent.owners.some(({ uid, blockOwnerDeletion }) => uid === node.uid && blockOwnerDeletion === true),
+    const blocking = [...node.dependents].filter(
+      (dependent) =>
+        !this.#isInOtherNamespace(dependent, node.uid) &&
+        dependent.owners.some(({ uid, blockOwnerDeletion }) => uid === node.uid && blockOwnerDeletion === true),
     );
     if (blocking.length === 0) await removeFinalizer(node, foregroundFinalizer, client);
     else for (const dependent of blocking) if (!dependent.isDeleting) await this.#attemptToDelete(dependent, client);

@@ -1,4 +1,4 @@
-import { clusterRoles, configMaps, pods, replicaSets, secrets } from '@oarlock/api/resources';
+import { clusterRoles, configMaps, events, pods, replicaSets, secrets } from '@oarlock/api/resources';
 import type { KubeObject, OwnerReference } from '@oarlock/api/object';
 import { failure } from '@oarlock/api/status';
 import garbageCollector from '@oarlock/controllers/api-machinery/garbage-collector/garbage-collector';
@@ -21,6 +21,10 @@ const map = (name: string, ...ownerReferences: readonly OwnerReference[]) => ({
   metadata: { namespace: 'd', name, ...(ownerReferences.length > 0 && { ownerReferences }) },
 });
 const secret = (name: string, ...ownerReferences: readonly OwnerReference[]) => ({ ...map(name, ...ownerReferences), kind: 'Secret' });
+const foreign = (name: string, owner: OwnerReference) => {
+  const { metadata, ...rest } = secret(name, owner);
+  return { ...rest, metadata: { ...metadata, namespace: 'other' } };
+};
 const left = (api: MemoryApi) => [...named(api.objects(configMaps, 'd')), ...named(api.objects(secrets, 'd'))];
 
 describe('[sig-api-machinery] Garbage collector', () => {
@@ -63,6 +67,29 @@ describe('[sig-api-machinery] Garbage collector', () => {
     await clock.settle();
     expect(left(api)).toEqual(['staying', 'shared']);
     expect(api.object(secrets, at('shared'))?.metadata?.ownerReferences?.map(({ name }) => name)).toEqual(['staying']);
+  });
+
+  it('keeps the dependents of an owner whose uid a reference of another namespace gives another name', async () => {
+    const { api, clock } = await runControllers([garbageCollector], plain);
+    // the collector reads an owner of this kind from the API server
+    const [owner] = api.seed(events, { ...map('owner'), kind: 'Event', involvedObject: {} });
+    api.seed(secrets, foreign('forged', { ...ref(owner), kind: 'ConfigMap', name: 'none' }));
+    await clock.settle();
+    api.seed(secrets, secret('own', ref(owner)));
+    await clock.settle();
+    expect(left(api)).toEqual(['own']);
+    expect(named(api.objects(secrets, 'other'))).toEqual([]);
+  });
+
+  it('does not let an object of another namespace hold a foreground deletion', async () => {
+    const { api, clock } = await runControllers([garbageCollector], plain);
+    const [owner] = api.seed(configMaps, map('owner'));
+    const held = foreign('held', ref(owner));
+    api.seed(secrets, { ...held, metadata: { ...held.metadata, finalizers: ['test/hold'] } });
+    await clock.settle();
+    await api.client().delete(configMaps, at('owner'), { propagationPolicy: 'Foreground' });
+    await clock.settle();
+    expect(left(api)).toEqual([]);
   });
 
   it('should not be blocked by dependency circle', async () => {

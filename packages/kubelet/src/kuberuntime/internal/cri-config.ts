@@ -5,7 +5,7 @@ import { blockDevices, generateMounts } from '../container-mounts.ts';
 import type { ContainerDevices } from '../../container-manager/devices/device-plugin-messages.ts';
 import { parseResolvConf, podDnsConfig } from '../../pod/environment/dns.ts';
 import { containerEnvironment } from '../../pod/environment/container-environment.ts';
-import { expand } from '../../pod-util/expansion.ts';
+import { expand, newExpansionBudget } from '../../pod-util/expansion.ts';
 import { memoryCapacityOf, type DownwardApiValues } from '../../pod-util/downward-api.ts';
 import { podHostname } from '../../pod/environment/hosts-file.ts';
 import { containerAnnotations, containerLabels, runtimeLabels, type Strings, sandboxLabels } from '../../runtime/labels.ts';
@@ -153,7 +153,9 @@ export interface ContainerConfigRequest {
 export async function generateContainerConfig(request: ContainerConfigRequest): Promise<ContainerConfig> {
   const { pod, container, restartCount, node, runtime, podIPs, image, targetId, event } = request;
   const facts: DownwardApiValues = { podIPs, hostIPs: node.addresses, nodeName: node.name };
+  const expansionBudget = newExpansionBudget();
   const variables = await containerEnvironment(pod, container, {
+    expansionBudget,
     objects: node.objectCache,
     facts,
     allocatable: node.allocatable,
@@ -175,8 +177,8 @@ export async function generateContainerConfig(request: ContainerConfigRequest): 
   return {
     metadata: { name: container.name, attempt: restartCount },
     image: { image: image.reference, ...(container.image !== undefined && { userSpecifiedImage: container.image }) },
-    command: command.map((word) => expand(word, lookup)),
-    args: args.map((word) => expand(word, lookup)),
+    command: command.map((word) => expand(word, lookup, expansionBudget)),
+    args: args.map((word) => expand(word, lookup, expansionBudget)),
     ...(container.workingDir && { workingDir: container.workingDir }),
     envs: Array.from(variables, ([key, value]) => ({ key, value })),
     mounts: runtime.hollow

@@ -9,7 +9,7 @@ import type {
   Secret,
 } from '@oarlock/api/types/core-v1';
 import { envFileValue } from './env-file.ts';
-import { expand } from '../../pod-util/expansion.ts';
+import { expand, type ExpansionBudget } from '../../pod-util/expansion.ts';
 import { fieldValue, resourceValue, type DownwardApiValues } from '../../pod-util/downward-api.ts';
 import type { ObjectCache, ObjectReference } from '../../api-objects/object-cache.ts';
 import type { Resources } from '../../pod-util/resources.ts';
@@ -20,6 +20,7 @@ export interface EnvironmentSources {
   readonly services: Variables;
   readonly facts: DownwardApiValues;
   readonly allocatable: Resources;
+  readonly expansionBudget?: ExpansionBudget;
   /**
    * Reads a file of one of the pod's volumes. Returns undefined if the file does not exist.
    * @throws Error if the path is not a regular file of the volume
@@ -69,7 +70,7 @@ export async function containerEnvironment(
   for (const variable of container.env ?? []) {
     const value =
       variable.valueFrom === undefined
-        ? expand(variable.value ?? '', (name) => result.get(name) ?? sources.services.get(name))
+        ? expand(variable.value ?? '', (name) => result.get(name) ?? sources.services.get(name), sources.expansionBudget)
         : await valueFrom(pod, { container, envVar: variable, sources });
     if (value !== undefined) result.set(variable.name, value);
   }

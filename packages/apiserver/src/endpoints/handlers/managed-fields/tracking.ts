@@ -37,14 +37,32 @@ export function trackUpdate({ registry, kind, context }: RequestScope, live: Kub
   return fieldManagerOf(registry, kind, subresource).update(live, next, fieldManagerName(request), now);
 }
 
+/** Does what `trackUpdate` does, in two turns of the event loop for a large object. */
+export async function trackLargeUpdate(scope: RequestScope, live: KubeObject | undefined, next: KubeObject): Promise<KubeObject> {
+  const { registry, kind, context } = scope;
+  if (!context.isLarge) return trackUpdate(scope, live, next);
+  const { request, now } = context;
+  const manager = fieldManagerOf(registry, kind, live === undefined ? '' : request.subresource);
+  const compared = manager.beginUpdate({ live, next, manager: fieldManagerName(request), now });
+  await context.yieldEventLoop();
+  return typeof compared === 'function' ? compared() : compared;
+}
+
 /**
- * Merges the apply configuration of a request into the live object (FieldManager.Apply upstream).
+ * Merges the apply configuration of a request into the live object (FieldManager.Apply upstream). Returns a function that encodes the managers of the result:
+ * both steps take long for a large object.
  * @throws StatusError Conflict if another manager owns a changed field; BadRequest if the configuration is invalid
  */
-export function applyConfiguration({ registry, kind, context }: RequestScope, live: KubeObject | undefined): KubeObject {
+export function applyConfiguration({ registry, kind, context }: RequestScope, live: KubeObject | undefined): () => KubeObject {
   const { request, now } = context;
   const { fieldManager = '' } = request.query;
-  return fieldManagerOf(registry, kind, request.subresource).apply(live, request.body, fieldManager, isForced(request.query), now);
+  return fieldManagerOf(registry, kind, request.subresource).beginApply({
+    live,
+    config: request.body,
+    manager: fieldManager,
+    force: isForced(request.query),
+    now,
+  });
 }
 
 /** Returns the admitted object. If admission changed managedFields to entries that cannot be decoded, restores the ones before admission. */
