@@ -40,7 +40,7 @@ const thisProcess = (): ScopeRequester => ({
 /**
  * Moves this process to a scope of the user's systemd in which Oarlock may make control groups with limits (`Delegate=yes`), unless its control group is
  * delegated already. Does nothing for root, without a systemd of the user, and in a service: the unit file of a service decides itself. The scope lasts as
- * long as the pods. Returns why systemd made no scope, if it was asked for one.
+ * long as the pods. Returns why systemd made no scope, if one was requested.
  */
 export async function enterDelegatedScope(requester: ScopeRequester = thisProcess()): Promise<string | undefined> {
   const { clock, uid, busctl, runtimeDirectory } = requester;

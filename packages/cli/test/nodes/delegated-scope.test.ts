@@ -47,7 +47,7 @@ describe('enterDelegatedScope', () => {
   const recorded = async (name: 'arguments' | 'environment') => (await readFile(join(directory, name), 'utf8')).trimEnd().split('\n');
   const moves = `echo 'o "/org/freedesktop/systemd1/job/7"'; echo "0::/user.slice/oarlock-4711.scope" > cgroup`;
 
-  it('asks the systemd of the user for a delegated scope with this process', async () => {
+  it('requests a delegated scope with this process from the systemd of the user', async () => {
     expect(await enterDelegatedScope(requester({ busctl: await standIn(moves) }))).toBeUndefined();
     expect(await recorded('arguments')).toEqual([
       ...['--user', 'call', 'org.freedesktop.systemd1', '/org/freedesktop/systemd1', 'org.freedesktop.systemd1.Manager'],
@@ -87,7 +87,7 @@ describe('enterDelegatedScope', () => {
     'a machine without control groups of version 2': { membership: async () => '4:memory:/\n' },
     'a user without systemd': { runtimeDirectory: '/nonexistent' },
   };
-  it.each(Object.entries(withoutRequest))('does not ask for %s', async (_, changes) => {
+  it.each(Object.entries(withoutRequest))('requests no scope for %s', async (_, changes) => {
     expect(await enterDelegatedScope(requester({ busctl: await standIn(moves), ...changes }))).toBeUndefined();
     await expect(recorded('arguments')).rejects.toThrow('ENOENT');
   });
