@@ -88,7 +88,7 @@ async function upHere(options: UpOptions): Promise<void> {
   setFlagsFromString('--no-incremental-marking-task');
   const roles = parseRoles(options.roles);
   const dataDir = resolve(options.dataDir);
-  if (process.env[insideVariable] === undefined && (roles ?? ['kubelet']).includes('kubelet')) await enterDelegatedScope();
+  if (process.env[insideVariable] === undefined && (roles ?? ['kubelet']).includes('kubelet')) await requestScope();
   const named = await clusterFileFor(options);
   const file = withFeatureGates(options.name === undefined ? named : { ...named, name: options.name }, options.featureGates);
   const inside = process.env[insideVariable];
@@ -130,6 +130,11 @@ async function upHere(options: UpOptions): Promise<void> {
   await stopPublishing?.();
   await running.stop();
   if (process.connected) process.disconnect();
+}
+
+async function requestScope(): Promise<void> {
+  const problem = await enterDelegatedScope();
+  if (problem !== undefined) printWarning(`the systemd of the user made no scope, so that limits of pods are not enforced: ${problem}`);
 }
 
 async function upInNamespaces(options: UpOptions, file: ClusterFile, roles: readonly RoleName[]): Promise<void> {

@@ -36,4 +36,22 @@ describe('image reference', () => {
   it.each(['', 'a b', '-x', 'nginx:', 'nginx@sha256:1', 'x'.repeat(5000)])('rejects %j', (image) => {
     expect(() => applyDefaultImageTag(image)).toThrow(/couldn't parse image name/);
   });
+
+  const hexadecimal = 'a'.repeat(64);
+  it.each([
+    ['UPPER', 'invalid reference format: repository name (library/UPPER) must be lowercase'],
+    ['host.example/Team/app:1', 'invalid reference format: repository name (Team/app) must be lowercase'],
+    ['Team/app/Web', 'invalid reference format: repository name (app/Web) must be lowercase'],
+    ['Task  app:1', 'invalid reference format: repository name (library/Task  app) must be lowercase'],
+    ['a b', 'invalid reference format'],
+    ['nginx:', 'invalid reference format'],
+    ['https://host.example/app', 'invalid reference format'],
+    [`${'a/'.repeat(130)}b`, 'repository name must not be more than 255 characters'],
+    [hexadecimal, `invalid repository name (${hexadecimal}), cannot specify 64-byte hexadecimal strings`],
+    [`nginx@sha1:${hexadecimal}`, 'unsupported digest algorithm'],
+    [`nginx@sha256:${'a'.repeat(63)}`, 'invalid checksum digest length'],
+    [`nginx@sha256:${'A'.repeat(64)}`, 'invalid checksum digest format'],
+  ])('rejects %s in the words of upstream', (image, problem) => {
+    expect(() => applyDefaultImageTag(image)).toThrow(new Error(`couldn't parse image name "${image}": ${problem}`));
+  });
 });
