@@ -7,6 +7,7 @@ import { argumentsOf } from './arguments.mjs';
 import { checkLanguage } from './checks/language.mjs';
 import { deadLinks } from './checks/links.mjs';
 import { checkPages } from './checks/prose.mjs';
+import { syncFeatureGateTable } from './checks/feature-gate-table.mjs';
 import { syncImportTable } from './checks/import-table.mjs';
 import { syncPackageGraph } from './checks/package-graph.mjs';
 import { syncPluginCatalogue } from './checks/plugin-catalogue.mjs';
@@ -73,6 +74,7 @@ for (const [what, page, sync] of [
   ['table of imports', 'architecture', syncImportTable],
   ['diagram of packages', 'architecture', syncPackageGraph],
   ['catalog of plugins', 'plugins', syncPluginCatalogue],
+  ['table of feature gates', 'feature-gates', syncFeatureGateTable],
 ]) {
   if (sync(root, { check: !accept }) || accept) continue;
   failed += 1;

@@ -9,6 +9,7 @@ import {
   answerTimeout,
   backupTimeout,
   dataDir,
+  featureGates,
   file,
   kubeconfig as kubeconfigOption,
   portNumber,
@@ -74,6 +75,7 @@ function addClusterCommands(root: Command): void {
     .addOption(file())
     .addOption(dataDir())
     .option('--port <number>', 'port of the API server', portNumber)
+    .option('--feature-gates <list>', 'feature gates such as A=true,B=false, in addition to those of the file', featureGates)
     .option('--roles <list>', 'roles of this process, comma separated: apiserver,controllers,scheduler,kubelet,proxy')
     .option('--node-name <name>', 'name of this node; default: the host name')
     .addOption(servers('URL of an API server, for a process without the apiserver role; repeat it for each server'))

@@ -20,16 +20,16 @@ import { kubeconfig } from '@oarlock/cluster/pki/kubeconfig';
 import { bearerToken, parseJoinToken } from '@oarlock/cluster/servers/join-token';
 import { nodeSkew } from '@oarlock/cluster/servers/version-skew';
 import { version } from '@oarlock/cluster/process/version';
-import type { NodeSubject } from '@oarlock/cluster/pki/node-csr';
 import { takeUpAuthorities } from '@oarlock/cluster/pki/node-certificates';
-import { requestCertificate } from '@oarlock/cluster/pki/request-certificate';
+import { requestCertificate, type RequestCertificateOptions } from '@oarlock/cluster/pki/request-certificate';
 import type { HttpClient } from '@oarlock/client/http/client';
+import { isUnavailable, retryUnavailable, type RetryOptions } from '@oarlock/client/http/retry-unavailable';
 import { ServerList } from '@oarlock/client/http/server-list';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import { z } from 'zod';
 import { CommandError, exitCodes } from './common/command-error.ts';
-import { discoverCa, parseAnswer, rejectedToken, validateJoinTarget, withClient } from './common/join-discovery.ts';
+import { discoverCa, joinRetry, parseAnswer, rejectedToken, validateJoinTarget, withClient } from './common/join-discovery.ts';
 import type { NodeJoinOptions } from './nodes/node-join-options.ts';
 import { updateServingAddress } from './nodes/serving-address.ts';
 import { up } from './up.ts';
@@ -60,15 +60,18 @@ const versionSchema = z.object({ gitVersion: z.string() });
 const nodeFile = (dataDir: string) => joinPath(dataDir, 'node.json');
 const usage = (message: string) => new CommandError(message, exitCodes.usage);
 
-/** Obtains certificates for this machine and runs its kubelet and proxy. Later calls with the same data directory reuse the certificates. */
-export async function join(options: NodeJoinOptions): Promise<void> {
+/**
+ * Obtains certificates for this machine and runs its kubelet and proxy. Later calls with the same data directory reuse the certificates. `retry` replaces
+ * how requests are repeated while a server is unavailable.
+ */
+export async function join(options: NodeJoinOptions, retry?: RetryOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   const kubeconfigFile = joinPath(dataDir, 'kubelet.kubeconfig');
   const certificateFile = joinPath(dataDir, 'kubelet-serving.crt');
   const previous = await currentEnrollment(options, { dataDir, kubeconfigFile, certificateFile });
   const file = options.file === undefined ? (await selectDefaultCluster()).file : await readClusterFile(options.file);
   if (previous !== undefined) await checkFile(file, previous.cluster);
-  const facts = previous ?? (await enroll({ ...options, parsed: file }, { dataDir, kubeconfigFile, certificateFile }));
+  const facts = previous ?? (await enroll({ ...options, parsed: file, retry }, { dataDir, kubeconfigFile, certificateFile }));
   await up({
     dataDir,
     roles: 'kubelet,proxy',
@@ -203,7 +206,7 @@ async function updateAddress({ nodeName }: NodeFacts, files: NodeFiles, servers:
 
 /** Joins the cluster with a token: verifies the cluster's CA, requests the certificates, and writes them to the data directory. */
 async function enroll(
-  options: NodeJoinOptions & { readonly parsed: ClusterFile },
+  options: NodeJoinOptions & { readonly parsed: ClusterFile; readonly retry: RetryOptions | undefined },
   { dataDir, kubeconfigFile, certificateFile }: NodeFiles,
 ): Promise<NodeFacts> {
   const { servers: urls, token, expectedCaHash, nodeName } = validateOptions(options);
@@ -212,16 +215,19 @@ async function enroll(
   // a server that did not answer is now at the end of the list
   const server = servers.preferred;
   const address = await addressTowards(server, AbortSignal.timeout(serverTimeoutMs));
+  const retry = joinRetry(server, options.retry);
   const answer = await withClient({ server, servers, ca: signingCa, token }, (api) =>
-    requestJoin(api, { server, ca: signingCa, nodeName, addresses: [address] }),
+    retryUnavailable(() => requestJoin(api, { server, ca: signingCa, nodeName, addresses: [address] }), retry),
   );
   // all CAs of the cluster, over a connection that the signing CA verifies
   const { ca } = answer;
   await checkFile(options.parsed, answer.cluster);
-  const client = await withClient({ server, servers, ca, token }, (api) => obtainCertificate(api, 'client', { nodeName }));
+  const client = await withClient({ server, servers, ca, token }, (api) =>
+    obtainCertificate(api, { purpose: 'client', subject: { nodeName }, retry }),
+  );
   // the serving certificate is requested with the node's own identity
   const serving = await withClient({ server, servers, ca, cert: client.certificate, key: client.key }, (api) =>
-    obtainCertificate(api, 'serving', { nodeName, names: [nodeName, address] }),
+    obtainCertificate(api, { purpose: 'serving', subject: { nodeName, names: [nodeName, address] }, retry }),
   );
   const facts: NodeFacts = { nodeName, server, servers: urls, cluster: answer.cluster };
   await createDataDir(dataDir);
@@ -247,14 +253,17 @@ async function requestJoin(
     return parseAnswer(joinResponseSchema, await api.raw('POST', '/oarlock/v1/join', { nodeName, addresses }), server);
   } catch (error) {
     if (isStatus(error, 'Unauthorized')) throw await rejectedToken({ server, ca }, 'oarlock token create');
-    throw error instanceof StatusError && error.reason !== 'ServiceUnavailable'
+    throw error instanceof StatusError && error.reason !== 'ServiceUnavailable' && !isUnavailable(error)
       ? new CommandError(`${server} rejects the node: ${error.message}`)
       : error;
   }
 }
 
 /** Waits for the approval of a certificate request, and prints a notice if it takes long. @throws CommandError with the reason of the failure */
-async function obtainCertificate(api: HttpClient, purpose: 'client' | 'serving', subject: NodeSubject): Promise<KeyPair> {
+async function obtainCertificate(
+  api: HttpClient,
+  { purpose, subject, retry }: Required<Pick<RequestCertificateOptions, 'purpose' | 'subject' | 'retry'>>,
+): Promise<KeyPair> {
   const done = new AbortController();
   const signal = AbortSignal.any([done.signal, AbortSignal.timeout(approvalTimeoutMs)]);
   let request = '';
@@ -266,7 +275,7 @@ async function obtainCertificate(api: HttpClient, purpose: 'client' | 'serving',
     );
   };
   try {
-    return await requestCertificate({ client: api, purpose, subject, signal, onCreated });
+    return await requestCertificate({ client: api, purpose, subject, signal, onCreated, retry });
   } catch (error) {
     throw new CommandError(
       `could not obtain the ${purpose} certificate${request === '' ? '' : ` (${request})`}: ${(error as Error).message}`,

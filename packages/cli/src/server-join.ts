@@ -23,8 +23,9 @@ import { writeClusterKey } from '@oarlock/cluster/servers/shared-keys';
 import { writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { parseDocument, stringify } from 'yaml';
 import { CommandError, exitCodes } from './common/command-error.ts';
+import { isUnavailable, retryUnavailable, type RetryOptions } from '@oarlock/client/http/retry-unavailable';
 import { ServerList } from '@oarlock/client/http/server-list';
-import { discoverCa, parseAnswer, rejectedToken, validateJoinTarget, withClient } from './common/join-discovery.ts';
+import { discoverCa, joinRetry, parseAnswer, rejectedToken, validateJoinTarget, withClient } from './common/join-discovery.ts';
 import type { ServerJoinOptions } from './servers/server-join-options.ts';
 import { up } from './up.ts';
 
@@ -37,10 +38,13 @@ const joinedFile = (dataDir: string) => joinPath(dataDir, 'cluster.yaml');
 const addressPath = ['spec', 'server', 'address'] as const;
 const joinMarker = (dataDir: string) => joinPath(dataDir, 'server.json');
 
-/** Obtains the keys of the cluster and runs this machine as another server. Later calls with the same data directory reuse the keys. */
-export async function joinServer(options: ServerJoinOptions): Promise<void> {
+/**
+ * Obtains the keys of the cluster and runs this machine as another server. Later calls with the same data directory reuse the keys. `retry` replaces how
+ * requests are repeated while the server is unavailable.
+ */
+export async function joinServer(options: ServerJoinOptions, retry?: RetryOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
-  if (!(await hasJoined(dataDir))) await enroll(options, dataDir);
+  if (!(await hasJoined(dataDir))) await enroll(options, dataDir, retry);
   else if (options.address !== undefined) await changeAddress(options.address, options.file, dataDir);
   const { file = joinedFile(dataDir), port, roles, nodeName, detach } = options;
   await up({
@@ -80,11 +84,12 @@ async function hasJoined(dataDir: string): Promise<boolean> {
 }
 
 /** Obtains the keys with a token, and writes them to the data directory. */
-async function enroll(options: ServerJoinOptions, dataDir: string): Promise<void> {
+async function enroll(options: ServerJoinOptions, dataDir: string, retry: RetryOptions | undefined): Promise<void> {
   const { url, token, hash } = validateOptions(options);
   await requireEmpty(dataDir);
   const ca = await discoverCa(new ServerList([url], { random: Math.random }), { expectedHash: hash, option: hashOption });
-  const answer = await requestKeys(url, ca, { token, name: options.nodeName ?? hostname().toLowerCase() });
+  const name = options.nodeName ?? hostname().toLowerCase();
+  const answer = await retryUnavailable(() => requestKeys(url, ca, { token, name }), joinRetry(url, retry));
   const record = parseRecord(answer.record);
   if (!record.identity.ca.includes(caHashes(ca)[0] ?? '')) throw new CommandError(`the keys of ${url} are not those of its CA`);
   const skew = serverSkew(version, record.version);
@@ -131,7 +136,7 @@ async function requestKeys(
       throw new CommandError(
         `${server} does not share its storage, so no server can join it: the first server needs a storage such as storage-etcd`,
       );
-    throw error instanceof StatusError && error.reason !== 'ServiceUnavailable'
+    throw error instanceof StatusError && error.reason !== 'ServiceUnavailable' && !isUnavailable(error)
       ? new CommandError(`${server} rejects the server: ${error.message}`)
       : error;
   }

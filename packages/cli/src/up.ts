@@ -3,6 +3,7 @@ import { openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
+import { featureFaults } from '@oarlock/api/component-helpers/feature-gates';
 import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
 import { imageNotices } from '@oarlock/cluster/composition/runtime-reports';
@@ -32,6 +33,8 @@ export interface UpOptions {
   readonly name?: string;
   readonly port?: number;
   readonly roles?: string;
+  /** Feature gates that take precedence over those of the file. */
+  readonly featureGates?: Readonly<Record<string, boolean>>;
   readonly nodeName?: string;
   /** URLs of the API servers, instead of the server of the kubeconfig. */
   readonly server?: readonly string[];
@@ -59,6 +62,14 @@ function parseRoles(text: string | undefined): readonly RoleName[] | undefined {
   return names as RoleName[];
 }
 
+/** Returns the file with further feature gates. @throws CommandError in upstream's words if the cluster cannot have one of them */
+function withFeatureGates(file: ClusterFile, more: Readonly<Record<string, boolean>> = {}): ClusterFile {
+  const featureGates = { ...file.spec.featureGates, ...more };
+  const [fault] = featureFaults({ ...file.spec, featureGates });
+  if (fault !== undefined) throw new CommandError(`--feature-gates: ${fault.message}`, exitCodes.usage);
+  return { ...file, spec: { ...file.spec, featureGates } };
+}
+
 /** Runs a cluster, or the roles that the options name, until a signal stops it. */
 export async function up(options: UpOptions): Promise<void> {
   if (options.detach && process.send === undefined) return detach(options);
@@ -79,7 +90,7 @@ async function upHere(options: UpOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   if (process.env[insideVariable] === undefined && (roles ?? ['kubelet']).includes('kubelet')) await enterDelegatedScope();
   const named = await clusterFileFor(options);
-  const file = options.name === undefined ? named : { ...named, name: options.name };
+  const file = withFeatureGates(options.name === undefined ? named : { ...named, name: options.name }, options.featureGates);
   const inside = process.env[insideVariable];
   if (file.spec.rootless && inside === undefined) return upInNamespaces(options, file, roles ?? file.spec.roles);
   const remote = await remoteFor(options, dataDir, roles ?? file.spec.roles);

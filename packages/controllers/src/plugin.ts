@@ -68,7 +68,7 @@ export default Roles.plugin({
     const electionOptions = { client, clock, log, random: Math.random, identity };
     const candidacy = () =>
       LeaseCandidacy.ofProgram(facts?.version ?? '', {
-        ...{ client, informers, clock, log, leaseName },
+        ...{ client, informers, clock, log, leaseName, emulates: facts?.emulationVersion },
         namespace: lease.namespace,
         name: identity,
       });

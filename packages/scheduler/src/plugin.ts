@@ -82,6 +82,7 @@ export default Roles.plugin({
         ? LeaseCandidacy.ofProgram(facts?.version ?? '', {
             ...dependencies,
             informers,
+            emulates: facts?.emulationVersion,
             namespace: election.lease.namespace,
             name: identity,
             leaseName: election.lease.name,

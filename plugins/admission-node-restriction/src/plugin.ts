@@ -1,5 +1,6 @@
 import { isForbiddenKubeletLabel } from '@oarlock/api/component-helpers/kubelet-labels';
 import { jsonEqual } from '@oarlock/api/json/json';
+import { FeatureGates } from '@oarlock/api/component-helpers/feature-gates';
 import type { KubeObject } from '@oarlock/api/object';
 import { groupResource } from '@oarlock/api/resource';
 import type { Node, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
@@ -8,6 +9,8 @@ import { Admission, allow, deny, type AdmissionRequest, type AdmissionDecision }
 import type { Identity } from '@oarlock/spi/authn';
 import { Authz, type Authorizer } from '@oarlock/spi/authz';
 import { Client } from '@oarlock/spi/client';
+import { Cluster } from '@oarlock/spi/cluster';
+import { optional } from '@oarlock/kernel/slot';
 import { z } from 'zod';
 import { admitCertificateSigningRequest } from './certificate-request.ts';
 import { changedLabels } from './node-labels.ts';
@@ -136,13 +139,22 @@ const restrictedResources = [
   'certificatesigningrequests.certificates.k8s.io',
 ];
 
+/** What decides about the requests of nodes. */
+export interface NodeRestrictionNeeds {
+  readonly client: Client;
+  readonly authz: readonly Authorizer[];
+  /** Whether nodes may request only the token audiences that their pods need. */
+  readonly restrictsAudiences: boolean;
+}
+
 /** Admits a node's request according to the rules of the request's resource. */
 function admitNodeRequest(
   node: string,
   request: AdmissionRequest,
-  { client, authz }: { readonly client: Client; readonly authz: readonly Authorizer[] },
+  needs: NodeRestrictionNeeds,
 ): AdmissionDecision | Promise<AdmissionDecision> {
   const { resource, subresource } = request;
+  const { client } = needs;
   switch (`${groupResource(resource)}${subresource === '' ? '' : `/${subresource}`}`) {
     case 'pods':
       return admitPod(client, node, request);
@@ -154,7 +166,7 @@ function admitNodeRequest(
     case 'nodes/status':
       return admitNode(node, request);
     case 'serviceaccounts/token':
-      return admitServiceAccountToken({ client, authz }, node, request);
+      return admitServiceAccountToken(needs, node, request);
     case 'persistentvolumes':
       return admitPersistentVolume(client, node, request);
     case 'persistentvolumeclaims':
@@ -193,14 +205,17 @@ function admitNodeRequest(
 export default Admission.plugin({
   id: 'admission-node-restriction',
   config: z.strictObject({}),
-  needs: { client: Client, authz: Authz },
-  create: ({ client, authz }) => ({
-    matches: [{ resources: restrictedResources, operations: ['CREATE', 'UPDATE', 'DELETE'] }],
-    validate(request): AdmissionDecision | Promise<AdmissionDecision> {
-      const node = nodeOf(request.identity);
-      if (node === undefined) return allow;
-      if (node === '') return deny(`could not determine node from user ${quoted(request.identity.name)}`);
-      return admitNodeRequest(node, request, { client, authz });
-    },
-  }),
+  needs: { client: Client, authz: Authz, facts: optional(Cluster) },
+  create({ client, authz, facts }) {
+    const restrictsAudiences = new FeatureGates(facts).enabled('ServiceAccountNodeAudienceRestriction');
+    return {
+      matches: [{ resources: restrictedResources, operations: ['CREATE', 'UPDATE', 'DELETE'] }],
+      validate(request): AdmissionDecision | Promise<AdmissionDecision> {
+        const node = nodeOf(request.identity);
+        if (node === undefined) return allow;
+        if (node === '') return deny(`could not determine node from user ${quoted(request.identity.name)}`);
+        return admitNodeRequest(node, request, { client, authz, restrictsAudiences });
+      },
+    };
+  },
 });

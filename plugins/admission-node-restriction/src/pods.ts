@@ -84,7 +84,7 @@ export async function admitPodEviction(
 }
 
 export async function admitServiceAccountToken(
-  needs: { readonly client: Client; readonly authz: readonly Authorizer[] },
+  needs: { readonly client: Client; readonly authz: readonly Authorizer[]; readonly restrictsAudiences: boolean },
   node: string,
   request: AdmissionRequest,
 ): Promise<AdmissionDecision> {
@@ -100,5 +100,7 @@ export async function admitServiceAccountToken(
       `the UID in the bound object reference (${ref.uid}) does not match the UID in record. The object might have been deleted and then recreated`,
     );
   if (found.spec?.nodeName !== node) return deny('node requested token bound to a pod scheduled on a different node');
+  // the feature gate ServiceAccountNodeAudienceRestriction
+  if (!needs.restrictsAudiences) return allow;
   return admitTokenAudience(needs, { admissionRequest: request, audiences, pod: found });
 }

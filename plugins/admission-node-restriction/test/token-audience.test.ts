@@ -5,6 +5,7 @@ import { Admission, isAdmissionDecision } from '@oarlock/spi/admission';
 import { admissionRequest } from '@oarlock/spi/admission/contract';
 import { Authz, noOpinion, type Attributes } from '@oarlock/spi/authz';
 import { Client } from '@oarlock/spi/client';
+import { Cluster, type ClusterFacts } from '@oarlock/spi/cluster';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { afterAll, expect, it } from 'vitest';
@@ -54,8 +55,11 @@ for (const [name, volumeName] of [
 for (const [name, volume] of Object.entries(volumes))
   api.seed(pods, { metadata: { namespace: 'd', name, uid: `uid-${name}` }, spec: { nodeName: 'n1', containers: [], volumes: [volume] } });
 
-async function requested(pod: string, ...audiences: string[]): Promise<string> {
+const requested = (pod: string, ...audiences: string[]): Promise<string> => requestToken(pod, audiences, {});
+
+async function requestToken(pod: string, audiences: readonly string[], featureGates: Readonly<Record<string, boolean>>): Promise<string> {
   const host = new PluginHost({ clock: new FakeClock() }).provide(Client, api.client()).add({ plugin: authorizer });
+  host.provide(Cluster, { featureGates } as ClusterFacts);
   const [admission] = host.add({ plugin }).get(Admission);
   const spec = { audiences, boundObjectRef: { apiVersion: 'v1', kind: 'Pod', name: pod, uid: `uid-${pod}` } };
   const object = { metadata: { namespace: 'd', name: 'builder' }, ...{ spec } };
@@ -100,4 +104,10 @@ it('a node gets tokens for an audience that it is authorized for', async () => {
     namespace: 'd',
     name: 'builder',
   });
+});
+
+it('a node gets tokens for any audience without the feature gate ServiceAccountNodeAudienceRestriction', async () => {
+  const withGate = (value: boolean) => requestToken('projected', ['unneeded'], { ServiceAccountNodeAudienceRestriction: value });
+  expect(await withGate(true)).not.toBe('allowed');
+  expect(await withGate(false)).toBe('allowed');
 });

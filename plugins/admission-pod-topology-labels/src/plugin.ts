@@ -1,7 +1,10 @@
+import { FeatureGates } from '@oarlock/api/component-helpers/feature-gates';
 import type { KubeObject } from '@oarlock/api/object';
 import { nodes } from '@oarlock/api/resources';
 import type { Binding, Pod } from '@oarlock/api/types/core-v1';
+import { optional } from '@oarlock/kernel/slot';
 import { Admission, allow } from '@oarlock/spi/admission';
+import { Cluster } from '@oarlock/spi/cluster';
 import { Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
 
@@ -15,8 +18,9 @@ const keys = ['topology.kubernetes.io/zone', 'topology.kubernetes.io/region'] as
 export default Admission.plugin({
   id: 'admission-pod-topology-labels',
   config: z.strictObject({}),
-  needs: { informers: Informers },
-  create({ informers }) {
+  needs: { informers: Informers, facts: optional(Cluster) },
+  create({ informers, facts }) {
+    if (!new FeatureGates(facts).enabled('PodTopologyLabelsAdmission')) return { matches: [] };
     const known = informers.forResource(nodes);
     const labelled = (object: KubeObject, node: string | undefined): KubeObject => {
       const nodeLabels = known.get(node ?? '')?.metadata?.labels ?? {};

@@ -2,7 +2,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import { nodes, pods } from '@oarlock/api/resources';
 import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
-import { expect } from 'vitest';
+import { expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
 
 const zone = 'topology.kubernetes.io/zone';
@@ -47,3 +47,9 @@ admissionContract('admission-pod-topology-labels', async () => ({
     { title: 'an update', request: admissionRequest('UPDATE', pods, pod('both')), expected: 'ignored' },
   ],
 }));
+
+it('admits all without labels if the feature gate PodTopologyLabelsAdmission is off', async () => {
+  const opened = await openAdmission(plugin, { facts: { featureGates: { PodTopologyLabelsAdmission: false } } });
+  expect(opened.plugin.matches).toEqual([]);
+  await opened.dispose();
+});

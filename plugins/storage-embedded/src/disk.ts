@@ -15,10 +15,19 @@ export interface DiskFile {
   close(): Promise<void>;
 }
 
+/** An open directory. It needs no further file descriptor to be synced. */
+export interface DiskDirectory {
+  readonly path: string;
+  /** Resolves when created, renamed and removed names of the directory are on the disk. */
+  sync(): Promise<void>;
+  close(): Promise<void>;
+}
+
 /** The file system operations that the store uses; tests inject faults here. */
 export interface Disk {
-  /** Creates a directory with mode 0700. */
-  directory(path: string): Promise<void>;
+  /** Creates a directory with mode 0700 if it is absent. */
+  createDirectory(path: string): Promise<void>;
+  openDirectory(path: string): Promise<DiskDirectory>;
   list(path: string): Promise<readonly string[]>;
   /**
    * `append`: for writing; created with mode 0600 if absent; data is on the disk when `write` resolves (O_DSYNC). `create`: a new empty file,
@@ -27,8 +36,6 @@ export interface Disk {
   open(path: string, mode: 'read' | 'append' | 'create'): Promise<DiskFile>;
   rename(from: string, to: string): Promise<void>;
   remove(path: string): Promise<void>;
-  /** Resolves when created, renamed and removed names of a directory are on the disk. */
-  syncDirectory(path: string): Promise<void>;
 }
 
 const { O_CREAT, O_DSYNC, O_RDONLY, O_RDWR, O_TRUNC } = constants;
@@ -36,8 +43,12 @@ const flags = { read: O_RDONLY, append: O_RDWR | O_CREAT | O_DSYNC, create: O_RD
 const openFile = promisify(open);
 
 export const systemDisk: Disk = {
-  async directory(path) {
+  async createDirectory(path) {
     await mkdir(path, { recursive: true, mode: 0o700 });
+  },
+  async openDirectory(path) {
+    const directory = new SystemFile(await openFile(path, O_RDONLY));
+    return { path, sync: () => directory.sync(), close: () => directory.close() };
   },
   list: (path) => readdir(path),
   async open(path, mode) {
@@ -45,14 +56,6 @@ export const systemDisk: Disk = {
   },
   rename,
   remove: (path) => rm(path, { force: true }),
-  async syncDirectory(path) {
-    const directory = new SystemFile(await openFile(path, O_RDONLY));
-    try {
-      await directory.sync();
-    } finally {
-      await directory.close();
-    }
-  },
 };
 
 /** Uses the callback API of node:fs, because it is faster, and every commit waits for it. */

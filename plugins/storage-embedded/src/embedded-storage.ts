@@ -20,7 +20,7 @@ import {
 } from '@oarlock/spi/storage';
 import { CommitBatch, type Job } from './commit-queue.ts';
 import { commitsFrame } from './commit-records.ts';
-import { systemDisk, type Disk } from './disk.ts';
+import { systemDisk, type Disk, type DiskDirectory } from './disk.ts';
 import { frameBytes } from './frames.ts';
 import { Recovery } from './recovery.ts';
 import { Snapshotter } from './snapshotter.ts';
@@ -59,6 +59,7 @@ export class EmbeddedStorage implements StorageDriver {
   readonly #options: Required<EmbeddedStorageOptions>;
   readonly #store: MvccStore;
   readonly #lockFile: string;
+  #directory: DiskDirectory | undefined;
   #wal: WriteAheadLog | undefined;
   #snapshotter: Snapshotter | undefined;
   #queue: Job[] = [];
@@ -101,13 +102,14 @@ export class EmbeddedStorage implements StorageDriver {
   /** Recovers the data. @throws StorageError `Unavailable` if another process uses the directory, `Corrupt` with file and offset */
   async start(): Promise<void> {
     const { disk, directory } = this.#options;
-    await disk.directory(directory);
+    await disk.createDirectory(directory);
     const holder = await acquireLock(this.#lockFile, await currentProcess());
     if (holder) throw new StorageError('Unavailable', `${directory} is in use by process ${holder.pid}`);
     this.#locked = true;
     try {
       await this.#open();
     } catch (error) {
+      await this.#closeDirectory();
       await this.#unlock();
       throw error;
     }
@@ -115,8 +117,10 @@ export class EmbeddedStorage implements StorageDriver {
   }
 
   async #open(): Promise<void> {
-    const { disk, directory, clock, log, segmentBytes, snapshotBytes } = this.#options;
-    const { segments, snapshot } = await new Recovery(disk, { directory, store: this.#store, now: clock.now(), log }).run();
+    const { disk, clock, log, segmentBytes, snapshotBytes, directory: path } = this.#options;
+    const { segments, snapshot } = await new Recovery(disk, { directory: path, store: this.#store, now: clock.now(), log }).run();
+    const directory = await disk.openDirectory(path);
+    this.#directory = directory;
     const wal = new WriteAheadLog(disk, { directory, segments, segmentBytes, log });
     await wal.open(this.#store.revision);
     this.#snapshotter = new Snapshotter({ disk, directory, store: this.#store, wal, clock, log, minBytes: snapshotBytes }, snapshot);
@@ -138,7 +142,13 @@ export class EmbeddedStorage implements StorageDriver {
     await this.#snapshotter?.stop();
     await this.#wal?.close();
     this.#wal = undefined;
+    await this.#closeDirectory();
     await this.#unlock();
+  }
+
+  async #closeDirectory(): Promise<void> {
+    await this.#directory?.close();
+    this.#directory = undefined;
   }
 
   async get(key: string, { revision }: { readonly revision?: Revision } = {}): Promise<{ entry: Entry | undefined; revision: Revision }> {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { MvccStore, CurrentEntry } from '@oarlock/mvcc/mvcc-store';
-import type { Disk } from './disk.ts';
+import type { Disk, DiskDirectory } from './disk.ts';
 import { jsonFrame } from './frames.ts';
 import { snapshotName, type RecoveredState } from './recovery.ts';
 import { entriesFrame, type SnapshotFooter, type SnapshotHeader } from './snapshot-file.ts';
@@ -11,7 +11,7 @@ import type { WriteAheadLog } from './write-ahead-log.ts';
 
 export interface SnapshotterOptions {
   readonly disk: Disk;
-  readonly directory: string;
+  readonly directory: DiskDirectory;
   readonly store: MvccStore;
   readonly wal: WriteAheadLog;
   readonly clock: Clock;
@@ -77,13 +77,13 @@ export class Snapshotter {
   async #take(): Promise<void> {
     const { disk, directory, store, wal, log } = this.#options;
     const held = store.hold();
-    const path = join(directory, snapshotName(held.revision));
+    const path = join(directory.path, snapshotName(held.revision));
     const temporary = `${path}.tmp`;
     let bytes: number;
     try {
       bytes = await this.#write(temporary, held.revision);
       await disk.rename(temporary, path);
-      await disk.syncDirectory(directory);
+      await directory.sync();
     } catch (error) {
       await disk.remove(temporary).catch((removeError: unknown) => {
         log.warn({ file: temporary, error: String(removeError) }, 'the file of a failed snapshot cannot be removed');

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { join } from 'node:path';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Revision } from '@oarlock/spi/storage';
-import type { Disk, DiskFile } from './disk.ts';
+import type { Disk, DiskDirectory, DiskFile } from './disk.ts';
 import { continuedFrame, jsonFrame } from './frames.ts';
 
 /** The first frame of a segment. */
@@ -32,7 +32,7 @@ export const preparedName = 'log-next.tmp';
 
 /** The directory and the segments of the log. */
 export interface WriteAheadLogOptions {
-  readonly directory: string;
+  readonly directory: DiskDirectory;
   readonly segments: readonly Segment[];
   readonly segmentBytes: number;
   readonly log: Logger;
@@ -40,11 +40,12 @@ export interface WriteAheadLogOptions {
 
 /**
  * Frames in segments, on the disk when `append` resolves. A segment is filled with zeros in advance: overwriting them does not change the
- * file's size, which halves the time of a commit on ext4.
+ * file's size, which halves the time of a commit on ext4. The next segment and the directory are open before they are needed, so that a process without
+ * free file descriptors can write.
  */
 export class WriteAheadLog {
   readonly #disk: Disk;
-  readonly #directory: string;
+  readonly #directory: DiskDirectory;
   readonly #segmentBytes: number;
   readonly #log: Logger;
   readonly #segments: Segment[];
@@ -57,6 +58,8 @@ export class WriteAheadLog {
   #capacity = 0;
   #preparing: Promise<void> | undefined;
   #prepared: DiskFile | undefined;
+  /** Position in the current segment from which the next one is prepared again, after an attempt failed. */
+  #retryAt = 0;
   #closed = false;
 
   /** `segments`: the existing ones, oldest first, as recovery returned them. */
@@ -91,14 +94,13 @@ export class WriteAheadLog {
   async reserve(bytes: number, revision: Revision): Promise<void> {
     await this.#clean();
     const { position } = this.#current;
-    if (position + bytes > this.#capacity / 2 && this.#preparing === undefined) this.#prepare();
+    if (position + bytes > this.#capacity / 2 && this.#preparing === undefined && position >= this.#retryAt) this.#prepare();
     if (position + bytes <= this.#capacity) return;
     // the current segment grows while the next one is prepared
     if (this.#prepared === undefined && position + bytes <= this.#segmentBytes) return;
     await this.#preparing;
-    const next = this.#prepared ?? (await this.#zeros(stepBytes));
-    this.#prepared = undefined;
-    await this.#begin(revision, next);
+    // and while it cannot be prepared
+    if (this.#prepared !== undefined) await this.#begin(revision, this.#prepared);
   }
 
   /** Appends a frame and resolves when the frame is on the disk. If the call rejects, no part of the frame is on the disk, unless `clean` is false. */
@@ -157,7 +159,7 @@ export class WriteAheadLog {
   async #clean(): Promise<void> {
     if (this.#stray !== undefined) {
       await this.#disk.remove(this.#stray);
-      await this.#disk.syncDirectory(this.#directory);
+      await this.#directory.sync();
       this.#stray = undefined;
     }
     if (!this.#unclean) return;
@@ -171,25 +173,27 @@ export class WriteAheadLog {
   async #begin(after: Revision, file: DiskFile): Promise<void> {
     const salt = randomInt(2 ** 32 - 1);
     const head = jsonFrame('head', { format: 1, salt, after } satisfies SegmentHeader, 0);
-    const path = join(this.#directory, segmentName(after));
-    let opened: DiskFile;
+    const path = join(this.#directory.path, segmentName(after));
+    this.#prepared = undefined;
+    this.#preparing = undefined;
+    let capacity: number;
     try {
       await file.write(head, 0);
-      await file.sync();
       this.#stray = path;
-      await this.#disk.rename(join(this.#directory, preparedName), path);
-      await this.#disk.syncDirectory(this.#directory);
-      opened = await this.#disk.open(path, 'append');
-    } finally {
+      await this.#disk.rename(this.#preparedPath, path);
+      await this.#directory.sync();
+      capacity = await file.size();
+    } catch (error) {
       await file.close();
+      throw error;
     }
     this.#stray = undefined;
     const before = this.#file;
     if (before !== undefined) await this.#markContinued(before, this.#current);
-    this.#file = opened;
-    this.#capacity = await opened.size();
+    this.#file = file;
+    this.#capacity = capacity;
+    this.#retryAt = 0;
     this.#segments.push({ path, after, salt, position: head.length });
-    this.#preparing = undefined;
     await before?.close();
   }
 
@@ -208,30 +212,36 @@ export class WriteAheadLog {
     }
   }
 
+  get #preparedPath(): string {
+    return join(this.#directory.path, preparedName);
+  }
+
   #prepare(): void {
     this.#preparing = this.#zeros(this.#segmentBytes).then(
       (file) => {
         this.#prepared = file;
       },
       (error: unknown) => {
-        this.#log.warn({ error: String(error) }, 'the next segment of the log cannot be prepared');
+        this.#preparing = undefined;
+        this.#retryAt = this.#current.position + Math.min(stepBytes, this.#segmentBytes);
+        this.#log.warn({ error: String(error) }, 'the next segment of the log cannot be prepared; the current one grows');
       },
     );
   }
 
+  /** Creates the next segment's file, which contains zeros that are on the disk. Returns it opened for writing. */
   async #zeros(bytes: number): Promise<DiskFile> {
-    const file = await this.#disk.open(join(this.#directory, preparedName), 'create');
+    const file = await this.#disk.open(this.#preparedPath, 'create');
     try {
       const step = Buffer.alloc(Math.min(stepBytes, bytes));
       for (let at = 0; at < bytes && !this.#closed; at += step.length) {
         await file.write(step, at);
         // synced in small steps, because commits use the same disk
-        if (bytes > stepBytes) await file.sync();
+        await file.sync();
       }
-      return file;
-    } catch (error) {
+      return await this.#disk.open(this.#preparedPath, 'append');
+    } finally {
       await file.close();
-      throw error;
     }
   }
 }

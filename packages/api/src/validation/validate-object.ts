@@ -1,7 +1,16 @@
+import type { FeatureGates } from '../component-helpers/feature-gates.ts';
 import type { FieldError } from '../field/field-error.ts';
 import { collectFieldErrors } from '../field/field-error-list.ts';
 import { kindOf, type GroupVersionKind } from '../kinds.ts';
-import { isConfigMapKey, isDns1123Label, isDns1123Subdomain, isPathSegmentName, maxLenError, type NameRule } from '../values/names.ts';
+import {
+  isConfigMapKey,
+  isDns1035Label,
+  isDns1123Label,
+  isDns1123Subdomain,
+  isPathSegmentName,
+  maxLenError,
+  type NameRule,
+} from '../values/names.ts';
 import type { KubeObject } from '../object.ts';
 import { schemaOf } from '../schema/schema.ts';
 import { validateNonNegative, type Errors } from './internal/checks.ts';
@@ -155,6 +164,8 @@ export interface ValidationOptions {
   readonly allowLoopback?: boolean;
   /** The present time in milliseconds, for rules that compare times with it. Without it, they do not apply. */
   readonly now?: number;
+  /** The feature gates of the cluster; by default those of the current version. */
+  readonly features?: FeatureGates;
 }
 type Validator<T extends KubeObject = KubeObject> = (errors: Errors, object: T, old: T | undefined, options: ValidationOptions) => void;
 
@@ -318,7 +329,7 @@ const subresourceValidators = new Set<string>();
 /** Exceptions from the rule that names are DNS subdomains. */
 const nameRules: Readonly<Record<string, NameRule>> = {
   Namespace: isDns1123Label,
-  Service: isDns1123Label, // KEP-5311: RelaxedServiceNameValidation is on by default since 1.36
+  Service: isDns1123Label, // with RelaxedServiceNameValidation (KEP-5311)
   Role: isPathSegmentName,
   ClusterRole: isPathSegmentName,
   RoleBinding: isPathSegmentName,
@@ -334,7 +345,10 @@ const nameRules: Readonly<Record<string, NameRule>> = {
   LeaseCandidate: isConfigMapKey,
   CronJob: (name) => [...isDns1123Subdomain(name), ...(name.length > 52 ? [maxLenError(52)] : [])],
 };
-export const nameRuleOf = (kind: string): NameRule => (Object.hasOwn(nameRules, kind) ? nameRules[kind] : undefined) ?? isDns1123Subdomain;
+export function nameRuleOf(kind: string, features?: FeatureGates): NameRule {
+  if (kind === 'Service' && features?.enabled('RelaxedServiceNameValidation') === false) return isDns1035Label;
+  return (Object.hasOwn(nameRules, kind) ? nameRules[kind] : undefined) ?? isDns1123Subdomain;
+}
 
 /**
  * Returns all validation errors of a write in Kubernetes' words. `old` is the stored object, for updates. Expects defaults to be applied, names
@@ -352,7 +366,12 @@ export function validateObject<T extends KubeObject>(
     if (old !== undefined) validateObjectMetaUpdate(errors, object.metadata ?? {}, old.metadata ?? {});
     // Kinds that are not stored (bindings, reviews, scales) need no name; a kind that is not built-in is a custom resource.
     else if (kind === undefined ? schema === undefined : kind.verbs.includes('get')) {
-      validateObjectMeta(errors, object.metadata ?? {}, kind?.namespaced ?? object.metadata?.namespace !== undefined, nameRuleOf(gvk.kind));
+      validateObjectMeta(
+        errors,
+        object.metadata ?? {},
+        kind?.namespaced ?? object.metadata?.namespace !== undefined,
+        nameRuleOf(gvk.kind, options.features),
+      );
     }
     const key = `${gvk.group === '' ? '' : `${gvk.group}/`}${gvk.version}/${gvk.kind}`;
     const validator = validators.get(options.subresource === undefined ? key : `${key}/${options.subresource}`);

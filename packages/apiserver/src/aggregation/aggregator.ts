@@ -26,6 +26,8 @@ export interface AggregatorOptions {
   readonly frontProxy: ProxyClientCertificate;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Whether requests carry the UID of the user; true by default. */
+  readonly sendsUid?: boolean;
 }
 
 /** The time for which OpenAPI documents of extension API servers are cached, in milliseconds. */
@@ -69,6 +71,7 @@ export class Aggregator {
       onDiscovery: () => this.#rebuildGroups(),
     });
     this.requests = new RemoteRequests({
+      sendsUid: options.sendsUid,
       proxy: options.proxy,
       stop: this.#stop.signal,
       target: async ({ service }, path, headers) =>
@@ -155,7 +158,11 @@ export class Aggregator {
   /** Forwards an authorized request to an extension API server. @throws StatusError `ServiceUnavailable` if the server cannot be reached */
   async serve({ service }: Remote, { exchange, identity, upgrade }: AggregatedRequest): Promise<void> {
     if (!this.#availability.isAvailable(service)) throw serviceUnavailable();
-    const target = await this.#target(service, exchange.target, requestHeaders(exchange.headers, identity));
+    const target = await this.#target(
+      service,
+      exchange.target,
+      requestHeaders(exchange.headers, identity, { sendsUid: this.#options.sendsUid }),
+    );
     if (target === undefined) throw serviceUnavailable();
     if (upgrade === undefined) await this.#options.proxy.forward(target, exchange);
     else await this.#options.proxy.upgrade(target, exchange, upgrade);

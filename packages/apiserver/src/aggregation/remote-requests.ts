@@ -23,6 +23,8 @@ export interface RemoteRequestsOptions {
   readonly proxy: Pick<ReverseProxy, 'open'>;
   /** A signal that aborts all requests. */
   readonly stop: AbortSignal;
+  /** Whether requests carry the UID of the user; true by default. */
+  readonly sendsUid?: boolean | undefined;
   /** Returns an endpoint of an extension API server; undefined if none is available. */
   target(remote: Remote, path: string, headers: ProxyTarget['headers']): Promise<ProxyTarget | undefined>;
 }
@@ -86,7 +88,7 @@ export class RemoteRequests {
 
   /** Returns an endpoint of an extension API server. @throws StatusError `ServiceUnavailable` if no endpoint is available */
   async #target(remote: Remote, { path, headers, identity }: RemoteRequest): Promise<ProxyTarget> {
-    const sentHeaders = { accept: 'application/json', ...headers, ...requestHeaders({}, identity) };
+    const sentHeaders = { accept: 'application/json', ...headers, ...requestHeaders({}, identity, { sendsUid: this.#options.sendsUid }) };
     const target = await this.#options.target(remote, path, sentHeaders);
     if (target === undefined) throw serviceUnavailable();
     return target;

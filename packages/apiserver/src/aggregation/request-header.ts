@@ -19,11 +19,13 @@ const escapeHeaderKey = (key: string): string =>
 export function requestHeaders(
   received: IncomingHttpHeaders,
   { name, uid, groups, extra = {} }: Identity,
+  { sendsUid = true }: { readonly sendsUid?: boolean | undefined } = {},
 ): Readonly<Record<string, string | readonly string[] | undefined>> {
   const headers: Record<string, string | readonly string[] | undefined> = {};
   for (const header of Object.keys(received)) if (header.startsWith('x-remote-')) headers[header] = undefined;
   headers['x-remote-user'] = name;
-  headers['x-remote-uid'] = uid;
+  // the feature gate RemoteRequestHeaderUID
+  if (sendsUid) headers['x-remote-uid'] = uid;
   headers['x-remote-group'] = groups;
   for (const [key, values] of Object.entries(extra)) headers[`x-remote-extra-${escapeHeaderKey(key)}`] = values;
   return headers;

@@ -103,15 +103,6 @@ export const suggestedFlowSchemas: readonly FlowSchema[] = [
   schema({ name: 'system-leader-election', priorityLevel: 'leader-election', matchingPrecedence: 100, by: 'ByUser' }, [
     { subjects: [user('system:kube-controller-manager'), user('system:kube-scheduler')], resourceRules: [leases] },
   ]),
-  schema({ name: 'endpoint-controller', priorityLevel: 'workload-high', matchingPrecedence: 150, by: 'ByUser' }, [
-    {
-      subjects: [user('system:kube-controller-manager'), account('endpoint-controller'), account('endpointslicemirroring-controller')],
-      resourceRules: [{ verbs: ['get', 'create', 'update'], apiGroups: [''], resources: ['endpoints'], namespaces: ['*'] }],
-    },
-  ]),
-  schema({ name: 'workload-leader-election', priorityLevel: 'leader-election', matchingPrecedence: 200, by: 'ByUser' }, [
-    { subjects: [account('*')], resourceRules: [leases] },
-  ]),
   schema(
     { name: 'kube-controller-manager', priorityLevel: 'workload-high', matchingPrecedence: 800, by: 'ByNamespace' },
     everything([user('system:kube-controller-manager')]),

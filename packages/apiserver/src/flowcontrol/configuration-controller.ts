@@ -108,6 +108,10 @@ export class FlowControlConfigurationController {
           this.#ensureObject(flowSchemas, { bootstrap: object, current: schemas.get(object.metadata?.name ?? ''), mandatory: false }),
         ),
       ]);
+      await Promise.all([
+        this.#removeUnwanted(flowSchemas, schemas, [...mandatoryFlowSchemas, ...suggestedFlowSchemas]),
+        this.#removeUnwanted(priorityLevelConfigurations, levels, [...mandatoryPriorityLevels, ...suggestedPriorityLevels]),
+      ]);
       this.#suggested = true;
     }
     if (this.#complete) for (const schema of schemas.values()) await this.#report(schema, levels);
@@ -132,6 +136,20 @@ export class FlowControlConfigurationController {
     const own = mandatory || current.metadata?.annotations?.[autoUpdate] === 'true';
     if (!own || covers(current.spec, bootstrap.spec)) return;
     await this.#client.update(resource, { ...current, ...{ spec: bootstrap.spec } }).catch(ignoreReasons('Conflict', 'NotFound'));
+  }
+
+  /** Deletes the objects with the autoupdate annotation that are no longer part of the configuration: an earlier version created them. */
+  async #removeUnwanted(
+    resource: Resource,
+    existing: ReadonlyMap<string, ConfigurationObject>,
+    wanted: readonly ConfigurationObject[],
+  ): Promise<void> {
+    const names = new Set(wanted.map(({ metadata }) => metadata?.name));
+    for (const [name, object] of existing) {
+      const { metadata } = object;
+      if (names.has(name) || metadata?.annotations?.[autoUpdate] !== 'true') continue;
+      await this.#client.delete(resource, object, { uid: metadata.uid ?? '' }).catch(ignoreReasons('Conflict', 'NotFound'));
+    }
   }
 
   async #report(schema: FlowSchema, levels: ReadonlyMap<string, PriorityLevelConfiguration>): Promise<void> {

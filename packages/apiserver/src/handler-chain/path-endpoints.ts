@@ -1,3 +1,4 @@
+import { emulatedVersions } from '@oarlock/api/component-helpers/feature-gates';
 import { badRequest } from '@oarlock/api/status';
 import type { Credentials, Identity } from '@oarlock/spi/authn';
 import type { Authorizer } from '@oarlock/spi/authz';
@@ -37,6 +38,8 @@ export interface PathEndpointsOptions {
   readonly health: HealthEndpoints;
   readonly handlers: readonly PathHandler[];
   readonly version: string;
+  /** The emulated version of Kubernetes, such as `1.35`; that of `version` by default. */
+  readonly emulationVersion?: string;
   registries(): readonly Registry[];
   /** Returns the metrics of other processes that serve the API with this one, in the text format. */
   otherMetrics?(): Promise<readonly string[]>;
@@ -67,7 +70,7 @@ export class PathEndpoints {
   /** Creates the endpoints. @throws Error if two handlers have the same path */
   constructor(options: PathEndpointsOptions) {
     this.#options = options;
-    this.#version = versionInfo(options.version);
+    this.#version = versionInfo(options.version, options.emulationVersion);
     for (const handler of options.handlers) {
       const below = handler.path.endsWith('/*');
       if (below ? this.#prefixHandlers.some(({ prefix }) => handler.path === `${prefix}*`) : this.#exactHandlers.has(handler.path))
@@ -227,17 +230,21 @@ async function jsonBody(exchange: Exchange): Promise<unknown> {
   }
 }
 
+/** The minor version of the oldest version that can be emulated, which is also the lowest minimum compatibility version. */
+const oldestMinor = Number(emulatedVersions[0].split('.')[1]);
+
 /** Returns the `version.Info` object of apimachinery, which `/version` serves. */
-function versionInfo(gitVersion: string): Readonly<Record<string, string>> {
+function versionInfo(gitVersion: string, emulated = gitVersion.slice(1)): Readonly<Record<string, string>> {
   const [, major = '', minor = ''] = /^v(\d+)\.(\d+)/.exec(gitVersion) ?? [];
+  const [, emulationMajor = '', emulationMinor = ''] = /^(\d+)\.(\d+)/.exec(emulated) ?? [];
   const platform = `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`;
   return {
     major,
     minor,
-    emulationMajor: major,
-    emulationMinor: minor,
-    minCompatibilityMajor: major,
-    minCompatibilityMinor: minor === '' ? '' : String(Number(minor) - 1),
+    emulationMajor,
+    emulationMinor,
+    minCompatibilityMajor: emulationMajor,
+    minCompatibilityMinor: emulationMinor === '' ? '' : String(Math.max(Number(emulationMinor) - 1, oldestMinor)),
     gitVersion,
     gitCommit: '',
     gitTreeState: 'clean',

@@ -22,6 +22,8 @@ export interface ResourceHandlerOptions {
   readonly proxyEndpoints: ProxyEndpoints;
   readonly metrics: RequestMetrics;
   readonly clock: Clock;
+  /** Whether large lists are compressed for clients that accept gzip; true by default. */
+  readonly compresses?: boolean;
 }
 
 /** A request for a resource after authentication and flow control. */
@@ -88,7 +90,7 @@ export class ResourceHandler {
     { request, route, authentication, statusOf }: ResourceRequest,
     accepted: NegotiatedFormat,
   ): Promise<void> | undefined {
-    const { clock, metrics } = this.#options;
+    const { clock, metrics, compresses = true } = this.#options;
     const { query } = request.target;
     return sendResponse(response, {
       exchange: response.kind === 'watch' ? streamExchange(request, { text: accepted.format !== 'protobuf' }) : request.exchange,
@@ -96,6 +98,7 @@ export class ResourceHandler {
       resource: route.resource,
       query,
       clock,
+      compresses,
       warnings: request.state.warnings,
       newEventObserver: () => metrics.watchEventObserver(route),
       onInitialEventsSent:

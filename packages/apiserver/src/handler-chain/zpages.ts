@@ -1,3 +1,4 @@
+import type { FeatureGates } from '@oarlock/api/component-helpers/feature-gates';
 import { formatTime } from '@oarlock/api/values/time';
 import type { Clock } from '@oarlock/primitives/clock';
 import { encodeValue } from '../endpoints/negotiation/encoding.ts';
@@ -10,9 +11,19 @@ export interface ComponentFacts {
   readonly startedAt: number;
   /** The version with a leading `v`. */
   readonly version: string;
+  /** The emulated version, such as `1.35`; by default the minor version of `version`. */
+  readonly emulationVersion?: string;
   /** The options of the component by the names of upstream's flags. They contain no secrets. */
   readonly flags: Readonly<Record<string, string>>;
+  /** The served pages; all by default. */
+  readonly paths?: readonly string[];
 }
+
+/** Returns the pages that the feature gates enable. */
+export const zPagePaths = (features: FeatureGates): readonly string[] => [
+  ...(features.enabled('ComponentFlagz') ? ['/flagz'] : []),
+  ...(features.enabled('ComponentStatusz') ? ['/statusz'] : []),
+];
 
 export interface ZPage {
   readonly contentType: string;
@@ -28,11 +39,12 @@ const warning =
 export class ZPages {
   readonly #facts: ComponentFacts;
   readonly #clock: Clock;
-  readonly paths: readonly string[] = ['/flagz', '/statusz'];
+  readonly paths: readonly string[];
 
   constructor(facts: ComponentFacts, clock: Clock) {
     this.#facts = facts;
     this.#clock = clock;
+    this.paths = facts.paths ?? ['/flagz', '/statusz'];
   }
 
   has(path: string): boolean {
@@ -61,13 +73,13 @@ export class ZPages {
   }
 
   #status(served: readonly string[]) {
-    const { startedAt, version } = this.#facts;
+    const { startedAt, version, emulationVersion = version.slice(1).split('.', 2).join('.') } = this.#facts;
     return {
       startTime: formatTime(startedAt),
       uptimeSeconds: Math.floor((this.#clock.now() - startedAt) / 1000),
       goVersion: process.version,
       binaryVersion: version.slice(1),
-      emulationVersion: version.slice(1).split('.', 2).join('.'),
+      emulationVersion,
       paths: [...new Set(served.map((path) => `/${path.split('/', 2)[1] ?? ''}`))].filter((path) => path !== '/').sort(),
     };
   }

@@ -64,6 +64,8 @@ export interface ResponseContext {
   readonly resource: Resource;
   readonly query: Query;
   readonly clock: Clock;
+  /** Whether large lists are compressed for clients that accept gzip (feature gate APIResponseCompression). */
+  readonly compresses: boolean;
   readonly warnings: readonly string[];
   /** Called once per watch. Returns a function that is called with the number of events sent. */
   newEventObserver(): (events: number) => void;
@@ -137,12 +139,14 @@ function sendItem(
 
 async function sendList(
   { items, metadata, resource }: Extract<PipelineResponse, { kind: 'list' }>,
-  { exchange, accepted }: ResponseContext,
+  { exchange, accepted, compresses }: ResponseContext,
   options: ResponseEncodingOptions,
 ): Promise<void> {
   const encoding = encodingFor(accepted, 'list', resource, options);
   exchange.setHeader('Content-Type', encoding.contentType);
-  const body = new BodyWriter(exchange, 200, { gzip: acceptsGzip(exchange.headers['accept-encoding'] as string | undefined) });
+  const body = new BodyWriter(exchange, 200, {
+    gzip: compresses && acceptsGzip(exchange.headers['accept-encoding'] as string | undefined),
+  });
   let length = 0;
   if (encoding.itemLength !== undefined) {
     for (const item of items) {

@@ -1,3 +1,4 @@
+import { FeatureGates } from '@oarlock/api/component-helpers/feature-gates';
 import { failure } from '@oarlock/api/status';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import { AdmissionChain } from '../admission/admission-chain.ts';
@@ -18,6 +19,7 @@ import type { WatchCacheEvent } from '../watch-cache/watch-cache-event.ts';
 import { WatchCache } from '../watch-cache/watch-cache.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { equivalentResources } from './equivalent-resources.ts';
+import { kindsOfVersion } from './introduced-versions.ts';
 import type { PipelineOptions } from './pipeline-options.ts';
 import { rbacEscalationCheck } from './rbac-escalation.ts';
 import { resourceClaimAuthorization } from './resource-claim-authorization.ts';
@@ -43,9 +45,12 @@ export function newPipelineComponents(
 ): PipelineComponents {
   const { storage, clock, log, clusterFacts: facts, compactionIntervalMs: intervalMs = defaultCompactionIntervalMs } = options;
   const allocator = new ServiceAllocator(facts, options.random ?? systemRandom);
+  const features = new FeatureGates(facts);
+  const [isEnabled, isOfVersion] = [enabledKinds(options.runtimeConfig ?? {}), kindsOfVersion(features.version)];
   const catalog = new ResourceCatalog(allocator, {
+    features,
     allowLoopback: [...facts.serviceCIDRs, ...facts.podCIDRs].some((cidr) => cidr.startsWith('127.')),
-    isEnabled: enabledKinds(options.runtimeConfig ?? {}),
+    isEnabled: (kind) => isEnabled(kind) && isOfVersion(kind),
   });
   const cache = newWatchCache(options, { catalog, allocator, definitionListeners: () => [custom, definitionController] });
   const excluded = new ExcludedAddresses(options.neverProxied ?? []);

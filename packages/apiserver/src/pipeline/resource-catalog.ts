@@ -1,3 +1,4 @@
+import type { FeatureGates } from '@oarlock/api/component-helpers/feature-gates';
 import { kinds, type Kind } from '@oarlock/api/kinds';
 import { groupResource } from '@oarlock/api/resource';
 import type { CustomResources } from '../custom-resources/custom-resources.ts';
@@ -40,6 +41,7 @@ const keyOf = ({ group, version, resource }: Pick<Kind, 'group' | 'version' | 'r
 export interface ResourceCatalogOptions {
   /** True if Services and endpoints may have loopback addresses, because the pods of the cluster have loopback addresses. */
   readonly allowLoopback: boolean;
+  readonly features: FeatureGates;
   isEnabled(kind: Kind): boolean;
 }
 
@@ -55,10 +57,12 @@ export class ResourceCatalog {
   readonly #strategies: ReadonlyMap<string, Strategy>;
   readonly #servedKinds = new Map<string, ServedKind>();
   readonly #allowLoopback: boolean;
+  readonly #features: FeatureGates;
   #versions: { readonly of: readonly Kind[]; readonly by: Map<string, readonly ServedKind[]> } = { of: [], by: new Map() };
 
-  constructor(allocator: ServiceAllocator, { allowLoopback, isEnabled }: ResourceCatalogOptions) {
+  constructor(allocator: ServiceAllocator, { allowLoopback, features, isEnabled }: ResourceCatalogOptions) {
     this.#allowLoopback = allowLoopback;
+    this.#features = features;
     this.#strategies = allStrategies(allocator);
     this.#builtinKinds = kinds
       .filter((kind) => isEnabled(kind) && (isStored(kind) || isVirtual(kind)))
@@ -123,7 +127,8 @@ export class ResourceCatalog {
   }
 
   #newServedKind(kind: Kind, store: StoredKind, conversion: VersionConversion | undefined): ServedKind {
-    return newServedKind({ kind, store, strategy: this.#strategy(kind), conversion, allowLoopback: this.#allowLoopback });
+    const [allowLoopback, features] = [this.#allowLoopback, this.#features];
+    return newServedKind({ kind, store, strategy: this.#strategy(kind), conversion, allowLoopback, features });
   }
 
   #strategy(kind: Kind): Strategy {

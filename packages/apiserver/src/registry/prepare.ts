@@ -3,6 +3,7 @@ import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject, ObjectMeta } from '@oarlock/api/object';
 import { groupResource } from '@oarlock/api/resource';
 import { formatTime } from '@oarlock/api/values/time';
+import { withoutDisabledFields } from './disabled-fields.ts';
 import { defaultStatusStrategy, statusOnly, statusOnlyResources } from './status-only.ts';
 import type { ServedKind } from './served-kind.ts';
 import { fieldOf, withMetadata, withFields, type StrategyContext, type SubresourceStrategy } from './strategy.ts';
@@ -37,6 +38,7 @@ export function prepareForCreate(kind: ServedKind, { object, uid, context }: Cre
   if (strategy.generation !== undefined && strategy.generation !== false) metadata['generation'] = 1;
   let fresh: KubeObject = copyFields(object, { metadata: metadata as ObjectMeta });
   if (hasStatus(kind) && strategy.keepsStatusOnCreate !== true) fresh = withFields(fresh, { status: {} });
+  fresh = withoutDisabledFields(kind, fresh);
   return strategy.prepareForCreate?.(fresh, context) ?? fresh;
 }
 
@@ -53,7 +55,8 @@ export interface UpdatePreparation {
  */
 export function prepareForUpdate(kind: ServedKind, { object, old, context }: UpdatePreparation): KubeObject {
   const { strategy } = kind;
-  const next = hasStatus(kind) ? withFields(object, { status: fieldOf(old, 'status') }) : object;
+  const kept = withoutDisabledFields(kind, object, old);
+  const next = hasStatus(kind) ? withFields(kept, { status: fieldOf(old, 'status') }) : kept;
   return restoreServerFields(kind, { object: strategy.prepareForUpdate?.(next, old, context) ?? next, old });
 }
 

@@ -1,4 +1,5 @@
 import type { GroupVersionKind, Kind } from '@oarlock/api/kinds';
+import type { FeatureGates } from '@oarlock/api/component-helpers/feature-gates';
 import type { FieldError } from '@oarlock/api/field/field-error';
 import type { FieldType } from '@oarlock/api/managed-fields/field-type';
 import type { KubeObject } from '@oarlock/api/object';
@@ -86,6 +87,8 @@ export interface ServedKind {
   readonly strategy: Strategy;
   /** True if Services and endpoints may have loopback addresses, because the pods of the cluster have loopback addresses. */
   readonly allowLoopback: boolean;
+  /** The feature gates of the cluster. Absent for custom resources, to which no gate applies. */
+  readonly features?: FeatureGates;
   /** The fields that field selectors may name. The functions read stored objects. */
   readonly fields: FieldReaders;
   readonly storedKind: StoredKind;
@@ -167,10 +170,11 @@ export interface ServedKindOptions {
   /** The conversion of the version; undefined for the storage version. */
   readonly conversion: VersionConversion | undefined;
   readonly allowLoopback: boolean;
+  readonly features: FeatureGates;
 }
 
 /** Returns the served kind of one version of a built-in resource. */
-export function newServedKind({ kind, store, strategy, conversion, allowLoopback }: ServedKindOptions): ServedKind {
+export function newServedKind({ kind, store, strategy, conversion, allowLoopback, features }: ServedKindOptions): ServedKind {
   const { group, version, namespaced } = kind;
   const gvk = { group, version, kind: kind.kind };
   return {
@@ -183,6 +187,7 @@ export function newServedKind({ kind, store, strategy, conversion, allowLoopback
     schema: schemaOf(gvk),
     strategy,
     allowLoopback,
+    features,
     storedKind: store,
     cache: store.cache,
     conversion,

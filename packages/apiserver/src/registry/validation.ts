@@ -6,12 +6,15 @@ import type { ServedKind } from './served-kind.ts';
 
 /** Validates a new object in the served version, and returns the errors. `sent` is the request body. */
 export function validateForCreate(
-  { gvk, allowLoopback, customResource: custom }: ServedKind,
+  { gvk, allowLoopback, features, customResource: custom }: ServedKind,
   object: KubeObject,
   sent?: unknown,
 ): readonly FieldError[] {
   if (custom !== undefined) return custom.validate({ object, old: undefined, subresource: '', sent });
-  return [...validateObject(gvk, object, undefined, { allowLoopback }), ...deviceSelectorErrors(gvk, object)];
+  return [
+    ...validateObject(gvk, object, undefined, { allowLoopback, ...(features && { features }) }),
+    ...deviceSelectorErrors(gvk, object),
+  ];
 }
 
 /** The new and the old object, and the subresource that is written. */
@@ -26,10 +29,11 @@ export interface UpdateValidation {
 
 /** Validates an object that replaces `old`, and returns the errors. `subresource` is '' for the object itself. */
 export function validateForUpdate(
-  { gvk, allowLoopback, customResource: custom }: ServedKind,
+  { gvk, allowLoopback, features, customResource: custom }: ServedKind,
   { object, old, subresource, sent, now }: UpdateValidation,
 ): readonly FieldError[] {
   if (custom !== undefined) return custom.validate({ object, old, subresource, sent });
-  if (subresource !== '') return validateObject(gvk, object, old, { allowLoopback, subresource, now });
-  return [...validateObject(gvk, object, old, { allowLoopback, now }), ...deviceSelectorErrors(gvk, object, old)];
+  const options = { allowLoopback, now, ...(features && { features }) };
+  if (subresource !== '') return validateObject(gvk, object, old, { ...options, subresource });
+  return [...validateObject(gvk, object, old, options), ...deviceSelectorErrors(gvk, object, old)];
 }

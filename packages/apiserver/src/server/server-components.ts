@@ -1,4 +1,5 @@
 import { pluginNameOf, type PluginContext } from '@oarlock/kernel/plugin';
+import { FeatureGates } from '@oarlock/api/component-helpers/feature-gates';
 import type { Kind } from '@oarlock/api/kinds';
 import type { CertificateRequest } from '@oarlock/spi/cluster';
 import type { StorageDriver } from '@oarlock/spi/storage';
@@ -17,7 +18,7 @@ import { HttpHandler } from '../handler-chain/http-handler.ts';
 import { InFlightCounter } from '../handler-chain/in-flight-counter.ts';
 import { withPathAccess } from '../handler-chain/path-access.ts';
 import { PathEndpoints } from '../handler-chain/path-endpoints.ts';
-import { ZPages } from '../handler-chain/zpages.ts';
+import { zPagePaths, ZPages } from '../handler-chain/zpages.ts';
 import { PostStartHooks } from '../handler-chain/post-start-hooks.ts';
 import { RequestMetrics } from '../http/request-metrics.ts';
 import { healthCheckObserver } from '../handler-chain/health-check-metrics.ts';
@@ -36,7 +37,6 @@ import { canEncryptByDefault } from '../storage/encryption/encryption-config.ts'
 import { EncryptedStorage } from '../storage/encryption/encrypted-storage.ts';
 import { withMetrics } from '../storage/metered-storage.ts';
 import { registerWatchCacheMetrics } from '../watch-cache/watch-cache-metrics.ts';
-import { registerFeatureMetrics } from './feature-metrics.ts';
 import { flagsOf } from './flags.ts';
 import { controlPlaneComponents } from './health-checks.ts';
 import type { ApiServerDependencies } from './server-options.ts';
@@ -84,7 +84,8 @@ export function newServerComponents(dependencies: ApiServerDependencies, context
   const addresses = new ProxyAddresses({ listeners: () => state.listeners(), excluded });
   const proxy = new ReverseProxy(signal, addresses);
   const frontProxy = new ProxyClientCertificate({ issue: () => frontProxyKeys(keys).clientCertificate(), clock });
-  const aggregator = new Aggregator({ pipeline, proxy, frontProxy, clock, log });
+  const sendsUid = new FeatureGates(cluster).enabled('RemoteRequestHeaderUID');
+  const aggregator = new Aggregator({ pipeline, proxy, frontProxy, clock, log, sendsUid });
   const auditor = audit.length === 0 ? undefined : new Auditor(audit, clock, log);
   const fairness = newPriorityAndFairness(builder);
   const paths = newPathEndpoints(builder, { pipeline, aggregator, fairness });
@@ -150,10 +151,16 @@ function newPathEndpoints(
 ): PathEndpoints {
   const { cluster, config, paths, process, workers } = dependencies;
   const { clock, log, metrics } = context;
+  const features = new FeatureGates(cluster);
   const served = (): readonly Kind[] => pipeline.servedKinds();
   const remote = () => aggregator.groups;
   return new PathEndpoints({
-    discovery: new DiscoveryEndpoints(served, () => state.endpoint(), remote),
+    discovery: new DiscoveryEndpoints({
+      served,
+      serverAddress: () => state.endpoint(),
+      remote,
+      storageVersionHash: features.enabled('StorageVersionHash'),
+    }),
     openApi: new OpenApiEndpoints({ served, version: cluster.version, remote, others: () => aggregator.documents() }),
     health: new HealthEndpoints({
       checks: () => state.healthChecks(),
@@ -165,10 +172,21 @@ function newPathEndpoints(
     }),
     handlers: paths,
     version: cluster.version,
+    emulationVersion: features.version,
     registries: () => [metrics, ...(process?.registries() ?? [])],
     ...(workers && { otherMetrics: () => workers.otherMetrics() }),
     pages: flowControlDumps(fairness, clock),
-    zPages: new ZPages({ component: 'kube-apiserver', startedAt: clock.now(), version: cluster.version, flags: flagsOf(config) }, clock),
+    zPages: new ZPages(
+      {
+        component: 'kube-apiserver',
+        startedAt: clock.now(),
+        version: cluster.version,
+        emulationVersion: features.version,
+        flags: flagsOf(config, cluster),
+        paths: zPagePaths(features),
+      },
+      clock,
+    ),
   });
 }
 
@@ -201,13 +219,13 @@ function newHttpHandler({ dependencies, context, access }: Builder, components: 
     proxyEndpoints: new ProxyEndpoints(proxy, clientCertificate),
     requestTimeoutMs: config.requestTimeoutSeconds * 1000,
     access,
+    compresses: new FeatureGates(cluster).enabled('APIResponseCompression'),
     metrics: new RequestMetrics(metrics, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, cluster.version),
   });
 }
 
 function registerServerMetrics({ metrics }: PluginContext, pipeline: Pipeline): void {
   registerWatchCacheMetrics(metrics, pipeline);
-  registerFeatureMetrics(metrics);
   registerObjectCountMetrics(
     metrics,
     () => pipeline.servedKinds(),

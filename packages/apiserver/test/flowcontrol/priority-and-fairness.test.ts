@@ -110,7 +110,7 @@ describe('API priority and fairness: classification of requests', () => {
     ['kube-scheduler', requestOf('system:kube-scheduler', [])],
     ['kube-controller-manager', requestOf('system:kube-controller-manager', [])],
     [
-      'workload-leader-election',
+      'kube-system-service-accounts',
       requestOf(
         'system:serviceaccount:kube-system:x',
         ['system:serviceaccounts'],
@@ -119,7 +119,7 @@ describe('API priority and fairness: classification of requests', () => {
       ),
     ],
     [
-      'endpoint-controller',
+      'kube-system-service-accounts',
       requestOf('system:serviceaccount:kube-system:endpoint-controller', [], '/api/v1/namespaces/a/endpoints/e', 'PUT'),
     ],
     ['kube-system-service-accounts', requestOf('system:serviceaccount:kube-system:x', ['system:serviceaccounts'])],
@@ -296,7 +296,7 @@ describe('the configuration', () => {
     expect((await server.list(levels)).names).toEqual(
       ['catch-all', 'exempt', ...suggestedPriorityLevels.map(({ metadata }) => metadata?.name ?? '')].sort(),
     );
-    expect((await server.list(schemas)).names).toHaveLength(13);
+    expect((await server.list(schemas)).names).toHaveLength(11);
     const found = await until(schemas, 'global-default', dangling('False'));
     expect(found?.status?.conditions?.[0]).toMatchObject({
       reason: 'Found',
@@ -324,6 +324,21 @@ describe('the configuration', () => {
     const next = fairness.acquire(requestOf('me', [], '/version')) as ExecutionSeat;
     expect(next.flowSchemaUid).toBe(mine?.metadata?.uid);
     next.release();
+  });
+
+  it('deletes objects of an earlier version that administrators have not taken over', async () => {
+    const autoUpdate = 'apf.kubernetes.io/autoupdate-spec';
+    const named = (name: string, value: string): FlowSchema => ({
+      ...own('workload-low'),
+      metadata: { name, annotations: { [autoUpdate]: value } },
+    });
+    await server.create(schemas, named('workload-leader-election', 'true'));
+    await server.create(schemas, named('endpoint-controller', 'false'));
+    await configuration.stop();
+    configuration = new FlowControlConfigurationController({ pipeline: server.pipeline, fairness, clock: server.clock, log: silentLogger });
+    await configuration.start();
+    await until(schemas, 'workload-leader-election', (object) => object === undefined);
+    expect((await server.list(schemas)).names).toContain('endpoint-controller');
   });
 
   it('restores mandatory objects', async () => {

@@ -9,7 +9,6 @@ import { testKeys } from '../support/keys.ts';
 import { AdmissionChain } from '../../src/admission/admission-chain.ts';
 import { AdmissionMetrics, pluginMetricName } from '../../src/admission/admission-metrics.ts';
 import { RequestContext } from '../../src/endpoints/request/request-context.ts';
-import { registerFeatureMetrics } from '../../src/server/feature-metrics.ts';
 import { PrecomputedSummary } from '../../src/metrics/summary.ts';
 
 const call = () =>
@@ -105,12 +104,6 @@ it('the remaining lifetimes of client certificates are counted', async () => {
   expect(text).toContain('apiserver_client_certificate_expiration_seconds_bucket{le="0"} 1\n');
   expect(text).toContain('apiserver_client_certificate_expiration_seconds_bucket{le="345600"} 3\n');
   expect(text).toContain('apiserver_client_certificate_expiration_seconds_count 3\n');
-});
-
-it('features are reported with their stage', async () => {
-  const registry = new Registry();
-  registerFeatureMetrics(registry);
-  expect(await registry.metrics()).toContain('kubernetes_feature_enabled{name="WatchList",stage="BETA"} 1\n');
 });
 
 it('a summary keeps the last values, and the sum and count of all', async () => {

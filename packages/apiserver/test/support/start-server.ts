@@ -51,6 +51,7 @@ export interface ServerSettings {
   readonly inFlight?: InFlightCounter;
   readonly local?: LocalNodes;
   readonly maxStreamsPerConnection?: number;
+  readonly compresses?: boolean;
   readonly limits?: Partial<ConnectionLimits>;
   readonly bodies?: RequestBodyMemory;
   readonly log?: Logger;
@@ -94,7 +95,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
   const checks = settings.checks ?? [ping];
   const served = () => pipeline.servedKinds();
   const paths = new PathEndpoints({
-    discovery: new DiscoveryEndpoints(served, () => '10.0.0.1:6443'),
+    discovery: new DiscoveryEndpoints({ served, serverAddress: () => '10.0.0.1:6443' }),
     openApi: new OpenApiEndpoints({ served, version: 'v1.36.0' }),
     health: new HealthEndpoints({ checks: () => checks, clock, onFailure: () => undefined }),
     handlers: settings.handlers ?? [],
@@ -123,6 +124,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
     proxyEndpoints: new ProxyEndpoints(new ReverseProxy(abort.signal, addresses), clientCertificate),
     metrics: new RequestMetrics(registry, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, 'v1.36.0'),
     requestTimeoutMs,
+    ...(settings.compresses !== undefined && { compresses: settings.compresses }),
   });
   const server = new HttpServer({
     pair: await keys.issue({ commonName: 'kube-apiserver', dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'], usages: ['server'] }),

@@ -1,3 +1,4 @@
+import { parseFeatureGates } from '@oarlock/api/component-helpers/feature-gates';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { checkDataDir } from './check-data-dir.ts';
 import { CommandError, exitCodes } from './command-error.ts';
@@ -41,6 +42,15 @@ function applyName(command: Command): void {
 async function checkOwnDataDir(command: Command): Promise<void> {
   const { dataDir: directory, kubeconfig: config } = command.opts<{ readonly dataDir?: string; readonly kubeconfig?: string }>();
   if (directory !== undefined && config === undefined && command.name() !== 'doctor') await checkDataDir(directory);
+}
+
+/** Parses the option `--feature-gates`. */
+export function featureGates(text: string): Readonly<Record<string, boolean>> {
+  try {
+    return parseFeatureGates(text);
+  } catch (error) {
+    throw new InvalidArgumentError((error as Error).message);
+  }
 }
 
 export const file = () => new Option('-f, --file <file|composition>', 'cluster.yaml of the cluster, or the name of a ready composition');

@@ -1,8 +1,12 @@
 import { isObject } from '@oarlock/api/json/json';
+import { isStatus } from '@oarlock/api/status';
 import { httpClient, type HttpClient, type HttpClientOptions } from '@oarlock/client/http/client';
+import { isUnavailable, type RetryOptions } from '@oarlock/client/http/retry-unavailable';
 import type { ServerList } from '@oarlock/client/http/server-list';
 import type { CaResponse } from '@oarlock/cluster/paths/join-path';
 import { caHash, certificatesOf } from '@oarlock/cluster/pki/ca-hash';
+import { errorText } from '@oarlock/primitives/error-text';
+import { printable } from '@oarlock/primitives/printable-text';
 import { z } from 'zod';
 import { failedChecks, readinessOf } from './failed-checks.ts';
 import { CommandError, exitCodes } from './command-error.ts';
@@ -68,6 +72,19 @@ export function parseAnswer<T>(schema: z.ZodType<T>, answer: unknown, server: st
   throw new CommandError(`${server} does not answer as a server of Oarlock: ${z.prettifyError(parsed.error)}`);
 }
 
+/** A server answers and cannot read its storage, as while a member of etcd starts again. */
+class ServerNotReady extends CommandError {}
+
+/**
+ * Returns how the requests of a join are repeated while a server that has answered before is unavailable. That includes a 401 with credentials that the
+ * server has accepted: it cannot read its storage. Prints one notice.
+ */
+export const joinRetry = (server: string, options: RetryOptions = {}): RetryOptions => ({
+  isRetried: (error) => error instanceof ServerNotReady || isUnavailable(error) || isStatus(error, 'Unauthorized'),
+  onWait: (error) => console.error(`waiting for ${server}: ${printable(errorText(error))}`),
+  ...options,
+});
+
 /**
  * Returns the error for a token that a server has rejected. A server that cannot read its storage rejects every token, as Kubernetes does: then the error
  * names the failed checks of the server. `command` creates a token.
@@ -79,11 +96,11 @@ export async function rejectedToken(
   // a server that does not answer here either has answered before: the token remains the likely reason
   const readiness = await withClient({ server, ca }, readinessOf).catch(() => '');
   const failed = failedChecks(readiness);
-  return new CommandError(
-    failed.length > 0
-      ? `${server} cannot verify the token, because it is not ready: ${failed.join(', ')} failed. Join again when it is ready`
-      : `${server} rejects the token: it is unknown or has expired; \`${command}\` prints a new one`,
-  );
+  return failed.length > 0
+    ? new ServerNotReady(
+        `${server} cannot verify the token, because it is not ready: ${failed.join(', ')} failed. Join again when it is ready`,
+      )
+    : new CommandError(`${server} rejects the token: it is unknown or has expired; \`${command}\` prints a new one`);
 }
 
 /** @throws CommandError if the clocks of this machine and of the server differ by more than a minute, with which certificates and leases fail */

@@ -8,6 +8,7 @@ import { caHash } from '@oarlock/cluster/pki/ca-hash';
 import { selfSigned } from '@oarlock/cluster/pki/certificate-writer';
 import { issuePair, newKey } from '@oarlock/cluster/pki/key-pair';
 import { kubeconfig } from '@oarlock/cluster/pki/kubeconfig';
+import { retryTimes } from '@oarlock/client/http/retry-unavailable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { join } from '../../src/node-join.ts';
 
@@ -15,6 +16,12 @@ const token = 'abcdef.0123456789abcdef';
 const ca = selfSigned('cluster', newKey());
 const serving = issuePair(ca, { commonName: 'server', usages: ['server'], ipAddresses: ['127.0.0.1'] });
 const nodeKey = issuePair(ca, { commonName: 'system:node:n1', organizations: ['system:nodes'], usages: ['client', 'server'] });
+
+/** A clock on which the first pause lasts as long as a join waits. */
+function sleepingClock() {
+  let now = 0;
+  return { monotonic: () => now, sleep: async () => void (now += retryTimes.longestMs) };
+}
 
 describe('a machine that has joined, when the API servers reject its certificate,', () => {
   let server: Server;
@@ -78,12 +85,19 @@ describe('a machine that has joined, when the API servers reject its certificate
     await expect(again).rejects.toThrow(`${url} rejects the token`);
   });
 
-  it('does not blame the token if the server cannot read its storage', async () => {
+  it('waits for a server that cannot read its storage, and does not blame the token', async () => {
     readiness = '[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n';
-    const again = join({ dataDir, detach: false, server: [url], token, caHash: caHash(ca.certificate) });
+    const again = join({ dataDir, detach: false, server: [url], token, caHash: caHash(ca.certificate) }, { clock: sleepingClock() });
     await expect(again).rejects.toThrow(
       `${url} cannot verify the token, because it is not ready: etcd failed. Join again when it is ready`,
     );
+  });
+
+  it('continues when the server can read its storage again', async () => {
+    readiness = '[-]etcd failed: reason withheld\n';
+    const clock = { ...sleepingClock(), sleep: async () => void (readiness = '[+]etcd ok\n') };
+    const again = join({ dataDir, detach: false, server: [url], token, caHash: caHash(ca.certificate) }, { clock });
+    await expect(again).rejects.toThrow(`${url} rejects the token`);
   });
 
   it('does not join another cluster with the data directory of the former one', async () => {

@@ -37,10 +37,20 @@ export class LeaseCandidacy {
     this.#log = (options.log ?? silentLogger).child({ candidate: options.name, lease: options.leaseName });
   }
 
-  /** Creates the candidate of a program with version `v1.36.0+more`, which emulates the same version. */
-  static ofProgram(version: string, options: Omit<LeaseCandidacyOptions, 'binaryVersion' | 'emulationVersion'>): LeaseCandidacy {
+  /** Creates the candidate of a program with version `v1.36.0+more`, which emulates the version `emulates`, such as `1.35`, or the same version. */
+  static ofProgram(
+    version: string,
+    {
+      emulates,
+      ...options
+    }: Omit<LeaseCandidacyOptions, 'binaryVersion' | 'emulationVersion'> & { readonly emulates?: string | undefined },
+  ): LeaseCandidacy {
     const [major = '0', minor = '0', patch = '0'] = version.replace(/^v/, '').split(/[.+-]/);
-    return new LeaseCandidacy({ ...options, binaryVersion: `${major}.${minor}.${patch}`, emulationVersion: `${major}.${minor}.0` });
+    return new LeaseCandidacy({
+      ...options,
+      binaryVersion: `${major}.${minor}.${patch}`,
+      emulationVersion: `${emulates ?? `${major}.${minor}`}.0`,
+    });
   }
 
   /** Runs until the signal aborts. The LeaseCandidate stays and is garbage collected by the coordinator after half an hour. */

@@ -1,4 +1,5 @@
 import { isIPv4, isIPv6 } from 'node:net';
+import { emulatedVersions, featureFaults } from '@oarlock/api/component-helpers/feature-gates';
 import { formatCIDR, parseCIDR } from '@oarlock/api/net/cidr';
 import { encryptionSchema } from '@oarlock/apiserver/storage/encryption/encryption-config';
 import { z } from 'zod';
@@ -67,102 +68,115 @@ function checkRanges({ value, issues }: z.core.ParsePayload<Ranges>): void {
 }
 const port = z.number().int().min(0).max(65535);
 
+type Features = { featureGates?: Record<string, boolean>; emulationVersion?: string | undefined };
+/** Reports feature gates that do not exist, that are locked, or that Oarlock does not switch. */
+function checkFeatures({ value, issues }: z.core.ParsePayload<Features>): void {
+  for (const { gate, message } of featureFaults(value))
+    issues.push({ code: 'custom', path: ['featureGates', gate], message, input: value.featureGates?.[gate] });
+}
+
 export const roleNames = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'proxy'] as const;
 export type RoleName = (typeof roleNames)[number];
 
-const spec = z.strictObject({
-  /** Roles of this process; `--roles` overrides them. */
-  roles: z
-    .array(z.enum(roleNames))
-    .min(1)
-    .default([...roleNames]),
-  networking: z
-    .strictObject({
-      podCIDRs: z.array(cidr).min(1).max(2).optional(),
-      serviceCIDRs: z.array(cidr).min(1).max(2).optional(),
-      domain: z
-        .string()
-        .regex(/^[a-z0-9.-]{1,253}$/, 'a DNS domain in lower case')
-        .default('cluster.local'),
-      nodePorts: z.string().refine(isPortRange, 'a range of ports such as 30000-32767').default('30000-32767'),
-    })
-    .check(checkRanges)
-    .prefault({}),
-  /** Address that the API server listens on, and further names and addresses for its certificate. */
-  server: z
-    .strictObject({
-      address: z.string().default('127.0.0.1'),
-      /** If absent, 6443 or, if another program of this host uses it, a free port. */
-      port: port.optional(),
-      advertiseAddress: z.string().optional(),
-      names: z.array(z.string()).default([]),
-    })
-    .prefault({}),
-  /** A port of 127.0.0.1 from which a process without an API server forwards connections to the API servers. */
-  apiServerBalancer: z.strictObject({ port: port.default(6444) }).optional(),
-  /**
-   * Whether the node of an ordinary user gets a user, a mount and a network namespace, in which plugins run that need root.
-   */
-  rootless: z.boolean().default(false),
-  storage: placement.default({ use: 'storage-embedded', config: {} }),
-  /**
-   * Resources that are encrypted at rest, and the keys. Paths are relative to the cluster file. If absent, Secrets are encrypted in a new data
-   * directory.
-   */
-  encryption: encryptionSchema.optional(),
-  /** Service account tokens that the API server issues. */
-  serviceAccountTokens: z
-    .strictObject({
-      /** The algorithm of the signing key. A key of another type is replaced at the start. If absent, the key is kept; a new key is for ES256. */
-      algorithm: z.enum(['ES256', 'RS256']).optional(),
-      /** The claim `iss`, and the base URL of the discovery document (--service-account-issuer). */
-      issuer: z.url({ protocol: /^https$/, error: 'an HTTPS URL' }).optional(),
-    })
-    .prefault({}),
-  /** The lifetime of certificates that the cluster issues, as a Go duration, as in kubeadm's configuration. They are renewed in time. */
-  certificateValidityPeriod: z.string().refine(isValidityPeriod, 'a duration from 10m0s to 87600h0m0s, such as 8760h0m0s').optional(),
-  authn: z.array(placement).optional(),
-  authz: z.array(placement).optional(),
-  admission: z.array(placement).optional(),
-  audit: z.array(placement).optional(),
-  /** File with the audit.k8s.io/v1 Policy for the sinks in `audit`, relative to the cluster file. */
-  auditPolicy: z.string().min(1).optional(),
-  /** Files with an AuthenticationConfiguration and an AuthorizationConfiguration of `apiserver.config.k8s.io/v1`, relative to the cluster file. */
-  authenticationConfig: z.string().min(1).optional(),
-  authorizationConfig: z.string().min(1).optional(),
-  scheduling: z.array(placement).default([]),
-  controllers: z.array(placement).default([]),
-  runtimes: z.array(placement).default([]),
-  network: placement.optional(),
-  volumes: z.array(placement).default([]),
-  policy: placement.optional(),
-  proxy: placement.optional(),
-  dns: placement.optional(),
-  cloud: placement.optional(),
-  /** Handlers of non-resource paths of the API server, such as the web console. */
-  paths: z.array(placement).default([]),
-  /** Settings of the roles; each role's own schema checks them. */
-  settings: z
-    .strictObject({
-      apiserver: z.record(z.string(), z.unknown()).default({}),
-      controllers: z.record(z.string(), z.unknown()).default({}),
-      scheduler: z.record(z.string(), z.unknown()).default({}),
-      kubelet: z.record(z.string(), z.unknown()).default({}),
-      proxy: z.record(z.string(), z.unknown()).default({}),
-    })
-    .prefault({}),
-  /** Tracing of requests and reconciliations. The latest spans are kept in memory for `oarlock trace`. */
-  tracing: z
-    .strictObject({
-      enabled: z.boolean().default(true),
-      /** Number of spans kept in memory. */
-      keep: z.number().int().min(100).max(1_000_000).default(20_000),
-      /** URL of an OTLP/HTTP collector such as http://localhost:4318. */
-      otlp: z.url().optional(),
-    })
-    .prefault({}),
-  log: z.strictObject({ level: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info') }).prefault({}),
-});
+const spec = z
+  .strictObject({
+    /** Roles of this process; `--roles` overrides them. */
+    roles: z
+      .array(z.enum(roleNames))
+      .min(1)
+      .default([...roleNames]),
+    networking: z
+      .strictObject({
+        podCIDRs: z.array(cidr).min(1).max(2).optional(),
+        serviceCIDRs: z.array(cidr).min(1).max(2).optional(),
+        domain: z
+          .string()
+          .regex(/^[a-z0-9.-]{1,253}$/, 'a DNS domain in lower case')
+          .default('cluster.local'),
+        nodePorts: z.string().refine(isPortRange, 'a range of ports such as 30000-32767').default('30000-32767'),
+      })
+      .check(checkRanges)
+      .prefault({}),
+    /** Feature gates of Kubernetes by name (--feature-gates). All servers and nodes of the cluster have the same values. */
+    featureGates: z.record(z.string(), z.boolean()).default({}),
+    /** The version of Kubernetes whose defaults and API the cluster has (--emulated-version). If absent, that of Oarlock. */
+    emulationVersion: z.enum(emulatedVersions).optional(),
+    /** Address that the API server listens on, and further names and addresses for its certificate. */
+    server: z
+      .strictObject({
+        address: z.string().default('127.0.0.1'),
+        /** If absent, 6443 or, if another program of this host uses it, a free port. */
+        port: port.optional(),
+        advertiseAddress: z.string().optional(),
+        names: z.array(z.string()).default([]),
+      })
+      .prefault({}),
+    /** A port of 127.0.0.1 from which a process without an API server forwards connections to the API servers. */
+    apiServerBalancer: z.strictObject({ port: port.default(6444) }).optional(),
+    /**
+     * Whether the node of an ordinary user gets a user, a mount and a network namespace, in which plugins run that need root.
+     */
+    rootless: z.boolean().default(false),
+    storage: placement.default({ use: 'storage-embedded', config: {} }),
+    /**
+     * Resources that are encrypted at rest, and the keys. Paths are relative to the cluster file. If absent, Secrets are encrypted in a new data
+     * directory.
+     */
+    encryption: encryptionSchema.optional(),
+    /** Service account tokens that the API server issues. */
+    serviceAccountTokens: z
+      .strictObject({
+        /** The algorithm of the signing key. A key of another type is replaced at the start. If absent, the key is kept; a new key is for ES256. */
+        algorithm: z.enum(['ES256', 'RS256']).optional(),
+        /** The claim `iss`, and the base URL of the discovery document (--service-account-issuer). */
+        issuer: z.url({ protocol: /^https$/, error: 'an HTTPS URL' }).optional(),
+      })
+      .prefault({}),
+    /** The lifetime of certificates that the cluster issues, as a Go duration, as in kubeadm's configuration. They are renewed in time. */
+    certificateValidityPeriod: z.string().refine(isValidityPeriod, 'a duration from 10m0s to 87600h0m0s, such as 8760h0m0s').optional(),
+    authn: z.array(placement).optional(),
+    authz: z.array(placement).optional(),
+    admission: z.array(placement).optional(),
+    audit: z.array(placement).optional(),
+    /** File with the audit.k8s.io/v1 Policy for the sinks in `audit`, relative to the cluster file. */
+    auditPolicy: z.string().min(1).optional(),
+    /** Files with an AuthenticationConfiguration and an AuthorizationConfiguration of `apiserver.config.k8s.io/v1`, relative to the cluster file. */
+    authenticationConfig: z.string().min(1).optional(),
+    authorizationConfig: z.string().min(1).optional(),
+    scheduling: z.array(placement).default([]),
+    controllers: z.array(placement).default([]),
+    runtimes: z.array(placement).default([]),
+    network: placement.optional(),
+    volumes: z.array(placement).default([]),
+    policy: placement.optional(),
+    proxy: placement.optional(),
+    dns: placement.optional(),
+    cloud: placement.optional(),
+    /** Handlers of non-resource paths of the API server, such as the web console. */
+    paths: z.array(placement).default([]),
+    /** Settings of the roles; each role's own schema checks them. */
+    settings: z
+      .strictObject({
+        apiserver: z.record(z.string(), z.unknown()).default({}),
+        controllers: z.record(z.string(), z.unknown()).default({}),
+        scheduler: z.record(z.string(), z.unknown()).default({}),
+        kubelet: z.record(z.string(), z.unknown()).default({}),
+        proxy: z.record(z.string(), z.unknown()).default({}),
+      })
+      .prefault({}),
+    /** Tracing of requests and reconciliations. The latest spans are kept in memory for `oarlock trace`. */
+    tracing: z
+      .strictObject({
+        enabled: z.boolean().default(true),
+        /** Number of spans kept in memory. */
+        keep: z.number().int().min(100).max(1_000_000).default(20_000),
+        /** URL of an OTLP/HTTP collector such as http://localhost:4318. */
+        otlp: z.url().optional(),
+      })
+      .prefault({}),
+    log: z.strictObject({ level: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info') }).prefault({}),
+  })
+  .check(checkFeatures);
 
 export const clusterSchema = z.strictObject({
   apiVersion: z.literal('oarlock.dev/v1'),

@@ -1,3 +1,4 @@
+import { featureWarnings } from '@oarlock/api/component-helpers/feature-gates';
 import { WiringError } from '@oarlock/kernel/errors';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Client, Events, Informers } from '@oarlock/spi/client';
@@ -33,4 +34,8 @@ export function checkRunPlan(planned: Plan): void {
 }
 
 /** Returns warnings for the user about a plan without faults, one sentence each. */
-export const planWarnings = (planned: Plan): readonly string[] => [...leaderElectionWarnings(planned), ...missingPartWarnings(planned)];
+export const planWarnings = (planned: Plan): readonly string[] => [
+  ...leaderElectionWarnings(planned),
+  ...missingPartWarnings(planned),
+  ...featureWarnings(planned.facts),
+];

@@ -37,6 +37,8 @@ export function clusterFacts(
 ): ClusterFacts {
   const { server, rootless } = file.spec;
   const networking = { ...file.spec.networking, ...joined?.cluster };
+  const featureGates = joined?.cluster.featureGates ?? file.spec.featureGates;
+  const emulationVersion = joined?.cluster.emulationVersion ?? file.spec.emulationVersion;
   const declared = (network ?? plugins.find(({ plugin }) => slotName(plugin.provides.id) === 'network')?.plugin)?.declares ?? {};
   const declaredText = (key: string, fallback: string) => (typeof declared[key] === 'string' ? declared[key] : fallback);
   const serviceCIDRs = networking.serviceCIDRs ?? [loopback?.serviceCIDR ?? declaredText('serviceCIDR', '10.96.0.0/16')];
@@ -53,6 +55,8 @@ export function clusterFacts(
     dnsServiceIP: nthAddress(serviceCIDRs[0] ?? '10.96.0.0/16', 10),
     serverUrl: joined?.server ?? remote ?? `https://${host.includes(':') ? `[${host}]` : host}:${port ?? server.port ?? defaultPort}`,
     nodePortRange: { from, to },
+    ...(Object.keys(featureGates).length > 0 && { featureGates }),
+    ...(emulationVersion !== undefined && { emulationVersion }),
     ...(loopback && { loopback: { nodeAddress: loopback.nodeAddress, loadBalancerCIDR: loopback.loadBalancerCIDR } }),
   };
 }

@@ -19,6 +19,7 @@ import { pluginHealthMetrics } from '../hosting/plugin-health-metrics.ts';
 import { LocalNodeRegistry } from './local-node-registry.ts';
 import { placePlugins } from './create-plan.ts';
 import { describePlugins } from './describe-plugins.ts';
+import { featureMetrics } from './feature-metrics.ts';
 import type { Plan, PlanOptions } from './plan.ts';
 
 /** The external inputs of a composition, such as its environment: no code of the composition reads the environment itself. */
@@ -75,6 +76,7 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
   });
   const health = (): readonly PluginHealthView[] => host.plugins.flatMap((plugin) => (plugin.health ? [plugin.health.view()] : []));
   const healthMetrics = pluginHealthMetrics(health);
+  const gateMetrics = featureMetrics(planned.facts);
   host
     .provide(Cluster, planned.facts)
     .provide(Keys, access.keys)
@@ -87,6 +89,7 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
     .provide(Process, {
       registries: () => [
         healthMetrics,
+        gateMetrics,
         ...(options.certificateMetrics ? [options.certificateMetrics] : []),
         ...host.plugins.map(({ metrics }) => metrics),
       ],

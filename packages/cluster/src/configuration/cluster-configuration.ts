@@ -1,4 +1,5 @@
 import { createServer } from 'node:net';
+import { currentVersion, FeatureGates } from '@oarlock/api/component-helpers/feature-gates';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
 import { parse, stringify } from 'yaml';
 import { z } from 'zod';
@@ -22,6 +23,9 @@ const schema = z.object({
   serviceCIDRs: z.array(z.string()),
   nodePorts: z.string(),
   dnsServiceIP: z.string(),
+  /** Absent if the cluster has the defaults. */
+  featureGates: z.record(z.string(), z.boolean()).optional(),
+  emulationVersion: z.string().optional(),
   components,
 });
 /**
@@ -48,6 +52,8 @@ export function clusterConfigurationOf({ spec }: ClusterFile, facts: ClusterFact
     serviceCIDRs: [...facts.serviceCIDRs],
     nodePorts: `${facts.nodePortRange.from}-${facts.nodePortRange.to}`,
     dnsServiceIP: facts.dnsServiceIP,
+    ...(facts.featureGates && { featureGates: { ...facts.featureGates } }),
+    ...(facts.emulationVersion !== undefined && { emulationVersion: facts.emulationVersion }),
     components: {
       ...(network && { network: network.use }),
       ...(policy && { policy: policy.use }),
@@ -87,6 +93,7 @@ export async function joinConflicts(file: ClusterFile, cluster: ClusterConfigura
   const { spec } = file;
   return [
     ...networkingConflicts(spec.networking, cluster),
+    ...featureConflicts(spec, cluster),
     ...componentConflicts(spec, cluster.components),
     ...(await volumeConflicts(file, cluster.components.volumes)),
     ...(await bindConflicts(file, cluster)),
@@ -105,6 +112,19 @@ function networkingConflicts(networking: ClusterSpec['networking'], cluster: Clu
   return Object.entries(stated)
     .filter(([key, value]) => value !== undefined && text(value) !== text(cluster[key as keyof typeof stated]))
     .map(([key, value]) => differs(`spec.networking.${key}`, text(value), text(cluster[key as keyof typeof stated])));
+}
+
+/** A node has the feature gates of the cluster: its file may repeat them, or leave them out. */
+function featureConflicts({ featureGates, emulationVersion }: ClusterSpec, cluster: ClusterConfiguration): readonly string[] {
+  const gates = new FeatureGates(cluster).all();
+  const conflicts = Object.entries(featureGates).flatMap(([name, value]) => {
+    const enabled = gates.find((gate) => gate.name === name)?.enabled ?? false;
+    return enabled === value ? [] : [differs(`spec.featureGates.${name}`, String(value), String(enabled))];
+  });
+  const version = cluster.emulationVersion ?? currentVersion;
+  if (emulationVersion !== undefined && emulationVersion !== version)
+    conflicts.push(differs('spec.emulationVersion', emulationVersion, version));
+  return conflicts;
 }
 
 function componentConflicts(spec: ClusterSpec, cluster: ClusterConfiguration['components']): readonly string[] {
@@ -170,5 +190,13 @@ function canBind(host: string): Promise<boolean> {
 }
 
 const differs = (field: string, own: string, cluster: string) => `${field}: this node has ${own}, the cluster ${cluster}`;
-const text = (value: unknown): string =>
-  Array.isArray(value) ? (value.length === 0 ? 'none' : value.join(',')) : typeof value === 'string' ? value : 'none';
+function text(value: unknown): string {
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.join(',');
+  if (typeof value === 'object' && value !== null)
+    return text(
+      Object.entries(value)
+        .map(([key, each]) => `${key}=${each}`)
+        .sort(),
+    );
+  return typeof value === 'string' ? value : 'none';
+}

@@ -67,6 +67,8 @@ const ownConfiguration = (facts: ClusterFacts): JoinResponse['cluster'] => ({
   podCIDRs: [...facts.podCIDRs],
   serviceCIDRs: [...facts.serviceCIDRs],
   nodePorts: `${facts.nodePortRange.from}-${facts.nodePortRange.to}`,
+  ...(facts.featureGates && { featureGates: { ...facts.featureGates } }),
+  ...(facts.emulationVersion !== undefined && { emulationVersion: facts.emulationVersion }),
 });
 
 /**

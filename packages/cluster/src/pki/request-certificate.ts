@@ -1,6 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { certificateSigningRequests } from '@oarlock/api/resources';
 import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
+import { retryUnavailable, type RetryOptions } from '@oarlock/client/http/retry-unavailable';
 import type { Client } from '@oarlock/spi/client';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import { areCertificates } from './ca-hash.ts';
@@ -20,6 +21,8 @@ export interface RequestCertificateOptions {
   readonly signal: AbortSignal;
   /** Called with the name of the CertificateSigningRequest after it was created. */
   readonly onCreated?: (name: string) => void;
+  /** How requests are repeated while the API server is unavailable. Absent: they are not, because the caller tries again. */
+  readonly retry?: RetryOptions;
 }
 
 /**
@@ -33,23 +36,32 @@ export async function requestCertificate({
   subject,
   signal,
   onCreated: asked,
+  retry,
 }: RequestCertificateOptions): Promise<KeyPair> {
   const { signerName, usage } = purposes[purpose];
   const { key, csr } = await newCertificateRequest(subject);
-  const created = await client.create(
-    certificateSigningRequests,
-    {
-      apiVersion: 'certificates.k8s.io/v1',
-      kind: 'CertificateSigningRequest',
-      metadata: { generateName: `node-csr-${purpose}-` },
-      spec: { signerName, usages: ['digital signature', usage], request: Buffer.from(csr).toString('base64') },
-    },
-    { signal },
+  const repeat = <T>(call: () => Promise<T>) => (retry === undefined ? call() : retryUnavailable(call, { ...retry, signal }));
+  const created = await repeat(() =>
+    client.create(
+      certificateSigningRequests,
+      {
+        apiVersion: 'certificates.k8s.io/v1',
+        kind: 'CertificateSigningRequest',
+        metadata: { generateName: `node-csr-${purpose}-` },
+        spec: { signerName, usages: ['digital signature', usage], request: Buffer.from(csr).toString('base64') },
+      },
+      { signal },
+    ),
   );
   const name = created.metadata?.name ?? '';
   asked?.(name);
-  for (let known: CertificateSigningRequest = created; ; known = await client.get(certificateSigningRequests, { name }, { signal })) {
-    const certificate = issuedCertificate(known) ?? (await watchCertificate(client, known, signal));
+  let known: CertificateSigningRequest | undefined = created;
+  for (;;) {
+    const certificate = await repeat(async () => {
+      const current = known ?? (await client.get(certificateSigningRequests, { name }, { signal }));
+      known = undefined;
+      return issuedCertificate(current) ?? (await watchCertificate(client, current, signal));
+    });
     if (certificate !== undefined) return { key, certificate: requireOwn(certificate, key) };
     signal.throwIfAborted();
   }

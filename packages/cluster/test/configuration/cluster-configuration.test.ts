@@ -59,6 +59,9 @@ describe('cluster configuration', () => {
   });
 
   it('lists changed fields with both values', () => {
+    expect(configurationChanges(cluster, { ...cluster, featureGates: { EnvFiles: false } })).toEqual([
+      'featureGates from none to EnvFiles=false',
+    ]);
     expect(configurationChanges(cluster, cluster)).toEqual([]);
     expect(
       configurationChanges(cluster, { ...cluster, domain: 'b', components: { policy: 'policy-nftables', volumes: ['volume-csi'] } }),
@@ -81,6 +84,17 @@ describe('join of a node', () => {
   ] as const)('is rejected if networking.%s differs', async (key, own, theirs) => {
     expect(await conflicts({ networking: { [key]: own } })).toEqual([
       `spec.networking.${key}: this node has ${[own].flat().join(',')}, the cluster ${theirs}`,
+    ]);
+  });
+
+  it('takes the feature gates of the cluster, and is rejected if its file has others', async () => {
+    const features = { featureGates: { HostnameOverride: false }, emulationVersion: '1.35' };
+    expect(await conflicts({}, features)).toEqual([]);
+    expect(await conflicts({ featureGates: { HostnameOverride: false, EnvFiles: true }, emulationVersion: '1.35' }, features)).toEqual([]);
+    expect(await conflicts({ featureGates: { HostnameOverride: true, EnvFiles: false }, emulationVersion: '1.34' }, features)).toEqual([
+      'spec.featureGates.HostnameOverride: this node has true, the cluster false',
+      'spec.featureGates.EnvFiles: this node has false, the cluster true',
+      'spec.emulationVersion: this node has 1.34, the cluster 1.35',
     ]);
   });
 

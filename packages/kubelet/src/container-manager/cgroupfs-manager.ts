@@ -2,6 +2,7 @@ import { constants } from 'node:fs';
 import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { cpuWeight } from '@oarlock/api/component-helpers/cpu-weight';
+import { cgroupPressure, type CgroupPressure } from '../stats/pressure.ts';
 
 /** The limits of one cgroup. An undefined limit is left unchanged; Infinity means no limit. */
 export interface ResourceConfig {
@@ -25,6 +26,8 @@ export interface CgroupManager {
   resourceConfig(path: string): Promise<Required<Pick<ResourceConfig, 'cpuQuota' | 'memory'>>>;
   /** Returns the memory of the cgroup that cannot be reclaimed immediately, in bytes; 0 if the cgroup does not exist. */
   memoryUsage(path: string): Promise<number>;
+  /** Returns the pressure stall information of the cgroup; undefined with cgroup v1, which has none. */
+  pressure(path: string): Promise<CgroupPressure | undefined>;
   /** Returns the process ids of the cgroup and its descendants. */
   pids(path: string): Promise<readonly number[]>;
   /** Returns the names of the cgroup's direct children. */
@@ -101,6 +104,13 @@ export class CgroupfsManager implements CgroupManager {
     const [all, cache] = this.version === 2 ? ['memory.current', 'inactive_file'] : ['memory.usage_in_bytes', 'total_inactive_file'];
     const [used, stat] = await Promise.all([textOf(this.#file('memory', path, all)), textOf(this.#file('memory', path, 'memory.stat'))]);
     return Math.max(0, Number(used) - numberIn(stat, cache));
+  }
+
+  async pressure(path: string): Promise<CgroupPressure | undefined> {
+    if (this.version === 1) return undefined;
+    const directory = join(this.#root, path);
+    const children = (await childNames(directory)).map(async (name) => [name, await cgroupPressure(join(directory, name))] as const);
+    return { own: await cgroupPressure(directory), children: new Map(await Promise.all(children)) };
   }
 
   async pids(path: string): Promise<readonly number[]> {

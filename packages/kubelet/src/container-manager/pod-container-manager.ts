@@ -5,6 +5,7 @@ import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { podUid } from '../pod-util/pods.ts';
+import type { CgroupPressure } from '../stats/pressure.ts';
 import { cpuShares, podRequest } from '../pod-util/resources.ts';
 import type { ResourceConfig, CgroupManager } from './cgroupfs-manager.ts';
 import { podResourceConfig } from './resource-config.ts';
@@ -122,6 +123,11 @@ export class PodContainerManager {
         );
       }
     }
+  }
+
+  /** Returns the pressure stall information of the pod and of the cgroups of its containers; undefined with cgroup v1. */
+  pressure(pod: Pod): Promise<CgroupPressure | undefined> {
+    return this.#options.cgroups.pressure(this.podCgroupPath(pod));
   }
 
   processes(pod: Pod): Promise<readonly number[]> {

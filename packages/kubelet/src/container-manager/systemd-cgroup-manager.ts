@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { cpuWeight } from '@oarlock/api/component-helpers/cpu-weight';
+import type { CgroupPressure } from '../stats/pressure.ts';
 import type { ResourceConfig, CgroupManager } from './cgroupfs-manager.ts';
 
 /** Runs a program. @throws Error with the program's output if the program fails */
@@ -49,6 +50,9 @@ export class SystemdCgroupManager implements CgroupManager {
   }
   memoryUsage(path: string): Promise<number> {
     return this.#files.memoryUsage(this.#at(path));
+  }
+  pressure(path: string): Promise<CgroupPressure | undefined> {
+    return this.#files.pressure(this.#at(path));
   }
   pids(path: string): Promise<readonly number[]> {
     return this.#files.pids(this.#at(path));

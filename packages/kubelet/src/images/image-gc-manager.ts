@@ -31,6 +31,13 @@ async function diskOf(path: string) {
   return { capacity: blocks * bsize, available: bavail * bsize };
 }
 
+/** Formats a size with one decimal, in the largest binary unit that it reaches: `10.0 GiB`. */
+function sizeText(bytes: number): string {
+  const exponent = Math.min(sizeUnits.length - 1, Math.max(0, Math.floor(Math.log2(bytes) / 10)));
+  return `${(bytes / 1024 ** exponent).toFixed(1)} ${sizeUnits[exponent]}`;
+}
+const sizeUnits = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
+
 /** Removes images that no container uses, least recently used first, when the disk is full (ImageGCManager upstream). */
 export class ImageGCManager {
   readonly #options: ImageGCManagerOptions;
@@ -58,8 +65,12 @@ export class ImageGCManager {
       signal,
     );
     if (freed < wanted) {
-      const message = `Failed to garbage collect required amount of images. Attempted to free ${wanted} bytes, but only found ${freed} bytes eligible to free.`;
-      recordNodeEvent('FreeDiskSpaceFailed', message);
+      const used = (((capacity - available) * 100) / capacity).toFixed(1);
+      recordNodeEvent(
+        'FreeDiskSpaceFailed',
+        `Insufficient free disk space on the node's image filesystem (${used}% of ${sizeText(capacity)} used). ` +
+          'Failed to free sufficient space by deleting unused images. Consider resizing the disk or deleting unused files.',
+      );
     }
   }
 

@@ -159,7 +159,7 @@ describe('ImageGCManager', () => {
       minAgeMs: 120_000,
       maxAgeMs: 0,
       imagesRemoved: () => undefined,
-      recordNodeEvent: (reason) => events.push(reason),
+      recordNodeEvent: (reason, message) => events.push(`${reason}: ${message}`),
       disk: () => Promise.resolve({ capacity: 100 * Mi, available: available * Mi }),
     });
     const names = async () => (await runtime.listImages()).flatMap(({ repoTags }) => repoTags);
@@ -169,7 +169,10 @@ describe('ImageGCManager', () => {
     available = 14;
     await collector.garbageCollect(signal);
     expect(await names()).toHaveLength(3); // too young
-    expect(events).toEqual(['FreeDiskSpaceFailed']);
+    expect(events).toEqual([
+      "FreeDiskSpaceFailed: Insufficient free disk space on the node's image filesystem (86.0% of 100.0 MiB used). " +
+        'Failed to free sufficient space by deleting unused images. Consider resizing the disk or deleting unused files.',
+    ]);
     await clock.advance(121_000);
     available = 18;
     await collector.garbageCollect(signal);

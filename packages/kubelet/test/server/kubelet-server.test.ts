@@ -1,4 +1,5 @@
 import { createPrivateKey, createPublicKey } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile, appendFile } from 'node:fs/promises';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
@@ -121,6 +122,20 @@ describe('KubeletServer', () => {
       node: { nodeName: 'node-a' },
       pods: [{ podRef: { name: 'web' }, containers: [{ name: 'app', cpu: { usageCoreNanoSeconds: expect.any(Number) } }] }],
     });
+  });
+
+  it.skipIf(!existsSync('/proc/pressure/cpu'))('serves the pressure of the machine', async () => {
+    const psi = { some: { total: expect.any(Number), avg10: expect.any(Number) }, full: { avg300: expect.any(Number) } };
+    const { node } = JSON.parse((await get('/stats/summary')).body) as {
+      readonly node: Readonly<Record<string, { readonly time: string }>>;
+    };
+    expect(node).toMatchObject({ cpu: { psi }, memory: { psi }, io: { time: node['cpu']?.time, psi } });
+    const cadvisor = (await get('/metrics/cadvisor')).body;
+    for (const resource of ['cpu', 'memory', 'io'])
+      for (const kind of ['stalled', 'waiting'])
+        expect(cadvisor).toMatch(
+          new RegExp(`^container_pressure_${resource}_${kind}_seconds_total\\{container="",id="/",.*\\} \\S+ \\d+$`, 'm'),
+        );
   });
 
   it('serves usage, metrics and its configuration', async () => {

@@ -18,6 +18,10 @@ export interface ClusterFacts {
   readonly loopback?: LoopbackAddresses;
   /** Version such as `v1.36.0+oarlock.0.1.0`, reported on `/version`, on nodes and in user agents. */
   readonly version: string;
+  /** Feature gates that differ from their defaults, or repeat them, by name. Use `FeatureGates` of `@oarlock/api` to read the values. */
+  readonly featureGates?: Readonly<Record<string, boolean>>;
+  /** The version of Kubernetes that the cluster emulates, such as `1.35`; absent for the current version. */
+  readonly emulationVersion?: string;
 }
 /** Several clusters of one host have different loopback addresses. */
 export interface LoopbackAddresses {

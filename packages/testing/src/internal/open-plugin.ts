@@ -3,7 +3,7 @@ import { PluginHost } from '@oarlock/kernel/plugin-host';
 import type { Slot } from '@oarlock/kernel/plugin';
 import { Authz, type Attributes } from '@oarlock/spi/authz';
 import { Client, Events, Informers } from '@oarlock/spi/client';
-import { Cluster } from '@oarlock/spi/cluster';
+import { Cluster, type ClusterFacts } from '@oarlock/spi/cluster';
 import { z } from 'zod';
 import { FakeClock } from '../fake-clock.ts';
 import { memoryApi, type MemoryApi } from '../memory-api.ts';
@@ -18,6 +18,8 @@ export interface OpenPlugin<T> {
 
 export interface OpenPluginOptions {
   readonly config?: unknown;
+  /** Facts of the cluster that differ from those of the test cluster, such as feature gates. */
+  readonly facts?: Partial<ClusterFacts>;
   seed?(api: MemoryApi): void;
   /** Returns the decision of the server's authorizer; if absent, everything is allowed. */
   allows?(attributes: Attributes): boolean;
@@ -39,7 +41,7 @@ const facts = {
 export async function openPlugin<T extends object>(
   slot: Slot<T, 'chain'>,
   plugin: Plugin,
-  { config, seed, allows = () => true }: OpenPluginOptions = {},
+  { config, facts: changes, seed, allows = () => true }: OpenPluginOptions = {},
 ): Promise<OpenPlugin<T>> {
   if (plugin.provides.token !== slot.token) throw new Error(`${plugin.id} fills ${plugin.provides.id}, not ${slot.id}`);
   const clock = new FakeClock();
@@ -49,7 +51,7 @@ export async function openPlugin<T extends object>(
     .provide(Client, api.client())
     .provide(Informers, api.informers)
     .provide(Events, { recorder: () => ({ event: () => {} }) })
-    .provide(Cluster, facts);
+    .provide(Cluster, { ...facts, ...changes });
   if (slot.token !== Authz.token)
     host.add({
       plugin: Authz.plugin({

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { SupervisorError } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
 import { cgroupPath } from '@oarlock/process-supervisor/containers/containers';
 import type { SandboxContainer } from '@oarlock/process-supervisor/containers/container-launcher';
+import { thermalThrottlePaths } from '@oarlock/primitives/os/thermal-throttle';
 import type { LinuxResources, SecurityProfile } from '@oarlock/spi/runtime';
 import { commandLine, type PreparedContainer } from './prepared-container.ts';
 import { capabilitySets, containerCapabilities } from './capabilities.ts';
@@ -39,7 +40,16 @@ export interface NodeFeatures {
 
 const defaultPath = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 const defaultMaskedPaths = [
-  ...['/proc/acpi', '/proc/asound', '/proc/kcore', '/proc/keys', '/proc/latency_stats', '/proc/timer_list', '/proc/timer_stats'],
+  ...[
+    '/proc/acpi',
+    '/proc/asound',
+    '/proc/interrupts',
+    '/proc/kcore',
+    '/proc/keys',
+    '/proc/latency_stats',
+    '/proc/timer_list',
+    '/proc/timer_stats',
+  ],
   ...['/proc/sched_debug', '/proc/scsi', '/sys/firmware', '/sys/devices/virtual/powercap'],
 ];
 const defaultReadonlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'];
@@ -89,7 +99,7 @@ export function containerSpec(input: SpecInput): RuntimeSpec {
       devices: node.makesDevices ? found.devices : [],
       resources: resourcesOf(resources, found.rules, node),
       sysctl: sandbox.config.linux.sysctls ?? {},
-      maskedPaths: privileged ? [] : (security.maskedPaths ?? defaultMaskedPaths),
+      maskedPaths: privileged ? [] : (security.maskedPaths ?? [...defaultMaskedPaths, ...thermalThrottlePaths()]),
       readonlyPaths: privileged ? [] : (security.readonlyPaths ?? defaultReadonlyPaths),
       ...(propagation !== undefined && { rootfsPropagation: propagation }),
       ...(seccomp && { seccomp }),

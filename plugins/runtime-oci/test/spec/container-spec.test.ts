@@ -1,3 +1,4 @@
+import { thermalThrottlePaths } from '@oarlock/primitives/os/thermal-throttle';
 import { describe, expect, it } from 'vitest';
 import type { ContainerConfig } from '@oarlock/spi/runtime';
 import { containerSpec, type SpecInput } from '../../src/spec/container-spec.ts';
@@ -57,7 +58,7 @@ describe('containerSpec', () => {
   });
 
   it('masks paths of the kernel unless the container is privileged or the pod specifies them', () => {
-    expect(specOf().linux.maskedPaths).toContain('/proc/kcore');
+    expect(specOf().linux.maskedPaths).toEqual(expect.arrayContaining(['/proc/kcore', '/proc/interrupts', ...thermalThrottlePaths()]));
     expect(specOf().linux.readonlyPaths).toContain('/proc/sys');
     expect(specOf(linux({ maskedPaths: [], readonlyPaths: [] })).linux).toMatchObject({ maskedPaths: [], readonlyPaths: [] });
     expect(specOf(linux({ privileged: true })).linux).toMatchObject({ maskedPaths: [], readonlyPaths: [] });

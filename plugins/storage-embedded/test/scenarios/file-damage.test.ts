@@ -217,6 +217,32 @@ describe('snapshots', () => {
   });
 });
 
+describe('a process without free file descriptors', () => {
+  const many = async (storage: EmbeddedStorage, name: string) => {
+    for (let at = 0; at < 30; at += 1) await put(storage, `/${name}${at}`, 'x'.repeat(1000));
+  };
+  const small = { segmentBytes: 8192, snapshotBytes: 2 ** 30 };
+
+  it('continues in the segment that was prepared, then in a growing one, and with new ones when some are free', async () => {
+    const disk = new FaultyDisk();
+    const storage = await start({ disk, ...small });
+    // the first segment is larger than the others
+    while ((await files('log')).length < 2) await many(storage, 'before');
+    const revision = storage.stats.revision;
+    disk.withoutDescriptors = true;
+    await many(storage, 'during');
+    await many(storage, 'later');
+    expect(storage.stats).toMatchObject({ revision: revision + 60, isRejecting: false });
+    const { segments } = storage.stats;
+    disk.withoutDescriptors = false;
+    await many(storage, 'after');
+    expect(storage.stats.segments).toBeGreaterThan(segments);
+    const written = await keys(storage);
+    await storage.stop();
+    expect(await keys(await start(small))).toEqual(written);
+  });
+});
+
 describe('a full disk', () => {
   it.each([0, 10, 40])(
     'rejects commits with a clear error, and accepts them when there is space again; %i bytes were written',

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { systemDisk, type Disk, type DiskFile } from '../../src/disk.ts';
+import { systemDisk, type Disk, type DiskDirectory, type DiskFile } from '../../src/disk.ts';
 
 export async function makeDirectory(): Promise<{ readonly path: string; remove(): Promise<void> }> {
   const path = await mkdtemp(join(tmpdir(), 'oarlock-embedded-'));
@@ -12,6 +12,8 @@ export async function makeDirectory(): Promise<{ readonly path: string; remove()
 export class FaultyDisk implements Disk {
   /** Runs before every change; an exception replaces the result of the change. */
   onChange: (what: 'write' | 'truncate' | 'sync' | 'rename' | 'remove' | 'create', path: string) => void = () => undefined;
+  /** True while the process has no free file descriptor: no file is opened. */
+  withoutDescriptors = false;
   /** The number of bytes of a failing write that reach the disk. */
   partial = 0;
   #crashed = false;
@@ -26,14 +28,31 @@ export class FaultyDisk implements Disk {
     this.onChange(what, path);
   }
 
-  async directory(path: string): Promise<void> {
+  #needDescriptor(): void {
+    if (this.withoutDescriptors) throw Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' });
+  }
+
+  async createDirectory(path: string): Promise<void> {
     this.#change('create', path);
-    await systemDisk.directory(path);
+    await systemDisk.createDirectory(path);
+  }
+  async openDirectory(path: string): Promise<DiskDirectory> {
+    this.#needDescriptor();
+    const directory = await systemDisk.openDirectory(path);
+    return {
+      path,
+      sync: async () => {
+        this.#change('sync', path);
+        await directory.sync();
+      },
+      close: () => directory.close(),
+    };
   }
   list(path: string): Promise<readonly string[]> {
     return systemDisk.list(path);
   }
   async open(path: string, mode: 'read' | 'append' | 'create'): Promise<DiskFile> {
+    this.#needDescriptor();
     if (mode === 'create') this.#change('create', path);
     const file = await systemDisk.open(path, mode);
     return {
@@ -66,10 +85,6 @@ export class FaultyDisk implements Disk {
   async remove(path: string): Promise<void> {
     this.#change('remove', path);
     await systemDisk.remove(path);
-  }
-  async syncDirectory(path: string): Promise<void> {
-    this.#change('sync', path);
-    await systemDisk.syncDirectory(path);
   }
 }
 

@@ -11,18 +11,28 @@ type AggregatedVersion = 'v2' | 'v2beta1';
 const jsonForm: NegotiatedFormat = { format: 'json', transform: undefined, version: 'v1', pretty: false };
 const binaryForm: NegotiatedFormat = { ...jsonForm, format: 'protobuf' };
 
+export interface DiscoveryEndpointsOptions {
+  readonly served: () => readonly Kind[];
+  readonly serverAddress: () => string;
+  readonly remote?: () => AggregatedApis;
+  /** Whether resources have `storageVersionHash` (feature gate StorageVersionHash). */
+  readonly storageVersionHash?: boolean;
+}
+
 /** Serves the discovery documents. A document is built on first request, and again after the served kinds have changed. */
 export class DiscoveryEndpoints {
   readonly #served: () => readonly Kind[];
   readonly #serverAddress: () => string;
   readonly #remote: () => AggregatedApis;
+  readonly #storageVersionHash: boolean;
   #builtFromKinds: readonly Kind[] | undefined;
   #builtFromRemote: AggregatedApis = [];
   #legacyDocuments: ReadonlyMap<string, object> = new Map();
   #documents = new Map<string, StaticDocument>();
 
   /** Creates the endpoints. `remote` must return a new array whenever the APIs of extension API servers change. */
-  constructor(served: () => readonly Kind[], serverAddress: () => string, remote: () => AggregatedApis = () => noRemoteGroups) {
+  constructor({ served, serverAddress, remote = () => noRemoteGroups, storageVersionHash = true }: DiscoveryEndpointsOptions) {
+    this.#storageVersionHash = storageVersionHash;
     this.#served = served;
     this.#serverAddress = serverAddress;
     this.#remote = remote;
@@ -74,7 +84,10 @@ export class DiscoveryEndpoints {
     if (this.#builtFromKinds !== served || this.#builtFromRemote !== remote) {
       this.#builtFromKinds = served;
       this.#builtFromRemote = remote;
-      this.#legacyDocuments = withAggregatedGroups(discoveryDocuments({ served, serverAddress: this.#serverAddress() }), remote);
+      this.#legacyDocuments = withAggregatedGroups(
+        discoveryDocuments({ served, serverAddress: this.#serverAddress(), storageVersionHash: this.#storageVersionHash }),
+        remote,
+      );
       this.#documents = new Map();
     }
     return this.#legacyDocuments;

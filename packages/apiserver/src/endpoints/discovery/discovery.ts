@@ -8,6 +8,8 @@ export interface DiscoveryInput {
   readonly served: readonly Kind[];
   /** The `host:port` at which clients reach the server. */
   readonly serverAddress: string;
+  /** Whether resources have `storageVersionHash`; true by default. */
+  readonly storageVersionHash?: boolean;
 }
 
 type Json = Readonly<Record<string, unknown>>;
@@ -45,7 +47,11 @@ export function servedGroups(served: readonly Kind[]): readonly ServedGroup[] {
 }
 
 /** Returns the legacy discovery documents by path: `/api`, `/apis`, `/api/v1`, `/apis/GROUP`, `/apis/GROUP/VERSION`. */
-export function discoveryDocuments({ served, serverAddress }: DiscoveryInput): ReadonlyMap<string, Json> {
+export function discoveryDocuments({
+  served,
+  serverAddress,
+  storageVersionHash: withHash = true,
+}: DiscoveryInput): ReadonlyMap<string, Json> {
   const documents = new Map<string, Json>();
   const addresses = [{ clientCIDR: '0.0.0.0/0', serverAddress }];
   const all = servedGroups(served);
@@ -61,7 +67,7 @@ export function discoveryDocuments({ served, serverAddress }: DiscoveryInput): R
         kind: 'APIResourceList',
         ...(name !== '' && { apiVersion: 'v1' }),
         groupVersion,
-        resources: kinds.flatMap(apiResources),
+        resources: kinds.flatMap((kind) => apiResources(kind, withHash)),
       });
     }
   }
@@ -73,7 +79,7 @@ function apiGroup({ name, versions }: ServedGroup): Json {
   return { name, versions: listed, preferredVersion: listed[0] };
 }
 
-function apiResources(kind: Kind): readonly Json[] {
+function apiResources(kind: Kind, withHash: boolean): readonly Json[] {
   const { group, version, resource, singular, namespaced, verbs, shortNames, categories } = kind;
   const own = {
     name: resource,
@@ -83,7 +89,7 @@ function apiResources(kind: Kind): readonly Json[] {
     verbs,
     ...(shortNames.length > 0 && { shortNames }),
     ...(categories.length > 0 && { categories }),
-    ...(verbs.includes('list') && { storageVersionHash: storageVersionHash(kind) }),
+    ...(withHash && verbs.includes('list') && { storageVersionHash: storageVersionHash(kind) }),
   };
   return [
     own,

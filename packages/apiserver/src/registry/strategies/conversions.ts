@@ -3,8 +3,8 @@ import type { HorizontalPodAutoscaler as V1 } from '@oarlock/api/types/autoscali
 import type { HorizontalPodAutoscaler as V2, MetricSpec, MetricStatus } from '@oarlock/api/types/autoscaling-v2';
 import type { Event as CoreEvent } from '@oarlock/api/types/core-v1';
 import type { Event } from '@oarlock/api/types/events-v1';
-import { isObject } from '@oarlock/api/json/json';
 import type { VersionConversion } from '../served-kind.ts';
+import { behaviors, conditions, metricSpecs, metricStatuses } from './autoscaler-annotations.ts';
 import { events } from './core.ts';
 import { olderDeviceVersions } from './device-conversions.ts';
 
@@ -84,16 +84,6 @@ const behaviorKey = 'autoscaling.alpha.kubernetes.io/behavior';
 const isCpu = (metric: MetricSpec) =>
   metric.type === 'Resource' && metric.resource?.name === 'cpu' && metric.resource.target.averageUtilization !== undefined;
 
-function parsed(text: string | undefined): unknown {
-  if (text === undefined) return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    // users may write the annotation: invalid JSON is ignored
-    return undefined;
-  }
-}
-
 /** The conversion between autoscaling/v1 and autoscaling/v2, which is stored. Fields that v1 does not have are kept in annotations. */
 const autoscalersV1: VersionConversion = {
   toStored(object) {
@@ -101,7 +91,7 @@ const autoscalersV1: VersionConversion = {
     const {
       [metricsKey]: metrics,
       [currentKey]: current,
-      [conditionsKey]: conditions,
+      [conditionsKey]: condition,
       [behaviorKey]: behavior,
       ...annotations
     } = metadata?.annotations ?? {};
@@ -114,18 +104,15 @@ const autoscalersV1: VersionConversion = {
               resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: spec.targetCPUUtilizationPercentage } },
             },
           ];
-    const [otherMetrics, parsedBehavior, parsedCurrentMetrics, parsedConditions] = [
-      parsed(metrics),
-      parsed(behavior),
-      parsed(current),
-      parsed(conditions),
-    ];
-    const all = [...cpu, ...(Array.isArray(otherMetrics) ? (otherMetrics as MetricSpec[]) : [])];
+    // as upstream, the metrics of the annotation come first
+    const all = [...(metricSpecs.parse(metrics) ?? []), ...cpu];
+    const parsedBehavior = behaviors.parse(behavior);
+    const parsedConditions = conditions.parse(condition);
     const currentCpu: readonly MetricStatus[] =
       status?.currentCPUUtilizationPercentage === undefined
         ? []
         : [{ type: 'Resource', resource: { name: 'cpu', current: { averageUtilization: status.currentCPUUtilizationPercentage } } }];
-    const currentMetrics = Array.isArray(parsedCurrentMetrics) ? (parsedCurrentMetrics as MetricStatus[]) : currentCpu;
+    const currentMetrics = metricStatuses.parse(current) ?? currentCpu;
     return {
       apiVersion: 'autoscaling/v2',
       kind: 'HorizontalPodAutoscaler',
@@ -135,7 +122,7 @@ const autoscalersV1: VersionConversion = {
         minReplicas: spec?.minReplicas,
         maxReplicas: spec?.maxReplicas,
         metrics: all.length === 0 ? undefined : all,
-        behavior: isObject(parsedBehavior) ? parsedBehavior : undefined,
+        behavior: parsedBehavior,
       }),
       status: withoutUndefined({
         observedGeneration: status?.observedGeneration,
@@ -143,7 +130,7 @@ const autoscalersV1: VersionConversion = {
         currentReplicas: status?.currentReplicas ?? 0,
         desiredReplicas: status?.desiredReplicas ?? 0,
         currentMetrics: currentMetrics.length === 0 ? undefined : currentMetrics,
-        conditions: Array.isArray(parsedConditions) ? parsedConditions : undefined,
+        conditions: parsedConditions,
       }),
     } as KubeObject;
   },
@@ -151,15 +138,15 @@ const autoscalersV1: VersionConversion = {
     const { metadata, spec, status } = object as V2;
     const metrics = spec?.metrics ?? [];
     const cpu = metrics.find(isCpu);
-    const others = metrics.filter((metric) => metric !== cpu);
+    const others = metrics.filter((metric) => !isCpu(metric));
     const cpuNow = status?.currentMetrics?.find(({ type, resource }) => type === 'Resource' && resource?.name === 'cpu')?.resource?.current
       .averageUtilization;
     const annotations = withoutUndefined({
       ...metadata?.annotations,
-      [metricsKey]: others.length === 0 ? undefined : JSON.stringify(others),
-      [currentKey]: (status?.currentMetrics ?? []).length === 0 ? undefined : JSON.stringify(status?.currentMetrics),
-      [conditionsKey]: (status?.conditions ?? []).length === 0 ? undefined : JSON.stringify(status?.conditions),
-      [behaviorKey]: spec?.behavior === undefined ? undefined : JSON.stringify(spec.behavior),
+      [metricsKey]: others.length === 0 ? undefined : metricSpecs.format(others),
+      [currentKey]: (status?.currentMetrics ?? []).length === 0 ? undefined : metricStatuses.format(status?.currentMetrics ?? []),
+      [conditionsKey]: (status?.conditions ?? []).length === 0 ? undefined : conditions.format(status?.conditions ?? []),
+      [behaviorKey]: spec?.behavior === undefined ? undefined : behaviors.format(spec.behavior),
     });
     return {
       apiVersion: 'autoscaling/v1',

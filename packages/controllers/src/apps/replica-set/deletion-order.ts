@@ -53,6 +53,8 @@ function compareNumbers(a: readonly number[], b: readonly number[]): number {
 export interface PodRanking {
   readonly peersOnNode: ReadonlyMap<string, number>;
   readonly nowMs: number;
+  /** Whether the annotation with the deletion cost counts (feature gate PodDeletionCost); true by default. */
+  readonly hasCosts?: boolean;
 }
 
 /**
@@ -71,7 +73,7 @@ export function deletionOrder(pods: readonly Pod[], ranking?: PodRanking): reado
         node === '' ? 0 : 1,
         phaseRank[pod.status?.phase ?? 'Pending'] ?? 2,
         ready ? 1 : 0,
-        ranking === undefined ? 0 : costOf(pod),
+        ranking !== undefined && ranking.hasCosts !== false ? costOf(pod) : 0,
         -(ranking?.peersOnNode.get(node) ?? 0),
       ],
       readyAt: ready ? parseTime(conditionOf(pod, 'Ready')?.lastTransitionTime ?? '') : undefined,

@@ -1,3 +1,4 @@
+import { FeatureGates } from '@oarlock/api/component-helpers/feature-gates';
 import type { Selector } from '@oarlock/api/selectors/label-selector';
 import { controllerOf, objectKey, type KubeObject } from '@oarlock/api/object';
 import { pods as podResource, replicaSets } from '@oarlock/api/resources';
@@ -8,6 +9,8 @@ import type { ReplicaSetCondition, ReplicaSetStatus } from '@oarlock/api/types/a
 import type { Pod, PodTemplateSpec } from '@oarlock/api/types/core-v1';
 import type { LabelSelector } from '@oarlock/api/types/meta-v1';
 import type { Clock } from '@oarlock/primitives/clock';
+import { optional } from '@oarlock/kernel/slot';
+import { Cluster } from '@oarlock/spi/cluster';
 import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
 import { z } from 'zod';
@@ -45,6 +48,8 @@ export interface ReplicaKind<T extends ReplicaSetLike> {
   candidates(namespace: string, labels: Readonly<Record<string, string>> | undefined): readonly T[];
   /** True if the status has `terminatingReplicas`. */
   readonly countsTerminating: boolean;
+  /** Whether the deletion cost of pods counts in a scale-down. */
+  readonly hasDeletionCosts: boolean;
 }
 
 interface ReplicaControllerOptions<T extends ReplicaSetLike> {
@@ -210,7 +215,11 @@ export class ReplicaController<T extends ReplicaSetLike> implements Controller {
     for (const sibling of siblings)
       for (const pod of controlledBy(this.#pods, sibling.metadata?.uid ?? ''))
         if (isActive(pod)) peers.set(pod.spec?.nodeName ?? '', (peers.get(pod.spec?.nodeName ?? '') ?? 0) + 1);
-    const podsToDelete = deletionOrder(active, { peersOnNode: peers, nowMs: this.#clock.now() }).slice(0, count);
+    const podsToDelete = deletionOrder(active, {
+      peersOnNode: peers,
+      nowMs: this.#clock.now(),
+      hasCosts: this.#kind.hasDeletionCosts,
+    }).slice(0, count);
     return this.#control.delete({ key, owner: withTypeMeta(this.#kind.resource, set), client }, podsToDelete);
   }
 
@@ -286,8 +295,8 @@ export default Controllers.plugin({
   id: 'controller-replica-set',
   declares: { loop: 'replicaset' },
   config: z.strictObject({}),
-  needs: { informers: Informers, events: Events },
-  create({ informers, events }, { clock }) {
+  needs: { informers: Informers, events: Events, facts: optional(Cluster) },
+  create({ informers, events, facts }, { clock }) {
     const sets = addOwnerIndexes(informers.forResource(replicaSets));
     const owners = new SelectorOwnerIndex(sets);
     return new ReplicaController({
@@ -297,6 +306,7 @@ export default Controllers.plugin({
         selectorOf,
         candidates: (namespace, labels) => owners.of(namespace, labels),
         countsTerminating: true,
+        hasDeletionCosts: new FeatureGates(facts).enabled('PodDeletionCost'),
       },
       sets,
       pods: informers.forResource(podResource),

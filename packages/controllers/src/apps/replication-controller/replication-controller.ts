@@ -1,6 +1,9 @@
+import { FeatureGates } from '@oarlock/api/component-helpers/feature-gates';
 import { selectorFromLabels } from '@oarlock/api/selectors/label-selector';
 import { pods as podResource, replicationControllers } from '@oarlock/api/resources';
 import type { ReplicationController } from '@oarlock/api/types/core-v1';
+import { optional } from '@oarlock/kernel/slot';
+import { Cluster } from '@oarlock/spi/cluster';
 import { Events, Informers } from '@oarlock/spi/client';
 import { Controllers } from '@oarlock/spi/controller';
 import { z } from 'zod';
@@ -19,8 +22,8 @@ export default Controllers.plugin({
   id: 'controller-replication-controller',
   declares: { loop: 'replicationcontroller' },
   config: z.strictObject({}),
-  needs: { informers: Informers, events: Events },
-  create({ informers, events }, { clock }) {
+  needs: { informers: Informers, events: Events, facts: optional(Cluster) },
+  create({ informers, events, facts }, { clock }) {
     const sets = addOwnerIndexes(informers.forResource(replicationControllers));
     sets.addIndexer(byLabel, selectorLabel);
     const selectorOf = ({ spec }: ReplicationController) => selectorFromLabels(spec?.selector);
@@ -34,6 +37,7 @@ export default Controllers.plugin({
             sets.byIndex(byLabel, labelKey(namespace, label, value)).filter((set) => selectorOf(set).matches(labels)),
           ),
         countsTerminating: false,
+        hasDeletionCosts: new FeatureGates(facts).enabled('PodDeletionCost'),
       },
       sets,
       pods: informers.forResource(podResource),

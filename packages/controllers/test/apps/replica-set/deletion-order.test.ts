@@ -55,6 +55,16 @@ describe('deletionOrder', () => {
     expect(order({ age: 5000 }, { age: 5001 })).toEqual(['a', 'b']);
   });
 
+  it('ignores the deletion cost without the feature gate PodDeletionCost', () => {
+    const cheap = pod('a', { readySince: 50, cost: '-1' });
+    const uids = (hasCosts: boolean) =>
+      deletionOrder([cheap, pod('b', { readySince: 1 })], { peersOnNode: new Map(), nowMs: now, hasCosts }).map(
+        ({ metadata }) => metadata?.uid,
+      );
+    expect(uids(true)).toEqual(['a', 'b']);
+    expect(uids(false)).toEqual(['b', 'a']);
+  });
+
   it('ignores a deletion cost that is not a number', () => {
     expect(order({ cost: 'x', restarts: 1 }, { cost: '0' })).toEqual(['b', 'a']);
   });

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { thermalThrottlePaths } from '@oarlock/primitives/os/thermal-throttle';
 import type { AppArmorProfile, Container, EphemeralContainer, Pod, SeccompProfile } from '@oarlock/api/types/core-v1';
 import type { ContainerConfig, IdMappings, Image, LinuxSandboxSecurity, NamespaceOptions, SecurityProfile } from '@oarlock/spi/runtime';
 import { isHostNetwork } from '../../pod-util/pods.ts';
@@ -119,7 +120,7 @@ export function containerSecurityContext(
     ...(own?.readOnlyRootFilesystem !== undefined && { readonlyRootfs: own.readOnlyRootFilesystem }),
     ...(own?.capabilities && { capabilities: { add: own.capabilities.add ?? [], drop: own.capabilities.drop ?? [] } }),
     noNewPrivs: own?.allowPrivilegeEscalation === false,
-    ...(!unmasked && { maskedPaths, readonlyPaths }),
+    ...(!unmasked && { maskedPaths: [...maskedPaths, ...thermalThrottlePaths()], readonlyPaths }),
   };
 }
 

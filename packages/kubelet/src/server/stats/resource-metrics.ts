@@ -1,7 +1,9 @@
 import type { NodeUsage } from '../../stats/node-usage.ts';
 import type { Kubelet } from '../../kubelet/kubelet.ts';
 import type { Histogram } from '../../probes/histogram.ts';
+import { machinePressure } from '../../stats/pressure.ts';
 import { MetricSeries, type Sample } from './metric-series.ts';
+import { addPressureMetrics, podPressure } from './pressure-stats.ts';
 import { takeStatsSnapshot, type PodSnapshot, type StatsSnapshot } from './stats-summary.ts';
 
 const titleOf = (kind: string) => `${kind.slice(0, 1).toUpperCase()}${kind.slice(1)}`;
@@ -96,25 +98,22 @@ function addPodUsage(series: MetricSeries, { pods }: StatsSnapshot): void {
 
 /** Prepends the sample of the root cgroup, if there is one. cAdvisor labels it `id="/"`. */
 const withRootCgroup = (samples: readonly Sample[], root: Sample | undefined): readonly Sample[] =>
-  root === undefined ? samples : [{ ...root, labels: { container: '', id: '/', image: '', name: '', namespace: '', pod: '' } }, ...samples];
+  root === undefined ? samples : [{ ...root, labels: rootCgroup }, ...samples];
+const rootCgroup = { container: '', id: '/', image: '', name: '', namespace: '', pod: '' };
 
 /** Returns the response body of `/metrics/cadvisor`: the resource usage of the node and its containers, under cAdvisor's metric names. */
 export async function containerMetrics(kubelet: Kubelet, signal: AbortSignal): Promise<string> {
   const { node, pods } = await takeStatsSnapshot(kubelet, signal);
   const series = new MetricSeries();
+  const labelsOf = (pod: PodSnapshot, container: PodSnapshot['containers'][number]) => ({
+    container: container.name,
+    id: `/kubepods/pod${pod.worker.record.uid}/${container.stats.id}`,
+    image: container.image,
+    name: container.stats.id,
+    ...podLabels(pod),
+  });
   const each = (value: (one: PodSnapshot['containers'][number]) => Omit<Sample, 'labels'>): Sample[] =>
-    pods.flatMap((pod) =>
-      pod.containers.map((container) => ({
-        labels: {
-          container: container.name,
-          id: `/kubepods/pod${pod.worker.record.uid}/${container.stats.id}`,
-          image: container.image,
-          name: container.stats.id,
-          ...podLabels(pod),
-        },
-        ...value(container),
-      })),
-    );
+    pods.flatMap((pod) => pod.containers.map((container) => ({ labels: labelsOf(pod, container), ...value(container) })));
   series.add('container_cpu_usage_seconds_total', {
     type: 'counter',
     help: 'Cumulative cpu time consumed in seconds.',
@@ -151,6 +150,18 @@ export async function containerMetrics(kubelet: Kubelet, signal: AbortSignal): P
     help: 'Last time a container was seen by the exporter',
     samples: each(({ stats }) => ({ value: Math.floor(stats.at / 1000), at: stats.at })),
   });
+  const pressures = await Promise.all(
+    pods.map(async (pod) => {
+      const { ofContainer } = await podPressure(pod.worker);
+      return pod.containers.map((container) => ({
+        labels: labelsOf(pod, container),
+        at: container.stats.at,
+        pressure: ofContainer(container.stats.id),
+      }));
+    }),
+  );
+  const machine = node && { labels: rootCgroup, at: node.at, pressure: await machinePressure() };
+  addPressureMetrics(series, [...(machine ? [machine] : []), ...pressures.flat()]);
   const [agent] = kubelet.agents.values();
   if (node && agent) {
     series.add('machine_memory_bytes', {

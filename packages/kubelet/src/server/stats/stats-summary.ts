@@ -9,6 +9,8 @@ import type { PodWorker } from '../../pod/worker/pod-worker.ts';
 import { findContainer } from '../../pod-util/pods.ts';
 import { podLimit } from '../../pod-util/resources.ts';
 import { diskUsage, nodeUsage, type NetworkUsage, type NodeUsage } from '../../stats/node-usage.ts';
+import { machinePressure, type Pressure } from '../../stats/pressure.ts';
+import { podPressure } from './pressure-stats.ts';
 import { volumeStats } from './volume-stats.ts';
 
 /** The resource usage of all running containers at one moment. */
@@ -59,6 +61,9 @@ const limitOf = (pod: Pod, container: string) => {
 /** Returns the default network interface, whose usage is at the top level of upstream's summary. */
 const primary = (interfaces: readonly NetworkUsage[]) => interfaces.find(({ name }) => name === podInterface) ?? interfaces[0] ?? {};
 
+const psi = (pressure: Pressure['cpu']) => pressure && { psi: pressure };
+const io = (time: string | undefined, { io: pressure }: Pressure) => pressure && { io: { time, psi: pressure } };
+
 /** Computes CPU usage rates from two reads of cumulative CPU counters. */
 class CpuRates {
   #last = new Map<string, { readonly at: number; readonly nanos: number }>();
@@ -95,13 +100,17 @@ export class StatsSummary {
     const podStats = await Promise.all(pods.map((pod) => this.#pod(pod, all)));
     const [nodeName = ''] = kubelet.agents.keys();
     const time = formatTime(at);
-    const [fs, imageFs] = await Promise.all([node && diskUsage(kubelet.context.paths.root), node && this.#imageFs(signal)]);
+    const [fs, imageFs, pressure = {}] = await Promise.all([
+      node && diskUsage(kubelet.context.paths.root),
+      node && this.#imageFs(signal),
+      node && machinePressure(),
+    ]);
     const sum = (of: (stats: ContainerStats) => number) => [...all.values()].reduce((total, one) => total + of(one), 0);
     const summary = {
       node: {
         nodeName,
         startTime: formatTime(at - Math.round(process.uptime() * 1000)),
-        cpu: this.#cpu('', at, node?.cpuNanos ?? sum((one) => one.cpuUsageNanos)),
+        cpu: { ...this.#cpu('', at, node?.cpuNanos ?? sum((one) => one.cpuUsageNanos)), ...psi(pressure.cpu) },
         memory: {
           time,
           ...(node && {
@@ -110,7 +119,9 @@ export class StatsSummary {
             rssBytes: node.memoryTotal - node.memoryAvailable,
           }),
           workingSetBytes: node ? node.memoryTotal - node.memoryAvailable : sum((one) => one.memoryWorkingSetBytes),
+          ...psi(pressure.memory),
         },
+        ...io(time, pressure),
         ...(node && {
           network: { time, ...primary(node.interfaces), interfaces: node.interfaces },
           swap: { time, swapAvailableBytes: node.swapTotal - node.swapUsage, swapUsageBytes: node.swapUsage },
@@ -129,7 +140,7 @@ export class StatsSummary {
     const { record } = worker;
     const { name, namespace, uid } = record;
     const disk = record.runtime?.hollow === false;
-    const measured = await this.#kubelet.context.volumeStats.volumeStats(record);
+    const [measured, pressure] = await Promise.all([this.#kubelet.context.volumeStats.volumeStats(record), podPressure(worker)]);
     const usage = await podUsage(record, {
       stats: all,
       disk,
@@ -138,25 +149,16 @@ export class StatsSummary {
         return { bytes: usedBytes, inodes: inodesUsed };
       },
     });
-    const containerStats = containers.map(({ name: container, startedAt, stats }) => {
-      const time = formatTime(stats.at);
-      return {
-        name: container,
-        startTime: formatTime(startedAt),
-        cpu: this.#cpu(stats.id, stats.at, stats.cpuUsageNanos),
-        memory: {
-          time,
-          workingSetBytes: stats.memoryWorkingSetBytes,
-          rssBytes: stats.memoryRssBytes,
-          usageBytes: stats.memoryWorkingSetBytes,
-          ...availableOf(limitOf(record.pod, container), stats.memoryWorkingSetBytes),
+    const containerStats = containers.map((container) => ({
+      ...this.#container(container, limitOf(record.pod, container.name), pressure.ofContainer(container.stats.id)),
+      ...(disk && {
+        logs: {
+          time: formatTime(container.stats.at),
+          usedBytes:
+            (usage.containers.get(container.name)?.disk ?? container.stats.writableLayerBytes) - container.stats.writableLayerBytes,
         },
-        rootfs: { time, usedBytes: stats.writableLayerBytes, inodesUsed: stats.writableLayerInodes },
-        ...(disk && {
-          logs: { time, usedBytes: (usage.containers.get(container)?.disk ?? stats.writableLayerBytes) - stats.writableLayerBytes },
-        }),
-      };
-    });
+      }),
+    }));
     const time = containerStats[0]?.cpu.time;
     const cpu = containerStats.reduce((total, one) => total + one.cpu.usageCoreNanoSeconds, 0);
     const rates = containerStats.map((one) => one.cpu.usageNanoCores);
@@ -168,19 +170,41 @@ export class StatsSummary {
         time,
         usageCoreNanoSeconds: cpu,
         ...(rates.every((rate) => rate !== undefined) && { usageNanoCores: rates.reduce((total: number, rate) => total + (rate ?? 0), 0) }),
+        ...psi(pressure.ofPod.cpu),
       },
       memory: {
         time,
         workingSetBytes: usage.memory,
         usageBytes: usage.memory,
         ...availableOf(podLimit(record.pod, 'memory'), usage.memory),
+        ...psi(pressure.ofPod.memory),
       },
+      ...io(time, pressure.ofPod),
       ...(usage.interfaces && { network: { time, ...primary(usage.interfaces), interfaces: usage.interfaces } }),
       ...(usage.processes !== undefined && { process_stats: { process_count: usage.processes } }),
       ...(disk && {
         'ephemeral-storage': { time, usedBytes: usage.disk, inodesUsed: usage.inodes },
         volume: measured.map(volumeStats),
       }),
+    };
+  }
+
+  #container({ name, startedAt, stats }: PodSnapshot['containers'][number], limit: ParsedQuantity | undefined, pressure: Pressure) {
+    const time = formatTime(stats.at);
+    return {
+      name,
+      startTime: formatTime(startedAt),
+      cpu: { ...this.#cpu(stats.id, stats.at, stats.cpuUsageNanos), ...psi(pressure.cpu) },
+      memory: {
+        time,
+        workingSetBytes: stats.memoryWorkingSetBytes,
+        rssBytes: stats.memoryRssBytes,
+        usageBytes: stats.memoryWorkingSetBytes,
+        ...availableOf(limit, stats.memoryWorkingSetBytes),
+        ...psi(pressure.memory),
+      },
+      ...io(time, pressure),
+      rootfs: { time, usedBytes: stats.writableLayerBytes, inodesUsed: stats.writableLayerInodes },
     };
   }
 
