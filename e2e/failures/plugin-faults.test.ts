@@ -121,6 +121,26 @@ const admission = (placement: string): Subject => ({
   rejection: new RegExp(`^500 Internal error occurred: admission plugin "admission-${placement}" failed: it did not answer within 1000 ms`),
 });
 
+const authn = (placement: string): Subject => ({
+  name: `authn-${placement}`,
+  file: 'authn',
+  section: 'authn',
+  options: { placement },
+  trigger: async ({ api }) => {
+    const { status } = await api.call('GET', '/version', { headers: { authorization: `Bearer authn-${placement}` } });
+    return String(status);
+  },
+});
+
+const authz = (placement: string): Subject => ({
+  name: `authz-${placement}`,
+  file: 'authz',
+  section: 'authz',
+  options: { placement },
+  trigger: async ({ api }) => statusOf(await api.call('GET', '/api', { headers: { 'impersonate-user': `authz-${placement}` } })),
+  rejection: new RegExp(`^500 Internal error occurred: authorization plugin "authz-${placement}" failed: it did not answer within 1000 ms`),
+});
+
 const audit = (placement: string): Subject => ({
   name: `audit-${placement}`,
   file: 'audit',
@@ -160,23 +180,13 @@ const applied = (name: 'proxy' | 'dns'): Subject => ({
 });
 
 const subjects: readonly Subject[] = [
-  ...['host', 'thread', 'process'].flatMap((placement) => [admission(placement), controller(placement), audit(placement)]),
-  {
-    name: 'authn-host',
-    file: 'authn',
-    section: 'authn',
-    trigger: async ({ api }) => {
-      const { status } = await api.call('GET', '/version', { headers: { authorization: 'Bearer authn-host' } });
-      return String(status);
-    },
-  },
-  {
-    name: 'authz-host',
-    file: 'authz',
-    section: 'authz',
-    trigger: async ({ api }) => statusOf(await api.call('GET', '/api', { headers: { 'impersonate-user': 'authz-host' } })),
-    rejection: /^500 Internal error occurred: authorization plugin "authz-host" failed: it did not answer within 1000 ms/,
-  },
+  ...['host', 'thread', 'process'].flatMap((placement) => [
+    admission(placement),
+    controller(placement),
+    audit(placement),
+    authn(placement),
+    authz(placement),
+  ]),
   ...['filter', 'reserve', 'permit', 'preBind'].map(scheduling),
   {
     name: 'storage',
@@ -450,18 +460,21 @@ describe('SIGTERM', () => {
     expect(stopping.daemon.output).toMatch(/audit-stop (did not stop cleanly: stop did not return within 3000 ms|is still stopping)/);
   });
 
-  it('is not needed for a plugin that loops in the host: the watchdog ends the process and names the plugin', async () => {
-    const looping = await machine.cluster({
-      spec: {
-        roles: ['apiserver'],
-        storage: 'storage-memory',
-        admission: [{ use: fixture('admission'), name: 'admission-loop', config: { switches, name: 'admission-loop' } }],
-      } as ClusterSpec,
-    });
-    await turn('admission-loop', 'loop');
-    const request = looping.api.call('POST', `${core}/configmaps`, { body: configMap('admission-loop') }).catch(() => undefined);
-    expect(await looping.daemon.exit).toBe(137);
-    await request;
-    expect(looping.daemon.output).toMatch(/plugin "admission-loop" has blocked the process for \d+ s; the process ends/);
-  });
+  it.each(everyCombination ? ['loop', 'loop late'] : ['loop late'])(
+    'is not needed for a plugin in the host, fault %s: the watchdog ends the process and names the plugin',
+    async (fault) => {
+      const looping = await machine.cluster({
+        spec: {
+          roles: ['apiserver'],
+          storage: 'storage-memory',
+          admission: [{ use: fixture('admission'), name: 'admission-loop', config: { switches, name: 'admission-loop' } }],
+        } as ClusterSpec,
+      });
+      await turn('admission-loop', fault);
+      const request = looping.api.call('POST', `${core}/configmaps`, { body: configMap('admission-loop') }).catch(() => undefined);
+      expect(await looping.daemon.exit).toBe(137);
+      await request;
+      expect(looping.daemon.output).toMatch(/plugin "admission-loop" has blocked the process for \d+ s; the process ends/);
+    },
+  );
 });

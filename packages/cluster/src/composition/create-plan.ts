@@ -207,7 +207,7 @@ function planPlacement(
 ): PlannedPlugin | { readonly faults: readonly Fault[] } {
   if ('fault' in loaded) return { faults: [loaded.fault] };
   const at = file.locate(path);
-  const { plugin, source, inputs } = loaded;
+  const { plugin, source, module, inputs } = loaded;
   if (plugin.provides.token !== section.slot.token) return { faults: [wrongSlot(plugin, section, { use: placement.use, path, at })] };
   const locate = (key: string) => {
     const position = file.locate([...path, key]) ?? at;
@@ -221,7 +221,7 @@ function planPlacement(
     config: placement.config,
     path: path.join('.'),
     segments: path,
-    origin: { placement, ...(source !== undefined && { source }), ...(inputs && { inputs }) },
+    origin: { placement, module, ...(source !== undefined && { source }), ...(inputs && { inputs }) },
   };
 }
 

@@ -30,6 +30,8 @@ export interface PluginOrigin {
   readonly placement: PlacementSpec;
   /** Path of the source file, if the plugin was loaded from one. */
   readonly source?: string;
+  /** The specifier from which the plugin was imported. */
+  readonly module?: string;
   readonly inputs?: readonly string[];
 }
 

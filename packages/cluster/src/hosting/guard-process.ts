@@ -1,14 +1,24 @@
 import { url as inspectorUrl } from 'node:inspector';
+import { pathToFileURL } from 'node:url';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Placement } from '@oarlock/kernel/placement';
 import { handleLateErrors } from './late-errors.ts';
 import { limitStop, type StopLimitOptions } from './stop-limit.ts';
-import { startWatchdog } from './watchdog/watchdog.ts';
+import { startWatchdog, type WatchedPlugin } from './watchdog/watchdog.ts';
+
+/** Where a plugin was loaded from. */
+interface Origin {
+  /** The author's file, if there is one, and the files that it imports. */
+  readonly source?: string;
+  readonly inputs?: readonly string[];
+  /** The specifier from which the plugin was imported. */
+  readonly module?: string;
+}
 
 export interface GuardProcessOptions extends StopLimitOptions {
   readonly planned: readonly (Pick<Placement, 'limits'> & {
     readonly name: string;
-    readonly origin?: { readonly source?: string; readonly inputs?: readonly string[] };
+    readonly origin?: Origin;
   })[];
   readonly log: Logger;
 }
@@ -26,11 +36,19 @@ export function guardProcess({ planned, log, ...stopLimit }: GuardProcessOptions
   const plugins = () => stopLimit.hosted().flatMap(({ name, health }) => (health ? [{ health, files: filesOf.get(name) ?? [] }] : []));
   const removeHandlers = handleLateErrors({ plugins, onUnattributed: (error) => endProcess(error, log) });
   limitStop(stopLimit);
-  const stopWatchdog = inspectorUrl() === undefined ? watch() : () => {};
+  const stopWatchdog = inspectorUrl() === undefined ? watch(foreign.map(watchedPlugin)) : () => {};
   return () => {
     stopWatchdog();
     removeHandlers();
   };
+}
+
+function watchedPlugin({ name, origin: { source, inputs = [], module = '' } = {} }: { name: string; origin?: Origin }): WatchedPlugin {
+  if (source !== undefined) return { name, modules: [source, ...inputs].map((file) => pathToFileURL(file).href) };
+  if (!module.startsWith('file:')) return { name, modules: [] };
+  // all modules of an installed package
+  const [packageFolder] = /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+\//.exec(module) ?? [];
+  return { name, modules: [packageFolder ?? module] };
 }
 
 /** An error that belongs to no plugin leaves the process in an unknown state: it ends as Node.js would end it. */

@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -184,6 +184,14 @@ describe('documentation pages', () => {
       yamlBlocks(page(name)).map(async (block) => (await yamlProblems(block)).map((problem) => `line ${block.line}: ${problem}`)),
     );
     expect(problems.flat()).toEqual([]);
+  });
+
+  const shellBlock = /^( *)```sh\n([\s\S]*?)^\1```/gm;
+  const withShell = [...pages, ...presentReadmes].filter((name) => page(name).search(shellBlock) >= 0);
+  it.each(withShell)('has shell examples that a shell can parse: %s', (name) => {
+    const blocks = [...page(name).matchAll(shellBlock)].map(([, , code = '']) => code);
+    const problems = blocks.map((input) => spawnSync('bash', ['-n'], { input, encoding: 'utf8' }).stderr);
+    expect(problems.filter((text) => text !== '')).toEqual([]);
   });
 
   it.each(pages)('names only modules that packages export: %s', (name) => {

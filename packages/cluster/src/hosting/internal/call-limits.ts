@@ -7,6 +7,7 @@ import { Cloud } from '@oarlock/spi/cloud';
 import { Controllers } from '@oarlock/spi/controller';
 import { Dns } from '@oarlock/spi/dns';
 import { Network } from '@oarlock/spi/network';
+import { Paths } from '@oarlock/spi/paths';
 import { Policy } from '@oarlock/spi/policy';
 import { Proxy } from '@oarlock/spi/proxy';
 import { Runtime } from '@oarlock/spi/runtime';
@@ -17,7 +18,10 @@ import { Volumes } from '@oarlock/spi/volume';
 const seconds = (count: number): number => count * 1_000;
 const minutes = (count: number): number => seconds(60 * count);
 
-/** Time limits in milliseconds of the methods of a slot that return promises. Methods that run until a client ends them have none. */
+/**
+ * Time limits in milliseconds of the methods of a slot that return promises. Methods that run until a client or a signal ends them have none. The
+ * guard adds the time that a caller allows in an argument.
+ */
 export type CallLimits = Readonly<Record<string, number>>;
 
 /**
@@ -33,7 +37,11 @@ const limits = new Map<symbol, CallLimits>([
     Storage.token,
     { get: minutes(1), range: minutes(1), commit: minutes(1), requestProgress: minutes(1), compact: minutes(5), skipTo: minutes(1) },
   ],
-  [Scheduling.token, { postFilter: seconds(30), reserve: seconds(10), preBind: minutes(10), bind: seconds(30) }],
+  [Paths.token, { handle: minutes(1), authenticate: seconds(10) }],
+  [
+    Scheduling.token,
+    { postFilter: seconds(30), podGroupPostFilter: seconds(30), reserve: seconds(10), preBind: minutes(10), bind: seconds(30) },
+  ],
   [Controllers.token, { reconcile: minutes(2) }],
   [Cloud.token, { instance: minutes(2), list: minutes(2), create: minutes(2), remove: minutes(2), ensure: minutes(10) }],
   [
@@ -59,11 +67,24 @@ const limits = new Map<symbol, CallLimits>([
         ].map((method) => [method, minutes(2)]),
       ),
       runPodSandbox: minutes(4),
+      stopContainer: minutes(2),
+      execSync: minutes(2),
       pullImage: minutes(30),
     },
   ],
-  [Network.token, { setup: minutes(2), add: seconds(220), check: seconds(220), del: seconds(220), status: seconds(30), gc: seconds(220) }],
-  [Volumes.token, { mount: minutes(2), unmount: minutes(2), usage: minutes(2), sourceObjects: minutes(2) }],
+  [
+    Network.token,
+    {
+      setup: minutes(2),
+      add: seconds(220),
+      adopt: seconds(220),
+      check: seconds(220),
+      del: seconds(220),
+      status: seconds(30),
+      gc: seconds(220),
+    },
+  ],
+  [Volumes.token, { mount: minutes(2), unmount: minutes(2), usage: minutes(2) }],
   [Policy.token, { protect: seconds(30) }],
   [Proxy.token, { apply: seconds(30) }],
   [Dns.token, { apply: seconds(30) }],

@@ -1,6 +1,8 @@
 import type { PluginContext, Slot } from '@oarlock/kernel/plugin';
 import { Cloud } from '@oarlock/spi/cloud';
 import { Controllers, type Controller } from '@oarlock/spi/controller';
+import { Paths } from '@oarlock/spi/paths';
+import { Runtime } from '@oarlock/spi/runtime';
 import { Scheduling, unschedulable, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { Storage, StorageError } from '@oarlock/spi/storage';
 import { errorText } from '@oarlock/primitives/error-text';
@@ -19,6 +21,8 @@ interface SlotRules {
   readonly isEssential?: boolean;
   /** Members with methods of their own. */
   readonly parts?: readonly string[];
+  /** By method, the index of the argument with the seconds that the caller allows beyond the time limit of the call. */
+  readonly allowedSeconds?: Readonly<Record<string, number>>;
   /** Returns the error that the slot's consumers expect for a fault of the plugin. */
   toError?(fault: PluginFault): Error;
 }
@@ -32,6 +36,9 @@ const rules = new Map<symbol, SlotRules>([
     },
   ],
   [Cloud.token, { parts: ['nodes', 'routes', 'loadBalancers'] }],
+  [Paths.token, { parts: ['authenticator'] }],
+  // the grace period of the container, and the time limit of the command
+  [Runtime.token, { allowedSeconds: { stopContainer: 1, execSync: 2 } }],
   [Storage.token, { isEssential: true, toError: (fault) => new StorageError('Unavailable', fault.message) }],
 ]);
 
@@ -63,7 +70,7 @@ function guardMembers(instance: object, slotRules: SlotRules, options: InstanceG
 
 function guardMethod(
   { method, key }: { readonly method: Method; readonly key: string },
-  { hot, notified, isEssential, toError = (fault) => fault }: SlotRules,
+  { hot, notified, isEssential, allowedSeconds = {}, toError = (fault) => fault }: SlotRules,
   { calls, limits, context: { name, log } }: InstanceGuardOptions,
 ): Method {
   if (hot?.has(key) === true) return (...args) => calls.enter(() => method(...args));
@@ -72,9 +79,11 @@ function guardMethod(
     return toError(new PluginFault(`plugin ${JSON.stringify(name)}, ${key}: ${error.message}`));
   };
   const ms = limits[key];
+  const allowed = allowedSeconds[key];
   return (...args) => {
     try {
-      const answer = calls.call(ms, () => method(...args), isEssential);
+      const limit = ms === undefined || allowed === undefined ? ms : ms + Number(args[allowed]) * 1_000;
+      const answer = calls.call(limit, () => method(...args), isEssential);
       return answer instanceof Promise
         ? answer.catch((error: unknown) => {
             throw failed(error);

@@ -5,6 +5,7 @@ import { Cloud } from '@oarlock/spi/cloud';
 import { Controllers, type Controller } from '@oarlock/spi/controller';
 import { Dns } from '@oarlock/spi/dns';
 import { Network } from '@oarlock/spi/network';
+import { Paths } from '@oarlock/spi/paths';
 import { Policy } from '@oarlock/spi/policy';
 import { Proxy } from '@oarlock/spi/proxy';
 import { Runtime } from '@oarlock/spi/runtime';
@@ -36,7 +37,10 @@ describe('a call that hangs', () => {
     ['policy', Policy, 'protect', 30_000],
     ['proxy', Proxy, 'apply', 30_000],
     ['dns', Dns, 'apply', 30_000],
+    ['network', Network, 'adopt', 220_000],
     ['scheduling', Scheduling, 'reserve', 10_000],
+    ['scheduling', Scheduling, 'podGroupPostFilter', 30_000],
+    ['paths', Paths, 'handle', 60_000],
     ['controller', Controllers, 'reconcile', 120_000],
   ] as const)('of a %s plugin fails at the deadline of its method', async (_name, slot, method, ms) => {
     const { guarded, clock, health } = guard({ [method]: hang }, slot as Slot<unknown>);
@@ -52,6 +56,24 @@ describe('a call that hangs', () => {
     const { ensure } = guarded['loadBalancers'] as unknown as { ensure(): Promise<unknown> };
     const failed = expect(ensure()).rejects.toThrow('ensure: it did not answer within 600000 ms');
     await clock.advance(600_000);
+    await failed;
+  });
+
+  it.each([
+    ['stopContainer', ['id', 30], 150_000],
+    ['execSync', ['id', ['true'], 5], 125_000],
+  ] as const)('of %s of a runtime fails two minutes after the time that the caller allows', async (method, args, ms) => {
+    const { guarded, clock } = guard({ [method]: hang }, Runtime);
+    const failed = expect(guarded[method]?.(...args)).rejects.toThrow(`${method}: it did not answer within ${ms} ms`);
+    await clock.advance(ms);
+    await failed;
+  });
+
+  it('of the authenticator of a path fails at its deadline', async () => {
+    const { guarded, clock } = guard({ path: '/mine', authenticator: { authenticate: hang } }, Paths);
+    const { authenticate } = guarded['authenticator'] as unknown as { authenticate(): Promise<unknown> };
+    const failed = expect(authenticate()).rejects.toThrow('authenticate: it did not answer within 10000 ms');
+    await clock.advance(10_000);
     await failed;
   });
 
