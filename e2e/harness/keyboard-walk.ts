@@ -10,10 +10,13 @@ const maxStops = 600;
 const begin = `(() => {
   const isUsable = (element) =>
     element.checkVisibility({ visibilityProperty: true }) && !element.closest('[inert], [hidden], .xterm') && !element.matches(':disabled');
-  const wanted = [...document.querySelectorAll('button, a[href], input, select, textarea, summary')].filter(isUsable);
+  const root = document.querySelector('dialog:modal') ?? document;
+  const wanted = [...root.querySelectorAll('button, a[href], input, select, textarea, summary')].filter(isUsable);
   const reached = new Set();
   const invisible = [];
+  const outside = [];
   const note = ({ target }) => {
+    if (!root.contains(target)) outside.push(target);
     if (reached.has(target)) return;
     reached.add(target);
     const { outlineStyle, outlineWidth } = getComputedStyle(target);
@@ -23,12 +26,12 @@ const begin = `(() => {
   wanted[0].focus();
   reached.add(wanted[0]);
   document.addEventListener('focusin', note);
-  window.keyboardWalk = { wanted, reached, invisible, stop: () => document.removeEventListener('focusin', note) };
+  window.keyboardWalk = { root, wanted, reached, invisible, outside, stop: () => document.removeEventListener('focusin', note) };
 })()`;
 
 /** Runs in the page: what the walk missed, one line each. Elements that were replaced meanwhile by newer content do not count. */
 const end = `(() => {
-  const { wanted, reached, invisible, stop } = window.keyboardWalk;
+  const { root, wanted, reached, invisible, outside, stop } = window.keyboardWalk;
   stop();
   const describe = (element) => element.outerHTML.slice(0, 120);
   const isReachedByArrows = (element) =>
@@ -36,15 +39,17 @@ const end = `(() => {
     (element.type === 'radio' && [...reached].some(({ type, name }) => type === 'radio' && name === element.name));
   const missed = wanted.filter((element) => element.isConnected && !reached.has(element) && !isReachedByArrows(element));
   return [
-    ...(reached.size < 5 ? ['the focus moved to ' + reached.size + ' elements only'] : []),
+    ...(root === document && reached.size < 5 ? ['the focus moved to ' + reached.size + ' elements only'] : []),
+    ...outside.map((element) => 'left the dialog for ' + describe(element)),
     ...missed.map((element) => 'not reached: ' + describe(element)),
     ...invisible.map((element) => 'focus is not visible: ' + describe(element)),
   ];
 })()`;
 
 /**
- * Presses Tab from the first control until the focus has passed all elements of the page.
- * @returns a line for each control that Tab does not reach, and for each element whose focus is not visible (WCAG 2.1.1, 2.1.2 and 2.4.7)
+ * Presses Tab from the first control until the focus has passed all elements of the page, or of its modal dialog.
+ * @returns a line for each control that Tab does not reach, for each element whose focus is not visible, and for each element outside of the dialog that
+ * gets the focus (WCAG 2.1.1, 2.1.2 and 2.4.7)
  */
 export async function keyboardFaults(page: Page): Promise<readonly string[]> {
   await page.evaluate(begin);

@@ -6,13 +6,15 @@ import { OidcProvider } from '../fixtures/oidc-provider.ts';
 import { browserMissing } from '../harness/browser.ts';
 import { composition } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
+import { serverDeath } from './console/connections.ts';
+import { everyDialog } from './console/dialogs.ts';
 import { hostileContent } from './console/hostile-content.ts';
 import { everyTabOfWorkloads, everyView, manners } from './console/manners.ts';
 import { oidc, oidcUsers } from './console/oidc.ts';
 import { plugins } from './console/plugins.ts';
 import { repair } from './console/repair.ts';
 import { resources } from './console/resources.ts';
-import { restart, signIn } from './console/sign-in.ts';
+import { signIn } from './console/sign-in.ts';
 import { ConsoleStage } from './console/stage.ts';
 import { top } from './console/top.ts';
 import { trace, traces } from './console/traces.ts';
@@ -65,7 +67,7 @@ describe.skipIf(missing !== undefined)(
     // in the order in which each step needs the results of earlier ones
     for (const steps of [
       ...[signIn, deploy, trace, why, top, changeWorkload, operateWorkload, traces, plugins, resources],
-      ...[restart, hostileContent, manners, deleteWorkload, everyView, repair, everyTabOfWorkloads],
+      ...[serverDeath, hostileContent, manners, deleteWorkload, everyView, repair, everyTabOfWorkloads, everyDialog],
     ])
       steps(stage);
     oidc(stage, oidcProvider);

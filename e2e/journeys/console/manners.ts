@@ -80,7 +80,7 @@ const tabs: readonly ViewCase[] = [
   ['revisions', '#/o/apps/v1/deployments/default/oversized/revisions', 'Revision 2 (current)'],
 ];
 
-const screens = [
+export const screens = [
   { width: 1280, dark: false },
   { width: 1280, dark: true },
   { width: 400, dark: false },
@@ -89,7 +89,7 @@ const screens = [
 
 /** Shows every view in both themes, also on a narrow screen. */
 export function everyView(stage: () => ConsoleStage): void {
-  onEveryScreen(stage, (view, { width, dark }) => {
+  onScreens(stage, (view, { width, dark }) => {
     for (const [name, hash, content, picture] of views)
       it(`${name} is accessible and fits`, async () => {
         const { page } = view();
@@ -103,7 +103,7 @@ export function everyView(stage: () => ConsoleStage): void {
 
 /** The same for the tabs of workloads, with what they show when they are used. */
 export function everyTabOfWorkloads(stage: () => ConsoleStage): void {
-  onEveryScreen(stage, (view, { width }) => {
+  onScreens(stage, (view, { width }) => {
     const open = async (hash: string) => {
       await view().page.goto(`${stage().origin}/console/${hash}`);
       return view().page;
@@ -147,8 +147,12 @@ export function everyTabOfWorkloads(stage: () => ConsoleStage): void {
 }
 
 /** Runs tests on each screen, with a page of its own. */
-function onEveryScreen(stage: () => ConsoleStage, tests: (view: () => ObservedPage, screen: (typeof screens)[number]) => void): void {
-  describe.each(screens)('at $width px, dark: $dark', (screen) => {
+export function onScreens(
+  stage: () => ConsoleStage,
+  tests: (view: () => ObservedPage, screen: (typeof screens)[number]) => void,
+  chosen: readonly (typeof screens)[number][] = screens,
+): void {
+  describe.each([...chosen])('at $width px, dark: $dark', (screen) => {
     let view: ObservedPage;
     beforeAll(async () => {
       view = await openPage(stage().browser, screen);
@@ -161,7 +165,7 @@ function onEveryScreen(stage: () => ConsoleStage, tests: (view: () => ObservedPa
 }
 
 /** The view has no fault of accessibility, can be used with the keyboard, fits the screen, and broke no rule of the page. */
-async function expectUsable({ page, faults }: ObservedPage, width: number): Promise<void> {
+export async function expectUsable({ page, faults }: ObservedPage, width: number): Promise<void> {
   expect(await accessibilityFaults(page)).toEqual([]);
   expect(await keyboardFaults(page)).toEqual([]);
   expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { accessibilityFaults } from '../../harness/browser.ts';
 import type { ConsoleStage } from './stage.ts';
 
 /** A Deployment whose pods no machine can run. */
@@ -17,8 +18,42 @@ spec:
           resources: { requests: { cpu: 100k } }
 `;
 
+/** A pod that no machine can run, and that no workload owns. */
+const pod = `apiVersion: v1
+kind: Pod
+metadata: { name: hundred, namespace: default }
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: main
+      image: host
+      command: [sleep, '3600']
+      resources: { requests: { cpu: 100k } }
+`;
+
 /** Finds out why a Deployment has no running pod, and changes it there. */
 export function repair(stage: () => ConsoleStage): void {
+  it('shows why a pod without a workload is pending, and replaces it by one that fits', async () => {
+    const { page } = stage();
+    await stage().goTo('#/create');
+    await page.getByLabel('YAML documents').fill(pod);
+    await page.getByRole('button', { name: 'Apply' }).click();
+    await page.getByRole('link', { name: 'Pod hundred' }).click();
+    await page.getByRole('link', { name: /Insufficient cpu/ }).click();
+    await page.getByText('NodeResourcesFit: Insufficient cpu').waitFor();
+    await page.getByLabel('CPU request of the first container').fill('10m');
+    await page.getByRole('button', { name: 'Evaluate' }).click();
+    await page.getByRole('button', { name: 'Replace the pod with the changed one…' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Replace pod hundred?' });
+    expect(await dialog.locator('.diff-added').allTextContents()).toEqual([expect.stringMatching(/^\+ +cpu: 10m$/)]);
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await dialog.getByRole('button', { name: 'Replace', exact: true }).click();
+    await page.getByText(/The pod is on node/).waitFor();
+    const request = ['get', 'pod', 'hundred', '-o', 'jsonpath={.spec.containers[0].resources.requests.cpu}'];
+    expect(await stage().cluster.kubectl.run(request)).toBe('10m');
+    await stage().cluster.kubectl.run(['delete', 'pod', 'hundred', '--wait=false']);
+  });
+
   it('leads from a rollout that waits to the request that no node can satisfy, and completes when that is changed', async () => {
     const { page } = stage();
     await stage().goTo('#/create');

@@ -123,19 +123,3 @@ export function signIn(stage: () => ConsoleStage): void {
     },
   );
 }
-
-/** Restarts the server, and signs in again. */
-export function restart(stage: () => ConsoleStage): void {
-  it('requires a new sign-in after the server restarted, because sessions are not stored', async () => {
-    await stage().goTo('#/r/core/v1/configmaps?ns=default');
-    await stage().page.getByRole('grid').getByText('edited').waitFor();
-    await stage().cluster.stop();
-    await stage()
-      .page.getByText(/reconnecting/)
-      .waitFor();
-    await stage().cluster.up();
-    await stage().page.getByText('The session has ended. Sign in again.').waitFor();
-    await stage().page.goto(await stage().createLink());
-    await stage().heading('Overview');
-  });
-}

@@ -45,6 +45,8 @@ export function deploy(stage: () => ConsoleStage): void {
 
   it('shows the logs of all pods together', async () => {
     await stage().tab('Logs');
+    // each probe adds a line, and lines above the view are not in the page
+    await stage().page.getByLabel('Filter lines').fill('listens on');
     await expect
       .poll(() =>
         stage()
@@ -55,13 +57,13 @@ export function deploy(stage: () => ConsoleStage): void {
       .toBe(3);
     await stage().page.getByLabel('Filter lines').fill('no such line');
     await stage().page.getByText('0 lines').waitFor();
-    await stage().page.getByLabel('Filter lines').fill('');
+    await stage().page.getByLabel('Filter lines').fill('listens on');
     await stage().page.getByLabel('Previous instance').check();
     await stage()
       .page.getByText(/previous terminated container .* not found/)
       .waitFor();
     await stage().page.getByLabel('Previous instance').uncheck();
-    await stage().page.getByText('3 lines').waitFor();
+    await stage().page.getByText('3 lines', { exact: true }).waitFor();
     await documentPage(stage().page, 'console-logs');
   });
 }

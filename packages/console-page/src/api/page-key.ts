@@ -1,4 +1,5 @@
-const storageKey = 'oarlock-page-key';
+/** The name of the key in the storage of the origin. */
+export const storageKey = 'oarlock-page-key';
 const keyBytes = 32;
 
 /** Returns 256 random bits in base64url. */

@@ -76,7 +76,7 @@ export interface TableStoreOptions {
 
 /**
  * The rows of one resource, kept up to date by a watch: listed in pages, sorted by namespace and name. The first page is shown at once; further pages are
- * requested while the browser is idle.
+ * processed while the browser is idle.
  */
 export class TableStore {
   readonly #options: TableStoreOptions;
@@ -158,11 +158,13 @@ export class TableStore {
     const isFirst = this.#rows.size === 0;
     if (!isFirst) this.relists += 1;
     const listed = new Map<string, Row>();
-    let query = isFirst ? firstPageQuery(this.#selectors()) : { ...this.#selectors(), limit: pageSize, continue: undefined };
-    let next: string | undefined;
+    let pending = this.#page(isFirst ? firstPageQuery(this.#selectors()) : this.#pageQuery(undefined), signal);
     let version: string;
-    do {
-      const page: ServerTable = await this.#options.client.json(this.#options.path, { accept: tableAccept, query, signal });
+    for (;;) {
+      const page = await pending;
+      const next = page.metadata?.continue ?? '';
+      // the server prepares the next page while this one is processed
+      if (next !== '') pending = this.#page(this.#pageQuery(next), signal);
       if (page.columnDefinitions !== undefined && page.columnDefinitions.length > 0) this.columns = page.columnDefinitions;
       const rows = (page.rows ?? []).map(rowOf);
       this.#options.onRows?.(rows);
@@ -170,15 +172,24 @@ export class TableStore {
         if (isFirst) this.#rows.set(row);
         else listed.set(row.uid, row);
       version = page.metadata?.resourceVersion ?? '';
-      next = page.metadata?.continue;
-      this.remaining = next === undefined || next === '' ? 0 : (page.metadata?.remainingItemCount ?? 0);
-      query = { ...this.#selectors(), limit: pageSize, continue: next };
+      this.remaining = next === '' ? 0 : (page.metadata?.remainingItemCount ?? 0);
       if (isFirst) this.#changed();
-      if (next !== undefined && next !== '') await whenIdle();
-    } while (next !== undefined && next !== '');
+      if (next === '') break;
+      await whenIdle();
+    }
     if (!isFirst) this.#rows.replace(listed);
     this.#changed();
     return version;
+  }
+
+  #pageQuery(next: string | undefined): NonNullable<RequestOptions['query']> {
+    return { ...this.#selectors(), limit: pageSize, continue: next };
+  }
+
+  #page(query: NonNullable<RequestOptions['query']>, signal: AbortSignal): Promise<ServerTable> {
+    const page = this.#options.client.json<ServerTable>(this.#options.path, { accept: tableAccept, query, signal });
+    page.catch(() => undefined); // reported when the page is needed
+    return page;
   }
 
   #changed(): void {

@@ -13,15 +13,19 @@ import { loadAhead } from './load-ahead.ts';
 import { Frame } from './frame.tsx';
 import { parseLocation } from './router.ts';
 import { currentSession, signInBy, type SessionInfo } from './session.ts';
-import { signInAddress, takePosition, type SignInAddress } from './sign-in-address.ts';
+import { onSignInElsewhere } from './sign-in-elsewhere.ts';
+import { keepPosition, signInAddress, takePosition, type SignInAddress } from './sign-in-address.ts';
 
 const maxToasts = 5;
 const toastMs = 6_000;
 
-/** Returns how the address signs in, and removes it from the address and the history. */
+/** Returns how the address signs in, and removes it from the address and the history. The page continues where it was. */
 function takeSignInAddress(): SignInAddress | undefined {
   const address = signInAddress(location);
-  if (address !== undefined) history.replaceState(null, '', `${location.pathname}${'link' in address ? '#/' : takePosition()}`);
+  if (address === undefined) return undefined;
+  history.replaceState(null, '', `${location.pathname}${takePosition()}`);
+  // a replaced address causes no event by itself
+  dispatchEvent(new Event('hashchange'));
   return address;
 }
 
@@ -92,12 +96,16 @@ export function App() {
     client.onUnauthorized = () => setState((last) => (last.session?.user === undefined ? last : { session: signedOut(last.session), notice: text.signIn.ended }));
     void begin();
     // a link that is opened while the page is shown changes the fragment only
-    const onHashChange = () => {
-      if (parseLocation(location.hash).path.startsWith('/sign-in/')) void begin();
+    const onHashChange = ({ oldURL }: HashChangeEvent) => {
+      if (!parseLocation(location.hash).path.startsWith('/sign-in/')) return;
+      keepPosition(new URL(oldURL).hash);
+      void begin();
     };
     addEventListener('hashchange', onHashChange);
     return () => removeEventListener('hashchange', onHashChange);
   }, []);
+  const isSignedOut = state.session !== undefined && state.session.user === undefined;
+  useEffect(() => (isSignedOut ? onSignInElsewhere(() => void begin()) : undefined), [isSignedOut]);
 
   const { session, resources, features, error, notice, logoutUrl } = state;
   if (error !== undefined) return <main class="alone"><ErrorMessage error={error} onRetry={() => location.reload()} /></main>;

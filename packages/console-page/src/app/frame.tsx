@@ -1,5 +1,5 @@
 import type { FunctionComponent } from 'preact';
-import { useEffect, useReducer, useState } from 'preact/hooks';
+import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
 import { ErrorBoundary } from '../components/error-boundary.tsx';
 import { ErrorMessage } from '../components/error-message.tsx';
 import { text } from '../text/en.ts';
@@ -32,6 +32,12 @@ export function Frame({ onSignedOut }: { readonly onSignedOut: (result: SignedOu
   const [dialog, setDialog] = useState<'help' | 'search'>();
   // a change of the impersonated user shows every view anew
   const [identity, changeIdentity] = useReducer((count: number) => count + 1, 0);
+  const lastPath = useRef(current.path);
+  // a link of the view that it left had the focus: the new view gets it, so that Tab and screen readers continue there
+  useEffect(() => {
+    if (lastPath.current !== current.path && document.activeElement === document.body) focusMain();
+    lastPath.current = current.path;
+  }, [current.path]);
   useKeys((keys) => {
     if (keys === '?') setDialog('help');
     else if (keys === '/') setDialog('search');
@@ -44,7 +50,10 @@ export function Frame({ onSignedOut }: { readonly onSignedOut: (result: SignedOu
   });
   return (
     <>
-      <a class="skip" href="#main" onClick={(event) => focusMain(event)}>
+      <a class="skip" href="#main" onClick={(event) => {
+        event.preventDefault();
+        focusMain();
+      }}>
         {text.skipToContent}
       </a>
       <header class="top">
@@ -75,7 +84,7 @@ export function Frame({ onSignedOut }: { readonly onSignedOut: (result: SignedOu
           </ul>
         </nav>
         <main id="main" tabIndex={-1}>
-          <ErrorBoundary key={`${current.path} ${identity}`}>
+          <ErrorBoundary key={`${viewPath(current)} ${identity}`} position={current.path}>
             <CurrentView key={`${identity} ${client.impersonation?.user ?? ''}`} current={current} />
           </ErrorBoundary>
         </main>
@@ -93,8 +102,10 @@ function isCurrent(href: string, { path }: Location): boolean {
   return table === target || (target !== '/' && path.startsWith(`${target}/`));
 }
 
-function focusMain(event: Event): void {
-  event.preventDefault();
+/** The path of an object without its tab: a tab is another part of the same view, which stays and keeps its connections. */
+const viewPath = ({ path }: Location): string => (path.startsWith('/o/') ? path.split('/').slice(0, 7).join('/') : path);
+
+function focusMain(): void {
   document.querySelector<HTMLElement>('#main')?.focus();
 }
 

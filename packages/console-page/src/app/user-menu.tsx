@@ -70,7 +70,7 @@ function ViewAsDialog({ onClose, onApply }: ViewAsDialogProps) {
         <p>{text.user.viewAsHelp}</p>
         <label>
           <span>{text.user.userName}</span>
-          <input type="text" required value={user} onInput={({ currentTarget }) => setUser(currentTarget.value)} />
+          <input type="text" autofocus required value={user} onInput={({ currentTarget }) => setUser(currentTarget.value)} />
         </label>
         <label>
           <span>{text.user.groups}</span>

@@ -15,8 +15,13 @@ export function Dialog({ title, onClose, children, isWide = false }: DialogProps
   const id = useId();
   useEffect(() => {
     const dialog = element.current;
+    const opener = document.activeElement;
     dialog?.showModal();
-    return () => dialog?.close();
+    return () => {
+      dialog?.close();
+      // browsers return the focus for a dialog that is still in the page only
+      if (document.activeElement === document.body && opener instanceof HTMLElement) opener.focus();
+    };
   }, []);
   return (
     <dialog ref={element} class={isWide ? 'wide' : ''} aria-labelledby={id} onCancel={onClose}>

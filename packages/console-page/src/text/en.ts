@@ -286,6 +286,13 @@ export const text = {
     evaluate: 'Evaluate',
     current: 'Back to the pod and the nodes as they are',
     changeOwner: 'Change the pod template of',
+    replace: 'Replace the pod with the changed one…',
+    replaceTitle: (pod: string) => `Replace pod ${pod}?`,
+    replaceHelp:
+      'The requests of a pod cannot change before it runs. The pod has never been on a node: it is deleted, and created again with the changes.',
+    replaceDiff: 'Changes of the pod',
+    replaceConfirm: 'Replace',
+    replaced: (pod: string) => `Pod ${pod} was replaced`,
     shown: (count: number, all: number) => `${count.toLocaleString('en')} of ${all.toLocaleString('en')} nodes are shown`,
   },
   why: {
@@ -467,6 +474,7 @@ export const text = {
     empty: 'No lines yet',
     output: 'Log output',
     ended: (pod: string) => `The log of ${pod} ended`,
+    resuming: (pod: string) => `The connection for the log of ${pod} ended, reconnecting`,
   },
   terminal: {
     connect: 'Connect',

@@ -55,6 +55,20 @@ describe('a table', () => {
     expect(queryOf(requests[2]!)).toMatchObject({ watch: 'true', resourceVersion: '9', allowWatchBookmarks: 'true', labelSelector: 'a=b' });
   });
 
+  it('requests each page before it processes the one before', async () => {
+    const { client, requests } = fakeClient([list([row('a', 1)], 9, 'next'), list([row('b', 2)], 9, 'last'), list([row('c', 3)], 9)]);
+    const requested: number[] = [];
+    const store = new TableStore({ client, path: '/api/v1/pods', onRows: () => requested.push(requests.length) });
+    stop = store.start();
+    await vi.waitFor(() => expect(requested).toEqual([2, 3, 3]));
+  });
+
+  it('lists again from the beginning when a later page has expired', async () => {
+    const gone = { json: { reason: 'Expired', message: 'too old' }, status: 410 };
+    const { names } = await start([list([row('a', 1)], 9, 'next'), gone, list([row('a', 1), row('b', 2)], 12)]);
+    expect(names()).toEqual(['a', 'b']);
+  });
+
   it('follows events, and resumes an ended watch from the last one, bookmarks included', async () => {
     const events = [event('ADDED', 'b', 10), event('MODIFIED', 'a', 11), event('DELETED', 'a', 12)];
     const bookmark = { type: 'BOOKMARK', object: { rows: [row('', 20)] } };

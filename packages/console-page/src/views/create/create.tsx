@@ -33,6 +33,7 @@ export function View() {
   }, [results]);
 
   const send = async (dryRun: boolean) => {
+    if (isBusy) return;
     setBusy(true);
     setMessage('');
     setResults([]);
@@ -78,10 +79,11 @@ export function View() {
         </p>
       )}
       <div class="actions">
-        <button type="button" disabled={isBusy} onClick={() => void send(true)}>
+        {/* a disabled button would lose the focus */}
+        <button type="button" aria-disabled={isBusy} onClick={() => void send(true)}>
           {text.create.dryRun}
         </button>
-        <button type="button" class="primary" disabled={isBusy} onClick={() => void send(false)}>
+        <button type="button" class="primary" aria-disabled={isBusy} onClick={() => void send(false)}>
           {text.create.apply}
         </button>
       </div>

@@ -42,7 +42,7 @@ export function DebugDialog({ resource, object, onClose }: ActionDialogProps) {
         )}
         <label>
           <span>{text.workload.debugImage}</span>
-          <input type="text" required value={image} onInput={({ currentTarget }) => setImage(currentTarget.value)} />
+          <input type="text" autofocus required value={image} onInput={({ currentTarget }) => setImage(currentTarget.value)} />
         </label>
         <label>
           <span>{text.workload.debugTarget}</span>

@@ -37,7 +37,7 @@ export function ScaleDialog({ resource, object, onClose }: ActionDialogProps) {
         )}
         <label>
           <span>{text.workload.replicas}</span>
-          <input type="number" min={0} max={100_000} required value={replicas} onInput={({ currentTarget }) => setReplicas(currentTarget.valueAsNumber)} />
+          <input type="number" autofocus min={0} max={100_000} required value={replicas} onInput={({ currentTarget }) => setReplicas(currentTarget.valueAsNumber)} />
         </label>
         <div class="actions">
           <button type="button" onClick={onClose}>

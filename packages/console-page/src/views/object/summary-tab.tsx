@@ -17,6 +17,7 @@ export function SummaryTab({ resource, object }: TabProps) {
   const now = useClock();
   const { metadata } = object;
   const health = healthOf(object);
+  const unschedulable = resource.kind === 'Pod' ? unschedulableReason(object as Pod) : undefined;
   return (
     <div class="columns">
       <div>
@@ -31,7 +32,7 @@ export function SummaryTab({ resource, object }: TabProps) {
             <div>
               <dt>{text.object.status}</dt>
               <dd>
-                <StatusDot {...health} />
+                <StatusDot {...health} /> {unschedulable && <a href={objectLink(resource, metadata, 'scheduling')}>{unschedulable}</a>}
               </dd>
             </div>
           )}

@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { errorText, isApiError, type KubeObject } from '../../api/client.ts';
 import { objectPath } from '../../api/resources.ts';
 import { useApp } from '../../app/context.ts';
@@ -17,6 +17,9 @@ interface Review {
   readonly result: KubeObject;
 }
 
+/** What has the focus first in each step. */
+const focusedFirst = { view: 'button.primary', edit: 'textarea', review: '.diff, .primary' } as const;
+
 /** Shows the object as YAML. An edit is sent as a dry run first; its result is shown as a difference before it is applied. */
 export function YamlTab({ resource, object }: TabProps) {
   const { client, toast } = useApp();
@@ -26,6 +29,14 @@ export function YamlTab({ resource, object }: TabProps) {
   const [message, setMessage] = useState('');
   const [showsManaged, setShowsManaged] = useState(false);
   const path = objectPath(resource, object);
+  const tab = useRef<HTMLDivElement>(null);
+  // each step replaces the button that was pressed: the focus moves to what the step begins with
+  const step = review !== undefined ? 'review' : draft !== undefined ? 'edit' : 'view';
+  const lastStep = useRef(step);
+  useEffect(() => {
+    if (step !== lastStep.current) tab.current?.querySelector<HTMLElement>(focusedFirst[step])?.focus();
+    lastStep.current = step;
+  }, [step]);
 
   const put = (changed: unknown, onto: KubeObject, dryRun: boolean) => {
     const { metadata, ...rest } = changed as KubeObject;
@@ -75,8 +86,11 @@ export function YamlTab({ resource, object }: TabProps) {
 
   if (review !== undefined) {
     const yamlOf = (each: KubeObject) => toYaml(editableOf(withoutServerFields(each)));
+    const onKeyDown = (event: KeyboardEvent) => {
+      if (event.key === 'Escape') setReview(undefined);
+    };
     return (
-      <div class="tab-body">
+      <div ref={tab} class="tab-body" onKeyDown={onKeyDown}>
         <p>{text.edit.diffTitle}</p>
         <DiffView before={yamlOf(review.base)} after={yamlOf(review.result)} label={text.edit.diffTitle} none={text.edit.noChanges} />
         <div class="actions">
@@ -91,7 +105,7 @@ export function YamlTab({ resource, object }: TabProps) {
     );
   }
   return (
-    <div class="tab-body">
+    <div ref={tab} class="tab-body">
       {message !== '' && (
         <p class="error-message" role="alert">
           {message}

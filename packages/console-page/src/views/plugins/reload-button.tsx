@@ -10,6 +10,7 @@ export function ReloadButton({ name, onReload }: { readonly name: string; onRelo
   const { client } = useApp();
   const [result, setResult] = useState<ReloadResult | 'running'>();
   const reload = async () => {
+    if (result === 'running') return;
     setResult('running');
     const next = await reloadPlugin(client, name);
     setResult(next);
@@ -17,7 +18,7 @@ export function ReloadButton({ name, onReload }: { readonly name: string; onRelo
   };
   return (
     <>
-      <button type="button" disabled={result === 'running'} onClick={() => void reload()}>
+      <button type="button" aria-disabled={result === 'running'} onClick={() => void reload()}>
         {words.reload}
       </button>
       <div role="status">

@@ -9,6 +9,8 @@ export interface LogSource {
   readonly container: string;
   /** The ID of the container whose log is read: a restarted container has another ID, and its log is read from the beginning. */
   readonly containerID: string;
+  /** True while the container runs: its log goes on, also when the server ends the stream. */
+  readonly isRunning: boolean;
 }
 
 /** Returns what a source is in lists of sources: the same text for the same container. */
@@ -24,7 +26,13 @@ export function logSourcesOf(pods: readonly Pod[], podName: string, containerNam
     .flatMap(({ metadata, status = {} }) =>
       [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? []), ...(status.ephemeralContainerStatuses ?? [])]
         .filter(({ name, containerID = '' }) => containerID !== '' && (containerName === '' || name === containerName))
-        .map(({ name, containerID = '' }) => ({ namespace: metadata.namespace ?? '', pod: metadata.name, container: name, containerID })),
+        .map(({ name, containerID = '', state }) => ({
+          namespace: metadata.namespace ?? '',
+          pod: metadata.name,
+          container: name,
+          containerID,
+          isRunning: state?.running !== undefined,
+        })),
     );
 }
 export interface LogLine {
@@ -57,12 +65,30 @@ export function splitTimestamp(line: string): { readonly time: string; readonly 
   return /^\d{4}-\d\d-\d\dT/.test(time) ? { time, text: space < 0 ? '' : line.slice(space + 1) } : { time: '', text: line };
 }
 
-/** The logs of several containers together, in the order of time. A stream that breaks is resumed after the last line. */
+/** Returns a text that sorts as the time does. Timestamps of a kubelet have no trailing zeros, and can have the offset of its zone. */
+export function timeKey(time: string): string {
+  const [, seconds = '', fraction = '', zone = ''] = /^(.{19})(?:\.(\d{1,9}))?(.*)$/.exec(time) ?? [];
+  return `${Date.parse(seconds + zone)}.${fraction.padEnd(9, '0')}`;
+}
+
+/** How far a log was read: the time of the last line, and the number of lines with this time. */
+interface LogPosition {
+  readonly time: string;
+  readonly key: string;
+  readonly lines: number;
+}
+
+/**
+ * The logs of several containers together, in the order of time. A stream that breaks, or that ends while the container runs, is resumed after the last line,
+ * so that no line is lost or repeated.
+ */
 export class LogStore {
   readonly #client: ApiClient;
   readonly #options: LogOptions;
   readonly #listeners = new Set<() => void>();
   readonly #streams = new Map<string, AbortController>();
+  /** The sources that were set last. */
+  #wanted: ReadonlyMap<string, LogSource> = new Map();
   readonly #schedule: (work: () => void) => void;
   #isScheduled = false;
   #count = 0;
@@ -96,6 +122,7 @@ export class LogStore {
   /** Begins to read new sources, and stops to read those that no longer exist. */
   setSources(sources: readonly LogSource[]): void {
     const wanted = new Map(sources.slice(0, maxSources).map((source) => [sourceKey(source), source]));
+    this.#wanted = wanted;
     for (const [key, abort] of this.#streams)
       if (!wanted.has(key)) {
         abort.abort();
@@ -109,43 +136,56 @@ export class LogStore {
       }
   }
 
-  async #read({ namespace, pod, container }: LogSource, signal: AbortSignal): Promise<void> {
-    const key = `${pod}/${container}`;
+  async #read(source: LogSource, signal: AbortSignal): Promise<void> {
+    const key = `${source.pod}/${source.container}`;
     this.notices.delete(key);
-    const { follow, previous, sinceSeconds } = this.#options;
-    const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/log`;
-    let last = '';
+    const { follow } = this.#options;
+    let last: LogPosition | undefined;
     while (!signal.aborted) {
       try {
-        const response = await this.#client.send(path, {
-          accept: '*/*',
-          query: {
-            container,
-            follow,
-            previous,
-            timestamps: true,
-            ...(last === '' ? { tailLines, sinceSeconds } : { sinceTime: last.replace(/\.\d+/, '') }),
-          },
-          signal,
-        });
+        const response = await this.#request(source, last, signal);
+        if (this.notices.delete(key)) this.#changed();
         const from = last;
+        let repeated = 0;
         for await (const line of linesOf(response.body ?? new ReadableStream())) {
           const { time, text } = splitTimestamp(line);
-          if (from !== '' && time !== '' && time <= from) continue;
-          if (time !== '') last = time;
+          const at = time === '' ? '' : timeKey(time);
+          if (from !== undefined && at !== '') {
+            if (at < from.key) continue;
+            if (at === from.key && (repeated += 1) <= from.lines) continue;
+          }
+          if (at !== '') last = { time, key: at, lines: at === last?.key ? last.lines + 1 : 1 };
           this.#add(key, time, text);
         }
-        this.#note(key, 'ended');
-        return;
+        if (!follow || this.#wanted.get(sourceKey(source))?.isRunning !== true) {
+          this.#note(key, 'ended');
+          return;
+        }
+        this.#note(key, 'resuming');
       } catch (error) {
         if (signal.aborted) return;
         this.#note(key, errorText(error));
         // a container that is just being created answers 400; an overloaded server 429 or 5xx
         if (!follow || (isApiError(error) && error.code !== 400 && error.code !== 429 && error.code < 500)) return;
-        await waitForRetry(retryMs, signal).catch(() => undefined); // the loop ends when the signal has aborted
-        this.notices.delete(key);
       }
+      await waitForRetry(retryMs, signal).catch(() => undefined); // the loop ends when the signal has aborted
     }
+  }
+
+  #request({ namespace, pod, container }: LogSource, last: LogPosition | undefined, signal: AbortSignal): Promise<Response> {
+    const { follow, previous, sinceSeconds } = this.#options;
+    return this.#client.send(`/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/log`, {
+      accept: '*/*',
+      query: {
+        container,
+        follow,
+        previous,
+        timestamps: true,
+        // the API has times in seconds only: lines of the second that were read already are left out
+        ...(last === undefined ? { tailLines, sinceSeconds } : { sinceTime: last.time.replace(/\.\d+/, '') }),
+      },
+      signal,
+    });
   }
 
   #note(key: string, message: string): void {

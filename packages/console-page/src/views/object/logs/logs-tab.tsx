@@ -27,7 +27,7 @@ export function LogsTab({ object }: Pick<TabProps, 'object'>) {
     () => new LogStore(client, { follow: follow && !previous, previous, sinceSeconds }, (work) => void requestAnimationFrame(work)),
   );
   const sources = logSourcesOf(pods, pod, container);
-  const key = sources.map(sourceKey).join(' ');
+  const key = sources.map((source) => `${sourceKey(source)} ${source.isRunning}`).join(' ');
   useEffect(() => store.setSources(sources), [store, key]);
   const words = filter.toLowerCase();
   const isSingle = sources.length === 1;
@@ -68,11 +68,17 @@ export function LogsTab({ object }: Pick<TabProps, 'object'>) {
       <p class="quiet-text" role="status">
         {text.logs.lines(lines.length)}
         {store.dropped > 0 && ` · ${text.logs.dropped(store.dropped)}`}
-        {[...store.notices].map(([source, notice]) => ` · ${notice === 'ended' ? text.logs.ended(source) : `${source}: ${notice}`}`).join('')}
+        {[...store.notices].map(([source, notice]) => ` · ${noticeText(source, notice)}`).join('')}
       </p>
       <LogLines lines={lines} follows={follow} />
     </div>
   );
+}
+
+/** Returns the text about a stream that ended or failed. */
+function noticeText(source: string, notice: string): string {
+  if (notice === 'ended') return text.logs.ended(source);
+  return notice === 'resuming' ? text.logs.resuming(source) : `${source}: ${notice}`;
 }
 
 interface CheckProps {
@@ -116,11 +122,15 @@ function Choice({ label, value, all, names, onChange }: ChoiceProps) {
 function LogLines({ lines, follows }: { readonly lines: readonly string[]; readonly follows: boolean }) {
   const box = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
+  const lastTop = useRef(0);
   const [viewport, setViewport] = useState({ scrollTop: 0, height: 400 });
   const onScroll = () => {
     const element = box.current;
     if (element === null) return;
-    isAtEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - lineHeight;
+    // lines that arrive between a scroll to the end and its event do not end the following: only the user scrolls up
+    if (element.scrollTop + element.clientHeight >= element.scrollHeight - lineHeight) isAtEnd.current = true;
+    else if (element.scrollTop < lastTop.current) isAtEnd.current = false;
+    lastTop.current = element.scrollTop;
     setViewport({ scrollTop: element.scrollTop, height: element.clientHeight });
   };
   useEffect(() => {

@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { errorText } from '../../../api/client.ts';
 import { useApp } from '../../../app/context.ts';
 import { useClock, useObjects } from '../../../app/hooks.ts';
@@ -15,6 +15,7 @@ export function RevisionsTab({ resource, object }: TabProps) {
   const { client, toast } = useApp();
   const now = useClock();
   const [compared, setCompared] = useState<string>();
+  const list = useRef<HTMLOListElement>(null);
   const namespace = encodeURIComponent(object.metadata.namespace ?? '');
   const collection = resource.kind === 'Deployment' ? 'replicasets' : 'controllerrevisions';
   const labelSelector = selectorText((object as Workload).spec?.selector ?? {});
@@ -24,6 +25,8 @@ export function RevisionsTab({ resource, object }: TabProps) {
   const restore = async (revision: Revision) => {
     try {
       await rollBack(client, resource, object, revision);
+      // the button disappears: the restored revision becomes the current one
+      list.current?.focus();
       toast('success', text.workload.rolledBack(String(revision.number)));
     } catch (error) {
       toast('error', errorText(error));
@@ -33,7 +36,7 @@ export function RevisionsTab({ resource, object }: TabProps) {
   const before = toYaml(current.template);
   return (
     <div class="tab-body">
-      <ol class="revisions">
+      <ol ref={list} class="revisions" tabIndex={-1} aria-label={text.object.tabs.revisions}>
         <li>
           <strong>
             {text.workload.revision} {current.number}

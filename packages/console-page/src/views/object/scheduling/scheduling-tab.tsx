@@ -9,6 +9,8 @@ import { text } from '../../../text/en.ts';
 import type { TabProps } from '../object-page.tsx';
 import { changedPod, scoresText, sortedVerdicts, type ExplainResponse, type NodeVerdict, type PodExplanation, type WhatIf } from './explanation.ts';
 import { nodeChangesOf } from './node-changes.ts';
+import { ReplaceDialog } from './replace-dialog.tsx';
+import { changesOnlyPod, isReplaceable } from './replace-pod.ts';
 import { topOwner } from './top-owner.ts';
 import { WhatIfForm } from './what-if-form.tsx';
 
@@ -18,6 +20,7 @@ const maxShownNodes = 500;
 export function SchedulingTab({ object }: TabProps) {
   const { client } = useApp();
   const [whatIf, setWhatIf] = useState<WhatIf>();
+  const [replaces, setReplaces] = useState(false);
   const { namespace, name, resourceVersion } = object.metadata;
   const { value, error, reload } = useLoaded(`${resourceVersion} ${JSON.stringify(whatIf)}`, async (signal) => {
     const question = whatIf === undefined ? { namespace, name } : { pods: [changedPod(object, whatIf)], ...nodeChangesOf(whatIf.nodes) };
@@ -35,6 +38,14 @@ export function SchedulingTab({ object }: TabProps) {
         </p>
       )}
       {explanation !== undefined && <Verdict explanation={explanation} />}
+      {isReplaceable(object) && whatIf !== undefined && changesOnlyPod(whatIf) && explanation?.chosen !== undefined && (
+        <div class="controls">
+          <button type="button" class="primary" onClick={() => setReplaces(true)}>
+            {text.scheduling.replace}
+          </button>
+          {replaces && <ReplaceDialog pod={object} changes={whatIf} onClose={() => setReplaces(false)} onReplaced={() => setReplaces(false)} />}
+        </div>
+      )}
       <OwnerLink object={object} />
       <WhatIfForm nodes={(explanation?.nodes ?? []).map(({ node }) => node)} isChanged={whatIf !== undefined} onEvaluate={setWhatIf} onReset={() => setWhatIf(undefined)} />
     </div>

@@ -1,6 +1,6 @@
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { ApiClient } from '../../../../src/api/client.ts';
-import { LogStore, logSourcesOf, type LogSource } from '../../../../src/views/object/logs/log-store.ts';
+import { LogStore, logSourcesOf, timeKey, type LogSource } from '../../../../src/views/object/logs/log-store.ts';
 import type { Pod } from '../../../../src/views/object/workload-kinds.ts';
 
 const pod = (name: string, ids: Readonly<Record<string, string | undefined>>): Pod => ({
@@ -12,7 +12,7 @@ const pod = (name: string, ids: Readonly<Record<string, string | undefined>>): P
     })),
   },
 });
-const source = (containerID: string): LogSource => ({ namespace: 'n', pod: 'p', container: 'c', containerID });
+const source = (containerID: string): LogSource => ({ namespace: 'n', pod: 'p', container: 'c', containerID, isRunning: false });
 
 /** A client whose requests are answered with these logs, one after the other. */
 function clientOf(...logs: readonly string[]) {
@@ -37,9 +37,59 @@ describe('logSourcesOf', () => {
     const pods = [pod('p', { c: 'id', d: 'other' }), pod('q', { c: 'third' })];
     expect(logSourcesOf(pods, 'p', 'c')).toEqual([source('id')]);
   });
+  it('knows which containers run', () => {
+    const { metadata } = pod('p', {});
+    const containerStatuses = [{ name: 'c', containerID: 'id', state: { running: {} } }];
+    expect(logSourcesOf([{ metadata, status: { containerStatuses } }], '', '')).toEqual([{ ...source('id'), isRunning: true }]);
+  });
+});
+
+describe('timeKey', () => {
+  it('sorts times of different precision and zones', () => {
+    const times = ['2026-01-02T04:04:05+01:00', '2026-01-02T03:04:05.1Z', '2026-01-02T03:04:05.12Z', '2026-01-02T03:04:06Z'];
+    expect(times.map(timeKey).toSorted()).toEqual(times.map(timeKey));
+    expect(timeKey('2026-01-02T03:04:05.100Z')).toBe(timeKey('2026-01-02T04:04:05.1+01:00'));
+  });
 });
 
 describe('LogStore', () => {
+  it('resumes the log of a running container whose stream ended, without a lost or repeated line', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const before = '2026-01-02T03:04:05.1Z a\n2026-01-02T03:04:05.1Z b\n';
+    const { client, urls } = clientOf(before, `2026-01-02T03:04:05Z old\n${before}2026-01-02T03:04:05.1Z c\n2026-01-02T03:04:05.12Z d\n`);
+    const store = new LogStore(client, options);
+    store.setSources([{ ...source('one'), isRunning: true }]);
+    await vi.waitFor(() => expect(store.notices.get('p/c')).toBe('resuming'));
+    store.setSources([source('one')]);
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(store.lines.map(({ text }) => text)).toEqual(['a', 'b', 'c', 'd']);
+    expect(store.notices.get('p/c')).toBe('ended');
+    expect(new URL(urls[1] ?? '', 'https://cluster').searchParams.get('sinceTime')).toBe('2026-01-02T03:04:05Z');
+  });
+
+  it('removes the report of a lost connection when the log is read again', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    let requests = 0;
+    const client = new ApiClient(
+      () => {
+        requests += 1;
+        return requests === 1 ? Promise.reject(new TypeError('offline')) : Promise.resolve(new Response(new ReadableStream()));
+      },
+      () => 'key',
+    );
+    const store = new LogStore(client, options);
+    let notices: readonly string[] = [];
+    store.subscribe(() => {
+      notices = [...store.notices.values()];
+    });
+    store.setSources([{ ...source('one'), isRunning: true }]);
+    await vi.waitFor(() => expect(notices).toEqual(['offline']));
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect([requests, notices]).toEqual([2, []]);
+  });
+
   it('reads the log of a container that was restarted', async () => {
     const { client, urls } = clientOf('2026-01-02T03:04:05Z first\n', '2026-01-02T03:04:06Z second\n');
     const store = new LogStore(client, options);
