@@ -237,9 +237,9 @@ describe('a process without free file descriptors', () => {
     disk.withoutDescriptors = false;
     await many(storage, 'after');
     expect(storage.stats.segments).toBeGreaterThan(segments);
-    const written = await keys(storage);
+    const before = await keys(storage);
     await storage.stop();
-    expect(await keys(await start(small))).toEqual(written);
+    expect(await keys(await start(small))).toEqual(before);
   });
 });
 

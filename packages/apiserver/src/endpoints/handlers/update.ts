@@ -138,9 +138,9 @@ async function largeObject(update: UpdateRequest, old: KubeObject | undefined): 
   const { context } = update;
   void context.request.body; // decodes it
   await context.yieldEventLoop();
-  const made = await update.newObject(old);
+  const object = await update.newObject(old);
   await context.yieldEventLoop();
-  return made;
+  return object;
 }
 
 type UpdateDecision =
@@ -167,8 +167,8 @@ async function updateExisting(update: UpdateRequest, current: Item): Promise<Upd
   };
   // the strategies of custom resources see the version of the request
   const oldStored = kind.customResource === undefined ? current.object : old;
-  const made = newObject(update, old);
-  const decoded = made instanceof Promise ? await made : made;
+  const decoding = newObject(update, old);
+  const decoded = decoding instanceof Promise ? await decoding : decoding;
   const submitted =
     update.tracksFields === true
       ? decoded

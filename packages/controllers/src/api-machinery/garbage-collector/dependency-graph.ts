@@ -25,8 +25,8 @@ export function isReferenceTo({ resource, name }: GraphNode, reference: OwnerRef
 }
 
 /**
- * The key of an owner reference of an object. It has more than the uid, because the answer to one reference says nothing about others with its uid: anyone can
- * write a reference with the uid of an owner of others and another name.
+ * The key of an owner reference of an object. It has more than the uid, because a reference can have the uid of an owner of other objects, and another name:
+ * an owner that is absent by one reference can exist by another.
  */
 export const referenceKey = ({ namespace }: GraphNode, { apiVersion, kind, name, uid }: OwnerReference): string =>
   [namespace, apiVersion, kind, name, uid].join(' ');
