@@ -77,6 +77,8 @@ export const effectOf = (name: SwitchableGate): string => switchableGates[name];
 /** The values of the feature gates of one cluster. */
 export class FeatureGates {
   readonly #settings: Readonly<Record<string, boolean>>;
+  /** Values that were read: each write of a pod reads several. */
+  readonly #values = new Map<SwitchableGate, boolean>();
   readonly version: string;
 
   /** The settings must have no faults. */
@@ -86,7 +88,9 @@ export class FeatureGates {
   }
 
   enabled(name: SwitchableGate): boolean {
-    return this.#valueOf(name);
+    let value = this.#values.get(name);
+    if (value === undefined) this.#values.set(name, (value = this.#valueOf(name)));
+    return value;
   }
 
   /** Returns the gates of the emulated version with their values. Fixed gates have the values of the current version. */
