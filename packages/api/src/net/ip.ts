@@ -35,7 +35,7 @@ interface ParsedAddress {
 }
 let lastParsed: ParsedAddress = { text: '', v4: undefined, v6: 0n };
 
-/** Validation asks several matchers about one address after another. */
+/** Validation calls several matchers with one address after another. */
 function parsedAddress(text: string): ParsedAddress {
   if (lastParsed.text === text) return lastParsed;
   if (isIPv4(text)) return (lastParsed = { text, v4: ipv4Number(text), v6: 0n });
@@ -44,7 +44,7 @@ function parsedAddress(text: string): ParsedAddress {
 }
 
 /**
- * Returns a function that tells whether a network of either family contains a valid address. IPv4-mapped IPv6 addresses are IPv4 addresses. An EndpointSlice
+ * Returns a function that returns whether a network of either family contains a valid address. IPv4-mapped IPv6 addresses are IPv4 addresses. An EndpointSlice
  * has up to 100,000 addresses; a BlockList, which makes an object for each call, took thirty times as long.
  */
 function addressMatcher(v4: string, v6: string): (address: string) => boolean {

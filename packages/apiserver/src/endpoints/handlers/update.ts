@@ -138,9 +138,9 @@ async function largeObject(update: UpdateRequest, old: KubeObject | undefined): 
   const { context } = update;
   void context.request.body; // decodes it
   await context.yieldEventLoop();
-  const made = await update.newObject(old);
+  const computed = await update.newObject(old);
   await context.yieldEventLoop();
-  return made;
+  return computed;
 }
 
 type UpdateDecision =
@@ -167,8 +167,8 @@ async function updateExisting(update: UpdateRequest, current: Item): Promise<Upd
   };
   // the strategies of custom resources see the version of the request
   const oldStored = kind.customResource === undefined ? current.object : old;
-  const made = newObject(update, old);
-  const decoded = made instanceof Promise ? await made : made;
+  const computed = newObject(update, old);
+  const decoded = computed instanceof Promise ? await computed : computed;
   const submitted =
     update.tracksFields === true
       ? decoded

@@ -25,7 +25,7 @@ export function isReferenceTo({ resource, name }: GraphNode, reference: OwnerRef
 }
 
 /**
- * The key of an owner reference of an object. It has more than the uid, because the answer to one reference says nothing about others with its uid: anyone can
+ * The key of an owner reference of an object. It has more than the uid, because the answer to one reference does not hold for others with its uid: anyone can
  * write a reference with the uid of an owner of others and another name.
  */
 export const referenceKey = ({ namespace }: GraphNode, { apiVersion, kind, name, uid }: OwnerReference): string =>
