@@ -10,6 +10,9 @@ export function deploy(stage: () => ConsoleStage): void {
   it('deploys the example from pasted YAML, and shows that it becomes ready', async () => {
     await stage().page.keyboard.press('c');
     await stage().heading('Create from YAML');
+    await stage().goTo('#/');
+    await stage().page.getByRole('link', { name: 'Create the first from YAML' }).click();
+    await stage().heading('Create from YAML');
     const editor = stage().page.getByLabel('YAML documents');
     await editor.click();
     await stage().page.keyboard.type('apiVersion: apps/v1\nkind: Deployment\nspec:\nsel');

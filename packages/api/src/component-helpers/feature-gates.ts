@@ -140,13 +140,18 @@ function faultOf(name: string, value: boolean, settings: FeatureSettings): strin
   return undefined;
 }
 
-/** Returns a warning for each setting of a gate that a later version removes, in upstream's words. */
-export function featureWarnings({ featureGates = {}, emulationVersion = currentVersion }: FeatureSettings): readonly string[] {
-  return Object.entries(featureGates).flatMap(([name, value]) => {
+/** Returns a warning for each setting of a gate that a later version removes, in upstream's words, and for an emulated version that is not followed. */
+export function featureWarnings(settings: FeatureSettings): readonly string[] {
+  const { featureGates = {}, emulationVersion = currentVersion } = settings;
+  const removed = Object.entries(featureGates).flatMap(([name, value]) => {
     const stage = gateAt(histories().get(name) ?? [], emulationVersion)?.stage;
     if (stage !== 'GA' && stage !== 'DEPRECATED') return [];
     return [`Setting ${stage === 'GA' ? 'GA' : 'deprecated'} feature gate ${name}=${value}. It will be removed in a future release.`];
   });
+  const unfollowed = new FeatureGates(settings).unfollowed();
+  if (unfollowed.length === 0) return removed;
+  const notice = `emulationVersion ${emulationVersion}: Oarlock does not switch ${unfollowed.length} feature gates, which keep their defaults of ${currentVersion}: ${unfollowed.join(', ')}`;
+  return [...removed, notice];
 }
 
 /**

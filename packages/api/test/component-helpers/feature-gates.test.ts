@@ -87,6 +87,15 @@ describe('the faults of settings', () => {
   });
 });
 
+it('warns about the gates that do not follow an emulated version', () => {
+  const [warning, ...others] = featureWarnings({ emulationVersion: '1.35' });
+  expect(others).toEqual([]);
+  expect(warning).toMatch(
+    /^emulationVersion 1\.35: Oarlock does not switch \d+ feature gates, which keep their defaults of 1\.36: .*\bMutatingAdmissionPolicy\b/,
+  );
+  expect(featureWarnings({ emulationVersion: '1.36' })).toEqual([]);
+});
+
 describe('the values of gates', () => {
   it('are the defaults of the emulated version, and the settings', () => {
     expect(new FeatureGates().enabled('HostnameOverride')).toBe(true);

@@ -530,6 +530,8 @@ export const text = {
     unhealthy: 'Unhealthy',
     progressing: 'Progressing',
     failing: 'Failing',
+    noWorkloads: 'There are no workloads.',
+    createWorkload: 'Create the first from YAML',
     noWarnings: 'No warnings',
     noEvents: 'No events',
     cpu: 'CPU',

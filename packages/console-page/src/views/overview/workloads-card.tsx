@@ -3,6 +3,7 @@ import { resourceOfKind } from '../../api/resources.ts';
 import { useApp } from '../../app/context.ts';
 import { useObjects } from '../../app/hooks.ts';
 import { objectLink, tableLink } from '../../app/links.ts';
+import { link } from '../../app/router.ts';
 import type { HealthState } from '../../components/health-state.ts';
 import { StatusDot } from '../../components/status-dot.tsx';
 import { text } from '../../text/en.ts';
@@ -17,14 +18,25 @@ const kinds = [
 const maxWorkloads = 2_000;
 const shownUnhealthy = 10;
 
-/** The workloads by health, and the first that are not healthy. */
+type WorkloadKind = (typeof kinds)[number];
+
+/** The workloads by health, and the first that are not healthy. Without any, the way to create one. */
 export function WorkloadsCard() {
+  const stores = kinds.map(({ apiVersion, resource }) =>
+    useObjects(`/apis/${apiVersion}/${resource.resource}`, {}, { maxObjects: maxWorkloads }),
+  );
+  const isEmpty = stores.every(({ items, state }) => state === 'live' && items.length === 0);
   return (
     <section class="card" aria-labelledby="workloads">
       <h2 id="workloads">{text.overview.workloads}</h2>
+      {isEmpty && (
+        <p>
+          {text.overview.noWorkloads} <a href={link(['create'])}>{text.overview.createWorkload}</a>
+        </p>
+      )}
       <ul class="plain">
-        {kinds.map((each) => (
-          <KindHealth key={each.kind} {...each} />
+        {kinds.map((each, index) => (
+          <KindHealth key={each.kind} workloadKind={each} items={stores[index]?.items ?? []} />
         ))}
       </ul>
     </section>
@@ -39,10 +51,12 @@ const labels: Readonly<Record<HealthState, string>> = {
   unknown: text.status.unknown,
 };
 
-function KindHealth({ apiVersion, kind, resource }: (typeof kinds)[number]) {
+interface KindHealthProps {
+  readonly workloadKind: WorkloadKind;
+  readonly items: readonly KubeObject[];
+}
+function KindHealth({ workloadKind: { apiVersion, kind, resource }, items }: KindHealthProps) {
   const { resources } = useApp();
-  const path = `/apis/${apiVersion}/${resource.resource}`;
-  const { items } = useObjects(path, {}, { maxObjects: maxWorkloads });
   const judged = items.map((object) => ({ object, health: healthOf({ ...object, kind })?.health ?? 'unknown' }));
   const count = (health: HealthState) => judged.filter((each) => each.health === health).length;
   const bad = judged.filter(({ health }) => health !== 'ok').slice(0, shownUnhealthy);
