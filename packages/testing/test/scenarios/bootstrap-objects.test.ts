@@ -57,7 +57,7 @@ describe('ready cluster', () => {
     const [systemNamespaces, classes, schemas, levels, cidrs, systemServices, serverLeases, groups] = others;
     expect(systemNamespaces).toEqual(['/default', '/kube-node-lease', '/kube-public', '/kube-system']);
     expect(classes).toEqual(['/system-cluster-critical', '/system-node-critical']);
-    expect(schemas).toHaveLength(13);
+    expect(schemas).toHaveLength(11);
     expect(levels).toHaveLength(8);
     expect(cidrs).toEqual(['/kubernetes']);
     expect(systemServices).toContain('default/kubernetes');

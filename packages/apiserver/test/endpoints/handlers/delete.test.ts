@@ -351,9 +351,10 @@ describe('autoscalers', () => {
       spec: { maxReplicas: 5, targetCPUUtilizationPercentage: 70 },
     });
     await server.patch(v1, 'h', { spec: { targetCPUUtilizationPercentage: 50 } });
+    // upstream's conversion appends the metric of v1 to those in the annotation
     expect(await server.get(v2, 'h')).toMatchObject({
       spec: {
-        metrics: [{ resource: { target: { averageUtilization: 50 } } }, { resource: { name: 'memory', target: { averageValue: '1Gi' } } }],
+        metrics: [{ resource: { name: 'memory', target: { averageValue: '1Gi' } } }, { resource: { target: { averageUtilization: 50 } } }],
       },
     });
     expect((await server.get(v2, 'h')).metadata).not.toHaveProperty('annotations');
