@@ -66,23 +66,34 @@ export function everyDialog(stage: () => ConsoleStage): void {
           await page.getByRole(role, { name, exact: true }).first().focus();
           await page.keyboard.press('Enter');
         };
+        const [edited, result] = ['YAML of the object', 'Result of a dry run on the server, compared with the current object'];
+        const check = async () => {
+          const answer = page.waitForResponse((response) => response.request().method() === 'PUT');
+          await page.keyboard.press('Control+Enter');
+          await answer;
+        };
+        /** Takes the step of what has the focus until a name has it: a rollout can change the object again, which is another conflict. */
+        const reach = (name: string, steps: Readonly<Record<string, () => Promise<void>>>) =>
+          expect
+            .poll(async () => {
+              await steps[(await focusedName(page)) as string]?.();
+              return focusedName(page);
+            })
+            .toBe(name);
         await press('button', 'Edit');
-        await focused('YAML of the object');
-        const editor = page.getByLabel('YAML of the object');
+        await focused(edited);
+        const editor = page.getByLabel(edited);
         const grace = /terminationGracePeriodSeconds: \d+/;
         await editor.fill((await editor.inputValue()).replace(grace, `terminationGracePeriodSeconds: ${width % 60}`));
         await stage().cluster.kubectl.run(['annotate', 'deployment', 'oversized', `conflict=${width}`, '--overwrite']);
-        await page.keyboard.press('Control+Enter');
+        await check();
         await page.getByRole('alert').getByText('The object was changed meanwhile').waitFor();
-        await focused('YAML of the object');
+        await focused(edited);
         expect(await accessibilityFaults(page)).toEqual([]);
-        await page.keyboard.press('Control+Enter');
-        await focused('Result of a dry run on the server, compared with the current object');
+        await reach(result, { [edited]: check });
         await page.keyboard.press('Escape');
-        await focused('YAML of the object');
-        await page.keyboard.press('Control+Enter');
-        await press('button', 'Apply');
-        await focused('Edit');
+        await focused(edited);
+        await reach('Edit', { [edited]: check, [result]: () => press('button', 'Apply') });
         await press('link', 'Revisions');
         await focused('Revisions');
         await press('button', 'Roll back');

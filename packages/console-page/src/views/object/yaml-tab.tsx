@@ -70,8 +70,9 @@ export function YamlTab({ resource, object }: TabProps) {
       setMessage(errorText(error));
       return;
     }
-    setMessage(text.edit.conflict);
+    // the message invites to check again, which needs the newest version
     setBase(await client.json<KubeObject>(path));
+    setMessage(text.edit.conflict);
   };
   const edit = () => {
     setBase(object);
