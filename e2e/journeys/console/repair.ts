@@ -78,9 +78,14 @@ export function repair(stage: () => ConsoleStage): void {
     await page.locator('.tree').first().getByText('Running', { exact: true }).waitFor();
     await stage().tab('Trace');
     const steps = page.getByRole('region', { name: 'Steps of the trace' });
-    await steps
-      .getByRole('rowheader', { name: /sync pod\s/ })
-      .first()
-      .waitFor();
+    // the kubelet's step can end after the rollout is complete, and nothing then changes the object
+    await expect
+      .poll(async () => {
+        const answer = page.waitForResponse((response) => response.url().includes('/traces?'));
+        await page.getByRole('button', { name: 'Load again', exact: true }).click();
+        await answer;
+        return steps.getByRole('rowheader', { name: /sync pod\s/ }).count();
+      })
+      .toBeGreaterThan(0);
   });
 }
