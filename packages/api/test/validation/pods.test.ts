@@ -3,7 +3,7 @@ import { invalidStatus } from '@oarlock/api/field/invalid-status';
 import { gvkOf } from '@oarlock/api/kinds';
 import { validateObject } from '@oarlock/api/validation/validate-object';
 
-import { full, lines, change, stored, container, pod, withContainer, withSpec, label, type Any } from '../fixtures/validation.ts';
+import { full, lines, change, stored, container, pod, withContainer, withSpec, label, type TestObject } from '../fixtures/validation.ts';
 
 describe('pods', () => {
   it.each([
@@ -274,7 +274,7 @@ describe('pods', () => {
   });
   it('resize allows changes of cpu and memory only', () => {
     const running = change(live, { spec: { containers: [{ ...container, resources: { requests: { cpu: '1', memory: '1Gi' } } }] } });
-    const resize = (patch: Any) =>
+    const resize = (patch: TestObject) =>
       lines(
         change(running, { spec: { containers: [{ ...container, resources: { requests: { cpu: '1', memory: '1Gi' } }, ...patch }] } }),
         running,
@@ -292,7 +292,11 @@ describe('pods', () => {
     );
   });
   it('resize allows changes of pod-level cpu and memory if the pod had them', () => {
-    const whole = (cpu: string, more: Any = {}) => ({ requests: { cpu, memory: '1Gi' }, limits: { cpu: '4', memory: '4Gi' }, ...more });
+    const whole = (cpu: string, more: TestObject = {}) => ({
+      requests: { cpu, memory: '1Gi' },
+      limits: { cpu: '4', memory: '4Gi' },
+      ...more,
+    });
     const resize = (resources: unknown, before: unknown = whole('1')) =>
       lines(change(live, { spec: { resources } }), change(live, { spec: { resources: before } }), { subresource: 'resize' });
     expect(resize(whole('2'))).toEqual([]);

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { KubeObject, ManagedFieldsEntry } from '@oarlock/api/object';
+import type { KubeObject } from '@oarlock/api/object';
 import { configMap, TestServer } from '../../../support/pipeline-fixture.ts';
+import { applyTo, entries, fieldsOf, type ApplyRequest, type TrackedObject } from '../../../support/tracked-objects.ts';
 
 let server: TestServer;
 beforeEach(async () => {
@@ -8,21 +9,7 @@ beforeEach(async () => {
 });
 afterEach(() => server.stop());
 
-type Fields = Readonly<Record<string, unknown>>;
-type Any = KubeObject & { readonly spec?: Fields; readonly data?: Record<string, string>; readonly status?: Fields };
-
-const apply = (of: string, body: unknown, fieldManager: string, query: Record<string, string> = {}, subresource = '') =>
-  server.object<Any>('patch', of, {
-    namespace: 'default',
-    name: (body as KubeObject).metadata?.name ?? 'x',
-    body,
-    patchType: 'apply',
-    subresource,
-    query: { fieldManager, ...query },
-  });
-const entries = (object: KubeObject): readonly ManagedFieldsEntry[] => object.metadata?.managedFields ?? [];
-const fieldsOf = (object: KubeObject, manager: string, operation = 'Apply') =>
-  entries(object).find((entry) => entry.manager === manager && entry.operation === operation)?.fieldsV1;
+const apply = (...request: ApplyRequest) => applyTo(server, ...request);
 
 describe('apply that gives up fields', () => {
   const labelled = (metadata: KubeObject['metadata'], data?: Record<string, string>) => ({
@@ -97,7 +84,7 @@ describe('patch that only removes', () => {
     const before = entries(await server.get('configmaps', 'a'));
     expect(before.map(({ manager }) => manager)).toContain('me');
     await server.clock.advance(5000);
-    const after = await server.object<Any>('patch', 'configmaps', {
+    const after = await server.object<TrackedObject>('patch', 'configmaps', {
       namespace: 'default',
       name: 'a',
       body,

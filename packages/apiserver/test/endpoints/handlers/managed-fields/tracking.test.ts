@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { KubeObject, ManagedFieldsEntry } from '@oarlock/api/object';
+import type { KubeObject } from '@oarlock/api/object';
 import { configMap, pod, rejectionOf, TestServer } from '../../../support/pipeline-fixture.ts';
+import { applyTo, entries, fieldsOf, type ApplyRequest, type Fields, type TrackedObject } from '../../../support/tracked-objects.ts';
 
 let server: TestServer;
 beforeEach(async () => {
@@ -8,10 +9,7 @@ beforeEach(async () => {
 });
 afterEach(() => server.stop());
 
-type Fields = Readonly<Record<string, unknown>>;
-type Any = KubeObject & { readonly spec?: Fields; readonly data?: Record<string, string>; readonly status?: Fields };
-
-const deployment = (spec: Fields = {}, metadata: KubeObject['metadata'] = {}): Any => ({
+const deployment = (spec: Fields = {}, metadata: KubeObject['metadata'] = {}): TrackedObject => ({
   apiVersion: 'apps/v1',
   kind: 'Deployment',
   metadata: { name: 'd', ...metadata },
@@ -22,19 +20,8 @@ const deployment = (spec: Fields = {}, metadata: KubeObject['metadata'] = {}): A
   },
 });
 
-const apply = (of: string, body: unknown, fieldManager: string, query: Record<string, string> = {}, subresource = '') =>
-  server.object<Any>('patch', of, {
-    namespace: 'default',
-    name: (body as KubeObject).metadata?.name ?? 'x',
-    body,
-    patchType: 'apply',
-    subresource,
-    query: { fieldManager, ...query },
-  });
-const entries = (object: KubeObject): readonly ManagedFieldsEntry[] => object.metadata?.managedFields ?? [];
+const apply = (...request: ApplyRequest) => applyTo(server, ...request);
 const managersOf = (object: KubeObject) => entries(object).map(({ manager, operation }) => `${manager ?? ''} ${operation ?? ''}`);
-const fieldsOf = (object: KubeObject, manager: string, operation = 'Apply') =>
-  entries(object).find((entry) => entry.manager === manager && entry.operation === operation)?.fieldsV1;
 
 describe('server-side apply', () => {
   it('ServerSideApply should create an applied object if it does not already exist', async () => {
@@ -46,7 +33,7 @@ describe('server-side apply', () => {
       query: { fieldManager: 'me' },
     });
     expect(response).toMatchObject({ kind: 'object', code: 201 });
-    const created = await server.get<Any>('deployments.apps', 'd');
+    const created = await server.get<TrackedObject>('deployments.apps', 'd');
     expect(created.spec).toMatchObject({ replicas: 2, strategy: { type: 'RollingUpdate' } });
     expect(created.metadata).toMatchObject({ generation: 1, uid: expect.any(String) as string });
     expect(entries(created)).toEqual([
@@ -202,11 +189,11 @@ describe('server-side apply', () => {
     expect((await rejectionOf(server.get('configmaps', 'a'))).reason).toBe('NotFound');
     await apply('configmaps', configMap('a', { one: '1' }), 'me');
     expect((await apply('configmaps', configMap('a', { two: '2' }), 'me', { dryRun: 'All' })).data).toEqual({ two: '2' });
-    expect((await server.get<Any>('configmaps', 'a')).data).toEqual({ one: '1' });
+    expect((await server.get<TrackedObject>('configmaps', 'a')).data).toEqual({ one: '1' });
   });
 
   it('attributes the fields before the first apply to before-first-apply', async () => {
-    const created = await server.create<Any>('configmaps', configMap('a', { one: '1', two: '2' }));
+    const created = await server.create<TrackedObject>('configmaps', configMap('a', { one: '1', two: '2' }));
     await server.update('configmaps', { ...created, metadata: { ...created.metadata, managedFields: [{}] } });
     const bare = await server.get('configmaps', 'a');
     expect(bare.metadata).not.toHaveProperty('managedFields');
@@ -262,7 +249,7 @@ describe('server-side apply', () => {
     if (kind === undefined) throw new Error('no such kind');
     const of = resource('autoscaling', 'v2', 'horizontalpodautoscalers', 'HorizontalPodAutoscaler', true);
     const applyV2 = (spec: object, manager: string, query = {}) =>
-      server.object<Any>('patch', of, {
+      server.object<TrackedObject>('patch', of, {
         namespace: 'default',
         name: 'h',
         patchType: 'apply',
@@ -294,7 +281,7 @@ describe('managers of updates', () => {
     await server.create('pods', pod('p', { containers: [{ name: 'main', image: 'i', ports: [{ containerPort: 80 }] }] }), {
       userAgent: 'a/1',
     });
-    const next = await server.patch<Any>(
+    const next = await server.patch<TrackedObject>(
       'pods',
       'p',
       { spec: { containers: [{ name: 'main', image: 'j' }] }, metadata: { labels: { x: 'y' } } },
@@ -327,13 +314,13 @@ describe('managers of updates', () => {
   });
 
   it('are kept from clients that omit them or send invalid ones', async () => {
-    const created = await server.create<Any>('configmaps', configMap('a', { k: 'v' }), { userAgent: 'a/1' });
+    const created = await server.create<TrackedObject>('configmaps', configMap('a', { k: 'v' }), { userAgent: 'a/1' });
     const { managedFields, ...metadata } = created.metadata ?? {};
-    const next = await server.update<Any>('configmaps', { ...created, metadata, data: { k: 'v', l: 'w' } } as KubeObject, {
+    const next = await server.update<TrackedObject>('configmaps', { ...created, metadata, data: { k: 'v', l: 'w' } } as KubeObject, {
       userAgent: 'a/1',
     });
     expect(fieldsOf(next, 'a', 'Update')).toEqual({ 'f:data': { '.': {}, 'f:k': {}, 'f:l': {} } });
-    const odd = await server.update<Any>(
+    const odd = await server.update<TrackedObject>(
       'configmaps',
       {
         ...next,
@@ -349,14 +336,17 @@ describe('managers of updates', () => {
   });
 
   it('can be changed explicitly', async () => {
-    const created = await server.create<Any>('configmaps', configMap('a', { k: 'v' }), { userAgent: 'a/1' });
+    const created = await server.create<TrackedObject>('configmaps', configMap('a', { k: 'v' }), { userAgent: 'a/1' });
     const entry = { ...entries(created)[0], manager: 'kubectl', operation: 'Apply' };
-    const next = await server.update<Any>('configmaps', { ...created, metadata: { ...created.metadata, managedFields: [entry] } });
+    const next = await server.update<TrackedObject>('configmaps', {
+      ...created,
+      metadata: { ...created.metadata, managedFields: [entry] },
+    });
     expect(managersOf(next)).toEqual(['kubectl Apply']);
   });
 
   it('do not own fields of the server or of bindings', async () => {
-    const created = await server.create<Any>('pods', pod('p'), { userAgent: 'a/1' });
+    const created = await server.create<TrackedObject>('pods', pod('p'), { userAgent: 'a/1' });
     const text = JSON.stringify(entries(created));
     for (const name of ['f:uid', 'f:resourceVersion', 'f:creationTimestamp', 'f:generation', 'f:status', 'f:name"']) {
       if (name !== 'f:name"') expect(text).not.toContain(`"${name}`);
