@@ -20,7 +20,7 @@ it('a server without file descriptors keeps its connections, and accepts new one
   const cluster = await machine.cluster({ spec });
   const { tls, server } = cluster.api;
   const credentials = { cert: tls.cert, key: tls.key };
-  const caller = new Caller(cluster, credentials);
+  const caller = new Caller(cluster, credentials, 1);
   const events: string[] = [];
   const watch = request(new URL(`${maps}?watch=1`, server), { ca: tls.ca, ...credentials, agent: false as unknown as Agent });
   const sockets: Socket[] = [];

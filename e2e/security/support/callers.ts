@@ -31,14 +31,15 @@ export class Caller {
   readonly #credentials: Credentials;
   readonly #agent: Agent;
 
-  constructor(cluster: Cluster, credentials: Credentials) {
+  /** @param maxSockets connections at the same time; with 1, each request waits for the one before and uses its connection */
+  constructor(cluster: Cluster, credentials: Credentials, maxSockets = 16) {
     this.#server = cluster.api.server;
     this.#ca = cluster.api.tls.ca;
     this.#credentials = credentials;
     const { cert, key } = credentials;
     this.#agent = new Agent({
       keepAlive: true,
-      maxSockets: 16,
+      maxSockets,
       ca: this.#ca,
       ...(cert !== undefined && key !== undefined && { cert, key }),
     });
