@@ -45,7 +45,7 @@ export async function schedulingOperation(): Promise<{ readonly operation: Opera
     tracer: noTracer,
     random: () => 0.5,
     events,
-    metrics: new SchedulerMetrics(new Registry(), () => scheduler.pendingPods),
+    metrics: new SchedulerMetrics({ registry: new Registry(), clock: systemClock, pendingPods: () => scheduler.pendingPods }),
     parallelBinds: 200,
     initialBackoffMs: 1000,
     maxBackoffMs: 10_000,

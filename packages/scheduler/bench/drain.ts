@@ -65,7 +65,7 @@ const scheduler: Scheduler = new Scheduler({
   tracer: noTracer,
   random: Math.random,
   events: { recorder: () => ({ event() {} }) },
-  metrics: new SchedulerMetrics(new Registry(), () => scheduler.pendingPods),
+  metrics: new SchedulerMetrics({ registry: new Registry(), clock: systemClock, pendingPods: () => scheduler.pendingPods }),
   parallelBinds: 200,
   initialBackoffMs: 1000,
   maxBackoffMs: 10_000,

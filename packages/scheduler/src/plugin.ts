@@ -35,7 +35,7 @@ export default Roles.plugin({
     for (const { key, reason } of ignoredKeys(config)) log.warn({ key, reason }, 'a key of the scheduler configuration has no effect');
     const profiles = makeProfiles(config, chain);
     const extenders = config.extenders.map((each) => new Extender(each));
-    const schedulerMetrics = new SchedulerMetrics(metrics, () => scheduler?.pendingPods);
+    const schedulerMetrics = new SchedulerMetrics({ registry: metrics, clock, pendingPods: () => scheduler?.pendingPods });
     const election = electionOf(config);
     let scheduler: Scheduler | undefined;
     // each term of leadership gets a new scheduler: the caches of the previous term may be outdated

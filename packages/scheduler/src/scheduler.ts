@@ -87,7 +87,7 @@ export class Scheduler implements Explainer {
   }
 
   #newQueue(): SchedulingQueue {
-    const { profiles, clock, initialBackoffMs, maxBackoffMs } = this.#options;
+    const { profiles, clock, initialBackoffMs, maxBackoffMs, metrics } = this.#options;
     const [first] = profiles;
     if (first === undefined) throw new Error('a scheduler needs a profile');
     return new SchedulingQueue({
@@ -98,6 +98,7 @@ export class Scheduler implements Explainer {
         plugin === noNodesAvailable ? [{ kind: 'Node', actions: ['added'] }] : this.#profileOf(pod)?.framework.eventsToRegister.get(plugin),
       initialBackoffMs,
       maxBackoffMs,
+      onIncomingPod: (queue, event) => metrics.countIncomingPod(queue, event),
     });
   }
 

@@ -45,7 +45,7 @@ async function start(): Promise<void> {
         },
       }),
     },
-    metrics: new SchedulerMetrics(new Registry(), () => scheduler.pendingPods),
+    metrics: new SchedulerMetrics({ registry: new Registry(), clock, pendingPods: () => scheduler.pendingPods }),
     parallelBinds: 10,
     initialBackoffMs: 1000,
     maxBackoffMs: 10_000,

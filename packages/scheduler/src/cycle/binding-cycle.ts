@@ -5,7 +5,13 @@ import type { Tracer } from '@opentelemetry/api';
 import type { Extender } from '../extender/extender.ts';
 import { runExtenderBind } from '../extender/run-extenders.ts';
 import { isSuccess, statusMessage, type PluginStatus } from '../framework/plugin-status.ts';
-import { runBindPlugins, runPreBindPlugins, runPreBindPreFlights, runUnreservePlugins } from '../framework/run-plugins.ts';
+import {
+  runBindPlugins,
+  runPostBindPlugins,
+  runPreBindPlugins,
+  runPreBindPreFlights,
+  runUnreservePlugins,
+} from '../framework/run-plugins.ts';
 import type { PodsInPreBind } from '../framework/pods-in-pre-bind.ts';
 import type { WaitingPods } from '../framework/waiting-pods.ts';
 import type { SchedulerMetrics } from '../metrics/scheduler-metrics.ts';
@@ -65,9 +71,9 @@ export class BindingCycle {
     const { rejection, permitted, nominationWritten } = await this.#bindingCycle(scheduled, { spanContext: spanContextOf(span), signal });
     if (rejection === undefined) {
       metrics.observeAttempt('scheduled', schedulerName, clock.monotonic() - startedAt);
-      if (podInfo.flushedFromUnschedulable) metrics.countScheduledAfterFlush();
+      metrics.observeScheduledPod(podInfo, clock.monotonic());
       onBound(scheduled);
-      for (const plugin of framework.pluginsAt('postBind')) plugin.postBind?.(state, podInfo, node);
+      runPostBindPlugins(framework, state, podInfo, node);
     } else {
       failSpan(span, statusMessage(rejection));
       metrics.observeAttempt('error', schedulerName, clock.monotonic() - startedAt);

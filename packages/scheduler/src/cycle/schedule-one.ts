@@ -166,13 +166,14 @@ export class PodScheduler {
   }
 
   #newCycleState(
-    { framework }: SchedulingProfile,
+    { framework, schedulerName }: SchedulingProfile,
     signal: AbortSignal,
     allowedNodes: ReadonlySet<string> | undefined,
   ): SchedulingCycleState {
-    const { cache, nominator, extenders } = this.#options;
+    const { cache, nominator, extenders, metrics } = this.#options;
     const callPreemptionExtenders = preemptionExtenders(extenders, cache, signal);
-    return new SchedulingCycleState(cache, framework, { nominator, allowedNodes, callPreemptionExtenders, newNodeDryRun });
+    const observer = metrics.observerOf(schedulerName);
+    return new SchedulingCycleState(cache, framework, { nominator, allowedNodes, callPreemptionExtenders, newNodeDryRun, observer });
   }
 
   /** Runs the preFilter and filter plugins and the filters of extenders. */

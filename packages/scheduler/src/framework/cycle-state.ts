@@ -1,5 +1,6 @@
 import type { CycleState, NodeDryRun, NodeInfo, PodInfo, PreemptionCandidate, SchedulingPlugin, Snapshot } from '@oarlock/spi/scheduling';
 import type { Nominator } from '../queue/nominator.ts';
+import { noObserver, type ExtensionPointObserver } from './extension-point-observer.ts';
 import type { Framework } from './framework.ts';
 
 export type CallPreemptionExtenders = (pod: PodInfo, candidates: readonly PreemptionCandidate[]) => Promise<readonly PreemptionCandidate[]>;
@@ -15,6 +16,8 @@ interface SchedulingCycleStateOptions {
   readonly allowedNodes?: ReadonlySet<string> | undefined;
   /** Creates dry runs of preemption; undefined if the cycle does not run PostFilter plugins. */
   readonly newNodeDryRun?: NewNodeDryRun | undefined;
+  /** Receives the durations of the extension points; absent: they are not measured. */
+  readonly observer?: ExtensionPointObserver | undefined;
 }
 
 /** The state of one scheduling cycle. */
@@ -25,6 +28,7 @@ export class SchedulingCycleState implements CycleState {
   readonly nominator: Nominator | undefined;
   readonly callPreemptionExtenders?: CallPreemptionExtenders;
   readonly allowedNodes: ReadonlySet<string> | undefined;
+  readonly observer: ExtensionPointObserver;
   readonly #values = new Map<symbol, unknown>();
   readonly #framework: Framework;
   readonly #newNodeDryRun: NewNodeDryRun | undefined;
@@ -33,11 +37,12 @@ export class SchedulingCycleState implements CycleState {
   constructor(
     snapshot: Snapshot,
     framework: Framework,
-    { nominator, callPreemptionExtenders, allowedNodes, newNodeDryRun }: SchedulingCycleStateOptions = {},
+    { nominator, callPreemptionExtenders, allowedNodes, newNodeDryRun, observer = noObserver }: SchedulingCycleStateOptions = {},
   ) {
     this.snapshot = snapshot;
     this.nominator = nominator;
     this.allowedNodes = allowedNodes;
+    this.observer = observer;
     this.#framework = framework;
     this.#newNodeDryRun = newNodeDryRun;
     if (callPreemptionExtenders !== undefined) this.callPreemptionExtenders = callPreemptionExtenders;

@@ -49,12 +49,14 @@ export class FeasibleNodeFinder {
     pod: PodInfo,
     evaluateAll = false,
   ): FeasibleNodes {
+    const { snapshot, observer } = state;
+    const preFilterAt = observer.now();
     const preFilterResult = runPreFilterPlugins(framework, state, pod);
     const { rejection, nodeNames } = preFilterResult;
+    observer.observe('PreFilter', rejection?.status.code ?? 'success', preFilterAt);
     if (rejection !== undefined) return rejectedByPreFilter(state, rejection, preFilterResult.plugins);
     if (!evaluateAll && fitsNominatedNode(framework, state, pod, nodeNames)) return nominatedNodeOnly(state, pod);
 
-    const { snapshot } = state;
     const candidates = nodeNames === undefined ? snapshot.nodes : [...nodeNames].flatMap((name) => snapshot.get(name) ?? []);
     const feasible: NodeInfo[] = [];
     const nodeToStatus = new Map<string, Rejection>();
@@ -62,6 +64,7 @@ export class FeasibleNodeFinder {
     const enough = evaluateAll ? candidates.length : numFeasibleNodesToFind(candidates.length, percentage);
     let evaluated = 0;
     let error: string | undefined;
+    const filterAt = observer.now();
     for (; evaluated < candidates.length && feasible.length < enough && error === undefined; evaluated++) {
       const node = candidates[(this.#nextStartNodeIndex + evaluated) % candidates.length];
       if (node === undefined) continue;
@@ -73,6 +76,7 @@ export class FeasibleNodeFinder {
         unschedulablePlugins.add(nodeRejection.plugin);
       }
     }
+    observer.observe('Filter', error === undefined ? 'success' : 'error', filterAt);
     if (!evaluateAll && snapshot.nodes.length > 0)
       this.#nextStartNodeIndex = (this.#nextStartNodeIndex + evaluated) % snapshot.nodes.length;
     if (evaluateAll || feasible.length === 0) addNodesExcludedByPreFilter(state, preFilterResult, nodeToStatus, unschedulablePlugins);

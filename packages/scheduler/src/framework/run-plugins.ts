@@ -154,19 +154,23 @@ export async function runPostFilterPlugins(
 ): Promise<PostFilterResult> {
   const plugins = framework.pluginsAt('postFilter');
   if (plugins.length === 0) return { messageSuffix: '', nominatedNodeName: '' };
+  const startedAt = state.observer.now();
   const reasons: string[] = [];
   let nominatedNodeName: string | undefined;
-  const result = (messageSuffix: string) => ({ messageSuffix, ...(nominatedNodeName !== undefined && { nominatedNodeName }) });
+  const result = (code: Status['code'], messageSuffix: string) => {
+    state.observer.observe('PostFilter', code, startedAt);
+    return { messageSuffix, ...(nominatedNodeName !== undefined && { nominatedNodeName }) };
+  };
   for (const plugin of plugins) {
     const status = await plugin.postFilter?.(state, pod, nodeToStatus);
     if (status === undefined) continue;
     nominatedNodeName = status.nominatedNodeName ?? nominatedNodeName;
-    if (status.code === 'success') return result('');
+    if (status.code === 'success') return result('success', '');
     if (!('reasons' in status)) continue;
-    if (status.code === 'unresolvable' || status.code === 'error') return result(suffixOf(status.reasons));
+    if (status.code === 'unresolvable' || status.code === 'error') return result(status.code, suffixOf(status.reasons));
     reasons.push(...status.reasons);
   }
-  return result(suffixOf(reasons));
+  return result('unschedulable', suffixOf(reasons));
 }
 
 const suffixOf = (reasons: readonly string[]): string => (reasons.length === 0 ? '' : ` ${reasons.join(', ')}`);
@@ -178,13 +182,16 @@ export async function runReservePlugins(
   pod: PodInfo,
   node: string,
 ): Promise<PluginStatus> {
+  const startedAt = state.observer.now();
   for (const plugin of framework.pluginsAt('reserve')) {
     const status = await statusOf(() => plugin.reserve?.(state, pod, node));
     if (!isSuccess(status)) {
+      state.observer.observe('Reserve', status.code, startedAt);
       runUnreservePlugins(framework, state, pod, node);
       return asPluginStatus(plugin.name, 'Reserve', status);
     }
   }
+  state.observer.observe('Reserve', 'success', startedAt);
   return success;
 }
 
@@ -205,7 +212,9 @@ function permitStatusOf<T extends { readonly code: string }>(call: () => T | und
 }
 
 export function runUnreservePlugins(framework: Framework, state: SchedulingCycleState, pod: PodInfo, node: string): void {
+  const startedAt = state.observer.now();
   for (const plugin of framework.pluginsAt('reserve').toReversed()) plugin.unreserve?.(state, pod, node);
+  state.observer.observe('Unreserve', 'success', startedAt);
 }
 
 /**
@@ -218,12 +227,17 @@ export function runPermitPlugins(
   pod: PodInfo,
   node: string,
 ): PluginStatus | ReadonlyMap<string, number> | undefined {
+  const startedAt = state.observer.now();
   let timeouts: Map<string, number> | undefined;
   for (const plugin of framework.pluginsAt('permit')) {
     const status = permitStatusOf(() => plugin.permit?.(state, pod, node));
     if (status.code === 'wait') (timeouts ??= new Map()).set(plugin.name, status.timeoutMs);
-    else if (!isSuccess(status)) return asPluginStatus(plugin.name, 'Permit', status);
+    else if (!isSuccess(status)) {
+      state.observer.observe('Permit', status.code, startedAt);
+      return asPluginStatus(plugin.name, 'Permit', status);
+    }
   }
+  state.observer.observe('Permit', timeouts === undefined ? 'success' : 'wait', startedAt);
   return timeouts;
 }
 
@@ -237,10 +251,14 @@ export async function runPreBindPlugins(
   state: SchedulingCycleState,
   { pod, node, context }: { readonly pod: PodInfo; readonly node: string; readonly context: BindContext },
 ): Promise<PluginStatus | undefined> {
+  const startedAt = state.observer.now();
   for (const plugin of framework.pluginsAt('preBind')) {
     const status = (await plugin.preBind?.(state, pod, node, context)) ?? success;
-    if (!isSuccess(status)) return asPluginStatus(plugin.name, 'PreBind', status);
+    if (isSuccess(status)) continue;
+    state.observer.observe('PreBind', status.code, startedAt);
+    return asPluginStatus(plugin.name, 'PreBind', status);
   }
+  state.observer.observe('PreBind', 'success', startedAt);
   return undefined;
 }
 
@@ -250,9 +268,20 @@ export async function runBindPlugins(
   state: SchedulingCycleState,
   { pod, node, context }: { readonly pod: PodInfo; readonly node: string; readonly context: BindContext },
 ): Promise<PluginStatus> {
+  const startedAt = state.observer.now();
   for (const plugin of framework.pluginsAt('bind')) {
     const status = (await plugin.bind?.(state, pod, node, context)) ?? success;
-    if (status.code !== 'skip') return asPluginStatus(plugin.name, 'Bind', status);
+    if (status.code === 'skip') continue;
+    state.observer.observe('Bind', status.code, startedAt);
+    return asPluginStatus(plugin.name, 'Bind', status);
   }
   return { code: 'error', reasons: ['no plugin bound the pod'] };
+}
+
+export function runPostBindPlugins(framework: Framework, state: SchedulingCycleState, pod: PodInfo, node: string): void {
+  const plugins = framework.pluginsAt('postBind');
+  if (plugins.length === 0) return;
+  const startedAt = state.observer.now();
+  for (const plugin of plugins) plugin.postBind?.(state, pod, node);
+  state.observer.observe('PostBind', 'success', startedAt);
 }

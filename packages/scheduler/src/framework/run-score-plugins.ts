@@ -17,12 +17,19 @@ export function runScorePlugins(
     scoresByPlugin,
   }: { readonly pod: PodInfo; readonly nodes: readonly NodeInfo[]; readonly scoresByPlugin?: Map<string, Float64Array> | undefined },
 ): Float64Array {
+  const { observer } = state;
+  const preScoreAt = observer.now();
   const skipped = new Set<SchedulingPlugin>();
   for (const plugin of framework.pluginsAt('preScore')) {
     const status = plugin.preScore?.(state, pod, nodes) ?? success;
     if (status.code === 'skip') skipped.add(plugin);
-    else if (!isSuccess(status)) throw new Error(`running PreScore plugin ${JSON.stringify(plugin.name)}: ${statusMessage(status)}`);
+    else if (!isSuccess(status)) {
+      observer.observe('PreScore', status.code, preScoreAt);
+      throw new Error(`running PreScore plugin ${JSON.stringify(plugin.name)}: ${statusMessage(status)}`);
+    }
   }
+  observer.observe('PreScore', 'success', preScoreAt);
+  const scoreAt = observer.now();
   const totals = new Float64Array(nodes.length);
   const scores = new Float64Array(nodes.length);
   for (const plugin of framework.pluginsAt('score')) {
@@ -40,6 +47,7 @@ export function runScorePlugins(
       scores.map((score) => score * weight),
     );
   }
+  observer.observe('Score', 'success', scoreAt);
   return totals;
 }
 

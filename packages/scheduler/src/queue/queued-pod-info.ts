@@ -7,6 +7,8 @@ import type { QueuedPod } from '@oarlock/spi/scheduling';
 export interface QueuedPodInfo extends QueuedPod, HeapEntry {
   pod: Pod;
   attempts: number;
+  /** Time at which the first attempt began, in milliseconds on the monotonic clock; undefined before it. */
+  firstAttemptAt: number | undefined;
   /** Number of attempts in which plugins rejected the pod. */
   unschedulableCount: number;
   /** Number of attempts that failed with an error since the last rejection. */

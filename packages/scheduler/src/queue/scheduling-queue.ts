@@ -20,10 +20,22 @@ export interface SchedulingQueueOptions {
   readonly eventsToRegister: (pod: Pod, plugin: string) => readonly ClusterEventWithHint[] | undefined;
   readonly initialBackoffMs: number;
   readonly maxBackoffMs: number;
+  /** Called when a pod enters a sub-queue, with the event that caused it. Gated pods enter `unschedulable`. */
+  readonly onIncomingPod: (queue: 'active' | 'backoff' | 'unschedulable', event: string) => void;
 }
 
 const noPlugins: ReadonlySet<string> = new Set();
 const anyPod = () => true;
+
+// the events of upstream's metric that are no cluster events
+const forceActivate = 'ForceActivate';
+const attemptFailure = 'ScheduleAttemptFailure';
+const popFromBackoffQ = 'PopFromBackoffQ';
+const eventActions = { added: 'Add', updated: 'Update', deleted: 'Delete' } as const;
+
+/** Returns upstream's label of a cluster event, for example `NodeAdd`. */
+const eventLabel = ({ kind, action }: ClusterEvent): string =>
+  `${kind === 'UnscheduledPod' ? 'UnschedulablePod' : kind}${eventActions[action]}`;
 /** Maximum exponent of the backoff, so that the backoff is a finite number. */
 const maxBackoffDoublings = 30;
 
@@ -57,9 +69,9 @@ export class SchedulingQueue {
     this.#activeQ = new Heap<QueuedPodInfo>(before);
     this.#unschedulablePods = new UnschedulablePods(options.clock, (podInfo) => {
       podInfo.flushedFromUnschedulable = true;
-      this.#moveFromUnschedulablePods(podInfo, undefined);
+      this.#moveFromUnschedulablePods(podInfo, undefined, 'UnschedulableTimeout');
     });
-    this.#backoffQ = new BackoffQueue(options.clock, before, (podInfo) => this.#moveToActiveQ(podInfo));
+    this.#backoffQ = new BackoffQueue(options.clock, before, (podInfo) => this.#moveToActiveQ(podInfo, 'BackoffComplete'));
   }
 
   get pendingPods(): { readonly active: number; readonly backoff: number; readonly unschedulable: number; readonly gated: number } {
@@ -86,6 +98,7 @@ export class SchedulingQueue {
       queuedAt: now,
       enqueuedAt: now,
       attempts: 0,
+      firstAttemptAt: undefined,
       unschedulableCount: 0,
       consecutiveErrorsCount: 0,
       spanContext,
@@ -100,7 +113,7 @@ export class SchedulingQueue {
       sequence: this.#nextSequence++,
     };
     this.#pods.set(info.key, podInfo);
-    this.#moveToActiveQ(podInfo);
+    this.#moveToActiveQ(podInfo, 'UnschedulablePodAdd');
   }
 
   /** Updates a pod, or adds it if it is not queued. Requeues the pod if a field that affects scheduling has changed. */
@@ -113,7 +126,7 @@ export class SchedulingQueue {
     const affectsScheduling =
       !isSchedulingEquivalent(podInfo.pod, pod) || !isEqual(podInfo.pod.status?.resourceClaimStatuses, pod.status?.resourceClaimStatuses);
     Object.assign(podInfo, newPodInfo(pod));
-    if (affectsScheduling) this.#requeue(podInfo, spanContext);
+    if (affectsScheduling) this.#requeue(podInfo, spanContext, 'UnschedulablePodUpdate');
   }
 
   /** Sets the current version of a pod whose binding has failed. Updates of the pod were ignored while it was assumed. */
@@ -124,12 +137,12 @@ export class SchedulingQueue {
   /** Requeues a pod, regardless of the plugins that rejected it. */
   activate(key: string): void {
     const podInfo = this.#pods.get(key);
-    if (podInfo !== undefined) this.#requeue(podInfo, undefined);
+    if (podInfo !== undefined) this.#requeue(podInfo, undefined, forceActivate);
   }
 
   /** Requeues the unschedulable and gated pods that a plugin rejected. */
   requeueRejectedBy(plugin: string): void {
-    for (const podInfo of this.#unschedulablePods.rejectedBy(plugin)) this.#moveFromUnschedulablePods(podInfo, undefined);
+    for (const podInfo of this.#unschedulablePods.rejectedBy(plugin)) this.#moveFromUnschedulablePods(podInfo, undefined, forceActivate);
   }
 
   remove(key: string): void {
@@ -197,10 +210,10 @@ export class SchedulingQueue {
       unschedulablePlugins.size === 0 ||
       events?.some((event) => this.#isPodWorthRequeuing(podInfo, event)) !== false
     ) {
-      this.#moveToBackoffQ(podInfo);
+      this.#moveToBackoffQ(podInfo, attemptFailure);
       return;
     }
-    this.#addToUnschedulablePods(podInfo, 'unschedulable');
+    this.#addToUnschedulablePods(podInfo, 'unschedulable', attemptFailure);
   }
 
   /** Moves the pods that an event may help, according to `preCheck` and to the queueing hints of the plugins that rejected them. */
@@ -211,7 +224,8 @@ export class SchedulingQueue {
   ): void {
     this.#inFlightEvents.record(event);
     for (const podInfo of this.#unschedulablePods.podsForEvent(event.kind, event.action))
-      if (preCheck(podInfo) && this.#isPodWorthRequeuing(podInfo, event)) this.#moveFromUnschedulablePods(podInfo, spanContext);
+      if (preCheck(podInfo) && this.#isPodWorthRequeuing(podInfo, event))
+        this.#moveFromUnschedulablePods(podInfo, spanContext, eventLabel(event));
   }
 
   close(): void {
@@ -233,12 +247,13 @@ export class SchedulingQueue {
     return false;
   }
 
-  #requeue(podInfo: QueuedPodInfo, spanContext: SpanContext | undefined): void {
+  #requeue(podInfo: QueuedPodInfo, spanContext: SpanContext | undefined, event: string): void {
     if (podInfo.queue === 'in-flight') podInfo.movedInFlight = true;
-    else if (podInfo.queue === 'unschedulable' || podInfo.queue === 'gated') this.#moveFromUnschedulablePods(podInfo, spanContext);
+    else if (podInfo.queue === 'unschedulable' || podInfo.queue === 'gated') this.#moveFromUnschedulablePods(podInfo, spanContext, event);
   }
 
-  #addToUnschedulablePods(podInfo: QueuedPodInfo, queue: 'unschedulable' | 'gated'): void {
+  #addToUnschedulablePods(podInfo: QueuedPodInfo, queue: 'unschedulable' | 'gated', event: string): void {
+    this.#options.onIncomingPod('unschedulable', event);
     this.#unschedulablePods.add(
       podInfo,
       queue,
@@ -246,33 +261,36 @@ export class SchedulingQueue {
     );
   }
 
-  #moveFromUnschedulablePods(podInfo: QueuedPodInfo, spanContext: SpanContext | undefined): void {
+  #moveFromUnschedulablePods(podInfo: QueuedPodInfo, spanContext: SpanContext | undefined, event: string): void {
     this.#unschedulablePods.delete(podInfo);
     podInfo.spanContext = spanContext ?? podInfo.spanContext;
-    if (podInfo.queue === 'unschedulable' && podInfo.backoffExpiresAt > this.#options.clock.monotonic()) this.#moveToBackoffQ(podInfo);
-    else this.#moveToActiveQ(podInfo);
+    if (podInfo.queue === 'unschedulable' && podInfo.backoffExpiresAt > this.#options.clock.monotonic())
+      this.#moveToBackoffQ(podInfo, event);
+    else this.#moveToActiveQ(podInfo, event);
   }
 
-  #moveToBackoffQ(podInfo: QueuedPodInfo): void {
+  #moveToBackoffQ(podInfo: QueuedPodInfo, event: string): void {
+    this.#options.onIncomingPod('backoff', event);
     podInfo.queue = podInfo.unschedulablePlugins.size === 0 ? 'error-backoff' : 'backoff';
     this.#backoffQ.push(podInfo);
     if (podInfo.queue === 'backoff') this.#wakeWaiter();
   }
 
-  #moveToActiveQ(podInfo: QueuedPodInfo): void {
-    if (!this.#runPreEnqueue(podInfo)) return;
+  #moveToActiveQ(podInfo: QueuedPodInfo, event: string): void {
+    if (!this.#runPreEnqueue(podInfo, event)) return;
+    this.#options.onIncomingPod('active', event);
     podInfo.queue = 'active';
     podInfo.enqueuedAt = this.#options.clock.now();
     this.#activeQ.push(podInfo);
     this.#wakeWaiter();
   }
 
-  #runPreEnqueue(podInfo: QueuedPodInfo): boolean {
+  #runPreEnqueue(podInfo: QueuedPodInfo, event: string): boolean {
     const gate = this.#options.preEnqueueGate(podInfo.pod);
     if (gate === undefined) return true;
     podInfo.unschedulablePlugins = new Set([gate]);
     podInfo.flushedFromUnschedulable = false;
-    this.#addToUnschedulablePods(podInfo, 'gated');
+    this.#addToUnschedulablePods(podInfo, 'gated', event);
     return false;
   }
 
@@ -300,12 +318,13 @@ export class SchedulingQueue {
     podInfo.queue = 'in-flight';
     podInfo.movedInFlight = false;
     podInfo.attempts += 1;
+    podInfo.firstAttemptAt ??= this.#options.clock.monotonic();
     this.#inFlightEvents.add(podInfo);
   }
 
   #popBackoffQ(): QueuedPodInfo | undefined {
     let found = this.#backoffQ.pop();
-    while (found !== undefined && !this.#runPreEnqueue(found)) found = this.#backoffQ.pop();
+    while (found !== undefined && !this.#runPreEnqueue(found, popFromBackoffQ)) found = this.#backoffQ.pop();
     if (found === undefined) return undefined;
     found.enqueuedAt = this.#options.clock.now();
     return found;

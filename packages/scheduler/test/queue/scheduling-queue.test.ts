@@ -7,6 +7,7 @@ import { pod } from '../support/test-scheduler.ts';
 let clock: FakeClock;
 let queue: SchedulingQueue;
 let gated: ReadonlySet<string>;
+let incoming: string[];
 const waits: Readonly<Record<string, readonly ClusterEventWithHint[]>> = {
   Disk: [{ kind: 'CSINode', actions: ['added'] }],
   Room: [{ kind: 'AssignedPod', actions: ['deleted'], queueingHint: (_pod, old) => (old === 'large' ? 'queue' : 'skip') }],
@@ -14,6 +15,7 @@ const waits: Readonly<Record<string, readonly ClusterEventWithHint[]>> = {
 beforeEach(() => {
   clock = new FakeClock();
   gated = new Set();
+  incoming = [];
   queue = new SchedulingQueue({
     clock,
     less: (a, b) => (b.pod.spec?.priority ?? 0) - (a.pod.spec?.priority ?? 0),
@@ -21,6 +23,7 @@ beforeEach(() => {
     eventsToRegister: (_pod, plugin) => waits[plugin],
     initialBackoffMs: 1000,
     maxBackoffMs: 4000,
+    onIncomingPod: (to, event) => incoming.push(`${event} ${to}`),
   });
 });
 const take = async () => {
@@ -31,6 +34,36 @@ const take = async () => {
 const places = () => queue.pendingPods;
 
 describe('the queue', () => {
+  it('reports each pod that enters a sub-queue with the event of upstream’s metric', async () => {
+    gated = new Set(['gated']);
+    queue.add(pod('gated'), undefined);
+    queue.add(pod('a'), undefined);
+    queue.addUnschedulable(await take(), new Set(['Room']));
+    queue.moveAllToActiveOrBackoffQueue({ kind: 'AssignedPod', action: 'deleted', oldObject: 'large', newObject: undefined }, undefined);
+    await clock.advance(1000);
+    queue.addUnschedulable(await take(), new Set(['Room']));
+    queue.activate('d/a');
+    await clock.advance(2000);
+    queue.addUnschedulable(await take(), new Set());
+    await clock.advance(1000);
+    queue.addUnschedulable(await take(), new Set(['Room']));
+    await clock.advance(5 * 60_000);
+    expect(incoming).toEqual([
+      'UnschedulablePodAdd unschedulable',
+      'UnschedulablePodAdd active',
+      'ScheduleAttemptFailure unschedulable',
+      'AssignedPodDelete backoff',
+      'BackoffComplete active',
+      'ScheduleAttemptFailure unschedulable',
+      'ForceActivate backoff',
+      'BackoffComplete active',
+      'ScheduleAttemptFailure backoff',
+      'BackoffComplete active',
+      'ScheduleAttemptFailure unschedulable',
+      'UnschedulableTimeout active',
+    ]);
+  });
+
   it('moves a pod on an event that its rejecting plugin registered, and on no other', async () => {
     queue.add(pod('a'), undefined);
     queue.addUnschedulable(await take(), new Set(['Room']));

@@ -29,6 +29,7 @@ export function testScheduler(options: z.input<typeof configuration> = {}, more:
   let scheduler: Scheduler | undefined;
   let chain: readonly SchedulingPlugin[] = [];
   let running: Promise<void> | undefined;
+  let host: PluginHost | undefined;
   const recorder = {
     event: (about: KubeObject, type: string, reason: string, message: string) => {
       events.push({ about: about.metadata?.name ?? '', type, reason, message });
@@ -45,17 +46,21 @@ export function testScheduler(options: z.input<typeof configuration> = {}, more:
     },
     /** The result of each node for a pod. */
     explain: (of: Pod): readonly NodeExplanation[] => scheduler?.explain([of])[0]?.nodes ?? [],
+    /** The metrics of a scheduling plugin as text. */
+    pluginMetrics: (plugin: string): Promise<string> =>
+      host?.plugins.find((each) => each.name === plugin)?.metrics.metrics() ?? Promise.resolve(''),
     get chain(): readonly SchedulingPlugin[] {
       return chain;
     },
     async start(): Promise<void> {
-      const host = new PluginHost({ clock })
+      const plugins = new PluginHost({ clock })
         .provide(Client, api.client())
         .provide(Informers, api.informers)
         .provide(Events, { recorder: () => recorder });
-      for (const plugin of [...builtin, ...more]) host.add({ plugin });
-      await host.start();
-      chain = host.get(Scheduling);
+      for (const plugin of [...builtin, ...more]) plugins.add({ plugin });
+      host = plugins;
+      await plugins.start();
+      chain = plugins.get(Scheduling);
       const config = configuration.parse(options);
       const started: Scheduler = new Scheduler({
         client: api.client(),
@@ -67,7 +72,7 @@ export function testScheduler(options: z.input<typeof configuration> = {}, more:
         tracer: noTracer,
         random: sequence(7),
         events: { recorder: () => recorder },
-        metrics: new SchedulerMetrics(metrics, () => started.pendingPods),
+        metrics: new SchedulerMetrics({ registry: metrics, clock, pendingPods: () => started.pendingPods }),
         parallelBinds: 10,
         initialBackoffMs: config.podInitialBackoffSeconds * 1000,
         maxBackoffMs: config.podMaxBackoffSeconds * 1000,

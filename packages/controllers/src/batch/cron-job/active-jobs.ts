@@ -18,3 +18,9 @@ export const referenceTo = ({ metadata }: Job): ObjectReference => ({
   uid: metadata?.uid ?? '',
   resourceVersion: metadata?.resourceVersion ?? '',
 });
+
+const startOf = ({ metadata, status }: Job) => status?.startTime ?? metadata?.creationTimestamp ?? '';
+
+/** Compares two Jobs by start time and name. */
+export const byStart = (a: Job, b: Job): number =>
+  startOf(a) !== startOf(b) ? (startOf(a) < startOf(b) ? -1 : 1) : (a.metadata?.name ?? '') < (b.metadata?.name ?? '') ? -1 : 1;

@@ -12,7 +12,8 @@ import { isNamespaceTerminating } from '../../errors/namespace-terminating.ts';
 import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 import { ignoreNotFound } from '../../errors/ignore-not-found.ts';
 import { conditionOf, isFinished } from '../job/finish-condition.ts';
-import { isActive, referenceTo, withoutActiveJob } from './active-jobs.ts';
+import { byStart, isActive, referenceTo, withoutActiveJob } from './active-jobs.ts';
+import { CronJobMetrics } from './cron-job-metrics.ts';
 import { jobFromTemplate, jobName } from './job-from-template.ts';
 import { InvalidScheduleError, missedSchedules, msUntilNextSchedule, type MissedSchedules } from './missed-schedules.ts';
 import { parseSchedule, type Schedule } from './schedule.ts';
@@ -23,6 +24,7 @@ interface CronJobControllerOptions {
   readonly jobs: Informer<Job>;
   readonly recorder: EventRecorder;
   readonly clock: Clock;
+  readonly metrics: CronJobMetrics;
   /** Time zone of CronJobs without `timeZone`. */
   readonly timeZone: string;
 }
@@ -197,7 +199,7 @@ export class CronJobController implements Controller {
 
   async #createJob(sync: CronJobSync, scheduledMs: number): Promise<void> {
     const { cronJob, client } = sync;
-    const { recorder } = this.#options;
+    const { recorder, metrics, clock } = this.#options;
     const name = jobName(cronJob, scheduledMs);
     if (sync.status.active?.some((ref) => ref.name === name)) return;
     if (cronJob.spec.concurrencyPolicy === 'Forbid' && (sync.status.active ?? []).length > 0) {
@@ -217,6 +219,7 @@ export class CronJobController implements Controller {
     let created: Job;
     try {
       created = await client.create(jobResource, job);
+      metrics.observeCreation(scheduledMs, clock.now());
       recorder.event(cronJob, 'Normal', 'SuccessfulCreate', `Created job ${name}`);
     } catch (error) {
       if (isNamespaceTerminating(error)) return;
@@ -274,10 +277,6 @@ export class CronJobController implements Controller {
 const isRescheduled = (cronJob: CronJob, old: CronJob) =>
   cronJob.spec.schedule !== old.spec.schedule || cronJob.spec.timeZone !== old.spec.timeZone;
 
-const startOf = ({ metadata, status }: Job) => status?.startTime ?? metadata?.creationTimestamp ?? '';
-const byStart = (a: Job, b: Job) =>
-  startOf(a) !== startOf(b) ? (startOf(a) < startOf(b) ? -1 : 1) : (a.metadata?.name ?? '') < (b.metadata?.name ?? '') ? -1 : 1;
-
 export default Controllers.plugin({
   id: 'controller-cron-job',
   declares: { loop: 'cronjob' },
@@ -286,12 +285,13 @@ export default Controllers.plugin({
     timeZone: z.string().min(1).optional(),
   }),
   needs: { informers: Informers, events: Events },
-  create: ({ config, informers, events }, { clock }) =>
+  create: ({ config, informers, events }, { clock, metrics }) =>
     new CronJobController({
       cronJobs: informers.forResource(cronJobs),
       jobs: informers.forResource(jobResource),
       recorder: events.recorder('cronjob-controller'),
       clock,
+      metrics: new CronJobMetrics(metrics),
       get timeZone() {
         // resolving the local time zone loads the ICU data: skipped in clusters without CronJobs
         return config.timeZone ?? Intl.DateTimeFormat().resolvedOptions().timeZone;

@@ -16,10 +16,12 @@ import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 import { selectorOf, SelectorOwnerIndex } from '../../ownership/selector-owners.ts';
 import { ConsistencyStore } from '../../expectations/consistency-store.ts';
 import { jobPod, nextPodActions } from './job-pods.ts';
-import { removeTrackingFinalizer, ReleasedPods, trackJobStatusAndRemoveFinalizers, withCondition } from './finalizer-tracking.ts';
+import { removeTrackingFinalizer, ReleasedPods, trackJobStatusAndRemoveFinalizers } from './finalizer-tracking.ts';
 import { completionConditionOf, msUntilDeadline, isFinished, finishConditionOf, type FinishCondition } from './finish-condition.ts';
+import { JobMetrics, type JobSyncAction } from './job-metrics.ts';
 import { buildSyncJobContext, type SyncJobContext } from './sync-job-context.ts';
 import { isTracked, trackingFinalizer } from './pod-failure-policy.ts';
+import { syncSuspended } from './suspended-status.ts';
 
 const jobControllerName = 'kubernetes.io/job-controller';
 const maxPodsPerSync = 500; // pods created or deleted in one reconcile, as upstream
@@ -30,6 +32,7 @@ interface JobControllerOptions {
   readonly pods: Informer<Pod>;
   readonly recorder: EventRecorder;
   readonly clock: Clock;
+  readonly metrics: JobMetrics;
 }
 
 /** Returns true if another controller manages the Job through `spec.managedBy` (KEP-4368). */
@@ -47,6 +50,7 @@ interface PodSyncResult {
   readonly failure: unknown;
   /** Milliseconds until a backoff ends; undefined if no backoff is active. */
   readonly retryMs: number | undefined;
+  readonly action: JobSyncAction;
 }
 
 /** Creates the pods of Jobs until enough pods have succeeded or too many have failed. */
@@ -57,16 +61,18 @@ export class JobController implements Controller {
   readonly #pods: Informer<Pod>;
   readonly #recorder: EventRecorder;
   readonly #clock: Clock;
+  readonly #metrics: JobMetrics;
   readonly #expectations: ControllerExpectations;
   readonly #control: PodControl;
   readonly #releasedPods = new ReleasedPods();
   readonly #consistencyStore = new ConsistencyStore();
 
-  constructor({ jobs, pods, recorder, clock }: JobControllerOptions) {
+  constructor({ jobs, pods, recorder, clock, metrics }: JobControllerOptions) {
     this.#jobs = jobs;
     this.#pods = addOwnerIndexes(pods);
     this.#recorder = recorder;
     this.#clock = clock;
+    this.#metrics = metrics;
     this.#expectations = new ControllerExpectations(clock);
     this.#control = new PodControl(recorder, this.#expectations, pods);
     const candidates = new SelectorOwnerIndex(jobs);
@@ -101,16 +107,28 @@ export class JobController implements Controller {
       return undefined;
     }
     if (this.#consistencyStore.isStale(job) || isManagedExternally(job) || isFinished(job)) return undefined;
-    return this.#syncJob(key, job, context.client);
+    const startedAt = this.#clock.monotonic();
+    const sync: { action: JobSyncAction; failed: boolean } = { action: 'reconciling', failed: true };
+    try {
+      const result = await this.#syncJob(key, { job, client: context.client, onAction: (action) => (sync.action = action) });
+      sync.failed = false;
+      return result;
+    } finally {
+      this.#metrics.observeSync(job, { ...sync, ms: this.#clock.monotonic() - startedAt });
+    }
   }
 
-  async #syncJob(key: ObjectKey, job: Job, client: Client): Promise<ReconcileResult | undefined> {
+  async #syncJob(
+    key: ObjectKey,
+    { job, client, onAction }: { readonly job: Job; readonly client: Client; onAction(action: JobSyncAction): void },
+  ): Promise<ReconcileResult | undefined> {
     await this.#control.resolveOutcome({ key, owner: job, client }, selectorOf(job));
     const expectationsSatisfied = this.#expectations.satisfied(key);
     const released = this.#releasedPods.of(key);
     const syncContext = buildSyncJobContext(job, await this.#claimPods(job, client), released);
     const nowMs = this.#clock.now();
     const result = await this.#syncPods(key, syncContext, { expectationsSatisfied, nowMs, client });
+    onAction(result.action);
     const updated = await trackJobStatusAndRemoveFinalizers({
       key,
       syncContext,
@@ -122,7 +140,8 @@ export class JobController implements Controller {
       client,
       nowMs,
     });
-    if (isFinished(updated)) this.#recordFinishEvent(job, updated, result.finishCondition);
+    this.#metrics.countFinishedPods(job, updated);
+    if (isFinished(updated)) this.#recordFinish(job, updated, result.finishCondition);
     if (result.failure !== undefined) throw result.failure;
     const deadlineMs = isFinished(updated) ? undefined : msUntilDeadline(updated, nowMs);
     const waits = [result.retryMs, deadlineMs].filter((ms) => ms !== undefined && ms > 0) as number[];
@@ -160,14 +179,15 @@ export class JobController implements Controller {
     let finishCondition = finishConditionOf({ ...syncContext, job: { ...job, status } }, nowMs);
     let failure: unknown;
     let retryMs: number | undefined;
+    let action: JobSyncAction = 'reconciling';
     if (finishCondition !== undefined) {
       failure = await this.#deleteAllPods(key, { context: syncContext, counts, client });
     } else if (expectationsSatisfied && job.metadata?.deletionTimestamp === undefined) {
-      ({ failure, retryMs } = await this.#manageJob(key, { syncContext, counts, client }));
+      ({ failure, retryMs, action } = await this.#manageJob(key, { syncContext, counts, client }));
       finishCondition = completionConditionOf(syncContext, counts.active);
-      if (finishCondition === undefined) status = this.#syncSuspended(job, { status, suspended, now: nowMs });
+      if (finishCondition === undefined) status = syncSuspended(job, { status, suspended, nowMs, recorder: this.#recorder });
     } else if (expectationsSatisfied) finishCondition = completionConditionOf(syncContext, counts.active);
-    return { status: { ...status, ...counts }, finishCondition, failure, retryMs };
+    return { status: { ...status, ...counts }, finishCondition, failure, retryMs, action };
   }
 
   /** Yields the key of the Job. If the Job is finished or deleted, also yields the keys of its pods, whose tracking finalizers must be removed. */
@@ -217,12 +237,15 @@ export class JobController implements Controller {
     const owner = withTypeMeta(jobResource, job);
     const { remove, create, retryDelayMs: retryMs } = nextPodActions(syncContext, this.#clock.now(), maxPodsPerSync);
     let failure: unknown;
+    let action: JobSyncAction = 'tracking';
     if (remove.length > 0) {
+      action = 'pods_deleted';
       // pods deleted by the controller must not be counted as failed
       for (const pod of remove) if (isTracked(pod)) await this.#releasedPods.release(key, pod, client);
       failure = await this.#control.delete({ key, owner, client }, remove);
       if (failure === undefined) moveToTerminating(counts, remove);
     } else if (create.length > 0) {
+      action = 'pods_created';
       let created = 0;
       failure = await this.#control.create({ key, owner, client }, create.length, (at) => {
         const index = create[at];
@@ -231,41 +254,17 @@ export class JobController implements Controller {
       });
       counts.active += failure === undefined ? created : 0;
     }
-    return { failure, retryMs };
+    return { failure, retryMs, action };
   }
 
-  #syncSuspended(
-    job: Job,
-    { status, suspended, now }: { readonly status: JobStatus; readonly suspended: boolean; readonly now: number },
-  ): JobStatus {
-    const present = status.conditions?.find(({ type }) => type === 'Suspended');
-    if (suspended) {
-      // the active deadline stops, and scheduling directives may be changed before the Job is resumed (KEP-5440)
-      const { startTime: _stopped, ...statusWithoutStart } = status;
-      if (present?.status === 'True') return statusWithoutStart;
-      this.#recorder.event(job, 'Normal', 'Suspended', 'Job suspended');
-      return withCondition(
-        statusWithoutStart,
-        { type: 'Suspended', status: 'True', reason: 'JobSuspended', message: 'Job suspended' },
-        now,
-      );
-    }
-    if (present === undefined || present.status === 'False') return status;
-    this.#recorder.event(job, 'Normal', 'Resumed', 'Job resumed');
-    // the active deadline restarts on resume
-    return {
-      ...withCondition(status, { type: 'Suspended', status: 'False', reason: 'JobResumed', message: 'Job resumed' }, now),
-      startTime: formatTime(now),
-    };
-  }
-
-  #recordFinishEvent(job: Job, { status }: Job, finishCondition: FinishCondition | undefined): void {
+  #recordFinish(job: Job, updated: Job, finishCondition: FinishCondition | undefined): void {
+    this.#metrics.countFinishedJob(updated);
     if (finishCondition?.type === 'FailureTarget') {
       this.#recorder.event(job, 'Warning', finishCondition.reason, finishCondition.message);
       return;
     }
     const { completions } = job.spec ?? {};
-    if (completions !== undefined && (status?.succeeded ?? 0) > completions)
+    if (completions !== undefined && (updated.status?.succeeded ?? 0) > completions)
       this.#recorder.event(job, 'Warning', 'TooManySucceededPods', 'Too many succeeded pods running after completion count reached');
     this.#recorder.event(job, 'Normal', 'Completed', 'Job completed');
   }
@@ -283,11 +282,12 @@ export default Controllers.plugin({
   declares: { loop: 'job' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events },
-  create: ({ informers, events }, { clock }) =>
+  create: ({ informers, events }, { clock, metrics }) =>
     new JobController({
       jobs: informers.forResource(jobResource),
       pods: informers.forResource(podResource),
       recorder: events.recorder('job-controller'),
       clock,
+      metrics: new JobMetrics(metrics),
     }),
 });

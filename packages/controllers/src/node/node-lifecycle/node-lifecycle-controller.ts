@@ -8,7 +8,8 @@ import { Events, Informers, type Client, type EventRecorder, type Informer } fro
 import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { conditionOf } from '../../pods/pod-state.ts';
-import { ZoneEvictionLimiter, type EvictionRates } from './zone-eviction-limiter.ts';
+import { EvictionMetrics } from './eviction-metrics.ts';
+import { ZoneEvictionLimiter, zoneKeyOf, type EvictionRates } from './zone-eviction-limiter.ts';
 import { podsByNodeIndex, podNodeKeys } from '../../indexes/pods-by-node.ts';
 
 const leaseNamespace = 'kube-node-lease';
@@ -45,6 +46,7 @@ interface NodeLifecycleControllerOptions {
   /** The grace period of a node without a Ready condition, which has not posted a status yet. */
   readonly startupGraceMs: number;
   readonly rates: EvictionRates;
+  readonly metrics: EvictionMetrics;
 }
 
 /**
@@ -200,6 +202,7 @@ export class NodeLifecycleController implements Controller {
     const taints = [...kept, ...added];
     if (added.length > 0 || kept.length < existing.length)
       await client.update(nodes, { ...node, apiVersion: 'v1', kind: 'Node', spec: { ...node.spec, taints } });
+    if (added.some(({ effect }) => effect === 'NoExecute')) this.#options.metrics.countEviction(zoneKeyOf(node));
     return waitMs;
   }
 
@@ -247,7 +250,7 @@ export default Controllers.plugin({
     largeClusterSize: z.number().int().min(0).default(50),
   }),
   needs: { informers: Informers, events: Events },
-  create: ({ config, informers, events }, { clock }) =>
+  create: ({ config, informers, events }, { clock, metrics }) =>
     new NodeLifecycleController({
       nodes: informers.forResource(nodes),
       pods: informers.forResource(podResource),
@@ -257,5 +260,6 @@ export default Controllers.plugin({
       graceMs: config.gracePeriodSeconds * 1000,
       startupGraceMs: config.startupGracePeriodSeconds * 1000,
       rates: config,
+      metrics: new EvictionMetrics(metrics),
     }),
 });

@@ -24,7 +24,13 @@ interface Zone {
 /** The label of nodes that do not count in the state of their zone. */
 const excludeDisruptionLabel = 'node.kubernetes.io/exclude-disruption';
 const label = (node: Node, name: string) => node.metadata?.labels?.[`topology.kubernetes.io/${name}`] ?? '';
-const zoneOf = (node: Node) => `${label(node, 'region')} ${label(node, 'zone')}`;
+
+/** Returns region and zone of a node as upstream writes them; '' for a node without both. */
+export function zoneKeyOf(node: Node): string {
+  const [region, zone] = [label(node, 'region'), label(node, 'zone')];
+  return region === '' && zone === '' ? '' : `${region}:\0:${zone}`;
+}
+
 const isReady = (node: Node) => node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false;
 
 /**
@@ -49,7 +55,7 @@ export class ZoneEvictionLimiter {
   /** Adds or updates a node. Returns the names of other nodes whose eviction this change may affect. */
   setNode(node: Node): Iterable<string> {
     const name = node.metadata?.name ?? '';
-    const id = zoneOf(node);
+    const id = zoneKeyOf(node);
     const before = this.#zoneOf.get(name);
     const affected = before !== undefined && before !== id ? this.removeNode(name) : [];
     const zone = this.#zones.get(id) ?? {

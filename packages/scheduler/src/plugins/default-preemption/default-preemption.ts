@@ -24,6 +24,7 @@ import { podGroupIneligibleReason, podIneligibleReason } from './eligibility.ts'
 import { PreemptionEvaluator } from './evaluator.ts';
 import { PreemptionExecutor, type Preemptor } from './executor.ts';
 import { selectPodGroupVictims } from './pod-group-preemption.ts';
+import { PreemptionMetrics } from './preemption-metrics.ts';
 
 const args = z
   .strictObject({
@@ -54,11 +55,13 @@ class DefaultPreemption {
   readonly #budgets: Informer<PodDisruptionBudget>;
   readonly #evaluator: PreemptionEvaluator;
   readonly #executor: PreemptionExecutor;
+  readonly #metrics: PreemptionMetrics;
 
-  constructor(budgets: Informer<PodDisruptionBudget>, executor: PreemptionExecutor) {
+  constructor(budgets: Informer<PodDisruptionBudget>, executor: PreemptionExecutor, metrics: PreemptionMetrics) {
     this.#budgets = budgets;
     this.#evaluator = new PreemptionEvaluator((namespace) => budgets.list(namespace));
     this.#executor = executor;
+    this.#metrics = metrics;
   }
 
   withArgs(pluginArgs: Args): SchedulingPlugin {
@@ -80,6 +83,7 @@ class DefaultPreemption {
     state: CycleState,
     { pod, rejections, pluginArgs }: { readonly pod: PodInfo; readonly rejections: NodeToStatus; readonly pluginArgs: Args },
   ): Promise<PostFilterStatus> {
+    this.#metrics.countAttempt();
     const ineligible = podIneligibleReason(state, pod, rejections);
     if (ineligible !== undefined) return unschedulable(`preemption: ${ineligible}`);
     const { candidates, nodeToStatus } = this.#evaluator.findCandidates(state, { pod, rejections, candidateLimits: pluginArgs });
@@ -94,18 +98,19 @@ class DefaultPreemption {
       for (const { name } of nodes) if (!nodeToStatus.has(name)) nodeToStatus.set(name, notHelpful);
       return { ...unschedulable(`preemption: ${fitErrorMessage(nodes.length, nodeToStatus)}`), nominatedNodeName: '' };
     }
-    void this.#executor.preemptPods(best.victims, podPreemptor(pod, best.node));
+    this.#preempt(best.victims, podPreemptor(pod, best.node));
     return { code: 'success', nominatedNodeName: best.node };
   }
 
   async #podGroupPostFilter({ preemption }: PodGroupInfo, dryRun: PodGroupDryRun): Promise<PodGroupPostFilterResult> {
     if (preemption === undefined) return success;
+    this.#metrics.countAttempt();
     const ineligible = podGroupIneligibleReason(preemption, dryRun);
     if (ineligible !== undefined) return unschedulable(`preemption: ${ineligible}`);
     const result = await selectPodGroupVictims(preemption, dryRun, (namespace) => this.#budgets.list(namespace));
     if ('code' in result) return 'reasons' in result ? unschedulable(`preemption: ${result.reasons.join(', ')}`) : result;
     const { object } = preemption;
-    void this.#executor.preemptPods(result.victims, {
+    this.#preempt(result.victims, {
       schedulerName: dryRun.members[0]?.pod.spec?.schedulerName ?? defaultSchedulerName,
       description: `podgroup ${object.metadata?.uid ?? ''} on node cluster`,
       object,
@@ -113,15 +118,21 @@ class DefaultPreemption {
     });
     return { code: 'success', nominatedNodeNames: result.nominatedNodeNames };
   }
+
+  /** Deletes the victims in the background. */
+  #preempt(victims: readonly PodInfo[], preemptor: Preemptor): void {
+    this.#metrics.observeVictims(victims.length);
+    void this.#executor.preemptPods(victims, preemptor);
+  }
 }
 
 export const defaultPreemption = Scheduling.plugin({
   id: 'scheduling-default-preemption',
   config: args,
   needs: { client: Client, informers: Informers, events: Events },
-  create({ config, client, informers, events }, { clock, log }): SchedulingPlugin {
+  create({ config, client, informers, events }, { clock, log, metrics }): SchedulingPlugin {
     const executor = new PreemptionExecutor({ client, events, clock, log });
-    const plugin = new DefaultPreemption(informers.forResource(podDisruptionBudgets), executor);
+    const plugin = new DefaultPreemption(informers.forResource(podDisruptionBudgets), executor, new PreemptionMetrics(metrics));
     return withConfigurableArgs(args, config, (pluginArgs) => plugin.withArgs(pluginArgs));
   },
 });

@@ -43,6 +43,19 @@ describe('DefaultPreemption', () => {
     expect(isLeaving('medium')).toBe(false);
   });
 
+  it('counts its attempts and observes the number of victims', async () => {
+    const metrics = () => w.pluginMetrics('scheduling-default-preemption');
+    w.seedNodes(node('a', {}, { cpu: '1' }));
+    w.api.seed(pods, pod('low', asking('400m', 1, on('a'))), pod('other', asking('400m', 1, on('a'))));
+    await w.start();
+    await w.submit(pod('too-large', asking('2', 1000)));
+    expect(await metrics()).toMatch(/^scheduler_preemption_attempts_total 1$/m);
+    expect(await metrics()).toMatch(/^scheduler_preemption_victims_count 0$/m);
+    await w.submit(pod('high', asking('1', 1000)));
+    expect(await metrics()).toMatch(/^scheduler_preemption_attempts_total 2$/m);
+    expect(await metrics()).toMatch(/^scheduler_preemption_victims_sum 2$/m);
+  });
+
   it('[sig-scheduling] SchedulerPreemption [Serial] validates lower priority pod preemption by critical pod', async () => {
     w.seedNodes(node('a', {}, { cpu: '1' }));
     w.api.seed(pods, held(pod('low', asking('800m', 1, on('a')))));
