@@ -6,11 +6,13 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { Identity } from '@oarlock/spi/authn';
 import { checkSubjectAlternativeNames } from '@oarlock/primitives/net/keep-alive-connection';
+import type { Registry } from 'prom-client';
 import { LoopbackInformer } from '../controllers/loopback-informer.ts';
 import type { Exchange, UpgradeRequest } from '../http/exchange.ts';
 import type { AggregatedDocument } from '../endpoints/openapi/aggregated-documents.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import { requestHeaders } from './request-header.ts';
+import { AvailabilityMetrics } from './availability-metrics.ts';
 import { AvailabilityController } from './availability-controller.ts';
 import type { ProxyClientCertificate } from '../proxy/proxy-client-certificate.ts';
 import type { AggregatedApi, AggregatedApis } from '../endpoints/discovery/aggregated-groups.ts';
@@ -26,6 +28,7 @@ export interface AggregatorOptions {
   readonly frontProxy: ProxyClientCertificate;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly registry: Registry;
   /** Whether requests carry the UID of the user; true by default. */
   readonly sendsUid?: boolean;
 }
@@ -67,6 +70,7 @@ export class Aggregator {
     this.#endpoints = new LoopbackInformer(endpointSlices, { ...options, onChange: () => this.#availability.probeSoon() });
     this.#availability = new AvailabilityController({
       ...options,
+      metrics: new AvailabilityMetrics(options.registry),
       target: (service, path) => this.#target(service, path),
       onDiscovery: () => this.#rebuildGroups(),
     });

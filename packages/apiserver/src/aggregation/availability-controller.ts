@@ -13,12 +13,14 @@ import type { AggregatedApi, AggregatedResource } from '../endpoints/discovery/a
 import type { ProxyTarget, ReverseProxy } from '../proxy/reverse-proxy.ts';
 import { fetchBuffered, type BufferedResponse } from '../proxy/buffered-response.ts';
 import type { RequestHandler } from '../endpoints/request/response.ts';
+import type { AvailabilityMetrics } from './availability-metrics.ts';
 
 export interface AvailabilityControllerOptions {
   readonly pipeline: RequestHandler & Pick<Pipeline, 'resolveService'>;
   readonly proxy: ReverseProxy;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly metrics: AvailabilityMetrics;
   target(service: APIService, path: string, headers?: ProxyTarget['headers']): Promise<ProxyTarget | undefined>;
   /** Called when the availability or the discovery document of an extension API server may have changed. */
   onDiscovery(): void;
@@ -83,6 +85,7 @@ export class AvailabilityController {
       if (!names.has(name)) {
         tracked.timer?.cancel();
         this.#trackedServices.delete(name);
+        this.#options.metrics.forget(name);
       }
     for (const service of services) {
       const name = service.metadata?.name ?? '';
@@ -136,7 +139,7 @@ export class AvailabilityController {
   }
 
   async #probe(tracked: TrackedService): Promise<void> {
-    const { clock, log, onDiscovery } = this.#options;
+    const { clock, log, metrics, onDiscovery } = this.#options;
     const { service } = tracked;
     let condition: AvailableCondition;
     try {
@@ -149,6 +152,7 @@ export class AvailabilityController {
     if (!stale) {
       tracked.condition = condition;
       tracked.failures = condition.status === 'True' ? 0 : tracked.failures + 1;
+      metrics.observe(service.metadata?.name ?? '', condition);
       onDiscovery();
       try {
         await this.#report(tracked.service, condition);

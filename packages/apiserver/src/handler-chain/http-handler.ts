@@ -92,6 +92,7 @@ export class HttpHandler {
       isDryRun: target?.query.first['dryRun'] === 'All',
       code: exchange.statusCode,
       seconds: (clock.monotonic() - state.startedAt) / 1000,
+      queueWaitSeconds: (state.queueWaitMs ?? 0) / 1000,
       bytes: exchange.bytesSent,
     });
     if (this.#draining && this.#active === 0) this.#onDrained?.();

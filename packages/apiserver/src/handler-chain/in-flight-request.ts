@@ -17,6 +17,8 @@ export interface InFlightRequest {
   /** The route of the resource at the path, if a resource is served there. */
   route?: Route | undefined;
   readonly warnings: string[];
+  /** Milliseconds that the request waited in API Priority and Fairness; undefined if it did not. */
+  queueWaitMs?: number;
   /** Releases the request's seat in API Priority and Fairness. */
   release?: () => void;
 }

@@ -138,7 +138,10 @@ export class RequestFilters {
     const acquired = fairness.acquire({ info, identity, seats, signal: () => exchange.signal });
     const isQueued = acquired instanceof Promise;
     return continueWith(acquired, (seat) => {
-      if (isQueued) state.audit?.addLatency('apf-queue-wait', clock.monotonic() - startedAt);
+      if (isQueued) {
+        state.queueWaitMs = clock.monotonic() - startedAt;
+        state.audit?.addLatency('apf-queue-wait', state.queueWaitMs);
+      }
       state.release = inFlight.add(isReadOnly(exchange.method), seat);
       setFlowControlHeaders(exchange, seat);
     });

@@ -2,16 +2,9 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Route } from './routes.ts';
 import { deprecationWarning } from '../registry/served-kind.ts';
 import { registerBuildInfo } from './internal/build-info-metric.ts';
-import { readCounter, PrecomputedHistogram, type Observer } from '../metrics/histogram.ts';
+import { newDurations, newSizes, newSliDurations, newWatchLists, requestLabels } from './internal/request-histograms.ts';
+import { readCounter, type Observer, type PrecomputedHistogram } from '../metrics/histogram.ts';
 
-/** The buckets of upstream's histogram of request durations, in seconds. */
-const durationBuckets = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60];
-/** The buckets of upstream's histogram of response sizes, in bytes. */
-const sizeBuckets = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
-/** The buckets of upstream's histogram of watch list durations, in seconds. */
-const watchListBuckets = [0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60];
-const sizeLabels = ['verb', 'group', 'version', 'resource', 'subresource', 'scope', 'component'] as const;
-const requestLabels = ['verb', 'dry_run', 'group', 'version', 'resource', 'subresource', 'scope', 'component'] as const;
 const readOnly: ReadonlySet<string> = new Set(['GET', 'LIST', 'WATCH', 'HEAD']);
 /** The maximum number of label sets. Clients choose the verb and the resource of a request, and could otherwise create any number. */
 const maxSeries = 10_000;
@@ -20,6 +13,8 @@ interface Series {
   readonly labels: Readonly<Record<string, string>>;
   count: number;
   readonly seconds: Observer;
+  /** The histogram of durations without waiting; undefined for requests that upstream does not observe in it. */
+  readonly sliSeconds: Observer | undefined;
   /** The histogram of response sizes; undefined for requests other than reads, as upstream. */
   readonly bytes: Observer | undefined;
 }
@@ -40,6 +35,8 @@ export interface RequestObservation {
   readonly isDryRun: boolean;
   readonly code: number;
   readonly seconds: number;
+  /** The part of `seconds` in which the request waited in API Priority and Fairness. */
+  readonly queueWaitSeconds: number;
   /** Bytes of the response body. */
   readonly bytes: number;
 }
@@ -53,6 +50,7 @@ export interface InFlightCounts {
 /** The metrics of requests. */
 export class RequestMetrics {
   readonly #durations: PrecomputedHistogram;
+  readonly #sliDurations: PrecomputedHistogram;
   readonly #sizes: PrecomputedHistogram;
   readonly #deprecated: Gauge<'group' | 'version' | 'resource' | 'subresource' | 'removed_release'>;
   readonly #longRunning: Gauge<'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'scope' | 'component'>;
@@ -62,7 +60,7 @@ export class RequestMetrics {
   readonly #watchListSeries = new Map<string, Observer>();
   readonly #series = new Map<string, Series>();
   readonly #seriesOfResource = new WeakMap<Route['resource'], Series[]>();
-  readonly #observers = new Map<string, Pick<Series, 'seconds' | 'bytes'>>();
+  readonly #observers = new Map<string, Pick<Series, 'seconds' | 'sliSeconds' | 'bytes'>>();
   /** The series of requests whose labels exceed `maxSeries` label sets. */
   #otherSeries: Series | undefined;
 
@@ -77,6 +75,7 @@ export class RequestMetrics {
       () => this.#requestCounts(),
     );
     this.#durations = newDurations(registry);
+    this.#sliDurations = newSliDurations(registry);
     this.#sizes = newSizes(registry);
     this.#deprecated = newDeprecated(registry);
     this.#longRunning = newLongRunning(registry);
@@ -88,10 +87,11 @@ export class RequestMetrics {
   }
 
   observeRequest(observation: RequestObservation): void {
-    const { verb, code, seconds, bytes } = observation;
+    const { verb, code, seconds, queueWaitSeconds, bytes } = observation;
     const series = this.#seriesOf(observation);
     series.count++;
     if (verb !== 'WATCH') series.seconds.observe(seconds);
+    series.sliSeconds?.observe(seconds - queueWaitSeconds);
     series.bytes?.observe(bytes);
     if (code === 504 || code === 429) this.#terminations.inc({ code: String(code), component: 'apiserver' });
   }
@@ -142,6 +142,7 @@ export class RequestMetrics {
       const { dry_run: _, ...withoutDryRun } = labels;
       observers = {
         seconds: this.#durations.series(labels),
+        sliSeconds: verb === 'WATCH' || verb === 'CONNECT' ? undefined : this.#sliDurations.series(withoutDryRun),
         bytes: (verb === 'GET' || verb === 'LIST') && labels['resource'] !== '' ? this.#sizes.series(withoutDryRun) : undefined,
       };
       this.#observers.set(request, observers);
@@ -186,24 +187,6 @@ export class RequestMetrics {
   }
 }
 
-const newDurations = (registry: Registry) =>
-  new PrecomputedHistogram({
-    name: 'apiserver_request_duration_seconds',
-    help: 'Seconds from the first byte of a request to the end of its response, except for watches.',
-    labelNames: requestLabels,
-    buckets: durationBuckets,
-    registry,
-  });
-
-const newSizes = (registry: Registry) =>
-  new PrecomputedHistogram({
-    name: 'apiserver_response_sizes',
-    help: 'Bytes of the bodies of responses to reads, as sent, except for watches.',
-    labelNames: sizeLabels,
-    buckets: sizeBuckets,
-    registry,
-  });
-
 const newDeprecated = (registry: Registry) =>
   new Gauge({
     name: 'apiserver_requested_deprecated_apis',
@@ -218,15 +201,6 @@ const newLongRunning = (registry: Registry) =>
     help: 'Watches, logs and streams in progress.',
     labelNames: ['verb', 'group', 'version', 'resource', 'subresource', 'scope', 'component'],
     registers: [registry],
-  });
-
-const newWatchLists = (registry: Registry) =>
-  new PrecomputedHistogram({
-    name: 'apiserver_watch_list_duration_seconds',
-    help: 'Seconds until a watch with sendInitialEvents has sent the initial events.',
-    labelNames: ['group', 'version', 'resource', 'scope'],
-    buckets: watchListBuckets,
-    registry,
   });
 
 const newTerminations = (registry: Registry) =>

@@ -85,7 +85,7 @@ export function newServerComponents(dependencies: ApiServerDependencies, context
   const proxy = new ReverseProxy(signal, addresses);
   const frontProxy = new ProxyClientCertificate({ issue: () => frontProxyKeys(keys).clientCertificate(), clock });
   const sendsUid = new FeatureGates(cluster).enabled('RemoteRequestHeaderUID');
-  const aggregator = new Aggregator({ pipeline, proxy, frontProxy, clock, log, sendsUid });
+  const aggregator = new Aggregator({ pipeline, proxy, frontProxy, clock, log, registry: metrics, sendsUid });
   const auditor = audit.length === 0 ? undefined : new Auditor(audit, clock, log);
   const fairness = newPriorityAndFairness(builder);
   const paths = newPathEndpoints(builder, { pipeline, aggregator, fairness });

@@ -353,7 +353,10 @@ describe('[sig-api-machinery] Aggregator', () => {
     expect(seen.at(-1)).toMatchObject({ method: 'UPGRADE', headers: { 'x-remote-user': 'jane' } });
   });
 
-  it('reports why an extension API server is unavailable, and responds with 503', async () => {
+  it('reports why an extension API server is unavailable, also in metrics, and responds with 503', async () => {
+    const metrics = async () =>
+      (await send('GET', '/metrics')).text.split('\n').filter((line) => /^aggregator_unavailable_apiservice.*v1alpha1/.test(line));
+    const name = `name="v1alpha1.${group}"`;
     healthy = false;
     await register();
     const failing = await available('False', 'FailedDiscoveryCheck');
@@ -361,8 +364,11 @@ describe('[sig-api-machinery] Aggregator', () => {
       `failing or missing response from https://127.0.0.1:${extensionPort}${path}: bad status from https://127.0.0.1:${extensionPort}${path}: 500`,
     );
     expect(await send('GET', `${path}/flunders`)).toMatchObject({ code: 503 });
+    const outages = `aggregator_unavailable_apiservice_total{${name},reason="FailedDiscoveryCheck"}`;
+    expect(await metrics()).toEqual([`aggregator_unavailable_apiservice{${name}} 1`, expect.stringContaining(outages)]);
     healthy = true;
     await available('True', 'Passed');
+    expect((await metrics())[0]).toBe(`aggregator_unavailable_apiservice{${name}} 0`);
     expect((await send('GET', `${path}/flunders`)).code).toBe(200);
   });
 

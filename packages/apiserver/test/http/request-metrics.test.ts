@@ -25,9 +25,31 @@ describe('series of requests', () => {
     const registry = new Registry();
     const metrics = new RequestMetrics(registry, { mutating: () => 0, readOnly: () => 0 }, 'v1.36.0');
     for (const observation of observations)
-      metrics.observeRequest({ verb: 'GET', route: routeOf(), isDryRun: false, code: 200, seconds: 0.1, bytes: 10, ...observation });
+      metrics.observeRequest({
+        verb: 'GET',
+        route: routeOf(),
+        isDryRun: false,
+        code: 200,
+        seconds: 0.1,
+        queueWaitSeconds: 0,
+        bytes: 10,
+        ...observation,
+      });
     return (await registry.metrics()).split('\n').filter((line) => line.startsWith('apiserver_request_total{'));
   };
+
+  it('have a histogram of durations without the wait for flow control, except for watches and streams', async () => {
+    const registry = new Registry();
+    const metrics = new RequestMetrics(registry, { mutating: () => 0, readOnly: () => 0 }, 'v1.36.0');
+    const route = routeOf();
+    for (const verb of ['GET', 'WATCH', 'CONNECT'])
+      metrics.observeRequest({ verb, route, isDryRun: false, code: 200, seconds: 3, queueWaitSeconds: 2, bytes: 10 });
+    const text = await registry.metrics();
+    const labels = 'verb="GET",group="",version="v1",resource="configmaps",subresource="",scope="resource",component="apiserver"';
+    expect(sample(text, `apiserver_request_sli_duration_seconds_sum{${labels}}`)).toBe(1);
+    expect(text.match(/^apiserver_request_sli_duration_seconds_count/gm)).toHaveLength(1);
+    expect(text.match(/^apiserver_request_duration_seconds_sum\{verb="GET".* 3$/gm)).toHaveLength(1);
+  });
 
   it('are the same after the routes have been built anew', async () => {
     const route = routeOf();
