@@ -9,6 +9,7 @@ import type { Informer, Informers } from '@oarlock/spi/client';
 import type { ServicePort, ServiceProxy } from '@oarlock/spi/proxy';
 import type { Tracer } from '@opentelemetry/api';
 import type { ProxyMetrics } from './proxy-metrics.ts';
+import { TriggerTimes } from './trigger-times.ts';
 import type { ServiceHealthServer } from './health/service-health-server.ts';
 import { servicePorts } from './endpoints/service-ports.ts';
 import { endpointSliceIndexKeys, serviceOfSlice, endpointSlicesByService } from './endpoints/endpoint-slice-index.ts';
@@ -38,6 +39,7 @@ export class ServiceProxyController {
   readonly #dirtyServices = new Map<string, SpanContext | undefined>();
   /** The ports that were applied for each Service, by Service key. */
   readonly #applied = new Map<string, ReadonlyMap<string, string>>();
+  readonly #triggerTimes: TriggerTimes;
   readonly #unsubscribe: (() => void)[] = [];
   #isFirstSync = true;
   #timer: Timer | undefined;
@@ -49,6 +51,7 @@ export class ServiceProxyController {
 
   constructor(options: ServiceProxyControllerOptions) {
     this.#options = options;
+    this.#triggerTimes = new TriggerTimes(options.clock.now());
     this.#services = options.informers.forResource(services);
     this.#slices = options.informers.forResource(endpointSlices);
     this.#slices.addIndexer(endpointSlicesByService, endpointSliceIndexKeys);
@@ -90,9 +93,13 @@ export class ServiceProxyController {
       }),
       this.#nodes.addEventHandler({ onAdd: (node) => onNode(node), onUpdate: (node, old) => onNode(node, old) }),
       this.#slices.addEventHandler({
-        onAdd: onSlice,
+        onAdd: (slice, spanContext) => {
+          this.#triggerTimes.add(serviceOfSlice(slice), slice);
+          onSlice(slice, spanContext);
+        },
         onDelete: onSlice,
         onUpdate: (slice, old, spanContext) => {
+          this.#triggerTimes.add(serviceOfSlice(slice), slice);
           onSlice(slice, spanContext);
           if (serviceOfSlice(old) !== serviceOfSlice(slice)) onSlice(old, spanContext);
         },
@@ -152,7 +159,10 @@ export class ServiceProxyController {
       next.set(key, now);
       health.set(key, ports);
     }
-    if (set.length === 0 && removed.length === 0 && !this.#isFirstSync) return;
+    if (set.length === 0 && removed.length === 0 && !this.#isFirstSync) {
+      this.#triggerTimes.take(batch.keys());
+      return;
+    }
     const spanContexts = [...batch.values()].filter((spanContext) => spanContext !== undefined);
     const [spanContext, ...links] = spanContexts;
     try {
@@ -169,6 +179,7 @@ export class ServiceProxyController {
       this.#isFirstSync = false;
       this.#error = undefined;
       metrics.observeSync((clock.monotonic() - began) / 1000, clock.now() / 1000);
+      for (const at of this.#triggerTimes.take(batch.keys())) metrics.observeProgramming((clock.now() - at) / 1000);
       for (const [key, ports] of next) {
         if (ports.size === 0) this.#applied.delete(key);
         else this.#applied.set(key, ports);

@@ -1,4 +1,5 @@
 import { endpointSlices, services } from '@oarlock/api/resources';
+import { formatTime } from '@oarlock/api/values/time';
 import type { Service } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
@@ -110,6 +111,19 @@ describe('service proxy controller', () => {
         ['d/b:http', ['10.244.0.2']],
       ]),
     );
+  });
+
+  it('measures the time from the change of a pod until the rules contain it', async () => {
+    api.seed(services, service('a'));
+    await start();
+    const text = () => host.plugins.find(({ name }) => name === 'proxy')?.metrics.metrics();
+    const trigger = { 'endpoints.kubernetes.io/last-change-trigger-time': formatTime(clock.now()) };
+    const changed = slice('a', '10.244.0.1');
+    await clock.advance(3000);
+    api.seed(endpointSlices, { ...changed, metadata: { ...changed.metadata, annotations: trigger } });
+    await clock.advance(100);
+    expect(await text()).toMatch(/^kubeproxy_network_programming_duration_seconds_count 1$/m);
+    expect(await text()).toMatch(/^kubeproxy_network_programming_duration_seconds_bucket\{le="2"\} 0$/m);
   });
 
   it('then applies only differences', async () => {

@@ -7,6 +7,8 @@ import type { CompiledValidatingPolicy, CompiledValidation } from './validating-
 export interface Denial {
   /** The index of the validation in the policy; -1 for an error of the policy itself. */
   readonly index: number;
+  /** Whether an expression resulted in an error instead of false. */
+  readonly isError: boolean;
   readonly message: string;
   readonly reason: string;
 }
@@ -24,7 +26,8 @@ const nothing: PolicyEvaluation = { denials: [], annotations: [] };
 export async function evaluatePolicy(policy: CompiledValidatingPolicy, bindings: RequestBindings): Promise<PolicyEvaluation> {
   const evaluation = new Evaluation(bindings as unknown as Bindings);
   bindings.variables = policy.variables.bind(bindings as unknown as Bindings, (cost) => evaluation.spend(cost));
-  const failed = (index: number, message: string): Denial[] => (policy.ignoresFailures ? [] : [{ index, message, reason: 'Invalid' }]);
+  const failed = (index: number, message: string): Denial[] =>
+    policy.ignoresFailures ? [] : [{ index, isError: true, message, reason: 'Invalid' }];
   const matchResult = policy.conditions.evaluate(bindings as unknown as Bindings);
   const conditions = matchResult instanceof Promise ? await matchResult : matchResult;
   if (conditions.fault !== undefined) return { denials: failed(-1, conditions.fault), annotations: [] };
@@ -34,7 +37,7 @@ export async function evaluatePolicy(policy: CompiledValidatingPolicy, bindings:
     const { value, error } = await evaluation.run(validation.program);
     if (error !== undefined) denials.push(...failed(index, faultOf(validation.program, error)));
     else if (value !== true)
-      denials.push({ index, message: await messageOf(validation, evaluation), reason: validation.reason ?? 'Invalid' });
+      denials.push({ index, isError: false, message: await messageOf(validation, evaluation), reason: validation.reason ?? 'Invalid' });
     if (evaluation.exhausted) break;
   }
   const annotations: { key: string; value: string }[] = [];

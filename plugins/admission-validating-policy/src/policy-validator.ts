@@ -1,5 +1,6 @@
 import { dispatch, policyRejection, type DispatchDependencies, type PolicyHook } from '@oarlock/admission-rules/policy-dispatch';
 import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
+import type { CheckMetrics } from './check-metrics.ts';
 import { evaluatePolicy, type Denial } from './evaluation.ts';
 import type { CompiledValidatingBinding, CompiledValidatingPolicy } from './validating-policy.ts';
 
@@ -8,14 +9,19 @@ interface Denied {
   readonly message: string;
   readonly reason: string;
 }
+export interface ValidationDependencies extends DispatchDependencies {
+  readonly metrics: CheckMetrics;
+  readonly clock: { monotonic(): number };
+}
 const failureKey = 'validation.policy.admission.k8s.io/validation_failure';
 
 /** Validates a request against the policies that match it, and applies the validationActions of the policies' bindings. */
 export async function validateByPolicies(
   request: AdmissionRequest,
   hooks: ValidatingPolicyHooks,
-  dependencies: DispatchDependencies,
+  dependencies: ValidationDependencies,
 ): Promise<AdmissionDecision> {
+  const { metrics, clock } = dependencies;
   const denied: Denied[] = [];
   const annotations = new Map<string, string[]>();
   const failures: object[] = [];
@@ -25,8 +31,14 @@ export async function validateByPolicies(
     dependencies,
     () => request.object,
     async ({ policy, binding, bindings }) => {
+      const startedAt = clock.monotonic();
       const { denials, annotations: own } = await evaluatePolicy(policy, bindings);
-      for (const denial of denials) applyValidationAction(request, { policy, binding, denial, denied, failures });
+      const ms = denials.length === 0 ? 0 : clock.monotonic() - startedAt;
+      for (const denial of denials) {
+        applyValidationAction(request, { policy, binding, denial, denied, failures });
+        for (const action of binding.actions)
+          metrics.observe({ policy: policy.name, binding: binding.name, isError: denial.isError, action, ms });
+      }
       for (const { key, value } of own) add(annotations, `${policy.name}/${key}`, value);
     },
     ({ policy, binding, message }) => denied.push({ message: rejectedBy(policy.name, binding?.name, message), reason: 'Invalid' }),

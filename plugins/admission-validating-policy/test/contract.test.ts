@@ -65,15 +65,16 @@ async function open({ policies = [], bindings = [binding()], others = [], allowe
   api.seed(configMaps, ...others);
   api.seed(validatingAdmissionPolicies, ...policies);
   api.seed(validatingAdmissionPolicyBindings, ...bindings);
-  const [created] = new PluginHost({ clock })
+  const host = new PluginHost({ clock })
     .provide(Client, api.client())
     .provide(Informers, api.informers)
     .add({ plugin: openAuthz(allowed) })
-    .add({ plugin })
-    .get(Admission);
+    .add({ plugin });
+  const [created] = host.get(Admission);
   if (created === undefined) throw new Error('not created');
   await api.settle();
-  return { api, plugin: created };
+  const metrics = () => host.plugins.find(({ name }) => name === plugin.id)?.metrics.metrics();
+  return { api, plugin: created, metrics };
 }
 
 const messageOf = (verdict: AdmissionDecision | undefined) => (verdict === undefined || verdict.allowed ? 'allowed' : verdict.message);
@@ -398,3 +399,29 @@ const unsynced = {
   addIndexer: () => {},
   size: 0,
 };
+
+describe('failed checks', () => {
+  it('are counted by policy, binding and action, those of errors apart', async () => {
+    const faulty = { validations: [{ expression: 'object.spec.replicas / 0 > 1' }] };
+    const world = await open({
+      policies: [policy(atMost(3)), policy(faulty, 'faulty')],
+      bindings: [binding({ validationActions: ['Warn', 'Audit'] }), binding({ policyName: 'faulty' }, 'f')],
+    });
+    try {
+      await world.plugin.validate?.(create(3));
+      await world.plugin.validate?.(create(4));
+      const lines = ((await world.metrics()) ?? '')
+        .split('\n')
+        .filter((line) => line.startsWith('apiserver_validating_admission_policy_check_total{'));
+      const line = (labels: string, count: number) => `apiserver_validating_admission_policy_check_total{${labels}} ${count}`;
+      expect(lines).toEqual([
+        line('policy="faulty",policy_binding="f",error_type="invalid_error",enforcement_action="deny"', 2),
+        line('policy="p",policy_binding="b",error_type="no_error",enforcement_action="warn"', 1),
+        line('policy="p",policy_binding="b",error_type="no_error",enforcement_action="audit"', 1),
+      ]);
+      expect(await world.metrics()).toMatch(/^apiserver_validating_admission_policy_check_duration_seconds_count\{policy="faulty".* 2$/m);
+    } finally {
+      await world.api.stop();
+    }
+  });
+});

@@ -158,7 +158,15 @@ describe('a metric', () => {
     const registry = new Registry();
     const requests = new RequestMetrics(registry, { mutating: () => 0, readOnly: () => 0 }, 'v1.36.0');
     for (let i = 0; i < 10_500; i++)
-      requests.observeRequest({ verb: `VERB${i}`, route: undefined, isDryRun: false, code: 405, seconds: 0.001, bytes: 0 });
+      requests.observeRequest({
+        verb: `VERB${i}`,
+        route: undefined,
+        isDryRun: false,
+        code: 405,
+        queueWaitSeconds: 0,
+        seconds: 0.001,
+        bytes: 0,
+      });
     const text = await registry.metrics();
     const counts = [...text.matchAll(/^apiserver_request_total\{.*\} (\d+)$/gm)].map(([, count]) => Number(count));
     expect(counts.length).toBeLessThanOrEqual(10_001);
