@@ -73,7 +73,7 @@ export class BindingCycle {
       metrics.observeAttempt('scheduled', schedulerName, clock.monotonic() - startedAt);
       metrics.observeScheduledPod(podInfo, clock.monotonic());
       onBound(scheduled);
-      runPostBindPlugins(framework, state, podInfo, node);
+      runPostBindPlugins(framework, state, { pod: podInfo, node });
     } else {
       failSpan(span, statusMessage(rejection));
       metrics.observeAttempt('error', schedulerName, clock.monotonic() - startedAt);

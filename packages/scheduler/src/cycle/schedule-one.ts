@@ -165,15 +165,12 @@ export class PodScheduler {
     }
   }
 
-  #newCycleState(
-    { framework, schedulerName }: SchedulingProfile,
-    signal: AbortSignal,
-    allowedNodes: ReadonlySet<string> | undefined,
-  ): SchedulingCycleState {
+  #newCycleState(profile: SchedulingProfile, signal: AbortSignal, allowedNodes: ReadonlySet<string> | undefined): SchedulingCycleState {
+    const { framework, schedulerName } = profile;
     const { cache, nominator, extenders, metrics } = this.#options;
     const callPreemptionExtenders = preemptionExtenders(extenders, cache, signal);
-    const observer = metrics.observerOf(schedulerName);
-    return new SchedulingCycleState(cache, framework, { nominator, allowedNodes, callPreemptionExtenders, newNodeDryRun, observer });
+    const shared = { nominator, newNodeDryRun, observer: metrics.observerOf(schedulerName) };
+    return new SchedulingCycleState(cache, framework, { ...shared, allowedNodes, callPreemptionExtenders });
   }
 
   /** Runs the preFilter and filter plugins and the filters of extenders. */

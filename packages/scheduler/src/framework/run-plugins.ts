@@ -278,7 +278,11 @@ export async function runBindPlugins(
   return { code: 'error', reasons: ['no plugin bound the pod'] };
 }
 
-export function runPostBindPlugins(framework: Framework, state: SchedulingCycleState, pod: PodInfo, node: string): void {
+export function runPostBindPlugins(
+  framework: Framework,
+  state: SchedulingCycleState,
+  { pod, node }: { readonly pod: PodInfo; readonly node: string },
+): void {
   const plugins = framework.pluginsAt('postBind');
   if (plugins.length === 0) return;
   const startedAt = state.observer.now();
