@@ -40,8 +40,8 @@ const contextOf = (): Context => ({ api: cluster.api, switches, round: `r${++tri
 async function useAgain(subject: Subject): Promise<string> {
   const context = contextOf();
   const answer = await until(`${subject.name} gives an answer`, async () => {
-    const given = await subject.trigger(context);
-    return !given.startsWith('5') && given;
+    const response = await subject.trigger(context);
+    return !response.startsWith('5') && response;
   });
   await subject.done?.(context);
   return answer;

@@ -73,19 +73,19 @@ function optionProblems(
       rest.push(word);
       continue;
     }
-    const [name = '', given] = word.split('=', 2);
+    const [name = '', argument] = word.split('=', 2);
     const option = options.find(({ names }) => names.includes(name));
     if (option === undefined) problems.push(`oarlock ${path} has no option ${name}`);
-    else if (option.value !== undefined) problems.push(...valueProblems(option, name, given ?? words[(at += 1)]));
+    else if (option.value !== undefined) problems.push(...valueProblems(option, name, argument ?? words[(at += 1)]));
   }
   return { rest, problems };
 }
 
-function valueProblems({ value }: CompletedOption, name: string, given: string | undefined): readonly string[] {
+function valueProblems({ value }: CompletedOption, name: string, argument: string | undefined): readonly string[] {
   // inline code may name an option without its value
-  if (value === undefined || value.words.length === 0 || value.paths !== undefined || given === undefined || isPlaceholder(given))
+  if (value === undefined || value.words.length === 0 || value.paths !== undefined || argument === undefined || isPlaceholder(argument))
     return [];
-  const unknown = given.split('|').filter((word) => !value.words.includes(word));
+  const unknown = argument.split('|').filter((word) => !value.words.includes(word));
   return unknown.map((word) => `${name} does not take ${word}`);
 }
 
