@@ -18,7 +18,7 @@ export class PlainTab {
   readonly #browser: CDPSession;
   readonly #session: string;
   readonly #context: string;
-  readonly #waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
+  readonly #calls = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
   #lastId = 0;
 
   private constructor(browser: CDPSession, { session, context }: { readonly session: string; readonly context: string }) {
@@ -26,7 +26,7 @@ export class PlainTab {
     this.#session = session;
     this.#context = context;
     browser.on('Target.receivedMessageFromTarget', ({ sessionId, message }) => {
-      if (sessionId === session) this.#answered(JSON.parse(message) as Answer);
+      if (sessionId === session) this.#settle(JSON.parse(message) as Answer);
     });
   }
 
@@ -73,18 +73,18 @@ export class PlainTab {
   #send(method: string, params: object = {}): Promise<unknown> {
     this.#lastId += 1;
     const id = this.#lastId;
-    const answer = new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
+    const answer = new Promise((resolve, reject) => this.#calls.set(id, { resolve, reject }));
     return Promise.all([
       answer,
       this.#browser.send('Target.sendMessageToTarget', { sessionId: this.#session, message: JSON.stringify({ id, method, params }) }),
     ]).then(([result]) => result);
   }
 
-  #answered({ id = 0, result, error }: Answer): void {
-    const waiting = this.#waiting.get(id);
-    this.#waiting.delete(id);
-    if (error === undefined) waiting?.resolve(result);
-    else waiting?.reject(new Error(error.message));
+  #settle({ id = 0, result, error }: Answer): void {
+    const call = this.#calls.get(id);
+    this.#calls.delete(id);
+    if (error === undefined) call?.resolve(result);
+    else call?.reject(new Error(error.message));
   }
 }
 

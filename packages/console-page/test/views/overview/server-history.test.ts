@@ -26,7 +26,7 @@ describe('the samples of the server', () => {
     expect(historyOf(client).of('watches')).toEqual([]);
   });
 
-  it('are not those of a user as whom the page is viewed', async () => {
+  it('are not loaded while the page is viewed as another user', async () => {
     const { client, requests } = fakeClient([]);
     client.impersonation = { user: 'bob', groups: [] };
     await loadServerHistory(client, { signal });
