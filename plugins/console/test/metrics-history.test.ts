@@ -4,7 +4,7 @@ import { FakeClock } from '@oarlock/testing/fake-clock';
 import { describe, expect, it } from 'vitest';
 import { MetricsHistory } from '../src/metrics-history.ts';
 
-const [admin, reader, nobody] = ['admin', 'reader', 'nobody'].map((name): Identity => ({ name, groups: [] })) as [
+const [admin, reader, unprivileged] = ['admin', 'reader', 'unprivileged'].map((name): Identity => ({ name, groups: [] })) as [
   Identity,
   Identity,
   Identity,
@@ -18,7 +18,7 @@ const authz: Authorizer = {
       attributes.verb === 'list' &&
       attributes.resource === 'nodes' &&
       attributes.group === 'metrics.k8s.io';
-    const isAllowed = (identity.name === 'admin' && isMetrics) || (identity.name !== 'nobody' && isNodeUse);
+    const isAllowed = (identity.name === 'admin' && isMetrics) || (identity.name !== 'unprivileged' && isNodeUse);
     return isAllowed ? { decision: 'allow', reason: '' } : noOpinion;
   },
 };
@@ -54,7 +54,7 @@ describe('the history of metrics', () => {
   it('begins with the first request of a user who may read metrics, and goes on', async () => {
     const { history, paths, pass } = start();
     await pass(3);
-    expect((await history.for(nobody)).samples).toEqual({});
+    expect((await history.for(unprivileged)).samples).toEqual({});
     await pass(3);
     expect(paths).toEqual([]);
     expect((await history.for(admin)).samples).toEqual({});
@@ -75,7 +75,7 @@ describe('the history of metrics', () => {
     await history.for(admin);
     await pass(1);
     expect(Object.keys((await history.for(reader)).samples)).toEqual(['cpu', 'memory']);
-    expect((await history.for(nobody)).samples).toEqual({});
+    expect((await history.for(unprivileged)).samples).toEqual({});
     history.stop();
   });
 
