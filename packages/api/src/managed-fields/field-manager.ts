@@ -141,8 +141,8 @@ export class FieldManager {
       result = yield* attempt(true);
     }
     yield;
-    const completed = kind.complete(result.object, now);
-    const object = manager === kubectl ? withLastApplied(completed, applied) : completed;
+    const complete = kind.complete(result.object, now);
+    const object = manager === kubectl ? withLastApplied(complete, applied) : complete;
     yield;
     return withManagers(object, encodeManagers(result.managers));
   }

@@ -26,7 +26,7 @@ function goFloat(value: number): string {
 
 /**
  * Encodes a value as Go's YAML encoder does: keys are sorted, list items have the indentation of their key. It writes the text itself, since the YAML library
- * takes a second for an object of 1 MB, and asks the library only for strings that need quotes or a block.
+ * takes a second for an object of 1 MB, and calls the library only for strings that need quotes or a block.
  */
 export function toYaml(value: unknown): string {
   const writer = new YamlWriter();
