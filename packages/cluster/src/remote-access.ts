@@ -3,8 +3,10 @@ import { httpClient, type HttpClient } from '@oarlock/client/http/client';
 import { ServerList } from '@oarlock/client/http/server-list';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import { ServiceAccountCredentials } from '@oarlock/client/auth/service-account-credentials';
+import { RequestMetrics } from '@oarlock/client/http/request-metrics';
 import { systemClock } from '@oarlock/primitives/clock';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
+import { Registry } from 'prom-client';
 import { readKeys } from './pki/keys.ts';
 import type { Component } from './identity/component.ts';
 import { readDiscoveredServers } from './process/server-discovery.ts';
@@ -18,6 +20,8 @@ export interface RemoteAccess {
   readonly servers: ServerList;
   /** CA bundle in PEM that verifies the server; '' if the kubeconfig has none. */
   readonly ca: string;
+  /** The metrics of the requests of all clients of this access. */
+  readonly metrics: Registry;
   /**
    * Returns a client for a component, with the component's user agent. With `ownAccount`, the client uses a token of the component's service account,
    * which this client requests.
@@ -40,7 +44,14 @@ export async function remoteAccess(kubeconfigFile: string, { servers: urls, disc
   const config = await loadKubeconfig(kubeconfigFile, { environment: process.env });
   const configured = urls === undefined || urls.length === 0 ? [config.options.server] : urls;
   const servers = new ServerList(configured, { random: Math.random, ...(discovered && { discovered }) });
-  const options = { ...config.options, server: servers.preferred, servers, userAgent: `oarlock/${version}` };
+  const metrics = new Registry();
+  const options = {
+    ...config.options,
+    server: servers.preferred,
+    servers,
+    userAgent: `oarlock/${version}`,
+    metrics: new RequestMetrics(metrics),
+  };
   const client = httpClient(options);
   const componentClients: HttpClient[] = [];
   const { cert: _cert, key: _key, token: _token, tokenFile: _file, credentials: _credentials, ...anonymous } = options;
@@ -49,6 +60,7 @@ export async function remoteAccess(kubeconfigFile: string, { servers: urls, disc
     server: options.server,
     servers,
     ca: options.ca ?? '',
+    metrics,
     asComponent({ identity, userAgent }, ownAccount) {
       if (!ownAccount || !identity.name.startsWith(accountPrefix)) return client.withUserAgent(userAgent);
       const [namespace = '', name = ''] = identity.name.slice(accountPrefix.length).split(':');

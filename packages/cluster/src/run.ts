@@ -12,6 +12,7 @@ import type { Logger } from '@oarlock/primitives/logger';
 import type { Health } from '@oarlock/spi/role';
 import type { RecordedSpan } from '@oarlock/spi/spans';
 import { openTracing } from '@oarlock/tracing/tracing';
+import type { Registry } from 'prom-client';
 import { compose, type ApiAccess, type ComposeOptions, type Composition } from './composition/compose.ts';
 import { certificateDays } from './cluster-file/certificate-validity.ts';
 import type { ClusterFile } from './cluster-file/cluster-file.ts';
@@ -52,6 +53,8 @@ export interface RunOptions extends Omit<ComposeOptions, 'log' | 'checkLog' | 't
     /** The servers of the client; kept up to date with the cluster. If undefined, the client uses only `server`. */
     readonly servers?: ServerList;
     readonly keys: ClusterKeys;
+    /** The metrics of the requests of the clients. Undefined: they are not counted. */
+    readonly metrics?: Registry;
     /** Returns the client of one component. If undefined, all components use `client`. */
     asComponent?(component: Component, ownAccount: boolean): Client;
   };
@@ -184,6 +187,7 @@ async function startComposition(context: RunContext, onComposed: (composition: C
     tracer: (plugin) => tracing.tracer(plugin),
     onHealthChange: pluginHealthEvents(events, planned.nodeName),
     certificateMetrics: certificates.metrics,
+    clientMetrics: options.remote?.metrics,
     ...(options.remote === undefined && { storageServer }),
     ...(workers && { workers }),
   });

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import { EventBroadcaster } from '@oarlock/client/events/event-broadcaster';
 import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
 import { httpClient } from '@oarlock/client/http/client';
+import { RequestMetrics } from '@oarlock/client/http/request-metrics';
 import { inClusterConfig } from '@oarlock/client/in-cluster-config';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import { systemClock } from '@oarlock/primitives/clock';
@@ -11,6 +12,7 @@ import type { Plugin } from '@oarlock/kernel/plugin';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Roles } from '@oarlock/spi/role';
+import { Registry } from 'prom-client';
 import { HealthServer } from './health-server.ts';
 import { leaderElectionFlags, leaderElectionOf, type LeaderElection } from './leader-election.ts';
 
@@ -61,7 +63,8 @@ export async function serveComponent(
   const { options, namespace } = values.kubeconfig === undefined ? await inClusterConfig() : await loadKubeconfig(values.kubeconfig);
   const election = leaderElectionOf(values, { namespace, name: plugin.id });
   const { builtin = [], role } = parts({ election, schedulerName: values['scheduler-name'] });
-  const client = httpClient({ ...options, userAgent: plugin.id });
+  const clientMetrics = new Registry();
+  const client = httpClient({ ...options, userAgent: plugin.id, metrics: new RequestMetrics(clientMetrics) });
   const informers = new SharedInformerFactory({ client, log, clock: systemClock });
   const events = new EventBroadcaster({ client, log, clock: systemClock, random: Math.random });
   const host = new PluginHost({ log, dataDir: '/tmp' }).provide(Client, client).provide(Informers, informers).provide(Events, events);
@@ -75,7 +78,7 @@ export async function serveComponent(
     address: values.address,
     checkHealth: async () =>
       (await Promise.all(host.get(Roles).map((each) => each.checkHealth()))).find(({ healthy }) => !healthy) ?? { healthy: true },
-    registries: () => host.plugins.map(({ metrics }) => metrics),
+    registries: () => [clientMetrics, ...host.plugins.map(({ metrics }) => metrics)],
   });
   informers.start();
   await host.start(stopping.signal);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { leaderElectionMetrics } from '@oarlock/client/leader-election/leader-election-metrics';
 import { LeaderElector } from '@oarlock/client/leader-election/leader-elector';
 import { ResourceDiscovery } from '@oarlock/client/resource-discovery';
 import { ControllerManager } from '@oarlock/controllers/manager/controller-manager';
@@ -28,7 +29,13 @@ export const controllerRole = (election: LeaderElection | undefined): Plugin =>
         discovery: new ResourceDiscovery(client, clock),
         ...(election && {
           elect: (onStartedLeading: (signal: AbortSignal) => Promise<void>) =>
-            new LeaderElector({ ...electionOptions, ...election, events: events.recorder(election.lease.name), onStartedLeading }),
+            new LeaderElector({
+              ...electionOptions,
+              ...election,
+              metrics: leaderElectionMetrics(metrics, election.lease.name),
+              events: events.recorder(election.lease.name),
+              onStartedLeading,
+            }),
         }),
       });
     },

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { leaderElectionMetrics } from '@oarlock/client/leader-election/leader-election-metrics';
 import { LeaderElector } from '@oarlock/client/leader-election/leader-elector';
 import { LeaseCandidacy } from '@oarlock/client/leader-election/lease-candidacy';
 import { optional } from '@oarlock/kernel/slot';
@@ -84,7 +85,14 @@ export default Roles.plugin({
       ],
       ...(leaderElect && {
         elect: (onStarted: (signal: AbortSignal) => Promise<void>) =>
-          new LeaderElector({ ...electionOptions, ...electionEvents, lease, coordinated, onStartedLeading: onStarted }),
+          new LeaderElector({
+            ...electionOptions,
+            ...electionEvents,
+            lease,
+            coordinated,
+            metrics: leaderElectionMetrics(metrics, lease.name),
+            onStartedLeading: onStarted,
+          }),
       }),
     });
   },

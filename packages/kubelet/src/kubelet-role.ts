@@ -21,7 +21,7 @@ export class KubeletRole implements Role, Lifecycle {
     const runtimes = new Map([...needs.runtimes].map(([name, driver]) => [name, operations.instrument(driver)]));
     this.kubelet = new Kubelet({ ...needs, runtimes }, context);
     const { address } = this.kubelet;
-    const { config } = needs;
+    const { config, process: { certificateMetrics, clientMetrics } = {} } = needs;
     this.#local = needs.local;
     const loopback = address === '::1' || address.startsWith('127.');
     this.#server = new KubeletServer({
@@ -30,7 +30,7 @@ export class KubeletRole implements Role, Lifecycle {
       signal: context.signal,
       listen: { host: config.serverAddress ?? (loopback ? address : '0.0.0.0'), port: config.port },
       metrics: async () =>
-        (await Promise.all([context.metrics, needs.process?.certificateMetrics].map((each) => each?.metrics() ?? ''))).join('\n'),
+        (await Promise.all([context.metrics, certificateMetrics, clientMetrics].map((each) => each?.metrics() ?? ''))).join('\n'),
     });
     registerKubeletMetrics(this.kubelet, context.metrics);
     registerVolumeClaimMetrics(this.kubelet, context.metrics);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { leaderElectionMetrics } from '@oarlock/client/leader-election/leader-election-metrics';
 import { LeaderElector } from '@oarlock/client/leader-election/leader-elector';
 import { LeaseCandidacy } from '@oarlock/client/leader-election/lease-candidacy';
 import { optional } from '@oarlock/kernel/slot';
@@ -75,6 +76,7 @@ export default Roles.plugin({
         ...election,
         identity,
         coordinated,
+        metrics: leaderElectionMetrics(metrics, election.lease.name),
         onStartedLeading: run,
       });
     const candidacy =

@@ -11,6 +11,7 @@ import { mayIgnoreNulls } from './internal/null-fields.ts';
 import { HttpExchange, type HttpExchangeOptions } from './internal/exchange.ts';
 import { HttpTransport, type TlsMaterial } from './internal/transport.ts';
 import { TransportError } from './connection.ts';
+import type { RequestObserver } from './request-metrics.ts';
 import { ServerList } from './server-list.ts';
 import { ObjectClient } from '../request/object-client.ts';
 import { deleteCollectionCall, listCall, watchCall, type ApiCall } from '../request/api-call.ts';
@@ -47,6 +48,8 @@ export interface HttpClientOptions {
   /** Maximum size of a watch event. Default 16 MiB. */
   readonly maxEventBytes?: number;
   readonly clock?: Clock;
+  /** Observes the requests; also those of clients from `withSpanContext` and `withUserAgent`. */
+  readonly metrics?: RequestObserver;
   /** Returns a number in [0, 1). */
   readonly random?: () => number;
 }
@@ -98,12 +101,27 @@ export function httpClient(options: HttpClientOptions): HttpClient {
     userAgent,
     requestTimeoutMs,
     maxResponseBytes,
+    metrics: options.metrics,
+    host: preferredHost(servers),
   };
   return new HttpsClient(transport, {
     exchange: new HttpExchange(exchange),
     maxEventBytes: options.maxEventBytes ?? 16 * 1024 * 1024,
     spanContext: undefined,
   });
+}
+
+/** Returns a function that returns the host and port of the preferred server. It parses a URL only when another server is preferred. */
+function preferredHost(servers: ServerList): () => string {
+  let url = '';
+  let host = '';
+  return () => {
+    if (servers.preferred !== url) {
+      url = servers.preferred;
+      ({ host } = new URL(url));
+    }
+    return host;
+  };
 }
 
 /** Adapts a credential source: returns its token, and passes its certificate to the transport. */

@@ -5,6 +5,7 @@ import type { Lease, LeaseSpec } from '@oarlock/api/types/coordination-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import { silentLogger, type Logger } from '@oarlock/primitives/logger';
 import type { Client, EventRecorder } from '@oarlock/spi/client';
+import type { LeaderElectionMetrics } from './leader-election-metrics.ts';
 
 export interface LeaderElectionOptions {
   readonly client: Client;
@@ -32,6 +33,7 @@ export interface LeaderElectionOptions {
   /** The leader's work. The signal aborts when the lease is lost or the election stops; the promise must resolve when all work has ended. */
   onStartedLeading(signal: AbortSignal): Promise<void>;
   onNewLeader?(identity: string): void;
+  readonly metrics?: LeaderElectionMetrics;
   /** Records the start and end of each term as Events of the lease. */
   readonly events?: EventRecorder;
 }
@@ -84,6 +86,7 @@ export class LeaderElector {
     this.#log.info({}, 'became leader');
     this.#recordEvent('became leader');
     this.#leading = true;
+    this.#options.metrics?.leading(true);
     const term = new AbortController();
     const stop = () => term.abort(signal.reason);
     if (signal.aborted) stop();
@@ -96,6 +99,7 @@ export class LeaderElector {
       await work;
     } finally {
       this.#leading = false;
+      this.#options.metrics?.leading(false);
       signal.removeEventListener('abort', stop);
       this.#recordEvent('stopped leading');
       await this.#release();

@@ -2,9 +2,11 @@ import type { KubeObject } from '@oarlock/api/object';
 import { leases } from '@oarlock/api/resources';
 import { failure } from '@oarlock/api/status';
 import { LeaderElector, type LeaderElectionOptions } from '@oarlock/client/leader-election/leader-elector';
+import { leaderElectionMetrics } from '@oarlock/client/leader-election/leader-election-metrics';
 import type { Client } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, sequence } from '@oarlock/testing/memory-api';
+import { Registry } from 'prom-client';
 import { beforeEach, describe, expect, it } from 'vitest';
 
 const at = { namespace: 'kube-system', name: 'ctl' };
@@ -48,6 +50,17 @@ describe('LeaderElector', () => {
     };
   };
   const spec = () => api.object(leases, at)?.spec;
+
+  it('reports in a metric whether it leads', async () => {
+    const registry = new Registry();
+    const status = async () => /^leader_election_master_status\{name="ctl"\} (.)$/m.exec(await registry.metrics())?.[1];
+    const a = candidate('a', { metrics: leaderElectionMetrics(registry, at.name) });
+    expect(await status()).toBe('0');
+    await clock.settle();
+    expect(await status()).toBe('1');
+    await a.stop();
+    expect(await status()).toBe('0');
+  });
 
   it('acquires the lease, renews it every two seconds and releases it', async () => {
     const a = candidate('a');

@@ -38,6 +38,8 @@ export interface ComposeOptions extends PlanOptions {
   readonly otherRoles?: readonly Role[];
   /** Metrics of the certificates of the process. */
   readonly certificateMetrics?: Registry;
+  /** Metrics of the HTTP requests of the process to API servers. */
+  readonly clientMetrics?: Registry | undefined;
   /** The server on which the storage runs its member; absent in a process without an API server. */
   readonly storageServer?: StorageServer;
 }
@@ -91,6 +93,7 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
         healthMetrics,
         gateMetrics,
         ...(options.certificateMetrics ? [options.certificateMetrics] : []),
+        ...(options.clientMetrics ? [options.clientMetrics] : []),
         ...host.plugins.map(({ metrics }) => metrics),
       ],
       pluginHealth: health,
@@ -98,6 +101,7 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
       composition: () => describePlugins(host.plugins),
       dataDir: options.dataDir,
       ...(options.certificateMetrics && { certificateMetrics: options.certificateMetrics }),
+      ...(options.clientMetrics && { clientMetrics: options.clientMetrics }),
       ...(options.checkLog && { checkLog: options.checkLog }),
     });
   if (options.storageServer !== undefined) host.provide(StorageServer, options.storageServer);

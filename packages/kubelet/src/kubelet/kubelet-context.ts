@@ -51,8 +51,8 @@ export interface KubeletDependencies {
   readonly volumes: ReadonlyMap<string, VolumeDriver>;
   readonly facts: ClusterFacts;
   readonly keys: ClusterKeys;
-  /** The process, whose certificate metrics the kubelet serves with its own. */
-  readonly process?: Pick<ProcessView, 'certificateMetrics'> | undefined;
+  /** The process, whose metrics of certificates and clients the kubelet serves with its own. */
+  readonly process?: Pick<ProcessView, 'certificateMetrics' | 'clientMetrics'> | undefined;
   /** The registry in which an API server of this process finds local kubelets. Undefined: the API server connects to the kubelet's listener. */
   readonly local?: LocalNodes | undefined;
   readonly config: KubeletConfig;

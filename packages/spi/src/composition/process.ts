@@ -22,6 +22,8 @@ export interface ProcessView {
   registries(): readonly PluginContext['metrics'][];
   /** Metrics of the certificates of the process, which `registries` contains too; for the /metrics of a kubelet. Absent if there are none. */
   readonly certificateMetrics?: PluginContext['metrics'];
+  /** Metrics of the HTTP requests of the process to API servers, also in `registries`. Absent if it sends none. */
+  readonly clientMetrics?: PluginContext['metrics'];
   /** Returns every role of the process, for /livez and /readyz. */
   roles(): readonly Role[];
   /** Returns the health of the plugins of other authors, for /readyz and `oarlock status`. */

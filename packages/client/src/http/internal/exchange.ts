@@ -2,9 +2,10 @@ import type { StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { TokenSource } from '../../auth/bearer-token.ts';
 import { parseWithoutNulls } from './null-fields.ts';
-import { TransportError, type HttpResponse } from '../connection.ts';
+import { TransportError, type HttpRequest, type HttpResponse } from '../connection.ts';
 import { toStatusError } from './status.ts';
 import type { HttpTransport } from './transport.ts';
+import type { RequestObserver } from '../request-metrics.ts';
 
 export interface HttpExchangeOptions {
   readonly transport: HttpTransport;
@@ -15,6 +16,9 @@ export interface HttpExchangeOptions {
   readonly userAgent: string;
   readonly requestTimeoutMs: number;
   readonly maxResponseBytes: number;
+  readonly metrics?: RequestObserver | undefined;
+  /** Returns the host and port of the preferred server, for metrics. */
+  host(): string;
 }
 
 export interface ExchangeRequest {
@@ -47,7 +51,8 @@ export class HttpExchange {
 
   /** Returns the parsed response, or its text if it is not JSON. @throws StatusError, TransportError or the signal's reason */
   async json(request: ExchangeRequest): Promise<unknown> {
-    const { clock, requestTimeoutMs, maxResponseBytes } = this.#options;
+    const { clock, requestTimeoutMs, maxResponseBytes, metrics, host } = this.#options;
+    const from = clock.monotonic();
     const limit = new AbortController();
     const timer = clock.after(requestTimeoutMs, () =>
       limit.abort(new TransportError('Timeout', `no response within ${requestTimeoutMs / 1000} s`)),
@@ -65,6 +70,7 @@ export class HttpExchange {
         throw new TransportError('Malformed', 'the response is no JSON', { cause });
       }
     } finally {
+      metrics?.requested(request.method, host(), (clock.monotonic() - from) / 1000);
       timer.cancel();
       request.signal?.removeEventListener('abort', abort);
     }
@@ -75,14 +81,28 @@ export class HttpExchange {
     return bodyOf(await this.#send(request));
   }
 
+  /** Sends a request and counts its outcome. */
+  async #attempt(request: HttpRequest): Promise<HttpResponse> {
+    const { transport, metrics, host } = this.#options;
+    if (metrics === undefined) return transport.request(request);
+    let code: number | undefined;
+    try {
+      const response = await transport.request(request);
+      code = response.status;
+      return response;
+    } finally {
+      metrics.attempted(request.method, host(), code);
+    }
+  }
+
   /** Sends a request. Retries once after a 401 with renewed credentials, and after the time in `Retry-After`. */
   async #send({ method, path, headers, body, signal }: ExchangeRequest): Promise<HttpResponse> {
-    const { transport, prefix, token, clock, userAgent, maxResponseBytes } = this.#options;
+    const { prefix, token, clock, userAgent, maxResponseBytes } = this.#options;
     const encoded = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
     let renewed = false;
     for (let retries = 0; ; retries += 1) {
       const bearer = await token.get();
-      const response = await transport.request({
+      const response = await this.#attempt({
         method,
         path: `${prefix}${path}`,
         body: encoded,
