@@ -17,31 +17,31 @@ function history(count: number) {
     if (!isDeleted) current.set(key, item(key, isChanged || isCreated ? 2 : 1));
     if (isCreated || isChanged || isDeleted) changed.set(key, then.get(key));
   }
-  return { then: [...then.values()], current, changed };
+  return { past: [...then.values()], current, changed };
 }
 const since = (changed: ReadonlyMap<string, Item | undefined>, after: string) => new Map([...changed].filter(([key]) => key > after));
 
 describe('pastPage', () => {
   it.each([1, 2, 3, 7, 100, 1000])('has all objects as they were, in pages of %i, with the number of those that follow', (limit) => {
-    const { then, current, changed } = history(100);
+    const { past, current, changed } = history(100);
     const found: Item[] = [];
     for (let after = ''; ; after = found.at(-1)?.key ?? '') {
       const page = pastPage(current, since(changed, after), { prefix: 'ns/', after, limit, matches: () => true });
       found.push(...page.items);
-      expect(page.remaining).toBe(then.length - found.length);
+      expect(page.remaining).toBe(past.length - found.length);
       if (!page.more) break;
       expect(page.items).toHaveLength(limit);
     }
-    expect(found).toEqual(then);
+    expect(found).toEqual(past);
   });
 
   it('has the objects that match', () => {
-    const { then, current, changed } = history(100);
+    const { past, current, changed } = history(100);
     const matches = ({ key }: Item) => key.endsWith('5') || key.endsWith('6');
     const page = pastPage(current, changed, { prefix: 'ns/', after: '', limit: 1000, matches });
-    expect(page.items).toEqual(then.filter(matches));
+    expect(page.items).toEqual(past.filter(matches));
     expect(pastPage(current, changed, { prefix: 'ns/', after: '', limit: 3, matches })).toMatchObject({
-      items: then.filter(matches).slice(0, 3),
+      items: past.filter(matches).slice(0, 3),
       more: true,
     });
   });
