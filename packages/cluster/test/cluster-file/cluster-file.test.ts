@@ -161,6 +161,7 @@ describe('a valid cluster.yaml', () => {
     'docker-calico',
     'simulated-1000',
     'rootless',
+    'oci-bridge',
   ])('is part of the distribution: %s', async (name) => {
     checkPlan(await createPlan(await readClusterFile(fileURLToPath(new URL(`../../../../clusters/${name}.yaml`, import.meta.url)))));
   });
