@@ -5,10 +5,18 @@ import { readFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 
 interface PublishedPackage {
-  readonly folder: string;
+  /** The folder from which the archive is made, or the archive that `npm publish` sent. */
+  readonly content: string | Buffer;
   readonly manifest: { readonly name: string; readonly version: string };
+}
+
+/** What `npm publish` sends, as far as it is needed here. */
+interface Publication {
+  readonly versions: Readonly<Record<string, PublishedPackage['manifest']>>;
+  readonly _attachments: Readonly<Record<string, { readonly data: string }>>;
 }
 
 interface LockFile {
@@ -16,8 +24,8 @@ interface LockFile {
 }
 
 /**
- * An npm registry on loopback that needs no network: it has the packages that a test publishes, and those that are installed in a checkout.
- * Verdaccio, which would also take `npm publish`, needs a newer Node than Oarlock's oldest.
+ * An npm registry on loopback that needs no network: it has the packages that a test publishes by their folders or by `npm publish`, and those that are
+ * installed in a checkout. Supported versions of Verdaccio need a newer Node than Oarlock's oldest.
  */
 export class NpmRegistry {
   readonly #server: Server;
@@ -27,7 +35,11 @@ export class NpmRegistry {
   readonly downloads: string[] = [];
 
   constructor() {
-    this.#server = createServer((request, response) => this.#handle(request, response));
+    this.#server = createServer((request, response) =>
+      request.method === 'PUT'
+        ? void this.#receive(request, response).catch((error: Error) => response.writeHead(500).end(error.message))
+        : this.#handle(request, response),
+    );
   }
 
   get url(): string {
@@ -38,10 +50,13 @@ export class NpmRegistry {
   async publish(folders: readonly string[]): Promise<void> {
     for (const folder of folders) {
       const manifest = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as PublishedPackage['manifest'];
-      const versions = this.#packages.get(manifest.name) ?? new Map<string, PublishedPackage>();
-      versions.set(manifest.version, { folder, manifest });
-      this.#packages.set(manifest.name, versions);
+      this.#add({ content: folder, manifest });
     }
+  }
+
+  #add(published: PublishedPackage): void {
+    const { name, version } = published.manifest;
+    this.#packages.set(name, (this.#packages.get(name) ?? new Map<string, PublishedPackage>()).set(version, published));
   }
 
   /** Adds the packages that `npm ci` installed in a checkout. Packages of other platforms are missing. */
@@ -74,6 +89,19 @@ export class NpmRegistry {
     else this.#sendTarball(found, response);
   }
 
+  /** Takes a package of `npm publish`. A version that exists stays, as in every registry. */
+  async #receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { versions, _attachments: attachments } = (await json(request)) as Publication;
+    const [manifest] = Object.values(versions);
+    const [archive] = Object.values(attachments);
+    if (manifest === undefined || archive === undefined) response.writeHead(400).end('{"error":"a version or its archive is missing"}');
+    else if (this.#packages.get(manifest.name)?.has(manifest.version)) response.writeHead(409).end('{"error":"the version exists"}');
+    else {
+      this.#add({ content: Buffer.from(archive.data, 'base64'), manifest });
+      response.writeHead(201, { 'content-type': 'application/json' }).end('{"ok":true}');
+    }
+  }
+
   #metadata(name: string, versions: ReadonlyMap<string, PublishedPackage>): string {
     const entries = [...versions].map(([version, { manifest }]) => [
       version,
@@ -82,14 +110,18 @@ export class NpmRegistry {
     return JSON.stringify({ name, 'dist-tags': { latest: [...versions.keys()].at(-1) }, versions: Object.fromEntries(entries) });
   }
 
-  #sendTarball({ folder, manifest }: PublishedPackage, response: ServerResponse): void {
+  #sendTarball({ content, manifest }: PublishedPackage, response: ServerResponse): void {
     this.downloads.push(manifest.name);
+    response.writeHead(200, { 'content-type': 'application/octet-stream' });
+    if (typeof content !== 'string') {
+      response.end(content);
+      return;
+    }
     const options = ['--exclude=./node_modules', '--transform', 's,^\\.,package,'];
     // for one download on loopback, stronger compression takes longer than it saves
     const compressed = ['--use-compress-program=gzip --fast', '-cf', '-'];
-    const tar = spawn('tar', [...compressed, ...options, '-C', folder, '.'], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const tar = spawn('tar', [...compressed, ...options, '-C', content, '.'], { stdio: ['ignore', 'pipe', 'inherit'] });
     tar.on('error', (error) => response.destroy(error));
-    response.writeHead(200, { 'content-type': 'application/octet-stream' });
     tar.stdout.pipe(response);
   }
 }

@@ -3,6 +3,7 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { readdir, readFile } from 'node:fs/promises';
+import { constants } from 'node:os';
 import { patienceMs, until } from './until.ts';
 
 export interface Finished {
@@ -25,6 +26,10 @@ export interface RunOptions {
 }
 
 const maxOutput = 16 << 20;
+
+/** The exit code that a shell reports: 128 + the number of a signal. */
+const exitCodeOf = (code: number | null, signal: NodeJS.Signals | null): number =>
+  code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
 
 /** Runs a program until it exits. A signal yields exit code 128 + its number: 137 for a timeout. */
 export async function runProgram(file: string, args: readonly string[], options: RunOptions = {}): Promise<Finished> {
@@ -54,7 +59,7 @@ export async function runProgram(file: string, args: readonly string[], options:
   const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
   const text = (name: 'stdout' | 'stderr') => Buffer.concat(output[name]).toString('utf8');
   return {
-    code: code ?? (signal === 'SIGKILL' ? 137 : 143),
+    code: exitCodeOf(code, signal),
     stdout: text('stdout'),
     stderr: text('stderr'),
     took: performance.now() - began,
@@ -114,7 +119,7 @@ export class Daemon {
         resolve(code);
         for (const wake of this.#waiting) wake();
       };
-      this.child.once('close', (code, signal) => done(code ?? (signal === 'SIGKILL' ? 137 : 143)));
+      this.child.once('close', (code, signal) => done(exitCodeOf(code, signal)));
       this.child.once('error', (error) => {
         this.#lines.push(error.message);
         done(127);

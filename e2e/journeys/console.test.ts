@@ -8,6 +8,7 @@ import { composition } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
 import { serverDeath } from './console/connections.ts';
 import { everyDialog } from './console/dialogs.ts';
+import { history } from './console/history.ts';
 import { hostileContent } from './console/hostile-content.ts';
 import { everyTabOfWorkloads, everyView, manners } from './console/manners.ts';
 import { oidc, oidcUsers } from './console/oidc.ts';
@@ -71,6 +72,7 @@ describe.skipIf(missing !== undefined)(
     ])
       steps(stage);
     oidc(stage, oidcProvider);
+    history(stage);
 
     it('caused no error and no violation of its policy', () => {
       expect(stage().user.faults).toEqual([]);

@@ -4,6 +4,7 @@ import { basename, join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import type { Browser, CDPSession, Page } from 'playwright-core';
 import { openPage } from '../../harness/browser.ts';
+import { PlainTab } from './plain-tab.ts';
 
 const types: Readonly<Record<string, string>> = { html: 'text/html', js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' };
 
@@ -39,14 +40,6 @@ export async function interact(page: Page, interactions = 15): Promise<readonly 
   for (let index = 0; index < interactions; index += 1)
     for (const step of steps) times.push(await untilPaint(page, step.replaceAll('INDEX', String(index))));
   return times;
-}
-
-/** The memory of a tab, in MiB. */
-export interface TabMemory {
-  /** Of the page's scripts, after a collection. */
-  readonly heap: number;
-  /** Of the tab's process, without files that are mapped, such as the program itself. */
-  readonly process: number;
 }
 
 /** A tab of its own process that shows the pods. */
@@ -91,30 +84,28 @@ export class PodsTab {
     return new PodsTab(page, session, { firstPaint, firstRows, allRows });
   }
 
-  async memory(): Promise<TabMemory> {
+  /** Returns the memory of the page's scripts after a collection, in MiB. `PlainTab` measures that of the process. */
+  async heapMiB(): Promise<number> {
     await this.#session.send('HeapProfiler.collectGarbage');
     const { metrics } = await this.#session.send('Performance.getMetrics');
-    const heap = (metrics.find(({ name }) => name === 'JSHeapUsedSize')?.value ?? 0) / 2 ** 20;
-    return { heap, process: await this.#processMiB() };
+    return (metrics.find(({ name }) => name === 'JSHeapUsedSize')?.value ?? 0) / 2 ** 20;
   }
 
   close(): Promise<void> {
     return this.page.context().close();
   }
-
-  /** The largest renderer is that of the table: each context has processes of its own. */
-  async #processMiB(): Promise<number> {
-    const browser = this.page.context().browser();
-    if (browser === null) return Number.NaN;
-    const session = await browser.newBrowserCDPSession();
-    const { processInfo } = await session.send('SystemInfo.getProcessInfo');
-    await session.detach();
-    const sizes = await Promise.all(processInfo.filter(({ type }) => type === 'renderer').map(({ id }) => privateMiB(id)));
-    return Math.max(...sizes);
-  }
 }
 
-async function privateMiB(pid: number): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => ''); // the process may have ended
-  return Number(/RssAnon:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024;
+/** Opens the table of all pods in a tab as a user has it, and waits until it has all rows. */
+export async function openPlainPodsTab(
+  browser: Browser,
+  { link, pods }: { readonly link: string; readonly pods: number },
+): Promise<PlainTab> {
+  const tab = await PlainTab.open(browser);
+  await tab.goTo(link);
+  await tab.waitForText('Control plane');
+  await tab.goTo('about:blank');
+  await tab.goTo(`${new URL(link).origin}/console/#/r/core/v1/pods`);
+  await tab.waitForText(`${pods.toLocaleString('en')} objects`);
+  return tab;
 }

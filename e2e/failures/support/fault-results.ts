@@ -1,3 +1,6 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { root } from '../../harness/oarlock.ts';
 import { list, publishIn } from '../../matrix/results.ts';
 
 /** What a cluster did while a plugin had a fault. */
@@ -43,3 +46,10 @@ const cell = (text: string): string =>
     .replaceAll('|', '\\|')
     .replaceAll('\n', ' ')
     .replaceAll(/(?<=returned a promise).*/g, '');
+
+/** Returns the first cells of the rows of the tables in docs/plugin-isolation.md, by the first cell of the header. */
+export async function documentedRows(): Promise<ReadonlyMap<string, readonly string[]>> {
+  const page = await readFile(join(root, 'docs', 'plugin-isolation.md'), 'utf8');
+  const tables = [...page.matchAll(/^\| ([^|]*) \|.*\n\|[ -|]*\n((?:\|.*\n)*)/gm)];
+  return new Map(tables.map(([, header = '', rows = '']) => [header, [...rows.matchAll(/^\| `([^`]+)`/gm)].map(([, name = '']) => name)]));
+}

@@ -43,4 +43,27 @@ export function hostileContent(stage: () => ConsoleStage): void {
     await stage().page.getByText(markup).first().waitFor();
     expect(await stage().page.evaluate('window.attacked')).toBeUndefined();
   });
+
+  it('gives escape sequences of programs in a terminal no effect outside of it', async () => {
+    const { page, user, origin } = stage();
+    await user.context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin });
+    await stage().goTo('#/o/core/v1/pods/default/hostile/terminal');
+    await page.getByRole('button', { name: 'Connect' }).click();
+    const screen = page.locator('.xterm-rows');
+    await screen.getByText(/[#$]/).first().waitFor();
+    await page.evaluate(`navigator.clipboard.writeText('own')`);
+    const before = [await page.title(), page.url()];
+    // a write to the clipboard, titles, a report of the title as input, a link, and markup; \145 is e, so that the typed line is no result
+    const output = String.raw`\033]52;c;ZXZpbA==\007\033]0;\145vil\007\033]2;\145vil\007\033[21t\033]8;;javascript:window.attacked=1\007a-link\033]8;;\007`;
+    await page.keyboard.type(`printf '${output} ${markup.replaceAll('"', '')}\n'; echo $((40+2))-is-the-end\n`);
+    await screen.getByText('42-is-the-end').waitFor();
+    // the terminal handles the mouse above its rows
+    await screen.getByText('a-link', { exact: true }).click({ force: true });
+    expect([await page.title(), page.url()]).toEqual(before);
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe('own');
+    expect(await screen.textContent()).not.toContain('evil');
+    expect(user.context.pages()).toHaveLength(1);
+    expect(await page.evaluate('window.attacked')).toBeUndefined();
+    await user.context.clearPermissions();
+  });
 }

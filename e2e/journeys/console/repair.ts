@@ -84,7 +84,7 @@ export function repair(stage: () => ConsoleStage): void {
         const answer = page.waitForResponse((response) => response.url().includes('/traces?'));
         await page.getByRole('button', { name: 'Load again', exact: true }).click();
         await answer;
-        return steps.getByRole('rowheader', { name: /sync pod\s/ }).count();
+        return steps.getByRole('rowheader', { name: /sync pod/ }).count();
       })
       .toBeGreaterThan(0);
   });

@@ -5,6 +5,7 @@ import { anonymous, type Credentials, type Identity } from '@oarlock/spi/authn';
 import type { PathAuthenticator, PathHandler, PathRequest, PathResponse } from '@oarlock/spi/paths';
 import { z } from 'zod';
 import { credentialsEnd } from './credentials-end.ts';
+import type { MetricsHistory } from './metrics-history.ts';
 import type { OidcSignIn, OidcUser } from './oidc-sign-in.ts';
 import { consoleHeader, isFromOwnPage, sessionCookie, sessionSecret, sessionSecretOf } from './own-page.ts';
 import { expandFile, type PageFile, type PageFiles } from './page-files.ts';
@@ -21,6 +22,8 @@ export interface ConsoleHandlerOptions {
   readonly signIn: 'any' | 'link';
   /** Absent if users do not sign in at an OIDC provider. */
   readonly oidc?: Pick<OidcSignIn, 'name' | 'logoutUrl' | 'begin' | 'finish' | 'close'>;
+  /** Absent if the process has no API server to sample. */
+  readonly history?: Pick<MetricsHistory, 'for' | 'stop'>;
   readonly log: Logger;
 }
 
@@ -64,6 +67,7 @@ export class ConsoleHandler implements PathHandler {
 
   async stop(): Promise<void> {
     this.#options.oidc?.close();
+    this.#options.history?.stop();
   }
 
   async handle(request: PathRequest): Promise<PathResponse> {
@@ -74,13 +78,14 @@ export class ConsoleHandler implements PathHandler {
   }
 
   async #responseTo(method: string, name: string, request: PathRequest): Promise<PathResponse> {
-    if (name === 'session' || (name === 'oidc' && method === 'POST')) {
+    if (name === 'session' || (name === 'oidc' && method === 'POST') || (name === 'history' && method === 'GET')) {
       if (request.credentials === undefined || !isFromOwnPage(request.credentials.headers))
         return rejection(
           'Forbidden',
           `requests of the console have the header ${consoleHeader} with the key of the page, and come from its own page`,
         );
       if (name === 'oidc') return this.#beginOidc(request.credentials);
+      if (name === 'history') return this.#history(request.identity);
       if (method === 'GET') return this.#session(request.identity, request.credentials);
       return method === 'POST' ? this.#signIn(request, request.credentials) : this.#signOut(request.credentials);
     }
@@ -111,6 +116,12 @@ export class ConsoleHandler implements PathHandler {
     const session = secret === undefined ? undefined : sessions.use(secret);
     const user = session === undefined ? undefined : { name, groups, expiresAt: session.expiresAt };
     return { code: 200, body: { cluster, signIn, ...(oidc && { oidc: { name: oidc.name } }), ...(user && { user }) } };
+  }
+
+  async #history(identity: Identity): Promise<PathResponse> {
+    const { history } = this.#options;
+    if (history === undefined) return rejection('NotFound', 'this console keeps no history of metrics');
+    return { code: 200, body: await history.for(identity) };
   }
 
   /** Returns the URL at which the user signs in at the OIDC provider. */

@@ -1,10 +1,14 @@
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
+import { optional } from '@oarlock/kernel/slot';
+import { Authz } from '@oarlock/spi/authz';
+import { Client } from '@oarlock/spi/client';
 import { Cluster } from '@oarlock/spi/cluster';
 import { Paths } from '@oarlock/spi/paths';
 import { z } from 'zod';
 import { JsonClient } from '@oarlock/webhook-client/json-client';
 import { ConsoleHandler } from './console-handler.ts';
+import { MetricsHistory } from './metrics-history.ts';
 import { OidcProvider, oidcConfig, type OidcConfig } from './oidc-provider.ts';
 import { OidcSignIn } from './oidc-sign-in.ts';
 import { PageFiles } from './page-files.ts';
@@ -33,8 +37,9 @@ export default Paths.plugin({
       oidc: oidcConfig.optional(),
     })
     .refine(({ oidc, signIn }) => oidc === undefined || signIn === 'any', { error: 'requires signIn: any', path: ['oidc'] }),
-  needs: { cluster: Cluster },
-  create({ config, cluster }, { clock, log }) {
+  // absent for the console of a kubeconfig, whose process has no API server
+  needs: { cluster: Cluster, client: optional(Client), authz: Authz },
+  create({ config, cluster, client, authz }, { clock, log }) {
     const { maxSessions, maxSessionsPerUser } = config;
     const sessions = new SessionTable({
       idleMs: config.idleMinutes * 60_000,
@@ -51,6 +56,7 @@ export default Paths.plugin({
       signIn: config.signIn,
       authenticator,
       ...(config.oidc && { oidc: oidcSignIn(config.oidc, { authenticator, clock, log }) }),
+      ...(client && { history: new MetricsHistory({ client, authz, clock, log }) }),
       cluster: { name: cluster.name, version: cluster.version, url: cluster.serverUrl },
       log,
     });

@@ -72,6 +72,17 @@ async function createLink(identity = ada): Promise<string> {
   return /#\/sign-in\/([\w-]+)$/.exec((body as { readonly url: string }).url)?.[1] ?? '';
 }
 
+describe('the history of metrics', () => {
+  it('is that of the user of the request, for the own page only', async () => {
+    const history = { for: async ({ name }: Identity) => ({ now: 5, samples: { [name]: [] } }), stop: () => undefined };
+    expect(await request({ path: '/console/history', identity: ada })).toMatchObject({ code: 404 });
+    handler = new ConsoleHandler({ ...options, history });
+    expect(await request({ path: '/console/history', identity: ada })).toMatchObject({ code: 200, body: { now: 5, samples: { ada: [] } } });
+    expect(await request({ path: '/console/history', identity: ada, headers: { host: own.host } })).toMatchObject({ code: 403 });
+    expect(await request({ path: '/console/history', method: 'POST', identity: ada })).toMatchObject({ code: 405 });
+  });
+});
+
 describe('sign-in at an OIDC provider', () => {
   const bob: Identity = { name: 'bob', groups: [] };
   const begin = (more: Partial<Request> = {}) => request({ path: '/console/oidc', method: 'POST', ...more });

@@ -4,7 +4,7 @@ import { connect, isIPv6 } from 'node:net';
 import type { Clock } from '@oarlock/primitives/clock';
 import { SourceShares } from '@oarlock/primitives/concurrency/source-shares';
 import { encode, type DecodedPacket, type Question } from 'dns-packet';
-import { decodeMessage, opt, rcodeOf, rcodes, truncated } from './message/message.ts';
+import { decodeMessage, lowerCaseName, opt, rcodeOf, rcodes, truncated } from './message/message.ts';
 
 export interface Upstream {
   readonly host: string;
@@ -70,7 +70,7 @@ export class Forwarder {
    * @throws Error if no server answers; the queried name may exist nevertheless
    */
   async ask(question: Question, { dnssec, source }: { readonly dnssec: boolean; readonly source: string }): Promise<DecodedPacket> {
-    const key = `${question.name.toLowerCase()} ${question.type} ${question.class} ${dnssec}`;
+    const key = `${lowerCaseName(question.name)} ${question.type} ${question.class} ${dnssec}`;
     const known = this.#cached(key);
     if (known !== undefined) return known;
     if (!this.#shares.take(source)) throw new TooManyQueries(source);
@@ -101,7 +101,7 @@ export class Forwarder {
 
   #serversFor(name: string): readonly Upstream[] {
     const { stubDomains, upstreams } = this.#options;
-    for (let domain = name.toLowerCase(); stubDomains.size > 0 && domain !== ''; domain = domain.replace(/^[^.]*\.?/, '')) {
+    for (let domain = lowerCaseName(name); stubDomains.size > 0 && domain !== ''; domain = domain.replace(/^[^.]*\.?/, '')) {
       const servers = stubDomains.get(domain);
       if (servers) return servers;
     }
@@ -140,7 +140,8 @@ export class Forwarder {
     const isAnswer = ({ type, id: answered, questions: [asked] = [] }: DecodedPacket) =>
       type === 'response' &&
       answered === id &&
-      asked?.name.toLowerCase() === question.name.toLowerCase() &&
+      asked !== undefined &&
+      lowerCaseName(asked.name) === lowerCaseName(question.name) &&
       asked.type === question.type &&
       asked.class === question.class;
     const received = await this.#byUdp(upstream, query, isAnswer);

@@ -2,7 +2,7 @@ import type { BlockList } from 'node:net';
 import type { Answer, DecodedPacket, Packet, Question } from 'dns-packet';
 import type { ClusterZone } from './cluster-zone.ts';
 import { TooManyQueries, type Forwarder } from './forwarder.ts';
-import { dnssecWanted, opt, optOf, rcodeOf, rcodes } from './message/message.ts';
+import { dnssecWanted, lowerCaseName, opt, optOf, rcodeOf, rcodes } from './message/message.ts';
 import { addressOfReverse, shortest } from './message/reverse-name.ts';
 
 const authoritative = 0x0400;
@@ -63,7 +63,7 @@ export class Responder {
   }
 
   async #reply(question: Question, client: Client): Promise<Reply> {
-    const name = question.name.toLowerCase();
+    const name = lowerCaseName(question.name);
     const inCluster = this.#inCluster(name);
     if (inCluster !== undefined) return this.#cluster(inCluster, question, client);
     const address = addressOfReverse(name);
@@ -101,7 +101,7 @@ export class Responder {
       const target = found.elsewhere.replace(/\.$/, '');
       chain.push({ type: 'CNAME', name: queryName, ttl: ttlSeconds, data: target });
       if (type === 'CNAME') return { rcode: rcodes.NOERROR, authoritative: true, answers: chain };
-      const inside = this.#inCluster(target.toLowerCase());
+      const inside = this.#inCluster(lowerCaseName(target));
       if (inside === undefined) {
         const rest = replyOf(await this.#options.forwarder.ask({ ...question, name: target }, client));
         return { ...rest, authoritative: true, answers: [...chain, ...(rest.answers ?? [])] };

@@ -87,6 +87,17 @@ describe('Forwarder', () => {
     expect((await ask('a.example')).answers).toMatchObject([{ data: '192.0.2.1' }]);
   });
 
+  it('does not answer a question with the cached response to a name that differs in a character beyond ASCII', async () => {
+    const kelvin = 'registry.\u212a8s.example';
+    const { ask, asked } = await open((query) =>
+      query.questions?.[0]?.name === kelvin ? [{ flags: 0x0183, authorities: [soa] }] : [{ answers: [addressOf(query)] }],
+    );
+    expect((await ask(kelvin)).answers).toEqual([]);
+    expect((await ask('registry.k8s.example')).answers).toMatchObject([{ data: '192.0.2.1' }]);
+    expect((await ask('REGISTRY.K8S.example')).answers).toMatchObject([{ data: '192.0.2.1' }]);
+    expect(asked).toEqual([`${kelvin} IN`, 'registry.k8s.example IN']);
+  });
+
   it('ignores responses to another question', async () => {
     const { ask } = await open((query) => {
       const forged = { answers: [{ ...addressOf(query), data: '203.0.113.66' }] };

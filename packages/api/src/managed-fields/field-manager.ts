@@ -5,7 +5,7 @@ import { parseApiVersion } from '../kinds.ts';
 import type { KubeObject, ManagedFieldsEntry } from '../object.ts';
 import { badRequest, StatusError, statusCodes } from '../status.ts';
 import { formatTime } from '../values/time.ts';
-import { applyConfiguration } from './internal/apply-configuration.ts';
+import { applyConfiguration, type Steps } from './internal/apply-configuration.ts';
 import { FieldConflicts } from './internal/conflict.ts';
 import { sharedSet } from './internal/fields-v1.ts';
 import { conflictsExceptLastApplied, withLastApplied } from './internal/last-applied.ts';
@@ -115,31 +115,36 @@ export class FieldManager {
    * @throws StatusError Conflict if another manager owns a changed field and `force` is false; BadRequest if the configuration is invalid
    */
   apply(live: KubeObject | undefined, config: unknown, manager: string, force: boolean, now: number): KubeObject {
-    return this.beginApply({ live, config, manager, force, now })();
+    const steps = this.applySteps({ live, config, manager, force, now });
+    for (let step = steps.next(); ; step = steps.next()) if (step.done === true) return step.value;
   }
 
-  /** Does the first part of `apply`, which merges the objects, and returns the second, which encodes the managers. @throws StatusError as `apply` */
-  beginApply({ live, config, manager, force, now }: TrackedApply): () => KubeObject {
+  /** Does what `apply` does in steps, each of which takes long for a large object. @throws StatusError as `apply` */
+  *applySteps({ live, config, manager, force, now }: TrackedApply): Steps<KubeObject> {
     const kind = this.#kind;
     const applied = checkConfiguration(kind, kind.typeOf(kind.apiVersion), config);
+    yield;
     const time = formatTime(now);
     let managers = decodeManagers(live?.metadata?.managedFields) ?? noManagers;
+    yield;
     const before = live === undefined ? nothing : withManagers(live, undefined);
     if (managers.size === 0 && live !== undefined) managers = this.#beforeFirstApply(before, time);
     const attempt = (forced: boolean) => applyConfiguration(kind, before, applied, managers, manager, forced, time);
-    let result: ReturnType<typeof attempt>;
+    let result: { readonly object: KubeObject; readonly managers: Managers };
     try {
-      result = attempt(force);
+      result = yield* attempt(force);
     } catch (error) {
       if (!(error instanceof FieldConflicts)) throw error;
+      yield;
       const rest = manager === kubectl ? conflictsExceptLastApplied(kind, before, error) : error;
       if (rest !== undefined) throw rest.status();
-      result = attempt(true);
+      result = yield* attempt(true);
     }
-    return () => {
-      const object = kind.complete(result.object, now);
-      return withManagers(manager === kubectl ? withLastApplied(object, applied) : object, encodeManagers(result.managers));
-    };
+    yield;
+    const complete = kind.complete(result.object, now);
+    const object = manager === kubectl ? withLastApplied(complete, applied) : complete;
+    yield;
+    return withManagers(object, encodeManagers(result.managers));
   }
 
   /** Returns one manager (`before-first-apply`) that owns all fields of an object without managers, for the first apply. */

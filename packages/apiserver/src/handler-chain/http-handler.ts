@@ -31,6 +31,9 @@ export interface HttpHandlerOptions extends RequestFilterOptions, ResourceHandle
   readonly requestTimeoutMs: number;
 }
 
+/** The length of a message in characters, and the number of causes, above which an error yields to the event loop before it is sent. */
+const [largeErrorLength, largeErrorCauses] = [65_536, 1_000];
+
 /** Handles HTTP requests: runs the filters and the handlers in order. */
 export class HttpHandler {
   readonly #options: HttpHandlerOptions;
@@ -74,7 +77,11 @@ export class HttpHandler {
 
   async #reject(exchange: Exchange, error: unknown, state: InFlightRequest): Promise<void> {
     await preloadStatusEncoding(exchange);
+    // the error, its response and its audit event contain the same long text
+    const isLarge = isLargeError(error);
+    if (isLarge) await eventLoop.yield();
     this.#sendError(exchange, error, state);
+    if (isLarge) await eventLoop.yield();
   }
 
   /** Releases what the request holds, and records its audit event and its metrics. */
@@ -244,6 +251,10 @@ export class HttpHandler {
     return statusOf(error, this.#options.log, { method: exchange.method, path, isConfidential: isConfidentialRoute(route) });
   }
 }
+
+const isLargeError = (error: unknown): boolean =>
+  error instanceof StatusError &&
+  (error.message.length > largeErrorLength || (error.status.details?.causes?.length ?? 0) > largeErrorCauses);
 
 function isConfidentialRoute(route: Route | undefined): boolean {
   if (route === undefined) return false;

@@ -18,7 +18,7 @@ import { toStatusError } from '../storage/storage-error.ts';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import { DerivedObject, type Item } from '../watch-cache/item.ts';
 import { SharedWatchFrame, type ItemConverter } from '../watch-cache/watch-cache-event.ts';
-import type { ResourceCache } from '../watch-cache/resource-cache.ts';
+import type { PastPage, ResourceCache } from '../watch-cache/resource-cache.ts';
 import { selection, type Selection } from '../watch-cache/selection.ts';
 import { decodeStored } from '../watch-cache/unreadable-object.ts';
 import { eventOverheadBytes } from '../watch-cache/watch-cache-limits.ts';
@@ -161,10 +161,9 @@ export class Reader {
     cache.unreadable.requireNone(wanted);
     if (revision >= cache.lastChangeRevision) return this.#listCurrent(kind, wanted, options, after, revision);
     const prefix = keyPrefixOf(wanted);
-    const all = cache.eventsReplayedTo(prefix, revision);
-    if (all === undefined) return this.#listFromStorage(kind, wanted, options, revision, after);
-    const matching = (item: Item) => item.key > after && isSelected(wanted, cache, item);
-    return truncatePage(all.filter(matching), options, revision);
+    const matches = (item: Item) => isSelected(wanted, cache, item);
+    const page = cache.pageAt(revision, { prefix, after, limit: options.limit || Number.MAX_SAFE_INTEGER, matches });
+    return page === undefined ? this.#listFromStorage(kind, wanted, options, revision, after) : resultOf(page, options, revision);
   }
 
   /**
@@ -326,6 +325,12 @@ function truncatePage(items: readonly Item[], { limit, labels, fields }: ListOpt
     next: formatContinueToken({ revision, after: page.at(-1)?.key ?? '' }),
     remaining: labels.empty && fields.empty ? items.length - limit : undefined,
   };
+}
+
+/** Returns the result of a page that was read with the limit of the options. */
+function resultOf({ items, more, remaining }: PastPage, { labels, fields }: ListOptions, revision: number): ListResult {
+  const next = more ? formatContinueToken({ revision, after: items.at(-1)?.key ?? '' }) : undefined;
+  return { items, revision, next, remaining: more && labels.empty && fields.empty ? remaining : undefined };
 }
 
 export async function toServedItems(kind: ServedKind, items: readonly Item[], signal?: AbortSignal): Promise<readonly EncodedObject[]> {

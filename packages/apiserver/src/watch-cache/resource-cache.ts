@@ -2,12 +2,15 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { EventRingMemory } from './internal/event-ring-memory.ts';
 import { EventRing } from './internal/event-ring.ts';
+import { pastPage, type Page, type PageOptions, type PastPage } from './internal/past-page.ts';
 import type { Codec, Item } from './item.ts';
 import { WatchCacheEvent } from './watch-cache-event.ts';
 import { OrderedMap } from './ordered-map.ts';
 import type { Selection } from './selection.ts';
 import { UnreadableObjects, UnreadableObject, type DecodedObjects } from './unreadable-object.ts';
 import { WatcherIndex } from './internal/watcher-index.ts';
+
+export type { PastPage } from './internal/past-page.ts';
 
 /** A stored resource as the cache sees it. */
 export interface CachedResource {
@@ -17,13 +20,6 @@ export interface CachedResource {
   readonly codec: Codec;
   /** The index by one field: objects and watchers are found by its value. */
   readonly index?: { readonly field: string; value(object: KubeObject): string };
-}
-
-/** A page of the objects of a resource. */
-export interface Page {
-  readonly items: readonly Item[];
-  /** True if further objects match. */
-  readonly more: boolean;
 }
 
 /** The objects of a resource, in order of their keys and by index value. */
@@ -269,17 +265,17 @@ export class ResourceCache {
 
   /** Returns all objects under a prefix at an earlier revision, in order of their keys; undefined if the ring has dropped later events. */
   eventsReplayedTo(prefix: string, revision: number): Item[] | undefined {
+    const page = this.pageAt(revision, { prefix, after: '', limit: Number.MAX_SAFE_INTEGER, matches: () => true });
+    return page && [...page.items];
+  }
+
+  /** Returns a page of the objects at an earlier revision; undefined if the ring has dropped later events. */
+  pageAt(revision: number, options: PageOptions): PastPage | undefined {
     if (revision < this.ring.oldestRevision) return undefined;
-    const then = new Map<string, Item | undefined>();
-    for (const event of this.ring.after(revision)) if (!then.has(event.key)) then.set(event.key, event.previous);
-    const items: Item[] = [];
-    this.#index.items.scan(prefix, '', (key, item) => {
-      if (!then.has(key)) items.push(item);
-      return true;
-    });
-    if (then.size === 0) return items;
-    for (const [key, item] of then) if (item !== undefined && key.startsWith(prefix)) items.push(item);
-    return items.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
+    const changed = new Map<string, Item | undefined>();
+    for (const { key, previous } of this.ring.after(revision))
+      if (key > options.after && key.startsWith(options.prefix) && !changed.has(key)) changed.set(key, previous);
+    return pastPage(this.#index.items, changed, options);
   }
 
   #dispatch(event: WatchCacheEvent, now: number): void {

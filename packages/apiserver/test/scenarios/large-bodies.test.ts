@@ -55,6 +55,26 @@ describe('large body', () => {
       expect([write, turns]).toEqual([write, expect.toSatisfy((count: number) => count >= 8)]);
   });
 
+  it('yields the event loop between the steps of an apply that is compared with other managers', async () => {
+    const apply = (fieldManager: string, data: Readonly<Record<string, string>>, force: string) =>
+      turnsUntil(
+        server
+          .patch('configmaps', 'applied', configMap('applied', data), { ...large, patchType: 'apply', query: { fieldManager, force } })
+          .catch((error: unknown) => expect(error).toMatchObject({ status: { reason: 'Conflict' } })),
+      );
+    await apply('first', keys(1_000), 'true');
+    const counts = { fewerFields: await apply('first', keys(999), 'true'), conflict: await apply('second', { k0: 'c' }, 'false') };
+    expect([counts, counts.fewerFields >= 22, counts.conflict >= 7]).toEqual([counts, true, true]);
+  });
+
+  it('of a component of the process yields the event loop', async () => {
+    const turns = await turnsUntil(server.create('configmaps', configMap('large', keys(10_000)), { query: { dryRun: 'All' } }));
+    expect(turns).toBeGreaterThanOrEqual(5);
+    expect(await turnsUntil(server.create('configmaps', configMap('small', keys(100)), { query: { dryRun: 'All' } }))).toBeLessThanOrEqual(
+      1,
+    );
+  });
+
   it('is overtaken by later requests', async () => {
     await server.create('configmaps', configMap('small'));
     const done: string[] = [];

@@ -12,15 +12,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { runTests } from '../support/doc-examples.ts';
 import { yamlBlocks, yamlProblems } from '../support/doc-clusters.ts';
-import {
-  anchorsOf,
-  brokenLinks,
-  commandProblems,
-  commandsIn,
-  moduleExists,
-  pathExists,
-  repositoryPaths,
-} from '../support/doc-references.ts';
+import { anchorsOf, brokenLinks, missingScripts, moduleExists, pathExists, repositoryPaths } from '../support/doc-references.ts';
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL('../../../..', import.meta.url));
@@ -174,8 +166,9 @@ describe('documentation pages', () => {
     expect(missing).toEqual([]);
   });
 
-  it.each(pages)('names only commands and options that exist: %s', (name) => {
-    expect(commandsIn(page(name)).flatMap(commandProblems)).toEqual([]);
+  // packages/cli checks the commands of oarlock, from its command table
+  it.each([...pages, ...presentReadmes])('names only scripts that exist: %s', (name) => {
+    expect(missingScripts(page(name))).toEqual([]);
   });
 
   const withYaml = [...pages, ...presentReadmes].filter((name) => yamlBlocks(page(name)).length > 0);
@@ -184,6 +177,14 @@ describe('documentation pages', () => {
       yamlBlocks(page(name)).map(async (block) => (await yamlProblems(block)).map((problem) => `line ${block.line}: ${problem}`)),
     );
     expect(problems.flat()).toEqual([]);
+  });
+
+  it.each([...pages, ...presentReadmes])('has only code blocks of languages that are checked: %s', (name) => {
+    const blocks = [...page(name).matchAll(/^( *)```(.*)\n([\s\S]*?)^ *```$/gm)];
+    const languages = blocks.map(([, indentation = '', language = '']) => (indentation === '' ? language : `${language} in a list`));
+    const checked = ['sh', 'sh in a list', 'yaml', 'yaml in a list', 'ts', 'json', 'console', 'console in a list', 'mermaid', 'text'];
+    expect(languages.filter((language) => !checked.includes(language))).toEqual([]);
+    for (const [, , language, code = ''] of blocks) if (language === 'json') expect(() => JSON.parse(code) as unknown).not.toThrow();
   });
 
   const shellBlock = /^( *)```sh\n([\s\S]*?)^\1```/gm;
@@ -284,7 +285,11 @@ describe('documentation checks', () => {
     ['admission: [admission-priority, authn-anonymous]\n', /authn-anonymous belongs to another section/],
     ['audit:\n  - use: audit-log\n    config: { maxByte: 1 }\n', /spec.audit.0.*maxByte/],
     ['a: [\n', /./],
-  ])('find a mistake in a part of a cluster file: %s', async (text, problem) => {
+    ['containers: [{ name: a, image: b }]\n', /neither a cluster file, nor a part of one, nor a manifest/],
+    ['apiVersion: v1\nkind: Pods\n', /no kind Pods in v1/],
+    ['apiVersion: v1\nkind: Pod\nmetadata: { name: a }\nspec: { container: [] }\n', /unknown field "spec.container"/],
+    ['apiVersion: v1\nkind: Pod\nmetadata: { name: A }\nspec: { containers: [{ name: a, image: b }] }\n', /metadata.name: Invalid/],
+  ])('find a mistake in a cluster file, a part of one or a manifest: %s', async (text, problem) => {
     const [block] = yamlBlocks(`- text\n\n  \`\`\`yaml\n${text.replace(/^(?=.)/gm, '  ')}  \`\`\`\n`);
     expect(await yamlProblems(block ?? { line: 0, text: '' })).toEqual([expect.stringMatching(problem)]);
   });
@@ -301,10 +306,8 @@ describe('documentation checks', () => {
     ).toEqual(['@oarlock/kernel/nothing']);
   });
 
-  it('find a missing command, option or script', () => {
-    const text =
-      '`oarlock config print`, `oarlock config show`, `oarlock up --detach`, `npx oarlock up --fast`, `npm run bench`, `npm run nothing`';
-    expect(commandsIn(text).flatMap(commandProblems)).toEqual(['oarlock config show', 'npx oarlock up --fast', 'npm run nothing']);
+  it('find a missing script', () => {
+    expect(missingScripts('`npm run bench`, `npm run nothing`\n```sh\n$ npm run none -- x\n```\n')).toEqual(['none', 'nothing']);
   });
 
   it('find a link to a missing page or heading', async () => {

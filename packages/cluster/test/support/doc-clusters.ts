@@ -1,4 +1,10 @@
-/** Finds the cluster files, and parts of them, in the YAML blocks of documentation pages, and validates them. */
+/** Validates the YAML blocks of documentation pages: cluster files, parts of them, and manifests of Kubernetes objects. */
+import { applyDefaults } from '@oarlock/api/defaulting/apply-defaults';
+import { kindOf, parseApiVersion } from '@oarlock/api/kinds';
+import type { KubeObject } from '@oarlock/api/object';
+import { decodeObject } from '@oarlock/api/serializer/serializer';
+import { isStatus } from '@oarlock/api/status';
+import { validateObject } from '@oarlock/api/validation/validate-object';
 import { clusterSchema } from '@oarlock/cluster/cluster-file/cluster-schema';
 import { parseClusterFile } from '@oarlock/cluster/cluster-file/cluster-file';
 import { placementsOf, sections } from '@oarlock/cluster/cluster-file/sections';
@@ -32,6 +38,9 @@ const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
 const keysAre = (value: unknown, known: ReadonlySet<string>) =>
   isObject(value) && Object.keys(value).length > 0 && Object.keys(value).every((key) => known.has(key));
 
+/** Files of other components, by their kind; their own tests read the blocks. */
+const checkedElsewhere: ReadonlySet<unknown> = new Set(['CredentialProviderConfig']);
+
 /** Returns the cluster file that a YAML document is, or is a part of; undefined for other documents, such as manifests. */
 function clusterOf(document: unknown): object | undefined {
   const head = { apiVersion: 'oarlock.dev/v1', kind: 'Cluster' };
@@ -44,8 +53,8 @@ function clusterOf(document: unknown): object | undefined {
 const isPath = (use: string) => /^(?:[./]|file:)/.test(use);
 
 /**
- * Returns what is wrong with a YAML block: its syntax, and if it is a cluster file or a part of one, its keys, the names of its plugins and their
- * configs. Plugins by path, which pages about writing them use, are not loaded.
+ * Returns what is wrong with a YAML block: its syntax, and the keys, names of plugins and configs of a cluster file or a part of one, or the fields of
+ * a manifest. Plugins by path, which pages about writing them use, are not loaded.
  */
 export async function yamlProblems({ text }: YamlBlock): Promise<readonly string[]> {
   const documents = parseAllDocuments(text);
@@ -54,9 +63,29 @@ export async function yamlProblems({ text }: YamlBlock): Promise<readonly string
   const problems: string[] = [];
   for (const document of documents) {
     const cluster = clusterOf(document.toJS());
-    if (cluster !== undefined) problems.push(...(await clusterProblems(cluster)));
+    problems.push(...(cluster === undefined ? manifestProblems(document.toJS()) : await clusterProblems(cluster)));
   }
   return problems;
+}
+
+/** Returns what an API server would reject in a manifest of a built-in kind, also unknown fields. */
+function manifestProblems(manifest: unknown): readonly string[] {
+  if (!isObject(manifest) || typeof manifest['apiVersion'] !== 'string' || typeof manifest['kind'] !== 'string')
+    return ['neither a cluster file, nor a part of one, nor a manifest'];
+  if (checkedElsewhere.has(manifest['kind'])) return [];
+  const gvk = { ...parseApiVersion(manifest['apiVersion']), kind: manifest['kind'] };
+  if (kindOf(gvk) === undefined) return [`there is no kind ${gvk.kind} in ${manifest['apiVersion']}`];
+  try {
+    const options = { type: 'application/json', expected: gvk, fieldValidation: 'Strict' } as const;
+    const { object } = decodeObject<KubeObject>(JSON.stringify(manifest), options);
+    // the namespace is that of the user's context
+    return validateObject(gvk, applyDefaults(gvk, object))
+      .filter(({ field }) => field !== 'metadata.namespace')
+      .map(({ field, message }) => `${field}: ${message}`);
+  } catch (error) {
+    if (isStatus(error)) return [error.status.message ?? ''];
+    throw error;
+  }
 }
 
 async function clusterProblems(cluster: object): Promise<readonly string[]> {

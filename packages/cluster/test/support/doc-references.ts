@@ -66,34 +66,15 @@ export function brokenLinks(file: string): readonly string[] {
   });
 }
 
-/** Returns the lines of a page's shell examples and its inline code that run `oarlock` or a script of package.json. */
-export function commandsIn(text: string): readonly string[] {
-  const blocks = [...text.matchAll(/```(?:sh|console)\n([\s\S]*?)```/g)].flatMap(([, block = '']) => block.split('\n'));
-  return [...blocks, ...inlineCode(text)]
-    .filter((line) => /^\s*(?:\$ )?(?:sudo )?(?:(?:npx )?oarlock |npm run )/.test(line))
-    .map((line) => line.replace(/\s#.*/, ''));
-}
-
-const cliFolder = join(root, 'packages/cli/src');
-const cliSource = readdirSync(cliFolder, { recursive: true, encoding: 'utf8' })
-  .filter((file) => file.endsWith('.ts'))
-  .map((file) => readFileSync(join(cliFolder, file), 'utf8'))
-  .join('\n');
-const cliWords = new Set([...cliSource.matchAll(/\.command\('([\w-]+)'\)/g)].map(([, word = '']) => word));
-const cliGroups = new Set([...cliSource.matchAll(/(?:root|program)\.command\('([\w-]+)'\)/g)].map(([, word = '']) => word));
-const cliOptions = new Set([...cliSource.matchAll(/(?:'|, )(--[a-z-]+)/g)].map(([, option = '']) => option).concat('--help', '--version'));
 const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { readonly scripts: Readonly<Record<string, string>> };
 
-/** Returns what a command line names that does not exist: a command or option of `oarlock`, or a script of package.json. */
-export function commandProblems(line: string): readonly string[] {
-  const [, script] = /npm run ([\w:-]+)/.exec(line) ?? [];
-  if (script !== undefined) return script in scripts ? [] : [line];
-  const [, command = '', rest = ''] = /oarlock (\S+)(.*)/.exec(line) ?? [];
-  if (command.startsWith('--')) return cliOptions.has(command) ? [] : [line];
-  const [, subcommand] = /^ ([a-z][a-z-]*)/.exec(rest) ?? [];
-  const isKnown = cliWords.has(command) && (!cliGroups.has(command) || subcommand === undefined || cliWords.has(subcommand));
-  const options = [...rest.matchAll(/(?<=[\s[])--[a-z-]+/g)].map(([option]) => option);
-  return isKnown && options.every((option) => cliOptions.has(option)) ? [] : [line];
+/** Returns the scripts of package.json that a page's shell examples and inline code run, and that do not exist. */
+export function missingScripts(text: string): readonly string[] {
+  const blocks = [...text.matchAll(/```(?:sh|console)\n([\s\S]*?)```/g)].flatMap(([, block = '']) => block.split('\n'));
+  return [...blocks, ...inlineCode(text)].flatMap((line) => {
+    const [, script] = /^\s*(?:\$ )?(?:sudo )?npm run ([\w:-]+)/.exec(line) ?? [];
+    return script === undefined || script in scripts ? [] : [script];
+  });
 }
 
 /** True if `@oarlock/PACKAGE/MODULE` is exported by the package of that name. Names without a module and conditions are not checked. */

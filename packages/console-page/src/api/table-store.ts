@@ -1,6 +1,7 @@
 import type { ApiClient, RequestOptions } from './client.ts';
-import { whenIdle } from './idle.ts';
+import { newYield, whenIdle } from './idle.ts';
 import { SortedRows, type RowChange } from './sorted-rows.ts';
+import { readItems } from './streamed-items.ts';
 import { reflect, type ConnectionState, type WatchEvent } from './watch.ts';
 
 /** A column that the server defines for a resource. Columns with a priority above 0 are shown on wide screens only. */
@@ -61,6 +62,18 @@ export const firstPageQuery = (selectors: NonNullable<RequestOptions['query']> =
   limit: firstPageSize,
   continue: undefined,
 });
+
+/** A page of a table. */
+interface TablePage {
+  readonly table: Omit<ServerTable, 'rows'>;
+  readonly rows: readonly Row[];
+}
+
+/** Returns the promise, whose rejection is reported when its value is needed. */
+function reportedLater<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => undefined);
+  return promise;
+}
 
 export interface TableStoreOptions {
   readonly client: ApiClient;
@@ -158,21 +171,20 @@ export class TableStore {
     const isFirst = this.#rows.size === 0;
     if (!isFirst) this.relists += 1;
     const listed = new Map<string, Row>();
-    let pending = this.#page(isFirst ? firstPageQuery(this.#selectors()) : this.#pageQuery(undefined), signal);
+    let pending = this.#firstPage(isFirst ? firstPageQuery(this.#selectors()) : this.#pageQuery(undefined), signal);
     let version: string;
     for (;;) {
-      const page = await pending;
-      const next = page.metadata?.continue ?? '';
+      const { table, rows } = await pending;
+      const next = table.metadata?.continue ?? '';
       // the server prepares the next page while this one is processed
       if (next !== '') pending = this.#page(this.#pageQuery(next), signal);
-      if (page.columnDefinitions !== undefined && page.columnDefinitions.length > 0) this.columns = page.columnDefinitions;
-      const rows = (page.rows ?? []).map(rowOf);
+      if (table.columnDefinitions !== undefined && table.columnDefinitions.length > 0) this.columns = table.columnDefinitions;
       this.#options.onRows?.(rows);
       for (const row of rows)
         if (isFirst) this.#rows.set(row);
         else listed.set(row.uid, row);
-      version = page.metadata?.resourceVersion ?? '';
-      this.remaining = next === '' ? 0 : (page.metadata?.remainingItemCount ?? 0);
+      version = table.metadata?.resourceVersion ?? '';
+      this.remaining = next === '' ? 0 : (table.metadata?.remainingItemCount ?? 0);
       if (isFirst) this.#changed();
       if (next === '') break;
       await whenIdle();
@@ -186,10 +198,24 @@ export class TableStore {
     return { ...this.#selectors(), limit: pageSize, continue: next };
   }
 
-  #page(query: NonNullable<RequestOptions['query']>, signal: AbortSignal): Promise<ServerTable> {
-    const page = this.#options.client.json<ServerTable>(this.#options.path, { accept: tableAccept, query, signal });
-    page.catch(() => undefined); // reported when the page is needed
-    return page;
+  /** The page may have requested the first page before it needed it. */
+  #firstPage(query: NonNullable<RequestOptions['query']>, signal: AbortSignal): Promise<TablePage> {
+    return reportedLater(
+      this.#options.client
+        .json<ServerTable>(this.#options.path, { accept: tableAccept, query, signal })
+        .then((table) => ({ table, rows: (table.rows ?? []).map(rowOf) })),
+    );
+  }
+
+  #page(query: NonNullable<RequestOptions['query']>, signal: AbortSignal): Promise<TablePage> {
+    const { client, path } = this.#options;
+    const read = async (): Promise<TablePage> => {
+      const response = await client.send(path, { accept: tableAccept, query, signal });
+      const rows: Row[] = [];
+      const onItem = (row: ServerRow) => void rows.push(rowOf(row));
+      return { table: await readItems<ServerRow, ServerTable>(response, { field: 'rows', onItem, pause: newYield() }), rows };
+    };
+    return reportedLater(read());
   }
 
   #changed(): void {

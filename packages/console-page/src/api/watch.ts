@@ -1,4 +1,5 @@
 import { newYield } from './idle.ts';
+import { textPartsOf } from './text-parts.ts';
 import { ApiError, errorText, isApiError, type ApiClient, type RequestOptions } from './client.ts';
 
 export interface WatchEvent<T> {
@@ -8,19 +9,11 @@ export interface WatchEvent<T> {
 
 /** Splits a stream of bytes into its lines. An incomplete last line is dropped: the server ended the stream within an event. */
 export async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder();
-  const reader = body.getReader();
   let rest = '';
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      const lines = (rest + decoder.decode(value, { stream: true })).split('\n');
-      rest = lines.pop() ?? '';
-      yield* lines.filter((line) => line !== '');
-    }
-  } finally {
-    reader.cancel().catch(() => undefined); // the stream has failed already
+  for await (const part of textPartsOf(body)) {
+    const lines = (rest + part).split('\n');
+    rest = lines.pop() ?? '';
+    yield* lines.filter((line) => line !== '');
   }
 }
 

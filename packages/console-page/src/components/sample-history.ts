@@ -18,6 +18,14 @@ export class SampleHistory {
     this.#samples.set(name, [...kept.slice(1 - maxSamples), { at, value }]);
   }
 
+  /** Adds the samples of a server to those of the page, in the order of their times. */
+  merge(name: string, samples: readonly Sample[]): void {
+    const byTime = new Map([...samples, ...this.of(name)].map((sample) => [sample.at, sample]));
+    const sorted = [...byTime.values()].sort((a, b) => a.at - b.at);
+    const last = sorted.at(-1)?.at ?? 0;
+    this.#samples.set(name, sorted.filter(({ at }) => last - at < plottedMs).slice(-maxSamples));
+  }
+
   of(name: string): readonly Sample[] {
     return this.#samples.get(name) ?? [];
   }

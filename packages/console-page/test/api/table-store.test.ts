@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { ApiClient } from '../../src/api/client.ts';
 import { TableStore } from '../../src/api/table-store.ts';
 import { reflect } from '../../src/api/watch.ts';
 import { fakeClient, queryOf, type FakeResponse } from './support.ts';
@@ -61,6 +62,26 @@ describe('a table', () => {
     const store = new TableStore({ client, path: '/api/v1/pods', onRows: () => requested.push(requests.length) });
     stop = store.start();
     await vi.waitFor(() => expect(requested).toEqual([2, 3, 3]));
+  });
+
+  it('parses later pages while they arrive: their text is never in memory as a whole', async () => {
+    const pages = [list([row('a', 1)], 9, 'next'), list([row('b', 2), row('c', 3)], 9)];
+    const readsAll = () => Promise.reject(new Error('the whole text was read'));
+    const client = new ApiClient(
+      async (url, { signal }) => {
+        const page = url.includes('watch') ? undefined : pages.shift();
+        if (page === undefined || !('json' in page))
+          return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
+        const response = Response.json(page.json);
+        if (url.includes('continue')) Object.assign(response, { json: readsAll, text: readsAll });
+        return response;
+      },
+      () => 'key',
+    );
+    const store = new TableStore({ client, path: '/api/v1/pods' });
+    stop = store.start();
+    await vi.waitFor(() => expect(store.rows.map(({ name }) => name)).toEqual(['a', 'b', 'c']));
+    expect(store.reason).toBe('');
   });
 
   it('lists again from the beginning when a later page has expired', async () => {

@@ -10,10 +10,12 @@ import {
 } from './eviction-ranking.ts';
 import { isCriticalPod } from '../pod-util/pods.ts';
 import { podUsage } from '../stats/pod-usage.ts';
+import type { EvictionMetrics } from '../metrics/eviction-metrics.ts';
 import type { MetThreshold } from './thresholds.ts';
 
 export interface EvictionManagerOptions {
   readonly log: Logger;
+  readonly metrics: EvictionMetrics;
   readonly signal: AbortSignal;
   /** The maximum grace period of pods that a soft eviction threshold evicts. Seconds. */
   readonly maxGraceSeconds: number;
@@ -73,7 +75,7 @@ export class EvictionManager {
   }
 
   async #evictOne(active: readonly PodWorker[], threshold: MetThreshold): Promise<void> {
-    const { log, maxGraceSeconds, recordNodeEvent } = this.#options;
+    const { log, metrics, maxGraceSeconds, recordNodeEvent } = this.#options;
     const disk = threshold.resource === 'ephemeral-storage' || threshold.resource === 'inodes';
     const found = await this.#usage(
       active.filter(({ record }) => !isCriticalPod(record.pod)),
@@ -86,12 +88,15 @@ export class EvictionManager {
     }
     recordNodeEvent('EvictionThresholdMet', `Evicting pod ${first.worker.record.key} to reclaim ${threshold.resource}`);
     first.worker.evict(evictionMessage(threshold, first), threshold.soft ? maxGraceSeconds : 1);
+    metrics.evicted(threshold.signal);
   }
 
   async #evictPodsOverLocalStorageLimits(limited: readonly PodWorker[]): Promise<void> {
     for (const found of await this.#usage(limited, true)) {
-      const message = localStorageLimitExceeded(found);
-      if (message !== undefined) found.worker.evict(message, 1);
+      const exceeded = localStorageLimitExceeded(found);
+      if (exceeded === undefined) continue;
+      found.worker.evict(exceeded.message, 1);
+      this.#options.metrics.evicted(exceeded.signal);
     }
   }
 

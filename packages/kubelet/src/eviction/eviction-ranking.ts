@@ -42,8 +42,14 @@ export function evictionMessage({ resource, limit, available }: MetThreshold, { 
   return message;
 }
 
+/** A limit of local storage that a pod exceeds: upstream's eviction signal, and the message of the eviction. */
+export interface ExceededLimit {
+  readonly signal: 'emptydirfs.limit' | 'ephemeralcontainerfs.limit' | 'ephemeralpodfs.limit';
+  readonly message: string;
+}
+
 /** Returns which limit of local storage the pod exceeds; undefined if the pod exceeds none. */
-export function localStorageLimitExceeded({ pod, usage }: EvictionCandidate): string | undefined {
+export function localStorageLimitExceeded({ pod, usage }: EvictionCandidate): ExceededLimit | undefined {
   for (const { name, emptyDir } of pod.spec?.volumes ?? []) {
     const limit = emptyDir?.sizeLimit;
     if (
@@ -51,7 +57,7 @@ export function localStorageLimitExceeded({ pod, usage }: EvictionCandidate): st
       quantityValue(parseQuantity(limit)) > 0 &&
       (usage.volumes.get(name) ?? 0) > quantityValue(parseQuantity(limit))
     )
-      return `Usage of EmptyDir volume "${name}" exceeds the limit "${limit}". `;
+      return { signal: 'emptydirfs.limit', message: `Usage of EmptyDir volume "${name}" exceeds the limit "${limit}". ` };
   }
   let total = 0;
   let limited = true;
@@ -62,11 +68,15 @@ export function localStorageLimitExceeded({ pod, usage }: EvictionCandidate): st
       continue;
     }
     const bytes = quantityValue(parseQuantity(limit));
-    if ((usage.containers.get(name)?.disk ?? 0) > bytes) return `Container ${name} exceeded its local ephemeral storage limit "${limit}". `;
+    if ((usage.containers.get(name)?.disk ?? 0) > bytes)
+      return { signal: 'ephemeralcontainerfs.limit', message: `Container ${name} exceeded its local ephemeral storage limit "${limit}". ` };
     total += bytes;
   }
   if (limited && usage.disk > total)
-    return `Pod ephemeral local storage usage exceeds the total limit of containers ${formatResource(total, 'ephemeral-storage')}. `;
+    return {
+      signal: 'ephemeralpodfs.limit',
+      message: `Pod ephemeral local storage usage exceeds the total limit of containers ${formatResource(total, 'ephemeral-storage')}. `,
+    };
   return undefined;
 }
 

@@ -6,6 +6,8 @@ import { inSpan, spanContextOf, type SpanContext } from '@oarlock/kernel/tracing
 import type { Tracer } from '@opentelemetry/api';
 import type { Image, PodSandboxConfig, RuntimeDriver } from '@oarlock/spi/runtime';
 import { podCredentials, pullWithCredentials, type CredentialSources, type PodCredentials, type PullResult } from './pod-credentials.ts';
+import { formatDuration } from './format-duration.ts';
+import type { ImagePullMetrics } from '../metrics/image-pull-metrics.ts';
 import type { ImagePullManager } from './pull-manager/image-pull-manager.ts';
 import { podUid } from '../pod-util/pods.ts';
 import { RestartBackoff } from '../pod-util/restart-backoff.ts';
@@ -45,6 +47,7 @@ export interface ImageManagerOptions extends CredentialSources {
   readonly pullManager?: ImagePullManager | undefined;
   readonly clock: Clock;
   readonly tracer: Tracer;
+  readonly metrics: ImagePullMetrics;
   /** The maximum number of concurrent pulls. */
   readonly maxParallelPulls: number;
   /** Returns why other runtimes do not run images here; empty if there are none. */
@@ -96,6 +99,7 @@ export class ImageManager {
   readonly #pullManager: ImagePullManager | undefined;
   readonly #clock: Clock;
   readonly #tracer: Tracer;
+  readonly #metrics: ImagePullMetrics;
   readonly #pulls: Semaphore;
   readonly #pulled: () => void;
   readonly #unavailableImages: ImageManagerOptions['unavailableImages'];
@@ -111,6 +115,7 @@ export class ImageManager {
     this.#pullManager = options.pullManager;
     this.#clock = clock;
     this.#tracer = tracer;
+    this.#metrics = options.metrics;
     this.#pulls = new Semaphore(parallel);
     this.#pulled = pulled;
     this.#unavailableImages = options.unavailableImages;
@@ -258,11 +263,12 @@ export class ImageManager {
       (await this.#driver.imageStatus(id, { signal, spanContext })) ?? (await this.#driver.imageStatus(name, { signal, spanContext }));
     await this.#pullManager?.recordImagePulled({ image: requested, imageRef: image?.id ?? id }, used);
     const now = this.#clock.monotonic();
+    this.#metrics.pulled((now - began) / 1000, image?.sizeBytes ?? 0);
     const size = image === undefined ? '' : ` Image size: ${image.sizeBytes} bytes.`;
     event(
       'Normal',
       'Pulled',
-      `Successfully pulled image "${requested}" in ${formatSpan(now - started)} (${formatSpan(now - began)} including waiting).${size}`,
+      `Successfully pulled image "${requested}" in ${formatDuration(now - started)} (${formatDuration(now - began)} including waiting).${size}`,
     );
     return { reference: image?.id ?? id, image };
   }
@@ -288,12 +294,4 @@ export class ImageManager {
       throw error;
     }
   }
-}
-
-/** Formats a duration as Go does, rounded to milliseconds. */
-function formatSpan(ms: number): string {
-  const rounded = Math.round(ms);
-  if (rounded < 1000) return `${rounded}ms`;
-  const seconds = rounded / 1000;
-  return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${Math.round((seconds % 60) * 1000) / 1000}s`;
 }

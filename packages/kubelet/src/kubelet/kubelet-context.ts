@@ -23,6 +23,7 @@ import { ImagePullManager, type ImagePullManagerOptions } from '../images/pull-m
 import type { KubeletConfig } from '../config/kubelet-config.ts';
 import { kubeletOwnerId } from '../runtime/labels.ts';
 import type { KubeletContext, PodRuntime } from '../pod/node-context.ts';
+import { EventMetrics } from '../metrics/event-metrics.ts';
 import { NodePaths } from '../config/node-paths.ts';
 import { ObjectCache } from '../api-objects/object-cache.ts';
 import type { NodeStateManagerOptions } from '../node/node-state-manager.ts';
@@ -58,6 +59,8 @@ export interface KubeletDependencies {
 }
 export type KubeletEnvironment = Pick<PluginContext, 'clock' | 'log' | 'tracer' | 'signal' | 'dataDir'> & {
   readonly random?: () => number;
+  /** The registry of the kubelet's metrics. Undefined: they are not served. */
+  readonly metrics?: PluginContext['metrics'];
   /** The environment that credential provider plugins inherit; by default that of the process. */
   readonly environment?: Readonly<Record<string, string | undefined>>;
   /** Overrides how the machine's eviction signals are observed. */
@@ -105,6 +108,7 @@ export function createKubeletComponents(
 ): KubeletComponents {
   const { config, facts, client, informers } = needs;
   const { clock, log, tracer, dataDir, random = Math.random } = kubeletEnvironment;
+  const metrics = new EventMetrics(clock, kubeletEnvironment.metrics);
   setMaxListeners(0, signal); // every node and every stream adds a listener
   const rootDir = config.rootDir ?? dataDir;
   const objects = new ObjectCache({ client, clock, random, log });
@@ -113,7 +117,8 @@ export function createKubeletComponents(
   const credentialProviders = createCredentialProviders(needs, kubeletEnvironment, signal);
   const { imagesChanged } = callbacks;
   const imagePullManager = createImagePullManager(needs, { clock, log, rootDir });
-  const runtimes = createPodRuntimes(needs, { clock, log, tracer, objects, rootDir, credentialProviders, imagePullManager, imagesChanged });
+  const runtimeDependencies = { clock, log, tracer, metrics, objects, rootDir, credentialProviders, imagePullManager, imagesChanged };
+  const runtimes = createPodRuntimes(needs, runtimeDependencies);
   const defaultRuntime = selectDefaultRuntime(runtimes, config);
   const paths = new NodePaths(rootDir, config.logDir ?? join(rootDir, 'logs'), config.volatileDir ?? rootDir);
   const drivers = new Map([
@@ -127,6 +132,7 @@ export function createKubeletComponents(
     clock,
     log,
     tracer,
+    metrics,
     random,
     client,
     facts,
@@ -142,7 +148,7 @@ export function createKubeletComponents(
     deadlines: new DeadlineTimers(clock),
     serviceEnvironment: new ServiceEnvironment(informers.forResource(services), facts),
     statusManager: new StatusManager({ client, clock, random, log, tracer }),
-    volumeManager: new VolumeManager({ drivers, client, paths, tokens }),
+    volumeManager: new VolumeManager({ drivers, client, paths, tokens, metrics: metrics.storage }),
     volumeStats: new VolumeStatCalculator({ clock, log, signal, periodMs: config.volumeStatsAggPeriodMs }),
     network: defaultRuntime.pleg.simulated ? undefined : needs.network,
     deviceManager:
@@ -196,6 +202,7 @@ interface PodRuntimeDependencies {
   readonly clock: KubeletEnvironment['clock'];
   readonly log: KubeletEnvironment['log'];
   readonly tracer: KubeletEnvironment['tracer'];
+  readonly metrics: EventMetrics;
   readonly objects: ObjectCache;
   readonly rootDir: string;
   readonly credentialProviders: CredentialProviders | undefined;
@@ -206,13 +213,13 @@ interface PodRuntimeDependencies {
 /** Creates the PLEG and the image manager of each runtime. */
 function createPodRuntimes(
   { config, facts, runtimes }: KubeletDependencies,
-  { clock, log, tracer, objects, rootDir, credentialProviders, imagePullManager, imagesChanged }: PodRuntimeDependencies,
+  { clock, log, tracer, metrics, objects, rootDir, credentialProviders, imagePullManager, imagesChanged }: PodRuntimeDependencies,
 ): ReadonlyMap<string, PodRuntime> {
   const ownerIds = new Set(nodeNames(config).map((name) => kubeletOwnerId(facts.name, name, rootDir)));
   const maxParallelPulls = config.maxParallelImagePulls;
   return new Map(
     [...runtimes].map(([name, driver]): [string, PodRuntime] => {
-      const pleg = new PLEG(name, driver, { clock, log, relistMs: config.syncFrequencyMs, ownerIds });
+      const pleg = new PLEG(name, driver, { clock, log, relistMs: config.syncFrequencyMs, ownerIds, metrics: metrics.pleg });
       const hollow = isHollow(driver, config);
       const imageManager = new ImageManager(driver, {
         objects,
@@ -220,6 +227,7 @@ function createPodRuntimes(
         pullManager: hollow || !driver.traits.images ? undefined : imagePullManager,
         clock,
         tracer,
+        metrics: metrics.imagePulls,
         maxParallelPulls,
         imagesChanged,
         unavailableImages: (signal) => unavailableImages(runtimes, signal),

@@ -4,6 +4,7 @@ import type { CredentialProviders } from '../images/credential-provider/credenti
 import type { ImagePullManager } from '../images/pull-manager/image-pull-manager.ts';
 import type { Kubelet } from './kubelet.ts';
 import type { PodWorker } from '../pod/worker/pod-worker.ts';
+import type { ResizeRejection } from '../pod-util/resize-status.ts';
 import { configSourceAnnotation } from '../pod-util/config-source.ts';
 
 function* podWorkersOf(kubelet: Kubelet): Generator<PodWorker> {
@@ -25,7 +26,17 @@ export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): vo
       for (const name of kubelet.agents.keys()) this.set({ node: name }, 1);
     },
   });
-  measurePods(kubelet, registers);
+  new Gauge({
+    name: 'kubelet_cgroup_version',
+    help: 'cgroup version on the hosts.',
+    registers,
+    collect() {
+      if (kubelet.cgroupVersion !== undefined) this.set(kubelet.cgroupVersion);
+    },
+  });
+  const counts = sharedCounts(kubelet);
+  measurePods(counts, registers);
+  measureResizesAndVolumes(counts, registers);
   countPatches(kubelet, registers);
   countImageRequests(kubelet, registers);
   measureStarts(kubelet, registers);
@@ -36,29 +47,59 @@ export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): vo
 interface PodCounts {
   readonly runningPods: number;
   readonly containersByState: ReadonlyMap<string, number>;
-  readonly activePods: Readonly<Record<'true' | 'false', number>>;
+  /** The number of static pods and of other pods, by upstream's value of the label `static`. */
+  readonly activePods: Readonly<Record<'true' | '', number>>;
+  readonly desiredPods: Readonly<Record<'true' | '', number>>;
+  readonly mirrorPods: number;
+  readonly pendingResizes: Readonly<Record<ResizeRejection['reason'], number>>;
+  /** The volumes of pods on runtimes with files, keyed by plugin and state. */
+  readonly volumes: ReadonlyMap<string, { readonly plugin_name: string; readonly state: string; readonly count: number }>;
 }
 
 /** Counts in one pass: with tens of thousands of pods, each pass waits for their memory. */
 function countPods(kubelet: Kubelet): PodCounts {
   let runningPods = 0;
   const containersByState = new Map<string, number>();
-  const activePods = { true: 0, false: 0 };
-  for (const { stage, record, state } of podWorkersOf(kubelet)) {
+  let mirrorPods = 0;
+  const activePods = { true: 0, '': 0 };
+  const desiredPods = { true: 0, '': 0 };
+  const pendingResizes = { Deferred: 0, Infeasible: 0 };
+  const volumes = new Map<string, { plugin_name: string; state: string; count: number }>();
+  const countVolume = (plugin: string, state: string) => {
+    const key = `${plugin} ${state}`;
+    const known = volumes.get(key);
+    if (known) known.count += 1;
+    else volumes.set(key, { plugin_name: plugin, state: `${state}_state_of_world`, count: 1 });
+  };
+  const { volumeManager } = kubelet.context;
+  for (const worker of podWorkersOf(kubelet)) {
+    const { stage, record, state } = worker;
     if (state.readySandbox) runningPods += 1;
     for (const container of state.containers) containersByState.set(container.state, (containersByState.get(container.state) ?? 0) + 1);
-    if (stage !== 'finished') activePods[isStatic(record.pod) ? 'true' : 'false'] += 1;
+    const label = isStatic(record.pod) ? 'true' : '';
+    if (stage !== 'finished') activePods[label] += 1;
+    if (worker.isDesired) desiredPods[label] += 1;
+    if (record.static && record.apiPod !== undefined) mirrorPods += 1;
+    const pending = stage === 'syncing' ? record.resize?.report.pending : undefined;
+    if (pending !== undefined) pendingResizes[pending.reason] += 1;
+    if (record.runtime?.hollow !== false) continue;
+    for (const { plugin } of record.volumes.values()) countVolume(plugin, 'actual');
+    if (stage === 'syncing') for (const plugin of volumeManager.desiredPlugins(record.pod, record.volumes)) countVolume(plugin, 'desired');
   }
-  return { runningPods, containersByState, activePods };
+  return { runningPods, containersByState, activePods, desiredPods, mirrorPods, pendingResizes, volumes };
 }
 
-function measurePods(kubelet: Kubelet, registers: Registry[]): void {
+/** Returns the counts of the pods, which the metrics of one scrape share. */
+function sharedCounts(kubelet: Kubelet): () => PodCounts {
   let counted: PodCounts | undefined;
-  // a scrape collects all metrics in one turn, and they share one count
-  const counts = (): PodCounts => {
+  // a scrape collects all metrics in one turn
+  return () => {
     if (counted === undefined) queueMicrotask(() => (counted = undefined));
     return (counted ??= countPods(kubelet));
   };
+}
+
+function measurePods(counts: () => PodCounts, registers: Registry[]): void {
   new Gauge({
     name: 'kubelet_running_pods',
     help: 'Number of pods that have a running pod sandbox',
@@ -84,6 +125,47 @@ function measurePods(kubelet: Kubelet, registers: Registry[]): void {
     labelNames: ['static'],
     collect() {
       for (const [label, count] of Object.entries(counts().activePods)) this.set({ static: label }, count);
+    },
+  });
+  new Gauge({
+    name: 'kubelet_desired_pods',
+    help: 'The number of pods the kubelet is being instructed to run. static is true if the pod is not from the apiserver.',
+    registers,
+    labelNames: ['static'],
+    collect() {
+      for (const [label, count] of Object.entries(counts().desiredPods)) this.set({ static: label }, count);
+    },
+  });
+  new Gauge({
+    name: 'kubelet_mirror_pods',
+    help: 'The number of mirror pods the kubelet will try to create (one per admitted static pod)',
+    registers,
+    collect() {
+      this.set(counts().mirrorPods);
+    },
+  });
+}
+
+function measureResizesAndVolumes(counts: () => PodCounts, registers: Registry[]): void {
+  new Gauge({
+    name: 'kubelet_pod_pending_resizes',
+    help: 'Number of pending resizes for pods.',
+    registers,
+    labelNames: ['reason'],
+    collect() {
+      this.reset();
+      for (const [reason, count] of Object.entries(counts().pendingResizes))
+        if (count > 0) this.set({ reason: reason.toLowerCase() }, count);
+    },
+  });
+  new Gauge({
+    name: 'volume_manager_total_volumes',
+    help: 'Number of volumes in Volume Manager',
+    registers,
+    labelNames: ['plugin_name', 'state'],
+    collect() {
+      this.reset();
+      for (const { count, ...labels } of counts().volumes.values()) this.set(labels, count);
     },
   });
 }

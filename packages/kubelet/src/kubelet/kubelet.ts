@@ -114,6 +114,11 @@ export class Kubelet {
     return this.#components.credentialProviders;
   }
 
+  /** The cgroup version of the machine; undefined before `start`. */
+  get cgroupVersion(): 1 | 2 | undefined {
+    return this.#nodeState && (this.#nodeState.current.machine.cgroupV2 ? 2 : 1);
+  }
+
   get imagePullManager(): ImagePullManager | undefined {
     return this.#components.imagePullManager;
   }
@@ -147,6 +152,7 @@ export class Kubelet {
       config,
       clock,
       log,
+      metrics: this.context.metrics.evictions,
       signal,
       nodeState: this.#nodeState,
       runtimes: [...this.runtimes],

@@ -102,6 +102,7 @@ export async function startContainer(pass: SyncPass, { specContainer, sandboxId,
   const { record } = pass;
   const { runtime } = record;
   if (!runtime || isInCrashLoopBackOff(pass, specContainer)) return false;
+  record.node.metrics.pods.containerStarted(specContainer.kind);
   const path = fieldPath(specContainer);
   const event: EventRecorder = (type, reason, message) => record.event(type, reason, message, path);
   const start: ContainerStart = { pass, specContainer, runtime, sandboxId, sandbox, event };
@@ -121,10 +122,11 @@ export async function startContainer(pass: SyncPass, { specContainer, sandboxId,
 }
 
 function recordStartFailure(
-  { pass, specContainer: { container }, event }: ContainerStart,
+  { pass, specContainer: { container, kind }, event }: ContainerStart,
   { reason, cause, retryMs: retry }: StartStepError,
 ): void {
   pass.signal.throwIfAborted();
+  pass.record.node.metrics.pods.containerFailed(kind, reason);
   // as upstream: the runtime's message without the gRPC prefix
   const message = cause instanceof RuntimeError ? cause.runtimeMessage : errorText(cause);
   event('Warning', 'Failed', `Error: ${cause instanceof ImageError ? reason : message}`);

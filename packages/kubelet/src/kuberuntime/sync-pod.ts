@@ -81,11 +81,13 @@ async function startPod(pass: SyncPass, actions: PodActions, listener: PodLifecy
   }
   let sandbox: PodSandboxConfig;
   if (actions.createSandbox) {
+    node.metrics.pods.podStarted();
     if (!(await prepareResourceClaims(pass))) return;
     try {
       sandbox = await createSandbox(pass, actions.attempt, listener);
     } catch (error) {
       pass.signal.throwIfAborted();
+      node.metrics.pods.podFailed();
       record.event('Warning', 'FailedCreatePodSandBox', `Failed to create pod sandbox: ${errorText(error)}`);
       pass.fail(error);
       pass.retryIn(sandboxRetryMs);

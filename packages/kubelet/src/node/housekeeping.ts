@@ -8,12 +8,14 @@ import { ImageGCManager } from '../images/image-gc-manager.ts';
 import type { ImagePullManager } from '../images/pull-manager/image-pull-manager.ts';
 import type { NodeAgent } from './node-agent.ts';
 import type { NodeStateManager } from './node-state-manager.ts';
+import type { EvictionMetrics } from '../metrics/eviction-metrics.ts';
 import type { MetThreshold } from '../eviction/thresholds.ts';
 
 export interface HousekeepingOptions {
   readonly config: KubeletConfig;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly metrics: EvictionMetrics;
   readonly signal: AbortSignal;
   readonly nodeState: NodeStateManager;
   readonly runtimes: readonly PodRuntime[];
@@ -29,7 +31,7 @@ export class Housekeeping {
   #timer: Timer | undefined;
 
   constructor(options: HousekeepingOptions) {
-    const { config, clock, log, signal, nodeState, runtimes, agents } = options;
+    const { config, clock, log, metrics, signal, nodeState, runtimes, agents } = options;
     this.#options = options;
     const nodeEventRecorder = (type: 'Normal' | 'Warning') => (reason: string, message: string) => {
       for (const agent of agents.values()) agent.recordNodeEvent(type, reason, message);
@@ -53,6 +55,7 @@ export class Housekeeping {
       );
     this.#evictionManager = new EvictionManager({
       log,
+      metrics,
       signal,
       maxGraceSeconds: Math.max(1, config.evictionMaxPodGraceSeconds),
       *pods() {

@@ -4,7 +4,8 @@ import type { ProcessContext, VolumeServices } from '../pod/node-context.ts';
 
 const [retryFromMs, retryMostMs] = [1_000, 60_000];
 
-export type OrphanedPodDirsContext = Pick<ProcessContext, 'clock' | 'log' | 'signal'> & Pick<VolumeServices, 'paths' | 'volumeManager'>;
+export type OrphanedPodDirsContext = Pick<ProcessContext, 'clock' | 'log' | 'signal' | 'metrics'> &
+  Pick<VolumeServices, 'paths' | 'volumeManager'>;
 
 /**
  * Removes the directories of pods without a worker, which a previous kubelet did not clean up. Failed removals are retried, because a volume may
@@ -42,7 +43,8 @@ export class OrphanedPodDirs {
 
   /** Removes the pods' directories and deletes each removed pod from `left`. */
   async #remove(left: Map<string, readonly string[]>): Promise<void> {
-    const { volumeManager: volumes, signal, log } = this.#context;
+    const { volumeManager: volumes, signal, log, metrics } = this.#context;
+    const known = left.size;
     for (const [uid, logs] of left) {
       try {
         await volumes.teardown(uid, { signal, spanContext: undefined });
@@ -53,6 +55,7 @@ export class OrphanedPodDirs {
         log.warn({ err: error, uid }, 'removing the directories of an orphaned pod failed');
       }
     }
+    metrics.storage.orphansSwept(known - left.size, left.size);
   }
 
   /** Returns the pods' log directories, keyed by pod uid. Skips directories outside the kubelet's root directory, which other kubelets may own. */

@@ -11,6 +11,7 @@ import type { DeviceManager } from '../container-manager/devices/device-manager.
 import type { DRAManager } from '../container-manager/dra/dra-manager.ts';
 import type { ImageManager } from '../images/image-manager.ts';
 import type { NodePaths } from '../config/node-paths.ts';
+import type { EventMetrics } from '../metrics/event-metrics.ts';
 import type { NodePressure } from '../pod-util/node-pressure.ts';
 import type { ObjectCache } from '../api-objects/object-cache.ts';
 import type { Resources } from '../pod-util/resources.ts';
@@ -40,6 +41,7 @@ export interface ProcessContext {
   readonly random: () => number;
   readonly log: Logger;
   readonly tracer: Tracer;
+  readonly metrics: EventMetrics;
   /** Aborts when the kubelet stops. Pods keep running. */
   readonly signal: AbortSignal;
   readonly deadlines: DeadlineTimers;

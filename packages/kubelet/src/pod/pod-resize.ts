@@ -12,11 +12,13 @@ import {
   sameResources,
   withAllocatedResources,
 } from '../pod-util/allocated-resources.ts';
-import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import type { Clock } from '@oarlock/primitives/clock';
 import { errorText } from '@oarlock/primitives/error-text';
 
 import type { ResizeRejection, ResizeStatus } from '../pod-util/resize-status.ts';
 import type { CgroupRuntime, ContainerManager } from '../container-manager/container-manager.ts';
+import type { ResizeMetrics } from '../metrics/resize-metrics.ts';
+import { resizeEventMessage } from './resize-event-message.ts';
 import type { RuntimePodStatus } from '../runtime/runtime-pod-status.ts';
 import { linuxResources, type Resources } from '../pod-util/resources.ts';
 
@@ -32,6 +34,8 @@ export interface ResizeSubject {
     readonly containerManager: Pick<ContainerManager, 'podContainerManager'>;
     readonly capacity: Resources;
     readonly cgroupV2: boolean;
+    readonly clock: Clock;
+    readonly metrics: { readonly resizes: ResizeMetrics };
   };
   event(type: 'Normal' | 'Warning', reason: string, message: string): void;
 }
@@ -51,19 +55,6 @@ function needsRestart({ resizePolicy = [] }: Container, resources: ResourceRequi
       resourceDiffers(name, has, resources) &&
       resizePolicy.some((one) => one.resourceName === name && one.restartPolicy === 'RestartContainer'),
   );
-}
-
-function resizeEventMessage(pod: Pod, error?: string): string {
-  const { initContainers = [], containers = [] } = pod.spec ?? {};
-  const list = (all: readonly Container[]) => all.map(({ name, resources }) => ({ name, ...(resources && { resources }) }));
-  const sidecars = initContainers.filter(isRestartableInitContainer);
-  return JSON.stringify({
-    ...(pod.spec?.resources && { resources: pod.spec.resources }),
-    ...(sidecars.length > 0 && { initContainers: list(sidecars) }),
-    containers: list(containers),
-    generation: pod.metadata?.generation ?? 0,
-    ...(error !== undefined && { error }),
-  });
 }
 
 /** The actual resources of a container, and the resources that limit the container: the pod-level resources if the container has no limit. */
@@ -95,6 +86,10 @@ export class PodResize {
     this.#admit = admit;
   }
 
+  /** The newest version of the pod, with the resources that it requests. */
+  get desiredPod(): Pod {
+    return this.#desiredPod ?? this.#record.pod;
+  }
   get report(): ResizeStatus {
     return { pending: this.#pending, progress: this.#inProgress ? { failure: this.#failure } : undefined };
   }
@@ -165,24 +160,32 @@ export class PodResize {
 
   /** Applies the allocated resources to running containers that need no restart. Reports a failure as an event and schedules a retry. */
   async actuate(pass: ResizePass): Promise<void> {
-    const { runtime, pod } = this.#record;
+    const { runtime, node } = this.#record;
     if (!runtime || !this.#inProgress) return;
+    const from = node.clock.monotonic();
+    const success = await this.#apply(pass, runtime.pleg.driver);
+    if (success !== undefined) node.metrics.resizes.actuated(node.clock.monotonic() - from, success);
+  }
+
+  /** Returns true if everything that was applied succeeded; undefined if nothing was, because the containers must restart first. */
+  async #apply(pass: ResizePass, driver: Pick<RuntimeDriver, 'updateContainerResources'>): Promise<boolean | undefined> {
+    const { pod } = this.#record;
     this.#dropStoppedContainers();
-    if (this.#cgroupUpdatePending && !(await this.#attempt(pass, () => this.#cgroups?.raiseLimits(pod)))) return;
+    let success = this.#cgroupUpdatePending ? true : undefined;
+    if (this.#cgroupUpdatePending && !(await this.#attempt(pass, () => this.#cgroups?.raiseLimits(pod)))) return false;
     for (const [id, has] of this.#actual) {
       const container = this.#containerOf(id);
       if (container === undefined || needsRestart(container, this.#bounds(container), has.bounds)) continue;
-      await this.#attempt(pass, async () => {
+      const applied = await this.#attempt(pass, async () => {
         await this.#rejectLimitBelowUsage(id, { resources: this.#bounds(container), has: has.bounds, signal: pass.signal });
-        await pass.step(
-          'UpdateContainerResources',
-          (call) => runtime.pleg.driver.updateContainerResources(id, this.#linux(container), call),
-          { 'oarlock.container': container.name },
-        );
+        await pass.step('UpdateContainerResources', (call) => driver.updateContainerResources(id, this.#linux(container), call), {
+          'oarlock.container': container.name,
+        });
         this.#actual.delete(id);
       });
+      success = applied && success !== false;
     }
-    await this.#complete(pass);
+    return (await this.#complete(pass)) ? success : false;
   }
 
   /** Drops the state of containers that no longer run, because their next attempts start with the allocated resources. */
@@ -222,13 +225,14 @@ export class PodResize {
     this.#pending = undefined;
   }
 
-  /** Applies the pod's cgroup limits and reports the end of the resize once no container is pending. */
-  async #complete(pass: ResizePass): Promise<void> {
-    if (this.#actual.size > 0) return;
-    if (this.#cgroupUpdatePending && !(await this.#attempt(pass, () => this.#cgroups?.applyLimits(this.#record.pod)))) return;
+  /** Applies the pod's cgroup limits and reports the end of the resize once no container is pending. Returns false if the limits cannot be applied. */
+  async #complete(pass: ResizePass): Promise<boolean> {
+    if (this.#actual.size > 0) return true;
+    if (this.#cgroupUpdatePending && !(await this.#attempt(pass, () => this.#cgroups?.applyLimits(this.#record.pod)))) return false;
     this.#cgroupUpdatePending = false;
     this.#failure = undefined;
     this.#record.event('Normal', 'ResizeCompleted', `Pod resize completed: ${resizeEventMessage(this.#record.pod)}`);
+    return true;
   }
 
   get #cgroups() {

@@ -38,6 +38,8 @@ export class RuntimeOperationMetrics {
   readonly #count: Counter<'operation_type'>;
   readonly #failed: Counter<'operation_type'>;
   readonly #took: Histogram<'operation_type'>;
+  readonly #sandboxFailed: Counter<'runtime_handler'>;
+  readonly #sandboxTook: Histogram<'runtime_handler'>;
 
   constructor(registry: Registry, clock: Clock) {
     const [registers, labelNames] = [[registry], ['operation_type'] as const];
@@ -49,6 +51,16 @@ export class RuntimeOperationMetrics {
       ...named('duration_seconds', 'Duration in seconds of runtime operations. Broken down by operation type.'),
       buckets,
     });
+    const ofSandboxes = (name: string, help: string) => ({
+      ...{ name: `kubelet_run_podsandbox_${name}`, help, registers },
+      labelNames: ['runtime_handler'] as const,
+    });
+    this.#sandboxFailed = new Counter(
+      ofSandboxes('errors_total', 'Cumulative number of the run_podsandbox operation errors by RuntimeClass.Handler.'),
+    );
+    this.#sandboxTook = new Histogram(
+      ofSandboxes('duration_seconds', 'Duration in seconds of the run_podsandbox operations. Broken down by RuntimeClass.Handler.'),
+    );
   }
 
   /** Returns a driver that measures its calls. Returns a simulated driver unchanged. */
@@ -58,7 +70,9 @@ export class RuntimeOperationMetrics {
     const methodOf = (key: PropertyKey, method: (...args: never[]) => unknown) => {
       const operation = operations[key as keyof RuntimeDriver];
       const bound = method.bind(driver) as (...args: unknown[]) => Promise<unknown>;
-      return operation === undefined ? bound : (...args: unknown[]) => this.#observe(operation, bound(...args));
+      if (operation === undefined) return bound;
+      if (key !== ('runPodSandbox' satisfies keyof RuntimeDriver)) return (...args: unknown[]) => this.#observe(operation, bound(...args));
+      return (...args: unknown[]) => this.#observeSandbox(String(args[1]), this.#observe(operation, bound(...args)));
     };
     return new Proxy(driver, {
       get: (target, key) => {
@@ -82,6 +96,20 @@ export class RuntimeOperationMetrics {
       throw error;
     } finally {
       this.#took.observe(labels, (this.#clock.monotonic() - from) / 1000);
+    }
+  }
+
+  /** Observes the creation of a sandbox by the handler of the pod's RuntimeClass; '' without one. */
+  async #observeSandbox<T>(handler: string, call: Promise<T>): Promise<T> {
+    const labels = { runtime_handler: handler };
+    const from = this.#clock.monotonic();
+    try {
+      return await call;
+    } catch (error) {
+      this.#sandboxFailed.inc(labels);
+      throw error;
+    } finally {
+      this.#sandboxTook.observe(labels, (this.#clock.monotonic() - from) / 1000);
     }
   }
 }

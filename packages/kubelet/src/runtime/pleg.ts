@@ -13,6 +13,7 @@ import {
   type RuntimeEvent,
   type RuntimeFeatures,
 } from '@oarlock/spi/runtime';
+import type { PLEGMetrics, Relist } from '../metrics/pleg-metrics.ts';
 import { runtimeLabels } from './labels.ts';
 import type { RuntimePodStatus } from './runtime-pod-status.ts';
 
@@ -38,6 +39,7 @@ export interface PLEGOptions {
   readonly relistMs: number;
   /** The owner ids of this process's nodes. */
   readonly ownerIds: ReadonlySet<string>;
+  readonly metrics: PLEGMetrics;
 }
 
 /**
@@ -65,6 +67,7 @@ export class PLEG {
   readonly #listeners = new Set<PodLifecycleListener>();
   readonly #loading = new Set<PodLifecycleListener>();
   #timer: Timer | undefined;
+  #lastRelist: Relist | undefined;
   #relister: CoalescingRunner | undefined;
 
   constructor(handler: string, driver: RuntimeDriver, options: PLEGOptions) {
@@ -238,6 +241,8 @@ export class PLEG {
 
   /** Lists all sandboxes and containers, and invalidates the pods whose last known state differs. @throws RuntimeError */
   async #relist(signal: AbortSignal): Promise<void> {
+    const { clock, metrics } = this.#options;
+    const [startedAt, monotonic] = [clock.now(), clock.monotonic()];
     try {
       const [sandboxes, containers] = await Promise.all([
         this.driver.listPodSandbox({}, { signal }),
@@ -251,6 +256,9 @@ export class PLEG {
         const differs = [...state.sandboxes, ...state.containers].some((known) => now.get(known.id) !== known.state);
         if (differs) listener.invalidate(undefined, undefined);
       }
+      const relist = { startedAt, monotonic, took: clock.monotonic() - monotonic };
+      metrics.relisted(relist, this.#lastRelist);
+      this.#lastRelist = relist;
       // the runtime may have been upgraded
       this.features = await this.driver.features?.({ signal });
       this.isolation = await this.driver.isolation?.({ signal });

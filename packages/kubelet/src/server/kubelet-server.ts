@@ -111,10 +111,13 @@ export class KubeletServer {
       this.#sockets.add(socket);
       socket.once('close', () => this.#sockets.delete(socket));
     });
+    const { http } = this.#options.kubelet.context.metrics;
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+      response.once('close', http.begin(request.method ?? '', request.url ?? ''));
       void this.#handle(request, response);
     });
     server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+      socket.once('close', http.begin(request.method ?? '', request.url ?? ''));
       void this.#upgrade(request, socket, head);
     });
   }

@@ -9,6 +9,7 @@ import { VolumeError, type VolumeDriver } from '@oarlock/spi/volume';
 import { errorText } from '@oarlock/primitives/error-text';
 import { safePart, type NodePaths } from '../config/node-paths.ts';
 import type { ObjectReference } from '../api-objects/object-cache.ts';
+import { volumePluginName, type StorageMetrics } from '../metrics/storage-metrics.ts';
 import { allContainers, podUid } from '../pod-util/pods.ts';
 import { inMemoryVolumeTypes } from './in-tree-drivers.ts';
 import { mountsBelow, unmountAll } from './internal/mount-points.ts';
@@ -17,6 +18,8 @@ import type { TokenManager } from '../api-objects/token-manager.ts';
 export interface MountedVolume {
   readonly name: string;
   readonly driver: VolumeDriver;
+  /** The name of the volume plugin in metrics. */
+  readonly plugin: string;
   readonly path: string;
   readonly hostPath: string;
   /** True if `hostPath` is a block device. */
@@ -59,6 +62,7 @@ export interface VolumeManagerOptions {
   readonly client: Client;
   readonly paths: NodePaths;
   readonly tokens: TokenManager;
+  readonly metrics: StorageMetrics;
 }
 
 interface Call {
@@ -107,6 +111,14 @@ export class VolumeManager {
     return (pod.spec?.volumes ?? []).length === mounted.size ? [] : usedVolumes(pod).filter(({ name }) => !mounted.has(name));
   }
 
+  /** Returns the plugin name of each volume that the pod's containers use. A claim has one once it is mounted. */
+  desiredPlugins(pod: Pod, mounted: PodVolumes): readonly string[] {
+    return usedVolumes(pod).flatMap((volume) => {
+      const name = this.#find(volume, undefined)?.name;
+      return mounted.get(volume.name)?.plugin ?? (name === undefined ? [] : volumePluginName(name, volume));
+    });
+  }
+
   /** Mounts the volumes that are not mounted yet. @throws VolumeMountErrors with every volume that failed; all other volumes are mounted */
   async mount(pod: Pod, mounted: PodVolumes, call: Call): Promise<void> {
     await this.#forEachVolume(this.unmountedVolumes(pod, mounted), call, async (volume, name) => {
@@ -143,13 +155,15 @@ export class VolumeManager {
    * @throws VolumeError if a volume cannot be unmounted
    */
   async teardown(uid: string, call: Call): Promise<void> {
-    const { paths, drivers } = this.#options;
+    const { paths, drivers, metrics } = this.#options;
     await unmountAll(join(paths.pod(uid), 'volume-subpaths'));
     for (const directory of new Set([paths.volumes(uid, false), paths.volumes(uid, true)])) {
       for (const [driverName, driver] of drivers) {
         const driverDirectory = join(directory, safePart(driverName));
         for (const volumeName of await readdir(driverDirectory).catch(emptyIfMissing))
-          await driver.unmount({ podUid: uid, volumeName, path: join(driverDirectory, volumeName) }, call);
+          await metrics.observe('volume_unmount', volumePluginName(driverName), () =>
+            driver.unmount({ podUid: uid, volumeName, path: join(driverDirectory, volumeName) }, call),
+          );
       }
     }
     for (const directory of new Set([paths.pod(uid), paths.volatilePod(uid)])) {
@@ -186,25 +200,22 @@ export class VolumeManager {
     const found = this.#find(volume, persistentVolume);
     if (!found) throw new VolumeError('InvalidArgument', 'no volume plugin matched');
     const { name, driver } = found;
-    const { paths, tokens } = this.#options;
+    const { paths, tokens, metrics } = this.#options;
+    const plugin = volumePluginName(name, volume, persistentVolume);
     checkMode(pod, volume.name, persistentVolume?.spec?.volumeMode === 'Block');
     const path = paths.volume(podUid(pod), { driver: name, volume: volume.name, inMemory: inMemoryVolumeTypes.has(name) });
     const fsGroup = pod.spec?.securityContext?.fsGroup;
     const readOnly = volume.persistentVolumeClaim?.readOnly === true || volume.csi?.readOnly === true;
-    const mounted = await driver.mount(
-      {
-        pod,
-        volume,
-        path,
-        readOnly,
-        ...claimed,
-        ...(fsGroup !== undefined && { fsGroup }),
-        serviceAccountToken: (request) => tokens.tokenWithExpiry(pod, request),
-      },
-      call,
-    );
+    const request = {
+      ...{ pod, volume, path, readOnly },
+      ...claimed,
+      ...(fsGroup !== undefined && { fsGroup }),
+      serviceAccountToken: (options: Parameters<TokenManager['tokenWithExpiry']>[1]) => tokens.tokenWithExpiry(pod, options),
+    };
+    const mounted = await metrics.observe('volume_mount', plugin, () => driver.mount(request, call));
     const { hostPath, device = false, refreshAfterMs } = mounted;
-    return { name: volume.name, driver, path, hostPath, device, readOnly: readOnly || isMadeByKubelet(volume), refreshAfterMs, claimed };
+    const common = { name: volume.name, driver, plugin, path, hostPath, device, refreshAfterMs, claimed };
+    return { ...common, readOnly: readOnly || isMadeByKubelet(volume) };
   }
 
   /**

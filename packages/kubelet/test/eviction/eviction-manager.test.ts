@@ -1,6 +1,7 @@
 import { silentLogger } from '@oarlock/primitives/logger';
 import { expect, it } from 'vitest';
 import { EvictionManager } from '../../src/eviction/eviction-manager.ts';
+import { EvictionMetrics } from '../../src/metrics/eviction-metrics.ts';
 import type { PodWorker } from '../../src/pod/worker/pod-worker.ts';
 import { app, podOf } from '../support/bench.ts';
 
@@ -16,6 +17,7 @@ it('EvictionManager reads nothing of pods on hollow runtimes', async () => {
   let measured = 0;
   const evictions = new EvictionManager({
     log: silentLogger,
+    metrics: new EvictionMetrics([]),
     signal: new AbortController().signal,
     maxGraceSeconds: 1,
     pods: () => [...Array.from({ length: 3 }, () => hollow), real] as unknown as readonly PodWorker[],

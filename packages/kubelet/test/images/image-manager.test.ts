@@ -11,6 +11,7 @@ import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, type MemoryApi } from '@oarlock/testing/memory-api';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ProvidedCredentials } from '../../src/images/credential-provider/credential-providers.ts';
+import { ImagePullMetrics } from '../../src/metrics/image-pull-metrics.ts';
 import { ImageManager } from '../../src/images/image-manager.ts';
 import { ImagePullManager } from '../../src/images/pull-manager/image-pull-manager.ts';
 
@@ -62,6 +63,7 @@ describe('ImageManager', () => {
       pullManager,
       clock,
       tracer: noTracer,
+      metrics: new ImagePullMetrics([]),
       maxParallelPulls: 1,
       imagesChanged: () => {},
     });

@@ -46,7 +46,8 @@ describe('kubelet metrics', () => {
       const text = await registry.metrics();
       expect(text).toContain(`kubelet_running_pods ${count}\n`);
       expect(text).toContain(`kubelet_running_containers{container_state="running"} ${count}\n`);
-      expect(text).toContain(`kubelet_active_pods{static="false"} ${count}\n`);
+      expect(text).toContain(`kubelet_active_pods{static=""} ${count}\n`);
+      expect(text).toContain(`kubelet_desired_pods{static=""} ${count}\n`);
     }
   });
 

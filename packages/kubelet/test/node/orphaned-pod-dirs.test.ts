@@ -51,11 +51,15 @@ describe('OrphanedPodDirs', () => {
       expect(late.unmountCalls).toBeGreaterThan(2);
     }, waiting);
     expect(await Promise.all([volume, logs].map(isThere))).toEqual([true, true]);
+    expect(await bench.registry.metrics()).toContain('kubelet_orphan_pod_cleaned_volumes_errors 1\n');
     late.registered = true;
     await vi.waitFor(async () => {
       await bench.clock.advance(10_000);
       expect(await Promise.all([paths.pod('uid-gone'), logs, unseen].map(isThere))).toEqual([false, false, false]);
     }, waiting);
     expect(await isThere(kept)).toBe(true);
+    const swept = await bench.registry.metrics();
+    expect(swept).toContain('kubelet_orphan_pod_cleaned_volumes 1\n');
+    expect(swept).toContain('kubelet_orphan_pod_cleaned_volumes_errors 0\n');
   });
 });

@@ -14,6 +14,9 @@ class Driver {
   version() {
     return Promise.resolve({ name: this.#name, version: '1', apiVersion: 'v1' });
   }
+  runPodSandbox(_config: unknown, handler: string) {
+    return handler === 'gone' ? Promise.reject(new Error('no such handler')) : Promise.resolve('sandbox');
+  }
   removeImage(image: string) {
     return Promise.reject(new Error(`${image} is in use`));
   }
@@ -40,6 +43,22 @@ describe('RuntimeOperationMetrics', () => {
     ])
       expect(text).toContain(line);
     expect(text).not.toContain('errors_total{operation_type="version"}');
+  });
+
+  it('measures sandboxes by the handler of the RuntimeClass', async () => {
+    const registry = new Registry();
+    const driver = new RuntimeOperationMetrics(registry, systemClock).instrument(asDriver(new Driver()));
+    await driver.runPodSandbox({} as never, '');
+    await expect(driver.runPodSandbox({} as never, 'gone')).rejects.toThrow('no such handler');
+    const text = await registry.metrics();
+    for (const line of [
+      'kubelet_run_podsandbox_duration_seconds_count{runtime_handler=""} 1',
+      'kubelet_run_podsandbox_duration_seconds_count{runtime_handler="gone"} 1',
+      'kubelet_run_podsandbox_errors_total{runtime_handler="gone"} 1',
+      'kubelet_runtime_operations_total{operation_type="run_podsandbox"} 2',
+    ])
+      expect(text).toContain(line);
+    expect(text).not.toContain('kubelet_run_podsandbox_errors_total{runtime_handler=""}');
   });
 
   it('does not measure a simulated runtime', () => {

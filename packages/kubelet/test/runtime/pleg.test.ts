@@ -2,21 +2,26 @@ import { deferred } from '@oarlock/primitives/concurrency/deferred';
 import { silentLogger } from '@oarlock/primitives/logger';
 import type { ContainerStatus, RuntimeDriver, RuntimeEvent } from '@oarlock/spi/runtime';
 import { FakeClock } from '@oarlock/testing/fake-clock';
+import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { PLEGMetrics } from '../../src/metrics/pleg-metrics.ts';
 import { PLEG } from '../../src/runtime/pleg.ts';
 import { RuntimePodStatus } from '../../src/runtime/runtime-pod-status.ts';
 
 const container = { id: 'c', sandboxId: 's', state: 'RUNNING', createdAt: 0, metadata: { name: 'main', attempt: 0 } } as ContainerStatus;
 
 describe('PLEG', () => {
-  const clock = new FakeClock();
+  let clock: FakeClock;
   let stop: AbortController;
+  let registry: Registry;
   let invalidated: number;
   let send: (event: RuntimeEvent | 'resync') => void;
   let list: () => Promise<readonly ContainerStatus[]>;
 
   beforeEach(async () => {
     stop = new AbortController();
+    registry = new Registry();
+    clock = new FakeClock();
     invalidated = 0;
     const events: (RuntimeEvent | 'resync')[] = ['resync'];
     let wake = deferred();
@@ -43,6 +48,7 @@ describe('PLEG', () => {
       log: silentLogger,
       relistMs: 300_000,
       ownerIds: new Set(['node']),
+      metrics: new PLEGMetrics([registry]),
     });
     await pleg.open(stop.signal);
     const state = new RuntimePodStatus();
@@ -53,6 +59,30 @@ describe('PLEG', () => {
     pleg.watch('s', { state, isSyncing: false, invalidate });
   });
   afterEach(() => stop.abort());
+
+  it('measures relists and the intervals between them, but no failed relist', async () => {
+    expect(await registry.metrics()).toContain('kubelet_pleg_last_seen_seconds 0\n');
+    list = async () => {
+      await clock.sleep(2_000);
+      return [container];
+    };
+    await clock.advance(302_000);
+    const first = await registry.metrics();
+    expect(first).toContain('kubelet_pleg_relist_duration_seconds_sum 2\n');
+    expect(first).toContain('kubelet_pleg_relist_duration_seconds_bucket{le="2.5"} 1\n');
+    expect(first).toContain('kubelet_pleg_relist_interval_seconds_count 0\n');
+    expect(first).toContain(`kubelet_pleg_last_seen_seconds ${Math.floor(clock.now() / 1000) - 2}\n`);
+    list = async () => {
+      throw new Error('the runtime does not answer');
+    };
+    await clock.advance(300_000);
+    expect(await registry.metrics()).toBe(first);
+    list = async () => [container];
+    await clock.advance(600_000);
+    const last = await registry.metrics();
+    expect(last).toMatch(/kubelet_pleg_relist_interval_seconds_count [1-9]/);
+    expect(last).toMatch(/kubelet_pleg_relist_interval_seconds_bucket\{le="10"\} 0/);
+  });
 
   it('relists again if events were lost during a relist', async () => {
     const answers = [deferred(), deferred()];

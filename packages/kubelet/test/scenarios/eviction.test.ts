@@ -93,11 +93,17 @@ describe('eviction ranking', () => {
       usage: usage(0, { disk, volumes: new Map([['v', volume]]), containers: new Map([['app', { memory: 0, disk: container }]]) }),
     });
     expect(localStorageLimitExceeded(candidate(Mi, Mi, 2 * Mi))).toBeUndefined();
-    expect(localStorageLimitExceeded(candidate(Mi + 1, 0, 0))).toBe('Usage of EmptyDir volume "v" exceeds the limit "1Mi". ');
-    expect(localStorageLimitExceeded(candidate(0, 2 * Mi + 1, 0))).toBe('Container app exceeded its local ephemeral storage limit "2Mi". ');
-    expect(localStorageLimitExceeded(candidate(Mi, Mi, 3 * Mi))).toBe(
-      'Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. ',
-    );
+    expect(localStorageLimitExceeded(candidate(Mi + 1, 0, 0))).toMatchObject({
+      signal: 'emptydirfs.limit',
+      message: 'Usage of EmptyDir volume "v" exceeds the limit "1Mi". ',
+    });
+    expect(localStorageLimitExceeded(candidate(0, 2 * Mi + 1, 0))).toMatchObject({
+      message: 'Container app exceeded its local ephemeral storage limit "2Mi". ',
+    });
+    expect(localStorageLimitExceeded(candidate(Mi, Mi, 3 * Mi))).toMatchObject({
+      signal: 'ephemeralpodfs.limit',
+      message: 'Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. ',
+    });
   });
 });
 

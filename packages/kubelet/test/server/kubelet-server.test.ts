@@ -66,6 +66,17 @@ describe('KubeletServer', () => {
       clientRequest.on('error', reject).end();
     });
 
+  it('measures requests by the root of their path', async () => {
+    for (const path of ['/metrics/probes', '/pods?limit=1', '/healthz/ping', '/nowhere/at/all']) await get(path);
+    const text = await bench.registry.metrics();
+    const labels = (path: string) => `method="GET",path="${path}",server_type="readwrite",long_running="false"`;
+    for (const path of ['metrics/probes', 'pods', 'healthz', 'other']) {
+      expect(text).toMatch(new RegExp(`^kubelet_http_requests_total\\{${labels(path)}\\} [1-9]`, 'm'));
+      expect(text).toContain(`kubelet_http_inflight_requests{${labels(path)}} 0\n`);
+      expect(text).toMatch(new RegExp(`^kubelet_http_requests_duration_seconds_count\\{${labels(path)}\\} [1-9]`, 'm'));
+    }
+  });
+
   it.each([
     ['', 400],
     [' HTTP/2.0', 505],

@@ -14,6 +14,7 @@ import type { VolumeDriver } from '@oarlock/spi/volume';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, sequence, type MemoryApi } from '@oarlock/testing/memory-api';
 import type { Tracer } from '@opentelemetry/api';
+import { Registry } from 'prom-client';
 import { kubeletConfig, type KubeletConfig } from '../../src/config/kubelet-config.ts';
 import type { KubeletEnvironment } from '../../src/kubelet/kubelet-context.ts';
 import { Kubelet } from '../../src/kubelet/kubelet.ts';
@@ -75,6 +76,8 @@ export class Bench {
   readonly directory = mkdtempSync(join(tmpdir(), 'oarlock-kubelet-'));
   readonly #options: BenchOptions;
   kubelet: Kubelet;
+  /** The event metrics of the current kubelet. */
+  registry = new Registry();
   #abort = new AbortController();
 
   constructor(options: BenchOptions = {}) {
@@ -88,6 +91,7 @@ export class Bench {
 
   #make(): Kubelet {
     this.#abort = new AbortController();
+    this.registry = new Registry();
     const { config, network, volumes = new Map(), log = silentLogger, tracer = noTracer, keys = noKeys, observe } = this.#options;
     return new Kubelet(
       {
@@ -108,6 +112,7 @@ export class Bench {
         tracer,
         signal: this.#abort.signal,
         dataDir: this.directory,
+        metrics: this.registry,
         random: sequence(7),
         ...(observe && { observe }),
       },

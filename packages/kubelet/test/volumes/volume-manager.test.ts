@@ -3,7 +3,9 @@ import type { Pod } from '@oarlock/api/types/core-v1';
 import { VolumeError, type VolumeDriver } from '@oarlock/spi/volume';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
+import { Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';
+import { StorageMetrics } from '../../src/metrics/storage-metrics.ts';
 import { NodePaths } from '../../src/config/node-paths.ts';
 import { VolumeManager, type VolumeMountErrors } from '../../src/volumes/volume-manager.ts';
 
@@ -36,11 +38,13 @@ describe('volumes that cannot be mounted', () => {
         ),
       unmount: () => Promise.resolve(),
     };
+    const registry = new Registry();
     const manager = new VolumeManager({
       drivers: new Map([['failing', failing]]),
       client: api.client(),
       paths: new NodePaths('/nowhere'),
       tokens: {} as never,
+      metrics: new StorageMetrics([registry], new FakeClock()),
     });
     const error = await manager
       .mount(pod, new Map(), { signal: new AbortController().signal, spanContext: undefined })
@@ -50,6 +54,8 @@ describe('volumes that cannot be mounted', () => {
       { volume: 'lost', operation: 'SetUp', message: 'persistentvolumeclaims "none" not found' },
       { volume: 'own', operation: 'SetUp', message: 'no directory' },
     ]);
+    const failed = 'volume_plugin="kubernetes.io/failing",operation_name="volume_mount",status="fail-unknown",migrated="false"';
+    expect(await registry.metrics()).toContain(`storage_operation_duration_seconds_count{${failed}} 2\n`);
     await api.stop();
   });
 });

@@ -9,6 +9,12 @@ export const dnssecWanted = 0x8000;
 
 export const rcodeOf = ({ flags = 0 }: DecodedPacket): number => flags & 0xf;
 
+/**
+ * Returns a name with ASCII letters in lower case, as DNS compares names (RFC 4343). Other characters stay: `toLowerCase` turns the Kelvin sign into a k,
+ * so that the response to one name would be that of another.
+ */
+export const lowerCaseName = (name: string): string => name.replaceAll(/[A-Z]+/g, (letters) => letters.toLowerCase());
+
 /** Decodes a DNS message. Returns undefined if the message is invalid. */
 export function decodeMessage(message: Buffer): DecodedPacket | undefined {
   try {

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { noTracer } from '@oarlock/kernel/tracing';
+import { ImagePullMetrics } from '@oarlock/kubelet/metrics/image-pull-metrics';
 import { ImageManager } from '@oarlock/kubelet/images/image-manager';
 import { abandonedAfterMs } from '@oarlock/oci/images/abandoned-pulls';
 import { openImageStore, type OpenImageStore } from '@oarlock/oci/store/open-image-store';
@@ -90,7 +91,8 @@ describe('an image whose registry stalls in the middle of a layer', () => {
       },
     } as unknown as RuntimeDriver;
     const objects = { get: () => Promise.resolve(undefined) };
-    const manager = new ImageManager(driver, { objects, clock, tracer: noTracer, maxParallelPulls: 1, imagesChanged: () => {} });
+    const metrics = new ImagePullMetrics([]);
+    const manager = new ImageManager(driver, { objects, clock, tracer: noTracer, metrics, maxParallelPulls: 1, imagesChanged: () => {} });
     const image = `127.0.0.1:${(server.address() as AddressInfo).port}/app:1`;
     const events: string[] = [];
     const pull = () =>

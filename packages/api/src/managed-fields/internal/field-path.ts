@@ -101,15 +101,25 @@ function valueOf(element: PathElement): unknown {
   return value;
 }
 
+/** A path element with the JSON value of list items, which is decoded once for a sort. */
+interface DecodedElement {
+  readonly element: PathElement;
+  readonly value: unknown;
+}
+const decode = (element: PathElement): DecodedElement => ({
+  element,
+  value: element.startsWith('k') || element.startsWith('v') ? valueOf(element) : undefined,
+});
+
 /** Compares path elements in the order of FieldsV1: members by name, then list items by keys, by value and by index. */
-export function compareElements(a: PathElement, b: PathElement): number {
+function compareElements({ element: a, value: v }: DecodedElement, { element: b, value: w }: DecodedElement): number {
   if (a === b) return 0;
   const [x, y] = [a[0] ?? '', b[0] ?? ''];
   if (x !== y) return (ranks[x] ?? 4) - (ranks[y] ?? 4);
   if (x === 'f') return a < b ? -1 : 1;
   if (x === 'i') return Number(a.slice(2)) - Number(b.slice(2));
-  if (x === 'v') return compareScalars(valueOf(a) as Scalar, valueOf(b) as Scalar);
-  const [left, right] = [valueOf(a), valueOf(b)] as [Readonly<Record<string, Scalar>>, Readonly<Record<string, Scalar>>];
+  if (x === 'v') return compareScalars(v as Scalar, w as Scalar);
+  const [left, right] = [v, w] as [Readonly<Record<string, Scalar>>, Readonly<Record<string, Scalar>>];
   const [names, others] = [Object.keys(left), Object.keys(right)];
   for (let i = 0; i < names.length && i < others.length; i++) {
     const [name = '', other = ''] = [names[i], others[i]];
@@ -122,12 +132,16 @@ export function compareElements(a: PathElement, b: PathElement): number {
 
 const isMember = (element: PathElement) => element.startsWith('f:');
 
-/** Sorts in place by `compareElements`. */
+/** Sorts in place, in the order of FieldsV1. */
 export function sortElements(elements: PathElement[]): void {
   if (elements.length < 2) return;
   // fast path: members sort as plain strings
-  if (elements.every(isMember)) elements.sort();
-  else elements.sort(compareElements);
+  if (elements.every(isMember)) {
+    elements.sort();
+    return;
+  }
+  const sorted = elements.map(decode).sort(compareElements);
+  for (const [i, { element }] of sorted.entries()) elements[i] = element;
 }
 
 const kindRank = (value: Scalar): number =>

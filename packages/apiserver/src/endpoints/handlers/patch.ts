@@ -68,9 +68,7 @@ async function apply(registry: RegistryDependencies, kind: ServedKind, context: 
     tracksFields: true,
     newObject(old) {
       if (old === undefined && subresource !== undefined) throw notFound(kind.resource, name);
-      const applied = applyConfiguration(update, old);
-      const checked = (): KubeObject => {
-        const object = applied();
+      const checked = (object: KubeObject): KubeObject => {
         reportPatchErrors(context);
         const { uid = '' } = object.metadata ?? {};
         if (old === undefined && uid !== '')
@@ -78,7 +76,8 @@ async function apply(registry: RegistryDependencies, kind: ServedKind, context: 
         if (hasNoName(object)) throw undeterminableNameError(name);
         return withRequestNamespace(kind, object, request);
       };
-      return context.isLarge ? context.yieldEventLoop().then(checked) : checked();
+      const applied = applyConfiguration(update, old);
+      return applied instanceof Promise ? applied.then(checked) : checked(applied);
     },
   };
   return writeUpdate(update);

@@ -9,10 +9,23 @@ import { errorName, isConfidential } from './confidential.ts';
 const maxWarnings = 64;
 /** The body size in bytes above which a request yields to the event loop between its steps. */
 const largeBodyBytes = 262_144;
+/** The number of values of a body from which a request of this process, whose body has no size in bytes, yields as well. */
+const largeBodyValues = 4_096;
 const writeVerbs: ReadonlySet<string> = new Set(['create', 'update', 'patch', 'delete', 'deletecollection']);
 /** Returns true for Lease renewals, which are not traced because their spans would displace all others in large clusters. */
 const isLeaseRenewal = ({ resource, verb }: ApiRequest) =>
   resource.resource === 'leases' && resource.group === 'coordination.k8s.io' && (verb === 'update' || verb === 'patch');
+
+/** Returns a number of values minus those of an object; a negative one as soon as the object has more. */
+function remainingAfter(value: unknown, left: number): number {
+  let remaining = left - 1;
+  if (typeof value !== 'object' || value === null) return remaining;
+  for (const key in value) {
+    if (remaining < 0) return remaining;
+    remaining = remainingAfter((value as Readonly<Record<string, unknown>>)[key], remaining);
+  }
+  return remaining;
+}
 
 /** The state of one request in the pipeline, such as warnings, the trace span and the time. */
 export class RequestContext {
@@ -27,6 +40,7 @@ export class RequestContext {
   readonly takenReservations = new Set<string>();
   readonly #tracer: Tracer;
   readonly #span: Span | undefined;
+  #hasLargeBody: boolean | undefined;
   #childContext: Context | undefined;
   /** The span context for the watch events of this request's writes, and for calls that plugins make for this request. */
   readonly spanContext: SpanContext | undefined;
@@ -66,12 +80,27 @@ export class RequestContext {
 
   /** True if each step of the request may block the event loop for a long time: its body or the object that it changes is large. */
   get isLarge(): boolean {
-    return this.objectBytes > largeBodyBytes || (this.request.bytes ?? 0) > largeBodyBytes;
+    return this.objectBytes > largeBodyBytes || (this.#hasLargeBody ??= this.#measureBody());
+  }
+
+  #measureBody(): boolean {
+    const { bytes, body, verb } = this.request;
+    if (bytes !== undefined) return bytes > largeBodyBytes;
+    return verb === 'create' && remainingAfter(body, largeBodyValues) < 0;
   }
 
   /** Yields to the event loop. Called between two steps of a large request. */
   yieldEventLoop(): Promise<void> {
     return eventLoop.yield();
+  }
+
+  /** Runs the steps of a large request, and yields to the event loop between two steps. */
+  async inTurns<T>(steps: Generator<undefined, T, undefined>): Promise<T> {
+    for (;;) {
+      const step = steps.next();
+      if (step.done === true) return step.value;
+      await eventLoop.yield();
+    }
   }
 
   setObjectName(name: string): void {

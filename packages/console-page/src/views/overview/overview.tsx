@@ -1,5 +1,6 @@
 import type { KubeObject } from '../../api/client.ts';
-import { useObjects } from '../../app/hooks.ts';
+import { useApp } from '../../app/context.ts';
+import { useLoaded, useObjects } from '../../app/hooks.ts';
 import { tableLink } from '../../app/links.ts';
 import { Connection } from '../../components/connection.tsx';
 import { EventList, type Event } from '../../components/event-list.tsx';
@@ -7,6 +8,7 @@ import { StatusDot } from '../../components/status-dot.tsx';
 import { text } from '../../text/en.ts';
 import { CapacityCard } from './capacity-card.tsx';
 import { ControlPlaneCard } from './control-plane-card.tsx';
+import { loadServerHistory } from './server-history.ts';
 import { nodeCounts, type Node } from './nodes.ts';
 import { WorkloadsCard } from './workloads-card.tsx';
 
@@ -15,6 +17,9 @@ const maxEvents = 500;
 
 /** The state of the cluster on one page. Only bounded collections are followed, so that it is as fast with 30,000 pods. */
 export function View() {
+  const { client } = useApp();
+  // renders the plots again when it has loaded; a failure leaves those of the page
+  useLoaded('history', (signal) => loadServerHistory(client, { signal }));
   const nodes = useObjects<Node>('/api/v1/nodes');
   const warnings = useObjects<Event>('/api/v1/events', { fieldSelector: 'type=Warning' }, { maxObjects: maxEvents });
   const events = useObjects<Event>('/api/v1/events', {}, { maxObjects: maxEvents });

@@ -16,18 +16,32 @@ function isEmptyValue(key: string, value: unknown): boolean {
 
 /** Returns JSON with sorted keys and without empty values, so that equal templates have equal text. */
 function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
-  const entries = Object.entries(value)
-    .filter(([key, v]) => !isEmptyValue(key, v))
-    .sort(([a], [b]) => (a < b ? -1 : 1));
-  return `{${entries.map(([key, v]) => `${JSON.stringify(key)}:${canonical(v)}`).join(',')}}`;
+  let text = '';
+  if (Array.isArray(value)) {
+    for (const item of value) text += text === '' ? canonical(item) : `,${canonical(item)}`;
+    return `[${text}]`;
+  }
+  for (const key of Object.keys(value).sort()) {
+    const member: unknown = (value as Readonly<Record<string, unknown>>)[key];
+    if (isEmptyValue(key, member)) continue;
+    text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${canonical(member)}`;
+  }
+  return `{${text}}`;
 }
+
+/** The length of a text, in characters, from which it is kept for its template: a reconcile compares the same templates several times. */
+const minKept = 65_536;
+const kept = new WeakMap<PodTemplateSpec, string>();
 
 /** Returns the canonical text of a pod template, without the label that holds the template hash. */
 export function templateText(template: PodTemplateSpec | undefined): string {
+  const known = template && kept.get(template);
+  if (known !== undefined) return known;
   const { [hashLabel]: _hash, ...labels } = template?.metadata?.labels ?? {};
-  return canonical({ ...template, metadata: { ...template?.metadata, labels, creationTimestamp: undefined } });
+  const text = canonical({ ...template, metadata: { ...template?.metadata, labels, creationTimestamp: undefined } });
+  if (text.length >= minKept && Object.isFrozen(template)) kept.set(template as PodTemplateSpec, text);
+  return text;
 }
 
 /**

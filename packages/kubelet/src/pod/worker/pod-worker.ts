@@ -5,10 +5,11 @@ import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { NodeContext } from '../node-context.ts';
 import { comparePods } from './internal/pod-changes.ts';
 import { PodSyncer, type PodSyncerOptions, type PodWorkerStage } from './internal/pod-syncer.ts';
-import { withReportedResources, withAllocatedResources } from '../../pod-util/allocated-resources.ts';
+import { resizableContainers, withReportedResources, withAllocatedResources } from '../../pod-util/allocated-resources.ts';
 import { PodResize } from '../pod-resize.ts';
 import type { ResizeRejection } from '../../pod-util/resize-status.ts';
 import { formatPod, isDeleted, isTerminalPhase } from '../../pod-util/pods.ts';
+import type { PodUpdateType } from '../../metrics/pod-metrics.ts';
 import { PodRecord } from '../pod-record.ts';
 import type { PodLifecycleListener } from '../../runtime/pleg.ts';
 import { updateApiPod } from '../../status/status-manager.ts';
@@ -49,6 +50,8 @@ export class PodWorker implements PodLifecycleListener {
    */
   #lastSpanContext: SpanContext | undefined;
   #enqueuedAt = 0;
+  /** What the next pass handles. */
+  #updateType: PodUpdateType = 'create';
   #abort: AbortController | undefined;
   #retry: Timer | undefined;
   #failures: Backoff | undefined;
@@ -85,6 +88,10 @@ export class PodWorker implements PodLifecycleListener {
   get stage(): PodWorkerStage {
     return this.#syncer.stage;
   }
+  /** False once the pod's API object, or the manifest of a static pod, is gone. */
+  get isDesired(): boolean {
+    return !this.#syncer.deletedFromApi;
+  }
   get isSyncing(): boolean {
     return this.#running;
   }
@@ -93,6 +100,7 @@ export class PodWorker implements PodLifecycleListener {
   update(pod: Pod, spanContext: SpanContext | undefined): void {
     const { record } = this;
     const { spec, metadata, readinessGates: gates } = comparePods(record.pod, pod);
+    if (this.#updateType === 'sync') this.#updateType = 'update';
     const graceBefore = record.pod.metadata?.deletionGracePeriodSeconds;
     const wasDeleted = isDeleted(record.pod);
     this.#setDesiredPod(pod, spec);
@@ -115,6 +123,7 @@ export class PodWorker implements PodLifecycleListener {
   podDeleted(spanContext: SpanContext | undefined): void {
     if (this.#syncer.deletedFromApi) return;
     this.#syncer.deletedFromApi = true;
+    this.#updateType = 'kill';
     this.record.apiPod = undefined;
     if (this.stage === 'finished') this.#options.finished();
     else this.#terminate(spanContext, false);
@@ -166,6 +175,7 @@ export class PodWorker implements PodLifecycleListener {
   evict(message: string, graceSeconds: number, reason = 'Evicted'): void {
     if (this.stage !== 'syncing') return;
     if (reason === 'Evicted' || reason === 'Preempting') this.record.event('Warning', reason, message);
+    this.#updateType = 'kill';
     this.#syncer.terminateWith({ reason, message, graceSeconds, isDisruption: true });
     this.#terminate(undefined, false, true);
   }
@@ -190,10 +200,19 @@ export class PodWorker implements PodLifecycleListener {
   /** Sets the desired state of the pod. An admitted pod keeps its allocated resources until a pass allocates the new ones (KEP-1287). */
   #setDesiredPod(pod: Pod, changed: boolean): void {
     const { record } = this;
+    if (changed) this.#countRequestedResizes(record.resize?.desiredPod ?? record.pod, pod);
     const allocated = this.#syncer.admitted && changed ? withAllocatedResources(pod, record.pod) : pod;
     if (allocated !== pod) record.resize ??= new PodResize(record, this.#options.resize);
     if (record.resize) record.resize.setDesiredPod(pod);
     else record.pod = pod;
+  }
+
+  #countRequestedResizes(before: Pod, now: Pod): void {
+    const known = new Map([...resizableContainers(before)].map(({ name, resources }) => [name, { resources }]));
+    for (const { name, resources } of resizableContainers(now)) {
+      const former = known.get(name);
+      if (former !== undefined) this.#node.metrics.resizes.requested(former.resources, resources);
+    }
   }
 
   /** Moves the pod to the stage `terminating`, and aborts a pass of an earlier stage. */
@@ -214,6 +233,9 @@ export class PodWorker implements PodLifecycleListener {
     this.#retry = undefined;
     const abort = new AbortController();
     this.#abort = abort;
+    const updateType = this.#updateType;
+    this.#updateType = 'sync';
+    if (updateType === 'create') this.#node.metrics.pods.workerStarted(this.#secondsSinceEnqueued());
     const request = this.#requestSpanContext;
     this.#requestSpanContext = undefined;
     if (request !== undefined) this.#lastSpanContext = request;
@@ -227,6 +249,7 @@ export class PodWorker implements PodLifecycleListener {
       if (!abort.signal.aborted) this.#failed(pass, error);
     } finally {
       pass.end();
+      this.#node.metrics.pods.synced(updateType, this.#secondsSinceEnqueued());
       if (request !== undefined) this.#lastSpanContext = pass.startedSpanContext ?? request;
       this.#running = false;
       if (this.#abort === abort) this.#abort = undefined;
@@ -237,6 +260,11 @@ export class PodWorker implements PodLifecycleListener {
     } else if (this.#syncAgain || pass.retryMs === 0) this.wake(undefined);
     else if (pass.retryMs !== undefined && !this.#node.signal.aborted)
       this.#retry = this.#node.clock.after(pass.retryMs, () => this.wake(undefined));
+  }
+
+  /** The clock may have been set back. */
+  #secondsSinceEnqueued(): number {
+    return Math.max(0, this.#node.clock.now() - this.#enqueuedAt) / 1000;
   }
 
   #failed(pass: SyncPass, error: unknown): void {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -32,6 +32,13 @@ describe('readCredentialProviderConfig', () => {
     const error = (await readCredentialProviderConfig(file).catch((caught: unknown) => caught)) as Error;
     return error.message.replace(`the credential provider config ${file} is invalid: `, '');
   };
+
+  it('reads the example of docs/nodes.md', async () => {
+    const page = await readFile(new URL('../../../../../docs/nodes.md', import.meta.url), 'utf8');
+    const [, example = ''] = /```yaml\n(# \/etc\/oarlock\/credential-providers.yaml\n[^]*?)```/.exec(page) ?? [];
+    const { providers } = await readCredentialProviderConfig(await write(example, 'example.yaml'));
+    expect(providers.map(({ name }) => name)).toEqual(['ecr-credential-provider', 'exchange']);
+  });
 
   it('reads YAML and JSON of each version, with defaults', async () => {
     const yaml = [

@@ -49,20 +49,19 @@ export async function trackLargeUpdate(scope: RequestScope, live: KubeObject | u
 }
 
 /**
- * Merges the apply configuration of a request into the live object (FieldManager.Apply upstream). Returns a function that encodes the managers of the result:
- * both steps take long for a large object.
+ * Merges the apply configuration of a request into the live object (FieldManager.Apply upstream): in several turns of the event loop for a large object.
  * @throws StatusError Conflict if another manager owns a changed field; BadRequest if the configuration is invalid
  */
-export function applyConfiguration({ registry, kind, context }: RequestScope, live: KubeObject | undefined): () => KubeObject {
+export function applyConfiguration(
+  { registry, kind, context }: RequestScope,
+  live: KubeObject | undefined,
+): KubeObject | Promise<KubeObject> {
   const { request, now } = context;
-  const { fieldManager = '' } = request.query;
-  return fieldManagerOf(registry, kind, request.subresource).beginApply({
-    live,
-    config: request.body,
-    manager: fieldManager,
-    force: isForced(request.query),
-    now,
-  });
+  const { fieldManager: manager = '' } = request.query;
+  const fields = fieldManagerOf(registry, kind, request.subresource);
+  const force = isForced(request.query);
+  if (!context.isLarge) return fields.apply(live, request.body, manager, force, now);
+  return context.inTurns(fields.applySteps({ live, config: request.body, manager, force, now }));
 }
 
 /** Returns the admitted object. If admission changed managedFields to entries that cannot be decoded, restores the ones before admission. */

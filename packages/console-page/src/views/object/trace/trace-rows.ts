@@ -98,3 +98,9 @@ export const formatMs = (ms: number): string =>
       : ms >= 10
         ? `${ms.toFixed(0)} ms`
         : `${ms.toFixed(2)} ms`;
+
+/** The levels that are indented. Deeper ones are a chain of causes: indented further, they would move the timeline and the details out of the view. */
+const maxIndent = 12;
+
+/** Returns the indent of a level in no-break spaces: the content security policy of the page allows no inline styles. */
+export const indentOf = (depth: number): string => '\u00A0\u00A0'.repeat(Math.min(depth, maxIndent));

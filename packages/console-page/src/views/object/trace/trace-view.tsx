@@ -1,7 +1,7 @@
 import { text } from '../../../text/en.ts';
 import { totalWaitMs, type WaitTime } from '@oarlock/tracing/trace-tree';
 import { AdmissionChanges } from './admission-changes.tsx';
-import { attributesOf, formatMs, type Trace, type TraceRow } from './trace-rows.ts';
+import { attributesOf, formatMs, indentOf, type Trace, type TraceRow } from './trace-rows.ts';
 
 export interface TraceViewProps {
   readonly trace: Trace;
@@ -43,9 +43,6 @@ export function TraceView({ trace, onlyCritical, scaleMs = trace.totalMs }: Trac
     </section>
   );
 }
-
-/** The indent of a level in no-break spaces: the content security policy of the page allows no inline styles. */
-const indentOf = (depth: number): string => '\u00A0\u00A0'.repeat(depth);
 
 const waitText = ({ watchMs, idleMs, queueMs }: WaitTime): string =>
   idleMs > 0 ? text.trace.idle(formatMs(idleMs), formatMs(queueMs)) : text.trace.waited(formatMs(watchMs), formatMs(queueMs));

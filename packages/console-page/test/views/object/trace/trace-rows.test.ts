@@ -1,6 +1,6 @@
 import { buildTrees, type TreeNode } from '@oarlock/tracing/trace-tree';
 import { describe, expect, it } from 'vitest';
-import { attributesOf, formatMs, traceOf } from '../../../../src/views/object/trace/trace-rows.ts';
+import { attributesOf, formatMs, indentOf, traceOf } from '../../../../src/views/object/trace/trace-rows.ts';
 
 type Span = TreeNode['span'];
 
@@ -70,5 +70,11 @@ describe('formatMs', () => {
     [12_340, '12.3 s'],
   ])('formats %d', (ms, expected) => {
     expect(formatMs(ms)).toBe(expected);
+  });
+});
+
+describe('indentOf', () => {
+  it('indents each level, and leaves space for the timeline in a chain of a hundred causes', () => {
+    expect([0, 1, 2, 12, 13, 100].map((depth) => indentOf(depth).length)).toEqual([0, 2, 4, 24, 24, 24]);
   });
 });
