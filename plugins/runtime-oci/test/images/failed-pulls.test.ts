@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { noTracer } from '@oarlock/kernel/tracing';
 import { ImageManager } from '@oarlock/kubelet/images/image-manager';
+import { ImagePullMetrics } from '@oarlock/kubelet/metrics/image-pull-metrics';
 import { openImageStore, type OpenImageStore } from '@oarlock/oci/store/open-image-store';
 import type { Clock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
@@ -191,7 +192,14 @@ describe('a pull that fails, as the kubelet reports it', () => {
       pullImage: async (reference: string) => (await asRuntimeResult(images.pull({ reference }))).id,
     } as unknown as RuntimeDriver;
     const objects = { get: () => Promise.resolve(undefined) };
-    const manager = new ImageManager(driver, { objects, clock, tracer: noTracer, maxParallelPulls: 1, imagesChanged: () => {} });
+    const manager = new ImageManager(driver, {
+      objects,
+      clock,
+      tracer: noTracer,
+      metrics: new ImagePullMetrics([]),
+      maxParallelPulls: 1,
+      imagesChanged: () => {},
+    });
     const events: string[] = [];
     const ensure = () =>
       manager.ensureImageExists({
