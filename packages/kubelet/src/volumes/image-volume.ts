@@ -7,6 +7,7 @@ const since: Readonly<Record<string, readonly [major: number, minor: number]>> =
   containerd: [2, 1],
   'cri-o': [1, 31],
   docker: [28, 0],
+  oci: [0, 0],
   simulated: [0, 0],
 };
 

@@ -30,8 +30,8 @@ describe('image volumes', () => {
     expect.poll(async () => (await bench?.clock.advance(500), holds()), { timeout: 120_000, interval: 10 }).toBe(true);
   const waiting = () => container(bench?.pod('web'))?.state?.waiting;
 
-  it('are pulled and mounted by the runtime', async () => {
-    const { runtime } = await start('simulated');
+  it.each(['simulated', 'oci'])('are pulled and mounted by the runtime %s', async (name) => {
+    const { runtime } = await start(name);
     bench?.create(withImage('registry.test/data:1'));
     await eventually(() => bench?.pod('web')?.status?.phase === 'Running');
     expect(bench?.events.of('Pulling')).toContainEqual(expect.stringContaining('"registry.test/data:1"'));

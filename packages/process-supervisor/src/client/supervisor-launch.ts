@@ -9,8 +9,11 @@ import { systemPath } from '../host/host-tools.ts';
 
 const startTimeoutMs = 20_000;
 
-/** A supervisor allocates little and idles: small young generations, and one thread of V8 and one heap of the C library instead of one each per core. */
-const memoryFlags = ['--max-semi-space-size=1', '--v8-pool-size=1'];
+/**
+ * A supervisor allocates little and idles: small young generations, an old generation that grows slowly after bursts of pods, and one thread of V8 and one heap
+ * of the C library instead of one each per core.
+ */
+const memoryFlags = ['--max-semi-space-size=1', '--optimize-for-size', '--v8-pool-size=1'];
 const memoryEnvironment = { MALLOC_ARENA_MAX: '1' };
 
 /** The program of a supervisor and its options, which are passed as JSON. */

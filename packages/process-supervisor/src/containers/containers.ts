@@ -95,8 +95,8 @@ export class Containers {
     if (!/^[0-9a-f]{64}$/.test(id) || this.#entries.has(id))
       throw new SupervisorError('InvalidArgument', `not the id of a new container: ${JSON.stringify(id)}`);
     if (config.stopSignal !== undefined) signalNumber(config.stopSignal);
-    for (const { containerPath, hostPath } of config.mounts)
-      if (!isAbsolute(containerPath) || !isAbsolute(hostPath))
+    for (const { containerPath, hostPath, image } of config.mounts)
+      if (!isAbsolute(containerPath) || (image === undefined && !isAbsolute(hostPath)))
         throw new SupervisorError('InvalidArgument', `a mount's paths must be absolute: ${containerPath}, ${hostPath}`);
     this.#services.launcher.check(config);
     const record: ContainerRecord = {

@@ -144,7 +144,12 @@ export async function openRuntime(
     pull: { image: `${registry.host}/pulled:1`, auth: credentials, missing: `${registry.host}/missing:1` },
     unsupported: {
       ...(!driver.traits.networkNamespaces && { addresses: "sandboxes share the host's network; the kubelet gets their addresses" }),
-      ...(mode.user === 'user' && { updateResources: 'limits need root and control groups', oom: 'limits need root and control groups' }),
+      // in a cluster, this process is in the network namespace of the node
+      ...(mapped && { portForward: 'the test is outside of the network namespace of the supervisor' }),
+      ...((mapped || mode.user === 'user') && {
+        updateResources: 'limits need root and control groups',
+        oom: 'limits need root and control groups',
+      }),
     },
     startSupervisor,
     async restartClient() {

@@ -5,10 +5,11 @@ import { join } from 'node:path';
 import { readIfExists, writeAtomic } from '@oarlock/primitives/os/atomic-file';
 import { runProgram } from '@oarlock/primitives/os/run-program';
 import { systemClock } from '@oarlock/primitives/clock';
-import { findProgram } from '@oarlock/process-supervisor/host/host-tools';
+import { findProgram, systemPath } from '@oarlock/process-supervisor/host/host-tools';
 import { bootId, startTime } from '@oarlock/process-supervisor/host/process-table';
 import { CommandError } from '../../common/command-error.ts';
 import { gatewayAddress, uplinkNamespace } from './node-address.ts';
+import { missingKernelModule, moduleScript } from './missing-kernel-module.ts';
 import { holderScript, namespaceScript } from './namespace-script.ts';
 
 /** The namespaces of a node without root, as its data directory keeps them. */
@@ -151,15 +152,17 @@ async function linksOf(pid: number): Promise<NamespaceLinks | undefined> {
 /** Returns the flags that map users: the ranges of /etc/subuid and /etc/subgid if newuidmap gives them, otherwise one user. @throws CommandError */
 async function userFlags(): Promise<readonly string[]> {
   const attempt = async (flags: readonly string[]) => {
-    const args = [...flags, '--mount', '--net', '--', tool('ip'), 'link', 'add', 'oarlock0', 'type', 'bridge'];
+    const args = [...flags, '--mount', '--net', '--', '/bin/sh', '-c', `PATH=${systemPath}\n${moduleScript}`];
     const { exitCode, stderr } = await runProgram(systemClock, tool('unshare'), args, { timeoutMs });
-    return exitCode === 0 ? undefined : (stderr.trim().split('\n').at(-1) ?? '');
+    return exitCode === 0 ? undefined : stderr.trim();
   };
   if (findProgram('newuidmap') !== undefined && (await attempt([...single, '--map-auto'])) === undefined) return [...single, '--map-auto'];
   const failure = await attempt(single);
   if (failure === undefined) return single;
+  const missing = missingKernelModule(failure);
+  if (missing !== undefined) throw new CommandError(missing);
   throw new CommandError(
-    `the kernel denies user and network namespaces to ordinary users (${failure}); allow them with the sysctls user.max_user_namespaces, kernel.unprivileged_userns_clone=1 (Debian) or kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), or use the composition embedded`,
+    `the kernel denies user and network namespaces to ordinary users (${failure.split('\n').at(-1)}); allow them with the sysctls user.max_user_namespaces, kernel.unprivileged_userns_clone=1 (Debian) or kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), or use the composition embedded`,
   );
 }
 
