@@ -8,6 +8,7 @@ import type { Item } from '../harness/api.ts';
 import type { ClusterSpec } from '../harness/composition.ts';
 import { root } from '../harness/oarlock.ts';
 import { BenchEnvironment, residentMiB } from './support/bench-environment.ts';
+import { openViews } from './support/console-views.ts';
 import { median, print, quantile } from './support/statistics.ts';
 import { interact, openPlainPodsTab, PodsTab } from './support/table-page.ts';
 
@@ -44,6 +45,11 @@ await BenchEnvironment.with(async (stage) => {
     const heapBefore = await tab.heapMiB();
     const plain = await openPlainPodsTab(browser, { link: (await cluster.oarlock('console')).stdout.trim(), pods: replicas });
 
+    const [pod] = (await api.get<{ readonly items: readonly Item[] }>('/api/v1/namespaces/default/pods?limit=1')).items;
+    const views = await openViews(page, pod?.metadata.name ?? '');
+    await page.goto(`https://127.0.0.1:${cluster.port}/console/#/r/core/v1/pods`);
+    await page.getByText(`${replicas.toLocaleString('en')} objects`).waitFor();
+
     await kubectl.run(['rollout', 'restart', 'deployment', 'big']);
     const during: number[] = [];
     const began = performance.now();
@@ -63,6 +69,7 @@ await BenchEnvironment.with(async (stage) => {
       { what: 'memory of the tab', value: processAfter, unit: 'MiB' },
       { what: 'resident memory of the server before the pods', value: before, unit: 'MiB' },
       { what: 'with the pods', value: await residentMiB(cluster.pid), unit: 'MiB' },
+      ...views,
     ]);
   } finally {
     await browser.close();

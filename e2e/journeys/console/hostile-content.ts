@@ -65,5 +65,8 @@ export function hostileContent(stage: () => ConsoleStage): void {
     expect(user.context.pages()).toHaveLength(1);
     expect(await page.evaluate('window.attacked')).toBeUndefined();
     await user.context.clearPermissions();
+    // keys go to the terminal as long as it has the focus
+    await stage().goTo('#/o/core/v1/pods/default/hostile');
+    await screen.waitFor({ state: 'detached' });
   });
 }

@@ -33,13 +33,9 @@ export class ConsoleStage {
     return this.open(`${this.origin}/console/${hash}`);
   }
 
-  /** Opens a URL. Chromium ends a load when the machine gets or loses an interface, as by a pod of another test: then it loads again. */
+  /** Opens a URL. Chromium ends a load, or shows its own page instead, when the machine gets or loses an interface, as by a pod of another test: then it loads again. */
   async open(url: string): Promise<void> {
-    const response = this.page.goto(url);
-    await response.catch((error: unknown) => {
-      if (!String(error).includes('ERR_NETWORK_CHANGED')) throw error;
-      return this.page.goto(url);
-    });
+    await until(`the browser opens ${url}`, () => this.page.goto(url).then(() => true));
   }
 
   /** Opens a tab of an object. */
