@@ -90,6 +90,23 @@ export function why(stage: () => ConsoleStage): void {
     await stage().goTo('#/o/apps/v1/deployments/default/hello/summary');
   });
 
+  it('asks what a lost node means when the pods of the node are known, not before', async () => {
+    const { page } = stage();
+    const ask = page.getByRole('button', { name: 'What if this node is lost?' });
+    let release!: () => void;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    await page.route('**/api/v1/pods?*', async (route) => {
+      await held;
+      await route.continue();
+    });
+    await stage().goTo('#/topology');
+    await page.getByRole('region', { name: 'node-a' }).waitFor();
+    expect(await ask.count()).toBe(0);
+    release();
+    await ask.waitFor();
+    await page.unroute('**/api/v1/pods?*');
+  });
+
   it('explains rule by rule why a request is denied, and what admission decides about an object', async () => {
     await stage().goTo('#/why/access?verb=list&target=secrets&ns=default&user=system:serviceaccount:default:reader');
     const answer = stage().page.locator('main');

@@ -26,13 +26,15 @@ export function Nodes() {
   const [lost, setLost] = useState<NodePlacement>();
   const topology = useMemo(() => topologyOf(nodes.items, pods.items), [nodes.items, pods.items]);
   const placements = topology.zones.flatMap(({ nodes: members }) => members);
+  // before the pods of a node are known, the answer would be that none needs another node
+  const canAsk = features.isOarlock && pods.hasSynced;
   const isCut = nodes.items.length >= maxNodes || pods.items.length >= maxPods;
   return (
     <>
       <p>
         <Connection state={pods.state} reason={pods.reason} />
       </p>
-      {features.isOarlock && <DropTarget onDrop={(name) => setLost(placements.find(({ node }) => node.metadata.name === name))} />}
+      {canAsk && <DropTarget onDrop={(name) => setLost(placements.find(({ node }) => node.metadata.name === name))} />}
       {isCut && <p class="quiet-text">{text.topology.cut(maxNodes, maxPods)}</p>}
       {topology.pending.length > 0 && (
         <section class="card" aria-labelledby="pending">
@@ -45,7 +47,7 @@ export function Nodes() {
           {name !== '' && <h2>{text.topology.zone(name)}</h2>}
           <div class="cards">
             {members.map((placement) => (
-              <NodeCard key={placement.node.metadata.uid} placement={placement} use={use?.get(placement.node.metadata.name)} namespace={namespace} onLose={features.isOarlock ? () => setLost(placement) : undefined} />
+              <NodeCard key={placement.node.metadata.uid} placement={placement} use={use?.get(placement.node.metadata.name)} namespace={namespace} onLose={canAsk ? () => setLost(placement) : undefined} />
             ))}
           </div>
         </section>
