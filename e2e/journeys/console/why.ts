@@ -90,7 +90,7 @@ export function why(stage: () => ConsoleStage): void {
     await stage().goTo('#/o/apps/v1/deployments/default/hello/summary');
   });
 
-  it('asks what a lost node means when the pods of the node are known, not before', async () => {
+  it('offers to evaluate the loss of a node when its pods are loaded, not before', async () => {
     const { page } = stage();
     const ask = page.getByRole('button', { name: 'What if this node is lost?' });
     let release!: () => void;

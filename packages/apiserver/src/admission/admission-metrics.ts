@@ -1,6 +1,6 @@
 import type { Operation } from '@oarlock/spi/admission';
 import type { Registry } from 'prom-client';
-import { PrecomputedHistogram, type Observer } from '../metrics/histogram.ts';
+import { PrecomputedHistogram, type Observer } from '@oarlock/kernel/precomputed-metrics';
 import { PrecomputedSummary } from '../metrics/summary.ts';
 
 /** The buckets of upstream's histograms of admission, in seconds. */

@@ -1,6 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
 import { Counter, type Registry } from 'prom-client';
-import { PrecomputedHistogram, readCounter, type Observer } from '../metrics/histogram.ts';
+import { PrecomputedHistogram, readCounter, type Observer } from '@oarlock/kernel/precomputed-metrics';
 
 /** The buckets of upstream's histograms: powers of two from one millisecond, in seconds. */
 const buckets = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i);

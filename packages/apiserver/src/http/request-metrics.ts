@@ -3,7 +3,7 @@ import type { Route } from './routes.ts';
 import { deprecationWarning } from '../registry/served-kind.ts';
 import { registerBuildInfo } from './internal/build-info-metric.ts';
 import { newDurations, newSizes, newSliDurations, newWatchLists, requestLabels } from './internal/request-histograms.ts';
-import { readCounter, type Observer, type PrecomputedHistogram } from '../metrics/histogram.ts';
+import { readCounter, type Observer, type PrecomputedHistogram } from '@oarlock/kernel/precomputed-metrics';
 
 const readOnly: ReadonlySet<string> = new Set(['GET', 'LIST', 'WATCH', 'HEAD']);
 /** The maximum number of label sets. Clients choose the verb and the resource of a request, and could otherwise create any number. */

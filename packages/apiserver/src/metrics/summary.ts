@@ -1,5 +1,5 @@
 import { Summary, type Registry } from 'prom-client';
-import type { Observer } from './histogram.ts';
+import type { Observer } from '@oarlock/kernel/precomputed-metrics';
 
 type Labels = Readonly<Record<string, string>>;
 

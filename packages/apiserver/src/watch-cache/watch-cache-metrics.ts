@@ -1,5 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
-import { readCounter } from '../metrics/histogram.ts';
+import { readCounter } from '@oarlock/kernel/precomputed-metrics';
 import type { ResourceCache } from './resource-cache.ts';
 import type { WatchCacheMemory } from './watch-cache-options.ts';
 

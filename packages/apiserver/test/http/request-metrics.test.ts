@@ -5,7 +5,7 @@ import { RequestMetrics, type RequestObservation } from '../../src/http/request-
 import type { Route } from '../../src/http/routes.ts';
 import { healthCheckObserver } from '../../src/handler-chain/health-check-metrics.ts';
 import type { Pipeline } from '../../src/pipeline/pipeline.ts';
-import { PrecomputedHistogram } from '../../src/metrics/histogram.ts';
+import { PrecomputedHistogram } from '@oarlock/kernel/precomputed-metrics';
 import { registerWatchCacheMetrics } from '../../src/watch-cache/watch-cache-metrics.ts';
 import { parseTarget } from '../../src/http/path.ts';
 import { FakeClock } from '@oarlock/testing/fake-clock';

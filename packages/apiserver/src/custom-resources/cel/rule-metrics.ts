@@ -1,6 +1,6 @@
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Registry } from 'prom-client';
-import { PrecomputedHistogram, type Observer } from '../../metrics/histogram.ts';
+import { PrecomputedHistogram, type Observer } from '@oarlock/kernel/precomputed-metrics';
 
 /** The default buckets of Prometheus histograms, in seconds. */
 const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];

@@ -1,5 +1,5 @@
 import type { Registry } from 'prom-client';
-import { PrecomputedHistogram } from '../../metrics/histogram.ts';
+import { PrecomputedHistogram } from '@oarlock/kernel/precomputed-metrics';
 
 /** The buckets of upstream's histogram of request durations, in seconds. */
 const durationBuckets = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60];
