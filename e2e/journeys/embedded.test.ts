@@ -91,7 +91,7 @@ describe.skipIf(!checkout)(
 describe('oarlock up without a file', () => {
   const machine = Machine.use();
   const selected =
-    /^Composition (?:embedded: Pods run without a container daemon\. The composition containerd-bridge cannot run here: \S+: .+\. \(To give pods addresses of their own: -f (?:oci-bridge|rootless)\.\)|containerd-bridge: Pods run on containerd\. .+)$/m;
+    /^Composition (?:embedded: Pods run without a container daemon\. The composition containerd-bridge cannot run here: \S+: .+\.|containerd-bridge: Pods run on containerd\. .+)$/m;
   const up = async (dataDir: string) => {
     const roles = ['--roles', 'apiserver,controllers,scheduler'];
     return [...oarlock.args, 'up', '--data-dir', dataDir, '--port', String(await freePort()), ...roles];

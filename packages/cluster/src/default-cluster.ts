@@ -42,11 +42,9 @@ export async function selectDefaultCluster({ besidesOthers = false } = {}): Prom
   for (const placement of machineSections.flatMap((key) => containers.spec[key] ?? [])) {
     const availability = await probePlugin(placement, fileOf('containerd-bridge'), besidesOthers);
     if (availability.available) continue;
-    const why = `The composition containerd-bridge cannot run here: ${placement.use}: ${availability.reason.replace(/\.$/, '')}.`;
-    const withNetwork = process.getuid?.() === 0 ? 'oci-bridge' : 'rootless';
     return {
       file: read('embedded'),
-      reason: `Pods run without a container daemon. ${why} (To give pods addresses of their own: -f ${withNetwork}.)`,
+      reason: `Pods run without a container daemon. The composition containerd-bridge cannot run here: ${placement.use}: ${availability.reason.replace(/\.$/, '')}.`,
     };
   }
   return { file: containers, reason: 'Pods run on containerd. (To run them without a container daemon: -f embedded.)' };
