@@ -11,8 +11,6 @@ import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
-import { RequestMetrics } from '@oarlock/client/http/request-metrics';
-import { Registry } from 'prom-client';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { makeCertificates, type Certificates } from '../support/certificates.ts';
 import { httpsFront, type HttpsFront } from '../support/https-front.ts';
@@ -57,34 +55,6 @@ describe('httpClient', () => {
     await kubelet.create(configMaps, { metadata: at('two') });
     expect(front.seen.map(({ headers }) => headers['user-agent'])).toEqual(['test/1', 'kubelet/1']);
     expect(front.connections).toBe(1);
-  });
-
-  it('counts requests by code, method and host, and measures all but watches', async () => {
-    const registry = new Registry();
-    const http = client({ metrics: new RequestMetrics(registry) });
-    await http.withUserAgent('kubelet/1').create(configMaps, { metadata: at('one') });
-    await expect(http.get(configMaps, at('none'))).rejects.toMatchObject({ reason: 'NotFound' });
-    const stop = new AbortController();
-    const events = http.watch(configMaps, { signal: stop.signal })[Symbol.asyncIterator]();
-    await events.next();
-    stop.abort();
-    const { host } = new URL(front.url);
-    const text = await registry.metrics();
-    for (const line of [
-      `rest_client_requests_total{code="201",method="POST",host="${host}"} 1`,
-      `rest_client_requests_total{code="404",method="GET",host="${host}"} 1`,
-      `rest_client_requests_total{code="200",method="GET",host="${host}"} 1`,
-      `rest_client_request_duration_seconds_count{verb="POST",host="${host}"} 1`,
-      `rest_client_request_duration_seconds_count{verb="GET",host="${host}"} 1`,
-    ])
-      expect(text).toContain(`${line}\n`);
-  });
-
-  it('counts requests without a response', async () => {
-    const registry = new Registry();
-    const http = client({ server: 'https://127.0.0.1:1', metrics: new RequestMetrics(registry) });
-    await expect(http.create(configMaps, { metadata: at('one') })).rejects.toMatchObject({ reason: 'ServiceUnavailable' });
-    expect(await registry.metrics()).toContain('rest_client_requests_total{code="<error>",method="POST",host="127.0.0.1:1"} 1\n');
   });
 
   it('implements all methods of Client over one HTTP/2 connection', async () => {

@@ -9,13 +9,13 @@ import { noTracer } from '@oarlock/kernel/tracing';
 import { ImageManager } from '@oarlock/kubelet/images/image-manager';
 import { ImagePullMetrics } from '@oarlock/kubelet/metrics/image-pull-metrics';
 import { openImageStore, type OpenImageStore } from '@oarlock/oci/store/open-image-store';
-import type { Clock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
 import type { PodSandboxConfig, RuntimeDriver } from '@oarlock/spi/runtime';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { tar } from '../../../../e2e/fixtures/tar.ts';
 import { asRuntimeResult } from '../../src/images/image-errors.ts';
+import { clockWithoutDelays } from '../support/clock-without-delays.ts';
 
 const megabyte = 1024 * 1024;
 const architecture = process.arch === 'x64' ? 'amd64' : process.arch;
@@ -151,12 +151,7 @@ const failures: readonly Failure[] = [
 describe('a pull that fails, as the kubelet reports it', () => {
   // delays between attempts do not wait
   const time = new FakeClock();
-  const clock: Clock = {
-    now: () => time.now(),
-    monotonic: () => time.monotonic(),
-    after: (ms, fire) => time.after(ms, fire),
-    sleep: () => Promise.resolve(),
-  };
+  const clock = clockWithoutDelays(time);
   let directory: string;
   let server: Server;
   let store: OpenImageStore | undefined;

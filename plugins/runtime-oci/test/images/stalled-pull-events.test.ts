@@ -9,12 +9,12 @@ import { ImagePullMetrics } from '@oarlock/kubelet/metrics/image-pull-metrics';
 import { ImageManager } from '@oarlock/kubelet/images/image-manager';
 import { abandonedAfterMs } from '@oarlock/oci/images/abandoned-pulls';
 import { openImageStore, type OpenImageStore } from '@oarlock/oci/store/open-image-store';
-import type { Clock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
 import type { PodSandboxConfig, RuntimeDriver } from '@oarlock/spi/runtime';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { asRuntimeResult } from '../../src/images/image-errors.ts';
+import { clockWithoutDelays } from '../support/clock-without-delays.ts';
 
 const digestOf = (bytes: Buffer) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 const layer = Buffer.alloc(100_000, 'x');
@@ -54,12 +54,7 @@ function answer({ url = '' }: IncomingMessage, response: ServerResponse, from: n
 describe('an image whose registry stalls in the middle of a layer', () => {
   const time = new FakeClock();
   // deadlines wait for the test; delays between attempts do not wait
-  const clock: Clock = {
-    now: () => time.now(),
-    monotonic: () => time.monotonic(),
-    after: (ms, fire) => time.after(ms, fire),
-    sleep: () => Promise.resolve(),
-  };
+  const clock = clockWithoutDelays(time);
   const server = createServer((request, response) =>
     answer(request, response, Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? '')?.[1] ?? 0)),
   );
