@@ -25,7 +25,7 @@ import {
   requestErrorText,
   type ConnectionEnds,
 } from '@oarlock/primitives/net/go-error-text';
-import { rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
+import { isStaleConnection, rejectUpgrade } from '@oarlock/primitives/net/keep-alive-connection';
 import { forwardedValue } from './internal/client-credentials.ts';
 import { checkUpgradeBody, connectionHeaders } from './internal/forwarded-body.ts';
 import { proxyUpgrade, type UpgradeClient } from './internal/upgrade.ts';
@@ -138,8 +138,7 @@ export class KubeletProxy {
       rejectUpgrade(request);
       const ends = connectionEnds(request);
       request.once('error', (error: NodeJS.ErrnoException) => {
-        // the kubelet closed an idle connection while it was reused
-        if (request.reusedSocket && !signal.aborted && (error.code === 'ECONNRESET' || error.code === 'EPIPE')) {
+        if (!signal.aborted && isStaleConnection(request, error)) {
           resolve(this.#get(target, signal, true));
           return;
         }

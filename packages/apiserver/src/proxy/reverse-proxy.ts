@@ -12,6 +12,7 @@ import type { LinkRewriting } from './internal/location.ts';
 import { headerValues } from '@oarlock/spi/authn';
 import { errorText } from '@oarlock/primitives/error-text';
 import { connectionEnds, goErrorText, joinHostPort, type ConnectionEnds } from '@oarlock/primitives/net/go-error-text';
+import { isStaleConnection } from '@oarlock/primitives/net/keep-alive-connection';
 import { isHtml, returnedHeaders } from './internal/response-headers.ts';
 
 /** The destination of a forwarded request. */
@@ -156,8 +157,7 @@ export class ReverseProxy {
       limitDialTime(request, outgoing.target);
       request.once('error', (error: NodeJS.ErrnoException) => {
         signal.removeEventListener('abort', abandon);
-        if (request.reusedSocket && body === undefined && !signal.aborted && (error.code === 'ECONNRESET' || error.code === 'EPIPE'))
-          resolve(this.#send(outgoing, true));
+        if (body === undefined && !signal.aborted && isStaleConnection(request, error)) resolve(this.#send(outgoing, true));
         else reject(unreachableError(error, ends()));
       });
       // node destroys the connection without an error if the destination switches protocols unrequested

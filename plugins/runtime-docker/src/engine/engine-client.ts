@@ -1,6 +1,7 @@
 import { Agent, request, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '@oarlock/primitives/clock';
+import { isStaleConnection } from '@oarlock/primitives/net/keep-alive-connection';
 import { RuntimeError } from '@oarlock/spi/runtime';
 import { engineError, transportError } from './engine-errors.ts';
 
@@ -153,7 +154,7 @@ export class EngineClient {
         if (signal?.aborted) reject(signal.reason as Error);
         else if (error instanceof RuntimeError) reject(error);
         // the engine closed an idle connection of the pool and has not received the request: retry
-        else if (outgoing.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE')) resolve(this.#send(method, path, call));
+        else if (isStaleConnection(outgoing, error)) resolve(this.#send(method, path, call));
         else reject(transportError(socket, error));
       });
       outgoing.end(bytes);

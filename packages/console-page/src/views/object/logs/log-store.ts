@@ -78,6 +78,9 @@ interface LogPosition {
   readonly lines: number;
 }
 
+/** Returns true if a failed request can succeed later: the server is overloaded, or the container whose log is followed is just being created. */
+const isTransient = (code: number, follow: boolean): boolean => code === 429 || code >= 500 || (follow && code === 400);
+
 /**
  * The logs of several containers together, in the order of time. A stream that breaks, or that ends while the container runs, is resumed after the last line,
  * so that no line is lost or repeated.
@@ -165,8 +168,7 @@ export class LogStore {
       } catch (error) {
         if (signal.aborted) return;
         this.#note(key, errorText(error));
-        // a container that is just being created answers 400; an overloaded server 429 or 5xx
-        if (!follow || (isApiError(error) && error.code !== 400 && error.code !== 429 && error.code < 500)) return;
+        if (isApiError(error) && !isTransient(error.code, follow)) return;
       }
       await waitForRetry(retryMs, signal).catch(() => undefined); // the loop ends when the signal has aborted
     }

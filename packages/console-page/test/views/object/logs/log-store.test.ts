@@ -90,6 +90,44 @@ describe('LogStore', () => {
     expect([requests, notices]).toEqual([2, []]);
   });
 
+  it.each(['offline', 'overloaded'])('reads the log of the previous instance again after a request failed (%s)', async (failure) => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    let requests = 0;
+    const client = new ApiClient(
+      () => {
+        requests += 1;
+        if (requests > 1) return Promise.resolve(new Response('2026-01-02T03:04:05Z first\n'));
+        return failure === 'offline' ? Promise.reject(new TypeError(failure)) : Promise.resolve(new Response(failure, { status: 503 }));
+      },
+      () => 'key',
+    );
+    const store = new LogStore(client, { follow: false, previous: true, sinceSeconds: '' });
+    store.setSources([source('one')]);
+    await vi.waitFor(() => expect(store.notices.get('p/c')).toBeDefined());
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(store.lines.map(({ text }) => text)).toEqual(['first']);
+    expect(store.notices.get('p/c')).toBe('ended');
+  });
+
+  it('does not ask again for a previous instance that does not exist', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    let requests = 0;
+    const client = new ApiClient(
+      () => {
+        requests += 1;
+        return Promise.resolve(new Response('previous terminated container not found', { status: 400 }));
+      },
+      () => 'key',
+    );
+    const store = new LogStore(client, { follow: false, previous: true, sinceSeconds: '' });
+    store.setSources([source('one')]);
+    await vi.waitFor(() => expect(store.notices.get('p/c')).toBeDefined());
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(requests).toBe(1);
+  });
+
   it('reads the log of a container that was restarted', async () => {
     const { client, urls } = clientOf('2026-01-02T03:04:05Z first\n', '2026-01-02T03:04:06Z second\n');
     const store = new LogStore(client, options);
