@@ -1,6 +1,8 @@
 import { runtimeContract } from '@oarlock/spi/runtime/contract';
 import {
+  crunMode,
   loopbackNetwork,
+  missingForCrun,
   missingForMappedUsers,
   missingForRoot,
   missingForRunc,
@@ -16,6 +18,7 @@ runtimeContract(
   () => openRuntime(runcMode(), { network: loopbackNetwork() }),
   when(missingForRunc()),
 );
+runtimeContract('runtime-oci with crun', () => openRuntime(crunMode()), when(missingForCrun()));
 const withoutRunc = { program: 'unshare', user: 'root' } as const;
 runtimeContract('runtime-oci as root without runc', () => openRuntime(withoutRunc, { network: loopbackNetwork() }), when(missingForRoot()));
 runtimeContract('runtime-oci as an ordinary user', () => openRuntime({ program: 'unshare', user: 'user' }), when(missingForUser()));
