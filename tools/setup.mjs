@@ -149,7 +149,6 @@ const components = [
   ['runc', '/usr/sbin/runc'],
   ['docker.io', '/usr/sbin/dockerd'],
   ['docker-registry', '/usr/bin/docker-registry'],
-  ['crun', '/usr/bin/crun'],
   ['fuse-overlayfs', '/usr/bin/fuse-overlayfs'],
   ['etcd-server', '/usr/bin/etcd'],
   ['etcd-client', '/usr/bin/etcdctl'],

@@ -104,7 +104,7 @@ describe.skipIf(!checkout || !isRoot)(
       await cluster.up();
     });
 
-    it('runs processes, and says so at the start, in the status, and in conditions and events of the node', async () => {
+    it('runs processes, and reports it at the start, in the status, and in conditions and events of the node', async () => {
       expect(await cluster.daemon.line(/^Images cannot be run, only the image "host" for processes: (.*)$/)).toMatchObject({
         1: expect.stringContaining(reason),
       });

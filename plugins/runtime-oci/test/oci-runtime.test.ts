@@ -1,8 +1,6 @@
 import { runtimeContract } from '@oarlock/spi/runtime/contract';
 import {
-  crunMode,
   loopbackNetwork,
-  missingForCrun,
   missingForMappedUsers,
   missingForRoot,
   missingForRunc,
@@ -18,7 +16,6 @@ runtimeContract(
   () => openRuntime(runcMode(), { network: loopbackNetwork() }),
   when(missingForRunc()),
 );
-runtimeContract('runtime-oci with crun', () => openRuntime(crunMode()), when(missingForCrun()));
 const withoutRunc = { program: 'unshare', user: 'root' } as const;
 runtimeContract('runtime-oci as root without runc', () => openRuntime(withoutRunc, { network: loopbackNetwork() }), when(missingForRoot()));
 runtimeContract('runtime-oci as an ordinary user', () => openRuntime({ program: 'unshare', user: 'user' }), when(missingForUser()));

@@ -33,9 +33,6 @@ export const missingForRoot = (): string | undefined => (canMakeNamespaces() ? u
 export function missingForRunc(): string | undefined {
   return missingForRoot() ?? (findProgram('runc') === undefined ? 'runc is not installed' : undefined);
 }
-export function missingForCrun(): string | undefined {
-  return missingForRoot() ?? (findProgram('crun') === undefined ? 'crun is not installed' : undefined);
-}
 /** Returns why an ordinary user cannot run containers on this machine; undefined if it can. */
 export function missingForUser(): string | undefined {
   if (process.platform !== 'linux') return 'namespaces need Linux';
@@ -57,8 +54,6 @@ export const runcMode = (): Extract<RuntimeMode, { readonly program: 'runc' }> =
   path: findProgram('runc') ?? '',
   user: 'root',
 });
-
-export const crunMode = (): Extract<RuntimeMode, { readonly program: 'runc' }> => ({ ...runcMode(), path: findProgram('crun') ?? '' });
 
 /** A network plugin that leaves the namespace as it is: the supervisor has set up loopback. */
 export function loopbackNetwork(): NetworkDriver {
