@@ -390,14 +390,15 @@ describe('a path without a resource', () => {
     const waiting = await startServer({ clock });
     onTestFinished(() => waiting.stop());
     waiting.pipeline.object(configMap('a'));
-    const { answer } = waiting.pipeline;
-    waiting.pipeline.answer = async (request) => {
+    const { pipeline } = waiting;
+    const handle = pipeline.answer;
+    pipeline.answer = async (request) => {
       const { latencies }: LatencyTracked = request;
       await clock.advance(3000);
       latencies?.addLatency('mutating-webhook', 2000);
       latencies?.addLatency('validating-webhook', 500);
       latencies?.addLatency('etcd', 400);
-      return answer(request);
+      return handle(request);
     };
     await waiting.http1('GET', '/api/v1/namespaces/default/configmaps/a');
     const { text } = await waiting.http1('GET', '/metrics');
