@@ -33,7 +33,7 @@ describe('repeatUnanswered', () => {
     expect(calls()).toBe(1);
   });
 
-  it('gives up after three repeats, and when nobody waits for the value', async () => {
+  it('fails after three repeats, and at once when the caller has aborted it', async () => {
     const failing = reads();
     await expect(repeatUnanswered(failing.read, signal, noWait)).rejects.toBe(lost);
     expect(failing.calls()).toBe(4);
