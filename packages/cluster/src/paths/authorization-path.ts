@@ -91,7 +91,7 @@ async function admissionStep(
 
 /**
  * `POST /oarlock/v1/authorization`: returns the authorizer that allows or denies a request, and the rule that it applied; with an object also the admission
- * plugin that denies the request, or what the API server refuses in a dry run of it.
+ * plugin that denies the request, or the reason for which the API server rejects a dry run of it.
  */
 export const authorizationPath = Paths.plugin({
   id: 'authorization-why',

@@ -4,8 +4,8 @@ import type { AdmissionStep, ExplainedRequest } from './admission-steps.ts';
 
 /** The subresources whose requests can be tried as a dry run, and `''` for the object. Others, such as evictions, act on other objects. */
 const tried: ReadonlySet<string> = new Set(['', 'status', 'approval', 'ephemeralcontainers', 'resize', 'scale', 'token']);
-/** The codes with which the API server refuses a request, in contrast to one that comes too early, too late or too often. */
-const refusals: ReadonlySet<number> = new Set([400, 403, 422]);
+/** The codes of requests that the API server rejects for their content, in contrast to those that conflict or are too many. */
+const rejectionCodes: ReadonlySet<number> = new Set([400, 403, 422]);
 
 /** What the dry run needs beyond the attributes of admission. */
 export interface TriedRequest extends Omit<ExplainedRequest, 'operation' | 'old' | 'object'> {
@@ -15,7 +15,7 @@ export interface TriedRequest extends Omit<ExplainedRequest, 'operation' | 'old'
 }
 
 /**
- * Sends a write as a dry run in the name of its user, and returns the step in which the API server refuses it: by validation, or by its own
+ * Sends a write as a dry run in the name of its user, and returns the step in which the API server rejects it: by validation, or by its own
  * checks after the plugins, such as that of privilege escalation. Returns undefined if it does not.
  */
 export async function dryRunStep(handler: ApiHandler, { verb, body, ...request }: TriedRequest): Promise<AdmissionStep | undefined> {
@@ -34,6 +34,6 @@ export async function dryRunStep(handler: ApiHandler, { verb, body, ...request }
     return undefined;
   } catch (error) {
     if (!(error instanceof StatusError)) throw error;
-    return refusals.has(error.status.code ?? 0) ? { plugin: 'apiserver', decision: 'deny', because: error.message } : undefined;
+    return rejectionCodes.has(error.status.code ?? 0) ? { plugin: 'apiserver', decision: 'deny', because: error.message } : undefined;
   }
 }

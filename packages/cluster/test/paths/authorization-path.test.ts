@@ -107,7 +107,7 @@ describe('the authorization path', () => {
     expect(await why('update', 'red')).toEqual({ plugin: 'admission', decision: 'allow', because: '2 plugins admit the request' });
     expect(await why('create', 'blue')).toMatchObject({ decision: 'allow' });
     expect(requests.at(-1)).toMatchObject({ verb: 'create', name: '', query: { dryRun: 'All' }, identity: { name: 'ada' } });
-    // only what the API server refuses is a denial
+    // only a rejection for its content is a denial
     expect(await why('create', 'invalid')).toEqual({ plugin: 'apiserver', decision: 'deny', because: 'the color is invalid' });
     expect(await why('create', 'busy')).toMatchObject({ plugin: 'admission', decision: 'allow' });
     expect(requests.every(({ query }) => query['dryRun'] === 'All')).toBe(true);

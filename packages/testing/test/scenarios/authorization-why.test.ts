@@ -5,7 +5,7 @@ import { certificateRequest } from '@oarlock/testing/sample-certificates';
 import { startCluster, type TestCluster } from '@oarlock/testing/start-cluster';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 
-// `oarlock auth why` names the plugin, or the check of the API server, that refuses a request
+// `oarlock auth why` names the plugin, or the check of the API server, that rejects a request
 
 let cluster: TestCluster;
 const namespace = 'default';
@@ -78,7 +78,7 @@ const claim = {
   spec: { devices: { requests: [{ name: 'r', exactly: { deviceClassName: 'gpu', adminAccess: true } }] } },
 };
 
-describe('the reason for a refusal', () => {
+describe('the reason for a rejection', () => {
   it.each<[string, AuthorizationQuery, string, RegExp]>([
     [
       'the legacy signer',
@@ -116,11 +116,11 @@ describe('the reason for a refusal', () => {
       'admission-node-restriction',
       /not allowed to modify node "there"/,
     ],
-  ])('names what refuses %s', async (_title, query, plugin, because) => {
+  ])('names what rejects %s', async (_title, query, plugin, because) => {
     expect(await last(query)).toEqual({ plugin, decision: 'deny', because: expect.stringMatching(because) });
   });
 
-  it('names what refuses a node a token for an audience of no volume', async () => {
+  it('names what denies a node a token for an audience of no volume', async () => {
     const { metadata: { uid = '' } = {} } = await cluster.client.get(pods, { namespace, name: 'p' });
     const spec = { audiences: ['vault'], boundObjectRef: { apiVersion: 'v1', kind: 'Pod', name: 'p', uid } };
     const object = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec };

@@ -1,13 +1,13 @@
 import type { Duplex } from 'node:stream';
 import { SpdyConnection } from '@oarlock/spdy/connection';
 import type { SpdyStream } from '@oarlock/spdy/stream';
-import type { Streams } from '@oarlock/spi/runtime';
 import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
 import {
   commandStatus,
   plainErrorMessage,
   TerminalSizeQueue,
   commandResult,
+  usedStreams,
   type RemoteCommandOptions,
   type RunCommand,
 } from './internal/remote-command.ts';
@@ -52,13 +52,7 @@ export async function serveSpdyCommand(
     if (error === undefined) return;
     const resizes = sizesOf(streams.get('resize'));
     const [stdin, stdout, stderr] = [streams.get('stdin'), streams.get('stdout'), streams.get('stderr')];
-    const joined: Streams = {
-      tty: options.tty,
-      ...(stdin && { stdin }),
-      ...(stdout && { stdout }),
-      ...(stderr && { stderr }),
-      ...(resizes && { resize: resizes }),
-    };
+    const joined = usedStreams(options.tty, { stdin, stdout, stderr, resize: resizes });
     await resizes?.waitForFirstSize(clock, gone.signal);
     const result = await commandResult(run(joined, gone.signal));
     resizes?.end();

@@ -1,13 +1,13 @@
 import { PassThrough } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Clock } from '@oarlock/primitives/clock';
-import type { Streams } from '@oarlock/spi/runtime';
 import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
 import {
   commandStatus,
   plainErrorMessage,
   TerminalSizeQueue,
   commandResult,
+  usedStreams,
   type RemoteCommandOptions,
   type RunCommand,
 } from './internal/remote-command.ts';
@@ -111,13 +111,7 @@ export async function serveWebSocketCommand(
     });
   const stdout = options.stdout ? channelWritable(channels.stdout) : undefined;
   const stderr = options.stderr && !options.tty ? channelWritable(channels.stderr) : undefined;
-  const streams: Streams = {
-    tty: options.tty,
-    ...(stdin && { stdin }),
-    ...(stdout && { stdout }),
-    ...(stderr && { stderr }),
-    ...(resizes && { resize: resizes }),
-  };
+  const streams = usedStreams(options.tty, { stdin, stdout, stderr, resize: resizes });
   await resizes?.waitForFirstSize(clock, gone.signal);
   const result = await commandResult(run(streams, gone.signal));
   await ready;
