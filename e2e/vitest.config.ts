@@ -13,6 +13,7 @@ const long = [
   'journeys/kubectl.test',
   'conformance/nodes.test',
   'journeys/packages',
+  'journeys/container-image',
   'matrix/containerd',
   'matrix/oci',
   'journeys/servers',
