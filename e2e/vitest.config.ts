@@ -5,6 +5,7 @@ import { longestFirst } from '../tools/vitest/longest-first.ts';
 /** Files that take more than twenty seconds, longest first. */
 const long = [
   'journeys/console.test',
+  'journeys/console-large',
   'matrix/docker',
   'ha/joins-during-rotation',
   'matrix/process',
@@ -13,6 +14,7 @@ const long = [
   'conformance/nodes.test',
   'conformance/nodes-oci.test',
   'journeys/packages',
+  'journeys/container-image',
   'matrix/containerd',
   'matrix/oci',
   'journeys/servers',

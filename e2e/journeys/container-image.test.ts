@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process';
 import { cp, mkdir, readFile, realpath, writeFile } from 'node:fs/promises';
-import { request } from 'node:http';
+import { createWriteStream } from 'node:fs';
+import { request, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { pack } from '../../tools/pack.mjs';
 import { standalone } from '../../tools/standalone.mjs';
@@ -10,6 +12,7 @@ import { tar, type TarEntry } from '../fixtures/tar.ts';
 import { buildImage, busyboxLayer, imageArchive } from '../fixtures/test-image.ts';
 import { componentMissing } from '../harness/component-availability.ts';
 import { composition } from '../harness/composition.ts';
+import { Helm, helmMissing } from '../harness/helm.ts';
 import { everyCombination, everythingIsNeeded, Machine } from '../harness/machine.ts';
 import { root } from '../harness/oarlock.ts';
 import { Daemon, runProgram } from '../harness/programs.ts';
@@ -49,6 +52,17 @@ function engine(socketPath: string, [method, path]: readonly [string, string], b
         .stdout.pipe(sent);
     else sent.end(body === undefined ? '' : JSON.stringify(body));
   });
+}
+
+/** Writes the archive of the image into a file. */
+async function saveImage(socketPath: string, file: string): Promise<void> {
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    request({ socketPath, path: `/images/${image}/get` }, resolve)
+      .once('error', reject)
+      .end();
+  });
+  expect(response.statusCode).toBe(200);
+  await pipeline(response, createWriteStream(file));
 }
 
 /** A base image for machines without a registry: busybox, and the libraries that this machine's Node is linked with. */
@@ -119,6 +133,63 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(`the container imag
       await engine(socket, ['DELETE', `/containers/${Id}?force=1&v=1`]);
     }
   });
+
+  const helmReason = helmMissing();
+  it.skipIf(helmReason !== undefined && !everythingIsNeeded)(
+    `is what the Helm chart runs in a pod of containerd: a virtual cluster that keeps its state over an upgrade and a rollback${helmReason === undefined ? '' : ` (${helmReason})`}`,
+    async () => {
+      const containerd = await machine.containerd();
+      const archive = machine.path('image.tar');
+      await saveImage(docker.socket, archive);
+      await containerd.importImages(archive);
+      const spec = { ...composition({ storage: 'memory', runtime: 'containerd', network: 'bridge', containerd }), volumes: ['volume-csi'] };
+      const outer = await machine.cluster({ spec });
+      const helm = new Helm(outer);
+      const chart = join(root, 'packaging', 'helm', 'oarlock');
+      const [repository = '', tag = ''] = image.split(':');
+      // `--set` would make a number of the tag
+      const values = ['--set-string', `image.repository=${repository},image.tag=${tag}`];
+      const release = ['team-a', chart, '--namespace', 'team-a', ...values];
+      expect(await helm.run(['lint', '--strict', chart, ...values])).toContain('1 chart(s) linted, 0 chart(s) failed');
+      const installed = await helm.run(['install', ...release, '--create-namespace', '--wait', '--timeout', '280s']);
+
+      // the notes of the release are the instructions of a user
+      const [rollout = '', kubeconfig = '', forward = ''] = [...installed.matchAll(/^ {2}(kubectl (?:.*\\\n)*.*)$/gm)].map(
+        ([, line]) => line,
+      );
+      const folder = machine.path('user');
+      await mkdir(folder);
+      const used = async (args: string) => {
+        await helm.shell(rollout, folder);
+        await helm.shell(kubeconfig, folder);
+        const [file = '', ...words] = forward.split(' ');
+        expect(file).toBe('kubectl');
+        const forwarding = new Daemon(outer.kubectl.file, words, { env: outer.kubectl.env });
+        try {
+          await forwarding.line(/^Forwarding from 127\.0\.0\.1:8443/);
+          return await helm.shell(`kubectl --kubeconfig virtual.kubeconfig ${args}`, folder);
+        } finally {
+          await forwarding.stop();
+        }
+      };
+      expect(await used('create namespace virtual')).toBe('namespace/virtual created\n');
+      expect(await outer.kubectl.run(['get', 'namespaces', '-o', 'name'])).not.toContain('virtual');
+
+      const podUid = () => outer.kubectl.run(['-n', 'team-a', 'get', 'pod', 'team-a-0', '-o', 'jsonpath={.metadata.uid}']);
+      const first = await podUid();
+      await helm.run(['upgrade', ...release, '--set', 'spec.featureGates.MutatingAdmissionPolicy=true', '--wait', '--timeout', '280s']);
+      const second = await podUid();
+      expect(second).not.toBe(first);
+      expect(await used('get namespaces -o name')).toContain('namespace/virtual\n');
+      await helm.run(['rollback', 'team-a', '1', '--namespace', 'team-a', '--wait', '--timeout', '280s']);
+      expect(await podUid()).not.toBe(second);
+      expect(await used('get namespaces -o name')).toContain('namespace/virtual\n');
+      await helm.run(['uninstall', 'team-a', '--namespace', 'team-a', '--wait', '--timeout', '280s']);
+      expect(
+        await outer.kubectl.run(['-n', 'team-a', 'get', 'statefulsets,services,configmaps,persistentvolumeclaims', '-o', 'name']),
+      ).toBe('configmap/kube-root-ca.crt\npersistentvolumeclaim/state-team-a-0\n');
+    },
+  );
 
   // `npm test` only submits the manifests, in packages.test.ts
   it.runIf(everyCombination)(

@@ -8,7 +8,7 @@ import { singleFile, standalone } from '../../tools/standalone.mjs';
 import { everyCombination } from '../harness/machine.ts';
 import { root } from '../harness/oarlock.ts';
 import { checkTypes, lintPackage } from '../harness/package-lint.ts';
-import { asUser, PackageUser } from '../harness/package-user.ts';
+import { outsideCheckout, PackageUser } from '../harness/package-user.ts';
 import { writePluginPackage } from '../harness/plugin-package.ts';
 import { freePort, killPid, runProgram } from '../harness/programs.ts';
 import { until } from '../harness/until.ts';
@@ -45,15 +45,18 @@ describe('the published packages', () => {
   beforeAll(async () => {
     user = await PackageUser.create();
     packages = join(user.home, 'packed');
-    await user.registry.publishInstalled(root);
     folders = await pack(packages);
-    // npm takes seconds for what a registry needs: it publishes the packages that this file starts with
-    const byNpm = folders.filter((folder) => ['oarlock', 'create-oarlock-plugin', 'kernel'].includes(basename(folder)));
-    await user.registry.publish(folders.filter((folder) => !byNpm.includes(folder)));
-    for (const folder of byNpm) await user.publish(folder);
+    // one npm publishes all of them
+    await writeFile(join(packages, 'package.json'), JSON.stringify({ private: true, workspaces: ['*', '@oarlock/*'] }));
+    await user.publish(packages, ['--workspaces']);
     await user.run('npm', ['install', '--no-audit', '--no-fund', 'oarlock'], await user.emptyFolder('installed'));
   });
   afterAll(() => user.dispose());
+
+  it.skipIf(process.getuid?.() !== 0)('are used as an ordinary user without access to the checkout', async () => {
+    const { stdout } = await user.run('sh', ['-c', 'id -u; ls -A "$1"; ls -A', 'sh', root], await user.emptyFolder('outside'));
+    expect(stdout).toBe('65534\n');
+  });
 
   it('have a license, a repository, engines and ranges, and name no sources', async () => {
     const manifests = (await readdir(packages, { recursive: true })).filter((path) => /^(@oarlock\/)?[^/]+\/package\.json$/.test(path));
@@ -136,11 +139,13 @@ describe('the published packages', () => {
   const alone =
     (folder: string) =>
     (...words: readonly string[]) =>
-      runProgram('/usr/bin/env', ['-i', `PATH=${join(folder, 'path')}`, `HOME=${user.home}`, join(folder, 'path', 'oarlock'), ...words], {
-        cwd: folder,
-        timeoutMs: 300_000,
-        ...asUser,
-      });
+      runProgram(
+        ...outsideCheckout([
+          ...['/usr/bin/env', '-i', `PATH=${join(folder, 'path')}`, `HOME=${user.home}`],
+          ...[join(folder, 'path', 'oarlock'), ...words],
+        ]),
+        { cwd: folder, timeoutMs: 300_000 },
+      );
 
   it('run from an archive with Node, where PATH has no Node', async () => {
     const folder = await user.emptyFolder('standalone');

@@ -25,11 +25,18 @@ const licenses = new Set([
   'CC0-1.0',
   'ISC',
   'MIT',
-  'MIT OR Apache-2.0',
   'MPL-2.0',
   'Python-2.0',
   'Unlicense',
+  'WTFPL',
 ]);
+
+/** Returns true if the list has one of the licenses between which an expression such as `(WTFPL OR MIT)` leaves the choice. */
+const isAllowed = (expression = '') =>
+  expression
+    .replace(/^\(|\)$/g, '')
+    .split(' OR ')
+    .some((license) => licenses.has(license));
 
 /** Returns the faults of a parsed package-lock.json, one line each. */
 export function lockFaults({ packages }) {
@@ -40,7 +47,7 @@ export function lockFaults({ packages }) {
     const name = path.slice(at + 'node_modules/'.length);
     if (!(entry.integrity ?? '').startsWith('sha512-')) faults.push(`${path}: no sha512 digest`);
     if (entry.resolved !== undefined) faults.push(`${path}: resolved names a registry host: ${entry.resolved}`);
-    if (!licenses.has(entry.license))
+    if (!isAllowed(entry.license))
       faults.push(`${path}: license ${entry.license ?? 'missing'} is not in the list of tools/checks/dependencies.mjs`);
     if (entry.hasInstallScript === true && !withInstallScripts.has(name))
       faults.push(`${path}: has an install script; add the package with a reason to the list of tools/checks/dependencies.mjs`);
@@ -107,7 +114,8 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     },
   );
   let stale = false;
-  const faults = ['package-lock.json', 'site/package-lock.json', 'packaging/single-file/package-lock.json'].flatMap((file) => {
+  const locks = ['.', 'site', 'packaging/single-file', 'e2e/programs'].map((folder) => join(folder, 'package-lock.json'));
+  const faults = locks.flatMap((file) => {
     const lock = JSON.parse(readFileSync(join(root, file), 'utf8'));
     const differences = workspaceFaults(lock, manifestsIn(join(root, dirname(file))));
     stale ||= differences.length > 0;

@@ -8,6 +8,7 @@ describe('lock file', () => {
   it('passes with a digest, a known license and no host', () => {
     expect(faultsOf({})).toEqual([]);
     expect(faultsOf({ hasInstallScript: true }, 'esbuild')).toEqual([]);
+    expect(faultsOf({ license: '(AGPL-3.0 OR MIT)' })).toEqual([]);
   });
 
   it.each([
@@ -15,6 +16,7 @@ describe('lock file', () => {
     ['a weak digest', { integrity: 'sha1-AAAA' }, 'no sha512 digest'],
     ['a registry host', { resolved: 'https://registry.example/left.tgz' }, 'names a registry host'],
     ['an unknown license', { license: 'AGPL-3.0' }, 'license AGPL-3.0'],
+    ['only unknown licenses to choose from', { license: '(AGPL-3.0 OR GPL-3.0)' }, 'license (AGPL-3.0 OR GPL-3.0)'],
     ['an install script', { hasInstallScript: true }, 'install script'],
   ])('fails with %s', (_, changes, fault) => {
     expect(faultsOf(changes)).toEqual([expect.stringContaining(fault)]);

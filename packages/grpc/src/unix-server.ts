@@ -1,7 +1,8 @@
-import { chmod, mkdir, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Server, ServerCredentials, status, type sendUnaryData, type ServerUnaryCall } from '@grpc/grpc-js';
 import { GrpcError } from './grpc-error.ts';
+import { restrictToOwner } from './internal/socket-mode.ts';
 import type { MessageTable } from './message-table.ts';
 
 /**
@@ -67,7 +68,12 @@ export async function serveUnix({ socket, table, services, types = {}, onError }
   await new Promise<void>((resolve, reject) =>
     server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) => (error ? reject(error) : resolve())),
   );
-  await chmod(socket, 0o600);
+  try {
+    await restrictToOwner(socket);
+  } catch (error) {
+    server.forceShutdown();
+    throw error;
+  }
   return {
     close: async () => {
       await new Promise<void>((resolve) => {

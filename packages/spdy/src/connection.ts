@@ -18,6 +18,8 @@ export interface SpdyOptions {
   readonly flowControl?: boolean;
   /** Receives a stream that the peer opened: accept it with `reply` or end it with `reset`. Without a handler every stream is rejected. */
   readonly onStream?: (stream: SpdyStream) => void;
+  /** Is called for each frame that was received or is sent. */
+  readonly onFrame?: () => void;
   /** Maximum number of open streams of the peer. Default 256. */
   readonly maxStreams?: number;
   /** Maximum number of bytes of one stream that are buffered for a slow consumer. Default 256 KiB. */
@@ -58,7 +60,7 @@ export class SpdyConnection {
   /** `head`: bytes that were read from the socket after the upgrade. */
   constructor(socket: Duplex, options: SpdyOptions, head?: Buffer) {
     this.#socket = socket;
-    this.#outbox = new WriteBuffer(socket);
+    this.#outbox = new WriteBuffer(socket, options.onFrame);
     this.#options = options;
     this.#windows = new FlowControl(options.flowControl === true, (stream, delta) =>
       this.#outbox.send(encodeFrame({ type: 'windowUpdate', stream, delta })),
@@ -207,6 +209,7 @@ export class SpdyConnection {
     try {
       for (const frame of this.#reader.push(chunk)) {
         if (this.#over) return;
+        this.#options.onFrame?.();
         this.#handle(frame);
       }
     } catch (error) {

@@ -121,6 +121,17 @@ describe('admission-namespace-lifecycle', () => {
     await api.stop();
   });
 
+  it('denies a create whose namespace is deleted between the mutating and the validating phase', async () => {
+    const { clock, api, plugin: created } = await open();
+    const request = admissionRequest('CREATE', configMaps, map('here'));
+    expect(await created.mutate?.(request)).toMatchObject(map('here'));
+    // a mutating webhook may take 30 seconds in between
+    api.seed(namespaces, namespace('here', 'Active', '2026-01-01T00:00:00Z'));
+    await clock.settle();
+    expect(await created.validate?.(request)).toMatchObject({ allowed: false, message: expect.stringContaining('being terminated') });
+    await api.stop();
+  });
+
   it("checks creates in the mutating phase, with upstream's messages", async () => {
     const { api, plugin: created } = await open();
     const here = map('here');

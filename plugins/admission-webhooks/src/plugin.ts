@@ -100,9 +100,10 @@ class WebhookAdmission implements AdmissionPlugin {
     const state = ReinvocationContext.of(round, this);
     if (round?.isReinvocation === true) state.begin(object);
     const webhooks = all.filter((webhook) => shouldCallHook(webhook, request));
+    const onEnd = (ms: number) => request.addLatency?.('mutating-webhook', ms);
     for (const [index, webhook] of webhooks.entries()) {
       if (round?.isReinvocation === true && !state.isDue(webhook.id)) continue;
-      const turn = await dispatchWebhook(webhook, { request, object, mutating: true }, this.#options);
+      const turn = await dispatchWebhook(webhook, { request, object, mutating: true, onEnd }, this.#options);
       if (turn.outcome === 'skipped') continue;
       const place = `round_${round?.isReinvocation === true ? 1 : 0}_index_${index}`;
       if (turn.outcome === 'rejected') return turn.verdict;
@@ -153,9 +154,15 @@ class WebhookAdmission implements AdmissionPlugin {
 
   async #validate(request: AdmissionRequest, all: Webhooks): Promise<AdmissionDecision> {
     const webhooks = all.filter((webhook) => shouldCallHook(webhook, request));
+    // they are called at the same time: the request waits for the slowest
+    let slowestMs = 0;
+    const onEnd = (ms: number) => {
+      slowestMs = Math.max(slowestMs, ms);
+    };
     const turns = await Promise.all(
-      webhooks.map((webhook) => dispatchWebhook(webhook, { request, object: request.object, mutating: false }, this.#options)),
+      webhooks.map((webhook) => dispatchWebhook(webhook, { request, object: request.object, mutating: false, onEnd }, this.#options)),
     );
+    request.addLatency?.('validating-webhook', slowestMs);
     let denialDecision: AdmissionDecision | undefined;
     for (const [index, turn] of turns.entries()) {
       if (turn.outcome === 'rejected') denialDecision ??= turn.verdict;

@@ -57,12 +57,14 @@ export interface WebhookDispatch {
   readonly request: AdmissionRequest;
   readonly object: KubeObject | undefined;
   readonly mutating: boolean;
+  /** Called with the time in milliseconds that the call of the webhook took. */
+  onEnd(ms: number): void;
 }
 
 /** Calls one webhook if the webhook's selectors and match conditions match the request. */
 export async function dispatchWebhook(
   webhook: CompiledWebhook,
-  { request, object, mutating }: WebhookDispatch,
+  { request, object, mutating, onEnd }: WebhookDispatch,
   { caller, namespaces, authz, log, clock, metrics }: DispatchOptions,
 ): Promise<WebhookResult> {
   const current = { ...request, object };
@@ -74,8 +76,11 @@ export async function dispatchWebhook(
     return rejectionResult(failure('BadRequest', `admission webhook ${JSON.stringify(webhook.name)} does not support dry run`));
   const labels: WebhookCallLabels = { name: webhook.name, mutating, operation: request.operation };
   const began = clock.monotonic();
-  const ended = (code: number, rejection?: RejectionCause) =>
-    metrics.observe(labels, { seconds: (clock.monotonic() - began) / 1000, code, rejection });
+  const ended = (code: number, rejection?: RejectionCause) => {
+    const ms = clock.monotonic() - began;
+    metrics.observe(labels, { seconds: ms / 1000, code, rejection });
+    onEnd(ms);
+  };
   try {
     const answer = await call(webhook, { request: seen, mutating, caller });
     for (const warning of answer.warnings) request.warn(warning);

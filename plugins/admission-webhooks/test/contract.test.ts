@@ -403,6 +403,27 @@ describe('reinvocation', () => {
 });
 
 describe('webhook calls', () => {
+  it('add up to the latency of mutating webhooks; of validating webhooks the slowest counts', async () => {
+    const { plugin: created, clock } = await open({
+      mutating: [{}, { name: 'i.example.com' }],
+      validating: [{}, { name: 'i.example.com' }],
+    });
+    server.handler = async () => {
+      await clock.advance(100);
+      return { allowed: true };
+    };
+    const latencies: [string, number][] = [];
+    const request = create(map('m'), { addLatency: (step, ms) => void latencies.push([step, ms]) });
+    await created.mutate?.(request);
+    await created.validate?.(request);
+    expect(latencies).toEqual([
+      ['mutating-webhook', 100],
+      ['mutating-webhook', 100],
+      // both are called before one answers
+      ['validating-webhook', 200],
+    ]);
+  });
+
   it('use the endpoints of the Service', async () => {
     const clientConfig = { service: { namespace: 'd', name: 'hook', path: '/review', port: 8443 }, caBundle: server.caBundle };
     const { plugin: created, api } = await open({ validating: [{ clientConfig }] });

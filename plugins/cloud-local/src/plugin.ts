@@ -26,6 +26,7 @@ const isRange = (text: string): boolean => {
  */
 export default Cloud.plugin({
   id: 'cloud-local',
+  declares: { loadBalancers: true },
   config: z.strictObject({
     addresses: z.array(z.string().refine(isRange, 'a range such as 10.0.0.240/28 or 10.0.0.240-10.0.0.250')).min(1).max(64).optional(),
     /** The loadBalancerClass that this plugin serves, in addition to Services without a class. */

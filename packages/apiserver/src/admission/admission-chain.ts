@@ -174,6 +174,7 @@ export class AdmissionChain {
       dryRun: context.dryRun,
       warn: (message) => context.warn(message),
       annotate: (key, value, level) => context.annotate(key, value, level),
+      addLatency: (step, ms) => context.addLatency(step, ms),
       equivalents: () => this.#versions(resource),
     };
     if (spanContext !== undefined) request.spanContext = spanContext;

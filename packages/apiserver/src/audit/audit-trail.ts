@@ -66,7 +66,15 @@ export class AuditTrail implements LatencyTracker {
   #isComplete = false;
   /** True if error messages are omitted from events, because they may quote a confidential body. */
   readonly #silent: boolean;
-  readonly #latencies: Record<LatencyStep, number> = { authentication: 0, authorization: 0, impersonation: 0, 'apf-queue-wait': 0 };
+  readonly #latencies: Record<LatencyStep, number> = {
+    authentication: 0,
+    authorization: 0,
+    impersonation: 0,
+    'apf-queue-wait': 0,
+    'mutating-webhook': 0,
+    'validating-webhook': 0,
+    etcd: 0,
+  };
   /** True for watches and streams, whose latency is not recorded. */
   #longRunning = false;
 

@@ -4,7 +4,6 @@ import type { Attributes, Authorizer, Decision, ResourceAttributes } from '@oarl
 import type { Clock } from '@oarlock/primitives/clock';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import type { AuthMetrics } from './access-metrics.ts';
-import type { LatencyTracked } from '../endpoints/request/latency-tracker.ts';
 import type { RequestContext } from '../endpoints/request/request-context.ts';
 
 /** The names of the authorizer plugins in the order of the chain, for spans; empty if unknown. */
@@ -110,8 +109,7 @@ export function authorizeRequest(
     if (times !== undefined) {
       const ms = times.clock.monotonic() - began;
       times.metrics.observeAuthorization(decision.decision, ms / 1000);
-      const { latencies }: LatencyTracked = context.request;
-      latencies?.addLatency('authorization', ms);
+      context.addLatency('authorization', ms);
     }
     span?.setAttributes({ 'oarlock.decision': decision.decision, 'oarlock.plugin': names[decision.by] ?? '' });
     span?.end();

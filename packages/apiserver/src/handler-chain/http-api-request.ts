@@ -19,7 +19,8 @@ export interface ApiRequestOptions {
   readonly authentication: NonNullable<ApiRequest['authentication']>;
   /** Called with each warning that decoding the body causes. */
   warn(message: string): void;
-  readonly audit: Pick<AuditTrail, 'annotate' | 'setRequestObject' | 'addLatency'> | undefined;
+  readonly audit: Pick<AuditTrail, 'annotate' | 'setRequestObject'> | undefined;
+  readonly latencies: LatencyTracker;
 }
 
 /**
@@ -55,7 +56,6 @@ async function readApiRequest(options: ApiRequestOptions, writes: boolean): Prom
 function annotated(request: HttpApiRequest, { audit }: ApiRequestOptions): ApiRequest {
   if (audit === undefined) return request;
   request.annotate = (key, value, level) => audit.annotate(key, value, level);
-  request.latencies = audit;
   return request;
 }
 
@@ -74,7 +74,7 @@ class HttpApiRequest implements LatencyTracked {
   readonly bytes: number;
   declare patchType?: NonNullable<ApiRequest['patchType']>;
   declare annotate?: NonNullable<ApiRequest['annotate']>;
-  declare latencies?: LatencyTracker;
+  readonly latencies: LatencyTracker;
   declare readonly userAgent?: string;
   declare readonly sourceAddress?: string;
   readonly #exchange: Exchange;
@@ -82,7 +82,7 @@ class HttpApiRequest implements LatencyTracked {
   #body: unknown;
 
   constructor(options: ApiRequestOptions, bytes: number, decode: (() => unknown) | undefined) {
-    const { exchange, route, query, identity, authentication, warn } = options;
+    const { exchange, route, query, identity, authentication, warn, latencies } = options;
     const { verb, resource, subresource, namespace, name } = route;
     const { traceparent, 'user-agent': userAgent } = exchange.headers;
     this.verb = verb;
@@ -95,6 +95,7 @@ class HttpApiRequest implements LatencyTracked {
     this.authentication = authentication;
     this.spanContext = traceparent === undefined ? undefined : parseTraceparent(traceparent as string);
     this.warn = warn;
+    this.latencies = latencies;
     this.bytes = bytes;
     if (userAgent !== undefined) this.userAgent = userAgent;
     const { sourceAddress } = exchange.connection;

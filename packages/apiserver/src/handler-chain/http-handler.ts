@@ -16,7 +16,7 @@ import { isLongRunning, Routes, type Route } from '../http/routes.ts';
 import { isConfidential } from '../endpoints/request/confidential.ts';
 import { DeadlineQueue } from './deadline-queue.ts';
 import type { HttpPipeline } from './http-pipeline.ts';
-import type { InFlightRequest, ParsedRequest } from './in-flight-request.ts';
+import { InFlightRequest, type ParsedRequest } from './in-flight-request.ts';
 import type { PathEndpoints } from './path-endpoints.ts';
 import { auditIdOf, RequestFilters, type RequestFilterOptions } from './request-filters.ts';
 import { requestDeadlineMs } from './request-timeout.ts';
@@ -59,7 +59,7 @@ export class HttpHandler {
     const { clock } = this.#options;
     const startedAt = clock.monotonic();
     const auditId = auditIdOf(exchange);
-    const state: InFlightRequest = { auditId, startedAt, receivedAt: clock.now(), warnings: [] };
+    const state = new InFlightRequest({ auditId, startedAt, receivedAt: clock.now() });
     this.#active += 1;
     exchange.setHeader('Audit-Id', auditId);
     exchange.setHeader('Cache-Control', 'no-cache, private');
@@ -99,7 +99,7 @@ export class HttpHandler {
       isDryRun: target?.query.first['dryRun'] === 'All',
       code: exchange.statusCode,
       seconds: (clock.monotonic() - state.startedAt) / 1000,
-      queueWaitSeconds: (state.queueWaitMs ?? 0) / 1000,
+      waitSeconds: state.waitMs / 1000,
       bytes: exchange.bytesSent,
     });
     if (this.#draining && this.#active === 0) this.#onDrained?.();

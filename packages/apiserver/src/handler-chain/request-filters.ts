@@ -85,11 +85,11 @@ export class RequestFilters {
     const attributes = attributesOf(info, sender);
     return continueWith(this.#beginAudit(request, attributes, annotations), () => {
       for (const warning of warnings) state.warnings.push(warning);
-      state.audit?.addLatency('authentication', authenticationMs);
+      state.addLatency('authentication', authenticationMs);
       const { authz, clock } = this.#options;
       const startedAt = clock.monotonic();
       return continueWith(impersonate(exchange.rawHeaders, sender, authz, attributes), (user) => {
-        if (!('identity' in user) || user.identity !== sender) state.audit?.addLatency('impersonation', clock.monotonic() - startedAt);
+        if (!('identity' in user) || user.identity !== sender) state.addLatency('impersonation', clock.monotonic() - startedAt);
         if (!('identity' in user)) throw user;
         if (user.identity !== sender) state.audit?.setImpersonatedUser(user);
         return user.identity;
@@ -138,10 +138,7 @@ export class RequestFilters {
     const acquired = fairness.acquire({ info, identity, seats, signal: () => exchange.signal });
     const isQueued = acquired instanceof Promise;
     return continueWith(acquired, (seat) => {
-      if (isQueued) {
-        state.queueWaitMs = clock.monotonic() - startedAt;
-        state.audit?.addLatency('apf-queue-wait', state.queueWaitMs);
-      }
+      if (isQueued) state.addLatency('apf-queue-wait', clock.monotonic() - startedAt);
       state.release = inFlight.add(isReadOnly(exchange.method), seat);
       setFlowControlHeaders(exchange, seat);
     });

@@ -64,6 +64,7 @@ export class ResourceHandler {
         warnings.push(message);
       },
       audit,
+      latencies: state,
     });
     const response = continueWith(apiRequest, (read) => this.#options.pipeline.handle(read));
     return continueWith(response, (handled) => this.#respond(handled, resourceRequest, accepted));

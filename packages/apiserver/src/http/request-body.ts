@@ -32,11 +32,11 @@ import { groupsPreservingNumbers } from '../registry/served-kind.ts';
 /** The maximum size of a request body in bytes, as upstream. */
 export const maxBodyBytes = 3 * 1024 * 1024;
 
-const bodyTypes: Readonly<Record<string, MediaType>> = {
-  '': 'application/json',
-  'application/json': 'application/json',
-  'application/yaml': 'application/yaml',
-};
+const bodyTypes: ReadonlyMap<string, MediaType> = new Map([
+  ['', 'application/json'],
+  ['application/json', 'application/json'],
+  ['application/yaml', 'application/yaml'],
+]);
 const patchTypes: Readonly<Record<string, PatchType>> = {
   'application/json-patch+json': 'json',
   'application/merge-patch+json': 'merge',
@@ -53,9 +53,9 @@ const unsupported = (accepted: readonly string[]): StatusError =>
 
 /** Returns the media type of a request body that is not a patch. @throws StatusError `UnsupportedMediaType` if the content type is not supported */
 export function requestBodyType(contentType: string | undefined): MediaType {
-  const type = mediaTypeOf(contentType);
-  if (!Object.hasOwn(bodyTypes, type)) throw unsupported(['application/json', 'application/yaml', protobufType]);
-  return bodyTypes[type] as MediaType;
+  const type = bodyTypes.get(mediaTypeOf(contentType));
+  if (type === undefined) throw unsupported(['application/json', 'application/yaml', protobufType]);
+  return type;
 }
 
 /**

@@ -36,7 +36,7 @@ export interface RequestObservation {
   readonly code: number;
   readonly seconds: number;
   /** The part of `seconds` in which the request waited in API Priority and Fairness. */
-  readonly queueWaitSeconds: number;
+  readonly waitSeconds: number;
   /** Bytes of the response body. */
   readonly bytes: number;
 }
@@ -87,11 +87,11 @@ export class RequestMetrics {
   }
 
   observeRequest(observation: RequestObservation): void {
-    const { verb, code, seconds, queueWaitSeconds, bytes } = observation;
+    const { verb, code, seconds, waitSeconds, bytes } = observation;
     const series = this.#seriesOf(observation);
     series.count++;
     if (verb !== 'WATCH') series.seconds.observe(seconds);
-    series.sliSeconds?.observe(seconds - queueWaitSeconds);
+    series.sliSeconds?.observe(seconds - waitSeconds);
     series.bytes?.observe(bytes);
     if (code === 504 || code === 429) this.#terminations.inc({ code: String(code), component: 'apiserver' });
   }

@@ -128,7 +128,7 @@ function connectCatalog(catalog: ResourceCatalog, { cache, custom, allocator }: 
 function newRegistry(options: PipelineOptions, catalog: ResourceCatalog, cache: WatchCache): RegistryDependencies {
   const { storage, clock, log, random = systemRandom } = options;
   const registry: RegistryDependencies = {
-    objects: new ObjectStore(storage, cache, options.isStale ?? (() => false)),
+    objects: new ObjectStore({ storage, cache, isStale: options.isStale ?? (() => false), clock }),
     reader: new Reader({ storage, watchCache: cache, clock, random: () => random.next() }),
     admission: newAdmissionChain(options, catalog, () => registry),
     authz: options.authz,

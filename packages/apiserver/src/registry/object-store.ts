@@ -3,6 +3,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import { conflict, failure, objectModified } from '@oarlock/api/status';
 
 import type { CommitResult, Precondition, StorageDriver, Write } from '@oarlock/spi/storage';
+import type { Clock } from '@oarlock/primitives/clock';
 import { errorName } from '../endpoints/request/confidential.ts';
 import type { RequestContext } from '../endpoints/request/request-context.ts';
 import type { StoredKind } from './served-kind.ts';
@@ -32,6 +33,14 @@ export interface WriteResult {
   readonly deleted: boolean;
 }
 
+export interface ObjectStoreOptions {
+  readonly storage: StorageDriver;
+  readonly cache: WatchCache;
+  /** Returns true for a stored value that must be rewritten even if its content is unchanged, for example after a rotation of encryption keys. */
+  readonly isStale: (value: Uint8Array) => boolean;
+  readonly clock: Pick<Clock, 'monotonic'>;
+}
+
 const maxAttempts = 64;
 
 /**
@@ -42,15 +51,13 @@ export class ObjectStore {
   readonly #storage: StorageDriver;
   readonly #cache: WatchCache;
   readonly #isStale: (value: Uint8Array) => boolean;
+  readonly #clock: Pick<Clock, 'monotonic'>;
 
-  /**
-   * Creates the store. `stale` returns true for a stored value that must be rewritten even if its content is unchanged, for example after a rotation
-   * of encryption keys.
-   */
-  constructor(storage: StorageDriver, cache: WatchCache, stale: (value: Uint8Array) => boolean = () => false) {
+  constructor({ storage, cache, isStale, clock }: ObjectStoreOptions) {
     this.#storage = storage;
     this.#cache = cache;
-    this.#isStale = stale;
+    this.#isStale = isStale;
+    this.#clock = clock;
   }
 
   /** Creates an object; returns undefined if an object with this name exists. */
@@ -192,6 +199,7 @@ export class ObjectStore {
     const expect: Precondition = { key: storageKey, revision };
     writes.add(storageKey, write);
     let ok = false;
+    const began = this.#clock.monotonic();
     try {
       const commit = await this.#storage.commit(
         reservation === undefined ? [main] : [main, ...reservation.writes],
@@ -213,6 +221,7 @@ export class ObjectStore {
         ? failure('InternalError', `Internal error occurred: ${context.isConfidential ? errorName(error) : String(error)}`)
         : fault;
     } finally {
+      context.addLatency('etcd', this.#clock.monotonic() - began);
       if (!ok) writes.remove(storageKey, write);
       span?.end();
     }

@@ -161,6 +161,8 @@ it('the auditor annotates slow requests with the latency of their steps', async 
   server.pipeline.answer = async (request) => {
     const { latencies }: LatencyTracked = request;
     latencies?.addLatency('authorization', 1.5);
+    latencies?.addLatency('mutating-webhook', 30);
+    latencies?.addLatency('etcd', 2);
     await clock.advance(400);
     return answer(request);
   };
@@ -171,6 +173,8 @@ it('the auditor annotates slow requests with the latency of their steps', async 
       'apiserver.latency.k8s.io/authorization': '1.5ms',
       // two permissions: that of constrained impersonation, and that of the user
       'apiserver.latency.k8s.io/impersonation': '600ms',
+      'apiserver.latency.k8s.io/mutating-webhook': '30ms',
+      'apiserver.latency.k8s.io/etcd': '2ms',
       'apiserver.latency.k8s.io/total': '1.02s',
     },
   ]);

@@ -3,7 +3,9 @@ import { gunzipSync } from 'node:zlib';
 import { kinds } from '@oarlock/api/kinds';
 import type { PathHandler, PathRequest } from '@oarlock/spi/paths';
 import type { Health } from '@oarlock/spi/role';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { LatencyTracked } from '../../src/endpoints/request/latency-tracker.ts';
 import { configMap } from '../support/fake-pipeline.ts';
 import { ping } from '../../src/handler-chain/health-endpoints.ts';
 import { loopbackPathHandler, PathEndpoints } from '../../src/handler-chain/path-endpoints.ts';
@@ -381,6 +383,29 @@ describe('a path without a resource', () => {
     expect(text).toMatch(/^apiserver_request_duration_seconds_bucket\{le="0.1",verb="GET"/m);
     expect(text).toMatch(/^kubernetes_build_info\{major="1",minor="36",git_version="v1.36.0",.*platform="linux\/[a-z0-9]+"\} 1$/m);
     expect(text).toMatch(/^apiserver_current_inflight_requests\{request_kind="readOnly"\} 1$/m);
+  });
+
+  it('reports the waits for webhooks as no latency of the server', async () => {
+    const clock = new FakeClock();
+    const waiting = await startServer({ clock });
+    onTestFinished(() => waiting.stop());
+    waiting.pipeline.object(configMap('a'));
+    const { pipeline } = waiting;
+    const handle = pipeline.answer;
+    pipeline.answer = async (request) => {
+      const { latencies }: LatencyTracked = request;
+      await clock.advance(3000);
+      latencies?.addLatency('mutating-webhook', 2000);
+      latencies?.addLatency('validating-webhook', 500);
+      latencies?.addLatency('etcd', 400);
+      return handle(request);
+    };
+    await waiting.http1('GET', '/api/v1/namespaces/default/configmaps/a');
+    const { text } = await waiting.http1('GET', '/metrics');
+    const secondsOf = (name: string) =>
+      Number(new RegExp(`^apiserver_request_${name}_seconds_sum.*"configmaps".* (\\S+)$`, 'm').exec(text)?.[1]);
+    expect(secondsOf('duration')).toBe(3);
+    expect(secondsOf('sli_duration')).toBe(0.5);
   });
 
   it('returns only the metrics that name[] selects', async () => {

@@ -31,7 +31,7 @@ describe('series of requests', () => {
         isDryRun: false,
         code: 200,
         seconds: 0.1,
-        queueWaitSeconds: 0,
+        waitSeconds: 0,
         bytes: 10,
         ...observation,
       });
@@ -43,7 +43,7 @@ describe('series of requests', () => {
     const metrics = new RequestMetrics(registry, { mutating: () => 0, readOnly: () => 0 }, 'v1.36.0');
     const route = routeOf();
     for (const verb of ['GET', 'WATCH', 'CONNECT'])
-      metrics.observeRequest({ verb, route, isDryRun: false, code: 200, seconds: 3, queueWaitSeconds: 2, bytes: 10 });
+      metrics.observeRequest({ verb, route, isDryRun: false, code: 200, seconds: 3, waitSeconds: 2, bytes: 10 });
     const text = await registry.metrics();
     const labels = 'verb="GET",group="",version="v1",resource="configmaps",subresource="",scope="resource",component="apiserver"';
     expect(sample(text, `apiserver_request_sli_duration_seconds_sum{${labels}}`)).toBe(1);
@@ -163,7 +163,7 @@ describe('a metric', () => {
         route: undefined,
         isDryRun: false,
         code: 405,
-        queueWaitSeconds: 0,
+        waitSeconds: 0,
         seconds: 0.001,
         bytes: 0,
       });

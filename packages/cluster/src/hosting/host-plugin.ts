@@ -9,7 +9,7 @@ import { callLimitsOf, type CallLimits } from './internal/call-limits.ts';
 import { guardOf } from './internal/guard.ts';
 import { guardInstance } from './internal/guard-instance.ts';
 import { GuardedCalls } from './internal/guarded-calls.ts';
-import { canBeIsolated, defaultMemoryMiB, isolatePlugin, unsupportedNeeds } from './internal/isolate-plugin.ts';
+import { canBeIsolated, defaultMemoryMiB, isolatePlugin, missingDeclaration, unsupportedNeeds } from './internal/isolate-plugin.ts';
 
 type LoadedPlugin = Extract<LoadResult, { readonly plugin: Plugin }>;
 export type HostedPlugin = Pick<Placement, 'plugin' | 'decorate' | 'limits'>;
@@ -100,6 +100,11 @@ function placementFaults({ plugin, module }: LoadedPlugin, { placement, memoryMi
   if (!canBeIsolated(plugin.provides))
     return [fault(at, `${slotName(plugin.provides.id)} plugins run in the process of their role only`, 'remove it')];
   if (!module.includes('/')) return [fault(at, `${plugin.id} is not a module, so a ${placement} cannot load it`, 'name it by its path')];
+  const undeclared = missingDeclaration(plugin);
+  if (undeclared !== undefined)
+    return [
+      fault(at, `${plugin.id} cannot run in a ${placement} of its own: it does not declare ${undeclared}`, 'declare them in the plugin'),
+    ];
   const missing = unsupportedNeeds(plugin);
   if (missing.length === 0) return [];
   const message = `${plugin.id} cannot run in a ${placement} of its own: it needs ${missing.join(' and ')}, but only client, informers, events and cluster are available there`;

@@ -2,13 +2,16 @@ import type { KubeObject } from '@oarlock/api/object';
 import { applyMergePatch } from '@oarlock/api/patches/merge-patch';
 import type { Resource } from '@oarlock/api/resource';
 import { failure, isStatus } from '@oarlock/api/status';
+import type { LoopbackTransport } from '@oarlock/client/loopback-client';
 import { pluginNameOf } from '@oarlock/kernel/plugin';
 import { Admission, type AdmissionPlugin, type Operation } from '@oarlock/spi/admission';
 import { Authz, type Attributes } from '@oarlock/spi/authz';
 import { Client } from '@oarlock/spi/client';
+import { Loopback, type ApiHandler, type ApiVerb } from '@oarlock/spi/loopback';
 import { Paths } from '@oarlock/spi/paths';
 import { z } from 'zod';
 import { explainAdmission, type AdmissionStep } from './admission-steps.ts';
+import { dryRunStep } from './dry-run-step.ts';
 
 const word = z.string().max(4096);
 const querySchema = z.strictObject({
@@ -49,10 +52,17 @@ async function storedObject(
   }
 }
 
+interface AdmissionDependencies {
+  readonly admission: readonly AdmissionPlugin[];
+  readonly client: Client;
+  /** Returns the API server of this process. */
+  readonly handler: () => ApiHandler | Promise<ApiHandler>;
+}
+
 /** Explains admission of a write; undefined for other requests. @throws StatusError if the stored object cannot be read */
 async function admissionStep(
   query: z.output<typeof querySchema>,
-  { admission, client }: { readonly admission: readonly AdmissionPlugin[]; readonly client: Client },
+  { admission, client, handler }: AdmissionDependencies,
 ): Promise<AdmissionStep | undefined> {
   const { user, groups, verb, group, resource: plural, subresource, namespace, name, object } = query;
   const operation = Object.hasOwn(operations, verb) ? operations[verb] : undefined;
@@ -68,27 +78,26 @@ async function admissionStep(
   const old = operation === 'CREATE' || name === '' ? undefined : await storedObject(client, resource, { namespace, name });
   const identity = { name: user, groups };
   const proposed = (verb === 'patch' && old !== undefined ? applyMergePatch(old, object) : object) as KubeObject;
-  return explainAdmission(admission, {
-    identity,
+  const request = { identity, resource, subresource, namespace, name };
+  const admitted = await explainAdmission(admission, {
+    ...request,
     operation,
-    resource,
-    subresource,
-    namespace,
-    name,
     object: operation === 'DELETE' ? undefined : proposed,
     old,
   });
+  if (admitted.decision === 'deny') return admitted;
+  return (await dryRunStep(await handler(), { ...request, verb: verb as ApiVerb, body: object })) ?? admitted;
 }
 
 /**
  * `POST /oarlock/v1/authorization`: returns the authorizer that allows or denies a request, and the rule that it applied; with an object also the admission
- * plugin that denies the request.
+ * plugin that denies the request, or the reason for which the API server rejects a dry run of it.
  */
 export const authorizationPath = Paths.plugin({
   id: 'authorization-why',
   config: z.strictObject({}),
-  needs: { authz: Authz, admission: Admission, client: Client },
-  create: ({ authz, admission, client }) => ({
+  needs: { authz: Authz, admission: Admission, client: Client, loopback: Loopback },
+  create: ({ authz, admission, client, loopback }) => ({
     path: '/oarlock/v1/authorization',
     methods: ['POST'],
     async handle({ body }) {
@@ -111,7 +120,7 @@ export const authorizationPath = Paths.plugin({
         if (decision !== 'no-opinion') break;
       }
       if (steps.at(-1)?.decision === 'allow') {
-        const admitted = await admissionStep(parsed.data, { admission, client });
+        const admitted = await admissionStep(parsed.data, { admission, client, handler: () => (loopback as LoopbackTransport).handler() });
         if (admitted !== undefined) steps.push(admitted);
       }
       const answer: AuthorizationTrace = { allowed: steps.at(-1)?.decision === 'allow', steps };

@@ -59,10 +59,13 @@ export async function openKeys(directory: string, issuer: string, { algorithm, d
   const issuedDirectory = join(directory, 'issued');
   await mkdir(issuedDirectory, { recursive: true, mode: 0o700 });
   const { signing: ca, bundle } = await openAuthority(directory, 'ca', () => selfSigned(caNames.ca, newKey()));
-  const removedCaBundle = await readRemovedAuthorities(directory, 'ca');
-  const frontProxy = await openFrontProxyKeys(directory);
   const signingFile = join(directory, 'service-account.key');
-  const existing = await readOrCreate(signingFile, () => newTokenKey(algorithm ?? defaultTokenAlgorithm));
+  // new keys are synced to the disk, which takes several milliseconds each
+  const [removedCaBundle, frontProxy, existing] = await Promise.all([
+    readRemovedAuthorities(directory, 'ca'),
+    openFrontProxyKeys(directory),
+    readOrCreate(signingFile, () => newTokenKey(algorithm ?? defaultTokenAlgorithm)),
+  ]);
   if (algorithm !== undefined && tokenAlgorithmOf(createPrivateKey(existing)) !== algorithm)
     await rotateServiceAccountKey(directory, algorithm);
   const read = async (): Promise<ClusterKeys['serviceAccount']> => {

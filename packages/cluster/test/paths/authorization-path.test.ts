@@ -1,7 +1,10 @@
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Admission, allow, deny } from '@oarlock/spi/admission';
 import { Authz, type Decision } from '@oarlock/spi/authz';
+import { LoopbackTransport } from '@oarlock/client/loopback-client';
+import { failure } from '@oarlock/api/status';
 import { Client } from '@oarlock/spi/client';
+import { Loopback, type ApiRequest } from '@oarlock/spi/loopback';
 import { Paths } from '@oarlock/spi/paths';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
@@ -10,6 +13,22 @@ import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { authorizationPath, type AuthorizationTrace } from '../../src/paths/authorization-path.ts';
 
+/** Returns an API server that records requests and rejects some colors of ConfigMaps. */
+function apiServer(requests: ApiRequest[] = []): LoopbackTransport {
+  const transport = new LoopbackTransport();
+  transport.connect({
+    handle: async (request) => {
+      requests.push(request);
+      const { color = '' } = (request.body as { data?: { color?: string } } | undefined)?.data ?? {};
+      if (color === 'invalid') throw failure('Invalid', 'the color is invalid');
+      if (color === 'busy') throw failure('TooManyRequests', 'too many requests');
+      return { kind: 'object', code: 200, object: {}, warnings: [] };
+    },
+    handlePath: () => Promise.reject(new Error('not in this test')),
+  });
+  return transport;
+}
+
 const saying = (id: string, decide: (verb: string) => Decision) =>
   Authz.plugin({ id, config: z.strictObject({}), create: () => ({ authorize: ({ verb }) => decide(verb) }) });
 
@@ -17,6 +36,7 @@ describe('the authorization path', () => {
   it('returns the decision of each plugin, up to the one that decides', async () => {
     const host = new PluginHost()
       .provide(Client, memoryApi({ clock: new FakeClock() }).client())
+      .provide(Loopback, apiServer())
       .add({ plugin: saying('authz-first', () => ({ decision: 'no-opinion', reason: 'not mine' })) })
       .add({
         plugin: saying('authz-second', (verb) => (verb === 'get' ? { decision: 'allow', reason: 'rule 7' } : { decision: 'no-opinion' })),
@@ -42,11 +62,13 @@ describe('the authorization path', () => {
   });
 
   it('explains which admission plugin denies the write of an object', async () => {
+    const requests: ApiRequest[] = [];
     const api = memoryApi({ clock: new FakeClock() });
     api.seed(configMaps, { metadata: { namespace: 'default', name: 'a' }, data: { color: 'red' } });
     const matches = [{ resources: ['configmaps'], operations: ['CREATE', 'UPDATE', 'DELETE'] as const }];
     const host = new PluginHost()
       .provide(Client, api.client())
+      .provide(Loopback, apiServer(requests))
       .add({ plugin: saying('authz-all', (verb) => ({ decision: verb === 'get' ? 'deny' : 'allow', reason: 'rule' })) })
       .add({
         plugin: Admission.plugin({
@@ -84,6 +106,11 @@ describe('the authorization path', () => {
     expect(await why('update', 'blue')).toEqual({ plugin: 'admission-color', decision: 'deny', because: 'ada must not change the color' });
     expect(await why('update', 'red')).toEqual({ plugin: 'admission', decision: 'allow', because: '2 plugins admit the request' });
     expect(await why('create', 'blue')).toMatchObject({ decision: 'allow' });
+    expect(requests.at(-1)).toMatchObject({ verb: 'create', name: '', query: { dryRun: 'All' }, identity: { name: 'ada' } });
+    // only a rejection for its content is a denial
+    expect(await why('create', 'invalid')).toEqual({ plugin: 'apiserver', decision: 'deny', because: 'the color is invalid' });
+    expect(await why('create', 'busy')).toMatchObject({ plugin: 'admission', decision: 'allow' });
+    expect(requests.every(({ query }) => query['dryRun'] === 'All')).toBe(true);
     expect(await why('delete', 'red')).toEqual({ plugin: 'admission-color', decision: 'deny', because: 'no deletions' });
     // admission follows authorization
     expect(await why('get', 'red')).toEqual({ plugin: 'authz-all', decision: 'deny', because: 'rule' });

@@ -165,6 +165,8 @@ const kubeletFields = z.strictObject({
       everyMs: milliseconds(100).default(20_000),
     })
     .prefault({}),
+  /** How long an exec, attach or port-forward session may transfer nothing before its connection is closed; 0 for no limit. */
+  streamingConnectionIdleTimeoutMs: milliseconds(0).default(14_400_000),
   /** How often the node's status is computed. `nodeStatusReportMs` is how often an unchanged status is reported. */
   nodeStatusUpdateMs: milliseconds(100).default(10_000),
   nodeStatusReportMs: milliseconds(1000).default(300_000),

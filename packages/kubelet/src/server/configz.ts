@@ -36,6 +36,7 @@ export function configz(config: KubeletConfig, facts: { readonly domain: string;
       serializeImagePulls: config.maxParallelImagePulls === 1,
       containerLogMaxSize: config.containerLogMaxSize,
       containerLogMaxFiles: config.containerLogMaxFiles,
+      streamingConnectionIdleTimeout: duration(config.streamingConnectionIdleTimeoutMs),
       nodeStatusUpdateFrequency: duration(config.nodeStatusUpdateMs),
       nodeStatusReportFrequency: duration(config.nodeStatusReportMs),
       nodeLeaseDurationSeconds: config.nodeLeaseDurationSeconds,

@@ -65,7 +65,8 @@ export class KubeletServer {
     this.#access = new KubeletAuthorizer({ client, clock, signal: options.signal });
     this.#summary = new StatsSummary(options.kubelet);
     this.#certificate = new ServingCertificate(options.kubelet);
-    this.#sessions = new StreamingSessions({ signal: options.signal, clock, log: options.log });
+    const { streamingConnectionIdleTimeoutMs: idleTimeoutMs } = options.kubelet.config;
+    this.#sessions = new StreamingSessions({ signal: options.signal, clock, log: options.log, idleTimeoutMs });
     this.#local = createLocalServer({ maxHeaderSize: maxHeaderBytes });
     this.#serve(this.#local);
   }

@@ -243,7 +243,7 @@ describe.each(['the listener', 'an in-process connection'] as const)('streams of
             uid: '1',
             connect: async () => connect({ host: '127.0.0.1', port: echoPort, allowHalfOpen: true }),
           },
-          session: { stopped: bench.signal, clock: bench.kubelet.context.clock },
+          session: { stopped: bench.signal, clock: bench.kubelet.context.clock, active: () => undefined },
         },
       );
     });

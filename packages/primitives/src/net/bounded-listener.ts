@@ -24,7 +24,7 @@ type Peer = Pick<Socket, 'remoteAddress' | 'remotePort'>;
 
 const defaultBounds: ListenerBounds = { maxConnections: 1024, maxSilentPerSource: 256 };
 
-/** Bounds the connections of a listener, so that silent clients cannot use up the file descriptors of the process. */
+/** Bounds the connections of a listener, so that silent clients cannot use up the file descriptors of the process, and rejects those that are not HTTP/1. */
 export function boundConnections(server: HttpServer | HttpsServer, bounds: Partial<ListenerBounds> = {}): void {
   const { maxConnections, maxSilentPerSource } = { ...defaultBounds, ...bounds };
   const silent = new Map<string, Map<number, Socket>>();
@@ -44,7 +44,13 @@ export function boundConnections(server: HttpServer | HttpsServer, bounds: Parti
     const [oldest] = ofSource.values();
     oldest?.destroy();
   });
-  const onRequest = ({ socket }: IncomingMessage) => release(socket);
+  const onRequest = ({ socket, httpVersionMajor }: IncomingMessage) => {
+    release(socket);
+    // Node.js reads a request line without a version as HTTP/0.9, for which a proxy in front may have read another request
+    if (httpVersionMajor === 1) return;
+    socket.end(`HTTP/1.1 ${httpVersionMajor === 0 ? '400 Bad Request' : '505 HTTP Version Not Supported'}\r\nConnection: close\r\n\r\n`);
+    socket.destroySoon(); // nothing that the server answers is sent any more
+  };
   server.prependListener('request', onRequest);
   // with a listener for upgrades, Node.js hands over their connections without a deadline: without another listener nothing would answer or close them
   if (server.listenerCount('upgrade') > 0) server.prependListener('upgrade', onRequest);

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { boundConnections, listenerDeadlines } from '@oarlock/primitives/net/bounded-listener';
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 
 let server: Server | undefined;
 const clients: Socket[] = [];
@@ -93,4 +93,56 @@ it.each(['before', 'after'])('a connection with an upgrade does not count, with 
   await open();
   await closed;
   expect(upgraded.destroyed).toBe(false);
+});
+
+describe('a malformed request', () => {
+  const okay = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+  const post = 'POST / HTTP/1.1\r\nHost: a\r\n';
+
+  /** Sends bytes followed by a valid request, and returns what the server answers until it closes the connection. */
+  async function answerTo(bytes: string): Promise<string> {
+    const client = await (await listen({}))();
+    let answer = '';
+    client.on('data', (chunk: Buffer) => {
+      answer += chunk.toString('latin1');
+    });
+    const closed = once(client, 'close');
+    client.end(bytes + okay, 'latin1');
+    await closed;
+    return answer;
+  }
+
+  it.each([
+    ['a request line without a version', 'GET /\r\n\r\n'],
+    ['a request line without a version, with headers', 'GET / \r\nHost: a\r\n\r\n'],
+    ['HTTP/0.9', 'GET / HTTP/0.9\r\nHost: a\r\n\r\n'],
+    ['HTTP/2.0 as text', 'GET / HTTP/2.0\r\nHost: a\r\n\r\n'],
+    ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+    ['an unknown version', 'GET / HTTP/7.3\r\nHost: a\r\n\r\n'],
+    ['no host', 'GET / HTTP/1.1\r\n\r\n'],
+    ['two lengths', `${post}Content-Length: 1\r\nContent-Length: 2\r\n\r\nxx`],
+    ['a length and chunks', `${post}Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
+    ['a length that is no number', `${post}Content-Length: +1\r\n\r\nx`],
+    ['a length of 2^64', `${post}Content-Length: 18446744073709551616\r\n\r\nx`],
+    ['NUL in a header', 'GET / HTTP/1.1\r\nHost: a\0b\r\n\r\n'],
+    ['a header name with a space', 'GET / HTTP/1.1\r\nHost : a\r\n\r\n'],
+    ['a header without a colon', 'GET / HTTP/1.1\r\nHost\r\n\r\n'],
+    ['an unknown method', 'GOT / HTTP/1.1\r\nHost: a\r\n\r\n'],
+    ['a bare CR in a header', 'GET / HTTP/1.1\r\nHost: a\rX: b\r\n\r\n'],
+    ['bytes of another protocol', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
+    ['a head of 64 KiB', `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(65_536)}\r\n\r\n`],
+  ])('is not answered, or with an error, and ends its connection: %s', async (_title, bytes) => {
+    expect(await answerTo(bytes)).toMatch(/^(HTTP\/1\.1 [45]\d\d [^]*)?$/);
+  });
+
+  it.each([
+    ['another transfer coding', `${post}Transfer-Encoding: identity, chunkedx\r\n\r\n0\r\n\r\n`],
+    ['a chunk length that is no number', `${post}Transfer-Encoding: chunked\r\n\r\n0x1\r\nx\r\n0\r\n\r\n`],
+  ])('with %s is the last one of its connection', async (_title, bytes) => {
+    expect((await answerTo(bytes)).match(/HTTP\/1\.1 200 /g) ?? []).toHaveLength(1);
+  });
+
+  it('differs from a valid one, after which another one is answered', async () => {
+    expect((await answerTo(okay)).match(/HTTP\/1\.1 200 /g)).toHaveLength(2);
+  });
 });

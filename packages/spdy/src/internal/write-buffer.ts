@@ -9,11 +9,14 @@ const nothing = Buffer.alloc(0);
 /** Buffers writes to a socket: the writes of one turn of the event loop are sent in one piece. Reports when more may be written. */
 export class WriteBuffer {
   readonly #socket: Duplex;
+  readonly #onSend: (() => void) | undefined;
   #corked = false;
   #closed = false;
 
-  constructor(socket: Duplex) {
+  /** @param onSend is called for each piece that is sent */
+  constructor(socket: Duplex, onSend?: () => void) {
     this.#socket = socket;
+    this.#onSend = onSend;
   }
 
   /**
@@ -22,6 +25,7 @@ export class WriteBuffer {
    */
   send(bytes: Buffer, sent?: Done): void {
     if (this.#closed || !this.#socket.writable) return;
+    this.#onSend?.();
     if (!this.#corked) {
       this.#corked = true;
       this.#socket.cork();

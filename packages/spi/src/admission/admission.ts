@@ -12,6 +12,8 @@ export type Operation = 'CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT';
  *
  * All objects are deeply frozen: a mutating plugin returns a changed copy.
  */
+export type WebhookStep = 'mutating-webhook' | 'validating-webhook';
+
 export interface AdmissionRequest {
   readonly operation: Operation;
   readonly resource: Resource;
@@ -32,6 +34,8 @@ export interface AdmissionRequest {
   warn(message: string): void;
   /** Adds an annotation to the audit event of the request; with `Request`, only from audit level Request on. */
   annotate(key: string, value: string, level?: 'Request'): void;
+  /** Adds the time in milliseconds that the request waited for webhooks. It is no part of the server's own latency. */
+  addLatency?(step: WebhookStep, ms: number): void;
   /**
    * The span of the request: the parent of spans for calls that the plugin makes. All calls of plugins for one request get the
    * same object.

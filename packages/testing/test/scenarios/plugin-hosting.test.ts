@@ -1,5 +1,8 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { configMaps, events, namespaces } from '@oarlock/api/resources';
+import { configMaps, events, namespaces, services } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import { pluginHealthUrl, type PluginHealthList } from '@oarlock/cluster/paths/plugin-health-path';
 import { startCluster, type StartClusterOptions, type TestCluster } from '@oarlock/testing/start-cluster';
@@ -102,5 +105,43 @@ describe('controller in its own thread that does not declare what its informers 
     await expect
       .poll(async () => (await cluster.client.list(events, { namespace: 'kube-system' })).items.map(({ message }) => message))
       .toContainEqual(expect.stringContaining(remedy));
+  });
+});
+
+describe.each(['thread', 'process'] as const)('cloud provider in its own %s', (placement) => {
+  const faulty = fileURLToPath(new URL('../support/faulty-plugins/cloud.ts', import.meta.url));
+  const serve = (name: string) =>
+    cluster.client.create(services, {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { namespace: 'default', name },
+      spec: { type: 'LoadBalancer', ports: [{ port: 80 }] },
+    });
+  const ingressOf = async (name: string) =>
+    (await cluster.client.get(services, { namespace: 'default', name })).status?.loadBalancer?.ingress;
+
+  it('is replaced when it loops, and then serves the Service', async () => {
+    const switches = await mkdtemp(join(tmpdir(), 'oarlock-switches-'));
+    try {
+      cluster = await startCluster({
+        roles: ['apiserver', 'controllers'],
+        spec: { cloud: { use: faulty, placement, deadlineMs: 1_000, config: { switches, name: 'cloud' } } },
+      });
+      await serve('before');
+      await expect.poll(() => ingressOf('before')).toMatchObject([{ ip: '192.0.2.1' }]);
+      await writeFile(join(switches, 'cloud'), 'loop');
+      await serve('after');
+      const health = async () => ((await cluster.client.raw('GET', pluginHealthUrl)) as PluginHealthList).plugins[0];
+      await expect.poll(health, { timeout: 20_000 }).toMatchObject({ healthy: false, faults: { ended: expect.any(Number) as number } });
+      await rm(join(switches, 'cloud'));
+      await expect.poll(() => ingressOf('after'), { timeout: 30_000 }).toMatchObject([{ ip: '192.0.2.1' }]);
+    } finally {
+      await rm(switches, { recursive: true });
+    }
+  });
+
+  it('is rejected if it does not declare the parts of its provider', async () => {
+    const rejected = startCluster({ roles: ['apiserver', 'controllers'], spec: { cloud: { use: file('undeclared-cloud'), placement } } });
+    await expect(rejected).rejects.toThrow(/cannot run in a \w+ of its own: it does not declare the parts of its provider/);
   });
 });

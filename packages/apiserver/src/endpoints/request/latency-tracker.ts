@@ -1,7 +1,8 @@
+import type { WebhookStep } from '@oarlock/spi/admission';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 
 /** The steps of a request whose latencies are recorded, by the names of upstream's annotations. */
-export type LatencyStep = 'authentication' | 'authorization' | 'impersonation' | 'apf-queue-wait';
+export type LatencyStep = 'authentication' | 'authorization' | 'impersonation' | 'apf-queue-wait' | WebhookStep | 'etcd';
 
 /** Receives the latencies of the steps of one request. */
 export interface LatencyTracker {
@@ -9,7 +10,7 @@ export interface LatencyTracker {
   addLatency(step: LatencyStep, ms: number): void;
 }
 
-/** An ApiRequest, with the receiver of its latencies if the request is audited. */
+/** An ApiRequest, with the receiver of its latencies if they are recorded. */
 export interface LatencyTracked extends ApiRequest {
   readonly latencies?: LatencyTracker;
 }

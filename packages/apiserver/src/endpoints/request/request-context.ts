@@ -5,6 +5,7 @@ import { spanContextOf, failSpan, startSpan, type SpanContext } from '@oarlock/k
 import { eventLoop } from '@oarlock/primitives/concurrency/event-loop';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import { errorName, isConfidential } from './confidential.ts';
+import type { LatencyStep, LatencyTracked } from './latency-tracker.ts';
 
 const maxWarnings = 64;
 /** The body size in bytes above which a request yields to the event loop between its steps. */
@@ -119,6 +120,12 @@ export class RequestContext {
   /** Adds an annotation to the audit event of the request. Does nothing if the request is not audited. */
   annotate(key: string, value: string, level?: 'Request'): void {
     this.request.annotate?.(key, value, level);
+  }
+
+  /** Adds the time in milliseconds that a step of the request took, for its metrics and its audit event. */
+  addLatency(step: LatencyStep, ms: number): void {
+    const { latencies }: LatencyTracked = this.request;
+    latencies?.addLatency(step, ms);
   }
 
   end(code: number, error?: unknown): void {

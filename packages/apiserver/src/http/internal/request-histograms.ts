@@ -22,7 +22,7 @@ export const newDurations = (registry: Registry) =>
 export const newSliDurations = (registry: Registry) =>
   new PrecomputedHistogram({
     name: 'apiserver_request_sli_duration_seconds',
-    help: 'Seconds from the first byte of a request to the end of its response, without the wait in API Priority and Fairness.',
+    help: 'Seconds from the first byte of a request to the end of its response, without the waits in API Priority and Fairness and for admission webhooks.',
     labelNames: labelsWithoutDryRun,
     buckets: durationBuckets,
     registry,

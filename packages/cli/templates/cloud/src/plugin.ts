@@ -4,6 +4,7 @@ import { z } from 'zod';
 /** Gives each Service a host name below a domain, whose load balancer forwards the traffic. */
 export default Cloud.plugin({
   id: '__ID__',
+  declares: { loadBalancers: true },
   config: z.strictObject({ domain: z.string().min(1).default('apps.test') }),
   create: ({ config: { domain } }) => ({
     name: '__NAME__',

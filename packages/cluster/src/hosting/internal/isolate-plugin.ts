@@ -6,6 +6,7 @@ import { Admission, matchesRules, type AdmissionPlugin, type AdmissionRequest, t
 import { Authn, type Authenticator, type AuthnResult } from '@oarlock/spi/authn';
 import { Authz, type Authorizer, type Decision, type SubjectRules } from '@oarlock/spi/authz';
 import { Client, Events, Informers } from '@oarlock/spi/client';
+import { Cloud, type CloudProvider } from '@oarlock/spi/cloud';
 import { Cluster, type ClusterFacts } from '@oarlock/spi/cluster';
 import { Audit, type AuditSink } from '@oarlock/spi/audit';
 import { Controllers, type Controller, type ControllerWatch, type ReconcileResult } from '@oarlock/spi/controller';
@@ -16,6 +17,7 @@ import { withNeeds } from '../declared-needs.ts';
 import type { CallLimits } from './call-limits.ts';
 import type { Where } from '../thread/plugin-child.ts';
 import { PluginThread, unwrapResult } from '../thread/plugin-thread.ts';
+import { cloudMethods, cloudParts } from '../thread/thread-cloud.ts';
 import type { CallResult } from '../thread/thread-protocol.ts';
 
 export interface Isolation {
@@ -31,13 +33,14 @@ export const defaultMemoryMiB = 128;
 /** Number of audit events that may wait for a plugin before further ones are dropped. */
 const maxPendingEvents = 4_096;
 
-type ProxyFactory = (thread: PluginThread, context: Pick<PluginContext, 'name' | 'log'>) => object;
+type ProxyFactory = (thread: PluginThread, context: Pick<PluginContext, 'name' | 'log'> & Required<Pick<Plugin, 'declares'>>) => object;
 const proxyFactories = new Map<symbol, ProxyFactory>([
   [Admission.token, admissionProxy],
   [Authn.token, authnProxy],
   [Authz.token, authzProxy],
   [Audit.token, (thread, { log }) => auditProxy(thread, log)],
   [Controllers.token, (thread, { name }) => controllerProxy(thread, name)],
+  [Cloud.token, (thread, { name, declares }) => cloudProxy(thread, name, declares)],
 ]);
 const supportedNeeds: readonly Slot<unknown>[] = [Client, Informers, Events, Cluster];
 
@@ -54,6 +57,12 @@ export function unsupportedNeeds(plugin: Plugin): readonly string[] {
     .filter((id) => !supportedNeeds.some((slot) => slot.id === id));
 }
 
+/** Returns what a plugin must declare, because consumers need it before the thread runs; undefined if nothing is missing. */
+export const missingDeclaration = ({ provides, declares }: Plugin): string | undefined =>
+  provides.token === Cloud.token && !cloudParts.some((part) => declares?.[part] === true)
+    ? `the parts of its provider, such as \`declares: { ${cloudParts[0]}: true }\``
+    : undefined;
+
 /** Returns a plugin that runs in a thread or process of its own. Only for slots for which `canBeIsolated` returns true. */
 export function isolatePlugin(plugin: Plugin, { module, config, limits, memoryMiB, where }: Isolation): Plugin {
   const proxyFactory = proxyFactories.get(plugin.provides.token);
@@ -63,7 +72,8 @@ export function isolatePlugin(plugin: Plugin, { module, config, limits, memoryMi
     create(dependencies, { name, dataDir, clock, log }: PluginContext): Lifecycle {
       const { client, facts } = dependencies as { readonly client: Client; readonly facts: ClusterFacts };
       const thread = new PluginThread({ module, name, config, dataDir, facts, limits, memoryMiB, where, client, clock, log });
-      return { ...proxyFactory(thread, { name, log }), start: () => thread.start(), stop: () => thread.stop() };
+      const proxy = proxyFactory(thread, { name, log, declares: plugin.declares ?? {} });
+      return { ...proxy, start: () => thread.start(), stop: () => thread.stop() };
     },
   };
 }
@@ -80,16 +90,16 @@ function admissionProxy(thread: PluginThread): AdmissionPlugin {
   };
   return {
     matches: [{ resources: ['*'], operations: ['*'] }],
-    isIdle: (operation, resource, subresource) => !matchesRules(thread.matches, { operation, resource, subresource }),
+    isIdle: (operation, resource, subresource) => !matchesRules(thread.facts.matches, { operation, resource, subresource }),
     mutate(request) {
-      if (!thread.methods.includes('mutate') || request.object === undefined) return request.object ?? { allowed: true };
+      if (!thread.facts.methods.includes('mutate') || request.object === undefined) return request.object ?? { allowed: true };
       const { object } = request;
       return call('mutate', request).then((result) =>
         result.same === true ? object : (unwrapResult(result) as KubeObject | AdmissionDecision),
       );
     },
     validate(request) {
-      if (!thread.methods.includes('validate')) return { allowed: true };
+      if (!thread.facts.methods.includes('validate')) return { allowed: true };
       return call('validate', request).then((result) => unwrapResult(result) as AdmissionDecision);
     },
   };
@@ -103,7 +113,7 @@ function authzProxy(thread: PluginThread): Authorizer {
   return {
     authorize: async (attributes) => unwrapResult(await thread.call('authorize', [attributes])) as Decision,
     rulesFor: async (identity, namespace): Promise<SubjectRules> => {
-      if (!thread.methods.includes('rulesFor')) return { resources: [], paths: [], incomplete: 'the authorizer cannot list rules' };
+      if (!thread.facts.methods.includes('rulesFor')) return { resources: [], paths: [], incomplete: 'the authorizer cannot list rules' };
       return unwrapResult(await thread.call('rulesFor', [identity, namespace])) as SubjectRules;
     },
   };
@@ -155,6 +165,21 @@ function controllerProxy(thread: PluginThread, name: string): Controller {
     reconcile: async (key, { span, failures }) =>
       unwrapResult(await thread.call('reconcile', [key, { failures, spanContext: spanContextOf(span) }])) as ReconcileResult | undefined,
   };
+}
+
+/** Returns a provider with the parts that the plugin declares. The thread passes its own signal to the calls. */
+function cloudProxy(thread: PluginThread, name: string, declares: NonNullable<Plugin['declares']>): CloudProvider {
+  const call =
+    (method: string, count: number) =>
+    async (...args: readonly unknown[]) =>
+      unwrapResult(await thread.call(method, args.slice(0, count)));
+  const parts = cloudParts.flatMap((part) => {
+    if (declares[part] !== true) return [];
+    const methods = Object.entries(cloudMethods[part]).map(([method, count]) => [method, call(`${part}.${method}`, count)]);
+    const balancerClass = { get: () => thread.facts.loadBalancerClass, enumerable: true };
+    return [[part, Object.defineProperty(Object.fromEntries(methods), 'class', balancerClass)]];
+  });
+  return { name, ...Object.fromEntries(parts) } as CloudProvider;
 }
 
 /** Returns a watch whose "objects" are the keys that the thread sends. */

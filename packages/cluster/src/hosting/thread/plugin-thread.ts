@@ -1,13 +1,12 @@
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
-import type { AdmissionRule } from '@oarlock/spi/admission';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import { runningPlugin, type PluginHealth } from '@oarlock/kernel/plugin-health';
 import type { Client } from '@oarlock/spi/client';
 import { startChild, type PluginChild, type Where } from './plugin-child.ts';
 import { deserializeError } from './thread-client.ts';
-import type { FromThreadMessage, CallResult, ThreadData, ToThreadMessage } from './thread-protocol.ts';
+import type { FromThreadMessage, CallResult, ReadyMessage, ThreadData, ToThreadMessage } from './thread-protocol.ts';
 import { ThreadRequests } from './thread-requests.ts';
 
 /** Time limits in milliseconds: of a ping, after which the thread counts as blocked, of a start, and of a stop. */
@@ -64,8 +63,7 @@ export class PluginThread {
   #recovering = false;
   #stopped = false;
   #ids = 0;
-  #matches: readonly AdmissionRule[] = [];
-  #methods: readonly string[] = [];
+  #facts: ReadyMessage = { type: 'ready', methods: [], matches: [] };
   #probe: { readonly timer: Timer; readonly suspects: Set<PendingCall> } | undefined;
   #onFinished: (() => void) | undefined;
 
@@ -74,11 +72,9 @@ export class PluginThread {
     this.#requests = new ThreadRequests(options.client, (message) => this.#send(message));
   }
 
-  get matches(): readonly AdmissionRule[] {
-    return this.#matches;
-  }
-  get methods(): readonly string[] {
-    return this.#methods;
+  /** What the plugin reported when it had started. */
+  get facts(): ReadyMessage {
+    return this.#facts;
   }
 
   /** Starts the thread. @throws the error of the plugin's `create` or `start` */
@@ -170,7 +166,8 @@ export class PluginThread {
     void this.#child?.terminate().then(() => this.#onFinished?.());
   }
 
-  #limitOf = ({ method }: PendingCall): number => this.#options.limits[method] ?? 10_000;
+  /** The limits of `routes.list` are those of `list`. */
+  #limitOf = ({ method }: PendingCall): number => this.#options.limits[method.slice(method.lastIndexOf('.') + 1)] ?? 10_000;
   #timeoutError(call: PendingCall): Error {
     const error = new Error(`it did not answer within ${this.#limitOf(call)} ms`);
     this.#health?.report('deadline', error);
@@ -201,8 +198,7 @@ export class PluginThread {
           timer.cancel();
           ready = true;
           this.#alive = true;
-          this.#methods = message.methods;
-          this.#matches = message.matches;
+          this.#facts = message;
           if (this.#subscribed) this.#send({ type: 'subscribe' });
           resolve();
         } else if (message.type === 'refused' && !ready) {

@@ -7,9 +7,11 @@ import type { Plugin } from '@oarlock/kernel/plugin';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import type { AdmissionPlugin, AdmissionRequest } from '@oarlock/spi/admission';
 import type { Authorizer } from '@oarlock/spi/authz';
+import { Cloud, type CloudProvider } from '@oarlock/spi/cloud';
 import { Controllers, type Controller } from '@oarlock/spi/controller';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Cluster } from '@oarlock/spi/cluster';
+import { flatCloud } from './thread-cloud.ts';
 import { ThreadController } from './thread-controller.ts';
 import { openThreadPort } from './thread-port.ts';
 import { ThreadClient } from './thread-client.ts';
@@ -95,13 +97,17 @@ export async function runPluginThread(load: (module: string) => Promise<unknown>
     const created = (Array.isArray(slotValue) ? slotValue[0] : slotValue) as object;
     const controller =
       plugin.provides.token === Controllers.token ? new ThreadController(created as Controller, { threadClient, log, send }) : undefined;
-    const instance = controller ?? created;
+    const stopped = new AbortController();
+    const cloud = plugin.provides.token === Cloud.token ? (created as CloudProvider) : undefined;
+    const flat = cloud && flatCloud(cloud, plugin.declares, stopped.signal);
+    const instance = controller ?? flat ?? created;
     port.listen((message) => {
       if (message.type === 'subscribe') controller?.subscribe();
       else if (message.type === 'unsubscribe') controller?.unsubscribe();
       else if (message.type === 'call') void handleCall(instance, message, { send, running });
       else if (message.type === 'ping') send({ type: 'pong' });
       else if (message.type === 'stop') {
+        stopped.abort();
         void host.stop().then(
           () => send({ type: 'stopped' }),
           (error: unknown) => send({ type: 'refused', error: serializeError(error) }),
@@ -114,8 +120,13 @@ export async function runPluginThread(load: (module: string) => Promise<unknown>
     hook
       ?.run(new AbortController().signal)
       .catch((error: unknown) => log.error({ err: error, hook: hook.name }, 'the post-start hook failed'));
-    const implemented = methods.filter((method) => method in instance);
-    send({ type: 'ready', methods: implemented, matches: (instance as Partial<AdmissionPlugin>).matches ?? [] });
+    const loadBalancerClass = cloud?.loadBalancers?.class;
+    send({
+      type: 'ready',
+      methods: flat === undefined ? methods.filter((method) => method in instance) : Object.keys(flat),
+      matches: (instance as Partial<AdmissionPlugin>).matches ?? [],
+      ...(loadBalancerClass !== undefined && { loadBalancerClass }),
+    });
   } catch (error) {
     send({ type: 'refused', error: serializeError(error) });
   }

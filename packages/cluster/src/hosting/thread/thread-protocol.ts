@@ -34,8 +34,18 @@ export type ToThreadMessage =
   | { readonly type: 'events'; readonly id: number; readonly events: readonly WatchEvent<KubeObject>[] }
   | { readonly type: 'watched'; readonly id: number; readonly error?: SerializedError };
 
+/** What the other thread reads of a plugin without a call, once the plugin has started. */
+export interface ReadyMessage {
+  readonly type: 'ready';
+  readonly methods: readonly string[];
+  /** Of an admission plugin. */
+  readonly matches: readonly AdmissionRule[];
+  /** Of a cloud provider with load balancers. */
+  readonly loadBalancerClass?: string;
+}
+
 export type FromThreadMessage =
-  | { readonly type: 'ready'; readonly methods: readonly string[]; readonly matches: readonly AdmissionRule[] }
+  | ReadyMessage
   | { readonly type: 'refused'; readonly error: SerializedError }
   | { readonly type: 'pong' }
   | { readonly type: 'keys'; readonly keys: readonly string[]; readonly spanContext?: SpanContext }

@@ -1,4 +1,4 @@
-import { dataHash, fnv1, fnv1a, safeEncode, templateHash } from '@oarlock/controllers/apps/history/template-hash';
+import { dataHash, fnv1, fnv1a, safeEncode, templateHash, templateText } from '@oarlock/controllers/apps/history/template-hash';
 import { describe, expect, it } from 'vitest';
 
 describe('fnv1', () => {
@@ -49,5 +49,42 @@ describe('dataHash', () => {
   it('hashes the JSON that Go writes, and the number of collisions', () => {
     expect(dataHash({ a: '<&>' }, 0)).toBe(safeEncode(String(fnv1('{"a":"\\u003c\\u0026\\u003e"}0'))));
     expect(dataHash({ a: 1 }, 1)).not.toBe(dataHash({ a: 1 }, 0));
+  });
+});
+
+describe('templateText', () => {
+  /** Returns a template with so many variables, and counts the reads of its spec. */
+  function countedTemplate(variables: number, isFrozen: boolean) {
+    let reads = 0;
+    const env = Array.from({ length: variables }, (_, n) => ({ name: `V${n}`, value: 'x' }));
+    const template = {
+      get spec() {
+        reads++;
+        return { containers: [{ name: 'c', env }] };
+      },
+    };
+    return { template: isFrozen ? Object.freeze(template) : template, reads: () => reads };
+  }
+
+  it('of a large frozen template is computed once', () => {
+    const { template, reads } = countedTemplate(14_000, true);
+    const text = templateText(template);
+    const after = reads();
+    expect(after).toBeGreaterThan(0);
+    expect(templateText(template)).toBe(text);
+    expect(reads()).toBe(after);
+    // another template with the same content has the same text
+    expect(templateText(countedTemplate(14_000, true).template)).toBe(text);
+  });
+
+  it.each([
+    ['a small one', 10, true],
+    ['one that may change', 14_000, false],
+  ])('of %s is computed each time', (_title, variables, isFrozen) => {
+    const { template, reads } = countedTemplate(variables, isFrozen);
+    templateText(template);
+    const after = reads();
+    templateText(template);
+    expect(reads()).toBe(2 * after);
   });
 });

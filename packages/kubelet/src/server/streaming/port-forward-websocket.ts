@@ -1,9 +1,9 @@
 import { setMaxListeners } from 'node:events';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
-import type { Clock } from '@oarlock/primitives/clock';
 import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
 import { portForwardProtocol, portForwardErrorMessage, servePortForward, type ForwardTarget } from './port-forward.ts';
+import type { SessionOptions } from './internal/session-options.ts';
 import { WebSocketDuplex } from './internal/websocket-duplex.ts';
 import { sendMessage } from './internal/websocket-writable.ts';
 
@@ -13,17 +13,12 @@ const tunnelProtocol = `SPDY/3.1+${portForwardProtocol}`;
 const channelProtocol = 'v4.channel.k8s.io';
 export const webSocketForwardProtocols = [tunnelProtocol, channelProtocol] as const;
 
-interface StreamingSessionOptions {
-  readonly stopped: AbortSignal;
-  readonly clock: Clock;
-}
-
 /** The ports of a pod that a client forwards. */
 export interface ForwardedPorts {
   /** the ports in the query, which only the channel protocol uses */
   readonly ports: readonly number[];
   readonly target: ForwardTarget;
-  readonly session: StreamingSessionOptions;
+  readonly session: SessionOptions;
 }
 
 /** Serves port-forwarding over a WebSocket.  */
@@ -45,7 +40,7 @@ function message(channel: number, bytes: Buffer): Buffer {
 async function serveChannels(
   socket: WebSocket,
   { ports, target }: { readonly ports: readonly number[]; readonly target: ForwardTarget },
-  { stopped }: StreamingSessionOptions,
+  { stopped, active }: SessionOptions,
 ): Promise<void> {
   const gone = new LinkedSignal(stopped);
   setMaxListeners(0, gone.signal); // each port adds a listener
@@ -54,6 +49,7 @@ async function serveChannels(
   socket.on('error', leave);
   const inputs = new Map<number, (bytes: Buffer) => void>();
   socket.on('message', (data: Buffer, binary: boolean) => {
+    active();
     if (binary && data.length > 1) inputs.get(data[0] as number)?.(data.subarray(1));
   });
   const forwards = ports.map(async (port, index) => {
@@ -75,7 +71,7 @@ async function serveChannels(
       connection.on('drain', () => socket.resume());
       for (const bytes of buffered) connection.write(bytes);
       socket.resume();
-      await sendPodData(connection, { socket, channel: dataChannel, signal: gone.signal });
+      await sendPodData(connection, { socket, channel: dataChannel, signal: gone.signal, active });
     } catch (error) {
       socket.resume();
       if (socket.readyState === socket.OPEN && error instanceof Error)
@@ -92,13 +88,19 @@ async function serveChannels(
 /** Sends the pod's data to the client until the data ends or the client disconnects. @throws the error of the connection to the pod */
 function sendPodData(
   connection: Duplex,
-  { socket, channel, signal }: { readonly socket: WebSocket; readonly channel: number; readonly signal: AbortSignal },
+  {
+    socket,
+    channel,
+    signal,
+    active,
+  }: { readonly socket: WebSocket; readonly channel: number; readonly signal: AbortSignal; readonly active: () => void },
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = () => connection.destroy();
     if (signal.aborted) stop();
     else signal.addEventListener('abort', stop, { once: true });
     connection.on('data', (bytes: Buffer) => {
+      active();
       let flushed = false;
       sendMessage(socket, message(channel, bytes), () => {
         flushed = true;

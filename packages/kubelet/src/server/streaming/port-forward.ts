@@ -1,9 +1,9 @@
 import { setMaxListeners } from 'node:events';
 import type { Duplex } from 'node:stream';
-import type { Clock } from '@oarlock/primitives/clock';
 import { SpdyConnection } from '@oarlock/spdy/connection';
 import type { SpdyStream } from '@oarlock/spdy/stream';
 import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
+import type { SessionOptions } from './internal/session-options.ts';
 
 export const portForwardProtocol = 'portforward.k8s.io';
 
@@ -34,12 +34,16 @@ interface Pair {
 export async function servePortForward(
   { socket, head }: { readonly socket: Duplex; readonly head: Buffer },
   target: ForwardTarget,
-  { stopped, clock }: { readonly stopped: AbortSignal; readonly clock: Clock },
+  { stopped, clock, active }: SessionOptions,
 ): Promise<void> {
   const gone = new LinkedSignal(stopped);
   setMaxListeners(0, gone.signal); // each forwarded connection adds a listener
   const pairs = new Map<string, Pair>();
-  const connection = new SpdyConnection(socket, { role: 'server', maxStreams, onStream: (stream) => accept(stream) }, head);
+  const connection = new SpdyConnection(
+    socket,
+    { role: 'server', maxStreams, onStream: (stream) => accept(stream), onFrame: active },
+    head,
+  );
 
   const accept = (stream: SpdyStream) => {
     const { streamtype: type, requestid: id, port: text = '' } = stream.headers;

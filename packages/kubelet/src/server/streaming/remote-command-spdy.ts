@@ -1,17 +1,17 @@
 import type { Duplex } from 'node:stream';
-import type { Clock } from '@oarlock/primitives/clock';
 import { SpdyConnection } from '@oarlock/spdy/connection';
 import type { SpdyStream } from '@oarlock/spdy/stream';
-import type { Streams } from '@oarlock/spi/runtime';
 import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
 import {
   commandStatus,
   plainErrorMessage,
   TerminalSizeQueue,
   commandResult,
+  usedStreams,
   type RemoteCommandOptions,
   type RunCommand,
 } from './internal/remote-command.ts';
+import type { SessionOptions } from './internal/session-options.ts';
 
 /** The subprotocols of remote commands over SPDY, in order of preference: v3 added terminal sizes, v4 added the exit code. */
 export const spdyCommandProtocols = ['v4.channel.k8s.io', 'v3.channel.k8s.io', 'v2.channel.k8s.io'] as const;
@@ -27,12 +27,16 @@ type StreamType = 'error' | 'stdin' | 'stdout' | 'stderr' | 'resize';
 export async function serveSpdyCommand(
   { socket, head, protocol }: { readonly socket: Duplex; readonly head: Buffer; readonly protocol: SpdyCommandProtocol },
   options: RemoteCommandOptions,
-  { stopped, clock }: { readonly stopped: AbortSignal; readonly clock: Clock },
+  { stopped, clock, active }: SessionOptions,
   run: RunCommand,
 ): Promise<void> {
   const gone = new LinkedSignal(stopped);
   const commandStreams = new CommandStreams(expected(options, protocol));
-  const connection = new SpdyConnection(socket, { role: 'server', onStream: (stream) => commandStreams.take(stream) }, head);
+  const connection = new SpdyConnection(
+    socket,
+    { role: 'server', onStream: (stream) => commandStreams.take(stream), onFrame: active },
+    head,
+  );
   void connection.closed.then(() => {
     gone.abort(new Error('the client disconnected'));
     commandStreams.abandon();
@@ -48,13 +52,7 @@ export async function serveSpdyCommand(
     if (error === undefined) return;
     const resizes = sizesOf(streams.get('resize'));
     const [stdin, stdout, stderr] = [streams.get('stdin'), streams.get('stdout'), streams.get('stderr')];
-    const joined: Streams = {
-      tty: options.tty,
-      ...(stdin && { stdin }),
-      ...(stdout && { stdout }),
-      ...(stderr && { stderr }),
-      ...(resizes && { resize: resizes }),
-    };
+    const joined = usedStreams(options.tty, { stdin, stdout, stderr, resize: resizes });
     await resizes?.waitForFirstSize(clock, gone.signal);
     const result = await commandResult(run(joined, gone.signal));
     resizes?.end();

@@ -1,16 +1,17 @@
 import { PassThrough } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Clock } from '@oarlock/primitives/clock';
-import type { Streams } from '@oarlock/spi/runtime';
 import { LinkedSignal } from '@oarlock/primitives/concurrency/linked-signal';
 import {
   commandStatus,
   plainErrorMessage,
   TerminalSizeQueue,
   commandResult,
+  usedStreams,
   type RemoteCommandOptions,
   type RunCommand,
 } from './internal/remote-command.ts';
+import type { SessionOptions } from './internal/session-options.ts';
 import { WebSocketWritable } from './internal/websocket-writable.ts';
 
 /**
@@ -71,7 +72,7 @@ function waitUntilReading(socket: WebSocket, clock: Clock): Promise<void> {
 export async function serveWebSocketCommand(
   { socket, protocol }: { readonly socket: WebSocket; readonly protocol: string },
   options: RemoteCommandOptions,
-  { stopped, clock }: { readonly stopped: AbortSignal; readonly clock: Clock },
+  { stopped, clock, active }: SessionOptions,
   run: RunCommand,
 ): Promise<void> {
   const features = featuresOf(protocol);
@@ -84,6 +85,7 @@ export async function serveWebSocketCommand(
   stdin?.on('error', () => undefined); // the reader of stdin handles the error
   stdin?.on('drain', () => socket.resume());
   socket.on('message', (data: Buffer, binary: boolean) => {
+    active();
     if (binary === features.base64 || data.length === 0) return;
     const body = features.base64 ? Buffer.from(data.toString('latin1', 1), 'base64') : data.subarray(1);
     switch (features.base64 ? (data[0] ?? 0) - zero : data[0]) {
@@ -102,16 +104,14 @@ export async function serveWebSocketCommand(
   const ready = waitUntilReading(socket, clock).then(() => {
     if (socket.readyState === socket.OPEN) socket.send(frame(first, [], features));
   });
-  const channelWritable = (channel: number) => new WebSocketWritable(socket, ready, (chunks) => frame(channel, chunks, features));
+  const channelWritable = (channel: number) =>
+    new WebSocketWritable(socket, ready, (chunks) => {
+      active();
+      return frame(channel, chunks, features);
+    });
   const stdout = options.stdout ? channelWritable(channels.stdout) : undefined;
   const stderr = options.stderr && !options.tty ? channelWritable(channels.stderr) : undefined;
-  const streams: Streams = {
-    tty: options.tty,
-    ...(stdin && { stdin }),
-    ...(stdout && { stdout }),
-    ...(stderr && { stderr }),
-    ...(resizes && { resize: resizes }),
-  };
+  const streams = usedStreams(options.tty, { stdin, stdout, stderr, resize: resizes });
   await resizes?.waitForFirstSize(clock, gone.signal);
   const result = await commandResult(run(streams, gone.signal));
   await ready;

@@ -8,7 +8,9 @@ import { servePortForward, type ForwardTarget } from './port-forward.ts';
 import { serveWebSocketForward } from './port-forward-websocket.ts';
 import { serveSpdyCommand, type SpdyCommandProtocol } from './remote-command-spdy.ts';
 import { serveWebSocketCommand } from './remote-command-websocket.ts';
+import { IdleTimeout } from './internal/idle-timeout.ts';
 import type { RemoteCommandOptions, RunCommand } from './internal/remote-command.ts';
+import type { SessionOptions } from './internal/session-options.ts';
 import type { Upgraded } from './streaming-upgrades.ts';
 
 const maxSessions = 1000;
@@ -23,16 +25,22 @@ export interface StreamingCommand {
   readonly query: URLSearchParams;
 }
 
-/** Creates exec, attach and port-forward sessions, and limits the number of concurrent sessions. */
+interface StreamingSessionsOptions {
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** How long a session may transfer nothing, in milliseconds; 0 for no limit. */
+  readonly idleTimeoutMs: number;
+}
+
+/** Creates exec, attach and port-forward sessions, limits the number of concurrent sessions, and ends idle ones. */
 export class StreamingSessions {
-  readonly #sessionOptions: { readonly stopped: AbortSignal; readonly clock: Clock };
-  readonly #log: Logger;
+  readonly #options: StreamingSessionsOptions;
   #count = 0;
 
-  constructor({ signal, clock, log }: { readonly signal: AbortSignal; readonly clock: Clock; readonly log: Logger }) {
-    setMaxListeners(0, signal); // each session adds a listener
-    this.#sessionOptions = { stopped: signal, clock };
-    this.#log = log;
+  constructor(options: StreamingSessionsOptions) {
+    setMaxListeners(0, options.signal); // each session adds a listener
+    this.#options = options;
   }
 
   /** Checks the limit of concurrent sessions. @throws HttpError 503 if the limit is reached */
@@ -44,7 +52,7 @@ export class StreamingSessions {
   track(session: Promise<void>): void {
     this.#count += 1;
     session
-      .catch((error: unknown) => this.#log.warn({ err: error }, 'a streaming session failed'))
+      .catch((error: unknown) => this.#options.log.warn({ err: error }, 'a streaming session failed'))
       .finally(() => {
         this.#count -= 1;
       });
@@ -77,11 +85,29 @@ export class StreamingSessions {
       await driver.attach(status.id, streams, { signal });
       return 0;
     };
-    const session = this.#sessionOptions;
     return (upgraded) =>
-      upgraded.over === 'websocket'
-        ? serveWebSocketCommand(upgraded, options, session, run)
-        : serveSpdyCommand({ ...upgraded, protocol: upgraded.protocol as SpdyCommandProtocol }, options, session, run);
+      this.#untilIdle(upgraded, (session) =>
+        upgraded.over === 'websocket'
+          ? serveWebSocketCommand(upgraded, options, session, run)
+          : serveSpdyCommand({ ...upgraded, protocol: upgraded.protocol as SpdyCommandProtocol }, options, session, run),
+      );
+  }
+
+  /**
+   * Serves a session, and closes its connection after the idle timeout. Each SPDY frame is activity, pings included, and each WebSocket message;
+   * WebSocket pings, which clients send by themselves, are not. Upstream counts alike.
+   */
+  async #untilIdle(upgraded: Upgraded, serve: (session: SessionOptions) => Promise<void>): Promise<void> {
+    const { signal: stopped, clock, idleTimeoutMs: timeoutMs } = this.#options;
+    const idle = new IdleTimeout({ clock, timeoutMs }, () => {
+      if (upgraded.over === 'websocket') upgraded.socket.terminate();
+      else upgraded.socket.destroy();
+    });
+    try {
+      await serve({ stopped, clock, active: idle.active });
+    } finally {
+      idle.cancel();
+    }
   }
 
   /**
@@ -103,10 +129,11 @@ export class StreamingSessions {
       .map(Number)
       .filter((port) => Number.isInteger(port) && port > 0 && port < 65_536)
       .slice(0, maxPorts);
-    const session = this.#sessionOptions;
     return (upgraded) =>
-      upgraded.over === 'websocket'
-        ? serveWebSocketForward(upgraded, { ports, target, session })
-        : servePortForward(upgraded, target, session);
+      this.#untilIdle(upgraded, (session) =>
+        upgraded.over === 'websocket'
+          ? serveWebSocketForward(upgraded, { ports, target, session })
+          : servePortForward(upgraded, target, session),
+      );
   }
 }

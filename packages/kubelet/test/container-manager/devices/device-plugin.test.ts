@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { createServer as createNetServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createServer, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
@@ -78,6 +79,30 @@ describe('a hostile device plugin', () => {
     ).rejects.toBeInstanceOf(GrpcError);
     expect([...plugin.devices]).toEqual([['first', false]]);
     expect(changes).toBe(2);
+  });
+
+  it.each([
+    ['an HTTP/1 server', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'],
+    ['a server that ends the connection', ''],
+  ])('whose socket is a link to that of %s has no devices', async (_title, answered) => {
+    const received: Buffer[] = [];
+    const other = createNetServer((socket) => {
+      socket.on('error', () => {});
+      socket.on('data', (bytes: Buffer) => received.push(bytes));
+      socket.end(answered);
+    });
+    await new Promise<void>((resolve) => {
+      other.listen(join(directory, 'other.sock'), resolve);
+    });
+    const link = join(directory, 'link.sock');
+    symlinkSync('other.sock', link);
+    const linked = new DevicePlugin(link, { version: 'v1beta1', endpoint: 'link.sock', resourceName: 'example.com/gadget' });
+    await expect(linked.listAndWatch(() => {})).rejects.toBeInstanceOf(GrpcError);
+    expect([...linked.devices]).toEqual([]);
+    // what the other program receives is the call of the device plugin API, and nothing that the plugin chose
+    expect(Buffer.concat(received).toString('latin1')).not.toContain('gadget');
+    linked.stop();
+    await new Promise((resolve) => other.close(resolve));
   });
 
   it('cannot take the place of a prototype with the id of a device', async () => {

@@ -58,6 +58,11 @@ function overlaps(paths: Iterable<VolumePath>): readonly string[] {
   return found;
 }
 
+function isEmpty(source: object): boolean {
+  for (const _ in source) return false;
+  return true;
+}
+
 /** The maximum number of paths of one volume that are compared with each other, because the comparison is quadratic. */
 const maxPaths = 1000;
 
@@ -68,12 +73,14 @@ function volumeWarnings({ name, configMap, secret, downwardAPI, projected }: Vol
   if (secret?.items !== undefined) return check(`Secret ${JSON.stringify(secret.secretName ?? '')}`, pathsOf(secret.items));
   if (downwardAPI?.items !== undefined) return check('DownwardAPI', pathsOf(downwardAPI.items));
   if (projected?.sources === undefined) return noWarnings;
-  return [
-    ...projected.sources
-      .filter((source) => Object.keys(source).length === 0)
-      .map(() => `volume ${JSON.stringify(name)} (Projected) has no sources provided`),
-    ...check('Projected', projected.sources.flatMap(projectedPaths)),
-  ];
+  const paths: VolumePath[] = [];
+  const warnings: string[] = [];
+  for (const source of projected.sources) {
+    if (isEmpty(source)) warnings.push(`volume ${JSON.stringify(name)} (Projected) has no sources provided`);
+    paths.push(...projectedPaths(source));
+  }
+  warnings.push(...check('Projected', paths));
+  return warnings;
 }
 
 /** Returns the warnings about files of a volume that have the same path, or a path below another file. */

@@ -110,7 +110,7 @@ describe('LogStore', () => {
     expect(store.notices.get('p/c')).toBe('ended');
   });
 
-  it('does not ask again for a previous instance that does not exist', async () => {
+  it('does not repeat the request for a previous instance that does not exist', async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     let requests = 0;

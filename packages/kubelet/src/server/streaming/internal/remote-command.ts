@@ -87,6 +87,14 @@ export class TerminalSizeQueue implements AsyncIterable<Size> {
   }
 }
 
+/** Returns the streams of a command, without those that the client does not use. */
+export function usedStreams(
+  tty: boolean,
+  { stdin, stdout, stderr, resize }: { readonly [K in 'stdin' | 'stdout' | 'stderr' | 'resize']: Streams[K] | undefined },
+): Streams {
+  return { tty, ...(stdin && { stdin }), ...(stdout && { stdout }), ...(stderr && { stderr }), ...(resize && { resize }) };
+}
+
 /** Returns the message for the error channel of protocols before v4, which is plain text; undefined if the command succeeded. */
 export function plainErrorMessage(result: CommandResult): string | undefined {
   if ('error' in result) return result.error instanceof Error ? result.error.message : String(result.error);
