@@ -5,6 +5,7 @@ import { longestFirst } from '../tools/vitest/longest-first.ts';
 /** Files that take more than twenty seconds, longest first. */
 const long = [
   'journeys/console.test',
+  'journeys/console-large',
   'matrix/docker',
   'ha/joins-during-rotation',
   'matrix/process',

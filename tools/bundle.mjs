@@ -39,7 +39,7 @@ export async function bundle({ outdir = out, minify = false } = {}) {
   const contents = [
     `import 'reflect-metadata';`,
     `import { bundled, loadModule } from '@oarlock/cluster/plugins/plugin-loader';`,
-    `export { importWith } from '@oarlock/cluster/plugins/plugin-loader';`,
+    `export { importWith, loadModule } from '@oarlock/cluster/plugins/plugin-loader';`,
     ...modules.map((name) => `bundled.set('${name}', () => import('${name}'));`),
     `export { main } from '@oarlock/cli/main';`,
     `export { startTestCluster } from '@oarlock/testing/test-cluster';`,

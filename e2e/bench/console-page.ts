@@ -11,7 +11,7 @@ import { browserMissing, launchBrowser } from '../harness/browser.ts';
 import { root } from '../harness/oarlock.ts';
 import { PodTableServer } from './support/pod-table-server.ts';
 import { median, print, quantile, type Figure } from './support/statistics.ts';
-import { PlainTab } from './support/plain-tab.ts';
+import { PlainTab } from '../harness/plain-tab.ts';
 import { interact, openPlainPodsTab, PodsTab } from './support/table-page.ts';
 
 const pods = Number(process.env['OARLOCK_PODS'] ?? 30_000);

@@ -53,6 +53,11 @@ describe('the published packages', () => {
   });
   afterAll(() => user.dispose());
 
+  it.skipIf(process.getuid?.() !== 0)('are used as an ordinary user without access to the checkout', async () => {
+    const { stdout } = await user.run('sh', ['-c', 'id -u; ls -A "$1"; ls -A', 'sh', root], await user.emptyFolder('outside'));
+    expect(stdout).toBe('65534\n');
+  });
+
   it('have a license, a repository, engines and ranges, and name no sources', async () => {
     const manifests = (await readdir(packages, { recursive: true })).filter((path) => /^(@oarlock\/)?[^/]+\/package\.json$/.test(path));
     expect(manifests.length).toBeGreaterThan(60);

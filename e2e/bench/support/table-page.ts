@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import type { Browser, CDPSession, Page } from 'playwright-core';
 import { openPage } from '../../harness/browser.ts';
-import { PlainTab } from './plain-tab.ts';
+import { PlainTab } from '../../harness/plain-tab.ts';
 
 const types: Readonly<Record<string, string>> = { html: 'text/html', js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' };
 

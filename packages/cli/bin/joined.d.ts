@@ -8,6 +8,8 @@ export interface Joined {
   /** Runs a worker of the API server (`WorkerProcess` of @oarlock/cluster). */
   runWorker(): Promise<void>;
   importWith(importer: (specifier: string) => Promise<unknown>): void;
+  /** Loads a module of the program by its specifier, such as `@oarlock/console/plugin`. */
+  loadModule(specifier: string): Promise<unknown>;
 }
 
 /** Returns the program that the build bundled into one file, or undefined if there is none. Loads it once. */

@@ -25,6 +25,7 @@ import { parseDocument, stringify } from 'yaml';
 import { CommandError, exitCodes } from './common/command-error.ts';
 import { isUnavailable, retryUnavailable, type RetryOptions } from '@oarlock/client/http/retry-unavailable';
 import { ServerList } from '@oarlock/client/http/server-list';
+import { progress } from './common/progress/progress.ts';
 import { discoverCa, joinRetry, parseAnswer, rejectedToken, validateJoinTarget, withClient } from './common/join-discovery.ts';
 import type { ServerJoinOptions } from './servers/server-join-options.ts';
 import { up } from './up.ts';
@@ -46,6 +47,7 @@ export async function joinServer(options: ServerJoinOptions, retry?: RetryOption
   const dataDir = resolve(options.dataDir);
   if (!(await hasJoined(dataDir))) await enroll(options, dataDir, retry);
   else if (options.address !== undefined) await changeAddress(options.address, options.file, dataDir);
+  progress.step('starting the server');
   const { file = joinedFile(dataDir), port, roles, nodeName, detach } = options;
   await up({
     dataDir,

@@ -5,6 +5,7 @@ import { readProcessState } from '@oarlock/cluster/process/process-state';
 import { openReader, type ReadPage } from '../backup/backup.ts';
 import { areKeysShared } from '../common/are-keys-shared.ts';
 import { CommandError, exitCodes } from '../common/command-error.ts';
+import { progress } from '../common/progress/progress.ts';
 import { withSharedKeys, type SharedKeysOptions } from './shared-key-rotation.ts';
 
 export interface EncryptionKeyOptions extends SharedKeysOptions {
@@ -53,6 +54,7 @@ async function rotateSharedEncryptionKey(step: 'add' | 'end', options: Encryptio
       .sort()
       .reverse();
     await requireUnused(dataDir, options, former);
+    progress.step('deleting the former keys');
     await rotation.step('encryption', 'end');
     await rotation.whenApplied();
   });
@@ -70,6 +72,7 @@ When all values use the new key, delete the former keys with \`oarlock keys encr
 
 /** @throws CommandError if a stored value is encrypted with one of the named keys */
 async function requireUnused(dataDir: string, options: EncryptionKeyOptions, names: readonly string[]): Promise<void> {
+  progress.step('reading the stored values');
   const { read, close } = await openReader(dataDir, { ...options, keys: true });
   try {
     const used = await firstKeyWith(read, names);
@@ -92,7 +95,10 @@ async function requireStartedAfter(dataDir: string, keyFile: string): Promise<vo
 /** Returns the storage key of a value that is encrypted with one of the named keys, or undefined if there is none. */
 async function firstKeyWith(read: ReadPage, names: readonly string[]): Promise<string | undefined> {
   const prefixes = names.map((name) => `k8s:enc:aesgcm:v1:${name}:`);
+  let checked = 0;
   for (let page = await read(); ; ) {
+    checked += page.entries.length;
+    progress.detail(`${checked.toLocaleString('en')} values`);
     const found = page.entries.find(({ value }) => {
       const start = Buffer.from(value.slice(0, 400), 'base64').toString('latin1');
       return prefixes.some((prefix) => start.startsWith(prefix));

@@ -1,4 +1,7 @@
 import type { ApiClient, KubeObject, ObjectList, RequestOptions } from './client.ts';
+import { newYield, whenIdle } from './idle.ts';
+import { parseWithoutManagedFields } from './managed-fields.ts';
+import { readItems } from './streamed-items.ts';
 import { reflect, type ConnectionState } from './watch.ts';
 
 export interface ObjectStoreOptions {
@@ -6,7 +9,10 @@ export interface ObjectStoreOptions {
   /** The path of a collection. */
   readonly path: string;
   readonly query?: RequestOptions['query'];
-  /** The number of objects that are kept: the list ends there, and the oldest object is dropped for a new one. */
+  /**
+   * The number of objects that are kept: the list ends there, and the oldest object is dropped for a new one. The objects then have no managed fields, which
+   * views of many objects do not show.
+   */
   readonly maxObjects?: number;
   readonly schedule?: (work: () => void) => void;
 }
@@ -38,6 +44,7 @@ export class ObjectStore<T extends KubeObject = KubeObject> {
       path,
       ...(query && { query }),
       signal: this.#abort.signal,
+      ...this.#parse,
       list: (signal) => this.#list(signal),
       onEvent: ({ type, object }) => {
         const { uid, resourceVersion } = object.metadata;
@@ -65,6 +72,10 @@ export class ObjectStore<T extends KubeObject = KubeObject> {
     return () => this.#listeners.delete(listener);
   }
 
+  get #parse(): { readonly parse?: typeof parseWithoutManagedFields } {
+    return this.#options.maxObjects === undefined ? {} : { parse: parseWithoutManagedFields };
+  }
+
   #keep(uid: string, object: T): void {
     const [oldest] = this.#objects.keys();
     if (this.#objects.size >= (this.#options.maxObjects ?? Infinity) && !this.#objects.has(uid) && oldest !== undefined)
@@ -72,23 +83,37 @@ export class ObjectStore<T extends KubeObject = KubeObject> {
     this.#objects.set(uid, object);
   }
 
+  /** Lists all pages. The first list shows each page at once; a later one replaces the objects when it is complete, so that none disappear meanwhile. */
   async #list(signal: AbortSignal): Promise<string> {
+    const { maxObjects = Infinity } = this.#options;
     const objects = new Map<string, T>();
-    let next: string | undefined;
-    let version: string;
-    do {
-      const { metadata, items }: ObjectList<T> = await this.#options.client.json(this.#options.path, {
-        query: { ...this.#options.query, limit: pageSize, continue: next },
-        signal,
-      });
+    let next = '';
+    for (;;) {
+      const { metadata, items } = await this.#page({ limit: Math.min(pageSize, maxObjects - objects.size), continue: next }, signal);
       for (const object of items) objects.set(object.metadata.uid, object);
-      version = metadata.resourceVersion;
-      next = metadata.continue;
-    } while (next !== undefined && next !== '' && objects.size < (this.#options.maxObjects ?? Infinity));
-    this.#objects = objects;
-    this.hasSynced = true;
-    this.#changed();
-    return version;
+      next = objects.size < maxObjects ? (metadata.continue ?? '') : '';
+      if (next === '') {
+        this.#objects = objects;
+        this.hasSynced = true;
+        this.#changed();
+        return metadata.resourceVersion;
+      }
+      if (!this.hasSynced) {
+        this.#objects = objects;
+        this.#changed();
+      }
+      await whenIdle();
+    }
+  }
+
+  /** Reads a page. It is parsed while it arrives, so that input is handled meanwhile. */
+  async #page(part: { readonly limit: number; readonly continue: string }, signal: AbortSignal): Promise<ObjectList<T>> {
+    const { client, path, query } = this.#options;
+    const response = await client.send(path, { query: { ...query, ...part }, signal });
+    const items: T[] = [];
+    const onItem = (object: T) => void items.push(object);
+    const list = await readItems<T, ObjectList<T>>(response, { field: 'items', onItem, ...this.#parse, pause: newYield() });
+    return { ...list, items };
   }
 
   #changed(): void {

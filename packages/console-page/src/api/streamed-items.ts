@@ -8,6 +8,14 @@ const closes = (code: number): boolean => code === 0x7d || code === 0x5d;
 /** The depth in which the items of an array of the document begin. */
 const itemDepth = 2;
 
+interface ItemsOptions<T> {
+  /** The field of the document with the array of objects. */
+  readonly field: string;
+  onItem(item: T): void;
+  /** Parses the text of an item; default: `JSON.parse`. */
+  readonly parse?: (text: string) => T;
+}
+
 /**
  * Parses a JSON object whose field `field` is an array of objects, from its text in parts: calls `onItem` for each item as soon as its text is complete, so that
  * the text of the document is never in memory as a whole.
@@ -15,6 +23,7 @@ const itemDepth = 2;
 class ItemParser<T> {
   readonly #field: RegExp;
   readonly #onItem: (item: T) => void;
+  readonly #parse: (text: string) => T;
   /** The document without its items. */
   #document = '';
   /** The beginning of an item whose end is in a later part. */
@@ -24,9 +33,10 @@ class ItemParser<T> {
   #isEscaped = false;
   #isInItems = false;
 
-  constructor(field: string, onItem: (item: T) => void) {
+  constructor({ field, onItem, parse = JSON.parse }: ItemsOptions<T>) {
     this.#field = new RegExp(`(?<!\\\\)"${field}"\\s*:\\s*$`);
     this.#onItem = onItem;
+    this.#parse = parse;
   }
 
   add(text: string): void {
@@ -48,7 +58,7 @@ class ItemParser<T> {
         this.#depth -= 1;
         if (!this.#isInItems) continue;
         if (this.#depth === itemDepth) {
-          this.#onItem(JSON.parse(this.#item + text.slice(from, at + 1)) as T);
+          this.#onItem(this.#parse(this.#item + text.slice(from, at + 1)));
           this.#item = '';
         } else if (this.#depth < itemDepth) {
           this.#isInItems = false;
@@ -73,10 +83,10 @@ class ItemParser<T> {
  */
 export async function readItems<T, D>(
   { body }: Pick<Response, 'body'>,
-  { field, onItem, pause }: { readonly field: string; onItem(item: T): void; pause(): Promise<void> | undefined },
+  { pause, ...options }: ItemsOptions<T> & { pause(): Promise<void> | undefined },
 ): Promise<D> {
   if (body === null) throw new Error('the response has no body');
-  const parser = new ItemParser<T>(field, onItem);
+  const parser = new ItemParser<T>(options);
   for await (const part of textPartsOf(body)) {
     parser.add(part);
     const paused = pause();

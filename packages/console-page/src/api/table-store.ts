@@ -1,5 +1,6 @@
 import type { ApiClient, RequestOptions } from './client.ts';
 import { newYield, whenIdle } from './idle.ts';
+import { parseWithoutManagedFields } from './managed-fields.ts';
 import { SortedRows, type RowChange } from './sorted-rows.ts';
 import { readItems } from './streamed-items.ts';
 import { reflect, type ConnectionState, type WatchEvent } from './watch.ts';
@@ -119,6 +120,7 @@ export class TableStore {
       query: this.#selectors(),
       accept: tableAccept,
       signal: this.#abort.signal,
+      parse: parseWithoutManagedFields,
       list: (signal) => this.#list(signal),
       onEvent: (event) => this.apply(event),
       onState: (state, reason = '') => {
@@ -213,7 +215,15 @@ export class TableStore {
       const response = await client.send(path, { accept: tableAccept, query, signal });
       const rows: Row[] = [];
       const onItem = (row: ServerRow) => void rows.push(rowOf(row));
-      return { table: await readItems<ServerRow, ServerTable>(response, { field: 'rows', onItem, pause: newYield() }), rows };
+      return {
+        table: await readItems<ServerRow, ServerTable>(response, {
+          field: 'rows',
+          onItem,
+          parse: parseWithoutManagedFields,
+          pause: newYield(),
+        }),
+        rows,
+      };
     };
     return reportedLater(read());
   }

@@ -18,9 +18,12 @@ export async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator
 }
 
 /** Parses the events of one watch response. @throws ApiError for an ERROR event */
-export async function* eventsOf<T>(body: ReadableStream<Uint8Array>): AsyncGenerator<WatchEvent<T>> {
+export async function* eventsOf<T>(
+  body: ReadableStream<Uint8Array>,
+  parse: (line: string) => WatchEvent<T> = JSON.parse,
+): AsyncGenerator<WatchEvent<T>> {
   for await (const line of linesOf(body)) {
-    const event = JSON.parse(line) as WatchEvent<T>;
+    const event = parse(line);
     if (event.type === 'ERROR') {
       const { code = 500, reason = '', message = '' } = event.object as { code?: number; reason?: string; message?: string };
       throw new ApiError(code, reason, message);
@@ -38,6 +41,8 @@ export interface ReflectorOptions<T> {
   readonly query?: RequestOptions['query'];
   readonly accept?: string;
   readonly signal: AbortSignal;
+  /** Parses the text of an event; default: `JSON.parse`. */
+  readonly parse?: (line: string) => WatchEvent<T>;
   /** Lists all objects and returns the resource version from which to watch. Called again after `Expired`. */
   list(signal: AbortSignal): Promise<string>;
   /** Handles an event. Returns the resource version of its object, from which the watch resumes. */
@@ -81,6 +86,7 @@ export async function reflect<T>({
   query,
   accept,
   signal,
+  parse,
   list,
   onEvent,
   onState,
@@ -100,7 +106,7 @@ export async function reflect<T>({
       onState('live');
       if (response.body === null) throw new Error('the response has no body');
       const yieldToBrowser = newYield();
-      for await (const event of eventsOf<T>(response.body)) {
+      for await (const event of eventsOf<T>(response.body, parse)) {
         const yielded = yieldToBrowser();
         if (yielded !== undefined) await yielded;
         if (signal.aborted) break;

@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
 import type { KubeObject, RequestOptions } from '../api/client.ts';
 import { ObjectStore, type ObjectStoreOptions } from '../api/object-store.ts';
+import { repeatUnanswered } from '../api/repeat-unanswered.ts';
 import { useApp } from './context.ts';
 import { paintSchedule } from './paint-schedule.ts';
 
@@ -45,14 +46,14 @@ export interface Loaded<T> {
   reload(): void;
 }
 
-/** Loads a value when the key changes. */
+/** Loads a value when the key changes, again if the server did not answer. */
 export function useLoaded<T>(key: string, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
   const [state, setState] = useState<Omit<Loaded<T>, 'reload'>>({ isLoading: true });
   const [attempt, setAttempt] = useState(0);
   useEffect(() => {
     const abort = new AbortController();
     setState((last) => ({ ...last, isLoading: true }));
-    load(abort.signal).then(
+    repeatUnanswered(() => load(abort.signal), abort.signal).then(
       (value) => {
         if (!abort.signal.aborted) setState({ value, isLoading: false });
       },

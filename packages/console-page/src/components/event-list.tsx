@@ -25,6 +25,15 @@ export interface Event extends KubeObject {
 export const timeOf = ({ series, lastTimestamp, eventTime, metadata }: Event): string =>
   series?.lastObservedTime ?? lastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? '';
 
+/** Returns the newest events, the newest first. */
+export function newestEvents(events: readonly Event[], limit: number): readonly Event[] {
+  return events
+    .map((event) => ({ event, at: Date.parse(timeOf(event)) }))
+    .sort((a, b) => b.at - a.at)
+    .slice(0, limit)
+    .map(({ event }) => event);
+}
+
 export interface EventListProps {
   readonly events: readonly Event[];
   readonly limit?: number;
@@ -45,7 +54,7 @@ export function TraceLink({ object, event, children }: { readonly object: string
 export function EventList({ events, limit = 200, empty = text.events.empty, label = text.object.tabs.events }: EventListProps) {
   const { resources, features } = useApp();
   const now = useClock();
-  const sorted = events.toSorted((a, b) => Date.parse(timeOf(b)) - Date.parse(timeOf(a))).slice(0, limit);
+  const sorted = newestEvents(events, limit);
   if (sorted.length === 0) return <p class="empty">{empty}</p>;
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={label}>

@@ -108,6 +108,8 @@ export const text = {
     owners: 'Owners',
     tree: 'Owned objects',
     noTree: 'No owned objects',
+    more: (count: number) => `and ${count.toLocaleString('en')} more`,
+    cut: (pods: number) => `The workload is large: ${pods.toLocaleString('en')} of its pods are followed.`,
     related: 'Related objects',
     notFound: 'The object does not exist, or was deleted',
     fieldsOwner: (manager: string, operation: string) => `${manager} (${operation})`,
@@ -488,6 +490,7 @@ export const text = {
   },
   events: {
     empty: 'No events',
+    cut: (count: number) => `The namespace has many events: those of owned objects are found among ${count.toLocaleString('en')} of them.`,
     type: 'Type',
     reason: 'Reason',
     message: 'Message',

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { stat } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { parseTime } from '@oarlock/api/values/time';
 import type { Clock } from '@oarlock/primitives/clock';
@@ -92,6 +93,8 @@ export async function serveContainerLogs(
   { request, response, stopped }: LogExchange,
 ): Promise<void> {
   const status = loggedContainer(worker, container, logRequest.previous);
+  const { runtime } = worker.record;
+  const isSimulated = runtime?.hollow === true && status.logPath === '';
   const gone = new LinkedSignal(stopped);
   const leave = () => gone.abort();
   request.once('close', leave);
@@ -101,17 +104,16 @@ export async function serveContainerLogs(
   response.flushHeaders();
   const formatter = new LogFormatter(logRequest);
   try {
-    const { runtime } = worker.record;
-    const lines =
-      runtime?.hollow && status.logPath === ''
-        ? simulatedLines(worker, { status, tailLines: logRequest.tailLines, signal })
-        : readLogLines({
-            path: status.logPath,
-            tailLines: logRequest.tailLines,
-            follow: logRequest.follow,
-            signal,
-            ended: worker.waitForContainerExit(status.id, signal),
-          });
+    if (!isSimulated && !logRequest.follow && !(await exists(status.logPath))) response.write(missingLogText(status.logPath));
+    const lines = isSimulated
+      ? simulatedLines(worker, { status, tailLines: logRequest.tailLines, signal })
+      : readLogLines({
+          path: status.logPath,
+          tailLines: logRequest.tailLines,
+          follow: logRequest.follow,
+          signal,
+          ended: worker.waitForContainerExit(status.id, signal),
+        });
     for await (const some of lines) {
       const bytes = formatter.format(some);
       if (bytes.length > 0 && !response.write(bytes)) await once(response, 'drain', { signal });
@@ -126,6 +128,19 @@ export async function serveContainerLogs(
     gone.release();
   }
 }
+
+/** The answer for a log that does not exist, as upstream: an empty one would mean that the container wrote nothing. */
+const missingLogText = (path: string): string =>
+  `failed to try resolving symlinks in path ${JSON.stringify(path)}: lstat ${path}: no such file or directory`;
+
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return false;
+      throw error;
+    },
+  );
 
 /** Yields the log lines of a container on a simulated runtime, which has no log files. Works only while the container runs. */
 async function* simulatedLines(

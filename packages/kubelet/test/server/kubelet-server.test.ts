@@ -189,6 +189,10 @@ describe('KubeletServer', () => {
   it('serves container logs and follows them', async () => {
     const [container] = bench.kubelet.agents.get('node-a')?.pods.find('default', 'web')?.state.runningContainers ?? [];
     const path = container?.logPath ?? '';
+    expect(await get('/containerLogs/default/web/app')).toEqual({
+      code: 200,
+      body: `failed to try resolving symlinks in path "${path}": lstat ${path}: no such file or directory`,
+    });
     await mkdir(dirname(path), { recursive: true });
     await writeFile(path, '2026-01-01T00:00:00.000000001Z stdout F hello\n2026-01-01T00:00:00.000000002Z stdout F world\n');
     expect(await get('/containerLogs/default/web/app')).toEqual({ code: 200, body: 'hello\nworld\n' });

@@ -1,6 +1,10 @@
+import { useMemo } from 'preact/hooks';
 import type { KubeObject } from '../../api/client.ts';
 import { useObjects } from '../../app/hooks.ts';
 import { selectorText, type Pod, type Workload } from './workload-kinds.ts';
+
+/** The pods of a workload that are followed, so that the page of a workload with tens of thousands of pods stays fast. */
+export const maxOwnedPods = 1_000;
 
 /** An object and the objects that it owns. */
 export interface OwnedNode {
@@ -12,7 +16,11 @@ export interface OwnedNode {
 export function ownerTree(owner: KubeObject, candidates: readonly KubeObject[]): readonly OwnedNode[] {
   const byOwner = new Map<string, KubeObject[]>();
   for (const object of candidates)
-    for (const { uid } of object.metadata.ownerReferences ?? []) byOwner.set(uid, [...(byOwner.get(uid) ?? []), object]);
+    for (const { uid } of object.metadata.ownerReferences ?? []) {
+      const owned = byOwner.get(uid);
+      if (owned === undefined) byOwner.set(uid, [object]);
+      else owned.push(object);
+    }
   const seen = new Set([owner.metadata.uid]);
   const below = (uid: string): readonly OwnedNode[] =>
     (byOwner.get(uid) ?? [])
@@ -33,9 +41,14 @@ export interface OwnedObjects {
   readonly tree: readonly OwnedNode[];
   readonly pods: readonly Pod[];
   readonly hasSynced: boolean;
+  /** True if the workload has more pods than the page follows. */
+  readonly isCut: boolean;
 }
 
-/** Follows the ReplicaSets, Jobs, ControllerRevisions and Pods of a workload. Selectors limit what is followed, because a namespace may have many pods. */
+/**
+ * Follows the ReplicaSets, Jobs, ControllerRevisions and Pods of a workload. Selectors and a bound limit what is followed, because a namespace or a workload
+ * may have many pods.
+ */
 export function useOwnedObjects(object: KubeObject): OwnedObjects {
   const { kind = '', metadata } = object;
   const namespace = encodeURIComponent(metadata.namespace ?? '');
@@ -45,18 +58,22 @@ export function useOwnedObjects(object: KubeObject): OwnedObjects {
   const labelSelector = isPod || isCronJob || selector === undefined ? '' : selectorText(selector);
   const hasPods = isCronJob || (labelSelector !== '' && !isPod);
   const query = labelSelector === '' ? undefined : { labelSelector };
-  const podStore = useObjects<Pod>(hasPods ? `/api/v1/namespaces/${namespace}/pods` : '', query);
+  const pods = useObjects<Pod>(hasPods ? `/api/v1/namespaces/${namespace}/pods` : '', query, { maxObjects: maxOwnedPods });
   const replicaSets = useObjects(kind === 'Deployment' ? `/apis/apps/v1/namespaces/${namespace}/replicasets` : '', query);
   const jobs = useObjects(isCronJob ? `/apis/batch/v1/namespaces/${namespace}/jobs` : '');
-  const candidates = [
-    ...withKind(podStore.items, 'v1', 'Pod'),
-    ...withKind(replicaSets.items, 'apps/v1', 'ReplicaSet'),
-    ...withKind(jobs.items, 'batch/v1', 'Job'),
-  ];
-  const tree = ownerTree(object, candidates);
+  const tree = useMemo(
+    () =>
+      ownerTree(object, [
+        ...withKind(pods.items, 'v1', 'Pod'),
+        ...withKind(replicaSets.items, 'apps/v1', 'ReplicaSet'),
+        ...withKind(jobs.items, 'batch/v1', 'Job'),
+      ]),
+    [metadata.uid, pods.items, replicaSets.items, jobs.items],
+  );
   return {
     tree,
     pods: isPod ? [object as Pod] : podsOf(tree),
-    hasSynced: podStore.hasSynced && replicaSets.hasSynced && jobs.hasSynced,
+    hasSynced: pods.hasSynced && replicaSets.hasSynced && jobs.hasSynced,
+    isCut: pods.items.length >= maxOwnedPods,
   };
 }

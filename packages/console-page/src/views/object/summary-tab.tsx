@@ -7,9 +7,12 @@ import { StatusDot } from '../../components/status-dot.tsx';
 import { text } from '../../text/en.ts';
 import { healthOf, rolloutOf, unschedulableReason } from './health.ts';
 import type { TabProps } from './object-page.tsx';
-import { useOwnedObjects, type OwnedNode } from './owned-objects.ts';
+import { maxOwnedPods, useOwnedObjects, type OwnedNode } from './owned-objects.ts';
 import { RelatedObjects } from './related-objects.tsx';
 import { isWorkload, type Container, type Pod, type Workload } from './workload-kinds.ts';
+
+/** The objects of one owner that are listed. */
+const maxShown = 100;
 
 /** Metadata, status, and for workloads the tree of owned objects and the rollout. */
 export function SummaryTab({ resource, object }: TabProps) {
@@ -151,11 +154,12 @@ function RolloutProgress({ object }: Pick<TabProps, 'object'>) {
 }
 
 function Tree({ object }: Pick<TabProps, 'object'>) {
-  const { tree, hasSynced } = useOwnedObjects(object);
+  const { tree, hasSynced, isCut } = useOwnedObjects(object);
   if (object.kind === 'Pod') return null;
   return (
     <section aria-labelledby="tree">
       <h2 id="tree">{text.object.tree}</h2>
+      {isCut && <p class="quiet-text">{text.object.cut(maxOwnedPods)}</p>}
       {tree.length === 0 ? <p class="quiet-text">{hasSynced ? text.object.noTree : text.connection.connecting}</p> : <Nodes nodes={tree} />}
     </section>
   );
@@ -165,7 +169,7 @@ function Nodes({ nodes }: { readonly nodes: readonly OwnedNode[] }) {
   const { resources } = useApp();
   return (
     <ul class="tree">
-      {nodes.map(({ object, children }) => {
+      {nodes.slice(0, maxShown).map(({ object, children }) => {
         const { metadata, kind = '', apiVersion = '' } = object;
         const known = resourceOfKind(resources, apiVersion, kind);
         const health = healthOf(object);
@@ -178,6 +182,7 @@ function Nodes({ nodes }: { readonly nodes: readonly OwnedNode[] }) {
           </li>
         );
       })}
+      {nodes.length > maxShown && <li class="quiet-text">{text.object.more(nodes.length - maxShown)}</li>}
     </ul>
   );
 }

@@ -2,6 +2,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { useApp } from '../../app/context.ts';
 import { useLoaded, useObjects, useVisiblePeriods } from '../../app/hooks.ts';
 import { Connection } from '../../components/connection.tsx';
+import { WhenNear } from '../../components/when-near.tsx';
 import { text } from '../../text/en.ts';
 import type { Pod } from '../object/workload-kinds.ts';
 import { readNodeUse, samplePeriodMs, servesNodeUse } from '../overview/node-use.ts';
@@ -13,6 +14,10 @@ import { topologyOf, type NodePlacement } from './placement.ts';
 /** Bounds of what is followed, so that the view stays fast in large clusters. */
 const maxNodes = 500;
 const maxPods = 5000;
+/** The nodes that are rendered together: full rows of one to four columns. */
+const cardsAtOnce = 12;
+/** The height in pixels of a card, divided by the usual number of columns. */
+const estimatedCardHeight = 80;
 
 /** The pods on each node, by zone, with requests, use and capacity. */
 export function Nodes() {
@@ -45,17 +50,28 @@ export function Nodes() {
       {topology.zones.map(({ name, nodes: members }) => (
         <section key={name} aria-label={name === '' ? text.topology.noZone : text.topology.zone(name)}>
           {name !== '' && <h2>{text.topology.zone(name)}</h2>}
-          <div class="cards">
-            {members.map((placement) => (
-              <NodeCard key={placement.node.metadata.uid} placement={placement} use={use?.get(placement.node.metadata.name)} namespace={namespace} onLose={canAsk ? () => setLost(placement) : undefined} />
-            ))}
-          </div>
+          {groupsOf(members).map((group) => (
+            <WhenNear
+              key={group[0]?.node.metadata.uid}
+              estimatedHeight={group.length * estimatedCardHeight}
+              render={() => (
+                <div class={members.length > cardsAtOnce ? 'cards filled' : 'cards'}>
+                  {group.map((placement) => (
+                    <NodeCard key={placement.node.metadata.uid} placement={placement} use={use?.get(placement.node.metadata.name)} namespace={namespace} onLose={canAsk ? () => setLost(placement) : undefined} />
+                  ))}
+                </div>
+              )}
+            />
+          ))}
         </section>
       ))}
       {lost !== undefined && <NodeLossDialog placement={lost} onClose={() => setLost(undefined)} />}
     </>
   );
 }
+
+const groupsOf = (members: readonly NodePlacement[]): readonly (readonly NodePlacement[])[] =>
+  Array.from({ length: Math.ceil(members.length / cardsAtOnce) }, (_, index) => members.slice(index * cardsAtOnce, (index + 1) * cardsAtOnce));
 
 /** Where a node is dropped for the question what would happen without it. */
 function DropTarget({ onDrop }: { readonly onDrop: (node: string) => void }) {

@@ -1,3 +1,4 @@
+import { compareText } from '../../components/compare-text.ts';
 import { quantity } from '../../components/quantity.ts';
 import type { Pod } from '../object/workload-kinds.ts';
 import type { Node } from '../overview/nodes.ts';
@@ -28,7 +29,7 @@ const zoneLabel = 'topology.kubernetes.io/zone';
 
 const isTerminal = ({ status }: Pod): boolean => status?.phase === 'Succeeded' || status?.phase === 'Failed';
 const byName = (a: { readonly metadata: { readonly name: string } }, b: { readonly metadata: { readonly name: string } }): number =>
-  a.metadata.name.localeCompare(b.metadata.name);
+  compareText(a.metadata.name, b.metadata.name);
 
 function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): ReadonlyMap<string, readonly T[]> {
   const groups = new Map<string, T[]>();
@@ -48,7 +49,7 @@ export function topologyOf(nodes: readonly Node[], pods: readonly Pod[]): Topolo
   const inZone = groupBy(nodes.toSorted(byName), ({ metadata }) => metadata.labels?.[zoneLabel] ?? '');
   return {
     zones: [...inZone.entries()]
-      .toSorted(([a], [b]) => a.localeCompare(b))
+      .toSorted(([a], [b]) => compareText(a, b))
       .map(([name, members]) => ({ name, nodes: members.map((node) => placementOf(node, onNode.get(node.metadata.name) ?? [])) })),
     pending: (onNode.get('') ?? []).toSorted(byName),
   };

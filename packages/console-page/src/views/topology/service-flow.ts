@@ -1,4 +1,5 @@
 import type { KubeObject } from '../../api/client.ts';
+import { compareText } from '../../components/compare-text.ts';
 import type { FlowBox, FlowEdge } from '../../components/flow.ts';
 
 export interface Service extends KubeObject {
@@ -75,10 +76,10 @@ export function serviceFlows(
       return {
         service,
         ingresses: senders.get(key) ?? [],
-        endpoints: [...(endpoints.get(key)?.values() ?? [])].toSorted((a, b) => a.name.localeCompare(b.name)),
+        endpoints: [...(endpoints.get(key)?.values() ?? [])].toSorted((a, b) => compareText(a.name, b.name)),
       };
     })
-    .toSorted((a, b) => nameOf(a.service).localeCompare(nameOf(b.service)));
+    .toSorted((a, b) => compareText(nameOf(a.service), nameOf(b.service)));
 }
 
 /** Conditions that are absent are interpreted as in the API: ready, not terminating. */

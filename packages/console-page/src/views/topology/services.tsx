@@ -14,6 +14,8 @@ const words = text.topology.services;
 const maxServices = 50;
 const maxSlices = 500;
 const maxDrawnEndpoints = 100;
+/** The endpoints of a Service that the table lists. */
+const maxListedEndpoints = 50;
 
 const servicesResource = { group: '', version: 'v1', resource: 'services' };
 const podsResource = { group: '', version: 'v1', resource: 'pods' };
@@ -119,12 +121,13 @@ function Endpoints({ service, endpoints }: { readonly service: Service; readonly
     return <StatusDot health="warning" label={selector === undefined ? words.noSelector : words.noEndpoints(Object.entries(selector).map((pair) => pair.join('=')).join(','))} />;
   return (
     <ul class="plain">
-      {endpoints.map(({ name, isPod, addresses, node, state }) => (
+      {endpoints.slice(0, maxListedEndpoints).map(({ name, isPod, addresses, node, state }) => (
         <li key={name}>
           <StatusDot {...states[state]} /> {isPod ? <a href={objectLink(podsResource, { namespace, name })}>{name}</a> : name}{' '}
           <span class="quiet-text">{isPod && addresses.join(', ')}</span> {node !== '' && <a href={objectLink(nodesResource, { name: node })}>{node}</a>}
         </li>
       ))}
+      {endpoints.length > maxListedEndpoints && <li class="quiet-text">{text.object.more(endpoints.length - maxListedEndpoints)}</li>}
     </ul>
   );
 }

@@ -1,4 +1,5 @@
 import type { KubeObject } from '../../../api/client.ts';
+import { compareText } from '../../../components/compare-text.ts';
 import type { PodSpec } from '../workload-kinds.ts';
 import type { NodeChange } from './node-changes.ts';
 
@@ -65,8 +66,8 @@ export const sortedVerdicts = (nodes: readonly NodeVerdict[]): readonly NodeVerd
     (a, b) =>
       Number(a.rejectedBy !== undefined) - Number(b.rejectedBy !== undefined) ||
       (b.score ?? 0) - (a.score ?? 0) ||
-      (a.rejectedBy ?? '').localeCompare(b.rejectedBy ?? '') ||
-      a.node.localeCompare(b.node),
+      compareText(a.rejectedBy ?? '', b.rejectedBy ?? '') ||
+      compareText(a.node, b.node),
   );
 
 /** Returns the scores of the plugins as text, the highest first. */

@@ -14,7 +14,7 @@ import { changesOnlyPod, isReplaceable } from './replace-pod.ts';
 import { topOwner } from './top-owner.ts';
 import { WhatIfForm } from './what-if-form.tsx';
 
-const maxShownNodes = 500;
+const maxShownNodes = 200;
 
 /** Why each node can or cannot run the pod, for the pod as it is or with changes that are only evaluated. */
 export function SchedulingTab({ object }: TabProps) {

@@ -4,6 +4,7 @@ import type { TrafficEnd } from '@oarlock/network-policy/explain-traffic';
 import { peerPod, type PeerPod } from '@oarlock/network-policy/peer-pod';
 import type { TrafficGroup } from '@oarlock/network-policy/traffic-graph';
 import type { KubeObject } from '../../../api/client.ts';
+import { compareText } from '../../../components/compare-text.ts';
 
 export type PolicyPod = KubeObject & Pod;
 
@@ -24,7 +25,7 @@ export function peersOf(pods: readonly PolicyPod[]): readonly Peer[] {
       if (pod === undefined) return [];
       return [{ pod, name: `${pod.namespace}/${pod.name}`, workload: `${pod.namespace}/${workloadName(object)}` }];
     })
-    .toSorted((a, b) => a.name.localeCompare(b.name));
+    .toSorted((a, b) => compareText(a.name, b.name));
 }
 
 /** Returns the name of the owner. The name of a Deployment is that of its ReplicaSet without the hash. */

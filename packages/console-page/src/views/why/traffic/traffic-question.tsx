@@ -67,6 +67,7 @@ export function TrafficQuestion({ query }: { readonly query: Readonly<Record<str
           </div>
           <TrafficGraphView
             peers={shown === '' ? peers : peers.filter(({ pod }) => pod.namespace === shown)}
+            hasSynced={pods.hasSynced}
             question={question}
             port={parsed.port}
             rules={rules}

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { Browser, CDPSession } from 'playwright-core';
-import { systemClock } from '@oarlock/primitives/clock';
+import { until } from './until.ts';
 
 const pollMs = 100;
 
@@ -53,7 +53,8 @@ export class PlainTab {
 
   /** Waits until the page shows the text. */
   async waitForText(text: string): Promise<void> {
-    while ((await this.evaluate(`document.body?.innerText.includes(${JSON.stringify(text)})`)) !== true) await systemClock.sleep(pollMs);
+    const shows = `document.body?.innerText.includes(${JSON.stringify(text)})`;
+    await until(`the tab shows ${text}`, async () => (await this.evaluate(shows)) === true, { everyMs: pollMs });
   }
 
   /** Returns the memory of the tab's process, without files that are mapped, such as the program itself; in MiB. */
