@@ -22,6 +22,7 @@ let api: MemoryApi;
 let abort: AbortController;
 let events: { reason: string; message: string }[];
 let scheduler: Scheduler;
+let registry: Registry;
 
 async function start(): Promise<void> {
   const host = new PluginHost({ clock })
@@ -45,7 +46,7 @@ async function start(): Promise<void> {
         },
       }),
     },
-    metrics: new SchedulerMetrics({ registry: new Registry(), clock, pendingPods: () => scheduler.pendingPods }),
+    metrics: new SchedulerMetrics({ registry, clock, pendingPods: () => scheduler.pendingPods }),
     parallelBinds: 10,
     initialBackoffMs: 1000,
     maxBackoffMs: 10_000,
@@ -58,6 +59,7 @@ beforeEach(() => {
   api = memoryApi({ clock });
   abort = new AbortController();
   events = [];
+  registry = new Registry();
 });
 afterEach(async () => {
   abort.abort();
@@ -151,6 +153,17 @@ describe('scheduler', () => {
     await api.client().patch(pods, { namespace: 'd', name: 'gated' }, 'merge', { spec: { schedulingGates: null } });
     await clock.settle();
     expect(placeOf('gated')).toBe('n');
+  });
+
+  it('leaves gated pods alone when other pods and nodes change: with thousands of them, each change took time in proportion', async () => {
+    await start();
+    await submit(...Array.from({ length: 20 }, (_, index) => pod(`gated-${index}`, { schedulingGates: [{ name: 'wait' }] })));
+    await api.client().create(nodes, node('n'));
+    await submit(pod('other'));
+    expect(placeOf('other')).toBe('n');
+    const { values } = (await registry.getSingleMetric('scheduler_queue_incoming_pods_total')?.get()) ?? { values: [] };
+    const gated = values.filter(({ labels }) => labels['queue'] === 'unschedulable').reduce((sum, { value }) => sum + value, 0);
+    expect(gated).toBe(20);
   });
 
   it('counts assumed pods before their watch events arrive', async () => {

@@ -84,6 +84,9 @@ function Share({ name, part, used, all, format }: ShareProps) {
   );
 }
 
+/** The pods of a list that are drawn: thousands may wait for a node. */
+const maxSigns = 200;
+
 interface PodSignsProps {
   readonly pods: readonly Pod[];
   readonly namespace: string;
@@ -95,7 +98,7 @@ export function PodSigns({ pods, namespace, tab }: PodSignsProps) {
   if (pods.length === 0) return <p class="quiet-text">{text.topology.noPods}</p>;
   return (
     <ul class="plain pod-signs">
-      {pods.map((pod) => {
+      {pods.slice(0, maxSigns).map((pod) => {
         const { uid, name } = pod.metadata;
         const { health, label } = podHealth(pod);
         const isOther = namespace !== '' && pod.metadata.namespace !== namespace;
@@ -107,6 +110,7 @@ export function PodSigns({ pods, namespace, tab }: PodSignsProps) {
           </li>
         );
       })}
+      {pods.length > maxSigns && <li class="quiet-text">{text.object.more(pods.length - maxSigns)}</li>}
     </ul>
   );
 }

@@ -1,12 +1,27 @@
 import { dataHash, fnv1, fnv1a, safeEncode, templateHash, templateText } from '@oarlock/controllers/apps/history/template-hash';
 import { describe, expect, it } from 'vitest';
 
+/** Computes the hash with exact integers. */
+function fnvByBytes(text: string, order: 'multiply first' | 'xor first'): number {
+  let hash = 0x811c9dc5n;
+  const multiply = () => {
+    hash = BigInt.asUintN(32, hash * 0x01000193n);
+  };
+  for (const byte of Buffer.from(text)) {
+    if (order === 'multiply first') multiply();
+    hash ^= BigInt(byte);
+    if (order === 'xor first') multiply();
+  }
+  return Number(hash);
+}
+
 describe('fnv1', () => {
   // http://www.isthe.com/chongo/tech/comp/fnv/
   it.each([
     ['', 0x811c9dc5],
     ['a', 0x050c5d7e],
     ['foobar', 0x31f0b262],
+    ['\u00e9\u{1f600}', fnvByBytes('\u00e9\u{1f600}', 'multiply first')],
   ])('hashes %j', (text, expected) => {
     expect(fnv1(text)).toBe(expected);
   });
@@ -18,6 +33,7 @@ describe('fnv1a', () => {
     ['', 0x811c9dc5],
     ['a', 0xe40c292c],
     ['foobar', 0xbf9cf968],
+    ['\u00e9\u{1f600}', fnvByBytes('\u00e9\u{1f600}', 'xor first')],
   ])('hashes %j', (text, expected) => {
     expect(fnv1a(text)).toBe(expected);
   });
