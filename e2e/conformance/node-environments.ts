@@ -25,6 +25,8 @@ export interface NodeEnvironmentSpec {
   readonly runtime: RuntimeName;
   /** True for a node of an ordinary user, which other nodes cannot join; otherwise there are two nodes of root. */
   readonly rootless?: boolean;
+  /** How the node reports that containers run, in its condition ImageSupport. */
+  readonly mode?: RegExp;
   /** Why it is unavailable on this machine. */
   missing(): Promise<string | undefined>;
   start(options: { readonly dir: string; readonly enter?: readonly string[] }): Promise<NodeRuntime>;

@@ -1,5 +1,5 @@
 import { writeFile } from 'node:fs/promises';
-import { beforeAll, describe, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { Item } from '../harness/api.ts';
 import { serviceAccountBehaviours } from './auth/service-accounts.ts';
 import { kubectlBehaviours } from './cli/kubectl.ts';
@@ -31,7 +31,7 @@ const suites = {
  */
 export async function nodeBehavioursOn(stage: NodeStageName): Promise<void> {
   const none = await noNodesOn(stage);
-  const { rootless = false } = nodeStages[stage];
+  const { rootless = false, mode } = nodeStages[stage];
   describe.skipIf(none !== undefined)(
     `on ${rootless ? `a node ${stage}` : `two ${stage} nodes`}${none === undefined ? '' : ` (${none})`}`,
     { concurrent: true },
@@ -49,6 +49,10 @@ export async function nodeBehavioursOn(stage: NodeStageName): Promise<void> {
           '/api/v1/nodes',
           (nodes) => nodes.filter(({ spec }) => spec.taints === undefined).length === 2,
         );
+      });
+      it.skipIf(mode === undefined)('containers run in the mode of the stage', async () => {
+        const jsonpath = 'jsonpath={.items[*].status.conditions[?(@.type=="ImageSupport")].message}';
+        expect(await bench.cluster.kubectl.run(['get', 'nodes', '-o', jsonpath])).toMatch(mode ?? /^$/);
       });
       for (const [group, behaviours] of Object.entries(suites))
         describe(`[${group}]`, { concurrent: true }, () => {

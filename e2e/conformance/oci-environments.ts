@@ -14,7 +14,7 @@ export type OciStageName = 'oci' | 'oci-without-runc' | 'oci-mapped-users' | 'oc
 /** OCI runtimes that runtime-oci finds. */
 const ociRuntimes = ['/usr/sbin/runc', '/usr/bin/runc', '/usr/bin/crun'];
 
-/** Mounts files over others, in the order given, until the end. */
+/** Mounts files over others, in the order given, until the end. Only one stage may do so in a file, because its tests share a mount namespace. */
 async function cover(files: readonly (readonly [source: string, target: string])[]): Promise<() => Promise<void>> {
   for (const [source, target] of files) await mustRun('mount', ['--bind', source, target]);
   return async () => {
@@ -94,6 +94,7 @@ const userStage = (ranges: string): Pick<NodeEnvironmentSpec, 'runtime' | 'rootl
 export const ociStages: Readonly<Record<OciStageName, NodeEnvironmentSpec>> = {
   oci: {
     runtime: 'oci',
+    mode: /^(runtime-oci: containers run with \S+runc ?){2}$/,
     missing: async () => rootMissing() ?? componentMissing.runc(),
     start: ({ dir }) => ociRuntime({ dir }),
     cannot: {},
@@ -101,6 +102,7 @@ export const ociStages: Readonly<Record<OciStageName, NodeEnvironmentSpec>> = {
   },
   'oci-without-runc': {
     runtime: 'oci',
+    mode: /^(runtime-oci: containers run with util-linux, because no OCI runtime \(runc or crun\) is installed ?){2}$/,
     missing: async () => rootMissing(),
     start: ({ dir }) => ociRuntime({ dir, covered: ociRuntimes.filter(existsSync).map((path) => ['/dev/null', path] as const) }),
     cannot: {},
@@ -108,6 +110,7 @@ export const ociStages: Readonly<Record<OciStageName, NodeEnvironmentSpec>> = {
   },
   'oci-mapped-users': {
     ...userStage(`nobody:${300_000}:65536\n`),
+    mode: /^runtime-oci: containers run with \S+runc in a user namespace with many users$/,
     missing: async () =>
       rootMissing() ??
       componentMissing.runc() ??
@@ -116,6 +119,7 @@ export const ociStages: Readonly<Record<OciStageName, NodeEnvironmentSpec>> = {
   },
   'oci-one-user': {
     ...userStage(''),
+    mode: /^runtime-oci: containers run with util-linux in user namespaces with one user,/,
     missing: async () => rootMissing() ?? userNamespacesMissing(ordinaryUser),
     cannot: {
       ...userCannot,
