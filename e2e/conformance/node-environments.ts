@@ -5,20 +5,26 @@ import { startContainerd } from '../fixtures/containerd.ts';
 import { startDocker } from '../fixtures/docker.ts';
 import { everyCombination, everythingIsNeeded } from '../harness/machine.ts';
 import { componentMissing } from '../harness/component-availability.ts';
+import type { RuntimeName } from '../harness/composition.ts';
 import { netnsMissing } from '../harness/netns.ts';
+import { ociStages, type OciStageName } from './oci-environments.ts';
 
 /** The container runtime of a node. */
 export interface NodeRuntime {
-  readonly socket: string;
+  /** The configuration of the runtime's plugin. */
+  readonly config: Readonly<Record<string, unknown>>;
   /** The directory of the network plugin's conflist, for a runtime that calls CNI itself. */
   readonly cniConfDir: string | null;
-  /** Imports an archive of images. */
-  importImages(archive: string): Promise<void>;
+  /** Imports an archive of images for the node of a data directory. */
+  importImages(archive: string, dataDir: string): Promise<void>;
   stop(): Promise<void>;
 }
 
 /** A runtime under the node behaviors. */
 export interface NodeEnvironmentSpec {
+  readonly runtime: RuntimeName;
+  /** True for a node of an ordinary user, which other nodes cannot join; otherwise there are two nodes of root. */
+  readonly rootless?: boolean;
   /** Why it is unavailable on this machine. */
   missing(): Promise<string | undefined>;
   start(options: { readonly dir: string; readonly enter?: readonly string[] }): Promise<NodeRuntime>;
@@ -28,7 +34,7 @@ export interface NodeEnvironmentSpec {
   readonly onRequest: readonly (readonly [tests: RegExp, because: string])[];
 }
 
-export type NodeStageName = 'containerd' | 'docker';
+export type NodeStageName = 'containerd' | 'docker' | OciStageName;
 
 /** Capabilities that the kernel has but that the machine may withhold, as in a container or a small virtual machine. */
 function hasEveryCapability(): boolean {
@@ -40,17 +46,24 @@ function hasEveryCapability(): boolean {
 
 export const nodeStages: Readonly<Record<NodeStageName, NodeEnvironmentSpec>> = {
   containerd: {
+    runtime: 'containerd',
     missing: componentMissing.containerd,
     async start({ dir, ...options }) {
       const cniConfDir = join(dir, 'cni');
-      return Object.assign(await startContainerd({ dir, cniConfDir, ...options }), { cniConfDir });
+      const { socket, importImages, stop } = await startContainerd({ dir, cniConfDir, ...options });
+      return { config: { socket }, cniConfDir, importImages, stop };
     },
     cannot: {},
     onRequest: [],
   },
   docker: {
+    runtime: 'docker',
     missing: componentMissing.docker,
-    start: async (options) => Object.assign(await startDocker(options), { cniConfDir: null }),
+    async start(options) {
+      const docker = await startDocker(options);
+      const importImages = (archive: string) => docker.importImages(archive);
+      return { config: { socket: docker.socket }, cniConfDir: null, importImages, stop: () => docker.stop() };
+    },
     cannot: {
       'a pod with a user namespace is root inside only, and owns its files (KEP-127)':
         'the engine maps users for all of its containers or for none (userns-remap)',
@@ -70,9 +83,10 @@ export const nodeStages: Readonly<Record<NodeStageName, NodeEnvironmentSpec>> = 
       [/^\[sig-network\] .* nodes (Service|Endpoint|DNS should provide DNS|traffic)/, 'proxies and names do not depend on the runtime'],
     ],
   },
+  ...ociStages,
 };
 
-/** Returns why two nodes cannot run here, or undefined if they can or must. */
+/** Returns why the nodes cannot run here, or undefined if they can or must. */
 export async function noNodesOn(name: NodeStageName): Promise<string | undefined> {
   return everythingIsNeeded ? undefined : ((await nodeStages[name].missing()) ?? (await netnsMissing()));
 }

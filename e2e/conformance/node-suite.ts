@@ -4,7 +4,7 @@ import type { Item } from '../harness/api.ts';
 import { serviceAccountBehaviours } from './auth/service-accounts.ts';
 import { kubectlBehaviours } from './cli/kubectl.ts';
 import { eventBehaviours } from './instrumentation/events.ts';
-import { leaveOutWhatCannotBe, noNodesOn, type NodeStageName } from './node-environments.ts';
+import { leaveOutWhatCannotBe, noNodesOn, nodeStages, type NodeStageName } from './node-environments.ts';
 import { NodeWorkbench } from './node-workbench.ts';
 import { containerBehaviours } from './node/containers.ts';
 import { nodeImages } from './node/images.ts';
@@ -31,25 +31,31 @@ const suites = {
  */
 export async function nodeBehavioursOn(stage: NodeStageName): Promise<void> {
   const none = await noNodesOn(stage);
-  describe.skipIf(none !== undefined)(`on two ${stage} nodes${none === undefined ? '' : ` (${none})`}`, { concurrent: true }, () => {
-    leaveOutWhatCannotBe(stage);
-    const bench = NodeWorkbench.use(stage);
-    beforeAll(async () => {
-      const archive = bench.machine.path('images');
-      await writeFile(archive, await nodeImages());
-      await bench.nodes.importImages(archive);
-    });
-    it('[sig-architecture] Conformance Tests should have at least two untainted nodes', async () => {
-      await bench.api.until<Item & { readonly spec: { readonly taints?: object } }>(
-        'two untainted nodes',
-        '/api/v1/nodes',
-        (nodes) => nodes.filter(({ spec }) => spec.taints === undefined).length === 2,
-      );
-    });
-    for (const [group, behaviours] of Object.entries(suites))
-      describe(`[${group}]`, { concurrent: true }, () => {
-        for (const behaviour of behaviours) behaviour(bench);
+  const { rootless = false } = nodeStages[stage];
+  describe.skipIf(none !== undefined)(
+    `on ${rootless ? `a node ${stage}` : `two ${stage} nodes`}${none === undefined ? '' : ` (${none})`}`,
+    { concurrent: true },
+    () => {
+      leaveOutWhatCannotBe(stage);
+      const bench = NodeWorkbench.use(stage);
+      beforeAll(async () => {
+        const archive = bench.machine.path('images');
+        await writeFile(archive, await nodeImages());
+        await bench.nodes.importImages(archive);
       });
-    describe('[sig-node] when the others are done,', { sequential: true }, () => taintBehaviours(bench));
-  });
+      it.skipIf(rootless)('[sig-architecture] Conformance Tests should have at least two untainted nodes', async () => {
+        await bench.api.until<Item & { readonly spec: { readonly taints?: object } }>(
+          'two untainted nodes',
+          '/api/v1/nodes',
+          (nodes) => nodes.filter(({ spec }) => spec.taints === undefined).length === 2,
+        );
+      });
+      for (const [group, behaviours] of Object.entries(suites))
+        describe(`[${group}]`, { concurrent: true }, () => {
+          for (const behaviour of behaviours) behaviour(bench);
+        });
+      // they evict pods from the second node
+      describe.skipIf(rootless)('[sig-node] when the others are done,', { sequential: true }, () => taintBehaviours(bench));
+    },
+  );
 }

@@ -5,8 +5,8 @@ import { Machine } from '../harness/machine.ts';
 import { busyboxImage } from '../fixtures/test-image.ts';
 import { until } from '../harness/until.ts';
 import { PodFollower, type FullPod } from './pod-follower.ts';
-import type { NodeStageName } from './node-environments.ts';
-import { startTwoNodes, type TwoRealNodes } from './two-real-nodes.ts';
+import { nodeStages, type NodeStageName } from './node-environments.ts';
+import { startRootlessNode, startTwoNodes, type RealNodes } from './real-nodes.ts';
 
 export type Spec = Readonly<Record<string, unknown>>;
 /** An object with a name. */
@@ -17,11 +17,11 @@ export interface Ended {
   readonly log: string;
 }
 
-/** Two nodes for a test file, in one namespace: tests run concurrently and give their objects different names. */
+/** The nodes of a test file, in one namespace: tests run concurrently and give their objects different names. */
 export class NodeWorkbench {
   readonly machine = Machine.use();
   readonly namespace = 'behaviour';
-  #nodes: TwoRealNodes | undefined;
+  #nodes: RealNodes | undefined;
   #pods: PodFollower | undefined;
   #numbers = 0;
 
@@ -32,7 +32,7 @@ export class NodeWorkbench {
   }
 
   async #start(stage: NodeStageName): Promise<void> {
-    this.#nodes = await startTwoNodes(this.machine, stage);
+    this.#nodes = await (nodeStages[stage].rootless === true ? startRootlessNode : startTwoNodes)(this.machine, stage);
     await this.create('/api/v1/namespaces', { metadata: { name: this.namespace } });
     await until(
       'the namespace has its service account',
@@ -43,7 +43,7 @@ export class NodeWorkbench {
     this.machine.undo('follower', () => pods.close());
   }
 
-  get nodes(): TwoRealNodes {
+  get nodes(): RealNodes {
     if (!this.#nodes) throw new Error('the cluster has not been started');
     return this.#nodes;
   }

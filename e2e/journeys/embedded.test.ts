@@ -1,17 +1,18 @@
-import { access, constants, lstat, mkdir } from 'node:fs/promises';
+import { access, chown, constants, lstat, mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { readFile } from 'node:fs/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
+import { forbidUserNamespaces } from '../harness/forbidding-namespace.ts';
 import { httpGet, untilAnswers } from '../harness/http.ts';
 import { Kubectl, newestKubectl } from '../harness/kubectl.ts';
 import { Machine } from '../harness/machine.ts';
 import { oarlock, root } from '../harness/oarlock.ts';
+import { ordinaryUser } from '../harness/ordinary-user.ts';
 import { untilValue } from '../harness/until.ts';
 import { Daemon, freePort, processesBelow, runProgram } from '../harness/programs.ts';
 
-const ordinaryUser = { uid: 65534, gid: 65534 };
 const isRoot = process.getuid?.() === 0;
 /** As root, the cluster runs as another user; an ordinary user runs it as itself. */
 const runAs = isRoot ? ordinaryUser : undefined;
@@ -84,6 +85,75 @@ describe.skipIf(!checkout)(
         () => processesBelow(cluster.dataDir),
         (left) => left.length === 0,
       );
+    });
+  },
+);
+
+describe.skipIf(!checkout || !isRoot)(
+  `the embedded composition where user namespaces are forbidden${isRoot ? '' : ' (needs root, which forbids them)'}`,
+  () => {
+    const machine = Machine.use();
+    const reason = 'the kernel denies user namespaces to ordinary users';
+    let cluster: Cluster;
+    beforeAll(async () => {
+      const { enter, release } = await forbidUserNamespaces(ordinaryUser);
+      machine.undo('user namespace', release);
+      const [file, ...args] = [...enter, oarlock.file, ...oarlock.args] as const;
+      cluster = await machine.prepare({ args: ['-f', join(root, 'clusters', 'embedded.yaml')], program: { file, args } });
+      await chown(cluster.dir, ordinaryUser.uid, ordinaryUser.gid);
+      await cluster.up();
+    });
+
+    it('runs processes, and reports it at the start, in the status, and in conditions and events of the node', async () => {
+      expect(await cluster.daemon.line(/^Images cannot be run, only the image "host" for processes: (.*)$/)).toMatchObject({
+        1: expect.stringContaining(reason),
+      });
+      await cluster.kubectl.run(['run', 'process', '--image=host', '--command', '--', 'sleep', '3600']);
+      await cluster.kubectl.run(['wait', '--for=condition=Ready', 'pod/process', '--timeout=180s']);
+      const containerId = await cluster.kubectl.run(['get', 'pod', 'process', '-o', 'jsonpath={.status.containerStatuses[0].containerID}']);
+      expect(containerId).toMatch(/^process:/);
+      const condition = (type: string) =>
+        cluster.kubectl.run([
+          'get',
+          'nodes',
+          '-o',
+          `jsonpath={.items[0].status.conditions[?(@.type=="${type}")].status}{.items[0].status.conditions[?(@.type=="${type}")].message}`,
+        ]);
+      expect(await condition('ImageSupport')).toContain(
+        `Falseimages do not run, only the image "host" as processes of the node: runtime-oci: ${reason}`,
+      );
+      expect(await condition('PodIsolation')).toContain('Falsepods run without isolation: ');
+      const events = await untilValue(
+        'the events of the node',
+        () =>
+          cluster.kubectl.run([
+            'get',
+            'events',
+            '-n',
+            'default',
+            '--field-selector=involvedObject.kind=Node',
+            '-o',
+            'jsonpath={.items[*].reason}',
+          ]),
+        (text) => text.includes('ImagesUnavailable') && text.includes('PodIsolationUnavailable'),
+      );
+      expect(events).toContain('ImagesUnavailable');
+      const { stdout: status } = await cluster.oarlock('status');
+      expect(status).toContain(`node node-a: images do not run, only the image "host" as processes of the node: runtime-oci: ${reason}`);
+      expect(status).toContain('node node-a: pods run without isolation: ');
+    });
+
+    it('reports why the pod of an image waits, and what to allow', async () => {
+      await cluster.kubectl.run(['run', 'image', '--image=busybox:1.36', '--restart=Never']);
+      const message = await untilValue(
+        'the reason of the waiting pod',
+        () => cluster.kubectl.run(['get', 'pod', 'image', '-o', 'jsonpath={.status.containerStatuses[0].state.waiting.message}']),
+        (text) => text.includes(reason),
+      );
+      expect(message).toContain('runtime-oci is not available on this machine');
+      const { stdout } = await cluster.oarlock('doctor');
+      expect(stdout).toContain('user namespaces are denied by user.max_user_namespaces=0');
+      expect(stdout).toContain('sudo sysctl -w user.max_user_namespaces=15000');
     });
   },
 );

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dockerRegistryMissing, startDockerRegistry, type DockerRegistry } from '../fixtures/docker-registry.ts';
@@ -6,9 +6,13 @@ import { startRegistry, type Registry } from '../fixtures/registry.ts';
 import { buildImage, busyboxLayer } from '../fixtures/test-image.ts';
 import { threeTierImages, threeTiers } from '../fixtures/three-tiers.ts';
 import type { Cluster } from '../harness/cluster.ts';
+import { componentMissing } from '../harness/component-availability.ts';
+import { removeNetwork } from '../harness/host-state.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
 import { root } from '../harness/oarlock.ts';
-import { Daemon } from '../harness/programs.ts';
+import { ordinaryUser } from '../harness/ordinary-user.ts';
+import { Daemon, endProcessesBelow, killPid, mustRun } from '../harness/programs.ts';
+import { supervisorOf } from '../harness/supervisor.ts';
 import { until, untilValue } from '../harness/until.ts';
 
 interface Pod {
@@ -24,25 +28,32 @@ interface Pod {
 }
 
 const isRoot = process.getuid?.() === 0;
-const ordinaryUser = { uid: 65534, gid: 65534 };
+const runcMissing = !isRoot ? 'needs root' : componentMissing.runc();
+const runcMode = /^Images: containers run with \S+runc \(runtime-oci\)\.$/m;
 const credentials = { username: 'someone', password: 'secret' };
 
 const modes = [
   {
-    title: 'as an ordinary user',
+    title: 'the default composition as an ordinary user',
     user: true,
+    bridge: false,
     mode: /^Images: containers run with util-linux in user namespaces with one user, because /m,
     missing: undefined,
   },
-  {
-    title: 'as root with runc',
-    user: false,
-    mode: /^Images: containers run with \S+runc \(runtime-oci\)\.$/m,
-    missing: !isRoot ? 'needs root' : existsSync('/usr/sbin/runc') ? undefined : 'runc is not installed',
-  },
+  { title: 'the default composition as root with runc', user: false, bridge: false, mode: runcMode, missing: runcMissing },
+  { title: 'the composition oci-bridge', user: false, bridge: true, mode: runcMode, missing: runcMissing },
 ];
 
-describe.each(modes)('images in the default composition $title', ({ user, mode, missing }) => {
+/** Gives a cluster whose configuration names no directory of its own an empty one for CNI, and removes its bridge and rules at the end. */
+async function prepareBridge(machine: Machine): Promise<void> {
+  const directory = '/etc/cni/net.d';
+  await mkdir(directory, { recursive: true });
+  await mustRun('mount', ['-t', 'tmpfs', 'tmpfs', directory]);
+  machine.undo(directory, () => mustRun('umount', [directory]));
+  machine.undo('bridge', () => removeNetwork('oarlock0'));
+}
+
+describe.each(modes)('images in $title', ({ user, bridge, mode, missing }) => {
   const reason = missing ?? dockerRegistryMissing();
   describe.skipIf(reason !== undefined && !everythingIsNeeded)(`three tiers${reason === undefined ? '' : ` (${reason})`}`, () => {
     const machine = Machine.use();
@@ -56,9 +67,10 @@ describe.each(modes)('images in the default composition $title', ({ user, mode, 
         [buildImage('oarlock.test/private:1', await busyboxLayer(), { Cmd: ['/bin/sleep', '3600'] })],
         credentials,
       );
+      if (bridge) await prepareBridge(machine);
       cluster = await machine.cluster({
         // root's `oarlock up` selects containerd on a machine that runs it
-        ...(user ? {} : { args: ['-f', join(root, 'clusters', 'embedded.yaml')] }),
+        ...(user ? {} : { args: ['-f', join(root, 'clusters', bridge ? 'oci-bridge.yaml' : 'embedded.yaml')] }),
         ...(user && isRoot && { runAs: ordinaryUser }),
       });
     });
@@ -91,7 +103,7 @@ describe.each(modes)('images in the default composition $title', ({ user, mode, 
 
     it('print the mode that runs images, and serve three tiers to the host', async () => {
       expect((await cluster.daemon.line(mode)).length).toBeGreaterThan(0);
-      await cluster.kubectl.apply({ apiVersion: 'v1', kind: 'List', items: threeTiers(registry.host) });
+      await cluster.kubectl.apply({ apiVersion: 'v1', kind: 'List', items: threeTiers(registry.host, { ownNetwork: bridge }) });
       await rolledOut();
       const [, , , first] = (await answer()).split(' ');
       const [version, , , second] = (await answer()).split(' ');
@@ -122,7 +134,7 @@ describe.each(modes)('images in the default composition $title', ({ user, mode, 
       const jsonpath = 'jsonpath={.items[0].status.conditions[?(@.type=="PodEnforcement")].message}';
       const message = await kubectl('get', 'nodes', '-o', jsonpath);
       expect(message).toContain('runtime-oci: ');
-      expect(message).toContain('pods share the network of the node');
+      expect(message.includes('pods share the network of the node')).toBe(!bridge);
       expect(message.includes('seccomp profiles are not applied')).toBe(user);
       await cluster.kubectl.apply({
         apiVersion: 'v1',
@@ -152,6 +164,37 @@ describe.each(modes)('images in the default composition $title', ({ user, mode, 
         expect(await kubectl('exec', 'limited', '--', 'grep', '^Seccomp:', '/proc/1/status')).toMatch(/2\n$/);
         expect(await kubectl(...events)).toBe('');
       }
+    });
+
+    it.runIf(bridge)('have addresses of their own, names of Services, node ports and NetworkPolicies', async () => {
+      for (const { status } of await pods('app in (db, app, web)')) expect(status.podIP).toMatch(/^10\.244\./);
+      await kubectl('expose', 'deployment', 'web', '--name=port', '--type=NodePort', '--port=8080');
+      const nodePort = await kubectl('get', 'service', 'port', '-o', 'jsonpath={.spec.ports[0].nodePort}');
+      const address = await kubectl('get', 'nodes', '-o', 'jsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}');
+      expect(await answer(`${address}:${nodePort}`)).toMatch(/^one hello secret /);
+      const reachesDatabase = async () => {
+        const { code } = await cluster.kubectl.try([
+          'exec',
+          'deployment/app',
+          '--',
+          'timeout',
+          '2',
+          'wget',
+          '-qO-',
+          'http://db:5432/cgi-bin/db',
+        ]);
+        return code === 0;
+      };
+      expect(await reachesDatabase()).toBe(true);
+      await cluster.kubectl.apply({
+        apiVersion: 'networking.k8s.io/v1',
+        kind: 'NetworkPolicy',
+        metadata: { name: 'deny' },
+        spec: { podSelector: { matchLabels: { app: 'db' } }, policyTypes: ['Ingress'] },
+      });
+      await until('the policy applies', async () => !(await reachesDatabase()));
+      await kubectl('delete', 'networkpolicy', 'deny');
+      await until('the policy is removed', reachesDatabase);
     });
 
     // pulls are the same in each mode
@@ -198,7 +241,7 @@ describe.each(modes)('images in the default composition $title', ({ user, mode, 
       }
     });
 
-    it('keep their data through a rolling update, kill -9 of the server and its next start', async () => {
+    it('keep their data through a rolling update and kill -9 of everything but the containers', async () => {
       await kubectl('set', 'env', 'deployment/app', 'VERSION=two');
       await rolledOut();
       const [version, , , count] = await until('the new version answers', async () => {
@@ -212,11 +255,17 @@ describe.each(modes)('images in the default composition $title', ({ user, mode, 
         return Object.keys(found).length === 4 && found;
       });
       await cluster.kill9();
+      for (const plugin of ['runtime-oci', 'runtime-process'] as const) killPid(await supervisorOf(cluster.dataDir, plugin), 'SIGKILL');
+      await endProcessesBelow(cluster.dataDir);
       await cluster.up();
       await kubectl('wait', '--for=condition=Ready', 'node', '--all', '--timeout=180s');
       await rolledOut();
       expect(await containers()).toEqual(before);
       expect(Number((await answer()).split(' ')[3])).toBeGreaterThan(Number(count));
+      const [web] = await pods('app=web');
+      const name = web?.metadata.name ?? '';
+      expect(await kubectl('logs', name)).toBe(`web listens on ${web?.status.podIP}\n`);
+      expect(await kubectl('exec', name, '--', 'cat', '/proc/1/comm')).toBe('httpd\n');
     });
 
     it('end when the cluster stops', async () => {

@@ -1,5 +1,3 @@
-import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -8,6 +6,7 @@ import { buildImage, busyboxLayer } from '../fixtures/test-image.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
 import { netnsMissing, otherMachine } from '../harness/netns.ts';
+import { ordinaryUser, userNamespacesMissing } from '../harness/ordinary-user.ts';
 import { Daemon } from '../harness/programs.ts';
 import { until } from '../harness/until.ts';
 
@@ -19,19 +18,10 @@ interface Service {
   readonly status: { readonly loadBalancer: { readonly ingress?: readonly { readonly ip: string }[] } };
 }
 
-const ordinaryUser = { uid: 65534, gid: 65534 };
 /** The router of the node, which is the loopback address of the host. */
 const gatewayAddress = '198.51.100.1';
 
-/** Returns why an ordinary user cannot have a network of its own here; undefined if it can. */
-function namespacesMissing(): string | undefined {
-  const file = ['/usr/sbin/nft', '/usr/lib/cni/bridge'].find((path) => !existsSync(path));
-  if (file !== undefined) return `${file} is not installed`;
-  const user = process.getuid?.() === 0 ? ordinaryUser : {};
-  const { status, stderr } = spawnSync('unshare', ['--user', '--map-root-user', '--net', 'true'], { ...user, cwd: '/', encoding: 'utf8' });
-  return status === 0 ? undefined : `the kernel denies user namespaces: ${stderr}`;
-}
-const missing = namespacesMissing() ?? dockerRegistryMissing();
+const missing = userNamespacesMissing(process.getuid?.() === 0 ? ordinaryUser : undefined) ?? dockerRegistryMissing();
 const labels = { app: 'web' };
 const port = 8099;
 /** Returns the address of each client: by HTTP, and as the answer to DNS queries for addresses. */

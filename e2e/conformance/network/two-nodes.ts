@@ -5,7 +5,7 @@ import type { Cluster } from '../../harness/cluster.ts';
 import { Machine } from '../../harness/machine.ts';
 import { until, untilValue } from '../../harness/until.ts';
 import type { NodeStageName } from '../node-environments.ts';
-import { nodeNames, startTwoNodes } from '../two-real-nodes.ts';
+import { nodeNames, startTwoNodes } from '../real-nodes.ts';
 
 export type Body = Readonly<Record<string, unknown>>;
 

@@ -51,8 +51,8 @@ export function objectBehaviours(bench: NodeWorkbench): void {
   it('ImageVolume should succeed with pod and pull policy of Always', async (context) => {
     const { status } = await bench.api.get<NodeInfo>('/api/v1/nodes/node-a');
     const version = status.nodeInfo.containerRuntimeVersion;
-    const [, name, major = 0, minor = 0] = /^(\w+):\/\/(\d+)\.(\d+)/.exec(version) ?? [];
-    const able = name === 'containerd' && (Number(major) > 2 || (Number(major) === 2 && Number(minor) >= 1));
+    const [, name, major = 0, minor = 0] = /^(\w+):\/\/(?:(\d+)\.(\d+))?/.exec(version) ?? [];
+    const able = name === 'oci' || (name === 'containerd' && (Number(major) > 2 || (Number(major) === 2 && Number(minor) >= 1)));
     context.skip(!able, `${version} does not mount images`);
     const registry = await startRegistry([buildImage('oarlock.test/data:1', await busyboxLayer(), {})]);
     try {

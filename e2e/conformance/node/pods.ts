@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { until } from '../../harness/until.ts';
@@ -185,7 +186,7 @@ export function podBehaviours(bench: NodeWorkbench): void {
         bench.container(stamp('two'), { name: 'two', restartPolicy: 'Always', volumeMounts }),
       ],
       containers: [bench.container('sleep 2; echo main ended >> /v/log', { volumeMounts })],
-      volumes: [{ name: 'v', hostPath: { path: bench.machine.path('sidecars'), type: 'DirectoryOrCreate' } }],
+      volumes: [{ name: 'v', hostPath: { path: join(bench.cluster.dir, bench.name('sidecars')), type: 'DirectoryOrCreate' } }],
     });
     const ended = await bench.pods.until(metadata.name, 'succeed', (pod) => pod.status.phase === 'Succeeded');
     expect(ended.status.initContainerStatuses?.map(({ name, state }) => `${name} ${state?.terminated?.exitCode}`)).toEqual([

@@ -6,10 +6,11 @@ import { busyboxImage } from '../../fixtures/test-image.ts';
 import type { PodItem } from '../../harness/api.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { composition } from '../../harness/composition.ts';
-import { containersOf, type Containers } from '../../harness/containers.ts';
-import type { Machine, SharedContainerd } from '../../harness/machine.ts';
+import type { Containers } from '../../harness/containers.ts';
+import type { Machine } from '../../harness/machine.ts';
 import { mustRun, runProgram } from '../../harness/programs.ts';
 import { until, untilValue } from '../../harness/until.ts';
+import type { ChaosRuntime } from './chaos-runtime.ts';
 import { countLeftovers, type Leftovers } from './leaked-resources.ts';
 
 export const idle = 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done';
@@ -46,11 +47,12 @@ export interface Before {
   readonly left: Leftovers;
 }
 
-/** One node on containerd, with its own small disk and three steady pods that must not be disturbed. */
+/** One node with its own small disk and three steady pods that must not be disturbed. */
 export class ChaosNode {
   readonly machine: Machine;
   #cluster: Cluster | undefined;
-  #containerd: SharedContainerd | undefined;
+  readonly #open: (machine: Machine) => Promise<ChaosRuntime>;
+  #runtime: ChaosRuntime | undefined;
   bridge = '';
   /** The directories that the kubelet writes to. */
   disk = '';
@@ -58,23 +60,24 @@ export class ChaosNode {
   readonly #cgroupRoot = `/oarlock-chaos-${randomUUID()}`;
   #numbers = 0;
 
-  constructor(machine: Machine) {
+  constructor(machine: Machine, open: (machine: Machine) => Promise<ChaosRuntime>) {
     this.machine = machine;
+    this.#open = open;
   }
 
   get cluster(): Cluster {
     if (!this.#cluster) throw new Error('the cluster has not been started');
     return this.#cluster;
   }
-  get containerd(): SharedContainerd {
-    if (!this.#containerd) throw new Error('containerd has not been started');
-    return this.#containerd;
+  get runtime(): ChaosRuntime {
+    if (!this.#runtime) throw new Error('the runtime has not been started');
+    return this.#runtime;
   }
 
   async start(): Promise<void> {
     const { machine } = this;
-    const containerd = await machine.containerd();
-    this.#containerd = containerd;
+    const runtime = await this.#open(machine);
+    this.#runtime = runtime;
     this.disk = machine.path('disk');
     const { disk } = this;
     await mkdir(disk);
@@ -90,7 +93,7 @@ export class ChaosNode {
       nodeStatusUpdateMs: 1000,
       evictionHard: { memoryAvailable: '0', diskAvailable: '0', inodesFree: '0', imageAvailable: '0', imageInodesFree: '0' },
     };
-    const spec = composition({ storage: 'embedded', runtime: 'containerd', network: 'bridge', containerd, kubelet });
+    const spec = composition({ storage: 'embedded', runtime: runtime.name, network: 'bridge', kubelet, ...runtime.options });
     this.bridge = spec.bridge ?? '';
     this.#clock = machine.path('clock');
     await writeFile(this.#clock, '0');
@@ -119,12 +122,12 @@ export class ChaosNode {
     return (await this.cluster.api.untilReady('default', 'steady', 3)).map(identity).sort((a, b) => (a.name < b.name ? -1 : 1));
   }
   running(): Promise<Containers> {
-    return containersOf('containerd', { dir: this.cluster.dir, containerd: this.containerd });
+    return this.runtime.running(this.cluster);
   }
-  counted(): Promise<Leftovers> {
-    const { bridge, containerd, cluster, disk } = this;
+  async counted(): Promise<Leftovers> {
+    const { bridge, runtime, cluster, disk } = this;
     return countLeftovers({
-      socket: containerd.socket,
+      runtime: await runtime.uses(cluster, this.#cgroupRoot),
       bridge,
       dataDir: cluster.dataDir,
       rootDir: join(disk, 'kubelet'),

@@ -8,7 +8,8 @@ export function hangTests(node: ChaosNode): void {
   it('a hanging runtime: containers keep running, and pods created meanwhile start later', async () => {
     const before = await node.before();
     const name = node.name('meanwhile');
-    process.kill(node.containerd.pid, 'SIGSTOP');
+    const runtime = await node.runtime.pid(node.cluster);
+    process.kill(runtime, 'SIGSTOP');
     try {
       await node.apply(pod(name, idle, node.here));
       await node.untilDeleted(name);
@@ -21,7 +22,7 @@ export function hangTests(node: ChaosNode): void {
       // the API server is not blocked by it
       await node.cluster.kubectl.run(['get', 'node', node.cluster.nodeName]);
     } finally {
-      process.kill(node.containerd.pid, 'SIGCONT');
+      process.kill(runtime, 'SIGCONT');
     }
     await node.ready(name);
     await untilValue(

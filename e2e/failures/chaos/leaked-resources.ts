@@ -9,6 +9,8 @@ export interface Leftovers {
   readonly processes: number;
   readonly mounts: number;
   readonly networkNamespaces: number;
+  /** Sandboxes that are ready, of a runtime that keeps them in files. One that is not stays with its ended containers, for inspection. */
+  readonly pods: number;
   /** Host ends of the pods' links, on the bridge. */
   readonly links: number;
   readonly rules: number;
@@ -24,9 +26,11 @@ export interface Leftovers {
   readonly cgroups: number;
 }
 
+/** What a container runtime uses. */
+export type RuntimeUses = Pick<Leftovers, 'shims' | 'processes' | 'mounts' | 'networkNamespaces' | 'pods'>;
+
 export interface NodePlaces {
-  /** Containers of containerd. */
-  readonly socket: string;
+  readonly runtime: RuntimeUses;
   readonly bridge: string;
   readonly dataDir: string;
   /** The kubelet's root directory. */
@@ -38,19 +42,19 @@ export interface NodePlaces {
 const names = (directory: string) => readdir(directory).catch(() => []);
 const below = (directory: string) => readdir(directory, { recursive: true }).catch(() => []);
 
-/** Counts the resources of a node from outside. */
-export async function countLeftovers({ socket, bridge, dataDir, rootDir, cgroupRoot }: NodePlaces): Promise<Leftovers> {
-  const dir = join(socket, '..');
+async function mountsBelow(directory: string): Promise<number> {
   const mounts = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').map((line) => line.split(' ')[4] ?? '');
-  const { shims, processes } = await shimsOf(socket);
+  return mounts.filter((path) => path.startsWith(`${directory}/`)).length;
+}
+
+/** Counts the resources of a node from outside. */
+export async function countLeftovers({ runtime, bridge, dataDir, rootDir, cgroupRoot }: NodePlaces): Promise<Leftovers> {
   const { stdout: rules } = await runProgram('iptables-save', []);
   const [pods, logs] = [join(rootDir, 'pods'), join(rootDir, 'logs')];
   const held = (await below(join(dataDir, 'plugins'))).filter((path) => /(^|\/)10\.\d+\.\d+\.\d+$/.test(path));
   return {
-    shims,
-    processes,
-    mounts: mounts.filter((path) => path.startsWith(`${dir}/`) || path.startsWith(`${rootDir}/`)).length,
-    networkNamespaces: (await below(join(dir, 'state'))).filter((path) => /\/netns\/cni-/.test(path)).length,
+    ...runtime,
+    mounts: runtime.mounts + (await mountsBelow(rootDir)),
     links: (await names(`/sys/class/net/${bridge}/brif`)).length,
     rules: rules.split('\n').filter((line) => line.includes('CNI-')).length,
     addresses: held.length,
@@ -60,6 +64,39 @@ export async function countLeftovers({ socket, bridge, dataDir, rootDir, cgroupR
     networkRecords: await cachedResults(bridge),
     cgroups: await podCgroups(cgroupRoot),
   };
+}
+
+export async function containerdUses(socket: string): Promise<RuntimeUses> {
+  const dir = join(socket, '..');
+  return {
+    ...(await shimsOf(socket)),
+    mounts: await mountsBelow(dir),
+    networkNamespaces: (await below(join(dir, 'state'))).filter((path) => /\/netns\/cni-/.test(path)).length,
+    pods: 0, // containerd keeps them in a database
+  };
+}
+
+/** What runtime-oci uses: the processes that wait for its containers name its directory. */
+export async function ociUses(directory: string, cgroupRoot: string): Promise<RuntimeUses> {
+  const commands = (await mustRun('ps', ['-eo', 'args'])).split('\n');
+  return {
+    shims: commands.filter((command) => command.includes(`${directory}/`)).length,
+    processes: await processesIn(cgroupRoot),
+    mounts: await mountsBelow(directory),
+    networkNamespaces: (await names('/run/netns')).length,
+    pods: await readyPods(join(directory, 'pods')),
+  };
+}
+
+async function readyPods(directory: string): Promise<number> {
+  const records = (await names(directory)).map((id) => readFile(join(directory, id, 'sandbox.json'), 'utf8').catch(() => '{}'));
+  return (await Promise.all(records)).filter((text) => (JSON.parse(text) as { readonly state?: string }).state === 'READY').length;
+}
+
+async function processesIn(cgroupRoot: string): Promise<number> {
+  const pids = (await names('/proc')).filter((name) => /^\d+$/.test(name));
+  const groups = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/cgroup`, 'latin1').catch(() => '')));
+  return groups.filter((text) => text.includes(`${cgroupRoot}/`)).length;
 }
 
 async function podCgroups(root: string): Promise<number> {

@@ -67,14 +67,13 @@ export function machineTests(node: ChaosNode): void {
 
   it('a reboot: no process, mount or namespace remains; the same pods start once', async () => {
     const before = await node.before();
-    const { cluster, containerd, bridge } = node;
+    const { cluster, runtime, bridge } = node;
     const links = () => readdir(`/sys/class/net/${bridge}/brif`).catch(() => []);
     await cluster.kill9();
-    await containerd.stop();
-    await rm(join(containerd.socket, '..', 'state'), { recursive: true, force: true }); // /run is empty after a boot
+    await runtime.shutDown(cluster);
     await runProgram('ip', ['link', 'del', bridge]);
     expect(await links()).toEqual([]);
-    await containerd.restart();
+    await runtime.restart();
     await until('the node is up', () => cluster.up().then(() => true), { everyMs: 500 });
     const restarts = new Map(before.steady.map((one) => [one.name, one.restarts ?? 0]));
     const after = await untilValue(

@@ -68,7 +68,7 @@ export class OciRuntime extends SupervisedRuntime implements RuntimeDriver, Life
     const options: SupervisorOptions = { dataDir, mode, idleMs: config.idleSeconds * 1000 };
     const program = { entry: programPath('@oarlock/runtime-oci/supervisor', import.meta.url), options };
     const { keepPods, stopGraceSeconds } = config;
-    super({ name: 'oci', program, network, namespaces: true, ipcSysctls: mode.program === 'runc', keepPods, stopGraceSeconds, clock, log });
+    super({ name: 'oci', program, network, namespaces: true, ipcSysctls: mode.user === 'root', keepPods, stopGraceSeconds, clock, log });
     this.#services = services;
     this.#required = config.required;
     this.#store = new LazyImageStore(join(dataDir, 'images'), { open: openImages, opened: (store) => this.#removeOrphans(store) });

@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { promisify } from 'node:util';
 import { available, unavailable, type Availability } from '@oarlock/kernel/plugin';
 import { mappedIds } from '@oarlock/primitives/os/user-namespace';
@@ -9,13 +9,23 @@ const run = promisify(execFile);
 const timeout = 10_000;
 const required = ['mkfifo', 'mount', 'umount', 'pivot_root', 'unshare', 'nsenter', 'setpriv', 'ldd', 'env', 'hostname'] as const;
 
+/** Returns the path of runc, or of a crun that can keep containers that ended (`run --keep`), which older versions cannot, such as 1.8 of Debian 12. */
+export function findOciRuntime(find: (name: string) => string | undefined): string | undefined {
+  const runc = find('runc');
+  if (runc !== undefined) return runc;
+  const crun = find('crun');
+  if (crun === undefined) return undefined;
+  const { stdout } = spawnSync(crun, ['run', '--help'], { encoding: 'utf8', timeout });
+  return stdout?.includes('--keep') ? crun : undefined;
+}
+
 /** Returns how containers are run on this machine, without trying it. */
 export function chooseMode(): RuntimeMode {
   if (!canMakeNamespaces()) return { program: 'unshare', user: process.getuid?.() === 0 ? 'root' : 'user' };
   // root of a user namespace without other users cannot switch to those of an image
   if (mappedIds() === 'one') return { program: 'unshare', user: 'user' };
   const mapped = mappedIds() === 'range' ? ({ mapped: true } as const) : {};
-  const path = findProgram('runc') ?? findProgram('crun');
+  const path = findOciRuntime(findProgram);
   return path === undefined ? { program: 'unshare', user: 'root', ...mapped } : { program: 'runc', path, user: 'root', ...mapped };
 }
 

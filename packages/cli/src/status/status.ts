@@ -26,12 +26,18 @@ interface Status {
   /** A sentence for each part that could not be read, with the reason. */
   readonly failures?: readonly string[];
 }
+interface NodeProblem {
+  readonly name: string;
+  readonly message: string;
+}
 interface ApiServerStatus {
   /** The lines of `/readyz?verbose`. */
   readonly checks: readonly string[];
   readonly plugins: PluginHealthList['plugins'];
   /** Nodes whose pods are not isolated. */
-  readonly nodesWithoutIsolation: readonly { readonly name: string; readonly message: string }[];
+  readonly nodesWithoutIsolation: readonly NodeProblem[];
+  /** Nodes that run no images, only processes. */
+  readonly nodesWithoutImages: readonly NodeProblem[];
 }
 
 export interface StatusOptions {
@@ -105,12 +111,13 @@ async function serverStatus(dataDir: string): Promise<Pick<Status, 'apiServer' |
     const { parts, failures } = await readParts<ApiServerStatus & { readonly cluster: ClusterStatus }>({
       checks: async () => (await readinessOf(client)).trimEnd().split('\n'),
       plugins: async () => ((await client.raw('GET', pluginHealthUrl)) as PluginHealthList).plugins,
-      nodesWithoutIsolation: () => nodesWithoutIsolation(client),
+      nodesWithoutIsolation: () => nodesWithProblem(client, 'PodIsolation'),
+      nodesWithoutImages: () => nodesWithProblem(client, 'ImageSupport'),
       cluster: () => readClusterStatus(access, file),
     });
-    const { cluster, checks = [], plugins = [], nodesWithoutIsolation: exposed = [] } = parts;
+    const { cluster, checks = [], plugins = [], nodesWithoutIsolation = [], nodesWithoutImages = [] } = parts;
     return {
-      apiServer: { checks, plugins, nodesWithoutIsolation: exposed },
+      apiServer: { checks, plugins, nodesWithoutIsolation, nodesWithoutImages },
       ...(cluster !== undefined && { cluster }),
       ...(failures.length > 0 && { failures }),
     };
@@ -119,17 +126,18 @@ async function serverStatus(dataDir: string): Promise<Pick<Status, 'apiServer' |
   }
 }
 
-async function nodesWithoutIsolation(client: Client): Promise<ApiServerStatus['nodesWithoutIsolation']> {
+/** Returns the nodes that report the bad state of a condition whose good state is `True`. */
+async function nodesWithProblem(client: Client, condition: string): Promise<readonly NodeProblem[]> {
   return (await client.list<Node>(nodes)).items.flatMap(({ metadata, status: nodeStatus }) => {
-    const isolation = nodeStatus?.conditions?.find(({ type }) => type === 'PodIsolation');
-    return isolation?.status === 'False' ? [{ name: metadata?.name ?? '', message: isolation.message ?? '' }] : [];
+    const found = nodeStatus?.conditions?.find(({ type }) => type === condition);
+    return found?.status === 'False' ? [{ name: metadata?.name ?? '', message: found.message ?? '' }] : [];
   });
 }
 
 export function textOf({ pid, roles, ready, server, apiServer, cluster }: Status): string {
   const head = `process ${pid}: ${roles.join(', ')}; ${ready ? 'ready' : 'not ready'}; ${server}`;
   if (apiServer === undefined) return head;
-  const { checks, plugins, nodesWithoutIsolation } = apiServer;
+  const { checks, plugins, nodesWithoutIsolation, nodesWithoutImages } = apiServer;
   return [
     head,
     ...checks,
@@ -138,7 +146,7 @@ export function textOf({ pid, roles, ready, server, apiServer, cluster }: Status
       const history = counts.length > 0 ? ` (faults since the start: ${counts.join(', ')})` : '';
       return `plugin ${name}: ${healthy ? 'healthy' : `unhealthy: ${reason}`}${history}`;
     }),
-    ...nodesWithoutIsolation.map(({ name, message }) => `node ${name}: ${message}`),
+    ...[...nodesWithoutIsolation, ...nodesWithoutImages].map(({ name, message }) => `node ${name}: ${message}`),
     ...(cluster === undefined ? [] : ['', formatClusterStatus(cluster, Date.now())]),
   ].join('\n');
 }

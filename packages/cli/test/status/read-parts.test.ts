@@ -24,7 +24,12 @@ it('returns the parts that answer in time, and names the others', async () => {
 });
 
 it('reports failed checks together with the parts that could not be read', () => {
-  const apiServer = { checks: ['[+]ping ok', '[-]storage failed: no quorum'], plugins: [], nodesWithoutIsolation: [] };
+  const apiServer = {
+    checks: ['[+]ping ok', '[-]storage failed: no quorum'],
+    plugins: [],
+    nodesWithoutIsolation: [],
+    nodesWithoutImages: [],
+  };
   expect(problemOf({ apiServer, failures: ['nodes: no answer within 4 s'] })).toBe(
     'the API server is not ready: storage failed; nodes: no answer within 4 s',
   );

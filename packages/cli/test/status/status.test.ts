@@ -38,12 +38,13 @@ it('prints the process alone without an API server', () => {
   expect(textOf({ ...facts, ready: false })).toBe('process 7: kubelet; not ready; https://127.0.0.1:6443');
 });
 
-it('prints checks, plugins with their faults, and nodes without isolation', () => {
+it('prints checks, plugins with their faults, and nodes without isolation or images', () => {
   const faults = { error: 2, deadline: 0, late: 0, ended: 1, denied: 0 };
   const apiServer = {
     checks: ['[+]ping ok', 'readyz check passed'],
     plugins: [{ name: 'a', slot: 'admission/v1', healthy: false, suspended: false, reason: 'it threw', faults }],
     nodesWithoutIsolation: [{ name: 'n', message: 'no namespaces' }],
+    nodesWithoutImages: [{ name: 'n', message: 'no images' }],
   };
   expect(
     textOf({ ...facts, apiServer })
@@ -54,5 +55,6 @@ it('prints checks, plugins with their faults, and nodes without isolation', () =
     'readyz check passed',
     'plugin a: unhealthy: it threw (faults since the start: error 2, ended 1)',
     'node n: no namespaces',
+    'node n: no images',
   ]);
 });

@@ -13,7 +13,7 @@ import type { Resources } from '../pod-util/resources.ts';
 import { NodeLease } from './internal/node-lease.ts';
 import { PodWorkers } from '../pod/worker/pod-workers.ts';
 import type { NodePressure } from '../pod-util/node-pressure.ts';
-import { generateNodeStatus, nodeStatusPatch, sameNodeStatus, type NodeStatusInputs } from './internal/node-status.ts';
+import { generateNodeStatus, nodeStatusPatch, runtimeConditions, sameNodeStatus, type NodeStatusInputs } from './internal/node-status.ts';
 
 /** The current state that all nodes of a process share. */
 export interface NodeState extends Omit<NodeStatusInputs, 'hostname' | 'advertisedCapacity'> {
@@ -287,7 +287,7 @@ export class NodeAgent {
     };
     for (const { type, status, reason: conditionReason = '', message = '' } of after.conditions ?? []) {
       if (before?.conditions?.find((condition) => condition.type === type)?.status === status) continue;
-      if (type === 'PodEnforcement' && status === 'False') this.recordNodeEvent('Warning', conditionReason, message);
+      if (runtimeConditions.includes(type) && status === 'False') this.recordNodeEvent('Warning', conditionReason, message);
       const reason = reasons[type]?.[status === 'True' ? 0 : 1];
       if (reason !== undefined) this.recordNodeEvent('Normal', reason, `Node ${this.name} status is now: ${reason}`);
     }

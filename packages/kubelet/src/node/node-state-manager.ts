@@ -14,6 +14,7 @@ import { observeSignals, type SignalObservations } from '../eviction/signal-obse
 import { EvictionThresholds, type MetThreshold } from '../eviction/thresholds.ts';
 import { noPressure } from '../pod-util/node-pressure.ts';
 import type { NodeState } from './node-agent.ts';
+import { imageSupportOf } from '../runtime/image-support.ts';
 import { unenforcedSettings } from '../runtime/unenforced-settings.ts';
 import { allocatableOf } from './internal/node-status.ts';
 
@@ -81,6 +82,7 @@ export class NodeStateManager {
       features: undefined,
       isolation: undefined,
       unenforced: undefined,
+      imageSupport: undefined,
       images: [],
       pressure: noPressure,
       problems: ['container runtime is not known yet'],
@@ -142,6 +144,7 @@ export class NodeStateManager {
       features: pleg.features,
       isolation: pleg.isolation,
       unenforced: unenforcedSettings(plegs),
+      imageSupport: imageSupportOf(plegs),
       images: this.#images,
       problems: this.#current.shuttingDown ? [...problems, shutdownProblem] : problems,
       networkReady: networkProblem === undefined,

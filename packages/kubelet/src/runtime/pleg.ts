@@ -5,6 +5,7 @@ import {
   RuntimeError,
   type Container,
   type ContainerStatus,
+  type ImageSupport,
   type Limitation,
   type PodIsolation,
   type PodSandbox,
@@ -62,6 +63,8 @@ export class PLEG {
   isolation: PodIsolation | undefined;
   /** What the runtime does not enforce on this machine, as of the last relist; undefined if the runtime does not report it. */
   limitations: readonly Limitation[] | undefined;
+  /** Whether images run on this machine, as of the last relist; undefined if the runtime does not report it. */
+  imageSupport: ImageSupport | undefined;
   readonly #options: PLEGOptions;
   readonly #listenerBySandbox = new Map<string, PodLifecycleListener>();
   readonly #listeners = new Set<PodLifecycleListener>();
@@ -85,6 +88,7 @@ export class PLEG {
     this.features = await this.driver.features?.({ signal });
     this.isolation = await this.driver.isolation?.({ signal });
     this.limitations = await this.driver.limitations?.({ signal });
+    this.imageSupport = await this.driver.imageSupport?.({ signal });
     this.cgroupDriver = (await this.driver.cgroupDriver?.({ signal })) ?? 'cgroupfs';
     const relister = new CoalescingRunner({
       ...this.#options,
@@ -263,6 +267,7 @@ export class PLEG {
       this.features = await this.driver.features?.({ signal });
       this.isolation = await this.driver.isolation?.({ signal });
       this.limitations = await this.driver.limitations?.({ signal });
+      this.imageSupport = await this.driver.imageSupport?.({ signal });
     } catch (error) {
       if (!signal.aborted) throw error;
     }

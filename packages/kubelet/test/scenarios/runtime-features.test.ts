@@ -1,6 +1,6 @@
 import { namespaces, nodes } from '@oarlock/api/resources';
 import { describe, expect, it } from 'vitest';
-import type { PodIsolation } from '@oarlock/spi/runtime';
+import type { ImageSupport, PodIsolation } from '@oarlock/spi/runtime';
 import { app, Bench, container, podOf, withTraits } from '../support/bench.ts';
 
 describe('runtime features', () => {
@@ -63,6 +63,9 @@ describe('pod isolation', () => {
       });
       expect(await bench.runtime.listPodSandbox()).toEqual([]);
       expect(conditionOf(bench)).toMatchObject({ status: 'False', message: 'pods run without isolation: the kernel denies it' });
+      expect(bench.events.of('PodIsolationUnavailable')).toContain(
+        'node-a Warning PodIsolationUnavailable: pods run without isolation: the kernel denies it',
+      );
       bench.api.seed(namespaces, { metadata: { name: 'default', labels: { 'pod-security.kubernetes.io/enforce': 'baseline' } } });
       bench.create(podOf('other'));
       await bench.ready('other');
@@ -95,5 +98,31 @@ describe('pod isolation', () => {
     } finally {
       await bench.dispose();
     }
+  });
+});
+
+describe('image support', () => {
+  const conditionWith = async (support: ImageSupport) => {
+    const bench = await new Bench({
+      wrap: (runtime) => Object.assign(withTraits(runtime, {}), { imageSupport: () => Promise.resolve(support) }),
+    }).start();
+    try {
+      const condition = bench.api.object(nodes, { name: 'node-a' })?.status?.conditions?.find(({ type }) => type === 'ImageSupport');
+      return { condition, events: bench.events.of('ImagesUnavailable') };
+    } finally {
+      await bench.dispose();
+    }
+  };
+
+  it('is a condition of the node, and an event where images do not run', async () => {
+    const message = 'images do not run, only the image "host" as processes of the node: simulated: the kernel denies it';
+    expect(await conditionWith({ available: false, detail: 'the kernel denies it' })).toMatchObject({
+      condition: { status: 'False', reason: 'ImagesUnavailable', message },
+      events: [`node-a Warning ImagesUnavailable: ${message}`],
+    });
+    expect(await conditionWith({ available: true, detail: 'with runc' })).toMatchObject({
+      condition: { status: 'True', reason: 'ImagesRun', message: 'simulated: with runc' },
+      events: [],
+    });
   });
 });

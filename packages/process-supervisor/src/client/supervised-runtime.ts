@@ -23,6 +23,7 @@ import {
   type Streams,
 } from '@oarlock/spi/runtime';
 import { canMakeNamespaces } from '../host/host-tools.ts';
+import { isIpcSysctl } from '../host/ipc-sysctls.ts';
 import type { SandboxRecord } from '../protocol/supervisor-protocol.ts';
 import { DriverSessions } from './driver-sessions.ts';
 import { PodNetwork } from './pod-network.ts';
@@ -49,8 +50,7 @@ export interface SupervisedRuntimeOptions {
 
 /** The annotation in which the kubelet passes addresses that it obtained itself. */
 const podIPs = 'oarlock.dev/pod-ips';
-/** Kernel parameters of an IPC namespace (ipc_namespaces(7)). */
-const ipcSysctl = /^(?:kernel\.(?:shm\w+|msg\w+|sem)|fs\.mqueue\.\w+)$/;
+const noSandbox = '-';
 const version = '0.1.0';
 /** A reader with more unread events gets `resync` instead. */
 const maxUnreadEvents = 10_000;
@@ -102,6 +102,8 @@ export abstract class SupervisedRuntime {
   async status({ signal }: RuntimeCallOptions = {}): Promise<readonly RuntimeCondition[]> {
     signal?.throwIfAborted();
     const notes = this.supervisor.info?.notes ?? [];
+    // one that hangs runs no pods; the call returns nothing, and every version of the supervisor knows it
+    if (this.supervisor.info) await this.supervisor.call('container.list', { sandboxId: noSandbox }, signal);
     return [
       { type: 'RuntimeReady', status: true, reason: '', message: notes.join('; ') },
       { type: 'NetworkReady', status: true, reason: '', message: this.#network ? '' : 'pods share the network of the host' },
@@ -146,7 +148,7 @@ export abstract class SupervisedRuntime {
   /** Returns the sysctls of a pod that the supervisor does not set. */
   #sysctlsOutsideIpc({ linux: { sysctls = {}, security } }: PodSandboxConfig): Readonly<Record<string, string>> {
     if (this.#options.ipcSysctls !== true || security.namespaces.ipc === 'NODE') return sysctls;
-    return Object.fromEntries(Object.entries(sysctls).filter(([name]) => !ipcSysctl.test(name)));
+    return Object.fromEntries(Object.entries(sysctls).filter(([name]) => !isIpcSysctl(name)));
   }
 
   async stopPodSandbox(id: string, call: RuntimeCallOptions = {}): Promise<void> {

@@ -189,7 +189,7 @@ function relayFailures(report: string): readonly DialFailure[] {
   }
 }
 
-/** The program of the relay. It is constant; the port is an argument. */
+/** The program of the relay. It is constant; the port is an argument. Its output ends with the connection, which `process.stdout` never does. */
 const relay = `
 const net = require('node:net');
 const port = Number(process.argv[1]);
@@ -197,7 +197,7 @@ const failures = [];
 const attempt = (hosts) => {
   const socket = net.connect({ host: hosts[0], port, allowHalfOpen: true });
   socket.once('error', ({ code, syscall, address, port, message }) => { failures.push({ code, syscall, address, port, message }); if (hosts.length > 1) attempt(hosts.slice(1)); else { process.stderr.write(JSON.stringify(failures)); process.exitCode = 1; process.stdin.destroy(); } });
-  socket.once('connect', () => { process.stderr.write('connected'); process.stdin.pipe(socket); socket.pipe(process.stdout); });
+  socket.once('connect', () => { process.stderr.write('connected'); process.stdin.pipe(socket); socket.pipe(new net.Socket({ fd: 1, readable: false, writable: true })); });
 };
 attempt(['127.0.0.1', '::1']);
 `;

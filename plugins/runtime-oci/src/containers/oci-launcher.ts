@@ -20,9 +20,10 @@ import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
 import { commandLine, type PreparedContainer } from '../spec/prepared-container.ts';
 import { containerSpec, type NodeFeatures } from '../spec/container-spec.ts';
 import { containerUser } from '../spec/container-user.ts';
-import { overlayLayers, readInLayers, readInRoot, resolveInRoot, statAt } from '../spec/root-files.ts';
+import { overlayLayers, readInLayers, readInRoot } from '../spec/root-files.ts';
 import type { RuntimeSpec } from '../spec/runtime-spec.ts';
 import type { ContainerProgram } from './container-program.ts';
+import { mountVolumes, volumeDirectory } from './image-volumes.ts';
 import { adoptedExit, adoptedStreams, isSame, OciProcess, readExit } from './oci-process.ts';
 import { resolveMountSources } from './mount-sources.ts';
 import type { PodResourceManager } from './pod-resources.ts';
@@ -36,7 +37,7 @@ export interface OciLauncherOptions {
   readonly log: Logger;
   readonly pods: PodResourceManager;
   readonly program: ContainerProgram;
-  /** False for an ordinary user: then the container mounts its root directory itself, in its own namespaces. */
+  /** False for an ordinary user: then the container mounts its root directory and its image volumes itself, in its own namespaces. */
   readonly mountsRoots: boolean;
 }
 
@@ -193,29 +194,6 @@ function preparedOf({ id, prepared, config }: ContainerRecord): PreparedContaine
   if (!found?.root) throw new SupervisorError('Internal', `container ${id} has no root directory`);
   commandLine(config, found.image);
   return found;
-}
-
-const volumeDirectory = (directory: string, index: string) => join(directory, `volume-${index}`);
-
-/** Mounts image volumes. Returns the paths of the mounted directories or files by the index of the mount. */
-async function mountVolumes(
-  { mounts }: ContainerConfig,
-  { volumes }: PreparedContainer,
-  { directory, mountsRoots }: { readonly directory: string; readonly mountsRoots: boolean },
-): Promise<Readonly<Record<string, string>>> {
-  const paths = await Promise.all(
-    Object.entries(volumes).map(async ([index, root]): Promise<[string, string]> => {
-      if (!mountsRoots && root.path === undefined)
-        throw new SupervisorError('Unsupported', 'image volumes need root, or a snapshotter that copies the files of images');
-      const mounted = await mountRoot(root, volumeDirectory(directory, index));
-      const subPath = mounts[Number(index)]?.imageSubPath ?? '';
-      const path = resolveInRoot(mounted, subPath);
-      if (path === undefined || !statAt(path))
-        throw new SupervisorError('InvalidArgument', `the image has no path ${JSON.stringify(subPath)}`);
-      return [index, path];
-    }),
-  );
-  return Object.fromEntries(paths);
 }
 
 /** Returns the directory at which a container mounts its root itself. */

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { isMounted, unmountRoot } from '@oarlock/oci/snapshots/mount-root';
 import { isAbsentOrTruncated } from '@oarlock/primitives/os/file-error';
+import { isIpcSysctl } from '@oarlock/process-supervisor/host/ipc-sysctls';
 import type { Tools } from '@oarlock/process-supervisor/host/host-tools';
 import { childrenOf, startTime } from '@oarlock/process-supervisor/host/process-table';
 import { SupervisorError, type SandboxRecord } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
@@ -24,6 +25,9 @@ interface Holder {
   readonly started: string;
 }
 
+/** Sets sysctls of the namespaces of this process, then runs a command. [FILE VALUE]... -- COMMAND... */
+const writeSettings = `while [ "$1" != -- ]; do printf '%s' "$2" > "$1" || exit 1; shift 2; done
+shift; exec "$@"`;
 const sharedMemory = ['-n', '-t', 'tmpfs', '-o', 'nosuid,nodev,noexec,mode=1777,size=65536k', 'shm'];
 /** The first process of a pod's shared process namespace: it reaps orphans and ends on SIGTERM. */
 const reaper = "trap 'exit 0' TERM INT; echo ready; exec >&-; while :; do sleep 86400 & wait $!; done";
@@ -69,7 +73,7 @@ export class PodResourceManager {
     const directory = this.#directoryOf(id);
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     const [ipcPath, reaperPid] = await Promise.all([
-      ipc === 'POD' ? this.#makeIpc(directory) : undefined,
+      ipc === 'POD' ? this.#makeIpc(directory, config.linux.sysctls ?? {}) : undefined,
       pid === 'POD' ? this.#startReaper(directory) : undefined,
     ]);
     return {
@@ -92,19 +96,24 @@ export class PodResourceManager {
   }
 
   /** Makes the shared memory and the IPC namespace of a pod, which stay without a process. */
-  async #makeIpc(directory: string): Promise<string> {
+  async #makeIpc(directory: string, sysctls: Readonly<Record<string, string>>): Promise<string> {
     const [shm, ipc] = [join(directory, 'shm'), join(directory, 'ipc')];
     if (existsSync(ipc)) {
       if (isMounted(ipc) && isMounted(shm)) return ipc; // of an earlier supervisor
       for (const path of [shm, ipc]) await unmountRoot(path); // that supervisor was killed between the two
     }
-    const { mount = '', unshare = '' } = this.#tools;
+    const { mount = '', unshare = '', shell } = this.#tools;
+    const settings = Object.entries(sysctls).filter(([name]) => isIpcSysctl(name));
     try {
       mkdirSync(shm, { recursive: true });
       writeFileSync(ipc, '');
       // in this mount namespace and the new IPC namespace
-      await run(unshare, [`--ipc=${ipc}`, '--', mount, ...sharedMemory, shm], { timeout });
+      const set = settings.flatMap(([name, value]) => [`/proc/sys/${name.replaceAll('.', '/')}`, value]);
+      await run(unshare, [`--ipc=${ipc}`, '--', shell, '-c', writeSettings, 'oarlock', ...set, '--', mount, ...sharedMemory, shm], {
+        timeout,
+      });
     } catch (cause) {
+      for (const path of [shm, ipc]) await unmountRoot(path); // the namespace may exist
       rmSync(ipc, { force: true });
       throw new SupervisorError('Internal', `cannot create the IPC namespace of the pod: ${(cause as Error).message}`, { cause });
     }

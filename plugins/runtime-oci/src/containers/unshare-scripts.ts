@@ -22,12 +22,18 @@ check() {
 /**
  * Makes the root of a container and runs its command in it. HIDDEN is a directory below /dev with an unpredictable name, so that links of the image
  * cannot lead to the root directory of the node while it is there.
- * TOOLS MOUNT PIVOT_ROOT MKDIR SETHOSTNAME HOSTNAME ROOT HIDDEN KIND DIRECTORY SOURCE OPERATION... -- DIRECTORY PATH PROGRAM LAUNCHER...
+ * TOOLS MOUNT PIVOT_ROOT MKDIR SETHOSTNAME HOSTNAME ROOT HIDDEN KIND DIRECTORY SOURCE [volume TARGET DIRECTORY OPTIONS]... OPERATION... -- DIRECTORY PATH
+ * PROGRAM LAUNCHER...
  */
 export const makeRoot = `
 ${common}
 source=$1; mount=$2; pivot_root=$3; mkdir=$4; sethostname=$5; hostname=$6; root=$7; hidden=$8; kind=$9; shift 9; base=$1; options=$2; shift 2
 if [ -n "$hostname" ]; then output=$("$sethostname" "$hostname" 2>&1 3>&-) || fail "cannot set the host name: $output"; fi
+while [ "$1" = volume ]; do
+  cd "$3" || fail "cannot enter $3"
+  output=$("$mount" -n -t overlay -o "$4" overlay "$2" 2>&1 3>&-) || fail "cannot mount the image volume: $output"
+  shift 4
+done
 cd "$base" || fail "cannot enter $base"
 if [ "$kind" = overlay ]; then output=$("$mount" -n -t overlay -o "$options" overlay "$root" 2>&1 3>&-) || fail "cannot mount the image: $output"
 else output=$("$mount" -n --rbind "$options" "$root" 2>&1 3>&-) || fail "cannot mount the root directory: $output"; fi

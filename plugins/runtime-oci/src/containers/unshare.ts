@@ -17,6 +17,7 @@ import { exitOf, holder } from './holder.ts';
 import { exitFile, OciProcess } from './oci-process.ts';
 import { readSpec } from './stored-spec.ts';
 import { rootOperations, type UnshareMode } from './unshare-operations.ts';
+import { volumeMounts } from './image-volumes.ts';
 import { enterCgroups, forkFirst, joinRoot, makeRoot } from './unshare-scripts.ts';
 
 export interface UnshareOptions {
@@ -136,7 +137,7 @@ export class Unshare implements ContainerProgram {
   }
 
   #makeRoot(
-    { record }: ProgramContainer,
+    { record, directory }: ProgramContainer,
     spec: RuntimeSpec,
     { hidden, cgroup }: { readonly hidden: string; readonly cgroup: Cgroup | undefined },
   ): readonly string[] {
@@ -146,6 +147,7 @@ export class Unshare implements ContainerProgram {
     if (mode === 'user' && mount?.type === 'fuse-overlayfs')
       throw new SupervisorError('Unsupported', 'fuse-overlayfs is not supported for containers of an ordinary user');
     const files = mode === 'user' && mount ? ['overlay', mount.directory, mount.options.join(',')] : ['directory', '/', root];
+    const volumes = mode === 'user' ? volumeMounts(record.prepared as PreparedContainer, directory) : [];
     const operations = rootOperations(spec, {
       mode,
       table: readMountTable(),
@@ -153,7 +155,7 @@ export class Unshare implements ContainerProgram {
     });
     const programs = (['mount', 'pivot_root', 'mkdir', 'hostname'] as const).map((name) => this.#tool(name));
     const start = [host.tools.shell, '-c', makeRoot, 'oarlock', toolbox, ...programs, spec.hostname ?? '', root, hidden, ...files];
-    return [...start, ...operations, '--', ...this.#finish(spec.process, `/dev/${hidden}/tools`, 'start')];
+    return [...start, ...volumes, ...operations, '--', ...this.#finish(spec.process, `/dev/${hidden}/tools`, 'start')];
   }
 
   /** Returns the words that a script uses to run the command with its privileges and environment. */

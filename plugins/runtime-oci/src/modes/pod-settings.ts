@@ -71,7 +71,7 @@ export const podSettings: readonly PodSetting[] = [
   setting('`seLinuxOptions`', selinux),
   setting('`hostUsers: false`, `procMount: Unmasked`', rejected('by the kubelet: pods have no user namespaces of their own')),
   setting('masked and read-only paths of `/proc` and `/sys`', yes),
-  setting('`sysctls`', yes, within('those of the network; others are rejected'), yes, rejected()),
+  setting('`sysctls`', yes, yes, yes, rejected()),
   setting('limits of memory and CPU', yes, yes, resources, resources),
   setting('limits of huge pages, exclusive CPUs', yes, hugePages, hugePages, hugePages),
   setting('`hostPID`, `hostIPC`, `hostNetwork`', yes, yes, within('of the node, which is that of the user'), yes),

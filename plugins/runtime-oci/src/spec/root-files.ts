@@ -59,6 +59,19 @@ export function readInLayers(layers: readonly string[], path: string): string {
   return '';
 }
 
+/**
+ * Returns whether an overlay that is not mounted has a path without links. A link in a layer counts, also if a layer above replaces it. A path that a layer
+ * deletes with a directory above it may count as present.
+ */
+export function findInLayers(layers: readonly string[], path: string): 'present' | 'absent' | 'link' {
+  const parts = path.split('/').filter((part) => part !== '');
+  const prefixes = parts.map((_, index) => parts.slice(0, index + 1).join('/'));
+  if (layers.some((layer) => prefixes.some((prefix) => isLink(join(layer, prefix))))) return 'link';
+  const top = layers.map((layer) => statAt(join(layer, path))).find((stat) => stat !== undefined);
+  const isWhiteout = top?.isCharacterDevice() === true && top.rdev === 0;
+  return top === undefined || isWhiteout ? 'absent' : 'present';
+}
+
 /** Returns the directories of an overlay's layers, the topmost first. */
 export function overlayLayers(options: readonly string[], directory: string): readonly string[] {
   const value = (name: string) => options.find((option) => option.startsWith(`${name}=`))?.slice(name.length + 1) ?? '';

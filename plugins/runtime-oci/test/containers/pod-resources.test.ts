@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -30,6 +31,21 @@ describe('resources of a pod', () => {
     expect(await next.open(sandbox)).toEqual(opened);
     await next.close(sandbox.id);
     expect(['shm', 'ipc'].filter((name) => isMounted(join(directory, name)))).toEqual([]);
+  });
+
+  it('have the sysctls of the pod that belong to its IPC namespace, or an error that names the wrong one', async () => {
+    const withSysctls = (sysctls: Readonly<Record<string, string>>): SandboxRecord => {
+      const { linux } = sandbox.config;
+      return { ...sandbox, config: { ...sandbox.config, linux: { ...linux, sysctls } } };
+    };
+    const resources = await manager();
+    const { shared } = await resources.open(withSysctls({ 'kernel.shm_rmid_forced': '1', 'net.ipv4.ip_forward': '1' }));
+    const read = ['cat', '/proc/sys/kernel/shm_rmid_forced'];
+    expect(execFileSync('nsenter', [`--ipc=${shared.ipc}`, '--', ...read], { encoding: 'utf8' })).toBe('1\n');
+    expect(execFileSync('cat', read.slice(1), { encoding: 'utf8' })).toBe('0\n');
+    await resources.close(sandbox.id);
+    await expect(resources.open(withSysctls({ 'kernel.shm_unknown': '1' }))).rejects.toThrow('/proc/sys/kernel/shm_unknown');
+    await resources.close(sandbox.id);
   });
 
   it('are completed after a supervisor that was killed while it made them', async () => {

@@ -66,9 +66,9 @@ describe.each(modes)('containers in the mode $name', ({ missing, mode, mapped })
   }
   /** Kills the supervisor and whatever else `meanwhile` kills, after which the driver, or the fixture for an ordinary user, starts the next one. */
   async function killSupervisor(meanwhile: () => void = () => {}): Promise<void> {
-    const { startSupervisor, driver, restartClient, dataDir } = fixture;
+    const { startSupervisor, driver, restartClient } = fixture;
     if (startSupervisor) await driver.stop(); // otherwise it would start a supervisor as root
-    const { pid } = lockHolder(dataDir);
+    const pid = fixture.supervisor();
     process.kill(pid, 'SIGKILL');
     meanwhile();
     if (!startSupervisor) return;
@@ -86,15 +86,32 @@ describe.each(modes)('containers in the mode $name', ({ missing, mode, mapped })
   it('run on with their logs and exit code after the supervisor is killed', async () => {
     const { id, log } = await start('trap "echo stopped; exit 3" TERM; echo one; while :; do sleep 1 & wait $!; done');
     await vi.waitFor(async () => expect(await readFile(log, 'utf8')).toContain('one'), patience);
-    const { pid } = lockHolder(fixture.dataDir);
+    const pid = fixture.supervisor();
     await killSupervisor();
     await vi.waitFor(async () => expect((await fixture.driver.containerStatus(id)).state).toBe('RUNNING'), patience);
-    expect(lockHolder(fixture.dataDir).pid).not.toBe(pid);
+    expect(fixture.supervisor()).not.toBe(pid);
     const { stdout } = await fixture.driver.execSync(id, ['/bin/echo', 'in'], 30);
     expect(String(stdout)).toBe('in\n');
     await fixture.driver.stopContainer(id, 60);
     expect(await ended(id)).toMatchObject({ exitCode: 3, reason: 'Error' });
     expect(await readFile(log, 'utf8')).toContain('stopped');
+  });
+
+  it('run on while the supervisor hangs, and the status waits for it', async ({ skip }) => {
+    skip(mode.program !== 'runc' || mapped === true, 'the calls are the same in every mode');
+    const { driver } = fixture;
+    const { id } = await start('while :; do sleep 1; done');
+    const aborted = new AbortController();
+    process.kill(fixture.supervisor(), 'SIGSTOP');
+    try {
+      const status = driver.status({ signal: aborted.signal });
+      aborted.abort(new Error('no answer'));
+      await expect(status).rejects.toThrow('no answer');
+    } finally {
+      process.kill(fixture.supervisor(), 'SIGCONT');
+    }
+    expect((await driver.status()).map(({ status }) => status)).toEqual([true, true]);
+    expect((await driver.containerStatus(id)).state).toBe('RUNNING');
   });
 
   it('run on after everything else is killed, and their end is reported without an exit code', async ({ skip }) => {
@@ -116,11 +133,3 @@ describe.each(modes)('containers in the mode $name', ({ missing, mode, mapped })
     expect(await ended(id)).toMatchObject({ exitCode: 7, reason: 'Error' });
   });
 });
-
-function lockHolder(dataDir: string): { readonly pid: number } {
-  const name = readdirSync(dataDir)
-    .filter((file) => file.startsWith('lock.'))
-    .sort((a, b) => Number(a.slice(5)) - Number(b.slice(5)))
-    .at(-1);
-  return JSON.parse(readFileSync(join(dataDir, name ?? ''), 'utf8')) as { readonly pid: number };
-}

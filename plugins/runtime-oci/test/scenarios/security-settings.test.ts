@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process';
-import { readlinkSync } from 'node:fs';
+import { existsSync, readlinkSync } from 'node:fs';
 import { chmod, chown, mkdir, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Limitation } from '@oarlock/spi/runtime';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { modeFacts, namespaceTypes, type NamespaceType } from '../../src/modes/mode-facts.ts';
 import { podSettings, type Enforcement, type ModeName } from '../../src/modes/pod-settings.ts';
 import { probePod, type ProbeRequest } from '../support/container-probe.ts';
 import {
@@ -196,6 +197,17 @@ const modes: readonly { readonly mode: ModeName; readonly missing: string | unde
   { mode: 'user without', missing: missingForUser(), open: () => openRuntime(unshare('user')) },
 ];
 
+/** Names of namespaces in /proc. */
+const links: Readonly<Record<NamespaceType, string>> = {
+  user: 'user',
+  mount: 'mnt',
+  PID: 'pid',
+  IPC: 'ipc',
+  UTS: 'uts',
+  network: 'net',
+  cgroup: 'cgroup',
+};
+
 describe.each(modes)('settings of pods in the mode $mode', ({ mode, missing, open }) => {
   describe.skipIf(missing !== undefined)(`containers${missing === undefined ? '' : ` (${missing})`}`, () => {
     let fixture: OciFixture;
@@ -205,6 +217,22 @@ describe.each(modes)('settings of pods in the mode $mode', ({ mode, missing, ope
       limitations = await fixture.driver.limitations();
     });
     afterAll(() => fixture.dispose());
+
+    it('containers have the namespaces of the mode', async () => {
+      const { driver, supervisor } = fixture;
+      const { networkNamespaces } = driver.traits;
+      // on the network of the node, a pod has the host name of the node
+      const network = networkNamespaces ? 'POD' : 'NODE';
+      const found = await seen(fixture, { security: { namespaces: { network, pid: 'CONTAINER', ipc: 'POD' } } });
+      const own = namespaceTypes.filter((type) => found[links[type]] !== readlinkSync(`/proc/${supervisor()}/ns/${links[type]}`));
+      const absent = [
+        ...(networkNamespaces ? [] : ['network', 'UTS']),
+        ...(existsSync('/sys/fs/cgroup/cgroup.controllers') ? [] : ['cgroup']),
+      ];
+      const { namespaces: stated, inUserNamespace } = modeFacts[mode];
+      expect(own).toEqual(namespaceTypes.filter((type) => stated.includes(type) && !absent.includes(type)));
+      expect(readlinkSync(`/proc/${supervisor()}/ns/user`) !== readlinkSync('/proc/self/ns/user')).toBe(inUserNamespace);
+    });
 
     it.each(podSettings)('$fields', async ({ fields, modes: entries }) => {
       const check = checks[fields];

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { overlayLayers, readInLayers, readInRoot, resolveInRoot } from '../../src/spec/root-files.ts';
+import { findInLayers, overlayLayers, readInLayers, readInRoot, resolveInRoot } from '../../src/spec/root-files.ts';
 
 let directory: string;
 let root: string;
@@ -54,6 +54,21 @@ describe('readInLayers', () => {
     rmSync(join(top, 'etc/passwd'));
     symlinkSync('../../secret', join(top, 'etc/passwd'));
     expect(readInLayers([top, bottom], '/etc/passwd')).toBe('');
+  });
+
+  it('finds paths without links in layers that are not mounted', () => {
+    const [top, bottom] = [join(directory, 'top'), join(directory, 'bottom')];
+    for (const layer of [top, bottom]) mkdirSync(join(layer, 'etc'), { recursive: true });
+    writeFileSync(join(bottom, 'etc/passwd'), 'lower');
+    symlinkSync('../../secret', join(bottom, 'etc/link'));
+    symlinkSync('/', join(bottom, 'out'));
+    const found = (path: string) => findInLayers([top, bottom], path);
+    expect(['', '/', '/etc', '/etc/passwd'].map(found)).toEqual(Array<string>(4).fill('present'));
+    expect(['/absent', '/etc/absent', '/etc/passwd/x'].map(found)).toEqual(Array<string>(3).fill('absent'));
+    expect(['/etc/link', '/out/etc', '/out'].map(found)).toEqual(Array<string>(3).fill('link'));
+    // the kernel follows no link that a layer above replaces, but the rule need not know
+    mkdirSync(join(top, 'out'));
+    expect(found('/out')).toBe('link');
   });
 
   it('finds the layers in the options of a mount', () => {

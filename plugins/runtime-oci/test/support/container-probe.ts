@@ -12,7 +12,7 @@ const patience = { timeout: 120_000, interval: 25 };
 const script = `
 echo uid=$(id -u); echo groups=$(id -G)
 sed -n 's/^CapBnd:[[:space:]]*/bounding=/p; s/^NoNewPrivs:[[:space:]]*/nnp=/p; s/^Seccomp:[[:space:]]*/seccomp=/p; s/^Cpus_allowed_list:[[:space:]]*/cpus=/p' /proc/self/status
-for type in ipc pid; do echo $type=$(readlink /proc/self/ns/$type); done
+for type in user mnt pid ipc uts net cgroup; do echo $type=$(readlink /proc/self/ns/$type); done
 (: > /probe) 2>/dev/null && echo root=writable || echo root=readonly
 setting=/proc/sys/kernel/core_uses_pid; value=$(cat $setting); (echo $value > $setting) 2>/dev/null && echo kernel=writable || echo kernel=readonly
 echo firmware=$(ls /sys/firmware | wc -l)

@@ -1,11 +1,13 @@
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
 import { chmod, chown, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { openImageStore, type OpenImageStore } from '@oarlock/oci/store/open-image-store';
+import type { RootFilesystem } from '@oarlock/oci/snapshotter';
 import { available } from '@oarlock/kernel/plugin';
 import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
@@ -14,6 +16,7 @@ import { canMakeNamespaces, findProgram } from '@oarlock/process-supervisor/host
 import type { NetworkDriver } from '@oarlock/spi/network';
 import { shellPrograms, type RuntimeFixture } from '@oarlock/spi/runtime/contract';
 import { startRegistry } from '../../../../e2e/fixtures/registry.ts';
+import { tar } from '../../../../e2e/fixtures/tar.ts';
 import { buildImage, busyboxImage, busyboxLayer } from '../../../../e2e/fixtures/test-image.ts';
 import { supervisorArguments } from '@oarlock/process-supervisor/client/supervisor-launch';
 import { OciRuntime, type OciRuntimeConfig } from '../../src/oci-runtime.ts';
@@ -78,6 +81,10 @@ export interface OciFixture extends RuntimeFixture {
   readonly root: number;
   readonly dataDir: string;
   readonly driver: OciRuntime;
+  /** Returns the process id of the supervisor. */
+  supervisor(): number;
+  /** An image of two layers, for volumes: `lower/file`, `both/file` of both layers, `deleted` by the upper one, and `link` to `lower`. */
+  readonly layeredImage: string;
   restartClient(): Promise<OciRuntime>;
   /** Starts the next supervisor after the first was killed, as its user. Undefined if the driver does it. */
   readonly startSupervisor: (() => Promise<void>) | undefined;
@@ -102,6 +109,7 @@ export async function openRuntime(
   const registry = await startRegistry(
     [
       buildImage('oarlock.test/pulled:1', layer, { Cmd: ['/bin/sh'] }),
+      buildImage('oarlock.test/layers:1', [lowerLayer(), upperLayer()], {}),
       buildImage(busyboxImage, layer, { Cmd: ['/bin/sh'], Env: ['PATH=/bin', 'FROM_IMAGE=yes'] }),
     ],
     credentials,
@@ -136,11 +144,13 @@ export async function openRuntime(
   let driver = await make();
   return {
     driver,
+    supervisor: () => lockHolder(dataDir),
     enter,
     root: owner ?? 0,
     dataDir,
     image: image.id,
     command: shellPrograms(),
+    layeredImage: `${registry.host}/layers:1`,
     pull: { image: `${registry.host}/pulled:1`, auth: credentials, missing: `${registry.host}/missing:1` },
     unsupported: {
       ...(!driver.traits.networkNamespaces && { addresses: "sandboxes share the host's network; the kubelet gets their addresses" }),
@@ -167,10 +177,27 @@ export async function openRuntime(
   };
 }
 
+/** Returns the process id in the newest lock of a data directory. */
+export function lockHolder(dataDir: string): number {
+  const generations = readdirSync(dataDir).flatMap((name) => (name.startsWith('lock.') ? [Number(name.slice('lock.'.length))] : []));
+  return (JSON.parse(readFileSync(join(dataDir, `lock.${Math.max(...generations)}`), 'utf8')) as { readonly pid: number }).pid;
+}
+
+const file = (path: string, text: string) => ({ type: 'file', path, bytes: Buffer.from(text) }) as const;
+const lowerLayer = () =>
+  tar([
+    { type: 'directory', path: 'lower' },
+    file('lower/file', 'lower\n'),
+    { type: 'directory', path: 'both' },
+    file('both/file', 'lower\n'),
+    file('deleted', 'deleted\n'),
+    { type: 'symlink', path: 'link', target: 'lower' },
+  ]);
+const upperLayer = () => tar([{ type: 'directory', path: 'both' }, file('both/file', 'upper\n'), file('.wh.deleted', '')]);
+
 /** Gives the writable layers of snapshots, which the tests make as root, to the supervisor's user. */
 function forUser({ snapshots, ...store }: OpenImageStore, owner: number): OpenImageStore {
-  const prepare: OpenImageStore['snapshots']['prepare'] = async (request, signal) => {
-    const root = await snapshots.prepare(request, signal);
+  const give = async (root: RootFilesystem): Promise<RootFilesystem> => {
     if (root.mount === undefined) return root;
     const { options, directory } = root.mount;
     // only the snapshot's own directories: others of the store come and go while images are pulled
@@ -189,8 +216,8 @@ function forUser({ snapshots, ...store }: OpenImageStore, owner: number): OpenIm
     ...store,
     snapshots: {
       kind: snapshots.kind,
-      prepare,
-      view: (request, signal) => snapshots.view(request, signal),
+      prepare: async (request, signal) => give(await snapshots.prepare(request, signal)),
+      view: async (request, signal) => give(await snapshots.view(request, signal)),
       root: (key) => snapshots.root(key),
       list: () => snapshots.list(),
       remove: (key) => snapshots.remove(key),

@@ -10,6 +10,8 @@ export const ociRuntime: Check = {
     if (path === undefined)
       return { level: 'warn', found: 'neither runc nor crun is installed', affects, remedy: 'Install the package runc or crun.' };
     const { code, stdout, problem } = await machine.run(path, ['--version']);
+    if (code === 0 && path.endsWith('crun') && !(await machine.run(path, ['run', '--help'])).stdout.includes('--keep'))
+      return { level: 'warn', found: `${path} is too old: it lacks \`run --keep\``, affects, remedy: 'Install the package runc.' };
     if (code === 0) return ok(stdout.split('\n')[0] ?? path);
     return { level: 'warn', found: `${path} does not run: ${problem}`, affects, remedy: `Install ${path} again.` };
   },

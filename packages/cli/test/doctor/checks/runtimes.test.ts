@@ -7,7 +7,13 @@ const context = (machine: FakeMachine) => ({ machine: fakeMachine(machine), data
 it('takes runc, or else crun, and reports a program that does not run', async () => {
   const run = async (program: string) => ({ code: 0, stdout: `${program} 1.1\nmore`, problem: '' });
   expect(await ociRuntime.run(context({ programs: ['runc', 'crun'], run }))).toEqual({ level: 'ok', found: '/usr/bin/runc 1.1' });
-  expect(await ociRuntime.run(context({ programs: ['crun'], run }))).toEqual({ level: 'ok', found: '/usr/bin/crun 1.1' });
+  const withKeep = async (path: string, args: readonly string[]) =>
+    args.includes('--help') ? { code: 0, stdout: '--detach --keep', problem: '' } : run(path);
+  expect(await ociRuntime.run(context({ programs: ['crun'], run: withKeep }))).toEqual({ level: 'ok', found: '/usr/bin/crun 1.1' });
+  expect(await ociRuntime.run(context({ programs: ['crun'], run }))).toMatchObject({
+    level: 'warn',
+    found: '/usr/bin/crun is too old: it lacks `run --keep`',
+  });
   expect(await ociRuntime.run(context({ programs: ['runc'], run: failing('exec format error') }))).toMatchObject({ level: 'warn' });
 });
 

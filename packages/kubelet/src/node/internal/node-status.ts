@@ -3,7 +3,7 @@ import { ParsedQuantity, subQuantity, quantityValue } from '@oarlock/api/values/
 import { formatTime } from '@oarlock/api/values/time';
 import { isExtendedResource } from '@oarlock/api/validation/resources';
 import type { ContainerImage, NodeCondition, NodeStatus } from '@oarlock/api/types/core-v1';
-import type { Image, PodIsolation, RuntimeFeatures } from '@oarlock/spi/runtime';
+import type { Image, ImageSupport, PodIsolation, RuntimeFeatures } from '@oarlock/spi/runtime';
 import type { Resources } from '../../pod-util/resources.ts';
 import type { MachineFacts } from '../machine.ts';
 import { thresholdValue } from '../../eviction/thresholds.ts';
@@ -27,6 +27,8 @@ export interface NodeStatusInputs {
   readonly isolation: PodIsolation | undefined;
   /** What the runtimes do not enforce, in one line each; undefined if none reports it. */
   readonly unenforced?: readonly string[] | undefined;
+  /** Whether a runtime runs images; undefined if none reports it. */
+  readonly imageSupport?: ImageSupport | undefined;
   readonly images: readonly Image[];
   readonly pressure: NodePressure;
   /** The reasons why the node is not ready; empty if the node is ready. */
@@ -80,6 +82,7 @@ function conditionsOf({
   problems,
   isolation,
   unenforced,
+  imageSupport,
 }: NodeStatusInputs): readonly Omit<NodeCondition, 'lastHeartbeatTime' | 'lastTransitionTime'>[] {
   const one = (
     type: string,
@@ -116,8 +119,12 @@ function conditionsOf({
         },
     ...(isolation ? [isolationCondition(isolation)] : []),
     ...(unenforced ? [enforcementCondition(unenforced)] : []),
+    ...(imageSupport ? [imageCondition(imageSupport)] : []),
   ];
 }
+
+/** Conditions about what the runtimes do for pods. `True` is the good state; a node that is in the other one records an event with its message. */
+export const runtimeConditions: readonly string[] = ['PodIsolation', 'PodEnforcement', 'ImageSupport'];
 
 /** Returns the condition PodIsolation, for runtimes that report whether they isolate pods. Unlike upstream's conditions, `True` is the good state. */
 const isolationCondition = ({ enforced, reason }: PodIsolation) =>
@@ -130,6 +137,17 @@ const enforcementCondition = (unenforced: readonly string[]) =>
   unenforced.length === 0
     ? { type: 'PodEnforcement', status: 'True', reason: 'PodSettingsEnforced', message: 'the runtimes enforce the settings of pods' }
     : { type: 'PodEnforcement', status: 'False', reason: 'PodSettingsNotEnforced', message: unenforced.join('; ') };
+
+/** Returns the condition ImageSupport, for runtimes that run images on some machines only. `True` is the good state. */
+const imageCondition = ({ available, detail }: ImageSupport) =>
+  available
+    ? { type: 'ImageSupport', status: 'True', reason: 'ImagesRun', message: detail }
+    : {
+        type: 'ImageSupport',
+        status: 'False',
+        reason: 'ImagesUnavailable',
+        message: `images do not run, only the image "host" as processes of the node: ${detail}`,
+      };
 
 /** Returns the complete node status. A condition's transition time changes only when the condition's status changes. */
 export function generateNodeStatus(inputs: NodeStatusInputs, before: NodeStatus | undefined, now: number): NodeStatus {

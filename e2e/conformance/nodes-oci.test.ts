@@ -1,0 +1,3 @@
+import { nodeBehavioursOn } from './node-suite.ts';
+
+await nodeBehavioursOn('oci');
