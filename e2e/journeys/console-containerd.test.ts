@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { busyboxImage } from '../fixtures/test-image.ts';
-import { browserMissing } from '../harness/browser.ts';
+import { accessibilityFaults, browserMissing } from '../harness/browser.ts';
 import { componentMissing } from '../harness/component-availability.ts';
 import { composition } from '../harness/composition.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
 import { Daemon, freePort } from '../harness/programs.ts';
+import { everyView } from './console/every-view.ts';
 import { ConsoleStage } from './console/stage.ts';
 
 const missing = browserMissing() ?? (await componentMissing.containerd());
@@ -126,6 +127,19 @@ describe.skipIf(missing !== undefined && !everythingIsNeeded)(
       } finally {
         await forward.stop();
       }
+      expect(user.faults).toEqual([]);
+    });
+
+    it('opens every view, without a fault of accessibility', async () => {
+      const { page, user, cluster } = open();
+      const nameOf = (kind: string) => cluster.kubectl.run(['get', kind, '-o', 'jsonpath={.items[0].metadata.name}']);
+      const faults: string[] = [];
+      for (const [what, hash, content] of everyView({ deployment: 'web', pod: await nameOf('pods'), node: await nameOf('nodes') })) {
+        await open().goTo(hash);
+        await page.locator('main').getByText(content).first().waitFor();
+        faults.push(...(await accessibilityFaults(page)).map((fault) => `${what}: ${fault}`));
+      }
+      expect(faults).toEqual([]);
       expect(user.faults).toEqual([]);
     });
   },

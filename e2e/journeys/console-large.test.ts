@@ -10,7 +10,7 @@ import type { ClusterSpec } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
 import { root } from '../harness/oarlock.ts';
 import { PlainTab } from '../harness/plain-tab.ts';
-import { largeViews } from './console/large-views.ts';
+import { everyView } from './console/every-view.ts';
 
 /** The replicas that run, a few on each node, and those that wait for another scheduler: these are created in a tenth of the time. */
 const [running, waiting] = [6_000, 24_000];
@@ -100,7 +100,7 @@ describe.skipIf(missing !== undefined)(
         await cluster.api.get<{ readonly items: readonly Item[] }>('/api/v1/namespaces/default/pods?labelSelector=app%3Dbig&limit=1')
       ).items;
       const faults: string[] = [];
-      for (const [what, hash, content] of largeViews(pod?.metadata.name ?? '')) {
+      for (const [what, hash, content] of everyView({ deployment: 'big', pod: pod?.metadata.name ?? '', node: 'sim-1' })) {
         await goTo(hash);
         await view.page.locator('main').getByText(content).first().waitFor();
         faults.push(...(await accessibilityFaults(view.page)).map((fault) => `${what}: ${fault}`));

@@ -1,5 +1,5 @@
 import type { Page } from 'playwright-core';
-import { largeViews } from '../../journeys/console/large-views.ts';
+import { everyView } from '../../journeys/console/every-view.ts';
 import type { Figure } from './statistics.ts';
 
 /** Notes the turns of the page that take longer than 50 ms, which is what browsers report. */
@@ -12,7 +12,7 @@ const observeTurns = `
 export async function openViews(page: Page, pod: string): Promise<readonly Figure[]> {
   const figures: Figure[] = [];
   const { origin } = new URL(page.url());
-  for (const [what, hash, content] of largeViews(pod)) {
+  for (const [what, hash, content] of everyView({ deployment: 'big', pod, node: 'sim-1' })) {
     await page.goto(`${origin}/console/#/resources`);
     await page.locator('main').getByText('ConfigMap').first().waitFor();
     await page.evaluate(observeTurns);
