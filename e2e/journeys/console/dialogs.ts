@@ -56,7 +56,7 @@ export function everyDialog(stage: () => ConsoleStage): void {
         await expectUsable(view(), width);
         await page.keyboard.press('Escape');
         await dialog.waitFor({ state: 'detached' });
-        expect(await opener.evaluate((element) => element === element.ownerDocument.activeElement)).toBe(true);
+        await expect.poll(() => focusedName(page)).toBe(each.button);
       });
 
       it('an edit, its difference, a conflict, a rollback, a restart and a creation keep the focus at what comes next', async () => {
