@@ -93,9 +93,14 @@ class ForwardedPort extends Duplex {
   }
 }
 
-/** Returns the error message of the runtime; empty if the runtime could connect. */
-async function readErrorStream(error: SpdyStream): Promise<string> {
-  let text = '';
-  for await (const chunk of error) if (text.length < maxErrorLength) text += (chunk as Buffer).toString('utf8');
-  return text;
+/** Returns the error message of the runtime; empty if the runtime could connect, or if the connection to it broke, which the data stream reports. */
+function readErrorStream(error: SpdyStream): Promise<string> {
+  return new Promise((resolve) => {
+    let text = '';
+    error.on('data', (chunk: Buffer) => {
+      if (text.length < maxErrorLength) text += chunk.toString('utf8');
+    });
+    error.once('end', () => resolve(text));
+    error.once('close', () => resolve(text));
+  });
 }
