@@ -45,6 +45,7 @@ export function repair(stage: () => ConsoleStage): void {
     await page.getByRole('button', { name: 'Evaluate' }).click();
     await page.getByRole('button', { name: 'Replace the pod with the changed one…' }).click();
     const dialog = page.getByRole('dialog', { name: 'Replace pod hundred?' });
+    await dialog.locator('.diff-added').first().waitFor();
     expect(await dialog.locator('.diff-added').allTextContents()).toEqual([expect.stringMatching(/^\+ +cpu: 10m$/)]);
     expect(await accessibilityFaults(page)).toEqual([]);
     await dialog.getByRole('button', { name: 'Replace', exact: true }).click();
