@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { accessibilityFaults } from '../../harness/browser.ts';
 import type { ConsoleStage } from './stage.ts';
+import { podWithCpu } from './pod-with-cpu.ts';
 
 /** A Deployment whose pods no machine can run. */
 const manifest = `apiVersion: apps/v1
@@ -19,17 +20,7 @@ spec:
 `;
 
 /** A pod that no machine can run, and that no workload owns. */
-const pod = `apiVersion: v1
-kind: Pod
-metadata: { name: hundred, namespace: default }
-spec:
-  terminationGracePeriodSeconds: 1
-  containers:
-    - name: main
-      image: host
-      command: [sleep, '3600']
-      resources: { requests: { cpu: 100k } }
-`;
+const pod = podWithCpu('100k');
 
 /** Finds out why a Deployment has no running pod, and changes it there. */
 export function repair(stage: () => ConsoleStage): void {

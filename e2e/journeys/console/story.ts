@@ -1,18 +1,8 @@
 import type { Page } from 'playwright-core';
 import { until } from '../../harness/until.ts';
+import { podWithCpu } from './pod-with-cpu.ts';
 
-/** A pod that requests 100 processors. */
-const hundred = `apiVersion: v1
-kind: Pod
-metadata: { name: hundred }
-spec:
-  terminationGracePeriodSeconds: 1
-  containers:
-    - name: main
-      image: host
-      command: [sleep, '3600']
-      resources: { requests: { cpu: '100' } }
-`;
+const hundred = podWithCpu('100');
 
 /** Pastes a manifest into the view of creation, and applies it. */
 async function paste(page: Page, manifest: string): Promise<void> {

@@ -1,8 +1,6 @@
+import { backslash, closes, opens, quote } from './json-codes.ts';
+
 const field = '"managedFields":[';
-const quote = 0x22;
-const backslash = 0x5c;
-const opens = (code: number): boolean => code === 0x7b || code === 0x5b;
-const closes = (code: number): boolean => code === 0x7d || code === 0x5d;
 
 /** Returns the position after the array that begins before `from`; -1 if the array does not end. */
 function endOfArray(json: string, from: number): number {

@@ -1,10 +1,6 @@
+import { backslash, closes, openBracket, opens, quote } from './json-codes.ts';
 import { textPartsOf } from './text-parts.ts';
 
-const quote = 0x22;
-const backslash = 0x5c;
-const openBracket = 0x5b;
-const opens = (code: number): boolean => code === 0x7b || code === openBracket;
-const closes = (code: number): boolean => code === 0x7d || code === 0x5d;
 /** The depth in which the items of an array of the document begin. */
 const itemDepth = 2;
 

@@ -7,13 +7,14 @@ import type { Identity } from '../authn/authn.ts';
 
 export type Operation = 'CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT';
 
+/** The step of a request in which it waits for webhooks, by the names of upstream's annotations. */
+export type WebhookStep = 'mutating-webhook' | 'validating-webhook';
+
 /**
  * One request in admission, after authorization and before storage (admission.Attributes upstream).
  *
  * All objects are deeply frozen: a mutating plugin returns a changed copy.
  */
-export type WebhookStep = 'mutating-webhook' | 'validating-webhook';
-
 export interface AdmissionRequest {
   readonly operation: Operation;
   readonly resource: Resource;

@@ -95,7 +95,7 @@ export class StreamingSessions {
 
   /**
    * Serves a session, and closes its connection after the idle timeout. Each SPDY frame is activity, pings included, and each WebSocket message;
-   * WebSocket pings, which clients send by themselves, are not. Upstream counts alike.
+   * WebSocket pings, which clients send by themselves, are not.
    */
   async #untilIdle(upgraded: Upgraded, serve: (session: SessionOptions) => Promise<void>): Promise<void> {
     const { signal: stopped, clock, idleTimeoutMs: timeoutMs } = this.#options;

@@ -14,14 +14,15 @@ const pod = (name: string, ids: Readonly<Record<string, string | undefined>>): P
 });
 const source = (containerID: string): LogSource => ({ namespace: 'n', pod: 'p', container: 'c', containerID, isRunning: false });
 
-/** A client whose requests are answered with these logs, one after the other. */
-function clientOf(...logs: readonly string[]) {
+/** A client that returns these logs or responses, one after the other, or fails with these errors. */
+function clientOf(...results: readonly (string | Response | Error)[]) {
   const urls: string[] = [];
   const client = new ApiClient(
     (url) => {
-      const log = logs[urls.length] ?? '';
+      const result = results[urls.length] ?? '';
       urls.push(url);
-      return Promise.resolve(new Response(log));
+      if (result instanceof Error) return Promise.reject(result);
+      return Promise.resolve(result instanceof Response ? result : new Response(result));
     },
     () => 'key',
   );
@@ -93,14 +94,9 @@ describe('LogStore', () => {
   it.each(['offline', 'overloaded'])('reads the log of the previous instance again after a request failed (%s)', async (failure) => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
-    let requests = 0;
-    const client = new ApiClient(
-      () => {
-        requests += 1;
-        if (requests > 1) return Promise.resolve(new Response('2026-01-02T03:04:05Z first\n'));
-        return failure === 'offline' ? Promise.reject(new TypeError(failure)) : Promise.resolve(new Response(failure, { status: 503 }));
-      },
-      () => 'key',
+    const { client } = clientOf(
+      failure === 'offline' ? new TypeError(failure) : new Response(failure, { status: 503 }),
+      '2026-01-02T03:04:05Z first\n',
     );
     const store = new LogStore(client, { follow: false, previous: true, sinceSeconds: '' });
     store.setSources([source('one')]);
@@ -113,19 +109,12 @@ describe('LogStore', () => {
   it('does not repeat the request for a previous instance that does not exist', async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
-    let requests = 0;
-    const client = new ApiClient(
-      () => {
-        requests += 1;
-        return Promise.resolve(new Response('previous terminated container not found', { status: 400 }));
-      },
-      () => 'key',
-    );
+    const { client, urls } = clientOf(new Response('previous terminated container not found', { status: 400 }));
     const store = new LogStore(client, { follow: false, previous: true, sinceSeconds: '' });
     store.setSources([source('one')]);
     await vi.waitFor(() => expect(store.notices.get('p/c')).toBeDefined());
     await vi.advanceTimersByTimeAsync(10_000);
-    expect(requests).toBe(1);
+    expect(urls).toHaveLength(1);
   });
 
   it('reads the log of a container that was restarted', async () => {
