@@ -56,6 +56,7 @@ export interface ServerState {
 export interface ServerComponents {
   readonly encryptedStorage: EncryptedStorage | undefined;
   readonly pipeline: Pipeline;
+  readonly addresses: ProxyAddresses;
   readonly aggregator: Aggregator;
   readonly auditor: Auditor | undefined;
   readonly fairness: PriorityAndFairness;
@@ -96,6 +97,7 @@ export function newServerComponents(dependencies: ApiServerDependencies, context
   return {
     encryptedStorage,
     pipeline,
+    addresses,
     aggregator,
     auditor,
     fairness,

@@ -27,6 +27,7 @@ it.skipIf(!isPrivileged)('a container does not have a directory that was open in
     stdio: ['ignore', 'pipe', 'inherit', ...Array.from({ length: descriptor - 3 }, () => 'ignore' as const), opened],
   });
   closeSync(opened);
+  if (supervisor.stdout === null) throw new Error('the supervisor has no output');
   await once(supervisor.stdout, 'data');
   const { driver, dispose } = await openRuntime({ cgroups: false, isolation: 'required', hiddenPaths: [cluster] }, undefined, dataDir);
   const { container } = await startPod(driver, dataDir, ['/bin/sleep', '1000']);
