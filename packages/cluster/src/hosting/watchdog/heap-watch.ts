@@ -76,18 +76,18 @@ function checkHeap() {
   }
   sampling ??= startSampling();
   if (sampling.isWaiting) return;
-  const asked = sampling;
-  asked.isWaiting = true;
-  asked.session.post('Runtime.getHeapUsage', (error, usage) => {
-    if (sampling !== asked) return;
+  const current = sampling;
+  current.isWaiting = true;
+  current.session.post('Runtime.getHeapUsage', (error, usage) => {
+    if (sampling !== current) return;
     if (error !== null || usage.usedSize < heapShare * heapLimit) {
-      asked.isWaiting = false;
+      current.isWaiting = false;
       forgetHeap();
       return;
     }
-    asked.session.post('HeapProfiler.getSamplingProfile', (failure, answer) => {
-      if (sampling !== asked) return;
-      asked.isWaiting = false;
+    current.session.post('HeapProfiler.getSamplingProfile', (failure, answer) => {
+      if (sampling !== current) return;
+      current.isWaiting = false;
       if (failure === null) readProfile(answer.profile.head);
     });
   });
