@@ -1,6 +1,5 @@
-import { componentMissing } from '../harness/component-availability.ts';
-import { chaosOci } from './chaos/chaos-runtime.ts';
+import { ociStages } from '../conformance/oci-environments.ts';
+import { chaosOci } from './chaos/chaos-oci.ts';
 import { chaosOn } from './chaos/chaos-suite.ts';
 
-const missing = () => (process.getuid?.() === 0 ? componentMissing.runc() : 'needs root');
-await chaosOn('runtime-oci', { missing, open: chaosOci });
+await chaosOn('runtime-oci', { missing: ociStages.oci.missing, open: (machine) => chaosOci(machine, 'oci') });

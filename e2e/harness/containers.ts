@@ -23,7 +23,7 @@ export interface ContainerPlaces {
 export async function containersOf(runtime: RuntimeName, { dir, containerd, docker }: ContainerPlaces): Promise<Containers> {
   if (runtime === 'simulated') return new Map();
   if (runtime === 'process') return processes(dir);
-  if (runtime === 'oci') return runcContainers(dir);
+  if (runtime === 'oci') return ociContainers(dir);
   return runtime === 'docker' ? engineContainers(docker) : tasks(containerd?.socket ?? '');
 }
 
@@ -51,20 +51,27 @@ async function tasks(socket: string): Promise<Containers> {
 /** Where runtime-oci lets runc keep its state, below the directory of a cluster. */
 const runcState = 'data/plugins/runtime-oci/state';
 
-/** The running containers that runc knows. */
-async function runcContainers(dir: string): Promise<Containers> {
-  const text = await mustRun('/usr/sbin/runc', ['--root', join(dir, runcState), 'list', '--format', 'json']);
+interface StoredContainer {
+  readonly id: string;
+  readonly pid?: number;
+  readonly pidStarted?: string;
+}
+
+/** The containers of runtime-oci in any mode whose first processes live, as its files name them. */
+export async function ociContainers(dir: string): Promise<Containers> {
+  const pods = join(dir, 'data/plugins/runtime-oci/pods');
   const found = new Map<string, { pid: number; born: string }>();
-  for (const { id, pid, status } of (JSON.parse(text) ?? []) as readonly RuncContainer[]) {
-    const born = status === 'running' ? await birthOf(pid).catch(() => undefined) : undefined;
-    if (born !== undefined) found.set(id, { pid, born });
+  for (const pod of await readdir(pods).catch(() => [])) {
+    const files = (await readdir(join(pods, pod)).catch(() => [])).filter((name) => /^[0-9a-f]{64}\.json$/.test(name));
+    for (const file of files) {
+      // both may be removed meanwhile
+      const text = await readFile(join(pods, pod, file), 'utf8').catch(() => '{}');
+      const { id = '', pid = 0, pidStarted } = JSON.parse(text) as Partial<StoredContainer>;
+      const born = await birthOf(pid).catch(() => undefined);
+      if (born !== undefined && born === pidStarted) found.set(id, { pid, born });
+    }
   }
   return found;
-}
-interface RuncContainer {
-  readonly id: string;
-  readonly pid: number;
-  readonly status: string;
 }
 
 /** The oldest process that carries a container's mark is the container's main process. */

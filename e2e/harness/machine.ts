@@ -120,14 +120,17 @@ export class Machine {
     return this.#docker;
   }
 
-  /** Starts the registry `oarlock.test` with the test images. Returns the configuration directory by which runtime-oci finds it. */
-  registries(): Promise<string> {
+  /**
+   * Starts the registry `oarlock.test` with the test images. Returns the configuration directory by which runtime-oci finds it. `loopback` is the address
+   * that the node has for the loopback address of this machine.
+   */
+  registries(loopback = '127.0.0.1'): Promise<string> {
     this.#registries ??= (async () => {
       const registry = await startRegistry(await buildTestImages());
       this.#cleanup.add('registry', () => registry.stop());
       const directory = this.path('registries');
       await mkdir(join(directory, 'oarlock.test'), { recursive: true });
-      await writeFile(join(directory, 'oarlock.test', 'hosts.toml'), `server = "http://${registry.host}"\n`);
+      await writeFile(join(directory, 'oarlock.test', 'hosts.toml'), `server = "http://${registry.host.replace('127.0.0.1', loopback)}"\n`);
       return directory;
     })();
     return this.#registries;

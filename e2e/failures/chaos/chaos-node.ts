@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { chown, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { busyboxImage } from '../../fixtures/test-image.ts';
@@ -82,6 +82,7 @@ export class ChaosNode {
     const { disk } = this;
     await mkdir(disk);
     await mustRun('mount', ['-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', disk]);
+    if (runtime.runAs) await chown(disk, runtime.runAs.uid, runtime.runAs.gid);
     machine.undo('disk', async () => {
       // pods keep running until the runtime ends, after this step
       await runProgram('umount', ['--lazy', '--recursive', disk]);
@@ -96,10 +97,11 @@ export class ChaosNode {
     const spec = composition({ storage: 'embedded', runtime: runtime.name, network: 'bridge', kubelet, ...runtime.options });
     this.bridge = spec.bridge ?? '';
     this.#clock = machine.path('clock');
-    await writeFile(this.#clock, '0');
+    await writeFile(this.#clock, '0', { mode: 0o644 });
     const env = { NODE_OPTIONS: `--import=${join(import.meta.dirname, 'jumping-clock.mjs')}`, OARLOCK_TEST_CLOCK: this.#clock };
     const volumes = [{ use: 'volume-csi' }];
-    this.#cluster = await machine.cluster({ spec: { ...spec, volumes }, env });
+    const { runAs } = runtime;
+    this.#cluster = await machine.cluster({ spec: { ...spec, ...runtime.spec, volumes }, env, ...(runAs && { runAs }) });
     const { api } = this.#cluster;
     await until(
       'the namespace has its service account',
@@ -112,10 +114,13 @@ export class ChaosNode {
     await this.steady();
   }
 
-  /** Shifts the clock of the cluster's process by this many milliseconds from real time. */
+  /** Shifts the clock of the cluster's processes by this many milliseconds from real time. */
   async setClock(shiftMs: number): Promise<void> {
     await writeFile(this.#clock, `${shiftMs}`);
-    process.kill(this.cluster.pid, 'SIGUSR2');
+    // a node without root has a process outside of its namespaces, and its children inside
+    const children = (await runProgram('pgrep', ['--parent', String(this.cluster.pid), '--exact', 'node'])).stdout.trim();
+    const inside = this.runtime.runAs === undefined || children === '' ? [] : children.split('\n').map(Number);
+    for (const pid of [this.cluster.pid, ...inside]) process.kill(pid, 'SIGUSR2');
   }
 
   async steady(): Promise<readonly Identity[]> {
@@ -128,6 +133,7 @@ export class ChaosNode {
     const { bridge, runtime, cluster, disk } = this;
     return countLeftovers({
       runtime: await runtime.uses(cluster, this.#cgroupRoot),
+      view: await runtime.view(cluster),
       bridge,
       dataDir: cluster.dataDir,
       rootDir: join(disk, 'kubelet'),

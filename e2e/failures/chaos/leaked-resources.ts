@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { mustRun, runProgram } from '../../harness/programs.ts';
+import { mustRun } from '../../harness/programs.ts';
+import { mountsBelow, names, nodeOfMachine, processesInPods, runOnNode, type NodeView } from './node-view.ts';
 
 /** Every resource that a node may leak, counted by kind. */
 export interface Leftovers {
@@ -31,6 +32,7 @@ export type RuntimeUses = Pick<Leftovers, 'shims' | 'processes' | 'mounts' | 'ne
 
 export interface NodePlaces {
   readonly runtime: RuntimeUses;
+  readonly view: NodeView;
   readonly bridge: string;
   readonly dataDir: string;
   /** The kubelet's root directory. */
@@ -39,29 +41,24 @@ export interface NodePlaces {
   readonly cgroupRoot: string;
 }
 
-const names = (directory: string) => readdir(directory).catch(() => []);
 const below = (directory: string) => readdir(directory, { recursive: true }).catch(() => []);
 
-async function mountsBelow(directory: string): Promise<number> {
-  const mounts = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').map((line) => line.split(' ')[4] ?? '');
-  return mounts.filter((path) => path.startsWith(`${directory}/`)).length;
-}
-
 /** Counts the resources of a node from outside. */
-export async function countLeftovers({ runtime, bridge, dataDir, rootDir, cgroupRoot }: NodePlaces): Promise<Leftovers> {
-  const { stdout: rules } = await runProgram('iptables-save', []);
+export async function countLeftovers({ runtime, view, bridge, dataDir, rootDir, cgroupRoot }: NodePlaces): Promise<Leftovers> {
+  const rules = await runOnNode(view, ['iptables-save']);
+  const links = await runOnNode(view, ['ip', '-o', 'link', 'show', 'type', 'veth']);
   const [pods, logs] = [join(rootDir, 'pods'), join(rootDir, 'logs')];
   const held = (await below(join(dataDir, 'plugins'))).filter((path) => /(^|\/)10\.\d+\.\d+\.\d+$/.test(path));
   return {
     ...runtime,
-    mounts: runtime.mounts + (await mountsBelow(rootDir)),
-    links: (await names(`/sys/class/net/${bridge}/brif`)).length,
+    mounts: runtime.mounts + (await mountsBelow(view, rootDir)),
+    links: links.split('\n').filter((line) => line.includes(` master ${bridge} `)).length,
     rules: rules.split('\n').filter((line) => line.includes('CNI-')).length,
     addresses: held.length,
     podDirectories: (await names(pods)).length,
     logDirectories: (await names(logs)).length,
     files: (await filesOf(pods)) + (await names(logs)).length,
-    networkRecords: await cachedResults(bridge),
+    networkRecords: await cachedResults(view, bridge),
     cgroups: await podCgroups(cgroupRoot),
   };
 }
@@ -70,20 +67,20 @@ export async function containerdUses(socket: string): Promise<RuntimeUses> {
   const dir = join(socket, '..');
   return {
     ...(await shimsOf(socket)),
-    mounts: await mountsBelow(dir),
+    mounts: await mountsBelow(nodeOfMachine, dir),
     networkNamespaces: (await below(join(dir, 'state'))).filter((path) => /\/netns\/cni-/.test(path)).length,
     pods: 0, // containerd keeps them in a database
   };
 }
 
 /** What runtime-oci uses: the processes that wait for its containers name its directory. */
-export async function ociUses(directory: string, cgroupRoot: string): Promise<RuntimeUses> {
+export async function ociUses(directory: string, view: NodeView): Promise<RuntimeUses> {
   const commands = (await mustRun('ps', ['-eo', 'args'])).split('\n');
   return {
     shims: commands.filter((command) => command.includes(`${directory}/`)).length,
-    processes: await processesIn(cgroupRoot),
-    mounts: await mountsBelow(directory),
-    networkNamespaces: (await names('/run/netns')).length,
+    processes: (await processesInPods(view)).length,
+    mounts: await mountsBelow(view, directory),
+    networkNamespaces: (await names(join(view.root, 'run/netns'))).length,
     pods: await readyPods(join(directory, 'pods')),
   };
 }
@@ -93,12 +90,6 @@ async function readyPods(directory: string): Promise<number> {
   return (await Promise.all(records)).filter((text) => (JSON.parse(text) as { readonly state?: string }).state === 'READY').length;
 }
 
-async function processesIn(cgroupRoot: string): Promise<number> {
-  const pids = (await names('/proc')).filter((name) => /^\d+$/.test(name));
-  const groups = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/cgroup`, 'latin1').catch(() => '')));
-  return groups.filter((text) => text.includes(`${cgroupRoot}/`)).length;
-}
-
 async function podCgroups(root: string): Promise<number> {
   const hierarchies = ['', ...(await names('/sys/fs/cgroup'))].map((name) => join('/sys/fs/cgroup', name, root));
   const found = await Promise.all(hierarchies.map(below));
@@ -106,8 +97,8 @@ async function podCgroups(root: string): Promise<number> {
 }
 
 /** Results that the CNI library caches for runtimes, in one directory of the machine. */
-async function cachedResults(bridge: string): Promise<number> {
-  const directory = '/var/lib/cni/results';
+async function cachedResults({ root }: NodeView, bridge: string): Promise<number> {
+  const directory = join(root, 'var/lib/cni/results');
   const texts = await Promise.all((await names(directory)).map((name) => readFile(join(directory, name), 'latin1').catch(() => '')));
   return texts.filter((text) => text.includes(bridge)).length;
 }

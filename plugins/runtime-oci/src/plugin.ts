@@ -44,16 +44,17 @@ export default Runtime.plugin({
     const { http: httpProxy, https: httpsProxy, noProxy } = config.proxy;
     const proxy = { httpProxy, httpsProxy, noProxy };
     const dockerConfig = join(homedir(), '.docker', 'config.json');
+    const mode = chooseMode();
     return new OciRuntime(config, network, {
       clock,
       log,
       dataDir,
-      mode: chooseMode(),
+      mode,
       probe,
       hasCgroups: () => CgroupManager.open(clock) !== undefined,
       openImages: async (directory) => {
         const { openImageStore } = await import('@oarlock/oci/store/open-image-store');
-        return openImageStore({ directory, clock, log, hostsDirectory, dockerConfig, snapshotter, proxy });
+        return openImageStore({ directory, clock, log, hostsDirectory, dockerConfig, snapshotter, proxy, fuse: mode.user === 'root' });
       },
     });
   },

@@ -1,6 +1,9 @@
 import { execFile, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { available, unavailable, type Availability } from '@oarlock/kernel/plugin';
+import { cgroupMount } from '@oarlock/primitives/os/delegated-cgroup';
 import { mappedIds } from '@oarlock/primitives/os/user-namespace';
 import { canMakeNamespaces, findProgram } from '@oarlock/process-supervisor/host/host-tools';
 import type { RuntimeMode } from './modes/runtime-mode.ts';
@@ -9,14 +12,22 @@ const run = promisify(execFile);
 const timeout = 10_000;
 const required = ['mkfifo', 'mount', 'umount', 'pivot_root', 'unshare', 'nsenter', 'setpriv', 'ldd', 'env', 'hostname'] as const;
 
-/** Returns the path of runc, or of a crun that can keep containers that ended (`run --keep`), which older versions cannot, such as 1.8 of Debian 12. */
-export function findOciRuntime(find: (name: string) => string | undefined): string | undefined {
+/**
+ * Returns the path of runc, or of a crun that works here: it must keep containers that ended (`run --keep`), which older versions cannot, such as 1.8 of
+ * Debian 12; and it rejects every container on a machine whose hierarchy of version 2 has controllers beside those of version 1.
+ */
+export function findOciRuntime(find: (name: string) => string | undefined, cgroups = cgroupMount): string | undefined {
   const runc = find('runc');
   if (runc !== undefined) return runc;
   const crun = find('crun');
-  if (crun === undefined) return undefined;
+  if (crun === undefined || isHybrid(cgroups)) return undefined;
   const { stdout } = spawnSync(crun, ['run', '--help'], { encoding: 'utf8', timeout });
   return stdout?.includes('--keep') ? crun : undefined;
+}
+
+function isHybrid(cgroups: string): boolean {
+  const controllers = join(cgroups, 'unified', 'cgroup.controllers');
+  return existsSync(controllers) && readFileSync(controllers, 'latin1').trim() !== '';
 }
 
 /** Returns how containers are run on this machine, without trying it. */

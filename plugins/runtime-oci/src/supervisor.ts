@@ -30,7 +30,7 @@ await runSupervisor(options, async ({ dataDir, store, clock, log }) => {
   if (tools.mkfifo === undefined) throw new SupervisorError('FailedPrecondition', 'the program mkfifo is not installed');
   const cgroups = CgroupManager.open(clock);
   const host = { tools, clock, pipes: new PipeStock(join(dataDir, 'pipes'), tools.mkfifo) };
-  const toolbox = join(dataDir, 'tools');
+  const toolbox = join(dataDir, 'toolbox');
   if (mode.program === 'unshare') await createToolbox(toolbox);
   const capabilities = availableCapabilities();
   const kernel = kernelFeatures();

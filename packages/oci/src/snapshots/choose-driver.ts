@@ -15,6 +15,8 @@ export interface ChooseDriverOptions {
   readonly wanted: SnapshotterKind | 'auto';
   readonly workers: TreeWorkers;
   readonly privileged: boolean;
+  /** False if containers make their mounts themselves. */
+  readonly fuse: boolean;
 }
 export interface ChosenDriver {
   readonly driver: SnapshotDriver;
@@ -23,6 +25,9 @@ export interface ChosenDriver {
 }
 
 const timeoutMs = 30_000;
+/** A process of FUSE in a container would give it the directories of the node that the process has open. */
+const withoutFuse =
+  'The snapshotter fuse-overlayfs is not used: its process would be in the containers, which mount their root directories themselves.';
 
 /** Returns true if the process is in a user namespace that maps the whole range of ids, as the first one does. */
 async function isInitialUserNamespace(): Promise<boolean> {
@@ -36,12 +41,17 @@ async function isInitialUserNamespace(): Promise<boolean> {
  * @throws OciError `FailedPrecondition` if the requested driver does not work
  */
 export async function chooseDriver(options: ChooseDriverOptions): Promise<ChosenDriver> {
-  const { directory, wanted, workers, privileged } = options;
+  const { directory, wanted, workers, privileged, fuse } = options;
   const notes: string[] = [];
   const whiteouts = new OverlayWhiteouts(join(directory, 'whiteouts'));
   const mountOptions = privileged && (await isInitialUserNamespace()) ? [] : ['userxattr'];
   for (const kind of ['overlayfs', 'fuse-overlayfs'] as const) {
     if (wanted !== 'auto' && wanted !== kind) continue;
+    if (kind === 'fuse-overlayfs' && !fuse) {
+      if (wanted === kind) throw new OciError('FailedPrecondition', withoutFuse);
+      notes.push(withoutFuse);
+      continue;
+    }
     const driver = new OverlayDriver({
       kind,
       directory,

@@ -39,6 +39,8 @@ export interface ImageStoreOptions {
   readonly maxConcurrentDownloads?: number | undefined;
   /** `auto` takes the first that works on this machine: overlayfs, fuse-overlayfs, copy. Default `auto`. */
   readonly snapshotter?: SnapshotterKind | 'auto' | undefined;
+  /** False if the caller cannot mount with fuse-overlayfs; default true. */
+  readonly fuse?: boolean | undefined;
   /** Threads that several stores share; the caller closes them. Default: threads of the store. */
   readonly workers?: TreeWorkers | undefined;
   /** Writes the dirty pages of a directory's file system to the disk. Default: sync(1). */
@@ -90,7 +92,8 @@ async function openParts(
   const sync = options.syncFileSystem ?? ((path: string) => syncFileSystem(path, log));
   const layers = await LayerStore.open({ directory, workers, privileged, bootId, log, syncFileSystem: sync });
   const content = await ContentStore.open(directory);
-  const { driver, notes } = await chooseDriver({ directory, wanted: options.snapshotter ?? 'auto', workers, privileged });
+  const { snapshotter: wanted = 'auto', fuse = true } = options;
+  const { driver, notes } = await chooseDriver({ directory, wanted, workers, privileged, fuse });
   const snapshots = await DirectorySnapshotter.open({
     directory,
     driver,

@@ -32,8 +32,8 @@ describe('the snapshotter `auto`', () => {
     await writeFile(path, '#!/bin/sh\necho denied by the test >&2\nexit 32\n');
     await chmod(path, 0o755);
   };
-  const chosen = async () => {
-    const store = await temporaryStore({ snapshotter: 'auto' });
+  const chosen = async (fuse = true) => {
+    const store = await temporaryStore({ snapshotter: 'auto', fuse });
     try {
       return { kind: store.snapshots.kind, notes: store.snapshotterNotes };
     } finally {
@@ -49,6 +49,12 @@ describe('the snapshotter `auto`', () => {
   it.skipIf(overlay !== undefined || fuse !== undefined)('is fuse-overlayfs where the kernel denies overlayfs', async () => {
     await deny('mount');
     expect(await chosen()).toEqual({ kind: 'fuse-overlayfs', notes: [reason('overlayfs')] });
+  });
+  it.skipIf(overlay !== undefined)('is copy, never fuse-overlayfs, where containers mount their root directories', async () => {
+    await deny('mount');
+    const unused = expect.stringMatching(/^The snapshotter fuse-overlayfs is not used: /);
+    expect(await chosen(false)).toEqual({ kind: 'copy', notes: [reason('overlayfs'), unused] });
+    await expect(temporaryStore({ snapshotter: 'fuse-overlayfs', fuse: false })).rejects.toMatchObject({ code: 'FailedPrecondition' });
   });
   it.skipIf(overlay !== undefined)('is copy where both are denied, and reports why', async () => {
     await deny('mount');

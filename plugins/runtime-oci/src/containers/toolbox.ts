@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chmodSync, copyFileSync, existsSync, mkdirSync, realpathSync, renameSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { findProgram } from '@oarlock/process-supervisor/host/host-tools';
@@ -38,7 +38,7 @@ async function copyPrograms(directory: string): Promise<void> {
     }
   }
   if (loader === undefined) throw new SupervisorError('FailedPrecondition', 'the programs of this machine have no dynamic loader');
-  copy(loader, join(directory, 'ld'));
+  copyLoader(loader, join(directory, 'ld'));
   for (const library of libraries) copy(library, join(directory, 'lib', basename(library)));
 }
 
@@ -46,6 +46,16 @@ function requireProgram(name: string): string {
   const program = findProgram(name);
   if (program === undefined) throw new SupervisorError('FailedPrecondition', `the program ${name} is not installed`);
   return program;
+}
+
+/** The list of libraries that a loader loads into every program. */
+const preloadFile = '/etc/ld.so.preload';
+
+/** Copies the dynamic loader, without the name of its preload file: that of an image would run libraries of the image with the rights of the node. */
+function copyLoader(from: string, to: string): void {
+  const bytes = readFileSync(from);
+  for (let at = bytes.indexOf(preloadFile); at >= 0; at = bytes.indexOf(preloadFile)) bytes[at] = 0;
+  writeFileSync(to, bytes, { mode: 0o755 });
 }
 
 function copy(from: string, to: string): void {

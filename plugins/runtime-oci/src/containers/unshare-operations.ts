@@ -30,12 +30,17 @@ export function rootOperations(spec: RuntimeSpec, context: OperationContext): re
   const own = linux.namespaces.map(({ type }) => type);
   return [
     ...mounts.flatMap((mount) => mountOperation(mount, own, context)),
-    ...devices.flatMap((name) => ['bind', `/dev/${name}`, `/dev/${name}`, '']),
+    ...devices.flatMap((name) => ['bind', `/dev/${name}`, `/dev/${name}`, deviceFlags(`/dev/${name}`, context)]),
     ...links.flatMap((link) => ['link', ...link]),
     ...linux.maskedPaths.flatMap((path) => ['mask', path]),
     ...linux.readonlyPaths.flatMap((path) => ['readonly', path]),
     ...(root.readonly ? ['root-readonly'] : []),
   ];
+}
+
+/** Returns the flags of a device of the node. Root may change the mode and owner of a device, but not through a read-only mount, which programs may write to. */
+function deviceFlags(path: string, { mode, table }: OperationContext): string {
+  return mode === 'root' ? ['ro', ...lockedFlags(path, table)].join(',') : '';
 }
 
 function mountOperation(mount: SpecMount, own: readonly string[], { mode, table, cgroups }: OperationContext): readonly string[] {

@@ -21,13 +21,14 @@ check() {
 
 /**
  * Makes the root of a container and runs its command in it. HIDDEN is a directory below /dev with an unpredictable name, so that links of the image
- * cannot lead to the root directory of the node while it is there.
- * TOOLS MOUNT PIVOT_ROOT MKDIR SETHOSTNAME HOSTNAME ROOT HIDDEN KIND DIRECTORY SOURCE [volume TARGET DIRECTORY OPTIONS]... OPERATION... -- DIRECTORY PATH
+ * cannot lead to the root directory of the node while it is there; it is a mount, which the container cannot rename: `exec` starts programs in it.
+ * `mount -i` runs no helper such as /sbin/mount.proc of the image. The tools are read-only, because all containers have the same. FLAGS are those that the mount of the tools must keep.
+ * TOOLS MOUNT PIVOT_ROOT MKDIR SETHOSTNAME HOSTNAME ROOT HIDDEN KIND DIRECTORY SOURCE FLAGS [volume TARGET DIRECTORY OPTIONS]... OPERATION... -- DIRECTORY PATH
  * PROGRAM LAUNCHER...
  */
 export const makeRoot = `
 ${common}
-source=$1; mount=$2; pivot_root=$3; mkdir=$4; sethostname=$5; hostname=$6; root=$7; hidden=$8; kind=$9; shift 9; base=$1; options=$2; shift 2
+source=$1; mount=$2; pivot_root=$3; mkdir=$4; sethostname=$5; hostname=$6; root=$7; hidden=$8; kind=$9; shift 9; base=$1; options=$2; flags=$3; shift 3
 if [ -n "$hostname" ]; then output=$("$sethostname" "$hostname" 2>&1 3>&-) || fail "cannot set the host name: $output"; fi
 while [ "$1" = volume ]; do
   cd "$3" || fail "cannot enter $3"
@@ -40,8 +41,11 @@ else output=$("$mount" -n --rbind "$options" "$root" 2>&1 3>&-) || fail "cannot 
 [ ! -L "$root/dev" ] || fail 'the image has a link at /dev'
 [ -d "$root/dev" ] || "$mkdir" "$root/dev" || fail 'cannot create /dev'
 output=$("$mount" -n -t tmpfs -o nosuid,mode=755,size=65536k tmpfs "$root/dev" 2>&1 3>&-) || fail "cannot mount /dev: $output"
-"$mkdir" -p "$root/dev/$hidden/tools" "$root/dev/$hidden/node" || fail 'cannot prepare /dev'
+"$mkdir" "$root/dev/$hidden" || fail 'cannot prepare /dev'
+output=$("$mount" -n -t tmpfs -o nosuid,nodev,noexec,mode=755,size=64k tmpfs "$root/dev/$hidden" 2>&1 3>&-) || fail "cannot prepare /dev: $output"
+"$mkdir" "$root/dev/$hidden/tools" "$root/dev/$hidden/node" || fail 'cannot prepare /dev'
 output=$("$mount" -n --bind "$source" "$root/dev/$hidden/tools" 2>&1 3>&-) || fail "cannot mount the tools: $output"
+output=$("$mount" -n -o "remount,bind,$flags" "$root/dev/$hidden/tools" 2>&1 3>&-) || fail "cannot make the tools read-only: $output"
 cd "$root" || fail "cannot enter $root"
 output=$("$pivot_root" . "dev/$hidden/node" 2>&1 3>&-) || fail "cannot change the root directory: $output"
 cd /
@@ -50,7 +54,7 @@ point() {
   if [ -d "$1" ]; then [ -d "$2" ] || tool mkdir -p "$2" || fail "cannot create the mount point $2"
   elif [ ! -e "$2" ]; then tool mkdir -p "\${2%/*}/" && printf '' > "$2" || fail "cannot create the mount point $2"; fi
 }
-mounts() { output=$(tool mount -n "$@" 2>&1 3>&-) || fail "cannot mount $place: $output"; }
+mounts() { output=$(tool mount -n -i "$@" 2>&1 3>&-) || fail "cannot mount $place: $output"; }
 while [ "$1" != -- ]; do
   case $1 in
     mount) place=$4; tool mkdir -p "$place" || fail "cannot create the mount point $place"; mounts -t "$2" -o "$5" "$3" "$place"; shift 5 ;;

@@ -7,7 +7,7 @@ import { onTerminal, type Launch } from '@oarlock/process-supervisor/containers/
 import { ProcessGroup, type HostServices } from '@oarlock/process-supervisor/containers/process-group';
 import type { Cgroup, CgroupManager } from '@oarlock/process-supervisor/host/cgroups';
 import { findProgram, systemPath } from '@oarlock/process-supervisor/host/host-tools';
-import { readMountTable } from '@oarlock/process-supervisor/host/mount-table';
+import { lockedFlags, readMountTable } from '@oarlock/process-supervisor/host/mount-table';
 import { startTime } from '@oarlock/process-supervisor/host/process-table';
 import { SupervisorError } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
 import type { PreparedContainer } from '../spec/prepared-container.ts';
@@ -148,14 +148,16 @@ export class Unshare implements ContainerProgram {
       throw new SupervisorError('Unsupported', 'fuse-overlayfs is not supported for containers of an ordinary user');
     const files = mode === 'user' && mount ? ['overlay', mount.directory, mount.options.join(',')] : ['directory', '/', root];
     const volumes = mode === 'user' ? volumeMounts(record.prepared as PreparedContainer, directory) : [];
+    const table = readMountTable();
     const operations = rootOperations(spec, {
       mode,
-      table: readMountTable(),
+      table,
       cgroups: (cgroup?.entries ?? []).map((file) => dirname(file)),
     });
     const programs = (['mount', 'pivot_root', 'mkdir', 'hostname'] as const).map((name) => this.#tool(name));
     const start = [host.tools.shell, '-c', makeRoot, 'oarlock', toolbox, ...programs, spec.hostname ?? '', root, hidden, ...files];
-    return [...start, ...volumes, ...operations, '--', ...this.#finish(spec.process, `/dev/${hidden}/tools`, 'start')];
+    const flags = ['ro', 'nosuid', 'nodev', ...lockedFlags(toolbox, table)].join(',');
+    return [...start, flags, ...volumes, ...operations, '--', ...this.#finish(spec.process, `/dev/${hidden}/tools`, 'start')];
   }
 
   /** Returns the words that a script uses to run the command with its privileges and environment. */

@@ -24,7 +24,7 @@ const everywhere = ['mount', 'PID', 'IPC', 'UTS', 'network'] as const;
 /** What the modes are. The tables of README.md follow from it; tests compare it with containers. */
 export const modeFacts: Readonly<Record<ModeName, ModeFacts>> = {
   'root with runc': {
-    when: 'Oarlock runs as root, and runc is installed, or a crun with `run --keep` (1.8 of Debian 12 lacks it)',
+    when: 'Oarlock runs as root, and runc is installed, or a crun with `run --keep` (1.21 of Debian 13; 1.8 of Debian 12 lacks it) without controllers in a hybrid hierarchy',
     programs: 'runc or crun',
     namespaces: [...everywhere, 'cgroup'],
     inUserNamespace: false,

@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { openImageStore, type OpenImageStore } from '@oarlock/oci/store/open-image-store';
-import type { RootFilesystem } from '@oarlock/oci/snapshotter';
+import type { RootFilesystem, SnapshotterKind } from '@oarlock/oci/snapshotter';
 import { available } from '@oarlock/kernel/plugin';
 import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
@@ -30,8 +30,10 @@ const ordinaryUser = 65_534;
 const mappedUser = 100_000;
 
 export const missingForRoot = (): string | undefined => (canMakeNamespaces() ? undefined : 'namespaces need root');
+/** The OCI runtime of the tests: runc, or the program that `OARLOCK_OCI_RUNTIME` names. */
+const ociRuntime = process.env['OARLOCK_OCI_RUNTIME'] ?? findProgram('runc');
 export function missingForRunc(): string | undefined {
-  return missingForRoot() ?? (findProgram('runc') === undefined ? 'runc is not installed' : undefined);
+  return missingForRoot() ?? (ociRuntime === undefined ? 'runc is not installed' : undefined);
 }
 /** Returns why an ordinary user cannot run containers on this machine; undefined if it can. */
 export function missingForUser(): string | undefined {
@@ -51,7 +53,7 @@ export function missingForMappedUsers(): string | undefined {
 
 export const runcMode = (): Extract<RuntimeMode, { readonly program: 'runc' }> => ({
   program: 'runc',
-  path: findProgram('runc') ?? '',
+  path: ociRuntime ?? '',
   user: 'root',
 });
 
@@ -85,6 +87,8 @@ export interface OciFixture extends RuntimeFixture {
   supervisor(): number;
   /** An image of two layers, for volumes: `lower/file`, `both/file` of both layers, `deleted` by the upper one, and `link` to `lower`. */
   readonly layeredImage: string;
+  /** An image with programs and libraries that are meant for those that start its container: helpers of mount, which write /helper, and a preload file. */
+  readonly hostileImage: string;
   restartClient(): Promise<OciRuntime>;
   /** Starts the next supervisor after the first was killed, as its user. Undefined if the driver does it. */
   readonly startSupervisor: (() => Promise<void>) | undefined;
@@ -95,12 +99,13 @@ export interface FixtureOptions {
   readonly config?: Partial<OciRuntimeConfig>;
   /** Whether containers run in a user namespace with many users. */
   readonly mapped?: boolean;
+  readonly snapshotter?: SnapshotterKind;
 }
 
 /** Opens a runtime with the image `busyboxImage`, and a registry with another image. */
 export async function openRuntime(
   mode: RuntimeMode = runcMode(),
-  { network, config, mapped = false }: FixtureOptions = {},
+  { network, config, mapped = false, snapshotter }: FixtureOptions = {},
 ): Promise<OciFixture> {
   const directory = await mkdtemp(join(tmpdir(), 'runtime-oci-'));
   const dataDir = join(directory, 'data');
@@ -109,6 +114,7 @@ export async function openRuntime(
   const registry = await startRegistry(
     [
       buildImage('oarlock.test/pulled:1', layer, { Cmd: ['/bin/sh'] }),
+      buildImage('oarlock.test/hostile:1', [layer, hostileLayer()], { Cmd: ['/bin/sh'], Env: ['PATH=/bin'] }),
       buildImage('oarlock.test/layers:1', [lowerLayer(), upperLayer()], {}),
       buildImage(busyboxImage, layer, { Cmd: ['/bin/sh'], Env: ['PATH=/bin', 'FROM_IMAGE=yes'] }),
     ],
@@ -116,7 +122,7 @@ export async function openRuntime(
   );
   const owner = mapped ? mappedUser : mode.user === 'user' && process.getuid?.() === 0 ? ordinaryUser : undefined;
   const open = async (path: string) => {
-    const opened = await openImageStore({ directory: path, clock: systemClock, log: silentLogger });
+    const opened = await openImageStore({ directory: path, clock: systemClock, log: silentLogger, snapshotter });
     return owner === undefined ? opened : forUser(opened, owner);
   };
   const store = await open(join(dataDir, 'images'));
@@ -151,6 +157,7 @@ export async function openRuntime(
     image: image.id,
     command: shellPrograms(),
     layeredImage: `${registry.host}/layers:1`,
+    hostileImage: `${registry.host}/hostile:1`,
     pull: { image: `${registry.host}/pulled:1`, auth: credentials, missing: `${registry.host}/missing:1` },
     unsupported: {
       ...(!driver.traits.networkNamespaces && { addresses: "sandboxes share the host's network; the kubelet gets their addresses" }),
@@ -194,6 +201,16 @@ const lowerLayer = () =>
     { type: 'symlink', path: 'link', target: 'lower' },
   ]);
 const upperLayer = () => tar([{ type: 'directory', path: 'both' }, file('both/file', 'upper\n'), file('.wh.deleted', '')]);
+
+const helper = Buffer.from('#!/bin/sh\necho helper > /helper\nexit 1\n');
+const hostileLayer = () =>
+  tar([
+    { type: 'directory', path: 'sbin' },
+    ...['proc', 'tmpfs', 'sysfs', 'devpts', 'mqueue'].map(
+      (type) => ({ type: 'file', path: `sbin/mount.${type}`, bytes: helper, mode: 0o755 }) as const,
+    ),
+    file('etc/ld.so.preload', '/absent.so\n'),
+  ]);
 
 /** Gives the writable layers of snapshots, which the tests make as root, to the supervisor's user. */
 function forUser({ snapshots, ...store }: OpenImageStore, owner: number): OpenImageStore {

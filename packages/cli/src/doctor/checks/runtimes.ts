@@ -1,5 +1,8 @@
 import { ok, type Check, type Finding } from './check.ts';
 
+/** Controllers of version 2 beside those of version 1. */
+const hybridControllers = '/sys/fs/cgroup/unified/cgroup.controllers';
+
 /** runc or crun, with which runtime-oci runs containers as root. */
 export const ociRuntime: Check = {
   name: 'runc',
@@ -12,6 +15,13 @@ export const ociRuntime: Check = {
     const { code, stdout, problem } = await machine.run(path, ['--version']);
     if (code === 0 && path.endsWith('crun') && !(await machine.run(path, ['run', '--help'])).stdout.includes('--keep'))
       return { level: 'warn', found: `${path} is too old: it lacks \`run --keep\``, affects, remedy: 'Install the package runc.' };
+    if (code === 0 && path.endsWith('crun') && ((await machine.readText(hybridControllers)) ?? '').trim() !== '')
+      return {
+        level: 'warn',
+        found: `${path} rejects control groups of both versions (${hybridControllers})`,
+        affects,
+        remedy: 'Install the package runc.',
+      };
     if (code === 0) return ok(stdout.split('\n')[0] ?? path);
     return { level: 'warn', found: `${path} does not run: ${problem}`, affects, remedy: `Install ${path} again.` };
   },

@@ -10,6 +10,11 @@ it('takes runc, or else crun, and reports a program that does not run', async ()
   const withKeep = async (path: string, args: readonly string[]) =>
     args.includes('--help') ? { code: 0, stdout: '--detach --keep', problem: '' } : run(path);
   expect(await ociRuntime.run(context({ programs: ['crun'], run: withKeep }))).toEqual({ level: 'ok', found: '/usr/bin/crun 1.1' });
+  const files = { '/sys/fs/cgroup/unified/cgroup.controllers': 'hugetlb\n' };
+  expect(await ociRuntime.run(context({ programs: ['crun'], run: withKeep, files }))).toMatchObject({
+    level: 'warn',
+    found: expect.stringContaining('rejects control groups of both versions'),
+  });
   expect(await ociRuntime.run(context({ programs: ['crun'], run }))).toMatchObject({
     level: 'warn',
     found: '/usr/bin/crun is too old: it lacks `run --keep`',
