@@ -127,7 +127,7 @@ export function everyTabOfWorkloads(stage: () => ConsoleStage): void {
       await expectUsable(view());
     });
 
-    it('a terminal is accessible and fits, and tells the program its new size', async () => {
+    it('a terminal is accessible and fits, and reports its new size to the program', async () => {
       const page = await open('#/o/core/v1/pods/default/hostile/terminal');
       await page.getByRole('button', { name: 'Connect' }).waitFor();
       await expectUsable(view());
