@@ -4,7 +4,7 @@ import { TcpRelay } from '../../harness/tcp-relay.ts';
 import type { ConsoleStage } from './stage.ts';
 
 /** The longest name that Kubernetes accepts. */
-const longestName = `gadget-${'x'.repeat(246)}`;
+export const longestName = `gadget-${'x'.repeat(246)}`;
 
 const gadgets = {
   apiVersion: 'apiextensions.k8s.io/v1',
