@@ -36,7 +36,7 @@ export default Audit.plugin({
     const dropped = new Counter({ name: 'audit_log_dropped_total', help: 'Audit events that were not written.', registers: [metrics] });
     const errors = new Counter({
       name: 'apiserver_audit_error_total',
-      help: 'Counter of audit events that failed to be audited properly. Plugin identifies the plugin affected by the error.',
+      help: 'Audit events that a plugin could not write.',
       labelNames: ['plugin'],
       registers: [metrics],
     });

@@ -16,7 +16,7 @@ function lostEventCounter(metrics: Registry): (events: number) => void {
   const dropped = new Counter({ name: 'audit_webhook_dropped_total', help: 'Audit events that were not sent.', registers: [metrics] });
   const errors = new Counter({
     name: 'apiserver_audit_error_total',
-    help: 'Counter of audit events that failed to be audited properly. Plugin identifies the plugin affected by the error.',
+    help: 'Audit events that a plugin could not write.',
     labelNames: ['plugin'],
     registers: [metrics],
   });

@@ -11,13 +11,13 @@ export class AuditMetrics {
   constructor(registry: Registry) {
     const total = (name: string, help: string, read: () => number) =>
       readCounter(registry, { name: `apiserver_audit_${name}_total`, help, labelNames: [] }, () => [[{}, read()]]);
-    total('event', 'Counter of audit events generated and sent to the audit backend.', () => this.#events);
-    total('requests_rejected', 'Counter of apiserver requests rejected due to an error in audit logging backend.', () => this.#rejected);
+    total('event', 'Audit events passed to the sinks.', () => this.#events);
+    total('requests_rejected', 'Requests rejected because a sink failed.', () => this.#rejected);
     readCounter(
       registry,
       {
         name: 'apiserver_audit_level_total',
-        help: 'Counter of policy levels for audit events (1 per request).',
+        help: 'Requests by the level that the audit policy assigns to them.',
         labelNames: ['level'],
       },
       () => [...this.#levels].map(([level, count]) => [{ level }, count]),

@@ -66,7 +66,7 @@ export class AuthMetrics {
       registry,
       {
         name: 'apiserver_authorization_decisions_total',
-        help: 'Total number of terminal decisions made by an authorizer split by authorizer type, name, and decision.',
+        help: 'Final decisions by authorizer type, authorizer name and decision.',
         labelNames: ['type', 'name', 'decision'],
       },
       () => [...this.#decisions].flatMap(([plugin, counts]) => decisionCounts(plugin, counts)),

@@ -31,7 +31,7 @@ export class ConnectionMetrics {
     });
     this.#handshakeErrors = new Counter({
       name: 'apiserver_tls_handshake_errors_total',
-      help: "Number of requests dropped with 'TLS handshake error from' error",
+      help: 'Connections whose TLS handshake failed.',
       registers: [registry],
     });
     registry.registerMetric(
