@@ -104,8 +104,7 @@ admissionContract('admission-pod-resize-validator', async () => ({
     },
     { title: 'an init container on a node that declares the feature', request: between(init('1'), init('2'), 'new'), expected: 'allowed' },
     { title: 'a sidecar', request: between(init('1', 'Always'), init('2', 'Always')), expected: 'allowed' },
-    { title: 'CPU of a guaranteed pod', request: between(guaranteed('1'), guaranteed('2')), ...undeclared('GuaranteedQoSPodCPUResize') },
-    { title: 'the same CPU in another notation', request: between(guaranteed('1'), guaranteed('1000m')), expected: 'allowed' },
+    { title: 'CPU of a guaranteed pod, as upstream since 1.36', request: between(guaranteed('1'), guaranteed('2')), expected: 'allowed' },
     {
       title: 'pod-level resources and an init container',
       request: between({ resources: cpu('1'), ...init('1') }, { resources: cpu('2'), ...init('2') }),

@@ -1,8 +1,6 @@
 import type { Container, Node, PodSpec } from '../generated/types/core-v1.ts';
 import { jsonEqual } from '../json/json.ts';
-import { compareQuantity } from '../values/quantity.ts';
 import { isRestartableInitContainer } from './restartable-init-container.ts';
-import { qosClass } from './qos-class.ts';
 
 interface DeclaredFeature {
   /** Returns true if a pod must be scheduled to a node that declares the feature. */
@@ -11,20 +9,11 @@ interface DeclaredFeature {
   readonly forUpdate?: (old: PodSpec, now: PodSpec) => boolean;
 }
 
-const cpuRequest = ({ resources }: Container) => resources?.requests?.['cpu'] ?? '0';
 const restartsAll = ({ restartPolicyRules = [] }: Container) => restartPolicyRules.some(({ action }) => action === 'RestartAllContainers');
 
 /** The features of version 1.36 that nodes declare (KEP-5328), because not every supported kubelet has them, by name in the order of names. */
 const features: Readonly<Record<string, DeclaredFeature>> = {
   ExtendWebSocketsToKubelet: {},
-  GuaranteedQoSPodCPUResize: {
-    forUpdate: (old, now) =>
-      qosClass(old) === 'Guaranteed' &&
-      old.containers.some((container, i) => {
-        const next = now.containers[i];
-        return next !== undefined && compareQuantity(cpuRequest(container), cpuRequest(next)) !== 0;
-      }),
-  },
   InPlacePodLevelResourcesVerticalScaling: {
     forUpdate: (old, now) => !jsonEqual(old.resources ?? {}, now.resources ?? {}),
   },
