@@ -9,7 +9,8 @@ type Status = NonNullable<CustomResourceDefinition['status']>;
  * accepted remains with that definition. The definition is established after all its names are accepted.
  */
 export function namingStatus(definition: CustomResourceDefinition, group: Iterable<CustomResourceDefinition>, now: number): Status {
-  const { spec, status = {} } = definition;
+  const { metadata, spec, status = {} } = definition;
+  const observed = metadata?.generation === undefined ? {} : { observedGeneration: metadata.generation };
   const namesTaken = namesInUse(group);
   const conflicts: { readonly reason: string; readonly message: string }[] = [];
   const { names: requested } = spec;
@@ -37,19 +38,21 @@ export function namingStatus(definition: CustomResourceDefinition, group: Iterab
   conditions = withCondition(
     conditions,
     conflict === undefined
-      ? { type: 'NamesAccepted', status: 'True', reason: 'NoConflicts', message: 'no conflicts found' }
-      : { type: 'NamesAccepted', status: 'False', ...conflict },
+      ? { type: 'NamesAccepted', status: 'True', reason: 'NoConflicts', message: 'no conflicts found', ...observed }
+      : { type: 'NamesAccepted', status: 'False', ...conflict, ...observed },
     now,
   );
   // Established is never reset: existing objects remain accessible after a later name conflict
-  if (!isTrue(definition, 'Established'))
-    conditions = withCondition(
-      conditions,
-      conflict === undefined
-        ? { type: 'Established', status: 'True', reason: 'InitialNamesAccepted', message: 'the initial names have been accepted' }
-        : { type: 'Established', status: 'False', reason: 'NotAccepted', message: 'not all names are accepted' },
-      now,
-    );
+  const established = conditionOf(definition, 'Established');
+  conditions = withCondition(
+    conditions,
+    established?.status === 'True'
+      ? { ...established, ...observed }
+      : conflict === undefined
+        ? { type: 'Established', status: 'True', reason: 'InitialNamesAccepted', message: 'the initial names have been accepted', ...observed }
+        : { type: 'Established', status: 'False', reason: 'NotAccepted', message: 'not all names are accepted', ...observed },
+    now,
+  );
   const approval = apiApprovalOf(definition);
   conditions =
     approval === undefined
@@ -61,6 +64,7 @@ export function namingStatus(definition: CustomResourceDefinition, group: Iterab
             status: approval.status === 'approved' ? 'True' : 'False',
             reason: approval.reason,
             message: approval.message,
+            ...observed,
           },
           now,
         );
