@@ -124,7 +124,10 @@ describe('admission plugins', () => {
   });
 
   it('admission-pod-resize-validator, features of nodes', async () => {
-    await cluster.api.renew('/api/v1/nodes', { metadata: { name: 'earlier' }, ...{ status: { allocatable: { cpu: '4', memory: '1Gi' } } } });
+    await cluster.api.renew('/api/v1/nodes', {
+      metadata: { name: 'earlier' },
+      ...{ status: { allocatable: { cpu: '4', memory: '1Gi' } } },
+    });
     const path = '/api/v1/namespaces/default/pods';
     const one = (name: string, cpu: string) => ({ name, image: 'good/app:1', resources: { requests: { cpu } } });
     const spec = { nodeName: 'earlier', initContainers: [one('i', '1')], containers: [one('c', '1')] };

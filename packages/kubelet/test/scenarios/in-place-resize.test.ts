@@ -93,7 +93,9 @@ describe('in-place resize of a pod', () => {
 
   it('of init containers changes the running one, and later ones start with what they were given', async () => {
     const init = (name: string) => app({ name, command: ['sleep', '60'], resources: amounts('100m 128Mi') });
-    bench.create(podOf('web', { initContainers: [init('first'), init('second')], containers: [app({ resources: amounts('100m 128Mi') })] }));
+    bench.create(
+      podOf('web', { initContainers: [init('first'), init('second')], containers: [app({ resources: amounts('100m 128Mi') })] }),
+    );
     const statusOf = (at: number) => bench.pod('web')?.status?.initContainerStatuses?.[at];
     await bench.until('web', () => statusOf(0)?.state?.running !== undefined);
     const id = statusOf(0)?.containerID;

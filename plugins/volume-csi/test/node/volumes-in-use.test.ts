@@ -7,7 +7,7 @@ import { attachmentName, VolumesInUse } from '../../src/node/volumes-in-use.ts';
 const driver = 'csi.test';
 
 /** Waits for a volume whose VolumeAttachment has this status, until the time limit. Returns the error, and the drivers that reported exhaustion. */
-async function waitInVain(status: object) {
+async function waitUntilTimeout(status: object) {
   const clock = new FakeClock();
   const api = memoryApi({ clock });
   try {
@@ -36,14 +36,17 @@ async function waitInVain(status: object) {
 
 describe('a volume that is not attached in time', () => {
   it('is not ready', async () => {
-    expect(await waitInVain({})).toMatchObject({ error: { code: 'NotReady' }, exhausted: [] });
+    expect(await waitUntilTimeout({})).toMatchObject({ error: { code: 'NotReady' }, exhausted: [] });
   });
 
   it('is not ready after another error of the driver', async () => {
-    expect(await waitInVain({ attachError: { errorCode: 13 } })).toMatchObject({ error: { code: 'NotReady' }, exhausted: [] });
+    expect(await waitUntilTimeout({ attachError: { errorCode: 13 } })).toMatchObject({ error: { code: 'NotReady' }, exhausted: [] });
   });
 
   it('has no capacity on the node if the driver reported ResourceExhausted', async () => {
-    expect(await waitInVain({ attachError: { errorCode: 8 } })).toMatchObject({ error: { code: 'ResourceExhausted' }, exhausted: [driver] });
+    expect(await waitUntilTimeout({ attachError: { errorCode: 8 } })).toMatchObject({
+      error: { code: 'ResourceExhausted' },
+      exhausted: [driver],
+    });
   });
 });

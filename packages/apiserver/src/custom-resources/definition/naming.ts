@@ -1,4 +1,8 @@
-import type { CustomResourceDefinition, CustomResourceDefinitionNames } from '@oarlock/api/types/apiextensions-v1';
+import type {
+  CustomResourceDefinition,
+  CustomResourceDefinitionCondition as Condition,
+  CustomResourceDefinitionNames,
+} from '@oarlock/api/types/apiextensions-v1';
 import { apiApprovalOf } from './api-approval.ts';
 import { conditionOf, isTrue, withCondition, withoutCondition } from './conditions.ts';
 
@@ -42,17 +46,7 @@ export function namingStatus(definition: CustomResourceDefinition, group: Iterab
       : { type: 'NamesAccepted', status: 'False', ...conflict, ...observed },
     now,
   );
-  // Established is never reset: existing objects remain accessible after a later name conflict
-  const established = conditionOf(definition, 'Established');
-  conditions = withCondition(
-    conditions,
-    established?.status === 'True'
-      ? { ...established, ...observed }
-      : conflict === undefined
-        ? { type: 'Established', status: 'True', reason: 'InitialNamesAccepted', message: 'the initial names have been accepted', ...observed }
-        : { type: 'Established', status: 'False', reason: 'NotAccepted', message: 'not all names are accepted', ...observed },
-    now,
-  );
+  conditions = withCondition(conditions, { ...establishedCondition(definition, conflict === undefined), ...observed }, now);
   const approval = apiApprovalOf(definition);
   conditions =
     approval === undefined
@@ -71,6 +65,15 @@ export function namingStatus(definition: CustomResourceDefinition, group: Iterab
   // validation only admits structural schemas
   conditions = withoutCondition(conditions, 'NonStructuralSchema');
   return { ...status, acceptedNames: next as CustomResourceDefinitionNames, conditions };
+}
+
+/** Established is never reset: existing objects remain accessible after a later name conflict. */
+function establishedCondition(definition: CustomResourceDefinition, namesAccepted: boolean): Omit<Condition, 'lastTransitionTime'> {
+  const current = conditionOf(definition, 'Established');
+  if (current?.status === 'True') return current;
+  return namesAccepted
+    ? { type: 'Established', status: 'True', reason: 'InitialNamesAccepted', message: 'the initial names have been accepted' }
+    : { type: 'Established', status: 'False', reason: 'NotAccepted', message: 'not all names are accepted' };
 }
 
 function setAcceptedList(
