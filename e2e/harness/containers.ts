@@ -61,7 +61,7 @@ interface StoredContainer {
 export async function ociContainers(dir: string): Promise<Containers> {
   const pods = join(dir, 'data/plugins/runtime-oci/pods');
   const found = new Map<string, { pid: number; born: string }>();
-  for (const pod of await readdir(pods)) {
+  for (const pod of await readdir(pods).catch(() => [])) {
     const files = (await readdir(join(pods, pod)).catch(() => [])).filter((name) => /^[0-9a-f]{64}\.json$/.test(name));
     for (const file of files) {
       // both may be removed meanwhile
