@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Answer } from '../../harness/api.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { composition } from '../../harness/composition.ts';
@@ -121,6 +121,33 @@ describe('admission plugins', () => {
       details: { causes: [{ reason: 'NodeCapacity' }] },
     });
     expect((await resize('1')).status).toBe(200);
+  });
+
+  it('admission-pod-resize-validator, features of nodes', async () => {
+    await cluster.api.renew('/api/v1/nodes', {
+      metadata: { name: 'earlier' },
+      ...{ status: { allocatable: { cpu: '4', memory: '1Gi' } } },
+    });
+    const path = '/api/v1/namespaces/default/pods';
+    const one = (name: string, cpu: string) => ({ name, image: 'good/app:1', resources: { requests: { cpu } } });
+    const spec = { nodeName: 'earlier', initContainers: [one('i', '1')], containers: [one('c', '1')] };
+    await cluster.api.renew(path, { metadata: { name: 'prepared' }, ...{ spec } });
+    const resize = () =>
+      cluster.api.call('PATCH', `${path}/prepared/resize`, {
+        body: { spec: { initContainers: [{ name: 'i', resources: { requests: { cpu: '2' } } }] } },
+        headers: { 'content-type': 'application/strategic-merge-patch+json' },
+      });
+    const rejection = await resize();
+    expect(rejection.status).toBe(403);
+    const feature = 'InPlacePodVerticalScalingInitContainers';
+    expect(JSON.parse(rejection.body)).toMatchObject({
+      message: `pods "prepared" is forbidden: pod update requires features ${feature} which are not available on node "earlier"`,
+    });
+    await cluster.api.call('PATCH', '/api/v1/nodes/earlier/status', {
+      body: { status: { declaredFeatures: [feature] } },
+      headers: { 'content-type': 'application/merge-patch+json' },
+    });
+    await vi.waitFor(async () => expect((await resize()).status).toBe(200));
   });
 
   it('cover all admission plugins', () => {

@@ -1,3 +1,4 @@
+import { featuresForUpdate, undeclaredFeatures } from '@oarlock/api/component-helpers/declared-features';
 import { podResources } from '@oarlock/api/component-helpers/pod-resources';
 import { nodes } from '@oarlock/api/resources';
 import { forbidden } from '@oarlock/api/status';
@@ -16,7 +17,8 @@ const compared = [
 
 /**
  * Rejects the resize of a bound pod whose requests exceed what its node can allocate to one pod, or whose node does not run Linux (PodResizeValidator, since
- * 1.36). Clients such as the vertical pod autoscaler read the type of the cause: `NodeCapacity` or `UnsupportedPlatform`.
+ * 1.36). Clients such as the vertical pod autoscaler read the type of the cause: `NodeCapacity` or `UnsupportedPlatform`. Rejects a resize, too, that
+ * requires features which the node does not declare (NodeDeclaredFeatureValidator, KEP-5328): the other features are not about updates.
  */
 export default Admission.plugin({
   id: 'admission-pod-resize-validator',
@@ -39,7 +41,7 @@ export default Admission.plugin({
           return denyForCause(request, message, 'UnsupportedPlatform');
         }
         const excess = excessOf(pod, node);
-        if (excess.length === 0) return allow;
+        if (excess.length === 0) return requireFeatures(pod, request.old as Pod | undefined, node);
         return denyForCause(request, `node didn't have enough allocatable resources: ${excess.join('; ')}`, 'NodeCapacity');
       },
     };
@@ -54,6 +56,13 @@ function excessOf(pod: Pod, { status }: Node): readonly string[] {
       ? [`${name}, requested: ${valueOf(requested)}, allocatable: ${valueOf(allocatable)}`]
       : [];
   });
+}
+
+function requireFeatures(pod: Pod, old: Pod | undefined, node: Node): AdmissionDecision {
+  const required = old?.spec && pod.spec ? featuresForUpdate(old.spec, pod.spec) : [];
+  const missing = undeclaredFeatures(node, required);
+  if (missing.length === 0) return allow;
+  return deny(`pod update requires features ${missing.join(', ')} which are not available on node ${JSON.stringify(node.metadata?.name)}`);
 }
 
 function denyForCause({ resource, object }: AdmissionRequest, message: string, reason: string): AdmissionDecision {

@@ -1,5 +1,5 @@
 import { nodes, pods } from '@oarlock/api/resources';
-import type { Pod } from '@oarlock/api/types/core-v1';
+import type { Pod, PodSpec, ResourceRequirements } from '@oarlock/api/types/core-v1';
 import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { expect, it } from 'vitest';
@@ -30,6 +30,10 @@ const open = () =>
           metadata: { name: 'linux', labels: { 'kubernetes.io/os': 'linux' } },
           status: { allocatable: { cpu: '3500m', memory: '4Gi' } },
         },
+        {
+          metadata: { name: 'new' },
+          status: { allocatable: { cpu: '8', memory: '8Gi' }, declaredFeatures: ['InPlacePodVerticalScalingInitContainers'] },
+        },
         { metadata: { name: 'unlabeled' }, status: { allocatable: { cpu: '1', memory: '1Gi' } } },
         {
           metadata: { name: 'other', labels: { 'kubernetes.io/os': 'windows' } },
@@ -37,6 +41,26 @@ const open = () =>
         },
       ),
   });
+/** A resize between two specs of a pod on the node, which declares no features unless it is `new`. */
+const between = (old: Partial<PodSpec>, now: Partial<PodSpec>, node = 'linux') => {
+  const changed = (spec: Partial<PodSpec>, generation: number): Pod => {
+    const before = pod({}, { node, generation });
+    return { ...before, spec: { ...before.spec, containers: [{ name: 'c' }], ...spec } };
+  };
+  return admissionRequest('UPDATE', pods, changed(now, 2), { old: changed(old, 1), subresource: 'resize' });
+};
+const cpu = (amount: string): ResourceRequirements => ({ requests: { cpu: amount } });
+const guaranteed = (amount: string): Partial<PodSpec> => {
+  const amounts = { cpu: amount, memory: '1Gi' };
+  return { containers: [{ name: 'c', resources: { requests: amounts, limits: amounts } }] };
+};
+const init = (amount: string, restartPolicy?: string): Partial<PodSpec> => ({
+  initContainers: [{ name: 'i', resources: cpu(amount), ...(restartPolicy !== undefined && { restartPolicy }) }],
+});
+const lacks = (features: string) => ({
+  expected: 'denied' as const,
+  message: `pod update requires features ${features} which are not available on node "linux"`,
+});
 const short = "node didn't have enough allocatable resources:";
 
 admissionContract('admission-pod-resize-validator', async () => ({
@@ -72,6 +96,20 @@ admissionContract('admission-pod-resize-validator', async () => ({
       request: resize(pod({ cpu: '2' }, { node: 'gone' })),
       expected: 'denied',
       message: 'node "gone" not found',
+    },
+    {
+      title: 'an init container on a node that does not declare the feature',
+      request: between(init('1'), init('2')),
+      ...lacks('InPlacePodVerticalScalingInitContainers'),
+    },
+    { title: 'an init container on a node that declares the feature', request: between(init('1'), init('2'), 'new'), expected: 'allowed' },
+    { title: 'a sidecar', request: between(init('1', 'Always'), init('2', 'Always')), expected: 'allowed' },
+    { title: 'CPU of a guaranteed pod', request: between(guaranteed('1'), guaranteed('2')), ...lacks('GuaranteedQoSPodCPUResize') },
+    { title: 'the same CPU in another notation', request: between(guaranteed('1'), guaranteed('1000m')), expected: 'allowed' },
+    {
+      title: 'pod-level resources and an init container',
+      request: between({ resources: cpu('1'), ...init('1') }, { resources: cpu('2'), ...init('2') }),
+      ...lacks('InPlacePodLevelResourcesVerticalScaling, InPlacePodVerticalScalingInitContainers'),
     },
     { title: 'a pod without a node', request: resize(pod({ cpu: '10' }, { node: '' })), expected: 'allowed' },
     { title: 'an unchanged spec', request: resize(pod({ cpu: '10' }, { generation: 1 })), expected: 'allowed' },

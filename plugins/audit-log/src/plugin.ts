@@ -34,6 +34,12 @@ export default Audit.plugin({
   }),
   create({ config }, { clock, log, metrics, dataDir }) {
     const dropped = new Counter({ name: 'audit_log_dropped_total', help: 'Audit events that were not written.', registers: [metrics] });
+    const errors = new Counter({
+      name: 'apiserver_audit_error_total',
+      help: 'Counter of audit events that failed to be audited properly. Plugin identifies the plugin affected by the error.',
+      labelNames: ['plugin'],
+      registers: [metrics],
+    });
     const { path = join(dataDir, 'audit.log'), maxSizeMegabytes, maxAgeDays, maxBackups, compress } = config;
     const file = new RotatingFile({
       file: path,
@@ -49,6 +55,7 @@ export default Audit.plugin({
       append: (lines) => file.append(lines),
       onLost(events, error) {
         dropped.inc(events);
+        errors.inc({ plugin: 'log' }, events);
         if (error !== undefined) log.error({ err: error, events }, 'writing audit events failed');
       },
     });

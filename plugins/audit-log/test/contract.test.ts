@@ -25,7 +25,12 @@ async function open(config: object = {}, folder?: string) {
   const [sink] = host.get(Audit);
   if (sink === undefined) throw new Error('not created');
   const read = async (file = path) => (await readFile(file, 'utf8')).split('\n').filter((line) => line !== '');
-  const dropped = async () => (await host.plugins[0]?.metrics.getSingleMetric('audit_log_dropped_total')?.get())?.values[0]?.value ?? 0;
+  const counted = async (name: string) => (await host.plugins[0]?.metrics.getSingleMetric(name)?.get())?.values[0]?.value ?? 0;
+  const dropped = async () => {
+    const count = await counted('audit_log_dropped_total');
+    expect(await counted('apiserver_audit_error_total')).toBe(count);
+    return count;
+  };
   return { sink, path, directory, clock, host, read, dropped };
 }
 

@@ -1,7 +1,7 @@
 import { Audit, type AuditEvent } from '@oarlock/spi/audit';
 import { jsonEndpointKeys, hasOneEndpoint, oneEndpointMessage } from '@oarlock/webhook-client/endpoint-config';
 import { JsonClient } from '@oarlock/webhook-client/json-client';
-import { Counter } from 'prom-client';
+import { Counter, type Registry } from 'prom-client';
 import { z } from 'zod';
 import { BufferedBackend, pause } from './buffered-backend.ts';
 import { eventList, eventText } from './event-list.ts';
@@ -11,6 +11,21 @@ const attempts = 5;
 const count = z.int().min(1);
 
 /** Sends audit events to a webhook as EventLists of `audit.k8s.io/v1`. */
+/** Registers the metrics of lost events and returns a function that counts them. */
+function lostEventCounter(metrics: Registry): (events: number) => void {
+  const dropped = new Counter({ name: 'audit_webhook_dropped_total', help: 'Audit events that were not sent.', registers: [metrics] });
+  const errors = new Counter({
+    name: 'apiserver_audit_error_total',
+    help: 'Counter of audit events that failed to be audited properly. Plugin identifies the plugin affected by the error.',
+    labelNames: ['plugin'],
+    registers: [metrics],
+  });
+  return (events) => {
+    dropped.inc(events);
+    errors.inc({ plugin: 'webhook' }, events);
+  };
+}
+
 export default Audit.plugin({
   id: 'audit-webhook',
   config: z
@@ -39,7 +54,7 @@ export default Audit.plugin({
     .refine(hasOneEndpoint, oneEndpointMessage),
   create({ config }, { clock, log, metrics }) {
     const { mode, maxEventBytes, initialBackoffSeconds, throttle } = config;
-    const dropped = new Counter({ name: 'audit_webhook_dropped_total', help: 'Audit events that were not sent.', registers: [metrics] });
+    const countLost = lostEventCounter(metrics);
     const service = new JsonClient(config);
     const post = async (events: readonly string[]): Promise<void> => {
       const code = await service.send(eventList(events), config.timeoutSeconds * 1000);
@@ -54,7 +69,7 @@ export default Audit.plugin({
             await pause(clock, initialBackoffSeconds * 1000 * growth ** (attempt - 1), signal);
             continue;
           }
-          dropped.inc(events.length);
+          countLost(events.length);
           log.error({ err: error, events: events.length }, 'sending audit events failed');
           return;
         }
@@ -71,7 +86,7 @@ export default Audit.plugin({
     const inFlight = new Set<Promise<void>>();
     const sendNow = (line: string): Promise<void> => {
       const sent = post([line]).catch((error: unknown) => {
-        dropped.inc();
+        countLost(1);
         log.error({ err: error }, 'sending an audit event failed');
         if (mode === 'blocking-strict') throw error;
       });
@@ -88,7 +103,7 @@ export default Audit.plugin({
       record(event: AuditEvent) {
         const line = stopped ? undefined : eventText(event, maxEventBytes);
         if (line !== undefined && mode !== 'batch') return sendNow(line);
-        if (line === undefined || !batches.add(line)) dropped.inc();
+        if (line === undefined || !batches.add(line)) countLost(1);
       },
       async stop() {
         stopped = true;

@@ -54,7 +54,12 @@ async function open(config: object = {}, clock = new FakeClock()) {
   undo.push(() => host.stop());
   const [sink] = host.get(Audit);
   if (sink === undefined) throw new Error('not created');
-  const dropped = async () => (await host.plugins[0]?.metrics.getSingleMetric('audit_webhook_dropped_total')?.get())?.values[0]?.value ?? 0;
+  const counted = async (name: string) => (await host.plugins[0]?.metrics.getSingleMetric(name)?.get())?.values[0]?.value ?? 0;
+  const dropped = async () => {
+    const count = await counted('audit_webhook_dropped_total');
+    expect(await counted('apiserver_audit_error_total')).toBe(count);
+    return count;
+  };
   return { ...to, sink, host, clock, dropped };
 }
 

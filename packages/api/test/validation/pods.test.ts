@@ -291,6 +291,16 @@ describe('pods', () => {
       'spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed',
     );
   });
+  it('resize allows changes of cpu and memory of init containers', () => {
+    const prepared = (patch: TestObject) =>
+      change(live, { spec: { initContainers: [{ ...container, name: 'i', resources: { requests: { cpu: '1' } }, ...patch }] } });
+    const resize = (patch: TestObject) => lines(prepared(patch), prepared({}), { subresource: 'resize' });
+    expect(resize({ resources: { requests: { cpu: '2' } } })).toEqual([]);
+    expect(resize({ image: 'other' })).toEqual(['spec: Forbidden: only cpu and memory resources are mutable']);
+    expect(resize({ resources: {} })).toContain(
+      'spec.initContainers[0].resources.requests: Forbidden: resource requests cannot be removed',
+    );
+  });
   it('resize allows changes of pod-level cpu and memory if the pod had them', () => {
     const whole = (cpu: string, more: TestObject = {}) => ({
       requests: { cpu, memory: '1Gi' },

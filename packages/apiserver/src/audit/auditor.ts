@@ -14,6 +14,7 @@ import { StatusError } from '@oarlock/api/status';
 import { internalError } from '../http/errors.ts';
 import { uriOf } from './audit-objects.ts';
 import { metadataLevelPolicy, type AuditPolicy } from './audit-policy.ts';
+import type { AuditMetrics } from './audit-metrics.ts';
 import { AuditTrail, type AuditSubject } from './audit-trail.ts';
 import type { LatencyTracked } from '../endpoints/request/latency-tracker.ts';
 import type { RequestHandler } from '../endpoints/request/response.ts';
@@ -25,18 +26,26 @@ export interface UnauthenticatedRequest {
   readonly code: number;
 }
 
+export interface AuditorOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics?: AuditMetrics;
+}
+
 /** Applies the audit policy: decides which requests are audited, and passes their events to all sinks. Created only if sinks are configured. */
 export class Auditor {
   readonly #sinks: readonly AuditSink[];
   readonly #clock: Clock;
   readonly #log: Logger;
+  readonly #metrics: AuditMetrics | undefined;
   readonly #pendingRecords = new Set<Promise<void>>();
   #policy: AuditPolicy = metadataLevelPolicy;
 
-  constructor(sinks: readonly AuditSink[], clock: Clock, log: Logger) {
+  constructor(sinks: readonly AuditSink[], { clock, log, metrics }: AuditorOptions) {
     this.#sinks = sinks;
     this.#clock = clock;
     this.#log = log;
+    this.#metrics = metrics;
   }
 
   setPolicy(policy: AuditPolicy): void {
@@ -51,6 +60,7 @@ export class Auditor {
   /** Returns the audit trail of a request; undefined if the policy excludes the request. `subject` is called only for audited requests. */
   trail(subject: () => AuditSubject, attributes: Attributes): AuditTrail | undefined {
     const scope = this.#policy(attributes);
+    this.#metrics?.countRequest(scope?.level ?? 'None');
     if (scope === undefined) return undefined;
     return new AuditTrail(subject(), attributes, { scope, record: (event) => this.#record(event), now: () => this.#clock.now() });
   }
@@ -120,6 +130,7 @@ export class Auditor {
   }
 
   #record(event: AuditEvent): Promise<void> | undefined {
+    this.#metrics?.countEvent();
     let waiting: Promise<void> | undefined;
     for (const sink of this.#sinks) {
       const accepted = callSink(sink, event);
@@ -133,6 +144,7 @@ export class Auditor {
       if (event.stage === 'RequestReceived')
         waiting = waiting === undefined ? accepted : Promise.all([waiting, accepted]).then(() => undefined);
     }
+    waiting?.catch(() => this.#metrics?.countRejectedRequest());
     return waiting;
   }
 }

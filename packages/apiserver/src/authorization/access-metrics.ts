@@ -1,4 +1,5 @@
 import type { X509Certificate } from 'node:crypto';
+import type { Decision } from '@oarlock/spi/authz';
 import { Counter, type Registry } from 'prom-client';
 import { PrecomputedHistogram, readCounter, type Observer } from '@oarlock/kernel/precomputed-metrics';
 
@@ -26,6 +27,17 @@ const expirationBuckets = [
 const named: ReadonlySet<string> = new Set(['admin', 'client', 'kube_proxy', 'kubelet', 'system:serviceaccount:kube-system:default']);
 const decisions = { allow: 'allowed', deny: 'denied', 'no-opinion': 'no-opinion', error: 'error' } as const;
 
+/** The labels `type` and `name` of upstream's authorizers, by plugin; undefined for the one that upstream does not count. */
+const authorizerLabels: Readonly<Record<string, readonly [type: string, name: string] | undefined>> = {
+  'authz-masters': undefined,
+  'authz-abac': ['ABAC', 'abac'],
+  'authz-always-allow': ['AlwaysAllow', 'alwaysallow'],
+  'authz-always-deny': ['AlwaysDeny', 'alwaysdeny'],
+  'authz-node': ['Node', 'node'],
+  'authz-rbac': ['RBAC', 'rbac'],
+  'authz-webhook': ['Webhook', 'webhook'],
+};
+
 interface Series {
   count: number;
   readonly seconds: Observer;
@@ -37,6 +49,8 @@ export class AuthMetrics {
   readonly #authorizations: (result: string) => Series;
   /** The numbers of requests by the label `username`. */
   readonly #users = new Map<string, number>();
+  /** The numbers of final decisions, by plugin. */
+  readonly #decisions = new Map<string, { allowed: number; denied: number }>();
   readonly #certificates: Observer;
   /** The ends of known certificates, in seconds since the Unix epoch: all requests of a connection share a certificate. */
   readonly #expirations = new WeakMap<X509Certificate, number>();
@@ -47,6 +61,15 @@ export class AuthMetrics {
     const help = 'Authenticated requests by user name: some system users by name, email addresses as email_id, others as other.';
     readCounter(registry, { name: 'authenticated_user_requests', help, labelNames: ['username'] }, () =>
       [...this.#users].map(([username, count]) => [{ username }, count]),
+    );
+    readCounter(
+      registry,
+      {
+        name: 'apiserver_authorization_decisions_total',
+        help: 'Total number of terminal decisions made by an authorizer split by authorizer type, name, and decision.',
+        labelNames: ['type', 'name', 'decision'],
+      },
+      () => [...this.#decisions].flatMap(([plugin, counts]) => decisionCounts(plugin, counts)),
     );
     this.#certificates = new PrecomputedHistogram({
       name: 'apiserver_client_certificate_expiration_seconds',
@@ -76,6 +99,23 @@ export class AuthMetrics {
   observeAuthorization(decision: keyof typeof decisions, seconds: number): void {
     observe(this.#authorizations(decisions[decision]), seconds);
   }
+
+  /** Counts the decision of the authorizer that ended the chain. */
+  countDecision(plugin: string | undefined, decision: Decision['decision']): void {
+    if (plugin === undefined || decision === 'no-opinion') return;
+    let counts = this.#decisions.get(plugin);
+    if (counts === undefined) this.#decisions.set(plugin, (counts = { allowed: 0, denied: 0 }));
+    counts[decision === 'allow' ? 'allowed' : 'denied']++;
+  }
+}
+
+function decisionCounts(plugin: string, counts: Readonly<Record<'allowed' | 'denied', number>>) {
+  const labels = plugin in authorizerLabels ? authorizerLabels[plugin] : ([plugin, plugin] as const);
+  if (labels === undefined) return [];
+  const [type, name] = labels;
+  return (['allowed', 'denied'] as const)
+    .filter((decision) => counts[decision] > 0)
+    .map((decision): [Record<string, string>, number] => [{ type, name, decision }, counts[decision]]);
 }
 
 function observe(series: Series, seconds: number): void {

@@ -109,6 +109,7 @@ export function authorizeRequest(
     if (times !== undefined) {
       const ms = times.clock.monotonic() - began;
       times.metrics.observeAuthorization(decision.decision, ms / 1000);
+      times.metrics.countDecision(names[decision.by], decision.decision);
       context.addLatency('authorization', ms);
     }
     span?.setAttributes({ 'oarlock.decision': decision.decision, 'oarlock.plugin': names[decision.by] ?? '' });

@@ -8,7 +8,7 @@ import type { Attributes, Authorizer } from '@oarlock/spi/authz';
 import type { AuthMetrics } from '../authorization/access-metrics.ts';
 import { recordReceived, sourceIPs, type Auditor } from '../audit/auditor.ts';
 import type { AuditSubject } from '../audit/audit-trail.ts';
-import { annotateAuthorizationDecision, runAuthorizers, forbiddenError } from '../authorization/authorization.ts';
+import { annotateAuthorizationDecision, runAuthorizers, forbiddenError, type PluginNames } from '../authorization/authorization.ts';
 import type { ExecutionSeat, PriorityAndFairness } from '../flowcontrol/priority-and-fairness.ts';
 import { estimateListWork } from '../flowcontrol/work-estimator.ts';
 import { credentialsOf, authenticate, type AuthenticatedRequest } from '../authentication/authentication.ts';
@@ -24,6 +24,8 @@ import { isReadOnly } from '../http/request-metrics.ts';
 export interface RequestFilterOptions {
   readonly authn: readonly Authenticator[];
   readonly authz: readonly Authorizer[];
+  /** The names of the authorizer plugins, for metrics. */
+  readonly authorizerNames?: PluginNames;
   /** The auditor; undefined if no audit sink is configured. */
   readonly auditor?: Auditor | undefined;
   readonly access?: AuthMetrics;
@@ -113,11 +115,12 @@ export class RequestFilters {
   /** Authorizes a request. Returns a promise only if an authorizer does. @throws StatusError `Forbidden` if no authorizer allows the request */
   authorize({ audit }: InFlightRequest, info: RequestInfo, identity: Identity): void | Promise<void> {
     const attributes = attributesOf(info, identity);
-    const { authz, access, clock } = this.#options;
+    const { authz, authorizerNames = [], access, clock } = this.#options;
     const startedAt = clock.monotonic();
     return continueWith(runAuthorizers(authz, attributes), (decision) => {
       const ms = clock.monotonic() - startedAt;
       access?.observeAuthorization(decision.decision, ms / 1000);
+      access?.countDecision(authorizerNames[decision.by], decision.decision);
       audit?.addLatency('authorization', ms);
       if (audit !== undefined) annotateAuthorizationDecision(audit, decision);
       if (decision.decision !== 'allow') throw forbiddenError(attributes, decision.reason);

@@ -19,6 +19,7 @@ export type CloseReason =
 /** The metrics of open connections, and of connections that the server closed. */
 export class ConnectionMetrics {
   readonly #closed: Counter<'reason'>;
+  readonly #handshakeErrors: Counter;
 
   /** Registers the metrics. `count` returns the number of open connections of a class. */
   constructor(registry: Registry, count: (clientClass: ClientClass) => number) {
@@ -26,6 +27,11 @@ export class ConnectionMetrics {
       name: 'apiserver_connections_closed_total',
       help: 'Connections and HTTP/2 streams that the server closed because of a limit, by reason.',
       labelNames: ['reason'],
+      registers: [registry],
+    });
+    this.#handshakeErrors = new Counter({
+      name: 'apiserver_tls_handshake_errors_total',
+      help: "Number of requests dropped with 'TLS handshake error from' error",
       registers: [registry],
     });
     registry.registerMetric(
@@ -44,5 +50,9 @@ export class ConnectionMetrics {
 
   observeClosed(reason: CloseReason): void {
     this.#closed.inc({ reason });
+  }
+
+  countHandshakeError(): void {
+    this.#handshakeErrors.inc();
   }
 }

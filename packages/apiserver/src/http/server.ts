@@ -88,7 +88,7 @@ export class HttpServer {
     });
     const metrics = new ConnectionMetrics(registry, (clientClass) => this.#connections.count(clientClass));
     this.#server = newServer(options);
-    this.#listenForConnections();
+    this.#listenForConnections(metrics);
     this.#listenForRequests();
   }
 
@@ -149,7 +149,7 @@ export class HttpServer {
     timer.cancel();
   }
 
-  #listenForConnections(): void {
+  #listenForConnections(metrics: ConnectionMetrics): void {
     const server = this.#server;
     const { log, clock } = this.#options;
     server.on('connection', (socket: Socket) => {
@@ -182,6 +182,7 @@ export class HttpServer {
       log.debug({ err: error }, 'an HTTP/2 session failed');
     });
     server.on('tlsClientError', (error) => {
+      metrics.countHandshakeError();
       log.debug({ err: error }, 'a TLS handshake failed');
     });
     server.on('clientError', (error: Error, socket: Duplex) => {

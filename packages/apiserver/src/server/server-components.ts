@@ -6,6 +6,7 @@ import type { StorageDriver } from '@oarlock/spi/storage';
 import { AdmissionMetrics } from '../admission/admission-metrics.ts';
 import { Aggregator } from '../aggregation/aggregator.ts';
 import { frontProxyKeys } from '../aggregation/request-header.ts';
+import { AuditMetrics } from '../audit/audit-metrics.ts';
 import { Auditor } from '../audit/auditor.ts';
 import { AuthMetrics } from '../authorization/access-metrics.ts';
 import { RuleMetrics } from '../custom-resources/cel/rule-metrics.ts';
@@ -86,7 +87,7 @@ export function newServerComponents(dependencies: ApiServerDependencies, context
   const frontProxy = new ProxyClientCertificate({ issue: () => frontProxyKeys(keys).clientCertificate(), clock });
   const sendsUid = new FeatureGates(cluster).enabled('RemoteRequestHeaderUID');
   const aggregator = new Aggregator({ pipeline, proxy, frontProxy, clock, log, registry: metrics, sendsUid });
-  const auditor = audit.length === 0 ? undefined : new Auditor(audit, clock, log);
+  const auditor = audit.length === 0 ? undefined : new Auditor(audit, { clock, log, metrics: new AuditMetrics(metrics) });
   const fairness = newPriorityAndFairness(builder);
   const paths = newPathEndpoints(builder, { pipeline, aggregator, fairness });
   const handler = newHttpHandler(builder, { pipeline, aggregator, auditor, fairness, paths, proxy, addresses });
@@ -212,6 +213,7 @@ function newHttpHandler({ dependencies, context, access }: Builder, components: 
     ...rest,
     authn,
     authz,
+    authorizerNames: dependencies.authz.map(pluginNameOf),
     inFlight,
     clock,
     log,

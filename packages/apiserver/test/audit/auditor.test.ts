@@ -3,9 +3,11 @@ import { pods } from '@oarlock/api/resources';
 import { silentLogger } from '@oarlock/primitives/logger';
 import type { AuditEvent } from '@oarlock/spi/audit';
 import { FakeClock } from '@oarlock/testing/fake-clock';
+import { Registry } from 'prom-client';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { AuditScope } from '../../src/audit/audit-policy.ts';
 import type { LatencyTracked } from '../../src/endpoints/request/latency-tracker.ts';
+import { AuditMetrics } from '../../src/audit/audit-metrics.ts';
 import { Auditor } from '../../src/audit/auditor.ts';
 import { configMap, encoded } from '../support/fake-pipeline.ts';
 import { startServer, type ServerSettings, type TestServer } from '../support/start-server.ts';
@@ -283,7 +285,7 @@ it('the auditor records in-process requests', async () => {
   await start();
   const seen: AuditEvent[] = [];
   const clock = new FakeClock();
-  const auditor = new Auditor([{ record: (event) => void seen.push(event) }], clock, silentLogger);
+  const auditor = new Auditor([{ record: (event) => void seen.push(event) }], { clock, log: silentLogger });
   auditor.setPolicy(at('Request'));
   const scheduler = { name: 'system:kube-scheduler', groups: ['system:authenticated'] };
   const request = {
@@ -319,4 +321,19 @@ it('the auditor records in-process requests', async () => {
   ]);
   await expect(auditor.auditPaths(async () => 'ok')('GET', '/version?a', undefined, scheduler)).resolves.toBe('ok');
   expect(seen.at(-1)).toMatchObject({ requestURI: '/version?a', verb: 'get', responseStatus: { code: 200 } });
+});
+
+it('the auditor counts events, requests by level, and requests that a failing sink rejects', async () => {
+  const registry = new Registry();
+  const sinks = [{ record: ({ requestURI }: AuditEvent) => (requestURI === '/bad' ? Promise.reject(new Error('full')) : undefined) }];
+  const auditor = new Auditor(sinks, { clock: new FakeClock(), log: silentLogger, metrics: new AuditMetrics(registry) });
+  const kubelet = { name: 'kubelet', groups: [] };
+  const get = auditor.auditPaths(async () => 'ok');
+  await get('GET', '/version', undefined, kubelet);
+  await expect(get('GET', '/bad', undefined, kubelet)).rejects.toThrow('cannot be audited');
+  auditor.setPolicy(() => undefined);
+  await get('GET', '/livez', undefined, kubelet);
+  const text = await registry.metrics();
+  for (const line of ['event_total 3', 'level_total{level="Metadata"} 2', 'level_total{level="None"} 1', 'requests_rejected_total 1'])
+    expect(text).toContain(`apiserver_audit_${line}\n`);
 });

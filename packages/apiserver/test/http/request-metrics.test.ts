@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { HealthEndpoints, ping } from '../../src/handler-chain/health-endpoints.ts';
@@ -86,6 +88,13 @@ describe('request metrics', () => {
     await core.stop();
   });
   const metrics = async () => (await server.http1('GET', '/metrics')).text;
+
+  it('count failed TLS handshakes', async () => {
+    const before = sample(await metrics(), 'apiserver_tls_handshake_errors_total');
+    const socket = connect(server.port, '127.0.0.1').end('GET / HTTP/1.1\r\n\r\n').resume();
+    await once(socket, 'close');
+    expect([before, sample(await metrics(), 'apiserver_tls_handshake_errors_total')]).toEqual([0, 1]);
+  });
 
   it('are only the service level indicators at /metrics/slis', async () => {
     const observe = healthCheckObserver(server.registry);

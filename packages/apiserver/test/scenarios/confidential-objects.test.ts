@@ -342,7 +342,7 @@ describe.each([
 ] as const)('in-process requests for a %s', (title, resource, namespace) => {
   it('leave nothing of the object behind', async () => {
     const { object, name = '' } = kinds[title] as ConfidentialKind;
-    const pipeline = new Auditor([output.audit], core.clock, output.log).auditPipeline(core.pipeline);
+    const pipeline = new Auditor([output.audit], { clock: core.clock, log: output.log }).auditPipeline(core.pipeline);
     const request = { resource, namespace, subresource: '', identity: admin, query: {} };
     const outcomes = await Promise.allSettled([
       ...[object, { ...object, data: { [`${marker}!`]: marker } }, { ...object, data: [marker] }].map((body) =>

@@ -77,6 +77,10 @@ it('authentication and authorization attempts are counted by result, users by us
   metrics.observeAuthentication(undefined, 0.003);
   metrics.observeAuthorization('allow', 0.1);
   metrics.observeAuthorization('no-opinion', 0.1);
+  for (const plugin of ['authz-rbac', 'authz-masters', undefined]) metrics.countDecision(plugin, 'allow');
+  metrics.countDecision('authz-rbac', 'no-opinion');
+  metrics.countDecision('authz-node', 'deny');
+  metrics.countDecision('my-own', 'deny');
   const text = await registry.metrics();
   for (const line of [
     'authentication_attempts{result="success"} 3',
@@ -91,6 +95,11 @@ it('authentication and authorization attempts are counted by result, users by us
     'authorization_duration_seconds_count{result="allowed"} 1',
   ])
     expect(text).toContain(`${line}\n`);
+  expect(text.split('\n').filter((line) => line.startsWith('apiserver_authorization_decisions_total'))).toEqual([
+    'apiserver_authorization_decisions_total{type="RBAC",name="rbac",decision="allowed"} 1',
+    'apiserver_authorization_decisions_total{type="Node",name="node",decision="denied"} 1',
+    'apiserver_authorization_decisions_total{type="my-own",name="my-own",decision="denied"} 1',
+  ]);
 });
 
 it('the remaining lifetimes of client certificates are counted', async () => {

@@ -243,7 +243,7 @@ function answerOf(code: number, headers: IncomingHttpHeaders, chunks: readonly B
 }
 
 function auditorOf(sinks: readonly AuditSink[], policy: AuditPolicy | undefined, clock: Clock): Auditor {
-  const auditor = new Auditor(sinks, clock, silentLogger);
+  const auditor = new Auditor(sinks, { clock, log: silentLogger });
   if (policy !== undefined) auditor.setPolicy(policy);
   return auditor;
 }

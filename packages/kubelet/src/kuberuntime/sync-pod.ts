@@ -13,6 +13,7 @@ import { allContainers, type ContainerType, type SpecContainer, shouldContainerB
 import type { PodRecord } from '../pod/pod-record.ts';
 import type { PodLifecycleListener } from '../runtime/pleg.ts';
 import type { SyncPass } from '../pod/sync-pass.ts';
+import { attachLimitRejection, type AttachLimitRejection } from '../volumes/attach-limit.ts';
 import { VolumeMountErrors } from '../volumes/volume-manager.ts';
 
 const none = { startup: () => undefined, readiness: () => undefined, liveness: () => undefined } as const;
@@ -21,8 +22,11 @@ const sandboxRetryMs = 5_000;
 
 export const probeResultsOf = ({ probes }: PodRecord) => probes ?? none;
 
-/** Mounts the pod's volumes. Returns true if all volumes are mounted; records an event for each volume that failed. */
-export async function mountVolumes(pass: SyncPass): Promise<boolean> {
+/**
+ * Mounts the pod's volumes. Returns true if all volumes are mounted; records an event for each volume that failed. Returns why the pod is rejected if
+ * the node has reached the attachment limit of a volume.
+ */
+export async function mountVolumes(pass: SyncPass): Promise<boolean | AttachLimitRejection> {
   const { record } = pass;
   const { node, pod, runtime, volumes } = record;
   if (runtime?.hollow !== false) return true;
@@ -36,7 +40,7 @@ export async function mountVolumes(pass: SyncPass): Promise<boolean> {
     if (!(error instanceof VolumeMountErrors)) throw error;
     for (const { volume, operation, message } of error.failures)
       record.event('Warning', 'FailedMount', `MountVolume.${operation} failed for volume "${volume}" : ${message}`);
-    return false;
+    return attachLimitRejection(error.failures) ?? false;
   }
 }
 

@@ -2,8 +2,7 @@ import { jsonEqual } from '@oarlock/api/json/json';
 import { parseQuantity } from '@oarlock/api/values/quantity';
 import type { Container, Pod, ResourceRequirements } from '@oarlock/api/types/core-v1';
 import type { Quantity } from '@oarlock/api/types/meta-v1';
-import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
-import { containerStatusesOf, findContainerStatus } from './pods.ts';
+import { containerStatusFinder } from './pods.ts';
 
 /** The resources of containers and pods that can be resized in place (KEP-1287, KEP-5419). */
 export const resizableResources = ['cpu', 'memory'] as const;
@@ -36,9 +35,9 @@ function withResizableResources(resources: ResourceRequirements = noResources, f
   return result;
 }
 
-/** Yields the containers that can be resized: regular containers and sidecars. */
+/** Yields the containers that can be resized: init containers, with sidecars, and regular containers. */
 export function* resizableContainers(pod: Pod): Generator<Container> {
-  for (const container of pod.spec?.initContainers ?? []) if (isRestartableInitContainer(container)) yield container;
+  yield* pod.spec?.initContainers ?? [];
   yield* pod.spec?.containers ?? [];
 }
 
@@ -78,13 +77,12 @@ export function withAllocatedResources(pod: Pod, earlier: Pod): Pod {
 /** Returns the pod with the resources that its status reports, which are the allocated resources when a kubelet starts. */
 export function withReportedResources(pod: Pod): Pod {
   if (pod.status?.containerStatuses === undefined) return pod;
+  const { containerStatuses, initContainerStatuses = [] } = pod.status;
+  const statusOf = containerStatusFinder([...initContainerStatuses, ...containerStatuses]);
   return withResources(
     pod,
     (container) => {
-      const status = findContainerStatus(
-        containerStatusesOf(pod.status, isRestartableInitContainer(container) ? 'init' : 'regular'),
-        container.name,
-      );
+      const status = statusOf(container.name);
       return status?.containerID ? (status.resources ?? noResources) : undefined;
     },
     pod.spec?.resources && pod.status.resources,

@@ -5,7 +5,7 @@ import { persistentVolumeClaims, persistentVolumes } from '@oarlock/api/resource
 import type { PersistentVolume, PersistentVolumeClaim, Pod, Volume } from '@oarlock/api/types/core-v1';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { Client } from '@oarlock/spi/client';
-import { VolumeError, type VolumeDriver } from '@oarlock/spi/volume';
+import { VolumeError, type VolumeDriver, type VolumeErrorCode } from '@oarlock/spi/volume';
 import { errorText } from '@oarlock/primitives/error-text';
 import { safePart, type NodePaths } from '../config/node-paths.ts';
 import type { ObjectReference } from '../api-objects/object-cache.ts';
@@ -41,11 +41,15 @@ export type PodVolumes = Map<string, MountedVolume>;
 
 /** The error of one volume that could not be mounted. */
 export interface VolumeMountError {
+  /** The name in the pod. */
+  readonly podVolume: string;
   /** The name of the PersistentVolume, or of a volume in the pod that has none. */
   readonly volume: string;
   /** The failed step, which the event names. */
   readonly operation: VolumeError['operation'];
   readonly message: string;
+  /** Undefined if the error is not one of the volume driver. */
+  readonly code: VolumeErrorCode | undefined;
 }
 export class VolumeMountErrors extends Error {
   override readonly name = 'VolumeMountErrors';
@@ -250,18 +254,21 @@ export class VolumeManager {
     work: (volume: Volume, name: (specName: string | undefined) => void) => Promise<void>,
   ): Promise<void> {
     if (volumes.length === 0) return;
-    const names = volumes.map(({ name }) => name);
-    const started = volumes.map((volume, index) => work(volume, (specName) => (names[index] = specName ?? volume.name)));
+    const names = volumes.map(({ name }) => ({ podVolume: name, volume: name }));
+    const started = volumes.map((volume, index) =>
+      work(volume, (specName) => (names[index] = { podVolume: volume.name, volume: specName ?? volume.name })),
+    );
     const results = await untilAborted(signal, Promise.allSettled(started));
     const failures = results.flatMap((result, index) =>
-      result.status === 'rejected' ? [mountError(names[index] ?? '', result.reason)] : [],
+      result.status === 'rejected' ? [{ ...(names[index] ?? unnamed), ...mountError(result.reason) }] : [],
     );
     if (failures.length > 0) throw new VolumeMountErrors(failures);
   }
 }
 
-const mountError = (volume: string, reason: unknown): VolumeMountError => ({
-  volume,
+const unnamed = { podVolume: '', volume: '' };
+const mountError = (reason: unknown): Omit<VolumeMountError, keyof typeof unnamed> => ({
+  code: reason instanceof VolumeError ? reason.code : undefined,
   operation: reason instanceof VolumeError ? reason.operation : 'SetUp',
   message: errorText(reason),
 });

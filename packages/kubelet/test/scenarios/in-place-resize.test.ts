@@ -91,6 +91,29 @@ describe('in-place resize of a pod', () => {
     ]);
   });
 
+  it('of init containers changes the running one, and later ones start with what they were given', async () => {
+    const init = (name: string) => app({ name, command: ['sleep', '60'], resources: amounts('100m 128Mi') });
+    bench.create(
+      podOf('web', { initContainers: [init('first'), init('second')], containers: [app({ resources: amounts('100m 128Mi') })] }),
+    );
+    const statusOf = (at: number) => bench.pod('web')?.status?.initContainerStatuses?.[at];
+    await bench.until('web', () => statusOf(0)?.state?.running !== undefined);
+    const id = statusOf(0)?.containerID;
+    await bench.api.client().patch(pods, { namespace: 'default', name: 'web' }, 'strategic', {
+      spec: { initContainers: ['first', 'second'].map((name) => ({ name, resources: amounts('200m 128Mi') })) },
+    });
+    await bench.until('web', () => statusOf(0)?.resources?.requests?.['cpu'] === '200m', { within: 30_000 });
+    expect(updates.map(([name]) => name)).toEqual(['first']);
+    expect(statusOf(0)?.containerID).toBe(id);
+    await bench.ready('web');
+    expect(statusOf(1)?.resources).toEqual(amounts('200m 128Mi'));
+    expect(condition('web', 'PodResizeInProgress')).toBeUndefined();
+    await bench.restart();
+    await bench.clock.advance(60_000);
+    expect(updates).toHaveLength(1);
+    expect(bench.events.of('ResizeStarted')).toHaveLength(1);
+  });
+
   it('of burstable pods adds requests and limits, and ignores other notations of a quantity', async () => {
     await start('web', { name: 'c1', resources: amounts('2m 64Mi') }, { name: 'c2' });
     await resize('web', { c1: amounts('1m 64Mi'), c2: amounts('100m 64Mi', '200m 128Mi') });

@@ -50,9 +50,9 @@ describe('volumes that cannot be mounted', () => {
       .mount(pod, new Map(), { signal: new AbortController().signal, spanContext: undefined })
       .catch((reason: unknown) => reason as VolumeMountErrors);
     expect((error as VolumeMountErrors).failures).toEqual([
-      { volume: 'pv', operation: 'MountDevice', message: 'no disk' },
-      { volume: 'lost', operation: 'SetUp', message: 'persistentvolumeclaims "none" not found' },
-      { volume: 'own', operation: 'SetUp', message: 'no directory' },
+      { podVolume: 'data', volume: 'pv', operation: 'MountDevice', message: 'no disk', code: 'Failed' },
+      { podVolume: 'lost', volume: 'lost', operation: 'SetUp', message: 'persistentvolumeclaims "none" not found', code: undefined },
+      { podVolume: 'own', volume: 'own', operation: 'SetUp', message: 'no directory', code: undefined },
     ]);
     const failed = 'volume_plugin="kubernetes.io/failing",operation_name="volume_mount",status="fail-unknown",migrated="false"';
     expect(await registry.metrics()).toContain(`storage_operation_duration_seconds_count{${failed}} 2\n`);

@@ -93,7 +93,8 @@ export interface VolumeDriver {
 
 const brand = Symbol.for('oarlock:VolumeError');
 
-export type VolumeErrorCode = 'NotFound' | 'InvalidArgument' | 'NotReady' | 'Failed';
+/** `ResourceExhausted`: the volume cannot be attached because the node has reached its limit. The kubelet rejects the pod, as a retry would not help. */
+export type VolumeErrorCode = 'NotFound' | 'InvalidArgument' | 'NotReady' | 'Failed' | 'ResourceExhausted';
 export interface VolumeErrorOptions extends ErrorOptions {
   /** The failed step of a mount: making the volume available on the node (MountDevice) or to the pod (SetUp, the default). The kubelet's event names it. */
   readonly operation?: 'MountDevice' | 'SetUp';

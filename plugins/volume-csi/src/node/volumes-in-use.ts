@@ -70,7 +70,8 @@ export class VolumesInUse {
 
   /**
    * Marks a volume as in use, waits until the volume is attached, and returns the attacher's metadata.
-   * @throws VolumeError `NotReady` if the volume is not attached in time; the volume stays in use until it is released
+   * @throws VolumeError if the volume is not attached in time: `ResourceExhausted` if the driver reported that the node has reached its limit
+   * (KEP-4876), otherwise `NotReady`; the volume stays in use until it is released
    */
   async waitForAttachment({ driver, volumeHandle, volumeName }: AttachableVolume, signal: AbortSignal | undefined): Promise<Strings> {
     const { client, nodeName, clock, attachTimeoutMs } = this.#options;
@@ -87,7 +88,8 @@ export class VolumesInUse {
         node = await client.get(nodes, { name: nodeName }, { signal: until });
       }
     } catch (error) {
-      if (timeout.signal.aborted) await this.#attachment(driver, volumeHandle, undefined);
+      if (timeout.signal.aborted && isExhausted(await this.#attachment(driver, volumeHandle, undefined)))
+        throw new VolumeError('ResourceExhausted', `node ${nodeName} has no capacity to attach volume ${volumeName}`, { cause: error });
       throw error;
     } finally {
       timer.cancel();
@@ -117,7 +119,7 @@ export class VolumesInUse {
       if (isStatus(error, 'NotFound')) return undefined;
       throw error;
     });
-    if (attachment?.status?.attachError?.errorCode === resourceExhausted) onResourceExhausted?.(driver);
+    if (isExhausted(attachment)) onResourceExhausted?.(driver);
     return attachment;
   }
 
@@ -161,4 +163,5 @@ export class VolumesInUse {
   }
 }
 
+const isExhausted = (attachment: VolumeAttachment | undefined) => attachment?.status?.attachError?.errorCode === resourceExhausted;
 const has = ({ status }: Node, name: string) => status?.volumesAttached?.some((each) => each.name === name) === true;

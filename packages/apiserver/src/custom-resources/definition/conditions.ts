@@ -4,20 +4,22 @@ import type { CustomResourceDefinition, CustomResourceDefinitionCondition as Con
 export const conditionOf = ({ status }: CustomResourceDefinition, type: string): Condition | undefined =>
   status?.conditions?.find((condition) => condition.type === type);
 
+const compared = ['status', 'reason', 'message', 'observedGeneration'] as const;
+
 export const isTrue = (definition: CustomResourceDefinition, type: string): boolean => conditionOf(definition, type)?.status === 'True';
 
 /**
  * Returns the conditions with one condition set, or the same list if nothing changes. lastTransitionTime changes only if the status
- * changes.
+ * changes. `observedGeneration` is the generation of the definition (CRDObservedGenerationTracking).
  */
 export function withCondition(
   conditions: readonly Condition[],
-  next: Pick<Condition, 'type' | 'status' | 'reason' | 'message'>,
+  next: Pick<Condition, 'type' | 'status' | 'reason' | 'message' | 'observedGeneration'>,
   now: number,
 ): readonly Condition[] {
   const at = conditions.findIndex(({ type }) => type === next.type);
   const old = conditions[at];
-  if (old !== undefined && old.status === next.status && old.reason === next.reason && old.message === next.message) return conditions;
+  if (old !== undefined && compared.every((field) => old[field] === next[field])) return conditions;
   const lastTransitionTime = (old?.status === next.status && old.lastTransitionTime) || formatTime(now);
   const condition: Condition = { ...next, lastTransitionTime };
   return at < 0 ? [...conditions, condition] : conditions.with(at, condition);

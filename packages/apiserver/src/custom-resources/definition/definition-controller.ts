@@ -197,8 +197,13 @@ export class DefinitionController {
   }
 
   #terminating(definition: CustomResourceDefinition, condition: Omit<Condition, 'type'>): Promise<CustomResourceDefinition> {
-    const { status } = definition;
-    const conditions = withCondition(status?.conditions ?? [], { type: 'Terminating', ...condition }, this.#options.clock.now());
+    const { metadata, status } = definition;
+    const observed = metadata?.generation === undefined ? {} : { observedGeneration: metadata.generation };
+    const conditions = withCondition(
+      status?.conditions ?? [],
+      { type: 'Terminating', ...condition, ...observed },
+      this.#options.clock.now(),
+    );
     return this.#updateDefinition({ ...definition, status: { ...status, conditions } }, 'status');
   }
 

@@ -1,4 +1,8 @@
-import type { CustomResourceDefinition, CustomResourceDefinitionNames } from '@oarlock/api/types/apiextensions-v1';
+import type {
+  CustomResourceDefinition,
+  CustomResourceDefinitionCondition as Condition,
+  CustomResourceDefinitionNames,
+} from '@oarlock/api/types/apiextensions-v1';
 import { apiApprovalOf } from './api-approval.ts';
 import { conditionOf, isTrue, withCondition, withoutCondition } from './conditions.ts';
 
@@ -9,7 +13,8 @@ type Status = NonNullable<CustomResourceDefinition['status']>;
  * accepted remains with that definition. The definition is established after all its names are accepted.
  */
 export function namingStatus(definition: CustomResourceDefinition, group: Iterable<CustomResourceDefinition>, now: number): Status {
-  const { spec, status = {} } = definition;
+  const { metadata, spec, status = {} } = definition;
+  const observed = metadata?.generation === undefined ? {} : { observedGeneration: metadata.generation };
   const namesTaken = namesInUse(group);
   const conflicts: { readonly reason: string; readonly message: string }[] = [];
   const { names: requested } = spec;
@@ -37,19 +42,11 @@ export function namingStatus(definition: CustomResourceDefinition, group: Iterab
   conditions = withCondition(
     conditions,
     conflict === undefined
-      ? { type: 'NamesAccepted', status: 'True', reason: 'NoConflicts', message: 'no conflicts found' }
-      : { type: 'NamesAccepted', status: 'False', ...conflict },
+      ? { type: 'NamesAccepted', status: 'True', reason: 'NoConflicts', message: 'no conflicts found', ...observed }
+      : { type: 'NamesAccepted', status: 'False', ...conflict, ...observed },
     now,
   );
-  // Established is never reset: existing objects remain accessible after a later name conflict
-  if (!isTrue(definition, 'Established'))
-    conditions = withCondition(
-      conditions,
-      conflict === undefined
-        ? { type: 'Established', status: 'True', reason: 'InitialNamesAccepted', message: 'the initial names have been accepted' }
-        : { type: 'Established', status: 'False', reason: 'NotAccepted', message: 'not all names are accepted' },
-      now,
-    );
+  conditions = withCondition(conditions, { ...establishedCondition(definition, conflict === undefined), ...observed }, now);
   const approval = apiApprovalOf(definition);
   conditions =
     approval === undefined
@@ -61,12 +58,22 @@ export function namingStatus(definition: CustomResourceDefinition, group: Iterab
             status: approval.status === 'approved' ? 'True' : 'False',
             reason: approval.reason,
             message: approval.message,
+            ...observed,
           },
           now,
         );
   // validation only admits structural schemas
   conditions = withoutCondition(conditions, 'NonStructuralSchema');
   return { ...status, acceptedNames: next as CustomResourceDefinitionNames, conditions };
+}
+
+/** Established is never reset: existing objects remain accessible after a later name conflict. */
+function establishedCondition(definition: CustomResourceDefinition, namesAccepted: boolean): Omit<Condition, 'lastTransitionTime'> {
+  const current = conditionOf(definition, 'Established');
+  if (current?.status === 'True') return current;
+  return namesAccepted
+    ? { type: 'Established', status: 'True', reason: 'InitialNamesAccepted', message: 'the initial names have been accepted' }
+    : { type: 'Established', status: 'False', reason: 'NotAccepted', message: 'not all names are accepted' };
 }
 
 function setAcceptedList(

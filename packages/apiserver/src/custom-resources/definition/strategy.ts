@@ -44,6 +44,7 @@ export const customResourceDefinitions: Strategy = {
         status: 'True',
         reason: 'InstanceDeletionPending',
         message: 'CustomResourceDefinition marked for deletion; CustomResource deletion will be initiated soon',
+        ...(metadata?.generation !== undefined && { observedGeneration: metadata.generation }),
       },
       Date.parse(metadata?.deletionTimestamp ?? formatTime(0)),
     );

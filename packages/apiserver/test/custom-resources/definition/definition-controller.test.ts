@@ -40,6 +40,24 @@ describe('custom resource definition lifecycle [sig-api-machinery CustomResource
     });
   });
 
+  it('has conditions of the generation that they describe', async () => {
+    const server = await startServer();
+    await establish(server, definition());
+    const seen = await server.watch(definitions, { fieldSelector: 'metadata.name=widgets.example.com' });
+    const until = (generation: number) =>
+      untilSeen<CustomResourceDefinition>(seen, (object) =>
+        ['NamesAccepted', 'Established'].every(
+          (type) => condition(object as CustomResourceDefinition, type)?.observedGeneration === generation,
+        ),
+      );
+    const established = condition(await until(1), 'Established');
+    await server.patch(definitions, 'widgets.example.com', { spec: { names: { shortNames: ['w'] } } });
+    const changed = await until(2);
+    expect(changed.status?.acceptedNames?.shortNames).toEqual(['w']);
+    expect(condition(changed, 'Established')).toEqual({ ...established, observedGeneration: 2 });
+    await seen.close();
+  });
+
   it('deletes the objects of a definition, ends their watches and stops serving it; the definition can be created again', async () => {
     const server = await startServer();
     const createdObject = definition();

@@ -2,6 +2,7 @@ import { jsonEqual } from '@oarlock/api/json/json';
 import { ParsedQuantity, subQuantity, quantityValue } from '@oarlock/api/values/quantity';
 import { formatTime } from '@oarlock/api/values/time';
 import { isExtendedResource } from '@oarlock/api/validation/resources';
+import { declaredFeatures } from '@oarlock/api/component-helpers/declared-features';
 import type { ContainerImage, NodeCondition, NodeStatus } from '@oarlock/api/types/core-v1';
 import type { Image, ImageSupport, PodIsolation, RuntimeFeatures } from '@oarlock/spi/runtime';
 import type { Resources } from '../../pod-util/resources.ts';
@@ -35,11 +36,6 @@ export interface NodeStatusInputs {
   readonly problems: readonly string[];
 }
 
-/**
- * The declared features (KEP-5328) of this kubelet, sorted: features that not every supported kubelet version has. A feature stays in the list as
- * long as upstream's nodes declare it.
- */
-const declaredFeatures = ['InPlacePodLevelResourcesVerticalScaling', 'RestartAllContainersOnContainerExits'];
 const maxImages = 50;
 const maxNames = 5;
 

@@ -155,7 +155,7 @@ export function volumeContract(
         (reason: unknown) => reason,
       );
       expect(error).toBeInstanceOf(VolumeError);
-      expect(['NotFound', 'InvalidArgument', 'NotReady', 'Failed']).toContain((error as VolumeError).code);
+      expect(['NotFound', 'InvalidArgument', 'NotReady', 'Failed', 'ResourceExhausted']).toContain((error as VolumeError).code);
       await driver.unmount(target(requested));
     });
 

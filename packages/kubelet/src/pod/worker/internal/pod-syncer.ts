@@ -179,7 +179,12 @@ export class PodSyncer {
     } else if (!this.#reportCurrentStatus(pass)) return;
     if (!this.#waitForNetwork()) return;
     this.#volumeRefresher.watchObjects();
-    if (await mountVolumes(pass)) {
+    const mounted = await mountVolumes(pass);
+    if (typeof mounted === 'object') {
+      this.#terminateFailed('Warning', mounted);
+      return;
+    }
+    if (mounted) {
       this.#volumeBackoff = undefined;
       await this.#volumeRefresher.refresh(pass);
       await record.resize?.actuate(pass);
@@ -285,10 +290,15 @@ export class PodSyncer {
       pass.retryIn(left);
       return false;
     }
-    this.#termination = { reason: 'DeadlineExceeded', message: 'Pod was active on the node longer than the specified deadline' };
-    record.event('Normal', this.#termination.reason, this.#termination.message);
-    this.stage = 'terminating';
+    const message = 'Pod was active on the node longer than the specified deadline';
+    this.#terminateFailed('Normal', { reason: 'DeadlineExceeded', message });
     return true;
+  }
+
+  #terminateFailed(type: 'Normal' | 'Warning', termination: PodTermination): void {
+    this.#termination = termination;
+    this.#record.event(type, termination.reason, termination.message);
+    this.stage = 'terminating';
   }
 
   async #syncTerminatingPod(pass: SyncPass): Promise<void> {

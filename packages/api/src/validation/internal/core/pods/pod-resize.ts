@@ -7,8 +7,8 @@ import { mirrorPodAnnotation } from './pod-annotations.ts';
 import { validatePod, specOf } from './pod.ts';
 
 /**
- * Validates an update through `pods/resize`, which may change cpu and memory of containers, of sidecars, and of the pod if it had pod-level
- * resources (KEP-1287, KEP-5419).
+ * Validates an update through `pods/resize`, which may change cpu and memory of containers, of init containers, and of the pod if it had
+ * pod-level resources (KEP-1287, KEP-5419).
  */
 export function validateResizeUpdate(errors: Errors, pod: Pod, old: Pod): void {
   if (old.metadata?.annotations?.[mirrorPodAnnotation] !== undefined) {
@@ -23,7 +23,7 @@ export function validateResizeUpdate(errors: Errors, pod: Pod, old: Pod): void {
   for (const list of ['initContainers', 'containers'] as const) {
     for (const [i, container] of (before[list] ?? []).entries()) {
       const now = spec[list]?.[i];
-      if (now === undefined || (list === 'initContainers' && container.restartPolicy !== 'Always')) continue;
+      if (now === undefined) continue;
       const path = `spec.${list}[${i}].resources`;
       for (const key of ['requests', 'limits'] as const) {
         if (Object.keys(container.resources?.[key] ?? {}).some((name) => now.resources?.[key]?.[name] === undefined))
@@ -50,7 +50,7 @@ function maskResources(list: 'containers' | 'initContainers', spec: PodSpec, bef
   return {
     [list]: spec[list].map((container, i): Container => {
       const old = before[list]?.[i];
-      if (old === undefined || (list === 'initContainers' && old.restartPolicy !== 'Always')) return container;
+      if (old === undefined) return container;
       const { resources: _, ...rest } = container;
       const resources = restoreCpuAndMemory(container.resources, old.resources);
       return { ...rest, ...(resources !== undefined && { resources }) };
