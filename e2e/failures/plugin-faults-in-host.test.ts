@@ -7,10 +7,17 @@ import { until } from '../harness/until.ts';
 import { list, publishIn } from '../matrix/results.ts';
 import { inHost, specOf, type Context, type Subject } from './support/fault-subjects.ts';
 
+interface PluginList {
+  readonly plugins: readonly { readonly name: string; readonly faults: { readonly ended: number } }[];
+}
+
 /** Synchronous code that loops or fills the heap cannot be interrupted: the process ends, and what starts it again finds its state. */
 const faults = {
   loop: { code: 137, message: (name: string) => new RegExp(`plugin "${name}" has blocked the process for \\d+ s; the process ends`) },
-  leak: { code: 134, message: () => /FATAL ERROR: .*JavaScript heap out of memory/ },
+  leak: {
+    code: 134,
+    message: (name: string) => new RegExp(`plugin "${name}" fills the heap of the process, which is limited to \\d+ MiB`),
+  },
 } as const;
 /** `npm test` tests one plugin, because each case starts a cluster again. */
 const chosen = everyCombination ? inHost : inHost.filter(({ name }) => name === 'scheduling-filter');
@@ -61,8 +68,11 @@ describe.each(everyCombination ? (['loop', 'leak'] as const) : (['leak'] as cons
       expect(found, cluster.daemon.output).not.toBe('');
       await rm(join(switches, subject.name));
       await cluster.up();
+      expect(cluster.daemon.output).toContain(`the previous process was ended by plugin "${subject.name}": `);
+      const { plugins } = await cluster.api.get<PluginList>('/oarlock/v1/plugins');
+      expect(plugins.find(({ name }) => name === subject.name)?.faults.ended).toBe(1);
       const answer = await useAgain(subject);
-      rows[fault].push([`\`${subject.name}\``, String(code), found.replace(/\d+ s;/, 'N s;'), answer]);
+      rows[fault].push([`\`${subject.name}\``, String(code), found.replace(/\d+ (?=s;|MiB)/, 'N '), answer]);
     });
   },
 );

@@ -9,7 +9,18 @@ import { everyCombination, Machine } from '../harness/machine.ts';
 import { runOarlock } from '../harness/oarlock.ts';
 import { until, untilValue } from '../harness/until.ts';
 import { documentedRows, FaultResults } from './support/fault-results.ts';
-import { admission, configMap, core, fixture, inHost, specOf, subjects, type Context, type Subject } from './support/fault-subjects.ts';
+import {
+  alone,
+  configMap,
+  core,
+  fixture,
+  inHost,
+  specOf,
+  subjects,
+  together,
+  type Context,
+  type Subject,
+} from './support/fault-subjects.ts';
 
 interface PluginHealth {
   readonly name: string;
@@ -26,26 +37,44 @@ let triggers = 0;
 beforeAll(async () => {
   switches = machine.path('switches');
   await mkdir(switches, { recursive: true });
-  cluster = await machine.cluster({ spec: specOf(subjects, switches) });
+  cluster = await machine.cluster({ spec: specOf(together, switches) });
 });
+
+const clusters = new Map<Subject, Promise<Cluster>>();
+/** Returns the cluster in which a plugin runs. */
+function clusterOf(subject: Subject): Promise<Cluster> | Cluster {
+  if (!alone.includes(subject)) return cluster;
+  let own = clusters.get(subject);
+  if (own === undefined) {
+    const spec = { ...specOf([subject], switches), roles: ['apiserver', 'controllers'], storage: 'storage-memory' } as ClusterSpec;
+    clusters.set(subject, (own = machine.cluster({ spec })));
+  }
+  return own;
+}
 
 const results = new FaultResults(subjects.map(({ name }) => name));
 afterAll(() => (everyCombination ? results.publish() : undefined));
 
 const turn = (name: string, fault: string) => writeFile(join(switches, name), fault);
 const clear = (name: string) => rm(join(switches, name), { force: true });
-const contextOf = (): Context => ({ api: cluster.api, switches, round: `r${++triggers}` });
+const contextOf = async (subject: Subject): Promise<Context> => ({
+  api: (await clusterOf(subject)).api,
+  switches,
+  round: `r${++triggers}`,
+});
 
-async function healthOf(name: string): Promise<PluginHealth> {
-  const { plugins } = await cluster.api.get<{ readonly plugins: readonly PluginHealth[] }>('/oarlock/v1/plugins');
+async function healthOf(subject: Subject): Promise<PluginHealth> {
+  const { name } = subject;
+  const { api } = await clusterOf(subject);
+  const { plugins } = await api.get<{ readonly plugins: readonly PluginHealth[] }>('/oarlock/v1/plugins');
   const found = plugins.find((plugin) => plugin.name === name);
   if (found === undefined) throw new Error(`${name} is not listed`);
   return found;
 }
-const whenCounted = (name: string, kind: keyof PluginHealth['faults'], before: PluginHealth) =>
+const whenCounted = (subject: Subject, kind: keyof PluginHealth['faults'], before: PluginHealth) =>
   untilValue(
-    `a fault of kind ${kind} is counted for ${name}`,
-    () => healthOf(name),
+    `a fault of kind ${kind} is counted for ${subject.name}`,
+    () => healthOf(subject),
     ({ faults }) => faults[kind] > before.faults[kind],
   );
 
@@ -62,7 +91,7 @@ const trigger = (subject: Subject, context: Context, expected?: RegExp) =>
 
 /** Triggers the plugin once more, without a fault, and waits for its work. */
 async function expectWorks(subject: Subject): Promise<void> {
-  const context = contextOf();
+  const context = await contextOf(subject);
   await trigger(subject, context);
   await subject.done?.(context);
 }
@@ -85,11 +114,11 @@ const chosen = (all: readonly Subject[]) => (everyCombination ? all : all.filter
 
 describe('a plugin that hangs', () => {
   it.concurrent.each(chosen(asynchronous))('is abandoned at the deadline, and $name works afterwards', async (subject) => {
-    const context = contextOf();
-    const before = await healthOf(subject.name);
+    const context = await contextOf(subject);
+    const before = await healthOf(subject);
     await turn(subject.name, 'hang');
     const answer = await trigger(subject, context, subject.rejection);
-    const { healthy, reason } = await whenCounted(subject.name, 'deadline', before);
+    const { healthy, reason } = await whenCounted(subject, 'deadline', before);
     expect({ healthy, reason }).toEqual({
       healthy: false,
       reason: expect.stringMatching(/did not answer within 1000 ms|returned a promise/),
@@ -103,12 +132,12 @@ describe('a plugin that hangs', () => {
 
 describe('a plugin that throws', () => {
   it.concurrent.each(chosen(subjects))('fails alone, and $name works afterwards', async (subject) => {
-    const context = contextOf();
-    const before = await healthOf(subject.name);
+    const context = await contextOf(subject);
+    const before = await healthOf(subject);
     await turn(subject.name, 'throw');
     const answer = await trigger(subject, context, subject.rejection && new RegExp(`^50\\d .*${subject.name} throws`));
     const isCounted = subject.name !== 'scheduling-filter';
-    if (isCounted) await whenCounted(subject.name, 'error', before);
+    if (isCounted) await whenCounted(subject, 'error', before);
     await clear(subject.name);
     await subject.done?.(context);
     await expectWorks(subject);
@@ -118,16 +147,16 @@ describe('a plugin that throws', () => {
 
 describe.each(['reject late', 'throw late'])('a plugin with one missing await or a timer that fails: %s', (fault) => {
   it.concurrent.each(chosen(inHost))('does not end the process, and the error is attributed to $name', async (subject) => {
-    const context = contextOf();
+    const context = await contextOf(subject);
     let answer = '';
     // on a busy machine a missed deadline may be the latest fault instead
     const health = await untilValue(
       'the late error is the reason',
       async () => {
-        const before = await healthOf(subject.name);
+        const before = await healthOf(subject);
         await turn(subject.name, fault);
         answer = await trigger(subject, context);
-        return whenCounted(subject.name, 'late', before);
+        return whenCounted(subject, 'late', before);
       },
       ({ reason }) => reason?.includes(`${subject.name} ${fault === 'reject late' ? 'rejects' : 'throws'} late`) === true,
     );
@@ -148,8 +177,8 @@ const titles = {
 };
 describe.each(['loop', 'leak', 'throw late'] as const)('a plugin in a thread or process of its own: %s', (fault) => {
   it.concurrent.each(chosen(isolated))('is started again, and $name works afterwards', async (subject) => {
-    const context = contextOf();
-    const before = await healthOf(subject.name);
+    const context = await contextOf(subject);
+    const before = await healthOf(subject);
     await turn(subject.name, fault);
     // the request that ends the thread fails, unless the error is late
     const answer = await trigger(
@@ -157,7 +186,7 @@ describe.each(['loop', 'leak', 'throw late'] as const)('a plugin in a thread or 
       context,
       fault !== 'throw late' && subject.rejection ? new RegExp(`^500 .*"${subject.name}" failed`) : undefined,
     );
-    const health = await whenCounted(subject.name, 'ended', before);
+    const health = await whenCounted(subject, 'ended', before);
     await clear(subject.name);
     await subject.done?.(context);
     await expectWorks(subject);
@@ -187,10 +216,11 @@ describe('docs/plugin-isolation.md', () => {
 
 describe('health of plugins', () => {
   it('is in `oarlock status`, /readyz, the metrics and Events, and does not make the server unready', async () => {
+    const subject = together[0] as Subject;
     await turn('admission-host', 'reject late');
-    const before = await healthOf('admission-host');
-    await admission('host').trigger(contextOf());
-    await whenCounted('admission-host', 'late', before);
+    const before = await healthOf(subject);
+    await subject.trigger(await contextOf(subject));
+    await whenCounted(subject, 'late', before);
     const { code, stdout } = await runOarlock(['status', '--data-dir', cluster.dataDir]);
     expect({ code, stdout }).toEqual({
       code: 0,
@@ -211,12 +241,13 @@ describe('health of plugins', () => {
 
 describe('SIGTERM', () => {
   it('ends a cluster whose plugins hang in every slot', async () => {
-    for (const subject of asynchronous) {
+    const runtime = together.find(({ name }) => name === 'runtime') as Subject;
+    for (const subject of together.filter((each) => asynchronous.includes(each))) {
       await turn(subject.name, 'hang');
       // nothing waits for the answer: the calls are in flight when the signal arrives
-      void subject.trigger(contextOf()).catch(() => '');
+      void subject.trigger(await contextOf(subject)).catch(() => '');
     }
-    await until('calls hang', async () => (await healthOf('runtime')).faults.deadline > 0);
+    await until('calls hang', async () => (await healthOf(runtime)).faults.deadline > 0);
     cluster.daemon.signal('SIGTERM');
     await cluster.daemon.exit;
   });

@@ -139,6 +139,29 @@ const audit = (placement: string): Subject => ({
   trigger: async ({ api }) => statusOf(await api.call('POST', `${core}/configmaps?dryRun=All`, { body: configMap(`audit-${placement}`) })),
 });
 
+const cloud = (placement: string): Subject => {
+  const service = placement === 'host' ? 'cloud' : `cloud-${placement}`;
+  return {
+    name: service,
+    file: 'cloud',
+    section: 'cloud',
+    options: { placement },
+    trigger: ({ api }) =>
+      recreate(api, 'services', {
+        apiVersion: 'v1',
+        kind: 'Service',
+        metadata: { name: service },
+        spec: { type: 'LoadBalancer', ports: [{ port: 80 }] },
+      } as never),
+    done: ({ api }) =>
+      untilValue(
+        'the load balancer has its address',
+        () => api.get<{ readonly status: { readonly loadBalancer?: { readonly ingress?: unknown[] } } }>(`${core}/services/${service}`),
+        ({ status }) => status.loadBalancer?.ingress !== undefined,
+      ),
+  };
+};
+
 /** A plugin that takes part in the start of a pod of its name. */
 const onNode = (name: string): Subject => ({
   name,
@@ -168,7 +191,8 @@ const applied = (name: 'proxy' | 'dns'): Subject => ({
     ),
 });
 
-export const subjects: readonly Subject[] = [
+/** The plugins of one cluster. */
+export const together: readonly Subject[] = [
   ...['host', 'thread', 'process'].flatMap((placement) => [
     admission(placement),
     controller(placement),
@@ -198,24 +222,7 @@ export const subjects: readonly Subject[] = [
     trigger: ({ api }) => recreate(api, 'pods', podOf('runtime')),
     done: podRuns('runtime'),
   },
-  {
-    name: 'cloud',
-    file: 'cloud',
-    section: 'cloud',
-    trigger: ({ api }) =>
-      recreate(api, 'services', {
-        apiVersion: 'v1',
-        kind: 'Service',
-        metadata: { name: 'cloud' },
-        spec: { type: 'LoadBalancer', ports: [{ port: 80 }] },
-      } as never),
-    done: ({ api }) =>
-      untilValue(
-        'the load balancer has its address',
-        () => api.get<{ readonly status: { readonly loadBalancer?: { readonly ingress?: unknown[] } } }>(`${core}/services/cloud`),
-        ({ status }) => status.loadBalancer?.ingress !== undefined,
-      ),
-  },
+  cloud('host'),
   ...['network', 'policy'].map((name): Subject => onNode(name)),
   {
     name: 'volume',
@@ -227,6 +234,10 @@ export const subjects: readonly Subject[] = [
   applied('proxy'),
   applied('dns'),
 ];
+
+/** A cluster has one cloud provider: each of these needs a cluster of its own. */
+export const alone: readonly Subject[] = ['thread', 'process'].map(cloud);
+export const subjects: readonly Subject[] = [...together, ...alone];
 
 /** The placements of subjects, in the sections of a cluster.yaml. */
 export function specOf(chosen: readonly Subject[], switches: string): ClusterSpec {
@@ -246,8 +257,8 @@ export function specOf(chosen: readonly Subject[], switches: string): ClusterSpe
   }
   return {
     ...sections,
-    authn: [...(sections['authn'] as never[]), 'authn-client-certificate', 'authn-service-account'],
-    authz: [...(sections['authz'] as never[]), 'authz-masters', 'authz-node', 'authz-rbac'],
+    authn: [...((sections['authn'] as never[] | undefined) ?? []), 'authn-client-certificate', 'authn-service-account'],
+    authz: [...((sections['authz'] as never[] | undefined) ?? []), 'authz-masters', 'authz-node', 'authz-rbac'],
     settings: { kubelet: { port: 0 } },
   } as ClusterSpec;
 }

@@ -181,8 +181,8 @@ function addPluginCommands(root: Command): void {
   plugins
     .command('new')
     .description('create a plugin package from the template of its slot')
-    .argument('<slot>')
-    .argument('<name>')
+    .argument('[slot]', 'without it, the slots are listed', '')
+    .argument('[name]', '', '')
     .option('--dir <dir>', 'directory to create; default: plugins/<slot>-<name>')
     .action(async (slot, name, options) => (await import('./plugins-new.ts')).create(slot, name, options));
   plugins

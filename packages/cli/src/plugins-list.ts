@@ -70,7 +70,9 @@ export async function list({ output }: { readonly output: OutputFormat }): Promi
 /** Returns every plugin of the installed @oarlock packages and of the built-in lists. Probes them concurrently. */
 export async function installedPlugins(): Promise<readonly ListedPlugin[]> {
   const listed: Promise<ListedPlugin | undefined>[] = [];
-  for (const { name, version, hasPlugin } of [...(await installedPackages()), ...bundledPackages()]) {
+  // beside the program there are packages that it contains, such as those that the tests of a plugin need
+  const packagesByName = new Map([...(await installedPackages()), ...bundledPackages()].map((each) => [each.name, each]));
+  for (const { name, version, hasPlugin } of packagesByName.values()) {
     if (hasPlugin) listed.push(load(name, version));
     const builtinModule = builtinModules[name];
     if (builtinModule !== undefined) listed.push(...(await builtins(builtinModule, version)).map(describe));

@@ -21,17 +21,22 @@ import {
 
 const maxNameLength = 40; // characters
 
+/** The interface and a package of each slot without a template. */
+const examples: ReadonlyMap<string, string> = new Map([
+  ['paths', '`PathHandler` in @oarlock/spi/paths, and the package @oarlock/console'],
+  ['policy', '`NetworkPolicies` in @oarlock/spi/policy, and the package @oarlock/policy-nftables'],
+]);
+
 /**
  * Creates a plugin package from the template of a slot and prints how to use it. @throws CommandError for an unknown slot, an invalid name or
  * a directory that already exists
  */
 export async function create(slot: string, name: string, options: { readonly dir?: string }): Promise<void> {
   const slots = await templateSlots();
-  if (slot === 'policy')
-    throw new CommandError(
-      'there is no template for the slot policy: read the comments of `NetworkPolicies` in @oarlock/spi/policy, and the package @oarlock/policy-nftables as an example',
-      exitCodes.usage,
-    );
+  const example = examples.get(slot);
+  if (example !== undefined)
+    throw new CommandError(`there is no template for the slot ${slot}: read the comments of ${example} as an example`, exitCodes.usage);
+  if (slot === '' || name === '') throw new CommandError(`name a slot and the new plugin; slots are: ${slots.join(', ')}`, exitCodes.usage);
   if (!slots.includes(slot))
     throw new CommandError(`unknown slot ${JSON.stringify(slot)}; slots are: ${slots.join(', ')}`, exitCodes.usage);
   if (!/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(name) || name.length > maxNameLength)

@@ -16,6 +16,7 @@ interface Launch {
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const slots = await templateSlots();
 const skeletons = ['runtime', 'network', 'proxy'];
+const createProgram = fileURLToPath(new URL('../create-oarlock-plugin/bin/create.js', import.meta.url));
 const name = 'made-4-test';
 
 /** A checkout that shares the packages of this one and contains only the created plugins. */
@@ -163,13 +164,21 @@ describe('the tests of a created package', () => {
 
 describe('oarlock plugins new', () => {
   it('rejects invalid names, unknown slots and existing directories with exit code 2', async () => {
-    const [slot, capital, parent, there] = await Promise.all([
+    const [none, unnamed, untemplated, slot, capital, parent, there] = await Promise.all([
+      oarlock(['plugins', 'new'], checkout),
+      runNode([createProgram], checkout),
+      oarlock(['plugins', 'new', 'paths', 'mine'], checkout),
       oarlock(['plugins', 'new', 'cache', 'mine'], checkout),
       oarlock(['plugins', 'new', 'authn', 'Mine'], checkout),
       oarlock(['plugins', 'new', 'authn', '../mine'], checkout),
       oarlock(['plugins', 'new', 'authn', name], checkout),
     ]);
-    expect(slot.code).toBe(2);
+    expect([none.code, unnamed.code, untemplated.code, slot.code]).toEqual([2, 2, 2, 2]);
+    expect(none.stderr).toContain(`name a slot and the new plugin; slots are: ${slots.join(', ')}\n`);
+    expect(unnamed.stderr).toMatch(/^usage: npm create oarlock-plugin SLOT NAME [^]*^name a slot and the new plugin; slots are: /m);
+    expect(untemplated.stderr).toMatch(
+      /^there is no template for the slot paths: read the comments of `PathHandler` in @oarlock\/spi\/paths/m,
+    );
     expect(slot.stderr).toContain(`slots are: ${slots.join(', ')}`);
     expect([capital.code, parent.code]).toEqual([2, 2]);
     expect(capital.stderr).toMatch(/invalid plugin name "Mine"/);

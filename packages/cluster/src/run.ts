@@ -26,7 +26,7 @@ import { logFile } from './process/process-state.ts';
 import { clusterConfigurationOf } from './configuration/cluster-configuration.ts';
 import type { Plan, PlannedPlugin } from './composition/plan.ts';
 import { openDataDir } from './open-data-dir.ts';
-import { guardProcess } from './hosting/guard-process.ts';
+import { guardOwner } from './hosting/guard-process.ts';
 import { pluginHealthEvents } from './hosting/plugin-health-events.ts';
 import { isolationWarnings, startingParts } from './composition/runtime-reports.ts';
 import { planWarnings } from './composition/check-plan.ts';
@@ -116,7 +116,6 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
   const signal = options.signal ?? new AbortController().signal;
   const { drainSeconds } = options.file.spec.settings.apiserver;
   const hosted = () => composition?.host.plugins ?? [];
-  if (options.ownsProcess === true) cleanups.push(guardProcess({ planned: planned.plugins, hosted, log, signal, drainSeconds }));
   const stop = () => runCleanups(cleanups);
   const warnings: string[] = [];
   const warn = (more: readonly string[]) => {
@@ -127,6 +126,8 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
     }
   };
   try {
+    const guard = { planned: planned.plugins, hosted, log, signal, drainSeconds, dataDir: options.dataDir, cleanups };
+    const reportPreviousEnd = options.ownsProcess === true ? await guardOwner(guard) : () => [];
     warn(planWarnings(planned));
     const loopback = new LoopbackTransport();
     const clock = options.clock ?? systemClock;
@@ -139,7 +140,7 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
     await lock.ready(server);
     const running = composition;
     const ofPlugins = await Promise.all([isolationWarnings, matchWarnings, kindWarnings].map((check) => check(running)));
-    warn([...allocation.notices, ...ofPlugins.flat()]);
+    warn([...reportPreviousEnd(), ...allocation.notices, ...ofPlugins.flat()]);
     log.info({ roles: planned.roles, ms: Math.round(performance.now() - startedAt) }, 'ready');
     return {
       plan: planned,

@@ -57,7 +57,7 @@ const guaranteed = (amount: string): Partial<PodSpec> => {
 const init = (amount: string, restartPolicy?: string): Partial<PodSpec> => ({
   initContainers: [{ name: 'i', resources: cpu(amount), ...(restartPolicy !== undefined && { restartPolicy }) }],
 });
-const lacks = (features: string) => ({
+const undeclared = (features: string) => ({
   expected: 'denied' as const,
   message: `pod update requires features ${features} which are not available on node "linux"`,
 });
@@ -100,16 +100,16 @@ admissionContract('admission-pod-resize-validator', async () => ({
     {
       title: 'an init container on a node that does not declare the feature',
       request: between(init('1'), init('2')),
-      ...lacks('InPlacePodVerticalScalingInitContainers'),
+      ...undeclared('InPlacePodVerticalScalingInitContainers'),
     },
     { title: 'an init container on a node that declares the feature', request: between(init('1'), init('2'), 'new'), expected: 'allowed' },
     { title: 'a sidecar', request: between(init('1', 'Always'), init('2', 'Always')), expected: 'allowed' },
-    { title: 'CPU of a guaranteed pod', request: between(guaranteed('1'), guaranteed('2')), ...lacks('GuaranteedQoSPodCPUResize') },
+    { title: 'CPU of a guaranteed pod', request: between(guaranteed('1'), guaranteed('2')), ...undeclared('GuaranteedQoSPodCPUResize') },
     { title: 'the same CPU in another notation', request: between(guaranteed('1'), guaranteed('1000m')), expected: 'allowed' },
     {
       title: 'pod-level resources and an init container',
       request: between({ resources: cpu('1'), ...init('1') }, { resources: cpu('2'), ...init('2') }),
-      ...lacks('InPlacePodLevelResourcesVerticalScaling, InPlacePodVerticalScalingInitContainers'),
+      ...undeclared('InPlacePodLevelResourcesVerticalScaling, InPlacePodVerticalScalingInitContainers'),
     },
     { title: 'a pod without a node', request: resize(pod({ cpu: '10' }, { node: '' })), expected: 'allowed' },
     { title: 'an unchanged spec', request: resize(pod({ cpu: '10' }, { generation: 1 })), expected: 'allowed' },

@@ -22,7 +22,7 @@ export interface ReloaderOptions {
   readonly isRemote?: boolean;
   reloaded(name: string, ms: number): void;
   rejected(name: string, message: string): void;
-  /** Called with the changed keys of a placement, such as `deadlineMs`, or of a plugin, `declares`, that apply only to a new process. */
+  /** Called with the changed keys of a placement, such as `deadlineMs`, or of a plugin, `id` and `declares`, that apply only to a new process. */
   restartNeeded(name: string, keys: readonly string[]): void;
 }
 
@@ -40,7 +40,8 @@ interface ReloadablePlugin {
   readonly source: string;
   readonly compiler: PluginCompiler;
   placement: PlacementSpec;
-  declares: Plugin['declares'];
+  /** What only a new process applies. */
+  fixed: Pick<Plugin, 'id' | 'declares'>;
   inputs: ReadonlySet<string>;
   /** The source of the running version. */
   sources: Promise<ReadonlyMap<string, string>>;
@@ -68,7 +69,7 @@ export class Reloader {
           planned,
           source,
           placement,
-          declares: planned.plugin.declares,
+          fixed: planned.plugin,
           compiler: new PluginCompiler(source),
           inputs: files,
           sources: readSources(files),
@@ -158,8 +159,9 @@ export class Reloader {
     try {
       const { retired } = await host.replace(planned.plugin.provides, { name: planned.name, plugin: adapted, config: placement.config });
       target.placement = placement;
-      if (!isDeepStrictEqual(adapted.declares, target.declares)) restartNeeded(planned.name, ['declares']);
-      target.declares = adapted.declares;
+      const changed = (['id', 'declares'] as const).filter((key) => !isDeepStrictEqual(adapted[key], target.fixed[key]));
+      if (changed.length > 0) restartNeeded(planned.name, changed);
+      target.fixed = adapted;
       const ms = performance.now() - startedAt;
       target.sources = Promise.resolve(sources);
       target.latest = { ms, changes: sourceChanges(before, sources) };

@@ -16,14 +16,17 @@ const reloads = 20;
 const streams = 6;
 
 /** Source of a plugin whose decisions name its version in both phases. Half of them are delayed, so that some requests are always in flight. */
-const source = (version: number, declares = '{}') => `import { Admission } from '@oarlock/spi/admission';
+const source = (
+  version: number,
+  { declares = '{}', id = 'admission-versioned' } = {},
+) => `import { Admission } from '@oarlock/spi/admission';
 import { z } from 'zod';
 
 const version: string = '${version}';
 let asked = 0;
 const later = () => new Promise<void>((resolve) => setImmediate(resolve));
 export default Admission.plugin({
-  id: 'admission-versioned',
+  id: '${id}',
   declares: ${declares},
   config: z.strictObject({}),
   create: () => ({
@@ -53,8 +56,8 @@ afterEach(async () => {
 
 it('replaces twenty versions of a plugin under constant load without losing a request or mixing two versions in one', async () => {
   const file = join(folder, 'versioned.ts');
-  const save = async (version: number, declares?: string) => {
-    await writeFile(`${file}.new`, source(version, declares));
+  const save = async (version: number, head?: { readonly declares: string; readonly id?: string }) => {
+    await writeFile(`${file}.new`, source(version, head));
     await rename(`${file}.new`, file); // editors save by renaming
   };
   await save(0);
@@ -124,9 +127,15 @@ it('replaces twenty versions of a plugin under constant load without losing a re
   const declared = new Promise<void>((resolve) => {
     took = resolve;
   });
-  await save(0, "{ reads: 'pods' }");
+  await save(0, { declares: "{ reads: 'pods' }" });
   await declared;
   expect(restarts.slice(1)).toEqual([['admission-versioned', ['declares']]]);
+  const renamed = new Promise<void>((resolve) => {
+    took = resolve;
+  });
+  await save(0, { declares: "{ reads: 'pods' }", id: 'admission-renamed' });
+  await renamed;
+  expect(restarts.slice(2)).toEqual([['admission-versioned', ['id']]]);
   expect(reloader.reloadByName('admission-other')).toBeUndefined();
   expect(await reloader.reloadByName('admission-versioned')).toEqual({ ms: expect.any(Number), changes: [] });
   const failed = new Promise<void>((resolve) => {
@@ -135,6 +144,10 @@ it('replaces twenty versions of a plugin under constant load without losing a re
   await writeFile(file, 'export default\n  const;');
   await failed;
   expect(await reloader.reloadByName('admission-versioned')).toEqual({ error: expect.stringMatching(/versioned\.ts:2:3: /) });
+  await rename(file, `${file}.gone`);
+  expect(await reloader.reloadByName('admission-versioned')).toEqual({
+    error: expect.stringMatching(/^plugin \S*versioned\.ts not found /),
+  });
   for (const versions of answers) {
     expect(versions).toEqual(versions.toSorted((a, b) => a - b)); // no request used an older version than the one before
   }

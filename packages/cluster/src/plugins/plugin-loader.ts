@@ -94,6 +94,8 @@ export async function loadPluginFile(compiler: PluginCompiler, { file, where = {
     }
   } catch (error) {
     if (!(error instanceof CompileError)) throw error;
+    if (!existsSync(file))
+      return { ...missingPlugin(use, where, 'restore the file, or name the one that replaces it'), inputs: error.inputs };
     const message = `${use} does not compile:\n    ${error.message.replaceAll('\n', '\n    ')}`;
     const remedy = error instanceof CompilerMissing ? error.remedy : 'correct the source';
     return { fault: { code: 'PluginNotFound', message, ...where, remedy }, inputs: error.inputs };

@@ -159,7 +159,7 @@ async function startServer(data: WorkerData, { calls, connections, running, sign
     await tracing.flush();
     events.stop();
     informers.stop();
-    stopGuard();
+    await stopGuard();
     await close();
   };
 }
