@@ -6,7 +6,7 @@ import { connect } from 'node:tls';
 import { composition } from '../harness/composition.ts';
 import { print } from './support/statistics.ts';
 import { LoadGenerator } from './support/load-generator.ts';
-import { BenchEnvironment } from './support/bench-environment.ts';
+import { cpuSeconds, BenchEnvironment } from './support/bench-environment.ts';
 
 const watchers = 100;
 const writes = 1000;
@@ -81,12 +81,15 @@ async function direct(stage: BenchEnvironment): Promise<void> {
     const { hostname, port } = new URL(cluster.api.server);
     child.send({ host: hostname, port: Number(port), tls: cluster.api.tls, path, revision: resourceVersion } satisfies Order);
     await once(child, 'message');
+    const before = await cpuSeconds(cluster.pid);
     const began = performance.now();
     const finished = once(child, 'message');
     const watched = await write('watched');
     const [{ events }] = (await finished) as [{ readonly events: number }];
     const seconds = (performance.now() - began) / 1000;
+    const cost = (await cpuSeconds(cluster.pid)) - before;
     print([
+      { what: 'processor time of the server per event', value: (cost / events) * 1e6, unit: 'us' },
       { what: `events to ${watchers} watchers`, value: events / seconds, unit: '/s', upstream: '20,027/s' },
       {
         what: 'creates per second meanwhile',

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import { expect, it } from 'vitest';
 import { accessibilityFaults } from '../../harness/browser.ts';
-import { expectUsable, onScreens, screens } from './manners.ts';
+import { expectUsable, onEveryScreen } from './manners.ts';
 import type { ConsoleStage } from './stage.ts';
 
 /** A dialog: the view and the button that open it, its title, and what has the focus first. */
@@ -34,81 +34,72 @@ const focusedName = (page: Page) =>
     return element.getAttribute('aria-label') ?? (element.labels?.[0]?.innerText ?? element.innerText).replace(/\\s+/g, ' ').trim();
   })()`);
 
-/** Opens every dialog with the keyboard, and the views whose steps replace each other, on a wide screen and on a narrow dark one. */
+/** Opens every dialog with the keyboard, and the views whose steps replace each other. */
 export function everyDialog(stage: () => ConsoleStage): void {
-  onScreens(
-    stage,
-    (view, { width }) => {
-      const open = async (hash: string) => {
-        await view().page.goto(`${stage().origin}/console/${hash}`);
-        return view().page;
-      };
+  onEveryScreen(stage, 'every dialog', (view, open) => {
+    it.each(dialogs)('the dialog $title gets the focus, keeps it, and gives it back at Escape', async (each) => {
+      const page = await open(each.hash);
+      const opener = page.getByRole('button', { name: each.button, exact: true }).first();
+      await opener.focus();
+      await page.keyboard.press('Enter');
+      const dialog = page.getByRole('dialog', { name: each.title });
+      await dialog.waitFor();
+      expect(await focusedName(page)).toBe(each.focused);
+      if (each.content !== undefined) await dialog.getByText(each.content).first().waitFor();
+      await expectUsable(view());
+      await page.keyboard.press('Escape');
+      await dialog.waitFor({ state: 'detached' });
+      await expect.poll(() => focusedName(page)).toBe(each.button);
+    });
 
-      it.each(dialogs)('the dialog $title gets the focus, keeps it, and gives it back at Escape', async (each) => {
-        const page = await open(each.hash);
-        const opener = page.getByRole('button', { name: each.button, exact: true }).first();
-        await opener.focus();
+    it('an edit, its difference, a conflict, a rollback, a restart and a creation keep the focus at what comes next', async () => {
+      const page = await open(`${deployment}/yaml`);
+      const focused = (name: string) => expect.poll(() => focusedName(page)).toBe(name);
+      const press = async (role: 'button' | 'link', name: string) => {
+        await page.getByRole(role, { name, exact: true }).first().focus();
         await page.keyboard.press('Enter');
-        const dialog = page.getByRole('dialog', { name: each.title });
-        await dialog.waitFor();
-        expect(await focusedName(page)).toBe(each.focused);
-        if (each.content !== undefined) await dialog.getByText(each.content).first().waitFor();
-        await expectUsable(view(), width);
-        await page.keyboard.press('Escape');
-        await dialog.waitFor({ state: 'detached' });
-        await expect.poll(() => focusedName(page)).toBe(each.button);
-      });
-
-      it('an edit, its difference, a conflict, a rollback, a restart and a creation keep the focus at what comes next', async () => {
-        const page = await open(`${deployment}/yaml`);
-        const focused = (name: string) => expect.poll(() => focusedName(page)).toBe(name);
-        const press = async (role: 'button' | 'link', name: string) => {
-          await page.getByRole(role, { name, exact: true }).first().focus();
-          await page.keyboard.press('Enter');
-        };
-        const [edited, result] = ['YAML of the object', 'Result of a dry run on the server, compared with the current object'];
-        const check = async () => {
-          const answer = page.waitForResponse((response) => response.request().method() === 'PUT');
-          await page.keyboard.press('Control+Enter');
-          await answer;
-        };
-        /** Takes the step of what has the focus until a name has it: a rollout can change the object again, which is another conflict. */
-        const reach = (name: string, steps: Readonly<Record<string, () => Promise<void>>>) =>
-          expect
-            .poll(async () => {
-              await steps[(await focusedName(page)) as string]?.();
-              return focusedName(page);
-            })
-            .toBe(name);
-        await press('button', 'Edit');
-        await focused(edited);
-        const editor = page.getByLabel(edited);
-        const grace = /terminationGracePeriodSeconds: \d+/;
-        await editor.fill((await editor.inputValue()).replace(grace, `terminationGracePeriodSeconds: ${width % 60}`));
-        await stage().cluster.kubectl.run(['annotate', 'deployment', 'oversized', `conflict=${width}`, '--overwrite']);
-        await check();
-        await page.getByRole('alert').getByText('The object was changed meanwhile').waitFor();
-        await focused(edited);
-        expect(await accessibilityFaults(page)).toEqual([]);
-        await reach(result, { [edited]: check });
-        await page.keyboard.press('Escape');
-        await focused(edited);
-        await reach('Edit', { [edited]: check, [result]: () => press('button', 'Apply') });
-        await press('link', 'Revisions');
-        await focused('Revisions');
-        await press('button', 'Roll back');
-        await page.getByText('Rolled back to revision').waitFor();
-        expect(await page.evaluate('document.activeElement.className')).toBe('revisions');
-        await press('button', 'Restart');
-        await page.getByText('The rollout has been restarted').waitFor();
-        await focused('Restart');
-        await press('link', 'Create from YAML');
-        await page.getByLabel('YAML documents').fill('apiVersion: v1\nkind: ConfigMap\nmetadata: { name: typed }\n');
-        await press('button', 'Apply');
-        await page.getByRole('link', { name: 'ConfigMap typed' }).waitFor();
-        await focused('Apply');
-      });
-    },
-    screens.filter(({ width, dark }) => width > 1000 !== dark),
-  );
+      };
+      const [edited, result] = ['YAML of the object', 'Result of a dry run on the server, compared with the current object'];
+      const check = async () => {
+        const answer = page.waitForResponse((response) => response.request().method() === 'PUT');
+        await page.keyboard.press('Control+Enter');
+        await answer;
+      };
+      /** Takes the step of what has the focus until a name has it: a rollout can change the object again, which is another conflict. */
+      const reach = (name: string, steps: Readonly<Record<string, () => Promise<void>>>) =>
+        expect
+          .poll(async () => {
+            await steps[(await focusedName(page)) as string]?.();
+            return focusedName(page);
+          })
+          .toBe(name);
+      await press('button', 'Edit');
+      await focused(edited);
+      const editor = page.getByLabel(edited);
+      const grace = /terminationGracePeriodSeconds: \d+/;
+      await editor.fill((await editor.inputValue()).replace(grace, 'terminationGracePeriodSeconds: 40'));
+      await stage().cluster.kubectl.run(['annotate', 'deployment', 'oversized', 'conflict=true', '--overwrite']);
+      await check();
+      await page.getByRole('alert').getByText('The object was changed meanwhile').waitFor();
+      await focused(edited);
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await reach(result, { [edited]: check });
+      await page.keyboard.press('Escape');
+      await focused(edited);
+      await reach('Edit', { [edited]: check, [result]: () => press('button', 'Apply') });
+      await press('link', 'Revisions');
+      await focused('Revisions');
+      await press('button', 'Roll back');
+      await page.getByText('Rolled back to revision').waitFor();
+      expect(await page.evaluate('document.activeElement.className')).toBe('revisions');
+      await press('button', 'Restart');
+      await page.getByText('The rollout has been restarted').waitFor();
+      await focused('Restart');
+      await press('link', 'Create from YAML');
+      await page.getByLabel('YAML documents').fill('apiVersion: v1\nkind: ConfigMap\nmetadata: { name: typed }\n');
+      await press('button', 'Apply');
+      await page.getByRole('link', { name: 'ConfigMap typed' }).waitFor();
+      await focused('Apply');
+    });
+  });
 }

@@ -1,6 +1,8 @@
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { accessibilityFaults, documentPage, openPage, type ObservedPage } from '../../harness/browser.ts';
 import { keyboardFaults } from '../../harness/keyboard-walk.ts';
+import { longestName } from './resources.ts';
 import type { ConsoleStage } from './stage.ts';
 
 /** Uses the keyboard alone, and another user. */
@@ -35,6 +37,7 @@ export function manners(stage: () => ConsoleStage): void {
     await stage()
       .page.getByText(/Not available.*User "nobody" cannot list/)
       .waitFor();
+    expect(await accessibilityFaults(stage().page)).toEqual([]);
     await stage().page.getByRole('button', { name: 'Stop' }).click();
     await stage().page.getByRole('grid').getByText('hello').first().waitFor();
   });
@@ -61,7 +64,7 @@ const views: readonly ViewCase[] = [
   ['YAML', '#/o/core/v1/pods/default/hostile/yaml', 'Edit'],
   ['events', '#/o/core/v1/pods/default/hostile/events', 'Started'],
   ['logs', '#/o/core/v1/pods/default/hostile/logs', '1 line'],
-  ['managed fields', '#/o/core/v1/pods/default/hostile/fields', 'spec.'],
+  ['managed fields of an object with a long name', `#/o/example.com/v1/gadgets/default/${longestName}/fields`, 'spec.'],
   ['the topology', '#/topology', 'What if this node is lost?'],
   ['the flow of Services', '#/topology/services', 'ClusterIP'],
   ['changes', '#/o/core/v1/pods/default/hostile/changes', 'The object was created'],
@@ -80,94 +83,127 @@ const tabs: readonly ViewCase[] = [
   ['revisions', '#/o/apps/v1/deployments/default/oversized/revisions', 'Revision 2 (current)'],
 ];
 
-export const screens = [
+/** What views are used on. */
+const screens = [
   { width: 1280, dark: false },
   { width: 1280, dark: true },
   { width: 400, dark: false },
   { width: 400, dark: true },
 ];
+const [desktop] = screens as [Screen];
+type Screen = (typeof screens)[number];
 
 /** Shows every view in both themes, also on a narrow screen. */
 export function everyView(stage: () => ConsoleStage): void {
-  onScreens(stage, (view, { width, dark }) => {
+  onEveryScreen(stage, 'every view', (view, open) => {
     for (const [name, hash, content, picture] of views)
       it(`${name} is accessible and fits`, async () => {
-        const { page } = view();
-        await page.goto(`${stage().origin}/console/${hash}`);
+        const page = await open(hash);
         await page.locator('main').getByText(content).first().waitFor();
-        if (picture !== undefined && width > 1000) await documentPage(page, dark ? `${picture}-dark` : picture);
-        await expectUsable(view(), width);
+        if (picture !== undefined) {
+          await documentPage(page, picture);
+          await showOn(page, { ...desktop, dark: true });
+          await documentPage(page, `${picture}-dark`);
+        }
+        await expectUsable(view());
       });
   });
 }
 
 /** The same for the tabs of workloads, with what they show when they are used. */
 export function everyTabOfWorkloads(stage: () => ConsoleStage): void {
-  onScreens(stage, (view, { width }) => {
-    const open = async (hash: string) => {
-      await view().page.goto(`${stage().origin}/console/${hash}`);
-      return view().page;
-    };
-
+  onEveryScreen(stage, 'every tab', (view, open) => {
     for (const [name, hash, content] of tabs)
       it(`${name} is accessible and fits`, async () => {
         const page = await open(hash);
         await page.locator('main').getByText(content).first().waitFor();
-        await expectUsable(view(), width);
+        await expectUsable(view());
       });
 
     it('a comparison of revisions is accessible and fits', async () => {
       const page = await open('#/o/apps/v1/deployments/default/oversized/revisions');
       await page.getByRole('button', { name: 'Compare with the current revision' }).click();
       await page.locator('.diff-added').first().waitFor();
-      await expectUsable(view(), width);
+      await expectUsable(view());
     });
 
-    it('a terminal is accessible and fits', async () => {
+    it('a terminal is accessible and fits, and reports its new size to the program', async () => {
       const page = await open('#/o/core/v1/pods/default/hostile/terminal');
       await page.getByRole('button', { name: 'Connect' }).waitFor();
-      await expectUsable(view(), width);
+      await expectUsable(view());
+      await showOn(page, desktop);
       await page.getByRole('button', { name: 'Connect' }).click();
-      await page.locator('.xterm-rows').getByText(/[#$]/).first().waitFor();
+      const screen = page.locator('.xterm-rows');
+      await screen.getByText(/[#$]/).first().waitFor();
+      const columns = async () => {
+        await page.keyboard.type(`echo columns-$(stty size | cut -d ' ' -f 2)-end\n`);
+        return Number([...((await screen.textContent()) ?? '').matchAll(/columns-(\d+)-end/g)].at(-1)?.[1] ?? 0);
+      };
+      await expect.poll(columns).toBeGreaterThan(80);
+      await showOn(page, { ...desktop, width: 400 });
+      await expect.poll(async () => ((at) => at > 0 && at < 60)(await columns())).toBe(true);
       expect(await accessibilityFaults(page)).toEqual([]);
-      expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+      await expect.poll(() => overflow(page)).toBe(0);
     });
 
     it('an edit and its difference are accessible and fit', async () => {
       const page = await open('#/o/apps/v1/deployments/default/oversized/yaml');
       await page.getByRole('button', { name: 'Edit' }).click();
       const editor = page.getByLabel('YAML of the object');
-      await expectUsable(view(), width);
+      await expectUsable(view());
       await editor.fill((await editor.inputValue()).replace('cpu: 10m', 'cpu: 20m'));
       await page.getByRole('button', { name: 'Review changes' }).click();
       await page.locator('.diff-added').waitFor();
-      await expectUsable(view(), width);
+      await expectUsable(view());
     });
   });
 }
 
-/** Runs tests on each screen, with a page of its own. */
-export function onScreens(
+/** Changes the screen of a page, which adapts to it. */
+async function showOn(page: Page, { width, dark }: Screen): Promise<void> {
+  await page.setViewportSize({ width, height: 800 });
+  await page.emulateMedia({ colorScheme: dark ? 'dark' : 'light' });
+}
+
+/** Runs tests with a page of their own. Its function `open` opens an address on a desktop. */
+export function onEveryScreen(
   stage: () => ConsoleStage,
-  tests: (view: () => ObservedPage, screen: (typeof screens)[number]) => void,
-  chosen: readonly (typeof screens)[number][] = screens,
+  what: string,
+  tests: (view: () => ObservedPage, open: (hash: string) => Promise<Page>) => void,
 ): void {
-  describe.each([...chosen])('at $width px, dark: $dark', (screen) => {
+  describe(`${what} on every screen`, () => {
     let view: ObservedPage;
     beforeAll(async () => {
-      view = await openPage(stage().browser, screen);
+      view = await openPage(stage().browser);
       await view.page.goto(await stage().createLink());
       await view.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
     });
     afterAll(() => view?.context.close());
-    tests(() => view, screen);
+    tests(
+      () => view,
+      async (hash) => {
+        await showOn(view.page, desktop);
+        await view.page.goto(`${stage().origin}/console/${hash}`);
+        return view.page;
+      },
+    );
   });
 }
 
-/** The view has no fault of accessibility, can be used with the keyboard, fits the screen, and broke no rule of the page. */
-export async function expectUsable({ page, faults }: ObservedPage, width: number): Promise<void> {
-  expect(await accessibilityFaults(page)).toEqual([]);
-  expect(await keyboardFaults(page)).toEqual([]);
-  expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+/** Returns by how many pixels the page scrolls sideways, which only a table, a drawing or a text within it may. */
+const overflow = (page: Page): Promise<unknown> =>
+  page.evaluate(
+    `Math.max(...[document.documentElement, document.querySelector('main')].map((each) => each.scrollWidth - each.clientWidth))`,
+  );
+
+/** On every screen, the view has no fault of accessibility, can be used with the keyboard, and fits; and it broke no rule of the page. */
+export async function expectUsable({ page, faults }: ObservedPage): Promise<void> {
+  for (const screen of screens) {
+    await showOn(page, screen);
+    expect({ screen, faults: await accessibilityFaults(page) }).toEqual({ screen, faults: [] });
+    if (screen.dark) continue; // the rest does not depend on the theme
+    expect({ screen, faults: await keyboardFaults(page) }).toEqual({ screen, faults: [] });
+    await expect.poll(() => overflow(page)).toBe(0);
+  }
   expect(faults).toEqual([]);
 }

@@ -3,6 +3,9 @@ import { accessibilityFaults, documentPage, openPage } from '../../harness/brows
 import { TcpRelay } from '../../harness/tcp-relay.ts';
 import type { ConsoleStage } from './stage.ts';
 
+/** The longest name that Kubernetes accepts. */
+export const longestName = `gadget-${'x'.repeat(246)}`;
+
 const gadgets = {
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'CustomResourceDefinition',
@@ -16,9 +19,19 @@ const gadgets = {
         name: 'v1',
         served: true,
         storage: true,
-        additionalPrinterColumns: [{ name: 'Size', type: 'integer', jsonPath: '.spec.size' }],
+        additionalPrinterColumns: [
+          { name: 'Size', type: 'integer', jsonPath: '.spec.size' },
+          // as the server's own column
+          { name: 'Name', type: 'string', jsonPath: '.spec.title' },
+          { name: 'Name', type: 'string', jsonPath: '.spec.maker' },
+        ],
         schema: {
-          openAPIV3Schema: { type: 'object', properties: { spec: { type: 'object', properties: { size: { type: 'integer' } } } } },
+          openAPIV3Schema: {
+            type: 'object',
+            properties: {
+              spec: { type: 'object', properties: { size: { type: 'integer' }, title: { type: 'string' }, maker: { type: 'string' } } },
+            },
+          },
         },
       },
     ],
@@ -73,12 +86,25 @@ export function resources(stage: () => ConsoleStage): void {
     await stage().cluster.kubectl.run(['create', '-f', '-'], { input: JSON.stringify(gadgets) });
     await stage().cluster.kubectl.run(['wait', '--for=condition=Established', 'crd/gadgets.example.com', '--timeout=60s']);
     await stage().cluster.kubectl.run(['create', '-f', '-'], {
-      input: JSON.stringify({ apiVersion: 'example.com/v1', kind: 'Gadget', metadata: { name: 'first' }, spec: { size: 3 } }),
+      input: JSON.stringify({
+        apiVersion: 'example.com/v1',
+        kind: 'Gadget',
+        metadata: { name: longestName },
+        spec: { size: 3, title: 'a title', maker: 'a maker' },
+      }),
     });
     await stage().goTo('#/r/example.com/v1/gadgets');
     await stage().heading('Gadget');
     await stage().page.getByText('1 object', { exact: true }).waitFor();
-    await stage().page.getByRole('grid').getByRole('gridcell', { name: '3', exact: true }).waitFor();
+    await stage()
+      .page.getByRole('row', { name: `${longestName} 3 a title a maker` })
+      .waitFor();
+    await stage().cluster.kubectl.run(['patch', 'gadgets', longestName, '--type=merge', '-p', '{"spec":{"title":"another","maker":null}}']);
+    await stage()
+      .page.getByRole('row', { name: `${longestName} 3 another` })
+      .waitFor();
+    const cells = await stage().page.getByRole('grid').getByRole('row').last().getByRole('gridcell').allTextContents();
+    expect(cells.slice(-4)).toEqual([longestName, '3', 'another', '']);
     await stage().page.keyboard.press('/');
     await stage().page.getByRole('combobox', { name: 'Search resources and views' }).fill('gadget');
     await stage()

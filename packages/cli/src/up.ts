@@ -20,6 +20,7 @@ import { adminLink } from './console/console-link.ts';
 import { betterComposition } from './nodes/rootless/better-composition.ts';
 import { enterDelegatedScope } from './nodes/delegated-scope.ts';
 import { fileInside, insideVariable, sendPublishedPorts } from './nodes/rootless/inside-node.ts';
+import { continueWithoutOutput } from './common/progress/output-errors.ts';
 import { progress } from './common/progress/progress.ts';
 import { readyMessage } from './common/ready-message.ts';
 
@@ -73,6 +74,7 @@ function withFeatureGates(file: ClusterFile, more: Readonly<Record<string, boole
 /** Runs a cluster, or the roles that the options name, until a signal stops it. */
 export async function up(options: UpOptions): Promise<void> {
   if (options.detach && process.send === undefined) return detach(options);
+  continueWithoutOutput();
   try {
     await upHere(options);
   } catch (error) {

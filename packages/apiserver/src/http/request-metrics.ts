@@ -47,6 +47,11 @@ export interface InFlightCounts {
   readOnly(): number;
 }
 
+interface WatchEventCount {
+  readonly labels: Readonly<Record<string, string>>;
+  count: number;
+}
+
 /** The metrics of requests. */
 export class RequestMetrics {
   readonly #durations: PrecomputedHistogram;
@@ -55,7 +60,8 @@ export class RequestMetrics {
   readonly #deprecated: Gauge<'group' | 'version' | 'resource' | 'subresource' | 'removed_release'>;
   readonly #longRunning: Gauge<'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'scope' | 'component'>;
   readonly #terminations: Counter<'code' | 'component'>;
-  readonly #watchEvents: Counter<'group' | 'version' | 'resource'>;
+  /** The events sent to watches, by `group/version/resource`. */
+  readonly #watchEvents = new Map<string, WatchEventCount>();
   readonly #watchLists: PrecomputedHistogram;
   readonly #watchListSeries = new Map<string, Observer>();
   readonly #series = new Map<string, Series>();
@@ -74,6 +80,11 @@ export class RequestMetrics {
       },
       () => this.#requestCounts(),
     );
+    readCounter(
+      registry,
+      { name: 'apiserver_watch_events_total', help: 'Events sent to watches.', labelNames: ['group', 'version', 'resource'] },
+      () => this.#watchEventCounts(),
+    );
     this.#durations = newDurations(registry);
     this.#sliDurations = newSliDurations(registry);
     this.#sizes = newSizes(registry);
@@ -81,7 +92,6 @@ export class RequestMetrics {
     this.#longRunning = newLongRunning(registry);
     this.#watchLists = newWatchLists(registry);
     this.#terminations = newTerminations(registry);
-    this.#watchEvents = newWatchEvents(registry);
     registerBuildInfo(registry, version);
     registerInFlight(registry, inFlight);
   }
@@ -152,10 +162,16 @@ export class RequestMetrics {
 
   /** Returns a function that counts the events that are sent to a watch. */
   watchEventObserver({ resource: { group, version, resource } }: Route): (events: number) => void {
-    const counter = this.#watchEvents.labels({ group, version, resource });
+    const key = `${group}/${version}/${resource}`;
+    const counted = this.#watchEvents.get(key) ?? { labels: { group, version, resource }, count: 0 };
+    this.#watchEvents.set(key, counted);
     return (events) => {
-      counter.inc(events);
+      counted.count += events;
     };
+  }
+
+  *#watchEventCounts(): Iterable<readonly [Readonly<Record<string, string>>, number]> {
+    for (const { labels, count } of this.#watchEvents.values()) yield [labels, count];
   }
 
   /** Records the time until a watch with `sendInitialEvents` has sent the initial events. */
@@ -208,14 +224,6 @@ const newTerminations = (registry: Registry) =>
     name: 'apiserver_request_terminations_total',
     help: 'Requests that the server ended early: by timeout or flow control.',
     labelNames: ['code', 'component'],
-    registers: [registry],
-  });
-
-const newWatchEvents = (registry: Registry) =>
-  new Counter({
-    name: 'apiserver_watch_events_total',
-    help: 'Events sent to watches.',
-    labelNames: ['group', 'version', 'resource'],
     registers: [registry],
   });
 

@@ -1,11 +1,12 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { apiVersionOf } from '@oarlock/api/resource';
-import { failure, StatusError } from '@oarlock/api/status';
+import { StatusError } from '@oarlock/api/status';
 import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import type { Identity } from '@oarlock/spi/authn';
 import type { WatchEvent } from '@oarlock/spi/client';
-import type { ApiHandler, ApiRequest, ApiResponse } from '@oarlock/spi/loopback';
+import { streamInProcess, type ApiHandler, type ApiRequest, type ApiResponse } from '@oarlock/spi/loopback';
 import { copyUnlessFrozen } from '../endpoints/request/body.ts';
+import type { ProxyAddresses } from '../proxy/proxy-addresses.ts';
 import type { PipelineResponse, WatchFrame, RequestHandler } from '../endpoints/request/response.ts';
 import { EventLoopYield } from './event-loop-yield.ts';
 
@@ -15,8 +16,18 @@ import { EventLoopYield } from './event-loop-yield.ts';
  */
 export type LoopbackPathHandler = (method: string, path: string, body: unknown, identity: Identity) => Promise<unknown>;
 
+export interface LoopbackOptions {
+  readonly clock: Clock;
+  /** Decides to which addresses the API server connects; absent if it proxies no requests. */
+  readonly addresses: ProxyAddresses;
+}
+
 /** Returns a handler that passes requests of the loopback client to the pipeline. Objects are passed without encoding. */
-export function loopbackHandler(pipeline: RequestHandler, paths: LoopbackPathHandler, clock: Clock = systemClock): ApiHandler {
+export function loopbackHandler(
+  pipeline: RequestHandler,
+  paths: LoopbackPathHandler,
+  { clock = systemClock, addresses }: Partial<LoopbackOptions> = {},
+): ApiHandler {
   const turns = new EventLoopYield(clock);
   return {
     async handle(request: ApiRequest): Promise<ApiResponse> {
@@ -36,10 +47,13 @@ export function loopbackHandler(pipeline: RequestHandler, paths: LoopbackPathHan
         }
         case 'watch':
           return { kind: 'watch', events: watchEventsOf(response.frames) };
+        case 'proxy':
+          // the destination would be rejected for a client of the network, too
+          addresses?.lookup({ ...response, allowLoopback: response.allowLoopback === true || response.kubelet !== undefined });
+          throw streamInProcess();
         case 'nothing':
         case 'kubelet':
-        case 'proxy':
-          throw failure('BadRequest', 'streams of the kubelet cannot be opened in process');
+          throw streamInProcess();
       }
     },
     handlePath: (method, path, body, identity) => paths(method, path, body, identity),

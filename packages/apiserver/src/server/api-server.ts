@@ -161,13 +161,14 @@ export class ApiServer implements Role {
   #connectLoopback(): void {
     const { loopback, authz } = this.#dependencies;
     const { clock } = this.#context;
-    const { aggregator, auditor } = this.#components;
+    const { addresses, aggregator, auditor } = this.#components;
+    const options = { clock, addresses };
     const pipeline = withAggregatedKinds(this.#components.pipeline, aggregator, authz);
     const paths = loopbackPathHandler(this.#components.paths, authz, aggregator);
     loopback.connect(
       auditor
-        ? loopbackHandler(auditor.auditPipeline(pipeline), auditor.auditPaths(paths), clock)
-        : loopbackHandler(pipeline, paths, clock),
+        ? loopbackHandler(auditor.auditPipeline(pipeline), auditor.auditPaths(paths), options)
+        : loopbackHandler(pipeline, paths, options),
     );
   }
 

@@ -57,6 +57,7 @@ export interface ServerState {
 export interface ServerComponents {
   readonly encryptedStorage: EncryptedStorage | undefined;
   readonly pipeline: Pipeline;
+  readonly addresses: ProxyAddresses;
   readonly aggregator: Aggregator;
   readonly auditor: Auditor | undefined;
   readonly fairness: PriorityAndFairness;
@@ -97,6 +98,7 @@ export function newServerComponents(dependencies: ApiServerDependencies, context
   return {
     encryptedStorage,
     pipeline,
+    addresses,
     aggregator,
     auditor,
     fairness,

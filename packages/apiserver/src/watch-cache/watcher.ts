@@ -58,6 +58,7 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
     const { signal } = options;
     if (signal?.aborted) this.#finish(undefined);
     else {
+      this.#memory.add(this);
       // the client has gone: no reader may come that would release the frames
       this.#abort = () => {
         this.#releaseAll();
@@ -196,6 +197,7 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
     this.#lastReadAt = this.#options.clock.monotonic();
     const batch = this.#takeInitial() ?? this.#takeQueued();
     this.#inFlight = batch ?? [];
+    if (batch === undefined && this.#ended) this.#memory.remove(this);
     return batch;
   }
 
@@ -230,14 +232,13 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
 
   #hold(frame: SharedWatchFrame): void {
     this.#heldBytes += frame.bytes;
-    this.#memory.hold(this, frame);
+    this.#memory.hold(frame);
   }
 
   #releaseInFlight(): void {
     if (this.#inFlight.length === 0) return;
     for (const frame of this.#inFlight) this.#release(frame);
     this.#inFlight = [];
-    if (this.#heldBytes === 0) this.#memory.remove(this);
   }
 
   #releaseAll(): void {
@@ -245,7 +246,7 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
     for (const frame of this.#queue) this.#release(frame);
     this.#queue = [];
     this.#initial = undefined;
-    this.#memory.remove(this);
+    if (this.#ended) this.#memory.remove(this);
   }
 
   #release(frame: SharedWatchFrame): void {
@@ -277,6 +278,7 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
     this.#timer?.cancel();
     if (this.#abort !== undefined) this.#options.signal?.removeEventListener('abort', this.#abort);
     this.#options.onEnd();
+    if (this.#heldBytes === 0 && this.#initial === undefined) this.#memory.remove(this);
     const read = this.#pendingRead;
     if (read === undefined) {
       this.#error = error;

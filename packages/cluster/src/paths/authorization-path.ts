@@ -65,6 +65,7 @@ async function admissionStep(
   { admission, client, handler }: AdmissionDependencies,
 ): Promise<AdmissionStep | undefined> {
   const { user, groups, verb, group, resource: plural, subresource, namespace, name, object } = query;
+  if (subresource === 'proxy' && group === '') return proxyStep(query, await handler());
   const operation = Object.hasOwn(operations, verb) ? operations[verb] : undefined;
   if (object === undefined || operation === undefined) return undefined;
   const { apiVersion, kind } = object;
@@ -87,6 +88,16 @@ async function admissionStep(
   });
   if (admitted.decision === 'deny') return admitted;
   return (await dryRunStep(await handler(), { ...request, verb: verb as ApiVerb, body: object })) ?? admitted;
+}
+
+/** Explains whether the API server proxies a request to the address of the object; undefined if it does. */
+function proxyStep(
+  { user, groups, verb, resource: plural, subresource, namespace, name }: z.output<typeof querySchema>,
+  handler: ApiHandler,
+): Promise<AdmissionStep | undefined> {
+  const resource: Resource = { group: '', version: 'v1', resource: plural, kind: '', namespaced: namespace !== '' };
+  const identity = { name: user, groups };
+  return dryRunStep(handler, { identity, resource, subresource, namespace, name, verb: verb as ApiVerb, body: undefined });
 }
 
 /**

@@ -1,6 +1,5 @@
 import type { ApiClient, KubeObject, ObjectList, RequestOptions } from './client.ts';
 import { newYield, whenIdle } from './idle.ts';
-import { parseWithoutManagedFields } from './managed-fields.ts';
 import { readItems } from './streamed-items.ts';
 import { reflect, type ConnectionState } from './watch.ts';
 
@@ -44,7 +43,7 @@ export class ObjectStore<T extends KubeObject = KubeObject> {
       path,
       ...(query && { query }),
       signal: this.#abort.signal,
-      ...this.#parse,
+      withoutManagedFields: this.#withoutManagedFields,
       list: (signal) => this.#list(signal),
       onEvent: ({ type, object }) => {
         const { uid, resourceVersion } = object.metadata;
@@ -72,8 +71,8 @@ export class ObjectStore<T extends KubeObject = KubeObject> {
     return () => this.#listeners.delete(listener);
   }
 
-  get #parse(): { readonly parse?: typeof parseWithoutManagedFields } {
-    return this.#options.maxObjects === undefined ? {} : { parse: parseWithoutManagedFields };
+  get #withoutManagedFields(): boolean {
+    return this.#options.maxObjects !== undefined;
   }
 
   #keep(uid: string, object: T): void {
@@ -112,7 +111,12 @@ export class ObjectStore<T extends KubeObject = KubeObject> {
     const response = await client.send(path, { query: { ...query, ...part }, signal });
     const items: T[] = [];
     const onItem = (object: T) => void items.push(object);
-    const list = await readItems<T, ObjectList<T>>(response, { field: 'items', onItem, ...this.#parse, pause: newYield() });
+    const list = await readItems<T, ObjectList<T>>(response, {
+      field: 'items',
+      onItem,
+      withoutManagedFields: this.#withoutManagedFields,
+      pause: newYield(),
+    });
     return { ...list, items };
   }
 

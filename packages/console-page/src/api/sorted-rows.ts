@@ -29,17 +29,19 @@ export function mergeRows<R extends KeyedRow>(
   const [first] = added;
   const last = rows.at(-1);
   if (removed.size === 0 && first !== undefined && (last === undefined || compareRows(last, first) < 0)) return [...rows, ...added];
-  const result: R[] = [];
-  let next = 0;
+  // of the final length at once: a list that grows is copied several times
+  const result = new Array<R>(rows.length + added.length);
+  let [next, length] = [0, 0];
   for (const row of rows) {
     if (removed.size > 0 && removed.has(row)) continue;
     for (let each = added[next]; each !== undefined && compareRows(each, row) < 0; each = added[next]) {
-      result.push(each);
+      result[length++] = each;
       next += 1;
     }
-    result.push(row);
+    result[length++] = row;
   }
-  for (; next < added.length; next += 1) result.push(added[next] as R);
+  for (; next < added.length; next += 1) result[length++] = added[next] as R;
+  result.length = length;
   return result;
 }
 

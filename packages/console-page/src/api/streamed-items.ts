@@ -1,5 +1,5 @@
 import { backslash, closes, openBracket, opens, quote } from './json-codes.ts';
-import { textPartsOf } from './text-parts.ts';
+import { textPartsOf, type TextOptions } from './text-parts.ts';
 
 /** The depth in which the items of an array of the document begin. */
 const itemDepth = 2;
@@ -8,8 +8,6 @@ interface ItemsOptions<T> {
   /** The field of the document with the array of objects. */
   readonly field: string;
   onItem(item: T): void;
-  /** Parses the text of an item; default: `JSON.parse`. */
-  readonly parse?: (text: string) => T;
 }
 
 /**
@@ -19,7 +17,6 @@ interface ItemsOptions<T> {
 class ItemParser<T> {
   readonly #field: RegExp;
   readonly #onItem: (item: T) => void;
-  readonly #parse: (text: string) => T;
   /** The document without its items. */
   #document = '';
   /** The beginning of an item whose end is in a later part. */
@@ -29,10 +26,9 @@ class ItemParser<T> {
   #isEscaped = false;
   #isInItems = false;
 
-  constructor({ field, onItem, parse = JSON.parse }: ItemsOptions<T>) {
+  constructor({ field, onItem }: ItemsOptions<T>) {
     this.#field = new RegExp(`(?<!\\\\)"${field}"\\s*:\\s*$`);
     this.#onItem = onItem;
-    this.#parse = parse;
   }
 
   add(text: string): void {
@@ -54,7 +50,7 @@ class ItemParser<T> {
         this.#depth -= 1;
         if (!this.#isInItems) continue;
         if (this.#depth === itemDepth) {
-          this.#onItem(this.#parse(this.#item + text.slice(from, at + 1)));
+          this.#onItem(JSON.parse(this.#item + text.slice(from, at + 1)) as T);
           this.#item = '';
         } else if (this.#depth < itemDepth) {
           this.#isInItems = false;
@@ -79,11 +75,11 @@ class ItemParser<T> {
  */
 export async function readItems<T, D>(
   { body }: Pick<Response, 'body'>,
-  { pause, ...options }: ItemsOptions<T> & { pause(): Promise<void> | undefined },
+  { pause, field, onItem, ...options }: ItemsOptions<T> & TextOptions & { pause(): Promise<void> | undefined },
 ): Promise<D> {
   if (body === null) throw new Error('the response has no body');
-  const parser = new ItemParser<T>(options);
-  for await (const part of textPartsOf(body)) {
+  const parser = new ItemParser<T>({ field, onItem });
+  for await (const part of textPartsOf(body, options)) {
     parser.add(part);
     const paused = pause();
     if (paused !== undefined) await paused;

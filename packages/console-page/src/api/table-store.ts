@@ -1,6 +1,5 @@
 import type { ApiClient, RequestOptions } from './client.ts';
 import { newYield, whenIdle } from './idle.ts';
-import { parseWithoutManagedFields } from './managed-fields.ts';
 import { SortedRows, type RowChange } from './sorted-rows.ts';
 import { readItems } from './streamed-items.ts';
 import { reflect, type ConnectionState, type WatchEvent } from './watch.ts';
@@ -120,7 +119,7 @@ export class TableStore {
       query: this.#selectors(),
       accept: tableAccept,
       signal: this.#abort.signal,
-      parse: parseWithoutManagedFields,
+      withoutManagedFields: true,
       list: (signal) => this.#list(signal),
       onEvent: (event) => this.apply(event),
       onState: (state, reason = '') => {
@@ -219,7 +218,7 @@ export class TableStore {
         table: await readItems<ServerRow, ServerTable>(response, {
           field: 'rows',
           onItem,
-          parse: parseWithoutManagedFields,
+          withoutManagedFields: true,
           pause: newYield(),
         }),
         rows,

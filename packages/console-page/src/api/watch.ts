@@ -1,5 +1,5 @@
 import { newYield } from './idle.ts';
-import { textPartsOf } from './text-parts.ts';
+import { textPartsOf, type TextOptions } from './text-parts.ts';
 import { ApiError, errorText, isApiError, type ApiClient, type RequestOptions } from './client.ts';
 
 export interface WatchEvent<T> {
@@ -7,42 +7,68 @@ export interface WatchEvent<T> {
   readonly object: T;
 }
 
-/** Splits a stream of bytes into its lines. An incomplete last line is dropped: the server ended the stream within an event. */
-export async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+/** Yields the complete lines of each part of a stream. An incomplete last line is dropped: the server ended the stream within an event. */
+async function* completeLinesOf(body: ReadableStream<Uint8Array<ArrayBuffer>>, options?: TextOptions): AsyncGenerator<string> {
   let rest = '';
-  for await (const part of textPartsOf(body)) {
-    const lines = (rest + part).split('\n');
-    rest = lines.pop() ?? '';
-    yield* lines.filter((line) => line !== '');
+  for await (const part of textPartsOf(body, options)) {
+    const text = rest === '' ? part : rest + part;
+    const end = text.lastIndexOf('\n') + 1;
+    rest = text.slice(end);
+    if (end > 0) yield text.slice(0, end);
   }
 }
 
-/** Parses the events of one watch response. @throws ApiError for an ERROR event */
-export async function* eventsOf<T>(
-  body: ReadableStream<Uint8Array>,
-  parse: (line: string) => WatchEvent<T> = JSON.parse,
-): AsyncGenerator<WatchEvent<T>> {
-  for await (const line of linesOf(body)) {
-    const event = parse(line);
-    if (event.type === 'ERROR') {
-      const { code = 500, reason = '', message = '' } = event.object as { code?: number; reason?: string; message?: string };
-      throw new ApiError(code, reason, message);
-    }
-    yield event;
+/** Yields the lines of a text that ends with a complete one, without empty lines. */
+function* linesIn(text: string): Generator<string> {
+  for (let from = 0; from < text.length; ) {
+    const end = text.indexOf('\n', from);
+    if (end > from) yield text.slice(from, end);
+    from = end + 1;
   }
+}
+
+/** Splits a stream of bytes into its lines. An incomplete last line is dropped. */
+export async function* linesOf(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<string> {
+  for await (const text of completeLinesOf(body)) yield* linesIn(text);
+}
+
+/** @throws ApiError for an ERROR event */
+function eventOf<T>(line: string): WatchEvent<T> {
+  const event = JSON.parse(line) as WatchEvent<T>;
+  if (event.type !== 'ERROR') return event;
+  const { code = 500, reason = '', message = '' } = event.object as { code?: number; reason?: string; message?: string };
+  throw new ApiError(code, reason, message);
+}
+
+/**
+ * Calls `onEvent` for the events of one watch response until the signal aborts. The events of a part of the response are handled in one turn of the page, unless
+ * they take long: a promise for each event would be as much garbage as the event.
+ * @throws ApiError for an ERROR event
+ */
+async function readEvents<T>(
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  { signal, onEvent, ...options }: TextOptions & { readonly signal: AbortSignal; onEvent(event: WatchEvent<T>): void },
+): Promise<void> {
+  const yieldToBrowser = newYield();
+  for await (const text of completeLinesOf(body, options))
+    for (const line of linesIn(text)) {
+      const event = eventOf<T>(line);
+      const yielded = yieldToBrowser();
+      if (yielded !== undefined) await yielded;
+      if (signal.aborted) return;
+      onEvent(event);
+    }
 }
 
 /** The state of a connection that the page shows. */
 export type ConnectionState = 'connecting' | 'live' | 'reconnecting' | 'stopped';
 
-export interface ReflectorOptions<T> {
+export interface ReflectorOptions<T> extends TextOptions {
   readonly client: ApiClient;
   readonly path: string;
   readonly query?: RequestOptions['query'];
   readonly accept?: string;
   readonly signal: AbortSignal;
-  /** Parses the text of an event; default: `JSON.parse`. */
-  readonly parse?: (line: string) => WatchEvent<T>;
   /** Lists all objects and returns the resource version from which to watch. Called again after `Expired`. */
   list(signal: AbortSignal): Promise<string>;
   /** Handles an event. Returns the resource version of its object, from which the watch resumes. */
@@ -86,7 +112,7 @@ export async function reflect<T>({
   query,
   accept,
   signal,
-  parse,
+  withoutManagedFields = false,
   list,
   onEvent,
   onState,
@@ -105,14 +131,14 @@ export async function reflect<T>({
       });
       onState('live');
       if (response.body === null) throw new Error('the response has no body');
-      const yieldToBrowser = newYield();
-      for await (const event of eventsOf<T>(response.body, parse)) {
-        const yielded = yieldToBrowser();
-        if (yielded !== undefined) await yielded;
-        if (signal.aborted) break;
-        backoff = minBackoffMs;
-        version = onEvent(event) ?? version;
-      }
+      await readEvents<T>(response.body, {
+        withoutManagedFields,
+        signal,
+        onEvent: (event) => {
+          backoff = minBackoffMs;
+          version = onEvent(event) ?? version;
+        },
+      });
     } catch (error) {
       if (signal.aborted) break;
       if (isApiError(error, 401, 403, 404, 405)) {

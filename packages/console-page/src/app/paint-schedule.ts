@@ -1,5 +1,5 @@
 /** Time in milliseconds between two paints for changes that arrive all the time. People do not read faster. */
-const minIntervalMs = 100;
+const minIntervalMs = 250;
 
 /**
  * Returns a function that calls work before the next paint: at once after a pause, otherwise at an interval, so that input is handled between. In a hidden tab

@@ -4,6 +4,7 @@ import { useLatest } from '../app/hooks.ts';
 import { visibleRows } from './virtual-rows.ts';
 
 export interface DataColumn<R> {
+  /** The header. Custom resources may define several columns of one name. */
   readonly name: string;
   readonly title?: string;
   cell(row: R): ComponentChildren;
@@ -27,9 +28,9 @@ const sampledRows = 200;
 
 /** The widths of columns in characters, and what they were computed from. */
 interface ColumnWidths {
-  readonly columns: readonly unknown[];
+  readonly columns: readonly { readonly name: string }[];
   readonly count: number;
-  readonly widths: ReadonlyMap<string, number>;
+  readonly widths: readonly number[];
 }
 
 /**
@@ -39,12 +40,12 @@ interface ColumnWidths {
 function columnWidths<R>(columns: readonly DataColumn<R>[], rows: readonly R[], last: ColumnWidths): ColumnWidths {
   if (columns === last.columns && rows.length <= 2 * last.count) return last;
   const step = Math.max(1, Math.floor(rows.length / sampledRows));
-  const widths = new Map<string, number>();
-  for (const { name, textOf } of columns) {
-    let width = Math.max(name.length + 1, last.widths.get(name) ?? 0);
+  const areSame = columns.length === last.columns.length && columns.every(({ name }, index) => name === last.columns[index]?.name);
+  const widths = columns.map(({ name, textOf }, index) => {
+    let width = Math.max(name.length + 1, areSame ? (last.widths[index] ?? 0) : 0);
     for (let i = 0; i < rows.length; i += step) width = Math.max(width, textOf(rows[i] as R).length);
-    widths.set(name, Math.min(width, maxColumnWidth));
-  }
+    return Math.min(width, maxColumnWidth);
+  });
   return { columns, count: rows.length, widths };
 }
 
@@ -77,8 +78,8 @@ class DataRow<R> extends Component<DataRowProps<R>> {
         onClick={() => onSelect(index)}
         onDblClick={() => onOpen(row)}
       >
-        {columns.map((column) => (
-          <div key={column.name} role="gridcell" title={column.textOf(row)}>
+        {columns.map((column, cell) => (
+          <div key={cell} role="gridcell" title={column.textOf(row)}>
             {column.cell(row)}
           </div>
         ))}
@@ -92,7 +93,7 @@ export function DataTable<R>({ label, columns, rows, empty, keyOf, onOpen }: Dat
   const box = useRef<HTMLDivElement>(null);
   const [viewport, setViewport] = useState({ scrollTop: 0, height: 600 });
   const [selected, setSelected] = useState(-1);
-  const widths = useRef<ColumnWidths>({ columns: [], count: 0, widths: new Map() });
+  const widths = useRef<ColumnWidths>({ columns: [], count: 0, widths: [] });
   const open = useLatest((row: R) => onOpen?.(row));
   widths.current = columnWidths(columns, rows, widths.current);
 
@@ -137,8 +138,7 @@ export function DataTable<R>({ label, columns, rows, empty, keyOf, onOpen }: Dat
   };
 
   const { from, to, before, after } = visibleRows(viewport, rows.length, rowHeight);
-  const widthOf = ({ name }: DataColumn<R>) => (widths.current.widths.get(name) ?? 10) + 3;
-  const template = columns.map((column) => `minmax(${widthOf(column)}ch, ${widthOf(column)}fr)`).join(' ');
+  const template = widths.current.widths.map((width) => `minmax(${width + 3}ch, ${width + 3}fr)`).join(' ');
   const line = { gridTemplateColumns: template, height: `${rowHeight}px` };
   const isSelectedVisible = selected >= from && selected < to;
   return (
@@ -154,13 +154,15 @@ export function DataTable<R>({ label, columns, rows, empty, keyOf, onOpen }: Dat
       {...(isSelectedVisible && { 'aria-activedescendant': `row-${selected}` })}
     >
       <div class="data-rows" role="rowgroup">
-        <div class="data-row data-head" role="row" aria-rowindex={1} style={line}>
-          {columns.map(({ name, title }) => (
-            <div key={name} role="columnheader" title={title}>
-              {name}
-            </div>
-          ))}
-        </div>
+        {columns.length > 0 && (
+          <div class="data-row data-head" role="row" aria-rowindex={1} style={line}>
+            {columns.map(({ name, title }, cell) => (
+              <div key={cell} role="columnheader" title={title}>
+                {name}
+              </div>
+            ))}
+          </div>
+        )}
         <div style={{ height: `${before}px` }} aria-hidden="true" />
         {rows.slice(from, to).map((row, offset) => {
           const index = from + offset;

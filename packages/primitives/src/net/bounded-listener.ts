@@ -44,19 +44,21 @@ export function boundConnections(server: HttpServer | HttpsServer, bounds: Parti
     const [oldest] = ofSource.values();
     oldest?.destroy();
   });
-  const onRequest = ({ socket, httpVersionMajor }: IncomingMessage) => {
+  const emit = server.emit.bind(server) as Emit;
+  // a listener could not keep the others from a request that is rejected
+  server.emit = (event: string | symbol, ...args: readonly unknown[]) => {
+    if (!requestEvents.has(event)) return emit(event, ...args);
+    const { socket, httpVersionMajor } = args[0] as IncomingMessage;
     release(socket);
     // Node.js reads a request line without a version as HTTP/0.9, for which a proxy in front may have read another request
-    if (httpVersionMajor === 1) return;
+    if (httpVersionMajor === 1) return emit(event, ...args);
     socket.end(`HTTP/1.1 ${httpVersionMajor === 0 ? '400 Bad Request' : '505 HTTP Version Not Supported'}\r\nConnection: close\r\n\r\n`);
-    socket.destroySoon(); // nothing that the server answers is sent any more
+    socket.destroySoon(); // nothing that follows on this connection is read
+    return true;
   };
-  server.prependListener('request', onRequest);
-  // with a listener for upgrades, Node.js hands over their connections without a deadline: without another listener nothing would answer or close them
-  if (server.listenerCount('upgrade') > 0) server.prependListener('upgrade', onRequest);
-  else
-    server.once('newListener', function follow(event: string) {
-      if (event === 'upgrade') server.prependListener('upgrade', onRequest);
-      else server.once('newListener', follow);
-    });
 }
+
+type Emit = (event: string | symbol, ...args: readonly unknown[]) => boolean;
+
+/** The events with which Node.js hands over a request. */
+const requestEvents: ReadonlySet<string | symbol> = new Set(['request', 'upgrade', 'connect', 'checkContinue', 'checkExpectation']);

@@ -11,8 +11,15 @@ afterEach(async () => {
   await new Promise((resolve) => (server === undefined ? resolve(undefined) : server.close(resolve)));
 });
 
+/** The paths of the requests that the handler has received. */
+const handled: (string | undefined)[] = [];
+
 async function listen(bounds: Parameters<typeof boundConnections>[1]): Promise<() => Promise<Socket>> {
-  const listener = createServer(listenerDeadlines, (_request, response) => response.end('ok'));
+  handled.length = 0;
+  const listener = createServer(listenerDeadlines, ({ url }, response) => {
+    handled.push(url);
+    response.end('ok');
+  });
   server = listener;
   boundConnections(listener, bounds);
   await new Promise<void>((resolve) => {
@@ -133,6 +140,16 @@ describe('a malformed request', () => {
     ['a head of 64 KiB', `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(65_536)}\r\n\r\n`],
   ])('is not answered, or with an error, and ends its connection: %s', async (_title, bytes) => {
     expect(await answerTo(bytes)).toMatch(/^(HTTP\/1\.1 [45]\d\d [^]*)?$/);
+  });
+
+  it.each([
+    ['a request line without a version', 'POST /write\r\n\r\n'],
+    ['HTTP/0.9', 'POST /write HTTP/0.9\r\nHost: a\r\n\r\n'],
+    ['HTTP/2.0', 'POST /write HTTP/2.0\r\nHost: a\r\n\r\n'],
+    ['an upgrade of HTTP/0.9', 'GET /write HTTP/0.9\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'],
+  ])('does not reach the handler: %s', async (_title, bytes) => {
+    await answerTo(bytes);
+    expect(handled).toEqual([]);
   });
 
   it.each([

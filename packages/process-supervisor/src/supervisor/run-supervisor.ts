@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
+import { closeInheritedDescriptors } from '@oarlock/primitives/os/inherited-descriptors';
 import { socketPath } from '@oarlock/primitives/os/socket-path';
 import type { RuntimeEvent } from '@oarlock/spi/runtime';
 import type { ContainerLauncher } from '../containers/container-launcher.ts';
@@ -43,6 +44,7 @@ export async function runSupervisor(
 ): Promise<void> {
   process.title = 'oarlock-supervisor';
   process.umask(containerUmask);
+  closeInheritedDescriptors(); // containers would have them, and with a directory the files of the node
   const log = stderrLog();
   const clock = systemClock;
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });

@@ -1,5 +1,6 @@
 import type { KubeObject, ObjectList } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
+import { failure, type StatusError } from '@oarlock/api/status';
 import { slot } from '@oarlock/kernel/slot';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { Identity } from '../authn/authn.ts';
@@ -49,6 +50,16 @@ export interface ApiHandler {
   /** Handles a non-resource path such as `/version`. */
   handlePath(method: string, path: string, body: unknown, identity: Identity): Promise<unknown>;
 }
+
+const inProcess = 'StreamInProcess';
+
+/** Returns the error of a loopback request for a stream to a kubelet or a proxied server, which only clients of the network can open. */
+export const streamInProcess = (): StatusError =>
+  failure('BadRequest', 'streams of the kubelet cannot be opened in process', { causes: [{ reason: inProcess }] });
+
+/** Returns true for a request that only the lack of a network connection prevents. */
+export const isStreamInProcess = ({ status }: StatusError): boolean =>
+  status.details?.causes?.some(({ reason }) => reason === inProcess) === true;
 
 /** Connects the API server of this process to the loopback clients of the same process. */
 export interface LoopbackEndpoint {

@@ -1,5 +1,6 @@
+import { readFile } from 'node:fs/promises';
 import { nodes, pods, serviceAccounts } from '@oarlock/api/resources';
-import { clusterRoleBindings, clusterRoles, configMaps, secrets } from '@oarlock/api/resources';
+import { clusterRoleBindings, clusterRoles, configMaps, podDisruptionBudgets, secrets } from '@oarlock/api/resources';
 import type { AuthorizationQuery, AuthorizationTrace } from '@oarlock/cluster/paths/authorization-path';
 import { certificateRequest } from '@oarlock/testing/sample-certificates';
 import { startCluster, type TestCluster } from '@oarlock/testing/start-cluster';
@@ -31,6 +32,7 @@ beforeAll(async () => {
       },
       { apiGroups: ['rbac.authorization.k8s.io'], resources: ['roles', 'rolebindings'], verbs: ['create', 'update', 'patch'] },
       { apiGroups: ['resource.k8s.io'], resources: ['resourceclaims'], verbs: ['create'] },
+      { apiGroups: [''], resources: ['pods/proxy', 'nodes/proxy', 'pods/eviction', 'pods/binding'], verbs: ['get', 'create'] },
       { apiGroups: [''], resources: ['configmaps', 'nodes'], verbs: ['create', 'patch', 'delete', 'deletecollection'] },
     ],
   });
@@ -144,6 +146,71 @@ describe('the reason for a rejection', () => {
     const { allowed, steps } = await explain(query);
     expect(allowed).toBe(false);
     expect(steps.map(({ plugin, because = '' }) => `${plugin}: ${because}`).join('\n')).toMatch(text);
+  });
+});
+
+describe('the reason for a rejection by a subresource', () => {
+  const onPod = { user: 'ada', resource: 'pods', namespace, name: 'p' };
+
+  it.each([
+    ['169.254.169.254', 'p', 'address not allowed'],
+    ['192.0.2.7', 'p', undefined],
+  ])('is the address %s of a proxied pod', async (podIP, name, because) => {
+    await cluster.client.patch(
+      pods,
+      { namespace, name },
+      'merge',
+      { status: { podIP, podIPs: [{ ip: podIP }] } },
+      { subresource: 'status' },
+    );
+    const step = { plugin: 'apiserver', decision: 'deny', because };
+    const expected = because === undefined ? { plugin: 'authz-rbac', decision: 'allow' } : step;
+    await vi.waitFor(async () => expect(await last({ ...onPod, verb: 'get', subresource: 'proxy' })).toMatchObject(expected), {
+      timeout: 60_000,
+      interval: 20,
+    });
+  });
+
+  it('is the API server as the destination', async () => {
+    const [, hostname = '', port = ''] = /server: https:\/\/([\d.]+):(\d+)/.exec(await readFile(cluster.kubeconfig, 'utf8')) ?? [];
+    const addresses = [{ type: 'InternalIP', address: hostname }];
+    const daemonEndpoints = { kubeletEndpoint: { Port: 10_250 } };
+    await cluster.client.patch(nodes, { name: 'here' }, 'merge', { status: { addresses, daemonEndpoints } }, { subresource: 'status' });
+    const proxied = (name: string) => last({ user: 'ada', verb: 'get', resource: 'nodes', subresource: 'proxy', name });
+    expect(await proxied(`https:here:${port}`)).toEqual({ plugin: 'apiserver', decision: 'deny', because: 'address not allowed' });
+    expect(await proxied('here')).toMatchObject({ plugin: 'authz-rbac', decision: 'allow' });
+  });
+
+  it('is the node that a pod already has', async () => {
+    const object = { apiVersion: 'v1', kind: 'Binding', metadata: { namespace, name: 'p' }, target: { kind: 'Node', name: 'there' } };
+    expect(await last({ ...onPod, verb: 'create', subresource: 'binding', object })).toEqual({
+      plugin: 'apiserver',
+      decision: 'deny',
+      because: expect.stringContaining('pod p is already assigned to node "here"'),
+    });
+  });
+
+  it('is the disruption budget, which keeps its disruptions', async () => {
+    const { client } = cluster;
+    await client.patch(pods, { namespace, name: 'p' }, 'merge', { metadata: { labels: { app: 'p' } } });
+    await client.patch(pods, { namespace, name: 'p' }, 'merge', { status: { phase: 'Running' } }, { subresource: 'status' });
+    const object = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { namespace, name: 'p' } };
+    const query: AuthorizationQuery = { ...onPod, verb: 'create', subresource: 'eviction', object };
+    expect(await last(query)).toMatchObject({ decision: 'allow' });
+    await client.create(podDisruptionBudgets, {
+      metadata: { namespace, name: 'all' },
+      spec: { minAvailable: 1, selector: { matchLabels: { app: 'p' } } },
+    });
+    await vi.waitFor(
+      async () =>
+        expect(await last(query)).toEqual({
+          plugin: 'apiserver',
+          decision: 'deny',
+          because: expect.stringMatching(/violate the pod's disruption budget. The disruption budget all /),
+        }),
+      { timeout: 60_000, interval: 20 },
+    );
+    expect(await client.get(pods, { namespace, name: 'p' })).toMatchObject({ status: { phase: 'Running' } });
   });
 });
 

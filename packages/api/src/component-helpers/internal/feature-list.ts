@@ -216,7 +216,7 @@ TokenRequestServiceAccountUIDValidation b1.34+
 TopologyAwareWorkloadScheduling a1.36
 TopologyManagerPolicyAlphaOptions a1.26
 TopologyManagerPolicyBetaOptions b1.28+
-TopologyManagerPolicyOptions g1.32+!
+TopologyManagerPolicyOptions g1.32+
 TranslateStreamCloseWebsocketRequests b1.30+
 UnauthenticatedHTTP2DOSMitigation b1.29+
 UnknownVersionInteroperabilityProxy a1.28 b1.36+

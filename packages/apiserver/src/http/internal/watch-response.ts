@@ -72,8 +72,13 @@ export async function sendWatchResponse(
   stream.end();
 }
 
-/** Groups lines into writes of at most `maxWriteBytes`, without copying. */
-function* writesOf(lines: readonly Buffer[]): Generator<readonly Buffer[]> {
+/** Groups lines into writes of at most `maxWriteBytes`, without copying. Nearly all batches are one line, which is one write. */
+function writesOf(lines: readonly Buffer[]): Iterable<readonly Buffer[]> {
+  const [only] = lines;
+  return lines.length === 1 && only !== undefined && only.length <= maxWriteBytes ? [lines] : groupedWrites(lines);
+}
+
+function* groupedWrites(lines: readonly Buffer[]): Generator<readonly Buffer[]> {
   let chunks: Buffer[] = [];
   let bytes = 0;
   for (const line of lines) {

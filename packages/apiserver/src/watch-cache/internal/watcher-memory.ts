@@ -23,7 +23,7 @@ export interface AccountedWatcher {
  */
 export class WatcherMemory {
   readonly maxBytes: number;
-  readonly #holding = new Set<AccountedWatcher>();
+  readonly #watchers = new Set<AccountedWatcher>();
   #bytes = 0;
 
   constructor(maxBytes: number) {
@@ -34,9 +34,18 @@ export class WatcherMemory {
     return this.#bytes;
   }
 
-  /** Records that a watcher holds one more frame. */
-  hold(watcher: AccountedWatcher, frame: AccountedFrame): void {
-    this.#holding.add(watcher);
+  /** Adds a watcher, which may hold frames until it is removed. */
+  add(watcher: AccountedWatcher): void {
+    this.#watchers.add(watcher);
+  }
+
+  /** Removes a watcher that does not hold any frames and will not hold any again. */
+  remove(watcher: AccountedWatcher): void {
+    this.#watchers.delete(watcher);
+  }
+
+  /** Records that one more watcher holds a frame. */
+  hold(frame: AccountedFrame): void {
     if (frame.holders++ === 0) this.#bytes += frame.bytes;
   }
 
@@ -47,16 +56,11 @@ export class WatcherMemory {
     frame.releaseEncodings();
   }
 
-  /** Records that a watcher does not hold any frames. */
-  remove(watcher: AccountedWatcher): void {
-    this.#holding.delete(watcher);
-  }
-
   /** Terminates watchers until the frames are within the limit. `now` is in milliseconds of the monotonic clock. */
   enforce(now: number): void {
     if (this.#bytes <= this.maxBytes) return;
     const weight = ({ heldBytes, lastReadAt }: AccountedWatcher) => heldBytes * (now - lastReadAt + 1);
-    const slowestFirst = [...this.#holding].sort((a, b) => weight(b) - weight(a));
+    const slowestFirst = [...this.#watchers].filter(({ heldBytes }) => heldBytes > 0).sort((a, b) => weight(b) - weight(a));
     for (const watcher of slowestFirst) {
       if (this.#bytes <= this.maxBytes) return;
       watcher.terminate();

@@ -186,17 +186,23 @@ describe('idle sessions', () => {
   });
 
   it('of forwarded ports in WebSocket channels end without messages', async () => {
-    const { socket, ended } = await overWebSocket(forward(), 'v4.channel.k8s.io');
+    const { socket, server, ended } = await overWebSocket(forward(), 'v4.channel.k8s.io');
     await started();
     await expectEndAfter(ended, [
+      // a message without data, to which the pod answers nothing
       async () => {
-        const echoed = new Promise((resolve) => {
+        const received = once(server, 'message');
+        socket.send(Buffer.from('\0'));
+        await received;
+      },
+      async () => {
+        const sent = new Promise((resolve) => {
           socket.on('message', (message: Buffer) => {
-            if (message.toString() === '\0in') resolve(undefined);
+            if (message.toString() === '\0out') resolve(undefined);
           });
         });
-        socket.send(Buffer.from('\0in'));
-        await echoed;
+        driver.port.write('out');
+        await sent;
       },
     ]);
   });
