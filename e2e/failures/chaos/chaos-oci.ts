@@ -47,11 +47,10 @@ export async function chaosOci(machine: Machine, stage: OciStageName): Promise<C
       await endProcessesBelow(pluginDirectory(cluster));
       for (const { pid } of running.values()) killPid(pid, 'SIGKILL');
       await until('the containers have ended', async () => (await ociContainers(cluster.dir)).size === 0);
-      if (namespace !== undefined) await endMembers(namespace);
-      else {
-        await unmountBelow(pluginDirectory(cluster));
-        for (const name of await readdir('/run/netns').catch(() => [])) await mustRun('ip', ['netns', 'del', name]);
-      }
+      // the kernel denies a user's mounts of /proc while a mount covers a file of it, such as the id of the boot
+      if (namespace !== undefined) return endMembers(namespace);
+      await unmountBelow(pluginDirectory(cluster));
+      for (const name of await readdir('/run/netns').catch(() => [])) await mustRun('ip', ['netns', 'del', name]);
       await changeBootId(machine);
     },
     uses: async (cluster) => ociUses(pluginDirectory(cluster), await view(cluster)),

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import type { PodSandboxConfig, RuntimeEvent } from '@oarlock/spi/runtime';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Containers } from '../containers/containers.ts';
@@ -40,9 +41,14 @@ export class Sandboxes {
     this.#emitEvent = emit;
   }
 
-  /** Adopts a sandbox record of an earlier supervisor. After a reboot, the sandbox's network does not exist, so the sandbox is not ready. */
+  /**
+   * Adopts a sandbox record of an earlier supervisor. The sandbox is not ready if its network does not exist: after a reboot, and after the end of all
+   * processes of a node without root, whose namespaces end with them.
+   */
   adopt(record: SandboxRecord): void {
-    const adopted: SandboxRecord = record.boot === bootId() ? record : { ...record, state: 'NOTREADY', boot: bootId() };
+    const { boot, state, netns } = record;
+    const isCurrent = boot === bootId() && (state === 'NOTREADY' || netns === undefined || existsSync(netns));
+    const adopted: SandboxRecord = isCurrent ? record : { ...record, state: 'NOTREADY', boot: bootId() };
     this.#records.set(record.id, adopted);
     this.#names.set(nameOf(record.config), record.id);
     if (adopted !== record) this.#store.saveSandbox(adopted);

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { cpuWeight } from '@oarlock/api/component-helpers/cpu-weight';
 import { SupervisorError } from '@oarlock/process-supervisor/protocol/supervisor-protocol';
 import { cgroupPath } from '@oarlock/process-supervisor/containers/containers';
 import type { SandboxContainer } from '@oarlock/process-supervisor/containers/container-launcher';
@@ -154,7 +155,11 @@ function resourcesOf(
     ...(memory && { memory }),
     ...(Object.keys(cpu).length > 0 && { cpu }),
     ...(hugepageLimits.length > 0 && { hugepageLimits: hugepageLimits.map(({ pageSize, limit: bytes }) => ({ pageSize, limit: bytes })) }),
-    ...(cgroups === 2 && unified && { unified }),
+    // runc before 1.3.2 converts shares to another weight than an update of the container does
+    ...(cgroups === 2 &&
+      (unified || cpu.shares !== undefined) && {
+        unified: { ...(cpu.shares !== undefined && { 'cpu.weight': String(cpuWeight(cpu.shares)) }), ...unified },
+      }),
   };
 }
 

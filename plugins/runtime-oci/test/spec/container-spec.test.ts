@@ -99,6 +99,13 @@ describe('containerSpec', () => {
     expect(specOf().linux.resources).toEqual({ devices: [{ allow: false, access: 'rwm' }] });
   });
 
+  it('writes the weight of CPU shares itself, as updates of the container do', () => {
+    const weightOf = (cgroups: 1 | 2) => specOf(linux({}, { cpuShares: 102 }), { node: { ...node, cgroups } }).linux.resources.unified;
+    expect([weightOf(1), weightOf(2)]).toEqual([undefined, { 'cpu.weight': '17' }]);
+    const unified = { 'memory.high': '1000' };
+    expect(specOf(linux({}, { cpuShares: 1024, unified })).linux.resources.unified).toEqual({ 'cpu.weight': '100', ...unified });
+  });
+
   it('writes no limits without control groups, because OCI runtimes reject them', () => {
     const { resources } = specOf(linux({}, { memoryLimitBytes: 1000, cpuQuota: 1000 }), { node: { ...node, cgroups: undefined } }).linux;
     expect(resources).toEqual({ devices: [{ allow: false, access: 'rwm' }] });
