@@ -80,15 +80,15 @@ export function killTests(node: ChaosNode): void {
       await node.delete(going);
       if (round > 1)
         await until('its sandbox is made', async () => words(await node.events(coming, '{.items[*].reason}')).includes('Pulled'));
-      const killed = Date.now();
       await node.cluster.kill9();
       // a process that fails because the machine is too busy exits, and is restarted as by an init system
       await until('the node is up', () => node.cluster.up().then(() => true), { everyMs: 500 });
+      const restarted = Date.now();
       const [come] = await node.ready(coming);
       await node.gone(going);
       await node.unharmed(before);
-      // an earlier event may have been lost with its sender
-      if (Date.parse(come?.status.containerStatuses?.[0]?.state?.running?.startedAt ?? '') > killed)
+      // the event of an earlier start, which the runtime may have completed after the kill, is lost with its sender
+      if (Date.parse(come?.status.containerStatuses?.[0]?.state?.running?.startedAt ?? '') > restarted)
         await until('the start is reported', async () => words(await node.events(coming, '{.items[*].reason}')).includes('Started'));
       await node.remove(coming);
       await node.nothingLeaks(before);
