@@ -12,12 +12,24 @@ export type PluginEnd = z.output<typeof pluginEnd>;
 /** The file in which the watchdog names plugins that end the process. */
 export const pluginEndFile = (dataDir: string): string => join(dataDir, 'plugin-end.json');
 
-/** Reads and removes the file. Returns undefined if no plugin ended the previous process, or if the machine ended before the file was on its disk. */
+/**
+ * Reads and removes the file. Returns undefined if no plugin ended the previous process, or if the file is not intact: the watchdog does not wait for the disk
+ * before the process ends, and a report of the past must not prevent a start.
+ */
 export async function takePluginEnd(file: string): Promise<PluginEnd | undefined> {
   const text = await readIfExists(file);
   if (text === undefined) return undefined;
   await rm(file);
-  return text.trim() === '' ? undefined : pluginEnd.parse(JSON.parse(text));
+  return pluginEnd.safeParse(parsedJson(text)).data;
+}
+
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
 }
 
 /** Reports the end to the health of each plugin that still runs. Returns a warning for the user. */

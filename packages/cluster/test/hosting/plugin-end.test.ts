@@ -64,9 +64,12 @@ describe('the start after a process that a plugin ended', () => {
     expect(changes).toHaveLength(1);
   });
 
-  it('ignores a file whose content a power failure lost', async () => {
-    await writeFile(pluginEndFile(dataDir), '');
-    expect(await start()).toEqual([]);
-    expect(await readdir(dataDir)).toEqual([]);
-  });
+  it.each(['', '\0'.repeat(64), '{"plugins":["audit-a"', '{"plugins":"audit-a"}'])(
+    'ignores a file that is not intact: %j',
+    async (content) => {
+      await writeFile(pluginEndFile(dataDir), content);
+      expect(await start()).toEqual([]);
+      expect(await readdir(dataDir)).toEqual([]);
+    },
+  );
 });
