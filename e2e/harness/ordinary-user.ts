@@ -5,7 +5,7 @@ export interface UserIds {
   readonly uid: number;
   readonly gid: number;
 }
-/** The user `nobody`: no privileges, and no files. */
+/** The user `nobody`, which has no privileges and owns no files. */
 export const ordinaryUser: UserIds = { uid: 65_534, gid: 65_534 };
 
 /** Returns why a user's node cannot have a network of its own here; undefined if it can. */

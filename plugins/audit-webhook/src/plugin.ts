@@ -10,7 +10,6 @@ const growth = 1.5;
 const attempts = 5;
 const count = z.int().min(1);
 
-/** Sends audit events to a webhook as EventLists of `audit.k8s.io/v1`. */
 /** Registers the metrics of lost events and returns a function that counts them. */
 function lostEventCounter(metrics: Registry): (events: number) => void {
   const dropped = new Counter({ name: 'audit_webhook_dropped_total', help: 'Audit events that were not sent.', registers: [metrics] });
@@ -26,6 +25,7 @@ function lostEventCounter(metrics: Registry): (events: number) => void {
   };
 }
 
+/** Sends audit events to a webhook as EventLists of `audit.k8s.io/v1`. */
 export default Audit.plugin({
   id: 'audit-webhook',
   config: z

@@ -30,6 +30,7 @@ await runSupervisor(options, async ({ dataDir, store, clock, log }) => {
   if (tools.mkfifo === undefined) throw new SupervisorError('FailedPrecondition', 'the program mkfifo is not installed');
   const cgroups = CgroupManager.open(clock);
   const host = { tools, clock, pipes: new PipeStock(join(dataDir, 'pipes'), tools.mkfifo) };
+  // not `tools`, which containers of earlier versions can write to
   const toolbox = join(dataDir, 'toolbox');
   if (mode.program === 'unshare') await createToolbox(toolbox);
   const capabilities = availableCapabilities();

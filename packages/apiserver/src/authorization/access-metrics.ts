@@ -110,7 +110,7 @@ export class AuthMetrics {
 }
 
 function decisionCounts(plugin: string, counts: Readonly<Record<'allowed' | 'denied', number>>) {
-  const labels = plugin in authorizerLabels ? authorizerLabels[plugin] : ([plugin, plugin] as const);
+  const labels = Object.hasOwn(authorizerLabels, plugin) ? authorizerLabels[plugin] : ([plugin, plugin] as const);
   if (labels === undefined) return [];
   const [type, name] = labels;
   return (['allowed', 'denied'] as const)
